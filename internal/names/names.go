@@ -1,0 +1,201 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package names holds every string that others can see: labels, annotations, finalizers, ports and object names.
+// They are a contract with manifests, scripts and the other clusters; nothing here may change without a migration.
+package names
+
+// Labels and annotations of peering, identity and replication.
+const (
+	// RemoteClusterID is the universal look-up key: the ID of the peer an object concerns.
+	RemoteClusterID = "liqo.io/remote-cluster-id"
+	// TenantNamespace marks the namespace of one peering; its value is "true".
+	TenantNamespace = "liqo.io/tenant-namespace"
+	// Replication is "true" on objects to copy to the peer and "false" on the copy. It is written for old readers only.
+	Replication = "liqo.io/replication"
+	// ReplicationDestination is the ID of the cluster an object is copied to.
+	ReplicationDestination = "liqo.io/remoteID"
+	// ReplicationOrigin is the ID of the cluster a copy comes from.
+	ReplicationOrigin = "liqo.io/originID"
+	// Replicated is "true" on a copy. Admission makes it trustworthy: see docs/security.md.
+	Replicated = "liqo.io/replicated"
+	// IdentityType is ControlPlane or ResourceSlice, on kubeconfig Secrets.
+	IdentityType = "liqo.io/identity-type"
+	// ResourceSliceName is on the Identity and the VirtualNode of a slice.
+	ResourceSliceName = "liqo.io/resourceslice-name"
+	// RemoteTenantCSR marks the CertificateSigningRequests made for peers.
+	RemoteTenantCSR = "liqo.io/remote-tenant-csr"
+	// CreatorUser is the escaped name of the user that created a ShadowPod.
+	CreatorUser = "liqo.io/creator-user"
+	// Managed is on every object made by a controller, unless the chart says otherwise.
+	Managed = "liqo.io/managed"
+	// ManagedBy is shadowpod or shadowendpointslice, on what is made from those.
+	ManagedBy = "liqo.io/managed-by"
+
+	// RemoteTenantNamespace annotates a control-plane kubeconfig Secret with the tenant namespace at the peer.
+	RemoteTenantNamespace = "liqo.io/remote-tenant-namespace"
+	// CreateVirtualNode annotates a ResourceSlice: anything but empty and "false" asks for a VirtualNode.
+	CreateVirtualNode = "liqo.io/create-virtual-node"
+	// Cordon annotates a replicated ResourceSlice that may not start new pods.
+	Cordon = "liqo.io/cordon"
+	// CordonTenant is Cordon set because of the Tenant's condition.
+	CordonTenant = "liqo.io/cordon-tenant"
+	// PermanentlyUnreachable annotates a ForeignCluster that will never come back.
+	PermanentlyUnreachable = "liqo.io/foreign-cluster-permanently-unreachable"
+	// Uninstalling annotates the controller-manager's Deployment while Liqo is being removed.
+	Uninstalling = "liqo.io/uninstalling"
+	// Preinstalled annotates objects that belong to the installation.
+	Preinstalled = "liqo.io/preinstalled"
+	// AppliedHash annotates an object with the hash of what was last applied to it, so that equal writes are skipped.
+	AppliedHash = "liqo.io/applied-hash"
+	// Version and Capabilities annotate a NamespaceMap with what the writing cluster is able to do.
+	Version      = "liqo.io/version"
+	Capabilities = "liqo.io/capabilities"
+)
+
+// Labels and annotations of offloading.
+const (
+	// NodeType is virtual-node on virtual nodes.
+	NodeType            = "liqo.io/type"
+	NodeTypeVirtualNode = "virtual-node"
+	// VirtualNode is the VirtualNode's name, on the virtual kubelet's Deployment and pods.
+	VirtualNode = "liqo.io/virtual-node"
+	// OffloadingComponent is virtual-kubelet on the virtual kubelet's Deployment and pods.
+	OffloadingComponent     = "offloading.liqo.io/component"
+	ComponentVirtualKubelet = "virtual-kubelet"
+	// SchedulingEnabled is "true" on offloaded namespaces.
+	SchedulingEnabled = "liqo.io/scheduling-enabled"
+	// ShadowPod is "true" on local pods that run remotely.
+	ShadowPod = "liqo.io/shadowPod"
+	// RemoteUnavailable is "true" on local offloaded pods while their virtual node is not ready.
+	RemoteUnavailable = "liqo.io/remote-unavailable"
+	// OffloadingOrigin and OffloadingDestination are cluster IDs, on every object reflected into a provider.
+	OffloadingOrigin      = "offloading.liqo.io/origin"
+	OffloadingDestination = "offloading.liqo.io/destination"
+	// OffloadingNodeName is the virtual node's name, on ShadowPods and token Secrets.
+	OffloadingNodeName = "offloading.liqo.io/nodename"
+	// ServiceAccountName is on token Secrets in the provider.
+	ServiceAccountName = "offloading.liqo.io/service-account-name"
+	// StorageAvailable is true or false on virtual nodes.
+	StorageAvailable = "storage.liqo.io/available"
+
+	// ManagedByNamespaceMap annotates a twin namespace with <namespace>/<name> of the NamespaceMap that asked for it.
+	ManagedByNamespaceMap = "liqo.io/managed-by-namespace-map"
+	// OriginalName annotates a twin namespace with the consumer's name for it.
+	OriginalName = "liqo.io/original-name"
+	// OffloadingPatchHash annotates the virtual kubelet's pod template, so that a changed patch rolls it.
+	OffloadingPatchHash = "liqo.io/offloading-patch-hash"
+	SkipReflection      = "liqo.io/skip-reflection"
+	AllowReflection     = "liqo.io/allow-reflection"
+	// APIServerSupport annotates a pod: remote or disabled.
+	APIServerSupport         = "liqo.io/api-server-support"
+	APIServerSupportRemote   = "remote"
+	APIServerSupportDisabled = "disabled"
+	// RemoteServiceAccountName annotates a pod with the provider's account to run as.
+	RemoteServiceAccountName = "liqo.io/remote-service-account-name"
+	RemoteRuntimeClassName   = "liqo.io/remote-runtime-class-name"
+	AntiAffinityPreset       = "liqo.io/anti-affinity-preset"
+	AntiAffinityLabels       = "liqo.io/anti-affinity-labels"
+)
+
+// Labels of webhooks and of the chart.
+const (
+	Webhook     = "liqo.io/webhook"
+	WebhookSkip = "liqo.io/webhook-skip"
+	// WebhookServiceName annotates the webhook's certificate Secret with the Service the certificate is for.
+	WebhookServiceName = "liqo.io/webhook-service-name"
+
+	AppName      = "app.kubernetes.io/name"
+	AppInstance  = "app.kubernetes.io/instance"
+	AppComponent = "app.kubernetes.io/component"
+	AppPartOf    = "app.kubernetes.io/part-of"
+	AppVersion   = "app.kubernetes.io/version"
+	AppManagedBy = "app.kubernetes.io/managed-by"
+)
+
+// Labels of networking and IPAM.
+const (
+	GatewayResource    = "networking.liqo.io/gateway-resource"
+	GatewayTemplate    = "networking.liqo.io/gatewaytemplate"
+	NetworkType        = "ipam.liqo.io/network-type"
+	NetworkNotRemapped = "ipam.liqo.io/network-not-remapped"
+	NetworkShared      = "ipam.liqo.io/network-shared"
+	IPType             = "ipam.liqo.io/ip-type"
+)
+
+// Finalizers.
+const (
+	ReplicatorSecretFinalizer    = "crdreplicator.liqo.io/operator"
+	ReplicatorFinalizer          = "crdreplicator.liqo.io/resource"
+	TenantFinalizer              = "tenant.liqo.io/finalizer"
+	VirtualNodeFinalizer         = "virtualnode-controller.liqo.io/finalizer"
+	NamespaceMapFinalizer        = "namespacemap-controller.liqo.io/finalizer"
+	NamespaceOffloadingFinalizer = "namespaceoffloading-controller.liqo.io/finalizer"
+)
+
+// VirtualNodeTaint keeps pods off virtual nodes; its value is "true" and its effect NoExecute.
+const VirtualNodeTaint = "virtual-node.liqo.io/not-allowed"
+
+// Identity types.
+const (
+	IdentityControlPlane  = "ControlPlane"
+	IdentityResourceSlice = "ResourceSlice"
+)
+
+// Names of objects of an installation.
+const (
+	LiqoNamespace        = "liqo"
+	ClusterIDConfigMap   = "liqo-clusterid-configmap"
+	ClusterIDKey         = "CLUSTER_ID"
+	ClusterIDApp         = "clusterid-configmap" // value of AppName on the ConfigMap
+	KeysSecret           = "authentication-keys" // keys privateKey and publicKey, PEM
+	WebhookConfiguration = "liqo-webhook"
+	WebhookCertsSecret   = "liqo-webhook-certs"
+	ControllerManager    = "liqo-controller-manager"
+	CRDReplicator        = "liqo-crd-replicator"
+	VkOptionsTemplate    = "virtual-kubelet-default"
+	RuntimeClass         = "liqo"
+	NamespaceOffloading  = "offloading"
+	StorageClass         = "liqo"
+	StorageNamespace     = "liqo-storage"
+	KubeconfigKey        = "kubeconfig"
+	// ControlPlaneGroup is the organisation of control-plane certificates.
+	ControlPlaneGroup = "liqo.io"
+)
+
+// ClusterRoles: what peers are given, and what our own processes are given namespace by namespace.
+const (
+	RoleRemoteControlPlane       = "liqo-remote-controlplane"
+	RoleVirtualKubeletRemote     = "liqo-virtual-kubelet-remote"
+	RoleVirtualKubeletRemoteWide = "liqo-virtual-kubelet-remote-clusterwide"
+	RoleVirtualKubeletLocal      = "liqo-virtual-kubelet-local"
+	// RoleVirtualKubeletNamespace is bound to a virtual kubelet in each namespace it serves.
+	RoleVirtualKubeletNamespace = "liqo-virtual-kubelet-local-namespace"
+	// RoleVirtualKubeletTenant is bound to a virtual kubelet in its tenant namespace.
+	RoleVirtualKubeletTenant = "liqo-virtual-kubelet-local-tenant"
+	// RoleTenantSecrets lets the controller-manager and the replicator handle Secrets of one tenant namespace.
+	RoleTenantSecrets = "liqo-tenant-secrets"
+)
+
+// VerbReplicate is the virtual verb that only credentials given to peers hold, and VerbOriginate the one that they lack
+// while administrators, who hold every verb, have both: replicate without originate tells a peer from everybody else.
+const (
+	VerbReplicate = "replicate"
+	VerbOriginate = "originate"
+)
+
+// Field managers of server-side apply.
+const (
+	FieldManager           = "liqo"
+	ReflectionFieldManager = "reflection.liqo.io"
+	ReplicatorFieldManager = "liqo-replicator"
+	ShadowPodFieldManager  = "shadow-pod"
+)
+
+// Ports that a process of ours opens.
+const (
+	WebhookPort = 9443
+	HealthPort  = 8081
+	MetricsPort = 8082
+	KubeletPort = 10250
+)

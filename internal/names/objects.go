@@ -1,0 +1,64 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// maxLabel is the longest DNS-1123 label, and so the longest name that every kind accepts.
+const maxLabel = 63
+
+// Join joins the parts to a name of at most 63 characters. A longer one is cut and ends in a hash of the whole, so that
+// two names never meet.
+func Join(parts ...string) string { return shorten(strings.Join(parts, "-"), maxLabel) }
+
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	hash := hex.EncodeToString(sum[:4])
+	return strings.TrimRight(s[:limit-len(hash)-1], "-.") + "-" + hash
+}
+
+// DefaultTenantNamespace is the name given to the namespace of a peering when nobody chose another one.
+func DefaultTenantNamespace(peer string) string { return Join("liqo-tenant", peer) }
+
+// ControlPlaneIdentity names the Identity with which this cluster acts on the provider.
+func ControlPlaneIdentity(provider string) string { return Join("controlplane", provider) }
+
+// SliceIdentity names the Identity of a ResourceSlice.
+func SliceIdentity(slice string) string { return Join("resourceslice", slice) }
+
+// KubeconfigSecret names the Secret made for an Identity.
+func KubeconfigSecret(identity string) string { return Join("kubeconfig", identity) }
+
+// VirtualKubelet names the Deployment of a virtual node.
+func VirtualKubelet(virtualNode string) string { return Join("vk", virtualNode) }
+
+// RoleBinding names the binding of a ClusterRole in a tenant namespace.
+func RoleBinding(clusterRole string) string { return "liqo-binding-" + clusterRole }
+
+// ClusterRoleBinding names the cluster-wide binding of a ClusterRole for a consumer.
+func ClusterRoleBinding(clusterRole, consumer string) string {
+	return shorten("liqo-binding-"+clusterRole+"-"+consumer, 253)
+}
+
+// DefaultTwin is the remote name of an offloaded namespace under the DefaultName strategy.
+func DefaultTwin(namespace, consumer string) string { return Join(namespace, consumer) }
+
+// RootCA names the ConfigMap that carries the consumer's root CA in a twin namespace, beside the provider's own.
+func RootCA(consumer string) string {
+	head := consumer[:min(5, len(consumer))]
+	if last := head[len(head)-1]; last == '-' || last == '.' {
+		head += "a"
+	}
+	return "kube-root-ca.crt." + head
+}
+
+// TokenSecret names the Secret that carries a pod's service account tokens in a twin namespace.
+func TokenSecret(pod string) string { return shorten(pod+"-token", 253) }
