@@ -1,0 +1,52 @@
+# Targets of the project. `make` alone lists them; `make demo` and `make test` are all a newcomer needs.
+SHELL := /bin/bash
+export CGO_ENABLED ?= 0
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X liqo.io/liqo/internal/app.Version=$(VERSION) -X liqo.io/liqo/internal/ctl.Version=$(VERSION)
+TOOL := go tool -modfile=tools/go.mod
+PLAYGROUND := bin/playground
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-down test build image assets playground generate lint bench soak clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## two real clusters on this machine, peered, with an application on both
+	@demo/run.sh
+
+demo-down: ## remove everything the demo started
+	@demo/run.sh --down
+
+test: ## every test: unit, golden, API server, end to end
+	@test/run.sh
+
+build: ## bin/liqo and bin/liqoctl
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+image: ## dist/liqo.tar, the one image
+	go run ./deploy/image --version $(VERSION) --output dist/liqo.tar
+
+playground: ## bin/playground, the program that runs clusters on this machine
+	cd playground && go build -o ../$(PLAYGROUND) .
+
+assets: playground ## the API server and etcd that tests start
+	@$(PLAYGROUND) assets
+
+generate: ## deep copies, CRDs, RBAC, references: leaves a clean tree
+	$(TOOL) controller-gen object:headerFile=tools/header.go.txt paths=./api/...
+	go run ./tools/gen
+
+lint: ## vet and staticcheck
+	go vet ./... && $(TOOL) staticcheck ./...
+	cd playground && go vet ./...
+
+bench: ## ratios against vanilla Kubernetes, in one run
+	@test/run.sh bench
+
+soak: ## repetitions, long faults, fuzzing
+	@test/run.sh soak
+
+clean: ## remove what was built and every cluster of the playground
+	-test -x $(PLAYGROUND) && $(PLAYGROUND) down
+	rm -rf bin dist

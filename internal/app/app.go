@@ -1,0 +1,47 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package app turns rooms into processes: one file per role, each a table of contents of what runs in it.
+package app
+
+import (
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Version is set by the linker.
+var Version = "dev"
+
+// aliases are the names of the original's binaries, which manifests written for it still call.
+var aliases = map[string]string{
+	"liqo-controller-manager": "controller-manager",
+	"virtual-kubelet":         "virtual-kubelet",
+	"crd-replicator":          "crd-replicator",
+	"uninstaller":             "uninstaller",
+}
+
+// Command is the program for the given command line: argv[0] chooses the role when it is the name of one.
+func Command(argv []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "liqo",
+		Short:         "The in-cluster processes of Liqo",
+		Version:       Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	logs := &logOptions{}
+	logs.flags(root.PersistentFlags())
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		debug.SetGCPercent(50) // caches dominate these processes: half the garbage for little more CPU
+		return logs.setUp()
+	}
+	root.AddCommand(controllerManager(), crdReplicator(), virtualKubelet(), uninstaller())
+	args := argv[1:]
+	if role, ok := aliases[filepath.Base(argv[0])]; ok {
+		args = append([]string{role}, args...)
+	}
+	root.SetArgs(args)
+	return root
+}

@@ -1,0 +1,126 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package archtest holds the import table of the tree. Its tests fail with the sentence that was broken.
+package archtest
+
+import (
+	"slices"
+	"strings"
+)
+
+// Module is the import path of the product.
+const Module = "liqo.io/liqo"
+
+// A level is one row of the import table: who it is, which of our packages and which kinds of others it may import.
+type level struct {
+	sentence string
+	packages []string // patterns relative to Module; a trailing /* takes sub-packages in
+	own      []string // patterns of ours that may be imported
+	others   []string // prefixes of foreign packages that may be imported; nil = any
+}
+
+var (
+	words  = []string{"api/*", "internal/names"}
+	leaves = []string{
+		"internal/remap", "internal/quota", "internal/cred", "internal/rules", "internal/ipam/tree",
+		"internal/slice/want", "internal/network/plan", "internal/network/template", "internal/vnode/translate",
+	}
+	kernel = []string{"internal/datapath/*"}
+	kit    = []string{"internal/kube", "internal/remote", "internal/mirror", "internal/peer", "internal/removal"}
+	rooms  = []string{
+		"internal/ipam", "internal/peering", "internal/auth", "internal/slice", "internal/replicate", "internal/network",
+		"internal/agent/*", "internal/offload", "internal/host", "internal/vnode", "internal/admit", "internal/proxy", "internal/metricagent",
+	}
+	words0 = []string{"k8s.io/api", "k8s.io/apimachinery"}
+	// A fake clock or a client in a leaf would make a rule depend on more than its arguments.
+	leafDeps = []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils/ptr", "go4.org/netipx", "k8s.io/component-helpers/scheduling", "sigs.k8s.io/yaml"}
+)
+
+// table is the import table. The first row whose packages match decides.
+var table = []level{
+	{
+		sentence: "level 0, words: api/* and names import only std, k8s.io/api and apimachinery",
+		packages: words, own: words, others: words0,
+	},
+	{
+		sentence: "level 1, cred: imports level 0, std and the kubeconfig types of client-go",
+		packages: []string{"internal/cred"}, own: words,
+		others: append([]string{"k8s.io/client-go/tools/clientcmd"}, leafDeps...),
+	},
+	{
+		sentence: "level 1, leaves: pure packages import level 0, std and netipx; plan and translate also remap and the types of datapath; no client, kernel, clock or log",
+		packages: leaves, own: append([]string{"internal/remap", "internal/datapath", "internal/quota"}, words...), others: leafDeps,
+	},
+	{
+		sentence: "level 1, kernel: datapath imports levels 0 and 1, netlink, nftables and wireguard, and no Kubernetes client",
+		packages: kernel, own: slices.Concat(words, leaves, kernel),
+		others: append([]string{"github.com/vishvananda", "github.com/google/nftables", "golang.zx2c4.com/wireguard", "golang.org/x"}, leafDeps...),
+	},
+	{
+		sentence: "level 2, kit: imports levels 0 and 1 and other kit, controller-runtime and client-go",
+		packages: kit, own: slices.Concat(words, leaves, kit),
+	},
+	{
+		sentence: "level 3, agents: import levels 0 to 2 and datapath",
+		packages: []string{"internal/agent/*"}, own: slices.Concat(words, leaves, kit, kernel),
+	},
+	{
+		sentence: "level 3, rooms: import levels 0 to 2, and never each other",
+		packages: rooms, own: slices.Concat(words, leaves, kit),
+	},
+	{
+		sentence: "level 4, the in-cluster program: app and cmd/liqo import rooms, and no Helm and nothing of the CLI",
+		packages: []string{"internal/app", "cmd/liqo"}, own: slices.Concat(words, leaves, kit, rooms, kernel, []string{"internal/app"}),
+	},
+	{
+		sentence: "level 4, the CLI: ctl and cmd/liqoctl import levels 0 to 2 and the chart, and no room and no datapath",
+		packages: []string{"internal/ctl/*", "cmd/liqoctl"}, own: slices.Concat(words, leaves, kit, []string{"internal/ctl/*", "deploy"}),
+	},
+	{
+		sentence: "test/* sees clusters through kubeconfigs only: it imports level 0",
+		packages: []string{"test/*"}, own: append([]string{"test/*"}, words...),
+	},
+}
+
+// forbidden are foreign packages that never get into a binary, however deep.
+var forbidden = map[string][]string{
+	"cmd/liqo":    {"helm.sh/helm"},
+	"cmd/liqoctl": {"github.com/vishvananda/netlink", "github.com/google/nftables", "golang.zx2c4.com/wireguard"},
+}
+
+// check returns the sentence that pkg breaks by importing imp, or "".
+func check(pkg, imp string) string {
+	row := slices.IndexFunc(table, func(l level) bool { return matches(l.packages, rel(pkg)) })
+	if row < 0 {
+		return ""
+	}
+	l := table[row]
+	switch {
+	case rel(imp) != "":
+		if rel(imp) != rel(pkg) && !matches(l.own, rel(imp)) {
+			return l.sentence
+		}
+	case !strings.Contains(strings.SplitN(imp, "/", 2)[0], "."): // std
+	case l.others != nil && !slices.ContainsFunc(l.others, func(p string) bool { return imp == p || strings.HasPrefix(imp, p+"/") }):
+		return l.sentence
+	}
+	return ""
+}
+
+// rel is an import path relative to the module, "" for a foreign one.
+func rel(path string) string {
+	if r, ok := strings.CutPrefix(path, Module+"/"); ok {
+		return r
+	}
+	return ""
+}
+
+func matches(patterns []string, path string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		if dir, ok := strings.CutSuffix(p, "/*"); ok {
+			return path == dir || strings.HasPrefix(path, dir+"/")
+		}
+		return path == p
+	})
+}

@@ -1,0 +1,198 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+	Deps       []string
+}
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,Deps", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("listing packages: %v", err)
+	}
+	var all []goPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func TestEveryPackageKeepsToTheImportTable(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imp := range p.Imports {
+			if s := check(p.ImportPath, imp); s != "" {
+				t.Errorf("%s imports %s\n\t%s", p.ImportPath, imp, s)
+			}
+		}
+	}
+}
+
+func TestEveryPackageHasARow(t *testing.T) {
+	// Generators, the chart and test support stand outside the product's layers.
+	free := []string{"deploy/*", "internal/archtest", "internal/testkit/*", "docs/*"}
+	for _, p := range packages(t) {
+		r := rel(p.ImportPath)
+		if !matches(free, r) && !slices.ContainsFunc(table, func(l level) bool { return matches(l.packages, r) }) {
+			t.Errorf("%s is in no row of the import table", p.ImportPath)
+		}
+	}
+}
+
+func TestBinariesStayFreeOf(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, bad := range forbidden[rel(p.ImportPath)] {
+			if i := slices.IndexFunc(p.Deps, func(d string) bool { return strings.HasPrefix(d, bad) }); i >= 0 {
+				t.Errorf("%s contains %s", p.ImportPath, p.Deps[i])
+			}
+		}
+	}
+}
+
+func TestTheCheckSeesABrokenRule(t *testing.T) {
+	for _, tc := range []struct {
+		pkg, imp string
+		broken   bool
+	}{
+		{Module + "/internal/host", Module + "/internal/offload", true},
+		{Module + "/internal/host", Module + "/internal/rules", false},
+		{Module + "/internal/rules", "sigs.k8s.io/controller-runtime/pkg/client", true},
+		{Module + "/internal/cred", "k8s.io/client-go/tools/clientcmd/api", false},
+		{Module + "/internal/kube", Module + "/internal/host", true},
+		{Module + "/cmd/liqoctl", Module + "/internal/vnode", true},
+		{Module + "/api/core/v1beta1", "os", false},
+	} {
+		if got := check(tc.pkg, tc.imp) != ""; got != tc.broken {
+			t.Errorf("%s imports %s: broken = %v, want %v", tc.pkg, tc.imp, got, tc.broken)
+		}
+	}
+}
+
+func TestTwoRoomsNeverExportTheSameTypeName(t *testing.T) {
+	seen := map[string]string{}
+	for _, p := range packages(t) {
+		if !matches(rooms, rel(p.ImportPath)) {
+			continue
+		}
+		for _, name := range exportedTypes(t, p) {
+			// Options structs are named after the function that takes them; a bare Options is a room's only one.
+			if other, dup := seen[name]; dup && name != "Options" {
+				t.Errorf("type %s is exported by %s and %s", name, other, p.ImportPath)
+			}
+			seen[name] = p.ImportPath
+		}
+	}
+}
+
+func exportedTypes(t *testing.T, p goPackage) []string {
+	t.Helper()
+	var names []string
+	for _, f := range p.GoFiles {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, f), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			gen, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, s := range gen.Specs {
+				if ts, ok := s.(*ast.TypeSpec); ok && ts.Name.IsExported() {
+					names = append(names, ts.Name.Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+func TestEveryFileOpensWithTheHeader(t *testing.T) {
+	const header = "// Copyright 2026 The liqo.io/liqo authors\n// SPDX-License-Identifier: Apache-2.0\n"
+	walk(t, func(path string, data []byte) {
+		if generated.Match(data) {
+			return
+		}
+		text := string(data)
+		if strings.HasPrefix(text, "//go:build") {
+			_, text, _ = strings.Cut(text, "\n\n")
+		}
+		if !strings.HasPrefix(text, header) {
+			t.Errorf("%s: no licence header", path)
+		}
+	})
+}
+
+func TestNoFileIsLongerThanAReaderCanHold(t *testing.T) {
+	walk(t, func(path string, data []byte) {
+		if n := bytes.Count(data, []byte("\n")); n > 600 && !generated.Match(data) && !strings.HasSuffix(path, "_test.go") {
+			t.Errorf("%s has %d lines: is it one thing?", path, n)
+		}
+	})
+}
+
+func TestNoRoomIsNamedAfterNothing(t *testing.T) {
+	nameless := regexp.MustCompile(`/(utils?|common|helpers?|misc|types|consts)/`)
+	walk(t, func(path string, _ []byte) {
+		if nameless.MatchString(path) {
+			t.Errorf("%s: name the package by what it provides", path)
+		}
+	})
+}
+
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+func walk(t *testing.T, visit func(path string, data []byte)) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "dist" || d.Name() == "bin"):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go":
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err == nil {
+			visit(path, data)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,43 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e tells whole stories on real clusters, which it knows by their kubeconfigs only: two of them, the consumer
+// first, in LIQO_E2E_KUBECONFIGS. `make test` makes them; any others will do, once they have the image.
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var consumer, provider *cluster
+
+func TestMain(m *testing.M) {
+	if err := setUp(os.Getenv("LIQO_E2E_KUBECONFIGS")); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func setUp(kubeconfigs string) error {
+	files := strings.Split(kubeconfigs, ",")
+	if len(files) != 2 {
+		return fmt.Errorf("LIQO_E2E_KUBECONFIGS must name two kubeconfigs, consumer,provider: it is %q", kubeconfigs)
+	}
+	var err error
+	if consumer, err = newCluster("cl-consumer", files[0]); err != nil {
+		return err
+	}
+	if provider, err = newCluster("cl-provider", files[1]); err != nil {
+		return err
+	}
+	for _, c := range []*cluster{consumer, provider} {
+		if err := c.install(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
