@@ -1,0 +1,25 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+// AuthParams is what a client needs to act on a provider's API server, its private key excepted.
+type AuthParams struct {
+	// CA is the provider's certificate authority, PEM.
+	CA []byte `json:"ca,omitempty"`
+	// SignedCRT is the client certificate, PEM.
+	SignedCRT []byte  `json:"signedCRT,omitempty"`
+	APIServer string  `json:"apiServer,omitempty"`
+	ProxyURL  *string `json:"proxyURL,omitempty"`
+	// AwsConfig replaces the certificate on EKS.
+	AwsConfig *AwsConfig `json:"awsConfig,omitempty"`
+}
+
+// AwsConfig is an IAM user and the coordinates of the EKS cluster it may enter.
+type AwsConfig struct {
+	AwsUserArn         string `json:"awsUserArn"`
+	AwsAccessKeyID     string `json:"awsAccessKeyID"`
+	AwsSecretAccessKey string `json:"awsSecretAccessKey"`
+	AwsRegion          string `json:"awsRegion"`
+	AwsClusterName     string `json:"awsClusterName"`
+}

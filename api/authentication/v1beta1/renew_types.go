@@ -1,0 +1,53 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+)
+
+// RenewResource is the plural of Renew.
+const RenewResource = "renews"
+
+// RenewSpec says which credential the consumer wants to follow.
+type RenewSpec struct {
+	ConsumerClusterID liqov1beta1.ClusterID        `json:"consumerClusterID,omitempty"`
+	PublicKey         []byte                       `json:"publicKey,omitempty"`
+	CSR               []byte                       `json:"csr,omitempty"`
+	IdentityType      IdentityType                 `json:"identityType,omitempty"`
+	ResourceSliceRef  *corev1.LocalObjectReference `json:"resourceSliceRef,omitempty"`
+}
+
+// RenewStatus carries the renewed credential back.
+type RenewStatus struct {
+	AuthParams *AuthParams `json:"authParams,omitempty"`
+}
+
+// Renew brings renewed control-plane certificates from the provider to the consumer.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Renew struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec RenewSpec `json:"spec,omitzero"`
+	// +optional
+	Status RenewStatus `json:"status,omitzero"`
+}
+
+// RenewList is a list of Renews.
+//
+// +kubebuilder:object:root=true
+type RenewList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Renew `json:"items"`
+}

@@ -1,0 +1,106 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+)
+
+// ResourceSliceResource is the plural of ResourceSlice.
+const ResourceSliceResource = "resourceslices"
+
+// ResourceSliceClass selects who grants a slice.
+type ResourceSliceClass string
+
+// Classes that the provider's controller-manager grants itself.
+const (
+	ResourceSliceClassUnknown ResourceSliceClass = ""
+	ResourceSliceClassDefault ResourceSliceClass = "default"
+)
+
+// ResourceSliceConditionType names what a condition of a slice is about.
+//
+// +kubebuilder:validation:Enum=Authentication;Resources
+type ResourceSliceConditionType string
+
+// Types of conditions of a slice.
+const (
+	ResourceSliceConditionTypeAuthentication ResourceSliceConditionType = "Authentication"
+	ResourceSliceConditionTypeResources      ResourceSliceConditionType = "Resources"
+)
+
+// ResourceSliceConditionStatus is the value of a condition of a slice.
+//
+// +kubebuilder:validation:Enum=Accepted;Denied
+type ResourceSliceConditionStatus string
+
+// Values of a condition of a slice.
+const (
+	ResourceSliceConditionAccepted ResourceSliceConditionStatus = "Accepted"
+	ResourceSliceConditionDenied   ResourceSliceConditionStatus = "Denied"
+)
+
+// ResourceSliceCondition is one decision of the provider about a slice.
+type ResourceSliceCondition struct {
+	Type   ResourceSliceConditionType   `json:"type"`
+	Status ResourceSliceConditionStatus `json:"status"`
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+	Reason             string      `json:"reason,omitempty"`
+	Message            string      `json:"message,omitempty"`
+}
+
+// ResourceSliceSpec is what the consumer asks for.
+type ResourceSliceSpec struct {
+	ConsumerClusterID *liqov1beta1.ClusterID `json:"consumerClusterID,omitempty"`
+	ProviderClusterID *liqov1beta1.ClusterID `json:"providerClusterID,omitempty"`
+	Resources         corev1.ResourceList    `json:"resources,omitempty"`
+	Class             ResourceSliceClass     `json:"class,omitempty"`
+	// CSR asks for the slice's certificate, PEM.
+	CSR []byte `json:"csr,omitempty"`
+}
+
+// ResourceSliceStatus is what the provider grants.
+type ResourceSliceStatus struct {
+	// +listType=map
+	// +listMapKey=type
+	Conditions          []ResourceSliceCondition       `json:"conditions,omitempty"`
+	Resources           corev1.ResourceList            `json:"resources,omitempty"`
+	AuthParams          *AuthParams                    `json:"authParams,omitempty"`
+	StorageClasses      []liqov1beta1.StorageType      `json:"storageClasses,omitempty"`
+	IngressClasses      []liqov1beta1.IngressType      `json:"ingressClasses,omitempty"`
+	LoadBalancerClasses []liqov1beta1.LoadBalancerType `json:"loadBalancerClasses,omitempty"`
+	NodeLabels          map[string]string              `json:"nodeLabels,omitempty"`
+	NodeSelector        map[string]string              `json:"nodeSelector,omitempty"`
+}
+
+// ResourceSlice asks a provider for resources and for the right to use them.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=rslice
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Authentication",type=string,JSONPath=`.status.conditions[?(@.type=="Authentication")].status`
+// +kubebuilder:printcolumn:name="Resources",type=string,JSONPath=`.status.conditions[?(@.type=="Resources")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ResourceSlice struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec ResourceSliceSpec `json:"spec,omitzero"`
+	// +optional
+	Status ResourceSliceStatus `json:"status,omitzero"`
+}
+
+// ResourceSliceList is a list of ResourceSlices.
+//
+// +kubebuilder:object:root=true
+type ResourceSliceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ResourceSlice `json:"items"`
+}

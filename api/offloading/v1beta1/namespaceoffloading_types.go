@@ -1,0 +1,127 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NamespaceOffloadingResource is the plural of NamespaceOffloading.
+const NamespaceOffloadingResource = "namespaceoffloadings"
+
+// NamespaceMappingStrategyType chooses the name of the twin namespaces.
+//
+// +kubebuilder:validation:Enum=EnforceSameName;DefaultName;SelectedName
+type NamespaceMappingStrategyType string
+
+// Strategies for the names of twin namespaces.
+const (
+	// EnforceSameNameMappingStrategyType gives the twin the name of the local namespace.
+	EnforceSameNameMappingStrategyType NamespaceMappingStrategyType = "EnforceSameName"
+	// DefaultNameMappingStrategyType appends the local cluster ID.
+	DefaultNameMappingStrategyType NamespaceMappingStrategyType = "DefaultName"
+	// SelectedNameMappingStrategyType uses spec.remoteNamespaceName.
+	SelectedNameMappingStrategyType NamespaceMappingStrategyType = "SelectedName"
+)
+
+// PodOffloadingStrategyType says where the pods of a namespace may run.
+//
+// +kubebuilder:validation:Enum=Local;Remote;LocalAndRemote
+type PodOffloadingStrategyType string
+
+// Strategies for pods.
+const (
+	LocalPodOffloadingStrategyType          PodOffloadingStrategyType = "Local"
+	RemotePodOffloadingStrategyType         PodOffloadingStrategyType = "Remote"
+	LocalAndRemotePodOffloadingStrategyType PodOffloadingStrategyType = "LocalAndRemote"
+)
+
+// OffloadingPhaseType sums up all providers.
+type OffloadingPhaseType string
+
+// Phases of a NamespaceOffloading.
+const (
+	ReadyOffloadingPhaseType             OffloadingPhaseType = "Ready"
+	NoClusterSelectedOffloadingPhaseType OffloadingPhaseType = "NoClusterSelected"
+	InProgressOffloadingPhaseType        OffloadingPhaseType = "InProgress"
+	SomeFailedOffloadingPhaseType        OffloadingPhaseType = "SomeFailed"
+	AllFailedOffloadingPhaseType         OffloadingPhaseType = "AllFailed"
+	TerminatingOffloadingPhaseType       OffloadingPhaseType = "Terminating"
+)
+
+// RemoteNamespaceConditionType names what a condition of one provider is about.
+type RemoteNamespaceConditionType string
+
+// Types of conditions of one provider.
+const (
+	NamespaceOffloadingRequired RemoteNamespaceConditionType = "OffloadingRequired"
+	NamespaceReady              RemoteNamespaceConditionType = "Ready"
+)
+
+// RemoteNamespaceCondition is one observation about the twin in one provider.
+type RemoteNamespaceCondition struct {
+	Type   RemoteNamespaceConditionType `json:"type"`
+	Status corev1.ConditionStatus       `json:"status"`
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+	Reason             string      `json:"reason,omitempty"`
+	Message            string      `json:"message,omitempty"`
+}
+
+// RemoteNamespaceConditions are the observations about the twin in one provider.
+type RemoteNamespaceConditions []RemoteNamespaceCondition
+
+// NamespaceOffloadingSpec says which clusters a namespace extends to, under which name, for which pods.
+//
+// +kubebuilder:validation:XValidation:rule="self.namespaceMappingStrategy != 'SelectedName' || (has(self.remoteNamespaceName) && size(self.remoteNamespaceName) > 0)",message="remoteNamespaceName is required with the SelectedName strategy"
+// +kubebuilder:validation:XValidation:rule="self.namespaceMappingStrategy == oldSelf.namespaceMappingStrategy",message="namespaceMappingStrategy is immutable"
+// +kubebuilder:validation:XValidation:rule="(has(self.remoteNamespaceName) ? self.remoteNamespaceName : ”) == (has(oldSelf.remoteNamespaceName) ? oldSelf.remoteNamespaceName : ”)",message="remoteNamespaceName is immutable"
+type NamespaceOffloadingSpec struct {
+	// +kubebuilder:default=DefaultName
+	NamespaceMappingStrategy NamespaceMappingStrategyType `json:"namespaceMappingStrategy,omitempty"`
+	RemoteNamespaceName      string                       `json:"remoteNamespaceName,omitempty"`
+	// +kubebuilder:default=LocalAndRemote
+	PodOffloadingStrategy PodOffloadingStrategyType `json:"podOffloadingStrategy,omitempty"`
+	// ClusterSelector selects virtual nodes by label; absent or without terms it selects all of them.
+	ClusterSelector *corev1.NodeSelector `json:"clusterSelector,omitempty"`
+}
+
+// NamespaceOffloadingStatus is what became of it.
+type NamespaceOffloadingStatus struct {
+	RemoteNamespaceName string              `json:"remoteNamespaceName,omitempty"`
+	OffloadingPhase     OffloadingPhaseType `json:"offloadingPhase,omitempty"`
+	// RemoteNamespacesConditions are keyed by the name of the NamespaceMap, which is the provider's cluster ID.
+	RemoteNamespacesConditions map[string]RemoteNamespaceConditions `json:"remoteNamespacesConditions,omitempty"`
+	ObservedGeneration         int64                                `json:"observedGeneration,omitempty"`
+}
+
+// NamespaceOffloading extends its namespace to other clusters. Its name is offloading.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=nso;nsof;nsoff;nsoffloading
+// +kubebuilder:subresource:status
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'offloading'",message="the name of a NamespaceOffloading must be offloading"
+// +kubebuilder:printcolumn:name="NamespaceMappingStrategy",type=string,JSONPath=`.spec.namespaceMappingStrategy`
+// +kubebuilder:printcolumn:name="PodOffloadingStrategy",type=string,JSONPath=`.spec.podOffloadingStrategy`
+// +kubebuilder:printcolumn:name="OffloadingPhase",type=string,JSONPath=`.status.offloadingPhase`
+// +kubebuilder:printcolumn:name="RemoteNamespaceName",type=string,priority=10,JSONPath=`.status.remoteNamespaceName`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NamespaceOffloading struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec NamespaceOffloadingSpec `json:"spec"`
+	// +optional
+	Status NamespaceOffloadingStatus `json:"status,omitzero"`
+}
+
+// NamespaceOffloadingList is a list of objects of kind NamespaceOffloading.
+//
+// +kubebuilder:object:root=true
+type NamespaceOffloadingList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NamespaceOffloading `json:"items"`
+}

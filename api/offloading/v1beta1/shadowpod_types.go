@@ -1,0 +1,57 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ShadowPodResource is the plural of ShadowPod.
+const ShadowPodResource = "shadowpods"
+
+// ShadowPodSpec is the pod to make.
+type ShadowPodSpec struct {
+	// Pod is opaque to the schema: the API server validates it when the Pod is made.
+	//
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Pod corev1.PodSpec `json:"pod,omitzero"`
+}
+
+// ShadowPodStatus is how the pod fares.
+type ShadowPodStatus struct {
+	// +required
+	// +kubebuilder:default=Unknown
+	// +kubebuilder:validation:Enum=Pending;Running;Succeeded;Failed;Unknown
+	Phase corev1.PodPhase `json:"phase,omitempty"`
+}
+
+// ShadowPod asks the provider for a pod, and survives that pod.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=shp;shpod
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ShadowPod struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec ShadowPodSpec `json:"spec,omitzero"`
+	// +optional
+	Status ShadowPodStatus `json:"status,omitzero"`
+}
+
+// ShadowPodList is a list of objects of kind ShadowPod.
+//
+// +kubebuilder:object:root=true
+type ShadowPodList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ShadowPod `json:"items"`
+}

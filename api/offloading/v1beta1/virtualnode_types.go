@@ -1,0 +1,141 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+)
+
+// VirtualNodeResource is the plural of VirtualNode.
+const VirtualNodeResource = "virtualnodes"
+
+// DeploymentTemplate is what a user wants of the virtual kubelet's Deployment.
+type DeploymentTemplate struct {
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Spec appsv1.DeploymentSpec `json:"spec,omitzero"`
+}
+
+// Affinity is added to remote pods.
+type Affinity struct {
+	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
+}
+
+// OffloadingPatch changes what is sent to the provider.
+type OffloadingPatch struct {
+	AnnotationsNotReflected []string            `json:"annotationsNotReflected,omitempty"`
+	LabelsNotReflected      []string            `json:"labelsNotReflected,omitempty"`
+	NodeSelector            map[string]string   `json:"nodeSelector,omitempty"`
+	Tolerations             []corev1.Toleration `json:"tolerations,omitempty"`
+	Affinity                *Affinity           `json:"affinity,omitempty"`
+	RuntimeClassName        *string             `json:"runtimeClassName,omitempty"`
+}
+
+// VirtualNodeConditionType names what a condition of a VirtualNode is about.
+//
+// +kubebuilder:validation:Enum=VirtualKubelet;Node
+type VirtualNodeConditionType string
+
+// Types of conditions of a VirtualNode.
+const (
+	VirtualKubeletConditionType VirtualNodeConditionType = "VirtualKubelet"
+	NodeConditionType           VirtualNodeConditionType = "Node"
+)
+
+// VirtualNodeConditionStatusType is the value of a condition of a VirtualNode.
+//
+// +kubebuilder:validation:Enum=None;Running;Creating;Draining;Deleting
+type VirtualNodeConditionStatusType string
+
+// Values of a condition of a VirtualNode.
+const (
+	NoneConditionStatusType     VirtualNodeConditionStatusType = "None"
+	RunningConditionStatusType  VirtualNodeConditionStatusType = "Running"
+	CreatingConditionStatusType VirtualNodeConditionStatusType = "Creating"
+	DrainingConditionStatusType VirtualNodeConditionStatusType = "Draining"
+	DeletingConditionStatusType VirtualNodeConditionStatusType = "Deleting"
+)
+
+// VirtualNodeCondition is one observation about a VirtualNode.
+type VirtualNodeCondition struct {
+	Type VirtualNodeConditionType `json:"type"`
+	// +required
+	// +kubebuilder:default=None
+	Status VirtualNodeConditionStatusType `json:"status,omitempty"`
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+	Reason             string      `json:"reason,omitempty"`
+	Message            string      `json:"message,omitempty"`
+}
+
+// VirtualNodeSpec is the node to show for a provider.
+type VirtualNodeSpec struct {
+	// ClusterID is the provider's.
+	ClusterID liqov1beta1.ClusterID `json:"clusterID,omitempty"`
+	// Template overrides what is otherwise made from the VkOptionsTemplate.
+	Template        *DeploymentTemplate `json:"template,omitempty"`
+	OffloadingPatch *OffloadingPatch    `json:"offloadingPatch,omitempty"`
+	// CreateNode is taken from the VkOptionsTemplate if absent.
+	CreateNode *bool `json:"createNode,omitempty"`
+	// DisableNetworkCheck is taken from the VkOptionsTemplate if absent.
+	DisableNetworkCheck *bool                        `json:"disableNetworkCheck,omitempty"`
+	KubeconfigSecretRef *corev1.LocalObjectReference `json:"kubeconfigSecretRef,omitempty"`
+	Images              []corev1.ContainerImage      `json:"images,omitempty"`
+	// ResourceQuota.hard is the node's capacity.
+	//
+	// +optional
+	ResourceQuota       corev1.ResourceQuotaSpec       `json:"resourceQuota,omitzero"`
+	Labels              map[string]string              `json:"labels,omitempty"`
+	Annotations         map[string]string              `json:"annotations,omitempty"`
+	Taints              []corev1.Taint                 `json:"taints,omitempty"`
+	StorageClasses      []liqov1beta1.StorageType      `json:"storageClasses,omitempty"`
+	IngressClasses      []liqov1beta1.IngressType      `json:"ingressClasses,omitempty"`
+	LoadBalancerClasses []liqov1beta1.LoadBalancerType `json:"loadBalancerClasses,omitempty"`
+	// VkOptionsTemplateRef is the installation's default if absent.
+	VkOptionsTemplateRef *corev1.ObjectReference `json:"vkOptionsTemplateRef,omitempty"`
+}
+
+// VirtualNodeStatus is how the node and its kubelet fare.
+type VirtualNodeStatus struct {
+	// +listType=map
+	// +listMapKey=type
+	Conditions []VirtualNodeCondition `json:"conditions,omitempty"`
+}
+
+// VirtualNode shows a provider as a node of the same name.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=vn;vnode;virno;vno
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="ClusterID",type=string,JSONPath=`.spec.clusterID`
+// +kubebuilder:printcolumn:name="Create Node",type=boolean,JSONPath=`.spec.createNode`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Node",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Node")].status`
+// +kubebuilder:printcolumn:name="VirtualKubelet",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="VirtualKubelet")].status`
+type VirtualNode struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec VirtualNodeSpec `json:"spec,omitzero"`
+	// +optional
+	Status VirtualNodeStatus `json:"status,omitzero"`
+}
+
+// VirtualNodeList is a list of objects of kind VirtualNode.
+//
+// +kubebuilder:object:root=true
+type VirtualNodeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []VirtualNode `json:"items"`
+}
