@@ -1,0 +1,205 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kube owns the loop that every controller runs, and what controllers need to read and write objects: one
+// scheme, one way to apply what is wanted, three kinds of error, manager defaults.
+//
+// A controller implements Syncer, and where it needs them Cleaner, Reporter and Rescheduler. The loop is always:
+// read; if being deleted, Cleanup and drop the finalizer; add the finalizer before the first effect; Sync; Report;
+// one status patch, only if the status changed; the events of what changed.
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Syncer makes the world follow obj: gather, decide, apply. It may edit the status of obj in memory and never writes it.
+type Syncer[T client.Object] interface {
+	Sync(ctx context.Context, obj T) error
+}
+
+// Cleaner undoes what Sync did, before obj goes away. It returns Wait while something remains. It needs
+// Options.Finalizer.
+type Cleaner[T client.Object] interface {
+	Cleanup(ctx context.Context, obj T) error
+}
+
+// Reporter sets the conditions of obj in memory, from the error of Sync or Cleanup, and returns the events of what
+// changed by that. Without a Reporter an Invalid error becomes a warning event.
+type Reporter[T client.Object] interface {
+	Report(obj T, err error) []Event
+}
+
+// Rescheduler tells after which time to look again at an object that was synced without error; 0 is never.
+type Rescheduler[T client.Object] interface {
+	Next(obj T) time.Duration
+}
+
+// Options say how a Controller runs.
+type Options struct {
+	// Name of the controller, unique in the process.
+	Name string
+	// Finalizer guards the Cleaner; empty for none.
+	Finalizer string
+	// NeedsFinalizer tells which objects need the finalizer; nil for all. One that is already there stays until Cleanup.
+	NeedsFinalizer func(client.Object) bool
+	// Workers is the number of objects handled at once; 0 is 1.
+	Workers int
+}
+
+// Controller runs the loop for one kind.
+type Controller[T client.Object] struct {
+	mgr      ctrl.Manager
+	client   client.Client
+	recorder events.EventRecorder
+	options  Options
+	syncer   Syncer[T]
+	told     *told
+}
+
+// NewController makes the controller of one kind. Builder and Complete register it.
+func NewController[T client.Object](mgr ctrl.Manager, o Options, s Syncer[T]) *Controller[T] {
+	return &Controller[T]{
+		mgr:      mgr,
+		client:   mgr.GetClient(),
+		recorder: mgr.GetEventRecorder("liqo-" + o.Name),
+		options:  o,
+		syncer:   s,
+		told:     newTold(),
+	}
+}
+
+// Builder starts the registration: add Owns and Watches to what it returns, then call Complete.
+func (c *Controller[T]) Builder(preds ...predicate.Predicate) *builder.Builder {
+	return ctrl.NewControllerManagedBy(c.mgr).
+		Named(c.options.Name).
+		For(newObject[T](), builder.WithPredicates(preds...))
+}
+
+// retryBase and retryCap bound the back-off of one failing object. There is no limit common to all objects: one peer
+// that is away must not slow down the others.
+const (
+	retryBase = 50 * time.Millisecond
+	retryCap  = time.Minute
+)
+
+// Complete registers the controller with its manager.
+func (c *Controller[T]) Complete(b *builder.Builder) error {
+	b.WithOptions(controller.Options{
+		MaxConcurrentReconciles: max(c.options.Workers, 1),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryCap),
+	})
+	if err := b.Complete(c); err != nil {
+		return fmt.Errorf("registering controller %s: %w", c.options.Name, err)
+	}
+	return nil
+}
+
+func newObject[T client.Object]() T {
+	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+}
+
+// Reconcile runs the loop once.
+func (c *Controller[T]) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	obj := newObject[T]()
+	if err := c.client.Get(ctx, req.NamespacedName, obj); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			c.told.forget(req.NamespacedName)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("reading the object: %w", err)
+	}
+	if obj.GetDeletionTimestamp().IsZero() {
+		return c.sync(ctx, obj)
+	}
+	return c.cleanup(ctx, obj)
+}
+
+func (c *Controller[T]) sync(ctx context.Context, obj T) (reconcile.Result, error) {
+	if c.needsFinalizer(obj) && controllerutil.AddFinalizer(obj, c.options.Finalizer) {
+		if err := c.patchFinalizers(ctx, obj); err != nil {
+			return c.result(ctx, obj, err)
+		}
+	}
+	before := obj.DeepCopyObject().(T)
+	err := c.syncer.Sync(ctx, obj)
+	return c.finish(ctx, before, obj, err)
+}
+
+func (c *Controller[T]) cleanup(ctx context.Context, obj T) (reconcile.Result, error) {
+	if c.options.Finalizer == "" || !controllerutil.ContainsFinalizer(obj, c.options.Finalizer) {
+		return reconcile.Result{}, nil
+	}
+	if cleaner, ok := c.syncer.(Cleaner[T]); ok {
+		before := obj.DeepCopyObject().(T)
+		if err := cleaner.Cleanup(ctx, obj); err != nil {
+			return c.finish(ctx, before, obj, err)
+		}
+	}
+	controllerutil.RemoveFinalizer(obj, c.options.Finalizer)
+	return c.result(ctx, obj, c.patchFinalizers(ctx, obj))
+}
+
+func (c *Controller[T]) needsFinalizer(obj T) bool {
+	return c.options.Finalizer != "" && (c.options.NeedsFinalizer == nil || c.options.NeedsFinalizer(obj))
+}
+
+// finish reports, writes the status if it changed, and tells of the changes only once they are written.
+func (c *Controller[T]) finish(ctx context.Context, before, obj T, err error) (reconcile.Result, error) {
+	report := c.report(obj, err)
+	if patchErr := c.patchStatus(ctx, before, obj); patchErr != nil {
+		if Judge(err).Failed() {
+			return c.result(ctx, obj, err)
+		}
+		return c.result(ctx, obj, patchErr)
+	}
+	for _, e := range c.told.news(client.ObjectKeyFromObject(obj), report) {
+		c.recorder.Eventf(obj, nil, e.Type, e.Reason, "Sync", "%s", e.Message)
+	}
+	return c.result(ctx, obj, err)
+}
+
+func (c *Controller[T]) report(obj T, err error) []Event {
+	if reporter, ok := c.syncer.(Reporter[T]); ok {
+		return reporter.Report(obj, err)
+	}
+	return defaultReport(err)
+}
+
+// result turns the error of an attempt into what the queue should do.
+func (c *Controller[T]) result(ctx context.Context, obj T, err error) (reconcile.Result, error) {
+	if err == nil {
+		if next, ok := c.syncer.(Rescheduler[T]); ok && obj.GetDeletionTimestamp().IsZero() {
+			return reconcile.Result{RequeueAfter: max(next.Next(obj), 0)}, nil
+		}
+		return reconcile.Result{}, nil
+	}
+	if errors.Is(err, errGone) {
+		return reconcile.Result{}, nil
+	}
+	verdict := Judge(err)
+	switch {
+	case verdict.Failed():
+		return reconcile.Result{}, err
+	case verdict.Invalid():
+		log.FromContext(ctx).V(1).Info("not acceptable", "reason", verdict.Reason, "detail", err.Error())
+	default:
+		log.FromContext(ctx).V(1).Info("nothing changed", "reason", verdict.Reason)
+	}
+	return reconcile.Result{RequeueAfter: verdict.After}, nil
+}

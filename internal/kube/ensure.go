@@ -1,0 +1,207 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"liqo.io/liqo/internal/names"
+)
+
+type ensureOptions struct {
+	manager string
+	owner   client.Object
+	scheme  *runtime.Scheme
+}
+
+// EnsureOption changes how Ensure applies.
+type EnsureOption func(*ensureOptions)
+
+// FieldManager names the writer. Two pieces of code that own different fields of one object need different names.
+func FieldManager(name string) EnsureOption { return func(o *ensureOptions) { o.manager = name } }
+
+// OwnedBy makes owner the controller of the applied object.
+func OwnedBy(owner client.Object, scheme *runtime.Scheme) EnsureOption {
+	return func(o *ensureOptions) { o.owner, o.scheme = owner, scheme }
+}
+
+// Ensure makes the object look as want says, by server-side apply. want, typed or unstructured, holds only the fields we
+// own, and all of them: what an earlier Ensure of the same field manager set and this one leaves out is removed. Nothing
+// is sent when the object, as c reads it, already has these fields and they are what was applied last. want is not
+// changed. An object that is being deleted is waited for.
+func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...EnsureOption) (changed bool, err error) {
+	o := ensureOptions{manager: names.FieldManager}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	gvk, err := apiutil.GVKForObject(want, c.Scheme())
+	if err != nil {
+		return false, fmt.Errorf("finding the kind of %T: %w", want, err)
+	}
+	what := gvk.Kind + " " + client.ObjectKeyFromObject(want).String()
+	if o.owner != nil {
+		if want, err = owned(want, o); err != nil {
+			return false, fmt.Errorf("setting the owner of %s: %w", what, err)
+		}
+	}
+	application, err := NewApplication(want, gvk, o.manager)
+	if err != nil {
+		return false, fmt.Errorf("preparing %s: %w", what, err)
+	}
+	current, err := readCurrent(ctx, c, want, gvk)
+	if err != nil {
+		return false, fmt.Errorf("reading %s: %w", what, err)
+	}
+	return application.Apply(ctx, c, current)
+}
+
+func owned(want client.Object, o ensureOptions) (client.Object, error) {
+	want = want.DeepCopyObject().(client.Object)
+	if err := controllerutil.SetControllerReference(o.owner, want, o.scheme); err != nil {
+		return nil, err
+	}
+	return want, nil
+}
+
+// readCurrent returns the object as it is, nil when there is none. A kind of the scheme is read as its Go type, because
+// that is what caches hold.
+func readCurrent(ctx context.Context, c client.Client, want client.Object, gvk schema.GroupVersionKind) (client.Object, error) {
+	current, err := emptyObject(c.Scheme(), gvk)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(want), current); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return current, nil
+}
+
+func emptyObject(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Object, error) {
+	if !scheme.Recognizes(gvk) {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(gvk)
+		return u, nil
+	}
+	typed, err := scheme.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	obj, ok := typed.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%s is no object with metadata", gvk.Kind)
+	}
+	return obj, nil
+}
+
+// Application is one wanted set of fields, ready to be compared and applied.
+type Application struct {
+	gvk     schema.GroupVersionKind
+	name    string
+	fields  map[string]any
+	manager string
+	hash    string
+}
+
+// NewApplication prepares want for field manager manager. The hash of all wanted fields goes along as an annotation: it
+// alone shows that a field we once set is no longer wanted.
+func NewApplication(want client.Object, gvk schema.GroupVersionKind, manager string) (*Application, error) {
+	fields, err := ToMap(want)
+	if err != nil {
+		return nil, err
+	}
+	fields["apiVersion"], fields["kind"] = gvk.GroupVersion().String(), gvk.Kind
+	annotations := wantedAnnotations(fields)
+	encoded, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the fields: %w", err)
+	}
+	sum := sha256.Sum256(encoded)
+	hash := hex.EncodeToString(sum[:8])
+	annotations[hashAnnotation(manager)] = hash
+	metadata, ok := fields["metadata"].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s has no metadata", gvk.Kind)
+	}
+	metadata["annotations"] = annotations
+	return &Application{
+		gvk:     gvk,
+		name:    client.ObjectKeyFromObject(want).String(),
+		fields:  fields,
+		manager: manager,
+		hash:    hash,
+	}, nil
+}
+
+// wantedAnnotations takes the annotations out of fields, less hashes that came along with a copied object, and returns
+// them; fields keeps the rest of them.
+func wantedAnnotations(fields map[string]any) map[string]any {
+	kept, _, _ := unstructured.NestedMap(fields, "metadata", "annotations")
+	maps.DeleteFunc(kept, func(key string, _ any) bool { return strings.HasPrefix(key, names.AppliedHash) })
+	if len(kept) == 0 {
+		unstructured.RemoveNestedField(fields, "metadata", "annotations")
+		return map[string]any{}
+	}
+	metadata := fields["metadata"].(map[string]any)
+	metadata["annotations"] = kept
+	return maps.Clone(kept)
+}
+
+// hashAnnotation is one per field manager: two managers of one object must not overwrite each other's.
+func hashAnnotation(manager string) string {
+	if manager == names.FieldManager {
+		return names.AppliedHash
+	}
+	return names.AppliedHash + "." + manager
+}
+
+// Applied tells whether current, nil for none, needs nothing.
+func (a *Application) Applied(current client.Object) (bool, error) {
+	if current == nil || current.GetAnnotations()[hashAnnotation(a.manager)] != a.hash {
+		return false, nil
+	}
+	have, err := ToMap(current)
+	if err != nil {
+		return false, err
+	}
+	have["apiVersion"], have["kind"] = a.fields["apiVersion"], a.fields["kind"]
+	return SubsetOf(a.fields, have), nil
+}
+
+// Apply sends the fields unless current, nil for none, already has them.
+func (a *Application) Apply(ctx context.Context, c client.Client, current client.Object) (changed bool, err error) {
+	if current != nil && !current.GetDeletionTimestamp().IsZero() {
+		return false, BeingDeleted(a.gvk.Kind, a.name)
+	}
+	applied, err := a.Applied(current)
+	if err != nil {
+		return false, fmt.Errorf("comparing %s %s: %w", a.gvk.Kind, a.name, err)
+	}
+	if applied {
+		return false, nil
+	}
+	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(a.fields)}
+	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(a.manager), client.ForceOwnership)
+	if apierrors.IsNotFound(err) && current != nil {
+		// The object or its namespace went away meanwhile; the caches will say which.
+		return false, Wait(conflictDelay, fmt.Sprintf("%s %s disappeared", a.gvk.Kind, a.name))
+	}
+	if err != nil {
+		return false, fmt.Errorf("applying %s %s: %w", a.gvk.Kind, a.name, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,166 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// waitError says that something expected has not happened yet.
+type waitError struct {
+	after  time.Duration
+	reason string
+}
+
+func (e *waitError) Error() string { return "waiting: " + e.reason }
+
+// invalidError says that only the user can fix what is wrong.
+type invalidError struct {
+	reason string
+	err    error
+}
+
+func (e *invalidError) Error() string { return e.reason + ": " + e.err.Error() }
+func (e *invalidError) Unwrap() error { return e.err }
+
+// Wait reports that something expected has not happened yet. The object is looked at again after d, or, when d is zero,
+// when a watch says so. It is no failure: neither logs nor metrics count it as one.
+func Wait(d time.Duration, reason string) error { return &waitError{after: d, reason: reason} }
+
+// Invalid reports what only the user can fix. It is shown and not retried; reason is the CamelCase reason of the
+// condition and the event.
+func Invalid(reason string, err error) error {
+	if err == nil {
+		err = errors.New("not acceptable")
+	}
+	return &invalidError{reason: reason, err: err}
+}
+
+// IsWait tells whether err, or an error it wraps, was made by Wait.
+func IsWait(err error) bool {
+	_, ok := errors.AsType[*waitError](err)
+	return ok
+}
+
+// WaitReason returns what an error made by Wait waits for, and after which time to look again.
+func WaitReason(err error) (reason string, after time.Duration, ok bool) {
+	w, ok := errors.AsType[*waitError](err)
+	if !ok {
+		return "", 0, false
+	}
+	return w.reason, w.after, true
+}
+
+// InvalidReason returns the reason of an error made by Invalid.
+func InvalidReason(err error) (string, bool) {
+	invalid, ok := errors.AsType[*invalidError](err)
+	if !ok {
+		return "", false
+	}
+	return invalid.reason, true
+}
+
+// outcome is what a queue should do with an object after an attempt.
+type outcome int
+
+const (
+	// done: nothing to do until a watch wakes us.
+	done outcome = iota
+	// invalid: nothing to do until the user changes something.
+	invalid
+	// later: look again after a fixed time, quietly.
+	later
+	// failed: an error, retried with back-off.
+	failed
+)
+
+const (
+	conflictDelay    = 200 * time.Millisecond
+	terminatingDelay = 2 * time.Second
+)
+
+// Verdict sorts the errors of one attempt for a queue: after how long to look again without any noise, whether to give
+// up until the user acts, or, with neither, whether err is a failure to retry with back-off.
+type Verdict struct {
+	outcome outcome
+	// After is the time to the next attempt of a quiet retry.
+	After time.Duration
+	// Reason says why nothing changed, for the log.
+	Reason string
+}
+
+// Failed tells whether the attempt failed and must be retried with back-off.
+func (v Verdict) Failed() bool { return v.outcome == failed }
+
+// Invalid tells whether only the user can help.
+func (v Verdict) Invalid() bool { return v.outcome == invalid }
+
+// Judge sorts the error of one attempt. Conflicts are quiet: somebody was faster and the cache will tell us. Of several
+// joined errors the one that needs most attention counts.
+func Judge(err error) Verdict {
+	for e := err; e != nil; {
+		switch x := e.(type) {
+		case *waitError:
+			if x.after <= 0 {
+				return Verdict{outcome: done, Reason: x.reason}
+			}
+			return Verdict{outcome: later, After: x.after, Reason: x.reason}
+		case *invalidError:
+			return Verdict{outcome: invalid, Reason: x.reason}
+		case interface{ Unwrap() []error }:
+			return worst(x.Unwrap())
+		case interface{ Unwrap() error }:
+			e = x.Unwrap()
+		default:
+			return judgeStatus(err)
+		}
+	}
+	if err == nil {
+		return Verdict{outcome: done}
+	}
+	return judgeStatus(err)
+}
+
+// worst returns the verdict that needs most attention; of two quiet retries, the earlier one.
+func worst(errs []error) Verdict {
+	var out Verdict
+	for _, err := range errs {
+		v := Judge(err)
+		if v.outcome > out.outcome || v.outcome == later && out.outcome == later && v.After < out.After {
+			out = v
+		}
+	}
+	return out
+}
+
+func judgeStatus(err error) Verdict {
+	switch {
+	case isRace(err):
+		return Verdict{outcome: later, After: conflictDelay, Reason: err.Error()}
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return Verdict{outcome: later, After: terminatingDelay, Reason: err.Error()}
+	default:
+		return Verdict{outcome: failed}
+	}
+}
+
+// isRace tells whether err only says that the object changed, appeared or was replaced since we read it. A field
+// conflict of server-side apply is something else: it does not go away.
+func isRace(err error) bool {
+	if apierrors.IsConflict(err) {
+		return !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
+	}
+	return apierrors.IsAlreadyExists(err)
+}
+
+// BeingDeleted is the wait of those who need an object that is on its way out.
+func BeingDeleted(kind, name string) error {
+	return Wait(terminatingDelay, fmt.Sprintf("%s %s is being deleted", kind, name))
+}

@@ -1,0 +1,27 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+)
+
+// Scheme knows every type that our processes read or write. It is complete when the program starts and never changes.
+var Scheme = NewScheme()
+
+// NewScheme builds a scheme with the Kubernetes types and our groups.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(fmt.Errorf("registering API types: %w", err))
+		}
+	}
+	return scheme
+}

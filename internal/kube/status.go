@@ -1,0 +1,102 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// errGone says that the object disappeared while it was handled, which ends the work and is no failure.
+var errGone = errors.New("the object is gone")
+
+// patchFinalizers writes the finalizers of obj, provided nobody changed obj since it was read.
+func (c *Controller[T]) patchFinalizers(ctx context.Context, obj T) error {
+	finalizers := obj.GetFinalizers()
+	if finalizers == nil {
+		finalizers = []string{}
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"finalizers":      finalizers,
+		"resourceVersion": obj.GetResourceVersion(),
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding the finalizers: %w", err)
+	}
+	return own("writing the finalizers", c.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body)))
+}
+
+// patchStatus writes what changed in the status, if anything did, provided nobody changed obj since it was read.
+func (c *Controller[T]) patchStatus(ctx context.Context, before, obj T) error {
+	body, err := statusPatch(before, obj)
+	if err != nil {
+		return fmt.Errorf("comparing the status: %w", err)
+	}
+	if body == nil {
+		return nil
+	}
+	// A copy takes the answer, so that what the caller holds stays as it reported it.
+	target := obj.DeepCopyObject().(T)
+	if err := own("writing the status", c.client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, body))); err != nil {
+		return err
+	}
+	obj.SetResourceVersion(target.GetResourceVersion())
+	return nil
+}
+
+// statusPatch returns the merge patch from the status of before to that of after, nil when they are equal.
+func statusPatch(before, after client.Object) ([]byte, error) {
+	old, err := statusOf(before)
+	if err != nil {
+		return nil, err
+	}
+	now, err := statusOf(after)
+	if err != nil {
+		return nil, err
+	}
+	if equality.Semantic.DeepEqual(old, now) {
+		return nil, nil
+	}
+	from, err := json.Marshal(map[string]any{"status": old})
+	if err != nil {
+		return nil, err
+	}
+	to, err := json.Marshal(map[string]any{
+		"status":   now,
+		"metadata": map[string]any{"resourceVersion": after.GetResourceVersion()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jsonpatch.CreateMergePatch(from, to)
+}
+
+func statusOf(obj client.Object) (any, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, err
+	}
+	return fields["status"], nil
+}
+
+// own adds what was being done to the error of a write to the object itself.
+func own(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		return errGone
+	default:
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+}
