@@ -1,0 +1,81 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ConnectionResource is the plural of Connection.
+const ConnectionResource = "connections"
+
+// ConnectionType is the local end of a tunnel.
+//
+// +kubebuilder:validation:Enum=Server;Client
+type ConnectionType string
+
+// Ends of a tunnel.
+const (
+	ConnectionTypeServer ConnectionType = "Server"
+	ConnectionTypeClient ConnectionType = "Client"
+)
+
+// ConnectionStatusValue is the state of a tunnel.
+type ConnectionStatusValue string
+
+// States of a tunnel.
+const (
+	Connected       ConnectionStatusValue = "Connected"
+	Connecting      ConnectionStatusValue = "Connecting"
+	ConnectionError ConnectionStatusValue = "Error"
+)
+
+// ConnectionSpec says whose tunnel it is.
+type ConnectionSpec struct {
+	Type       ConnectionType         `json:"type"`
+	GatewayRef corev1.ObjectReference `json:"gatewayRef"`
+}
+
+// ConnectionLatency is a measured round trip.
+type ConnectionLatency struct {
+	Value string `json:"value,omitempty"`
+	// +optional
+	Timestamp metav1.Time `json:"timestamp,omitzero"`
+}
+
+// ConnectionStatus is how the tunnel fares.
+type ConnectionStatus struct {
+	Value ConnectionStatusValue `json:"value,omitempty"`
+	// +optional
+	Latency ConnectionLatency `json:"latency,omitzero"`
+}
+
+// Connection shows the tunnel of a gateway.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=conn
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.value`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Latency",type=string,priority=1,JSONPath=`.status.latency.value`
+type Connection struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec ConnectionSpec `json:"spec,omitzero"`
+	// +optional
+	Status ConnectionStatus `json:"status,omitzero"`
+}
+
+// ConnectionList is a list of objects of kind Connection.
+//
+// +kubebuilder:object:root=true
+type ConnectionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Connection `json:"items"`
+}

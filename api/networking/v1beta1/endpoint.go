@@ -1,0 +1,51 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EndpointStatus is where a gateway can be reached.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.port) && has(self.ports))",message="port and ports are mutually exclusive"
+// +kubebuilder:validation:XValidation:rule="has(self.port) || (has(self.ports) && size(self.ports) > 0)",message="at least one of port or ports must be set"
+// +kubebuilder:validation:XValidation:rule="!(has(self.ports)) || self.ports.all(p, self.ports.filter(q, q == p).size() == 1)",message="ports must not contain duplicates"
+type EndpointStatus struct {
+	// Addresses are IP addresses or host names.
+	Addresses []string `json:"addresses,omitempty"`
+	Port      int32    `json:"port,omitempty"`
+	// +kubebuilder:validation:Enum=TCP;UDP
+	Protocol *corev1.Protocol `json:"protocol,omitempty"`
+	// Ports are those of a gateway with several tunnels.
+	//
+	// +kubebuilder:validation:MaxItems=64
+	Ports []int32 `json:"ports,omitempty"`
+}
+
+// InternalGatewayEndpoint is where the nodes find the active replica of a gateway.
+type InternalGatewayEndpoint struct {
+	IP   *IP     `json:"ip,omitempty"`
+	Node *string `json:"node,omitempty"`
+}
+
+// HostCondition is what one pod says about an object it applies to its host.
+type HostCondition struct {
+	// Host is the name of the pod.
+	Host   string                 `json:"host"`
+	Type   HostConditionType      `json:"type"`
+	Status metav1.ConditionStatus `json:"status"`
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+}
+
+// HostConditionType names what a HostCondition is about.
+type HostConditionType string
+
+// Types of HostConditions.
+const (
+	HostConditionApplied HostConditionType = "Applied"
+	HostConditionError   HostConditionType = "Error"
+)

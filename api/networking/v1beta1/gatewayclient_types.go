@@ -1,0 +1,68 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// GatewayClientResource is the plural of GatewayClient.
+const GatewayClientResource = "gatewayclients"
+
+// GatewayClientSpec says whom to dial and with what.
+type GatewayClientSpec struct {
+	// +optional
+	ClientTemplateRef corev1.ObjectReference `json:"clientTemplateRef,omitzero"`
+	MTU               int                    `json:"mtu,omitempty"`
+	// Endpoint is the server's.
+	//
+	// +optional
+	Endpoint EndpointStatus `json:"endpoint,omitzero"`
+	// SecretRef names an existing key Secret; without it a key is made.
+	//
+	// +optional
+	SecretRef corev1.LocalObjectReference `json:"secretRef,omitzero"`
+}
+
+// GatewayClientStatus is what was made of it.
+type GatewayClientStatus struct {
+	ClientRef        *corev1.ObjectReference  `json:"clientRef,omitempty"`
+	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
+	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+	// Endpoint is the server's, as in use.
+	Endpoint *EndpointStatus `json:"endpoint,omitempty"`
+}
+
+// GatewayClient dials the gateway of a peer.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=gwc;gwclient
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Template Kind",type=string,priority=1,JSONPath=`.spec.clientTemplateRef.kind`
+// +kubebuilder:printcolumn:name="Template Name",type=string,JSONPath=`.spec.clientTemplateRef.name`
+// +kubebuilder:printcolumn:name="Template Namespace",type=string,priority=1,JSONPath=`.spec.clientTemplateRef.namespace`
+// +kubebuilder:printcolumn:name="IP",type=string,JSONPath=`.spec.endpoint.addresses[*]`
+// +kubebuilder:printcolumn:name="Port",type=string,JSONPath=`.spec.endpoint.port`
+// +kubebuilder:printcolumn:name="Protocol",type=string,priority=1,JSONPath=`.spec.endpoint.protocol`
+// +kubebuilder:printcolumn:name="MTU",type=integer,priority=1,JSONPath=`.spec.mtu`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type GatewayClient struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec GatewayClientSpec `json:"spec,omitzero"`
+	// +optional
+	Status GatewayClientStatus `json:"status,omitzero"`
+}
+
+// GatewayClientList is a list of objects of kind GatewayClient.
+//
+// +kubebuilder:object:root=true
+type GatewayClientList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []GatewayClient `json:"items"`
+}

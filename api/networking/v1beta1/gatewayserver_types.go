@@ -1,0 +1,87 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// GatewayServerResource is the plural of GatewayServer.
+const GatewayServerResource = "gatewayservers"
+
+// Endpoint says how a gateway is exposed.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.port) && has(self.ports))",message="port and ports are mutually exclusive"
+// +kubebuilder:validation:XValidation:rule="!(has(self.nodePort) && has(self.nodePorts))",message="nodePort and nodePorts are mutually exclusive"
+// +kubebuilder:validation:XValidation:rule="has(self.port) || (has(self.ports) && size(self.ports) > 0)",message="at least one of port or ports must be set"
+// +kubebuilder:validation:XValidation:rule="!(has(self.ports)) || self.ports.all(p, self.ports.filter(q, q == p).size() == 1)",message="ports must not contain duplicates"
+// +kubebuilder:validation:XValidation:rule="!(has(self.nodePorts)) || self.nodePorts.all(p, self.nodePorts.filter(q, q == p).size() == 1)",message="nodePorts must not contain duplicates"
+type Endpoint struct {
+	Port int32 `json:"port,omitempty"`
+	// +kubebuilder:validation:MaxItems=64
+	Ports []int32 `json:"ports,omitempty"`
+	// +kubebuilder:default=ClusterIP
+	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer;ExternalName
+	ServiceType corev1.ServiceType `json:"serviceType,omitempty"`
+	NodePort    *int32             `json:"nodePort,omitempty"`
+	// +kubebuilder:validation:MaxItems=64
+	NodePorts      []int32 `json:"nodePorts,omitempty"`
+	LoadBalancerIP *string `json:"loadBalancerIP,omitempty"`
+}
+
+// GatewayServerSpec says how to listen and with what.
+type GatewayServerSpec struct {
+	// +optional
+	ServerTemplateRef corev1.ObjectReference `json:"serverTemplateRef,omitzero"`
+	MTU               int                    `json:"mtu,omitempty"`
+	// +optional
+	Endpoint Endpoint `json:"endpoint,omitzero"`
+	// SecretRef names an existing key Secret; without it a key is made.
+	//
+	// +optional
+	SecretRef          corev1.LocalObjectReference `json:"secretRef,omitzero"`
+	ServiceAnnotations map[string]string           `json:"serviceAnnotations,omitempty"`
+	ServiceLabels      map[string]string           `json:"serviceLabels,omitempty"`
+}
+
+// GatewayServerStatus is what was made of it.
+type GatewayServerStatus struct {
+	ServerRef        *corev1.ObjectReference  `json:"serverRef,omitempty"`
+	Endpoint         *EndpointStatus          `json:"endpoint,omitempty"`
+	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
+	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+}
+
+// GatewayServer waits for the gateway of a peer.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=gws;gwserver
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Template Kind",type=string,priority=1,JSONPath=`.spec.serverTemplateRef.kind`
+// +kubebuilder:printcolumn:name="Template Name",type=string,JSONPath=`.spec.serverTemplateRef.name`
+// +kubebuilder:printcolumn:name="Template Namespace",type=string,priority=1,JSONPath=`.spec.serverTemplateRef.namespace`
+// +kubebuilder:printcolumn:name="IP",type=string,JSONPath=`.status.endpoint.addresses[*]`
+// +kubebuilder:printcolumn:name="Port",type=string,JSONPath=`.status.endpoint.port`
+// +kubebuilder:printcolumn:name="Protocol",type=string,priority=1,JSONPath=`.status.endpoint.protocol`
+// +kubebuilder:printcolumn:name="MTU",type=integer,priority=1,JSONPath=`.spec.mtu`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type GatewayServer struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec GatewayServerSpec `json:"spec,omitzero"`
+	// +optional
+	Status GatewayServerStatus `json:"status,omitzero"`
+}
+
+// GatewayServerList is a list of objects of kind GatewayServer.
+//
+// +kubebuilder:object:root=true
+type GatewayServerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []GatewayServer `json:"items"`
+}

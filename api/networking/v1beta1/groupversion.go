@@ -1,0 +1,45 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1beta1 describes the network between peers.
+//
+// +kubebuilder:object:generate=true
+// +groupName=networking.liqo.io
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the API group of this package.
+const GroupName = "networking.liqo.io"
+
+var (
+	// GroupVersion identifies the types of this package.
+	GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1beta1"}
+	// SchemeBuilder collects what AddToScheme registers.
+	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+	// AddToScheme registers the types of this package in a scheme.
+	AddToScheme = SchemeBuilder.AddToScheme
+)
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&Configuration{}, &ConfigurationList{},
+		&Connection{}, &ConnectionList{},
+		&FirewallConfiguration{}, &FirewallConfigurationList{},
+		&GatewayClient{}, &GatewayClientList{},
+		&GatewayServer{}, &GatewayServerList{},
+		&InternalNode{}, &InternalNodeList{},
+		&PublicKey{}, &PublicKeyList{},
+		&RouteConfiguration{}, &RouteConfigurationList{},
+		&WgGatewayClient{}, &WgGatewayClientList{},
+		&WgGatewayClientTemplate{}, &WgGatewayClientTemplateList{},
+		&WgGatewayServer{}, &WgGatewayServerList{},
+		&WgGatewayServerTemplate{}, &WgGatewayServerTemplateList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,76 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// InternalNodeResource is the plural of InternalNode.
+const InternalNodeResource = "internalnodes"
+
+// InternalNodeSpecInterfaceGateway is the device that a gateway uses towards the node.
+type InternalNodeSpecInterfaceGateway struct {
+	Name string `json:"name"`
+}
+
+// InternalNodeSpecInterfaceNode is the address of the node in front of peers.
+type InternalNodeSpecInterfaceNode struct {
+	IP IP `json:"ip"`
+}
+
+// InternalNodeSpecInterface is the link between gateways and the node.
+type InternalNodeSpecInterface struct {
+	Gateway InternalNodeSpecInterfaceGateway `json:"gateway"`
+	Node    InternalNodeSpecInterfaceNode    `json:"node"`
+}
+
+// InternalNodeSpec is what gateways must know of the node.
+type InternalNodeSpec struct {
+	Interface InternalNodeSpecInterface `json:"interface"`
+}
+
+// InternalNodeStatusNodeIP are the sources with which the node reaches pods.
+type InternalNodeStatusNodeIP struct {
+	// Local is used towards pods of the node itself.
+	Local *IP `json:"local,omitempty"`
+	// Remote is used towards pods of other nodes.
+	Remote *IP `json:"remote,omitempty"`
+}
+
+// InternalNodeStatus is what the node says of itself.
+type InternalNodeStatus struct {
+	NodeIP InternalNodeStatusNodeIP `json:"nodeIP"`
+	// PodCIDRs cover the node's pods.
+	//
+	// +listType=set
+	PodCIDRs []CIDR `json:"podCIDRs,omitempty"`
+}
+
+// InternalNode is a physical node as gateways see it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=in;inode,scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Node IP Local",type=string,JSONPath=`.status.nodeIP.local`
+// +kubebuilder:printcolumn:name="Node IP Remote",type=string,JSONPath=`.status.nodeIP.remote`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type InternalNode struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec InternalNodeSpec `json:"spec,omitzero"`
+	// +optional
+	Status InternalNodeStatus `json:"status,omitzero"`
+}
+
+// InternalNodeList is a list of objects of kind InternalNode.
+//
+// +kubebuilder:object:root=true
+type InternalNodeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []InternalNode `json:"items"`
+}

@@ -1,0 +1,98 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RouteConfigurationResource is the plural of RouteConfiguration.
+const RouteConfigurationResource = "routeconfigurations"
+
+// Scope is the scope of a route.
+//
+// +kubebuilder:validation:Enum=global;link;host;site;nowhere
+type Scope string
+
+// Scopes of routes.
+const (
+	GlobalScope  Scope = "global"
+	LinkScope    Scope = "link"
+	HostScope    Scope = "host"
+	SiteScope    Scope = "site"
+	NowhereScope Scope = "nowhere"
+)
+
+// Route is one route of a table.
+type Route struct {
+	// +required
+	Dst       *CIDR                   `json:"dst"`
+	Src       *IP                     `json:"src,omitempty"`
+	Gw        *IP                     `json:"gw,omitempty"`
+	Dev       *string                 `json:"dev,omitempty"`
+	Onlink    *bool                   `json:"onlink,omitempty"`
+	Scope     *Scope                  `json:"scope,omitempty"`
+	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
+}
+
+// Rule sends packets to the table's routes.
+type Rule struct {
+	Dst       *CIDR                   `json:"dst,omitempty"`
+	Src       *CIDR                   `json:"src,omitempty"`
+	Iif       *string                 `json:"iif,omitempty"`
+	Oif       *string                 `json:"oif,omitempty"`
+	FwMark    *int                    `json:"fwmark,omitempty"`
+	Priority  *int                    `json:"priority,omitempty"`
+	Routes    []Route                 `json:"routes"`
+	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
+}
+
+// Table is a routing table with the rules that lead to it.
+type Table struct {
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the name of the table is immutable"
+	Name string `json:"name"`
+	// +kubebuilder:validation:MinItems=1
+	Rules     []Rule                  `json:"rules"`
+	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
+}
+
+// RouteConfigurationSpec is the table to have.
+type RouteConfigurationSpec struct {
+	// +optional
+	Table Table `json:"table,omitzero"`
+}
+
+// RouteConfigurationStatus is what the hosts made of it.
+type RouteConfigurationStatus struct {
+	// +listType=map
+	// +listMapKey=host
+	// +listMapKey=type
+	Conditions []HostCondition `json:"conditions,omitempty"`
+}
+
+// RouteConfiguration is a routing table.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=rcnf;rcnfg;rcfg;routecfg
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type RouteConfiguration struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec RouteConfigurationSpec `json:"spec,omitzero"`
+	// +optional
+	Status RouteConfigurationStatus `json:"status,omitzero"`
+}
+
+// RouteConfigurationList is a list of objects of kind RouteConfiguration.
+//
+// +kubebuilder:object:root=true
+type RouteConfigurationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RouteConfiguration `json:"items"`
+}

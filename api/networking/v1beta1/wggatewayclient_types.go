@@ -1,0 +1,50 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// WgGatewayClientResource is the plural of WgGatewayClient.
+const WgGatewayClientResource = "wggatewayclients"
+
+// WgGatewayClientSpec is what to make of a GatewayClient.
+type WgGatewayClientSpec struct {
+	Deployment DeploymentTemplate `json:"deployment"`
+	Metrics    *Metrics           `json:"metrics,omitempty"`
+	// +optional
+	SecretRef corev1.LocalObjectReference `json:"secretRef,omitzero"`
+}
+
+// WgGatewayClientStatus is what was made.
+type WgGatewayClientStatus struct {
+	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
+	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+}
+
+// WgGatewayClient is a GatewayClient rendered by its template.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=wgc;wggc
+// +kubebuilder:subresource:status
+type WgGatewayClient struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec WgGatewayClientSpec `json:"spec,omitzero"`
+	// +optional
+	Status WgGatewayClientStatus `json:"status,omitzero"`
+}
+
+// WgGatewayClientList is a list of objects of kind WgGatewayClient.
+//
+// +kubebuilder:object:root=true
+type WgGatewayClientList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WgGatewayClient `json:"items"`
+}

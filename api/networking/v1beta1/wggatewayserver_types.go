@@ -1,0 +1,52 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// WgGatewayServerResource is the plural of WgGatewayServer.
+const WgGatewayServerResource = "wggatewayservers"
+
+// WgGatewayServerSpec is what to make of a GatewayServer.
+type WgGatewayServerSpec struct {
+	Service    ServiceTemplate    `json:"service"`
+	Deployment DeploymentTemplate `json:"deployment"`
+	Metrics    *Metrics           `json:"metrics,omitempty"`
+	// +optional
+	SecretRef corev1.LocalObjectReference `json:"secretRef,omitzero"`
+}
+
+// WgGatewayServerStatus is what was made.
+type WgGatewayServerStatus struct {
+	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
+	Endpoint         *EndpointStatus          `json:"endpoint,omitempty"`
+	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+}
+
+// WgGatewayServer is a GatewayServer rendered by its template.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=liqo,shortName=wgs;wggs
+// +kubebuilder:subresource:status
+type WgGatewayServer struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec WgGatewayServerSpec `json:"spec,omitzero"`
+	// +optional
+	Status WgGatewayServerStatus `json:"status,omitzero"`
+}
+
+// WgGatewayServerList is a list of objects of kind WgGatewayServer.
+//
+// +kubebuilder:object:root=true
+type WgGatewayServerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WgGatewayServer `json:"items"`
+}
