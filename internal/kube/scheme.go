@@ -8,6 +8,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
 // Scheme knows every type that our processes read or write. It is complete when the program starts and never changes.
@@ -18,6 +24,11 @@ func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme,
+		authv1beta1.AddToScheme,
+		ipamv1alpha1.AddToScheme,
+		liqov1beta1.AddToScheme,
+		netv1beta1.AddToScheme,
+		offv1beta1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(fmt.Errorf("registering API types: %w", err))

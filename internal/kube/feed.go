@@ -1,0 +1,273 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// Feed is a live copy of the objects of one kind in one namespace. Other than an informer it belongs to one reader,
+// calls it in its own goroutine, comes back from an outage within seconds, and can be stopped at run time.
+type Feed struct {
+	options   FeedOptions
+	gvk       schema.GroupVersionKind
+	synced    chan struct{}
+	markOnce  sync.Once
+	mu        sync.RWMutex
+	objects   map[string]client.Object
+	lastError error
+}
+
+// FeedOptions say what a Feed copies.
+type FeedOptions struct {
+	// Cluster is where the objects are.
+	Cluster Cluster
+	// Object is the prototype, typed or unstructured with its kind; the copies are of the same type.
+	Object client.Object
+	// Namespace limits the copy; empty for all, and for kinds without namespace.
+	Namespace string
+	// Labels and Fields are selectors; empty for all.
+	Labels, Fields string
+	// Transform changes each object before it is kept; nil strips the managed fields.
+	Transform func(client.Object)
+	// Changed is called after each change, in one goroutine: old is nil for a new object, now is nil for one that is gone.
+	// The objects belong to the Feed and must not be changed. It must not block.
+	Changed func(old, now client.Object)
+	// Broken is called each time the watch ends, with the reason; the Feed then tries again. May be nil.
+	Broken func(err error)
+}
+
+// Cluster is what it takes to talk to one API server; feeds share it.
+type Cluster struct {
+	Config *rest.Config
+	HTTP   *http.Client
+	Mapper meta.RESTMapper
+	Scheme *runtime.Scheme
+}
+
+// NewCluster makes a Cluster. Nothing is sent before it is used.
+func NewCluster(cfg *rest.Config) (Cluster, error) {
+	httpClient, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return Cluster{}, fmt.Errorf("making the HTTP client: %w", err)
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(cfg, httpClient)
+	if err != nil {
+		return Cluster{}, fmt.Errorf("making the REST mapper: %w", err)
+	}
+	return Cluster{Config: cfg, HTTP: httpClient, Mapper: mapper, Scheme: Scheme}, nil
+}
+
+// Client returns a client without cache.
+func (c Cluster) Client() (client.Client, error) {
+	return client.New(c.Config, client.Options{HTTPClient: c.HTTP, Scheme: c.Scheme, Mapper: c.Mapper})
+}
+
+// NewFeed makes a Feed; Run fills it.
+func NewFeed(o FeedOptions) (*Feed, error) {
+	gvk, err := apiutil.GVKForObject(o.Object, o.Cluster.Scheme)
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind of %T: %w", o.Object, err)
+	}
+	if o.Transform == nil {
+		o.Transform = func(obj client.Object) { obj.SetManagedFields(nil) }
+	}
+	return &Feed{options: o, gvk: gvk, synced: make(chan struct{}), objects: map[string]client.Object{}}, nil
+}
+
+// Synced is closed once the Feed has held everything that the API server had, and told so by Changed.
+func (f *Feed) Synced() <-chan struct{} { return f.synced }
+
+// HasSynced tells whether Synced is closed.
+func (f *Feed) HasSynced() bool {
+	select {
+	case <-f.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// Err returns why the Feed does not follow its API server at this moment, nil when it does.
+func (f *Feed) Err() error {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.lastError
+}
+
+// Get returns the object itself, which must not be changed, or nil.
+func (f *Feed) Get(namespace, name string) client.Object {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.objects[feedKey(namespace, name)]
+}
+
+// List returns the objects themselves, which must not be changed, in order of their names.
+func (f *Feed) List() []client.Object {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	out := make([]client.Object, 0, len(f.objects))
+	for _, obj := range f.objects {
+		out = append(out, obj)
+	}
+	slices.SortFunc(out, func(a, b client.Object) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return out
+}
+
+// The waits between two attempts to follow the API server, and how long an attempt must last to start from the shortest.
+const (
+	feedRetryMin = 100 * time.Millisecond
+	feedRetryMax = 5 * time.Second
+	feedHealthy  = 20 * time.Second
+)
+
+// Run follows the API server until ctx ends.
+func (f *Feed) Run(ctx context.Context) {
+	wait := feedRetryMin
+	var reflector *toolscache.Reflector
+	for ctx.Err() == nil {
+		started := time.Now()
+		if reflector == nil {
+			lw, err := f.listWatch()
+			if err != nil {
+				f.broken(err)
+				wait = pause(ctx, wait)
+				continue
+			}
+			reflector = toolscache.NewReflectorWithOptions(lw, f.options.Object, feedStore{f}, toolscache.ReflectorOptions{
+				Name:            "feed",
+				TypeDescription: f.gvk.String(),
+			})
+		}
+		err := reflector.ListAndWatchWithContext(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		f.broken(cmp.Or(err, io.EOF))
+		if time.Since(started) > feedHealthy {
+			wait = feedRetryMin
+		}
+		wait = pause(ctx, wait)
+	}
+}
+
+// pause waits for about d, or until ctx ends, and returns the next time to wait.
+func pause(ctx context.Context, d time.Duration) time.Duration {
+	timer := time.NewTimer(d + rand.N(d/2))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return min(2*d, feedRetryMax)
+}
+
+func (f *Feed) broken(err error) {
+	f.mu.Lock()
+	f.lastError = err
+	f.mu.Unlock()
+	if f.options.Broken != nil {
+		f.options.Broken(err)
+	}
+}
+
+func feedKey(namespace, name string) string { return namespace + "/" + name }
+
+// feedStore is the side of a Feed that the reflector writes to. All its calls come from one goroutine.
+type feedStore struct{ *Feed }
+
+func (s feedStore) Add(v any) error    { return s.set(v) }
+func (s feedStore) Update(v any) error { return s.set(v) }
+func (s feedStore) Resync() error      { return nil }
+
+func (s feedStore) Delete(v any) error {
+	obj, ok := v.(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no object", v)
+	}
+	s.drop(feedKey(obj.GetNamespace(), obj.GetName()))
+	return nil
+}
+
+// Replace makes the copy equal to the list and then marks it as synced.
+func (s feedStore) Replace(list []any, _ string) error {
+	present := make(map[string]bool, len(list))
+	var errs []error
+	for _, v := range list {
+		errs = append(errs, s.set(v))
+		if obj, ok := v.(client.Object); ok {
+			present[feedKey(obj.GetNamespace(), obj.GetName())] = true
+		}
+	}
+	for _, key := range s.keys() {
+		if !present[key] {
+			s.drop(key)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.lastError = nil
+	s.mu.Unlock()
+	s.markOnce.Do(func() { close(s.synced) })
+	return nil
+}
+
+func (s feedStore) set(v any) error {
+	now, ok := v.(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no object", v)
+	}
+	s.options.Transform(now)
+	key := feedKey(now.GetNamespace(), now.GetName())
+	s.mu.Lock()
+	old := s.objects[key]
+	s.objects[key] = now
+	s.mu.Unlock()
+	if old != nil && old.GetUID() == now.GetUID() && old.GetResourceVersion() == now.GetResourceVersion() {
+		return nil
+	}
+	s.options.Changed(old, now)
+	return nil
+}
+
+func (s feedStore) drop(key string) {
+	s.mu.Lock()
+	old := s.objects[key]
+	delete(s.objects, key)
+	s.mu.Unlock()
+	if old != nil {
+		s.options.Changed(old, nil)
+	}
+}
+
+func (s feedStore) keys() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]string, 0, len(s.objects))
+	for key := range s.objects {
+		out = append(out, key)
+	}
+	return out
+}

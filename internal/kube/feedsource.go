@@ -1,0 +1,90 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// listWatch returns how to list and watch what the Feed copies.
+func (f *Feed) listWatch() (*toolscache.ListWatch, error) {
+	cluster := f.options.Cluster
+	mapping, err := cluster.Mapper.RESTMapping(f.gvk.GroupKind(), f.gvk.Version)
+	if err != nil {
+		return nil, fmt.Errorf("finding the resource of %s: %w", f.gvk, err)
+	}
+	namespace := f.options.Namespace
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = ""
+	}
+	if _, ok := f.options.Object.(runtime.Unstructured); ok {
+		resources, err := dynamic.NewForConfigAndClient(cluster.Config, cluster.HTTP)
+		if err != nil {
+			return nil, fmt.Errorf("making the client of %s: %w", f.gvk, err)
+		}
+		in := resources.Resource(mapping.Resource).Namespace(namespace)
+		return f.narrowed(
+			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return in.List(ctx, o) },
+			in.Watch), nil
+	}
+	codecs := serializer.NewCodecFactory(cluster.Scheme)
+	typed, err := apiutil.RESTClientForGVK(f.gvk, false, false, cluster.Config, codecs, cluster.HTTP)
+	if err != nil {
+		return nil, fmt.Errorf("making the client of %s: %w", f.gvk, err)
+	}
+	list, err := cluster.Scheme.New(f.gvk.GroupVersion().WithKind(f.gvk.Kind + "List"))
+	if err != nil {
+		return nil, fmt.Errorf("finding the list type of %s: %w", f.gvk, err)
+	}
+	params := runtime.NewParameterCodec(cluster.Scheme)
+	request := func(o metav1.ListOptions) *rest.Request {
+		return typed.Get().NamespaceIfScoped(namespace, namespace != "").
+			Resource(mapping.Resource.Resource).VersionedParams(&o, params)
+	}
+	return f.narrowed(
+		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			into := list.DeepCopyObject()
+			return into, request(o).Do(ctx).Into(into)
+		},
+		func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return request(o).Watch(ctx)
+		}), nil
+}
+
+// narrowed adds the selectors.
+func (f *Feed) narrowed(list toolscache.ListWithContextFunc, follow toolscache.WatchFuncWithContext) *toolscache.ListWatch {
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector, o.FieldSelector = f.options.Labels, f.options.Fields
+			return list(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector, o.FieldSelector = f.options.Labels, f.options.Fields
+			o.Watch = true
+			w, err := follow(ctx, o)
+			return w, plain(err)
+		},
+	}
+}
+
+// plain hides from the reflector that a connection was refused: it would wait by itself, up to a minute, where Run does
+// better.
+func plain(err error) error {
+	if err != nil && utilnet.IsConnectionRefused(err) {
+		return fmt.Errorf("connecting: %s", err.Error())
+	}
+	return err
+}
