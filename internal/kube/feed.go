@@ -15,11 +15,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -143,6 +145,8 @@ const (
 
 // Run follows the API server until ctx ends.
 func (f *Feed) Run(ctx context.Context) {
+	// Broken tells why a watch ended; the reflector need not log it too.
+	ctx = klog.NewContext(ctx, logr.Discard())
 	wait := feedRetryMin
 	var reflector *toolscache.Reflector
 	for ctx.Err() == nil {

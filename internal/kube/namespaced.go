@@ -1,0 +1,326 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// NamespacedWatch watches one kind in every namespace that carries certain labels, and starts and stops as namespaces
+// come and go, so that the right to read the kind can be given namespace by namespace. Add it to a manager; it is then a
+// source of events and a reader.
+type NamespacedWatch struct {
+	config     *rest.Config
+	namespaces cache.Cache
+	object     client.Object
+	nsSelector labels.Selector
+	selector   labels.Selector
+
+	wake     chan struct{}
+	mu       sync.RWMutex
+	running  map[string]*namespaceFeed
+	handlers []boundHandler
+}
+
+type namespaceFeed struct {
+	feed *Feed
+	stop context.CancelFunc
+}
+
+type boundHandler struct {
+	ctx     context.Context
+	handler handler.EventHandler
+	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// NewNamespacedWatch watches objects like obj that match objSelector, in the namespaces that match nsSelector. The
+// namespaces are read from nsCache, usually the manager's. A nil selector matches all.
+func NewNamespacedWatch(cfg *rest.Config, nsCache cache.Cache, obj client.Object, nsSelector, objSelector labels.Selector) *NamespacedWatch {
+	return &NamespacedWatch{
+		config:     cfg,
+		namespaces: nsCache,
+		object:     obj,
+		nsSelector: orEverything(nsSelector),
+		selector:   orEverything(objSelector),
+		wake:       make(chan struct{}, 1),
+		running:    map[string]*namespaceFeed{},
+	}
+}
+
+func orEverything(s labels.Selector) labels.Selector {
+	if s == nil {
+		return labels.Everything()
+	}
+	return s
+}
+
+// NeedLeaderElection lets copies fill before this replica leads.
+func (w *NamespacedWatch) NeedLeaderElection() bool { return false }
+
+// Start follows the namespaces until ctx ends.
+func (w *NamespacedWatch) Start(ctx context.Context) error {
+	cluster, err := NewCluster(w.config)
+	if err != nil {
+		return fmt.Errorf("connecting the watch of %T: %w", w.object, err)
+	}
+	informer, err := w.namespaces.GetInformer(ctx, &corev1.Namespace{})
+	if err != nil {
+		return fmt.Errorf("watching namespaces: %w", err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { w.poke() },
+		UpdateFunc: func(any, any) { w.poke() },
+		DeleteFunc: func(any) { w.poke() },
+	})
+	if err != nil {
+		return fmt.Errorf("watching namespaces: %w", err)
+	}
+	defer func() { _ = informer.RemoveEventHandler(registration) }()
+
+	var feeds sync.WaitGroup
+	defer feeds.Wait()
+	defer w.stopAll()
+	w.poke()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.wake:
+			if err := w.follow(ctx, cluster, &feeds); err != nil {
+				log.FromContext(ctx).Error(err, "following namespaces failed", "type", fmt.Sprintf("%T", w.object))
+			}
+		}
+	}
+}
+
+func (w *NamespacedWatch) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// follow starts and stops feeds so that there is one for every selected namespace.
+func (w *NamespacedWatch) follow(ctx context.Context, cluster Cluster, feeds *sync.WaitGroup) error {
+	var list corev1.NamespaceList
+	if err := w.namespaces.List(ctx, &list, client.MatchingLabelsSelector{Selector: w.nsSelector}); err != nil {
+		return fmt.Errorf("listing namespaces: %w", err)
+	}
+	wanted := map[string]bool{}
+	var errs []error
+	for i := range list.Items {
+		name := list.Items[i].Name
+		wanted[name] = true
+		errs = append(errs, w.start(ctx, cluster, name, feeds))
+	}
+	for _, name := range w.started() {
+		if !wanted[name] {
+			w.stop(name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (w *NamespacedWatch) start(ctx context.Context, cluster Cluster, namespace string, feeds *sync.WaitGroup) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running[namespace] != nil {
+		return nil
+	}
+	feed, err := NewFeed(FeedOptions{
+		Cluster:   cluster,
+		Object:    w.object,
+		Namespace: namespace,
+		Labels:    w.selector.String(),
+		Changed:   w.changed,
+		Broken: func(err error) {
+			log.FromContext(ctx).V(1).Info("watch ended", "namespace", namespace, "reason", err.Error())
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching namespace %s: %w", namespace, err)
+	}
+	feedCtx, stop := context.WithCancel(ctx)
+	w.running[namespace] = &namespaceFeed{feed: feed, stop: stop}
+	feeds.Go(func() { feed.Run(feedCtx) })
+	return nil
+}
+
+// stop ends a feed; what it held is gone for those who listen.
+func (w *NamespacedWatch) stop(namespace string) {
+	w.mu.Lock()
+	entry := w.running[namespace]
+	delete(w.running, namespace)
+	w.mu.Unlock()
+	if entry == nil {
+		return
+	}
+	entry.stop()
+	for _, obj := range entry.feed.List() {
+		w.changed(obj, nil)
+	}
+}
+
+func (w *NamespacedWatch) stopAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, entry := range w.running {
+		entry.stop()
+	}
+	clear(w.running)
+}
+
+func (w *NamespacedWatch) started() []string {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	out := make([]string, 0, len(w.running))
+	for name := range w.running {
+		out = append(out, name)
+	}
+	return out
+}
+
+// changed hands a change to every controller that listens.
+func (w *NamespacedWatch) changed(old, now client.Object) {
+	w.mu.RLock()
+	handlers := w.handlers
+	w.mu.RUnlock()
+	for _, h := range handlers {
+		switch {
+		case old == nil:
+			h.handler.Create(h.ctx, event.CreateEvent{Object: now}, h.queue)
+		case now == nil:
+			h.handler.Delete(h.ctx, event.DeleteEvent{Object: old}, h.queue)
+		default:
+			h.handler.Update(h.ctx, event.UpdateEvent{ObjectOld: old, ObjectNew: now}, h.queue)
+		}
+	}
+}
+
+// Source returns the events of all watched objects, those that exist already included. Handlers must not change them.
+func (w *NamespacedWatch) Source(h handler.EventHandler) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		for _, obj := range w.bind(boundHandler{ctx: ctx, handler: h, queue: queue}) {
+			h.Create(ctx, event.CreateEvent{Object: obj, IsInInitialList: true}, queue)
+		}
+		return nil
+	})
+}
+
+// bind adds a handler and returns the objects it has missed.
+func (w *NamespacedWatch) bind(h boundHandler) []client.Object {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// A new slice: changed may be walking the old one.
+	w.handlers = append(w.handlers[:len(w.handlers):len(w.handlers)], h)
+	var missed []client.Object
+	for _, entry := range w.running {
+		missed = append(missed, entry.feed.List()...)
+	}
+	return missed
+}
+
+// Get reads a watched object. It is a Wait while the namespace is still being read, and NotFound where nothing is
+// watched.
+func (w *NamespacedWatch) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	feed, err := w.feedOf(ctx, key.Namespace)
+	if err != nil {
+		return err
+	}
+	if feed != nil {
+		if obj := feed.Get(key.Namespace, key.Name); obj != nil {
+			return CopyObject(obj, into)
+		}
+	}
+	return apierrors.NewNotFound(w.resource(), key.Name)
+}
+
+// List reads the watched objects of one namespace or of all, with a label selector if given. It is a Wait while a
+// namespace that counts is still being read: half a list must not be taken for the whole.
+func (w *NamespacedWatch) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	o := client.ListOptions{}
+	o.ApplyOptions(opts)
+	namespaces := []string{o.Namespace}
+	if o.Namespace == "" {
+		var list corev1.NamespaceList
+		if err := w.namespaces.List(ctx, &list, client.MatchingLabelsSelector{Selector: w.nsSelector}); err != nil {
+			return fmt.Errorf("listing namespaces: %w", err)
+		}
+		namespaces = nil
+		for i := range list.Items {
+			namespaces = append(namespaces, list.Items[i].Name)
+		}
+	}
+	var out []runtime.Object
+	for _, namespace := range namespaces {
+		feed, err := w.feedOf(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		if feed == nil {
+			continue
+		}
+		for _, obj := range feed.List() {
+			if o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(obj.GetLabels())) {
+				out = append(out, obj.DeepCopyObject())
+			}
+		}
+	}
+	return meta.SetList(into, out)
+}
+
+// feedWait is how long to wait for a namespace that was just selected.
+const feedWait = time.Second
+
+// feedOf returns the synced feed of a namespace, nil if the namespace is not selected.
+func (w *NamespacedWatch) feedOf(ctx context.Context, namespace string) (*Feed, error) {
+	w.mu.RLock()
+	entry := w.running[namespace]
+	w.mu.RUnlock()
+	if entry != nil {
+		if !entry.feed.HasSynced() {
+			return nil, Wait(feedWait, fmt.Sprintf("namespace %s is being read", namespace))
+		}
+		return entry.feed, nil
+	}
+	var ns corev1.Namespace
+	if err := w.namespaces.Get(ctx, client.ObjectKey{Name: namespace}, &ns); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if w.nsSelector.Matches(labels.Set(ns.Labels)) {
+		return nil, Wait(feedWait, fmt.Sprintf("namespace %s is not watched yet", namespace))
+	}
+	return nil, nil
+}
+
+func (w *NamespacedWatch) resource() schema.GroupResource {
+	gvk, err := apiutil.GVKForObject(w.object, Scheme)
+	if err != nil {
+		return schema.GroupResource{}
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	return plural.GroupResource()
+}
