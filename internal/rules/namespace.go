@@ -1,0 +1,49 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Reserved are the namespaces that a consumer never gets as a twin, besides those of Kubernetes and of any Liqo.
+type Reserved struct {
+	// Liqo is the namespace of the installation.
+	Liqo string
+	// Tenants are the namespaces of peerings, whatever they are called.
+	Tenants []string
+	// Names are further names; one that ends in * stands for all that begin so.
+	Names []string
+}
+
+// CheckTwinNamespace tells why a consumer may not have a namespace of that name, nil if it may.
+func CheckTwinNamespace(name string, r Reserved) error {
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return fmt.Errorf("%q is no name for a namespace: %s", name, strings.Join(problems, ", "))
+	}
+	switch {
+	case name == metav1.NamespaceDefault, strings.HasPrefix(name, "kube-"):
+		return fmt.Errorf("the namespace %q belongs to Kubernetes", name)
+	case name == r.Liqo, name == "liqo", strings.HasPrefix(name, "liqo-"):
+		return fmt.Errorf("the namespace %q belongs to Liqo", name)
+	case slices.Contains(r.Tenants, name):
+		return fmt.Errorf("the namespace %q belongs to a peering", name)
+	case slices.ContainsFunc(r.Names, func(pattern string) bool { return matches(pattern, name) }):
+		return fmt.Errorf("the namespace %q is reserved by the provider", name)
+	}
+	return nil
+}
+
+// matches compares with a pattern that may end in *.
+func matches(pattern, s string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(s, prefix)
+	}
+	return pattern == s
+}

@@ -1,0 +1,69 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// defaultNodeLabels is the list of labels that a consumer takes over from a provider when it has no list of its own:
+// those that describe where and what the provider is, and all that carry no meaning to Kubernetes or Liqo.
+var defaultNodeLabels = []string{
+	"*",
+	"liqo.io/provider",
+	corev1.LabelTopologyRegion,
+	corev1.LabelTopologyZone,
+	corev1.LabelInstanceTypeStable,
+}
+
+// fixedNodeLabels are set by us and decide what a node is: no list can give them away.
+var fixedNodeLabels = []string{
+	names.NodeType, names.RemoteClusterID, names.StorageAvailable, corev1.LabelHostname, "type", "kubernetes.io/role",
+}
+
+// meaningfulDomains are those whose labels steer controllers, schedulers and load balancers.
+var meaningfulDomains = []string{"kubernetes.io", "k8s.io", "liqo.io"}
+
+// OfferedNodeLabels returns those of a provider's labels that its virtual node may carry. An entry of allow is a key; one
+// that ends in * stands for all keys that begin so. A bare * stands for every key outside the domains of Kubernetes and
+// Liqo. No allow is a list that suits most.
+func OfferedNodeLabels(labels map[string]string, allow []string) map[string]string {
+	if allow == nil {
+		allow = defaultNodeLabels
+	}
+	out := map[string]string{}
+	for key, value := range labels {
+		if allowedNodeLabel(key, allow) && validLabel(key, value) {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func allowedNodeLabel(key string, allow []string) bool {
+	if slices.Contains(fixedNodeLabels, key) {
+		return false
+	}
+	return slices.ContainsFunc(allow, func(pattern string) bool {
+		if pattern == "*" {
+			return !meaningful(key)
+		}
+		return matches(pattern, key)
+	})
+}
+
+func meaningful(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	return ok && slices.ContainsFunc(meaningfulDomains, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
+}
+
+func validLabel(key, value string) bool {
+	return len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
+}

@@ -1,0 +1,58 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+)
+
+// DefaultVirtualNode fills in what the VirtualNode leaves to the options, and tells whether it changed.
+func DefaultVirtualNode(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplate) (changed bool) {
+	if vn.Spec.CreateNode == nil {
+		vn.Spec.CreateNode, changed = new(opts.Spec.CreateNode), true
+	}
+	if vn.Spec.DisableNetworkCheck == nil {
+		vn.Spec.DisableNetworkCheck, changed = new(opts.Spec.DisableNetworkCheck), true
+	}
+	if vn.Spec.OffloadingPatch == nil {
+		vn.Spec.OffloadingPatch, changed = &offv1beta1.OffloadingPatch{}, true
+	}
+	patch := vn.Spec.OffloadingPatch
+	labels := union(&patch.LabelsNotReflected, opts.Spec.LabelsNotReflected)
+	annotations := union(&patch.AnnotationsNotReflected, opts.Spec.AnnotationsNotReflected)
+	return changed || labels || annotations
+}
+
+func union(list *[]string, more []string) (changed bool) {
+	for _, s := range more {
+		if !slices.Contains(*list, s) {
+			*list, changed = append(*list, s), true
+		}
+	}
+	return changed
+}
+
+// CheckVirtualNode tells why the VirtualNode cannot become a node, nil if it can. Its name goes into labels and names a
+// cluster-wide object.
+func CheckVirtualNode(vn *offv1beta1.VirtualNode, others []offv1beta1.VirtualNode) error {
+	if problems := validation.IsValidLabelValue(vn.Name); len(problems) > 0 {
+		return fmt.Errorf("%q is no name for a virtual node: %s", vn.Name, strings.Join(problems, ", "))
+	}
+	if vn.Spec.ClusterID == "" {
+		return errors.New("spec.clusterID is required")
+	}
+	for i := range others {
+		if others[i].Name == vn.Name && others[i].Namespace != vn.Namespace {
+			return fmt.Errorf("a VirtualNode %q exists already, in namespace %q", vn.Name, others[i].Namespace)
+		}
+	}
+	return nil
+}
