@@ -35,7 +35,7 @@ assets: playground ## the API server and etcd that tests start
 
 generate: ## deep copies, CRDs, RBAC, references: leaves a clean tree
 	$(TOOL) controller-gen object:headerFile=tools/header.go.txt paths=./api/...
-	go run ./tools/gen
+	go -C tools run ./gen ..
 
 lint: ## vet and staticcheck
 	go vet ./... && $(TOOL) staticcheck ./...
