@@ -74,6 +74,8 @@ const (
 	OffloadingDestination = "offloading.liqo.io/destination"
 	// OffloadingNodeName is the virtual node's name, on ShadowPods and token Secrets.
 	OffloadingNodeName = "offloading.liqo.io/nodename"
+	// OffloadingNamespace annotates a remote pod with its local namespace, for files of the downward API.
+	OffloadingNamespace = "offloading.liqo.io/namespace"
 	// ServiceAccountName is on token Secrets in the provider.
 	ServiceAccountName = "offloading.liqo.io/service-account-name"
 	// StorageAvailable is true or false on virtual nodes.

@@ -1,0 +1,162 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// Access is which API server an offloaded pod may talk to.
+type Access int
+
+const (
+	// AccessNone: no API server at all. Without a network between the clusters the consumer's is out of reach, and its
+	// tokens must never be shown to the provider's.
+	AccessNone Access = iota
+	// AccessRemote: the provider's, as an account of the provider.
+	AccessRemote
+)
+
+const (
+	rootCAConfigMap = "kube-root-ca.crt"
+	defaultAccount  = "default"
+)
+
+// AccessOf is the access a pod has once it runs in the provider.
+func AccessOf(pod *corev1.Pod) Access {
+	if pod.Annotations[names.APIServerSupport] == names.APIServerSupportRemote {
+		return AccessRemote
+	}
+	return AccessNone
+}
+
+// UsesToken tells whether a pod expects a service account token.
+func UsesToken(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, isToken)
+	})
+}
+
+func isToken(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil }
+
+// access sets the account, and, unless it is the provider's, takes everything away that would let the pod show a token
+// to an API server.
+func access(spec *corev1.PodSpec, in Input) {
+	if AccessOf(in.Pod) == AccessRemote {
+		spec.ServiceAccountName = cmp.Or(in.Pod.Annotations[names.RemoteServiceAccountName], in.Pod.Spec.ServiceAccountName)
+		spec.AutomountServiceAccountToken = new(true)
+		return
+	}
+	spec.AutomountServiceAccountToken = new(false)
+	for i := range spec.Volumes {
+		localizeVolume(&spec.Volumes[i], in)
+	}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			localizeEnv(&list[i], in)
+		}
+	}
+}
+
+// localizeVolume removes tokens, and keeps the other sources of a volume showing this cluster's values.
+func localizeVolume(v *corev1.Volume, in Input) {
+	if v.ConfigMap != nil {
+		localizeConfigMap(&v.ConfigMap.LocalObjectReference, in)
+	}
+	if v.DownwardAPI != nil {
+		localizeFiles(v.DownwardAPI.Items)
+	}
+	if v.Projected == nil {
+		return
+	}
+	v.Projected.Sources = slices.DeleteFunc(v.Projected.Sources, isToken)
+	for _, source := range v.Projected.Sources {
+		if source.ConfigMap != nil {
+			localizeConfigMap(&source.ConfigMap.LocalObjectReference, in)
+		}
+		if source.DownwardAPI != nil {
+			localizeFiles(source.DownwardAPI.Items)
+		}
+	}
+}
+
+func localizeConfigMap(ref *corev1.LocalObjectReference, in Input) {
+	ref.Name = in.ConfigMapName(ref.Name)
+}
+
+// ConfigMapName is the remote name of a ConfigMap. Every namespace has its cluster's own root CA under a fixed name, so
+// ours needs another one.
+func (t Target) ConfigMapName(local string) string {
+	if local == rootCAConfigMap {
+		return names.RootCA(string(t.Origin))
+	}
+	return local
+}
+
+// LocalConfigMapName is the reverse of ConfigMapName; "" is for what is never reflected.
+func (t Target) LocalConfigMapName(remote string) string {
+	switch remote {
+	case rootCAConfigMap:
+		return ""
+	case names.RootCA(string(t.Origin)):
+		return rootCAConfigMap
+	}
+	return remote
+}
+
+func localizeFiles(items []corev1.DownwardAPIVolumeFile) {
+	for _, item := range items {
+		if item.FieldRef != nil && item.FieldRef.FieldPath == "metadata.namespace" {
+			item.FieldRef.FieldPath = "metadata.annotations['" + names.OffloadingNamespace + "']"
+		}
+	}
+}
+
+// localizeEnv removes the way to an API server, and writes down what the downward API would answer here. The kubelet
+// adds the address of its own API server to every container unless the container sets it: an empty one tells client
+// libraries that there is none.
+func localizeEnv(c *corev1.Container, in Input) {
+	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { return isAPIServerEnv(e.Name) })
+	for i := range c.Env {
+		localizeVariable(&c.Env[i], in)
+	}
+	for i := range c.EnvFrom {
+		if ref := c.EnvFrom[i].ConfigMapRef; ref != nil {
+			localizeConfigMap(&ref.LocalObjectReference, in)
+		}
+	}
+	c.Env = append(c.Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST"}, corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT"})
+}
+
+func isAPIServerEnv(name string) bool {
+	return strings.HasPrefix(name, "KUBERNETES_SERVICE_") || strings.HasPrefix(name, "KUBERNETES_PORT")
+}
+
+func localizeVariable(e *corev1.EnvVar, in Input) {
+	if e.ValueFrom == nil {
+		return
+	}
+	if ref := e.ValueFrom.ConfigMapKeyRef; ref != nil {
+		localizeConfigMap(&ref.LocalObjectReference, in)
+	}
+	if e.ValueFrom.FieldRef == nil {
+		return
+	}
+	switch e.ValueFrom.FieldRef.FieldPath {
+	case "metadata.namespace":
+		*e = corev1.EnvVar{Name: e.Name, Value: in.Pod.Namespace}
+	case "metadata.uid":
+		*e = corev1.EnvVar{Name: e.Name, Value: string(in.Pod.UID)}
+	case "spec.nodeName":
+		*e = corev1.EnvVar{Name: e.Name, Value: in.Node}
+	case "spec.serviceAccountName":
+		*e = corev1.EnvVar{Name: e.Name, Value: cmp.Or(in.Pod.Spec.ServiceAccountName, defaultAccount)}
+	}
+}

@@ -1,0 +1,109 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// Presets of the anti-affinity of a remote pod.
+const (
+	presetPropagate = "propagate"
+	presetSoft      = "soft"
+	presetHard      = "hard"
+)
+
+// affinity is what the provider's scheduler is told. The pod's own affinity chose the virtual node and ends there.
+func affinity(in Input, labels map[string]string) *corev1.Affinity {
+	out := &corev1.Affinity{PodAntiAffinity: antiAffinity(in.Pod, labels)}
+	if in.Patch != nil && in.Patch.Affinity != nil && in.Patch.Affinity.NodeAffinity != nil {
+		out.NodeAffinity = in.Patch.Affinity.NodeAffinity.DeepCopy()
+	}
+	if out.PodAntiAffinity == nil && out.NodeAffinity == nil {
+		return nil
+	}
+	return out
+}
+
+func antiAffinity(pod *corev1.Pod, labels map[string]string) *corev1.PodAntiAffinity {
+	switch pod.Annotations[names.AntiAffinityPreset] {
+	case presetPropagate:
+		if pod.Spec.Affinity == nil {
+			return nil
+		}
+		return unmergeAntiAffinity(pod.Spec.Affinity.PodAntiAffinity.DeepCopy())
+	case presetSoft:
+		return &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+			{Weight: 1, PodAffinityTerm: likeMe(pod, labels)},
+		}}
+	case presetHard:
+		return &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{likeMe(pod, labels)}}
+	}
+	return nil
+}
+
+// likeMe matches the pods of the same workload on one machine: those with the labels of this one that are not its own
+// alone, or with those the annotation lists.
+func likeMe(pod *corev1.Pod, labels map[string]string) corev1.PodAffinityTerm {
+	match := maps.Clone(labels)
+	if listed := pod.Annotations[names.AntiAffinityLabels]; listed != "" {
+		keys := strings.Split(listed, ",")
+		for i := range keys {
+			keys[i] = strings.TrimSpace(keys[i])
+		}
+		maps.DeleteFunc(match, func(k, _ string) bool { return !slices.Contains(keys, k) })
+	} else {
+		own := []string{
+			appsv1.ControllerRevisionHashLabelKey, appsv1.DefaultDeploymentUniqueLabelKey,
+			appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel,
+		}
+		maps.DeleteFunc(match, func(k, _ string) bool { return slices.Contains(own, k) })
+	}
+	return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: match}}
+}
+
+// The API server resolves matchLabelKeys into the selector when a pod is created, and refuses a pod that comes with
+// both. What it added here is taken out again, for the provider's to add.
+
+func unmergeSpread(constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
+	for i := range constraints {
+		unmerge(constraints[i].LabelSelector, constraints[i].MatchLabelKeys, metav1.LabelSelectorOpIn)
+	}
+	return constraints
+}
+
+func unmergeAntiAffinity(a *corev1.PodAntiAffinity) *corev1.PodAntiAffinity {
+	if a == nil {
+		return nil
+	}
+	for i := range a.RequiredDuringSchedulingIgnoredDuringExecution {
+		unmergeTerm(&a.RequiredDuringSchedulingIgnoredDuringExecution[i])
+	}
+	for i := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+		unmergeTerm(&a.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm)
+	}
+	return a
+}
+
+func unmergeTerm(t *corev1.PodAffinityTerm) {
+	unmerge(t.LabelSelector, t.MatchLabelKeys, metav1.LabelSelectorOpIn)
+	unmerge(t.LabelSelector, t.MismatchLabelKeys, metav1.LabelSelectorOpNotIn)
+}
+
+func unmerge(selector *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator) {
+	if selector == nil || len(keys) == 0 {
+		return
+	}
+	selector.MatchExpressions = slices.DeleteFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+		return r.Operator == op && slices.Contains(keys, r.Key)
+	})
+}

@@ -1,0 +1,86 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// ReflectionType says which objects of a namespace are copied.
+type ReflectionType string
+
+const (
+	// DenyList copies all but those annotated with names.SkipReflection. It is the default.
+	DenyList ReflectionType = "DenyList"
+	// AllowList copies only those annotated with names.AllowReflection.
+	AllowList ReflectionType = "AllowList"
+)
+
+// Allows tells whether an object is to be copied.
+func (r ReflectionType) Allows(obj metav1.Object) bool {
+	if r == AllowList {
+		return isSet(obj, names.AllowReflection)
+	}
+	return !isSet(obj, names.SkipReflection)
+}
+
+// isSet tells whether an annotation is there and not "false".
+func isSet(obj metav1.Object, key string) bool {
+	value, ok := obj.GetAnnotations()[key]
+	return ok && !strings.EqualFold(value, "false")
+}
+
+// AllowsRootCA is Allows for the root CA, which pods need whatever the policy of other ConfigMaps is: only an explicit
+// annotation counts.
+func AllowsRootCA(cm *corev1.ConfigMap) bool {
+	value, ok := cm.Annotations[names.AllowReflection]
+	return !isSet(cm, names.SkipReflection) && !(ok && strings.EqualFold(value, "false"))
+}
+
+// ConfigMap is the remote copy of a ConfigMap.
+func (t Target) ConfigMap(local *corev1.ConfigMap) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: t.meta(t.ConfigMapName(local.Name), local),
+		Data:       maps.Clone(local.Data),
+		BinaryData: maps.Clone(local.BinaryData),
+		Immutable:  local.Immutable,
+	}
+}
+
+// Secret is the remote copy of a Secret. Tokens have none: see IsToken.
+func (t Target) Secret(local *corev1.Secret) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: t.meta(local.Name, local),
+		Data:       maps.Clone(local.Data),
+		Type:       local.Type,
+		Immutable:  local.Immutable,
+	}
+}
+
+// IsToken tells whether a Secret holds a service account token, which never leaves this cluster.
+func IsToken(s *corev1.Secret) bool { return s.Type == corev1.SecretTypeServiceAccountToken }
+
+func (t Target) meta(name string, local metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: t.Namespace,
+		Labels: t.Labels(local.GetLabels()), Annotations: t.Annotations(local.GetAnnotations()),
+	}
+}
+
+// PatchOf is the offloading patch of a virtual node, never nil.
+func PatchOf(vn *offv1beta1.VirtualNode) *offv1beta1.OffloadingPatch {
+	if vn.Spec.OffloadingPatch == nil {
+		return &offv1beta1.OffloadingPatch{}
+	}
+	return vn.Spec.OffloadingPatch
+}

@@ -1,0 +1,68 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// notReflected are the keys that only mean something in this cluster.
+var notReflected = []string{
+	names.ShadowPod, names.RemoteUnavailable, names.AppliedHash, corev1.LastAppliedConfigAnnotation,
+}
+
+// Labels are the labels of the remote object: the local ones without the filtered, and the marks of this peering.
+func (t Target) Labels(local map[string]string) map[string]string {
+	var filter []string
+	if t.Patch != nil {
+		filter = t.Patch.LabelsNotReflected
+	}
+	out := without(local, filter)
+	maps.Copy(out, t.Marks())
+	return out
+}
+
+// Annotations are the annotations of the remote object: the local ones without the filtered.
+func (t Target) Annotations(local map[string]string) map[string]string {
+	var filter []string
+	if t.Patch != nil {
+		filter = t.Patch.AnnotationsNotReflected
+	}
+	return without(local, filter)
+}
+
+// Marks are the labels on everything this cluster reflects into the provider.
+func (t Target) Marks() map[string]string {
+	return map[string]string{
+		names.OffloadingOrigin:      string(t.Origin),
+		names.OffloadingDestination: string(t.Destination),
+	}
+}
+
+// Owns tells whether a remote object was reflected by this cluster. Others are never touched.
+func (t Target) Owns(remote metav1.Object) bool {
+	labels := remote.GetLabels()
+	return labels[names.OffloadingOrigin] == string(t.Origin) && labels[names.OffloadingDestination] == string(t.Destination)
+}
+
+// OwnsPod is Owns for pods and ShadowPods, which belong to one virtual node of several to the same provider.
+func (t Target) OwnsPod(remote metav1.Object) bool {
+	return t.Owns(remote) && remote.GetLabels()[names.OffloadingNodeName] == t.Node
+}
+
+func without(in map[string]string, filter []string) map[string]string {
+	out := make(map[string]string, len(in)+3)
+	for k, v := range in {
+		if !slices.Contains(notReflected, k) && !slices.Contains(filter, k) {
+			out[k] = v
+		}
+	}
+	return out
+}

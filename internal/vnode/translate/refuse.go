@@ -1,0 +1,98 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Reasons of local pods that do not run remotely, shown where kubectl shows "Running".
+const (
+	// ReasonBackOff: the pod never started and waits for its namespace to be offloaded.
+	ReasonBackOff = "OffloadingBackOff"
+	// ReasonAborted: the pod ran, and its namespace is offloaded no more.
+	ReasonAborted = "OffloadingAborted"
+	// ReasonRemoteTerminated: the remote pod is gone after it had ended.
+	ReasonRemoteTerminated = "RemotePodTerminated"
+	// ReasonRemoteMissing: the remote pod is gone and not made again yet.
+	ReasonRemoteMissing = "RemotePodMissing"
+)
+
+// NotReflected is the status of a pod whose namespace is not offloaded to this node's provider.
+func NotReflected(local *corev1.Pod) corev1.PodStatus {
+	switch {
+	case terminal(local.Status.Phase):
+		return *local.Status.DeepCopy()
+	case NeverStarted(local):
+		return mark(local, corev1.PodPending, ReasonBackOff, "")
+	default:
+		return mark(local, corev1.PodFailed, ReasonAborted, "")
+	}
+}
+
+// NeverStarted tells whether no container of the pod was ever seen.
+func NeverStarted(local *corev1.Pod) bool {
+	return (local.Status.Phase == corev1.PodPending || local.Status.Phase == "") && len(local.Status.ContainerStatuses) == 0
+}
+
+// Refused is the status of a pod that the provider does not accept.
+func Refused(local *corev1.Pod, message string) corev1.PodStatus {
+	if !NeverStarted(local) {
+		return *local.Status.DeepCopy()
+	}
+	return mark(local, corev1.PodPending, ReasonBackOff, message)
+}
+
+// Ended is the status of a pod whose remote pod vanished after the provider had reported its end.
+func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
+	if terminal(local.Status.Phase) {
+		return *local.Status.DeepCopy()
+	}
+	return mark(local, phase, ReasonRemoteTerminated, "")
+}
+
+// Missing is the status of a pod while the provider has none for it. Nothing ended: it will be made again.
+func Missing(local *corev1.Pod) corev1.PodStatus {
+	if terminal(local.Status.Phase) || NeverStarted(local) {
+		return *local.Status.DeepCopy()
+	}
+	return mark(local, corev1.PodPending, ReasonRemoteMissing, "")
+}
+
+// mark sets phase and reason; whatever was true of the containers is not any more.
+func mark(local *corev1.Pod, phase corev1.PodPhase, reason, message string) corev1.PodStatus {
+	out := *local.Status.DeepCopy()
+	out.Phase, out.Reason, out.Message = phase, reason, message
+	for i := range out.Conditions {
+		if c := &out.Conditions[i]; c.Type != corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
+		}
+	}
+	for _, list := range [][]corev1.ContainerStatus{out.InitContainerStatuses, out.ContainerStatuses, out.EphemeralContainerStatuses} {
+		for i := range list {
+			markContainer(&list[i], phase, reason)
+		}
+	}
+	return out
+}
+
+func markContainer(s *corev1.ContainerStatus, phase corev1.PodPhase, reason string) {
+	s.Ready, s.Started = false, new(false)
+	switch {
+	case s.State.Terminated != nil:
+	case phase == corev1.PodPending:
+		*s = waiting(*s, reason, s.RestartCount)
+	default:
+		ended := &corev1.ContainerStateTerminated{Reason: reason, ContainerID: s.ContainerID}
+		if phase == corev1.PodFailed {
+			ended.ExitCode = 1
+		}
+		if running := s.State.Running; running != nil {
+			ended.StartedAt = running.StartedAt
+		}
+		s.State = corev1.ContainerState{Terminated: cmp.Or(s.State.Terminated, ended)}
+	}
+}

@@ -1,0 +1,51 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Restarts remembers, for one local pod, the restarts that happened in remote pods that are gone: to the user, a pod
+// that the provider made again is one that restarted. The zero value is what is known after a restart of ours.
+type Restarts struct {
+	remote types.UID
+	base   map[string]int32
+}
+
+// Count takes a look at the pods and returns what to remember. It never counts backwards.
+func (r Restarts) Count(local, remote *corev1.Pod) Restarts {
+	if r.remote == remote.UID {
+		return r
+	}
+	out := Restarts{remote: remote.UID, base: maps.Clone(r.base)}
+	if out.base == nil {
+		out.base = map[string]int32{}
+	}
+	for _, old := range slices.Concat(local.Status.InitContainerStatuses, local.Status.ContainerStatuses) {
+		if r.remote == "" {
+			// What was shown and is not of this remote pod came from earlier ones.
+			out.base[old.Name] = max(0, old.RestartCount-restartCount(remote, old.Name))
+		} else {
+			out.base[old.Name] = old.RestartCount + 1
+		}
+	}
+	return out
+}
+
+// Total is the count to show for a container of the present remote pod.
+func (r Restarts) Total(container string, remote int32) int32 { return r.base[container] + remote }
+
+func restartCount(pod *corev1.Pod, container string) int32 {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if s.Name == container {
+			return s.RestartCount
+		}
+	}
+	return 0
+}

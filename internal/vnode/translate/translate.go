@@ -1,0 +1,184 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package translate turns local objects into what the provider is asked for, and what the provider reports into local
+// status. It is pure: the same input gives the same output.
+package translate
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// Target says for whom an object is translated.
+type Target struct {
+	// Origin is this cluster and Destination the provider.
+	Origin, Destination liqov1beta1.ClusterID
+	// Node is the virtual node.
+	Node string
+	// Namespace is the twin namespace.
+	Namespace string
+	// Patch holds the filters and the additions of the virtual node; nil is none.
+	Patch *offv1beta1.OffloadingPatch
+}
+
+// Input is what the ShadowPod of a pod is made from.
+type Input struct {
+	Target
+	Pod *corev1.Pod
+	// Existing is the ShadowPod as the provider has it; nil before it is made.
+	Existing *offv1beta1.ShadowPod
+}
+
+// ShadowPod is what the provider is asked for. Of an existing one only the fields that may still change follow the
+// local pod: metadata, images, the deadline and additional tolerations.
+func ShadowPod(in Input) *offv1beta1.ShadowPod {
+	labels := in.Labels(in.Pod.Labels)
+	labels[names.OffloadingNodeName] = in.Node
+	annotations := in.Annotations(in.Pod.Annotations)
+	if AccessOf(in.Pod) != AccessRemote {
+		annotations[names.OffloadingNamespace] = in.Pod.Namespace
+	}
+	out := &offv1beta1.ShadowPod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowPod"},
+		ObjectMeta: metav1.ObjectMeta{Name: in.Pod.Name, Namespace: in.Namespace, Labels: labels, Annotations: annotations},
+	}
+	if in.Existing == nil {
+		out.Spec.Pod = podSpec(in, labels)
+		return out
+	}
+	out.Spec.Pod = *in.Existing.Spec.Pod.DeepCopy()
+	follow(&out.Spec.Pod, in)
+	return out
+}
+
+// podSpec copies what means the same in both clusters. What it leaves out belongs to the local scheduler and node, or
+// names local objects that the provider does not have: nodeName, schedulerName, priority and its class,
+// preemptionPolicy, overhead, schedulingGates, ephemeralContainers, resourceClaims, workloadRef, host namespaces. The
+// gates of readiness stay here, because it is here that somebody opens them.
+func podSpec(in Input, labels map[string]string) corev1.PodSpec {
+	local := in.Pod.Spec.DeepCopy()
+	out := corev1.PodSpec{
+		Volumes:                       local.Volumes,
+		InitContainers:                withoutClaims(local.InitContainers),
+		Containers:                    withoutClaims(local.Containers),
+		RestartPolicy:                 local.RestartPolicy,
+		TerminationGracePeriodSeconds: local.TerminationGracePeriodSeconds,
+		ActiveDeadlineSeconds:         local.ActiveDeadlineSeconds,
+		DNSPolicy:                     local.DNSPolicy,
+		DNSConfig:                     local.DNSConfig,
+		NodeSelector:                  in.nodeSelector(),
+		ShareProcessNamespace:         local.ShareProcessNamespace,
+		SecurityContext:               local.SecurityContext,
+		ImagePullSecrets:              local.ImagePullSecrets,
+		Hostname:                      local.Hostname,
+		Subdomain:                     local.Subdomain,
+		SetHostnameAsFQDN:             local.SetHostnameAsFQDN,
+		HostnameOverride:              local.HostnameOverride,
+		HostAliases:                   local.HostAliases,
+		Affinity:                      affinity(in, labels),
+		Tolerations:                   in.tolerations(local.Tolerations),
+		RuntimeClassName:              in.runtimeClass(in.Pod),
+		EnableServiceLinks:            local.EnableServiceLinks,
+		TopologySpreadConstraints:     unmergeSpread(local.TopologySpreadConstraints),
+		OS:                            local.OS,
+		HostUsers:                     local.HostUsers,
+		Resources:                     local.Resources,
+	}
+	access(&out, in)
+	return out
+}
+
+// withoutClaims drops the references to resource claims, which are objects of this cluster.
+func withoutClaims(containers []corev1.Container) []corev1.Container {
+	for i := range containers {
+		containers[i].Resources.Claims = nil
+	}
+	return containers
+}
+
+// follow brings the later changes of the local pod into the spec of a ShadowPod.
+func follow(spec *corev1.PodSpec, in Input) {
+	followImages(spec.Containers, in.Pod.Spec.Containers)
+	followImages(spec.InitContainers, in.Pod.Spec.InitContainers)
+	if deadline := in.Pod.Spec.ActiveDeadlineSeconds; deadline != nil {
+		spec.ActiveDeadlineSeconds = new(*deadline)
+	}
+	for _, t := range in.tolerations(in.Pod.Spec.Tolerations) {
+		if !hasToleration(spec.Tolerations, t) {
+			spec.Tolerations = append(spec.Tolerations, t)
+		}
+	}
+}
+
+func followImages(remote, local []corev1.Container) {
+	for _, l := range local {
+		for i := range remote {
+			if remote[i].Name == l.Name {
+				remote[i].Image = l.Image
+			}
+		}
+	}
+}
+
+func (t Target) nodeSelector() map[string]string {
+	if t.Patch == nil || len(t.Patch.NodeSelector) == 0 {
+		return nil
+	}
+	return maps.Clone(t.Patch.NodeSelector)
+}
+
+func (t Target) tolerations(local []corev1.Toleration) []corev1.Toleration {
+	var out []corev1.Toleration
+	for _, toleration := range local {
+		if toleration.Key != names.VirtualNodeTaint {
+			out = append(out, *toleration.DeepCopy())
+		}
+	}
+	if t.Patch == nil {
+		return out
+	}
+	for _, toleration := range t.Patch.Tolerations {
+		if !hasToleration(out, toleration) {
+			out = append(out, *toleration.DeepCopy())
+		}
+	}
+	return out
+}
+
+func hasToleration(list []corev1.Toleration, want corev1.Toleration) bool {
+	for _, have := range list {
+		if have.MatchToleration(&want) && equalSeconds(have.TolerationSeconds, want.TolerationSeconds) {
+			return true
+		}
+	}
+	return false
+}
+
+func equalSeconds(a, b *int64) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// runtimeClass is the provider's: the pod's annotation, else the pod's own class, else that of the virtual node. The
+// class that only steers pods to virtual nodes means nothing there.
+func (t Target) runtimeClass(pod *corev1.Pod) *string {
+	candidates := []*string{new(pod.Annotations[names.RemoteRuntimeClassName]), pod.Spec.RuntimeClassName}
+	if t.Patch != nil {
+		candidates = append(candidates, t.Patch.RuntimeClassName)
+	}
+	for i, c := range candidates {
+		if c != nil && *c != "" && (i == 0 || *c != names.RuntimeClass) {
+			return new(*c)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,389 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+var target = Target{Origin: "rome", Destination: "milan", Node: "milan", Namespace: "web-rome"}
+
+// ordinary is a pod as an API server admits it: with the volume of its account.
+func ordinary() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web", Namespace: "web", UID: "1234",
+			Labels: map[string]string{"app": "web", "pod-template-hash": "5d", names.ShadowPod: "true"},
+		},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: "builder", NodeName: "milan", SchedulerName: "default-scheduler",
+			Priority: new(int32(7)), PriorityClassName: "high", RestartPolicy: corev1.RestartPolicyAlways,
+			Tolerations: []corev1.Toleration{
+				{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+				{Key: "gpu", Operator: corev1.TolerationOpExists},
+			},
+			NodeSelector: map[string]string{"zone": "north"},
+			Containers: []corev1.Container{{
+				Name: "main", Image: "web:1",
+				Env: []corev1.EnvVar{
+					{Name: "NS", ValueFrom: field("metadata.namespace")}, {Name: "SA", ValueFrom: field("spec.serviceAccountName")},
+					{Name: "NODE", ValueFrom: field("spec.nodeName")}, {Name: "IP", ValueFrom: field("status.podIP")},
+					{Name: "KUBERNETES_SERVICE_HOST", Value: "10.0.0.1"}, {Name: "KUBERNETES_NAMESPACE", Value: "mine"},
+				},
+				VolumeMounts: []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "kube-api-access-x", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{
+					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(3607))}},
+					{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}}},
+					{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+						{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}},
+					}}},
+				},
+			}}}},
+		},
+	}
+}
+
+func field(path string) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
+}
+
+func shadow(edit func(in *Input)) *offv1beta1.ShadowPod {
+	in := Input{Target: target, Pod: ordinary()}
+	if edit != nil {
+		edit(&in)
+	}
+	return ShadowPod(in)
+}
+
+func TestShadowPodOfAnOrdinaryPod(t *testing.T) {
+	got := shadow(nil)
+	wantMeta := metav1.ObjectMeta{
+		Name: "web", Namespace: "web-rome",
+		Labels: map[string]string{
+			"app": "web", "pod-template-hash": "5d",
+			names.OffloadingOrigin: "rome", names.OffloadingDestination: "milan", names.OffloadingNodeName: "milan",
+		},
+		Annotations: map[string]string{names.OffloadingNamespace: "web"},
+	}
+	if diff := cmp.Diff(wantMeta, got.ObjectMeta); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+	want := corev1.PodSpec{
+		AutomountServiceAccountToken: new(false), RestartPolicy: corev1.RestartPolicyAlways,
+		Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}},
+		Containers: []corev1.Container{{
+			Name: "main", Image: "web:1",
+			Env: []corev1.EnvVar{
+				{Name: "NS", Value: "web"}, {Name: "SA", Value: "builder"}, {Name: "NODE", Value: "milan"},
+				{Name: "IP", ValueFrom: field("status.podIP")}, {Name: "KUBERNETES_NAMESPACE", Value: "mine"},
+				{Name: "KUBERNETES_SERVICE_HOST"}, {Name: "KUBERNETES_SERVICE_PORT"},
+			},
+			VolumeMounts: []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
+		}},
+		Volumes: []corev1.Volume{{Name: "kube-api-access-x", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{
+				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt.rome"}}},
+				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+					{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['offloading.liqo.io/namespace']"}},
+				}}},
+			},
+		}}}},
+	}
+	if diff := cmp.Diff(want, got.Spec.Pod); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}
+
+func TestShadowPodRules(t *testing.T) {
+	for _, tc := range []struct {
+		rule string
+		edit func(in *Input)
+		look func(sp *offv1beta1.ShadowPod) any
+		want any
+	}{
+		{
+			"remote access runs as the named account of the provider",
+			func(in *Input) {
+				in.Pod.Annotations = map[string]string{names.APIServerSupport: "remote", names.RemoteServiceAccountName: "reader"}
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				return []any{sp.Spec.Pod.ServiceAccountName, *sp.Spec.Pod.AutomountServiceAccountToken, len(sp.Spec.Pod.Volumes[0].Projected.Sources), sp.Annotations[names.OffloadingNamespace]}
+			},
+			[]any{"reader", true, 3, ""},
+		},
+		{
+			"remote access runs as the account of the same name when none is named",
+			func(in *Input) { in.Pod.Annotations = map[string]string{names.APIServerSupport: "remote"} },
+			func(sp *offv1beta1.ShadowPod) any { return sp.Spec.Pod.ServiceAccountName },
+			"builder",
+		},
+		{
+			"access to be disabled sends no account",
+			func(in *Input) { in.Pod.Annotations = map[string]string{names.APIServerSupport: "disabled"} },
+			func(sp *offv1beta1.ShadowPod) any { return []any{sp.Spec.Pod.ServiceAccountName, usesToken(sp)} },
+			[]any{"", false},
+		},
+		{
+			"the steering runtime class stays here",
+			func(in *Input) { in.Pod.Spec.RuntimeClassName = new(names.RuntimeClass) },
+			func(sp *offv1beta1.ShadowPod) any { return sp.Spec.Pod.RuntimeClassName },
+			(*string)(nil),
+		},
+		{
+			"the virtual node's runtime class replaces the steering one",
+			func(in *Input) {
+				in.Pod.Spec.RuntimeClassName = new(names.RuntimeClass)
+				in.Patch = &offv1beta1.OffloadingPatch{RuntimeClassName: new("kata")}
+			},
+			func(sp *offv1beta1.ShadowPod) any { return sp.Spec.Pod.RuntimeClassName },
+			new("kata"),
+		},
+		{
+			"the annotated runtime class comes first",
+			func(in *Input) {
+				in.Pod.Spec.RuntimeClassName = new("gvisor")
+				in.Pod.Annotations = map[string]string{names.RemoteRuntimeClassName: "kata"}
+			},
+			func(sp *offv1beta1.ShadowPod) any { return sp.Spec.Pod.RuntimeClassName },
+			new("kata"),
+		},
+		{
+			"the pod's own runtime class travels",
+			func(in *Input) { in.Pod.Spec.RuntimeClassName = new("gvisor") },
+			func(sp *offv1beta1.ShadowPod) any { return sp.Spec.Pod.RuntimeClassName },
+			new("gvisor"),
+		},
+		{
+			"the patch adds selector, tolerations and node affinity",
+			func(in *Input) {
+				in.Patch = &offv1beta1.OffloadingPatch{
+					NodeSelector: map[string]string{"pool": "guests"},
+					Tolerations:  []corev1.Toleration{{Key: "guests", Operator: corev1.TolerationOpExists}},
+					Affinity:     &offv1beta1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
+				}
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				return []any{sp.Spec.Pod.NodeSelector, len(sp.Spec.Pod.Tolerations), sp.Spec.Pod.Affinity.NodeAffinity != nil}
+			},
+			[]any{map[string]string{"pool": "guests"}, 2, true},
+		},
+		{
+			"filtered labels and annotations stay here",
+			func(in *Input) {
+				in.Pod.Annotations = map[string]string{"secret": "x", "open": "y"}
+				in.Patch = &offv1beta1.OffloadingPatch{LabelsNotReflected: []string{"app"}, AnnotationsNotReflected: []string{"secret"}}
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				return []any{sp.Labels["app"], sp.Annotations["secret"], sp.Annotations["open"]}
+			},
+			[]any{"", "", "y"},
+		},
+		{
+			"the soft preset keeps pods with the labels of the workload apart",
+			func(in *Input) { in.Pod.Annotations = map[string]string{names.AntiAffinityPreset: "soft"} },
+			func(sp *offv1beta1.ShadowPod) any {
+				return sp.Spec.Pod.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0]
+			},
+			corev1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{
+				TopologyKey: "kubernetes.io/hostname", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+					"app": "web", names.OffloadingOrigin: "rome", names.OffloadingDestination: "milan", names.OffloadingNodeName: "milan",
+				}},
+			}},
+		},
+		{
+			"the hard preset uses the listed labels only",
+			func(in *Input) {
+				in.Pod.Annotations = map[string]string{names.AntiAffinityPreset: "hard", names.AntiAffinityLabels: "app, other"}
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				return sp.Spec.Pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels
+			},
+			map[string]string{"app": "web"},
+		},
+		{
+			"the propagate preset takes anti-affinity alone",
+			func(in *Input) {
+				in.Pod.Annotations = map[string]string{names.AntiAffinityPreset: "propagate"}
+				in.Pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, PodAntiAffinity: &corev1.PodAntiAffinity{}}
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				return []bool{sp.Spec.Pod.Affinity.PodAffinity == nil, sp.Spec.Pod.Affinity.PodAntiAffinity != nil}
+			},
+			[]bool{true, true},
+		},
+		{
+			"what the API server merged into a spread selector is taken out",
+			func(in *Input) {
+				in.Pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+					MatchLabelKeys: []string{"pod-template-hash"},
+					LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+						{Key: "pod-template-hash", Operator: metav1.LabelSelectorOpIn, Values: []string{"5d"}},
+						{Key: "app", Operator: metav1.LabelSelectorOpExists},
+					}},
+				}}
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				return sp.Spec.Pod.TopologySpreadConstraints[0].LabelSelector.MatchExpressions
+			},
+			[]metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}},
+		},
+		{
+			"of an existing ShadowPod images, deadline and tolerations follow, and nothing else",
+			func(in *Input) {
+				in.Existing = shadow(nil)
+				in.Pod.Spec.Containers[0].Image = "web:2"
+				in.Pod.Spec.Containers[0].Command = []string{"other"}
+				in.Pod.Spec.ActiveDeadlineSeconds = new(int64(9))
+				in.Pod.Spec.Tolerations = append(in.Pod.Spec.Tolerations, corev1.Toleration{Key: "late", Operator: corev1.TolerationOpExists})
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				c := sp.Spec.Pod.Containers[0]
+				return []any{c.Image, len(c.Command), *sp.Spec.Pod.ActiveDeadlineSeconds, len(sp.Spec.Pod.Tolerations)}
+			},
+			[]any{"web:2", 0, int64(9), 2},
+		},
+		{
+			"resource claims are objects of this cluster",
+			func(in *Input) {
+				in.Pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+				in.Pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+					Claims:   []corev1.ResourceClaim{{Name: "gpu"}},
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+				}
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				r := sp.Spec.Pod.Containers[0].Resources
+				return []int{len(sp.Spec.Pod.ResourceClaims), len(r.Claims), len(r.Requests)}
+			},
+			[]int{0, 0, 1},
+		},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.look(shadow(tc.edit))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func usesToken(sp *offv1beta1.ShadowPod) bool { return UsesToken(&corev1.Pod{Spec: sp.Spec.Pod}) }
+
+// stays lists the fields of a pod that never travel, so that a new field of Kubernetes is a decision.
+var stays = []string{
+	"EphemeralContainers", "DeprecatedServiceAccount", "NodeName", "HostNetwork", "HostPID", "HostIPC", "SchedulerName",
+	"PriorityClassName", "Priority", "ReadinessGates", "PreemptionPolicy", "Overhead", "SchedulingGates", "ResourceClaims", "WorkloadRef",
+}
+
+// changes lists the fields that travel under rules of their own.
+var changes = []string{
+	"Volumes", "InitContainers", "Containers", "NodeSelector", "ServiceAccountName", "AutomountServiceAccountToken", "Affinity",
+	"Tolerations", "RuntimeClassName", "TopologySpreadConstraints",
+}
+
+func TestEveryFieldIsDecided(t *testing.T) {
+	typ := reflect.TypeFor[corev1.PodSpec]()
+	for i := range typ.NumField() {
+		name := typ.Field(i).Name
+		pod := &corev1.Pod{}
+		fill(reflect.ValueOf(&pod.Spec).Elem().Field(i))
+		got := reflect.ValueOf(ShadowPod(Input{Target: target, Pod: pod}).Spec.Pod).Field(i)
+		switch want := reflect.ValueOf(pod.Spec).Field(i); {
+		case slices.Contains(changes, name):
+		case slices.Contains(stays, name):
+			if !got.IsZero() {
+				t.Errorf("field %s must stay", name)
+			}
+		case !reflect.DeepEqual(got.Interface(), want.Interface()):
+			t.Errorf("field %s neither travels nor is said to stay", name)
+		}
+	}
+}
+
+// fill sets a value to something that is not zero.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		key := reflect.New(v.Type().Key()).Elem()
+		fill(key)
+		v.SetMapIndex(key, reflect.Zero(v.Type().Elem()))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i))
+				return
+			}
+		}
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int32, reflect.Int64:
+		v.SetInt(1)
+	}
+}
+
+func TestNoTokenEverLeaves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pod := ordinary()
+		pod.Spec.Volumes = rapid.SliceOf(rapid.Custom(volume)).Draw(t, "volumes")
+		pod.Spec.Containers[0].Env = rapid.SliceOf(rapid.Custom(variable)).Draw(t, "env")
+		in := Input{Target: target, Pod: pod}
+		before := pod.DeepCopy()
+		got := ShadowPod(in)
+		if usesToken(got) || got.Spec.Pod.ServiceAccountName != "" || *got.Spec.Pod.AutomountServiceAccountToken {
+			t.Fatalf("a token is asked for: %+v", got.Spec.Pod)
+		}
+		if len(got.Spec.Pod.Volumes) != len(pod.Spec.Volumes) {
+			t.Fatal("a volume is lost, so its mounts are invalid")
+		}
+		for _, e := range got.Spec.Pod.Containers[0].Env {
+			if strings.HasPrefix(e.Name, "KUBERNETES_SERVICE_") && e.Value != "" {
+				t.Fatalf("%s leads to an API server", e.Name)
+			}
+		}
+		if !target.OwnsPod(got) {
+			t.Fatal("the object is not marked as ours")
+		}
+		if diff := cmp.Diff(before, pod); diff != "" {
+			t.Fatalf("the local pod was changed:\n%s", diff)
+		}
+		in.Existing = got
+		if diff := cmp.Diff(got, ShadowPod(in)); diff != "" {
+			t.Fatalf("translating again changes something:\n%s", diff)
+		}
+	})
+}
+
+func volume(t *rapid.T) corev1.Volume {
+	sources := rapid.SliceOf(rapid.SampledFrom(ordinary().Spec.Volumes[0].Projected.Sources)).Draw(t, "sources")
+	return corev1.Volume{Name: rapid.StringN(1, 8, -1).Draw(t, "name"), VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}}}
+}
+
+func variable(t *rapid.T) corev1.EnvVar {
+	return corev1.EnvVar{
+		Name:  rapid.SampledFrom([]string{"A", "KUBERNETES_SERVICE_HOST", "KUBERNETES_PORT_443_TCP", "KUBERNETES_SERVICE_PORT"}).Draw(t, "variable"),
+		Value: rapid.String().Draw(t, "value"),
+	}
+}
