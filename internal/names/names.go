@@ -127,9 +127,11 @@ const (
 
 // Finalizers.
 const (
-	ReplicatorSecretFinalizer    = "crdreplicator.liqo.io/operator"
-	ReplicatorFinalizer          = "crdreplicator.liqo.io/resource"
-	TenantFinalizer              = "tenant.liqo.io/finalizer"
+	ReplicatorSecretFinalizer = "crdreplicator.liqo.io/operator"
+	ReplicatorFinalizer       = "crdreplicator.liqo.io/resource"
+	TenantFinalizer           = "tenant.liqo.io/finalizer"
+	// TenantRightsFinalizer keeps the RoleBindings of a tenant namespace until nobody needs the rights to clean up there.
+	TenantRightsFinalizer        = "tenantnamespace-controller.liqo.io/finalizer"
 	VirtualNodeFinalizer         = "virtualnode-controller.liqo.io/finalizer"
 	NamespaceMapFinalizer        = "namespacemap-controller.liqo.io/finalizer"
 	NamespaceOffloadingFinalizer = "namespaceoffloading-controller.liqo.io/finalizer"
@@ -177,6 +179,8 @@ const (
 	RoleVirtualKubeletTenant = "liqo-virtual-kubelet-local-tenant"
 	// RoleTenantSecrets lets the controller-manager and the replicator handle Secrets of one tenant namespace.
 	RoleTenantSecrets = "liqo-tenant-secrets"
+	// RoleTenantReplication lets the replicator handle the replicated kinds of one tenant namespace.
+	RoleTenantReplication = "liqo-tenant-replication"
 )
 
 // VerbReplicate is the virtual verb that only credentials given to peers hold, and VerbOriginate the one that they lack
