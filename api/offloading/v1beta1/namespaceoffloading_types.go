@@ -77,7 +77,7 @@ type RemoteNamespaceConditions []RemoteNamespaceCondition
 //
 // +kubebuilder:validation:XValidation:rule="self.namespaceMappingStrategy != 'SelectedName' || (has(self.remoteNamespaceName) && size(self.remoteNamespaceName) > 0)",message="remoteNamespaceName is required with the SelectedName strategy"
 // +kubebuilder:validation:XValidation:rule="self.namespaceMappingStrategy == oldSelf.namespaceMappingStrategy",message="namespaceMappingStrategy is immutable"
-// +kubebuilder:validation:XValidation:rule="(has(self.remoteNamespaceName) ? self.remoteNamespaceName : ”) == (has(oldSelf.remoteNamespaceName) ? oldSelf.remoteNamespaceName : ”)",message="remoteNamespaceName is immutable"
+// +kubebuilder:validation:XValidation:rule="(has(self.remoteNamespaceName) ? self.remoteNamespaceName : \"\") == (has(oldSelf.remoteNamespaceName) ? oldSelf.remoteNamespaceName : \"\")",message="remoteNamespaceName is immutable"
 type NamespaceOffloadingSpec struct {
 	// +kubebuilder:default=DefaultName
 	NamespaceMappingStrategy NamespaceMappingStrategyType `json:"namespaceMappingStrategy,omitempty"`
