@@ -1,0 +1,127 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testkit runs the real Kubernetes API server, and those of its controllers that a test asks for, beside a test.
+//
+// The servers start with the first test that needs them, are shared by all tests of the binary, and die with it:
+//
+//	func TestMain(m *testing.M) { testkit.Main(m) }
+//
+//	func TestSomething(t *testing.T) {
+//		c := testkit.Cluster(t)
+//		ns := testkit.Namespace(t, c, "something", nil)
+//		…
+//	}
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// servers are the servers of this test binary. They outlive every test, so they cannot belong to one.
+var servers struct {
+	sync.Mutex
+	lab      *lab
+	clusters [2]*ControlPlane
+	failed   [2]error
+}
+
+// Main runs the tests of a package and stops the servers that they started.
+func Main(m *testing.M) {
+	code := m.Run()
+	shutdown()
+	os.Exit(code)
+}
+
+func shutdown() {
+	servers.Lock()
+	defer servers.Unlock()
+	if servers.lab == nil {
+		return
+	}
+	servers.lab.close()
+	servers.lab = nil
+	clear(servers.clusters[:])
+}
+
+// Option asks for more than an API server.
+type Option func(*options)
+
+type options struct{ controllers []string }
+
+// WithControllers runs controllers of the real kube-controller-manager, by the names of its --controllers flag, such as
+// namespace-controller, garbage-collector-controller or certificatesigningrequest-signing-controller. Those that another
+// test asked for keep running.
+func WithControllers(names ...string) Option {
+	return func(o *options) { o.controllers = append(o.controllers, names...) }
+}
+
+// Cluster returns the cluster of this test binary.
+func Cluster(t testing.TB, opts ...Option) *ControlPlane {
+	t.Helper()
+	return cluster(t, 0, opts)
+}
+
+// SecondCluster returns another cluster, for what crosses clusters.
+func SecondCluster(t testing.TB, opts ...Option) *ControlPlane {
+	t.Helper()
+	return cluster(t, 1, opts)
+}
+
+func cluster(t testing.TB, index int, opts []Option) *ControlPlane {
+	t.Helper()
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	servers.Lock()
+	defer servers.Unlock()
+	if servers.lab == nil {
+		l, err := newLab()
+		if err != nil {
+			t.Fatalf("preparing the test servers: %v", err)
+		}
+		servers.lab = l
+	}
+	if servers.clusters[index] == nil && servers.failed[index] == nil {
+		servers.clusters[index], servers.failed[index] = newControlPlane(servers.lab, fmt.Sprintf("cluster%d", index+1))
+	}
+	if err := servers.failed[index]; err != nil {
+		t.Fatalf("starting a test cluster: %v", err)
+	}
+	c := servers.clusters[index]
+	if err := c.runControllers(o.controllers); err != nil {
+		t.Fatalf("starting controllers: %v", err)
+	}
+	return c
+}
+
+// Namespace makes a namespace with a name that begins with prefix, and the ServiceAccount without which no pod can be
+// made in it. It is deleted after the test; it disappears only where the namespace-controller runs.
+func Namespace(t testing.TB, c *ControlPlane, prefix string, labels map[string]string) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: strings.TrimSuffix(prefix, "-") + "-",
+		Labels:       maps.Clone(labels),
+	}}
+	if err := c.Client.Create(t.Context(), ns); err != nil {
+		t.Fatalf("making namespace %s: %v", prefix, err)
+	}
+	// The test's context is over when cleanups run.
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), ns) })
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default"}}
+	if err := client.IgnoreAlreadyExists(c.Client.Create(t.Context(), account)); err != nil {
+		t.Fatalf("making the default service account of %s: %v", ns.Name, err)
+	}
+	return ns.Name
+}
