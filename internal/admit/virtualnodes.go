@@ -1,0 +1,75 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/rules"
+)
+
+// virtualNodes fills in what VirtualNodes leave to the options, and keeps them from taking the name of a Node.
+type virtualNodes struct {
+	reading
+	template types.NamespacedName
+}
+
+func (v *virtualNodes) mutate(ctx context.Context, req *admission.Request, old, vn *offv1beta1.VirtualNode) error {
+	if old == nil {
+		if err := v.checkNew(ctx, req, vn); err != nil {
+			return err
+		}
+	}
+	template := &offv1beta1.VkOptionsTemplate{}
+	key := v.templateOf(vn, req.Namespace)
+	err := v.get(ctx, key, template)
+	switch {
+	case err == nil:
+		rules.DefaultVirtualNode(vn, template)
+		return nil
+	case apierrors.IsNotFound(err) && old == nil:
+		return refuse(fmt.Errorf("the VkOptionsTemplate %q does not exist", key))
+	case apierrors.IsNotFound(err):
+		return nil
+	default:
+		return fmt.Errorf("reading VkOptionsTemplate %q: %w", key, err)
+	}
+}
+
+func (v *virtualNodes) templateOf(vn *offv1beta1.VirtualNode, namespace string) types.NamespacedName {
+	ref := vn.Spec.VkOptionsTemplateRef
+	if ref == nil {
+		return v.template
+	}
+	return types.NamespacedName{Namespace: or(ref.Namespace, namespace), Name: ref.Name}
+}
+
+func (v *virtualNodes) checkNew(ctx context.Context, req *admission.Request, vn *offv1beta1.VirtualNode) error {
+	others := &offv1beta1.VirtualNodeList{}
+	if err := v.cached.List(ctx, others); err != nil {
+		return fmt.Errorf("listing the VirtualNodes: %w", err)
+	}
+	vn.Namespace = req.Namespace
+	if err := rules.CheckVirtualNode(vn, others.Items); err != nil {
+		return refuse(err)
+	}
+	// The webhook of a new VirtualNode is rare enough for a question to the API server: a Node seen in a cache may be gone.
+	err := v.live.Get(ctx, client.ObjectKey{Name: vn.Name}, &corev1.Node{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for a Node of that name: %w", err)
+	default:
+		return refuse(fmt.Errorf("node %s already exists", vn.Name))
+	}
+}

@@ -1,0 +1,422 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// frontend stands for the Service: it spreads connections over the replicas.
+func frontend(t *testing.T, backends []string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	var turn atomic.Int64
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer in.Close()
+				out, err := net.Dial("tcp", backends[int(turn.Add(1))%len(backends)])
+				if err != nil {
+					return
+				}
+				defer out.Close()
+				go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
+				_, _ = io.Copy(in, out)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// install runs replicas of the webhooks, configured as the chart does but reached by URL, and returns their addresses.
+func install(t *testing.T, c *testkit.ControlPlane, replicas int, o Options) (namespace string, backends []string) {
+	t.Helper()
+	namespace = testkit.Namespace(t, c, "webhooks", nil)
+	o.LiqoNamespace, o.Configuration, o.Hosts, o.Host = namespace, namespace, []string{"127.0.0.1"}, "127.0.0.1"
+	template := &offv1beta1.VkOptionsTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.VkOptionsTemplate},
+		Spec:       offv1beta1.VkOptionsTemplateSpec{CreateNode: true, ContainerImage: "liqo:test"},
+	}
+	if err := c.Client.Create(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
+	for range replicas {
+		o.Port = freePort(t)
+		backends = append(backends, fmt.Sprintf("127.0.0.1:%d", o.Port))
+		testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "admit"}, func(mgr ctrl.Manager) error { return SetupWebhooks(mgr, o) })
+	}
+	configure(t, c, namespace, frontend(t, backends))
+	return namespace, backends
+}
+
+func configure(t *testing.T, c *testkit.ControlPlane, name, address string) {
+	t.Helper()
+	rule := func(group, version, resource string, ops ...admissionv1.OperationType) []admissionv1.RuleWithOperations {
+		return []admissionv1.RuleWithOperations{{Operations: ops, Rule: admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource}}}}
+	}
+	to := func(path string) admissionv1.WebhookClientConfig {
+		return admissionv1.WebhookClientConfig{URL: new("https://" + address + path)}
+	}
+	const create, update = admissionv1.Create, admissionv1.Update
+	meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{names.Webhook: "true"}}
+	mutating := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta}
+	add := func(name, path string, rules []admissionv1.RuleWithOperations, namespaces *metav1.LabelSelector) {
+		mutating.Webhooks = append(mutating.Webhooks, admissionv1.MutatingWebhook{
+			Name: name, ClientConfig: to(path), Rules: rules, NamespaceSelector: namespaces, TimeoutSeconds: new(int32(5)),
+			SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+		})
+	}
+	add("pod.mutate.liqo.io", "/mutate/pod", rule("", "v1", "pods", create), &metav1.LabelSelector{MatchLabels: map[string]string{names.SchedulingEnabled: "true"}})
+	add("shadowpod.mutate.liqo.io", "/mutate/shadowpods", rule("offloading.liqo.io", "v1beta1", "shadowpods", create, update), nil)
+	add("virtualnode.mutate.liqo.io", "/mutate/virtualnodes", rule("offloading.liqo.io", "v1beta1", "virtualnodes", create, update), nil)
+	add("tenant.mutate.liqo.io", "/mutate/tenants", rule("authentication.liqo.io", "v1beta1", "tenants", create, update), nil)
+	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: meta}
+	check := func(name, path string, rules []admissionv1.RuleWithOperations) {
+		validating.Webhooks = append(validating.Webhooks, admissionv1.ValidatingWebhook{
+			Name: name, ClientConfig: to(path), Rules: rules, TimeoutSeconds: new(int32(5)),
+			SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+		})
+	}
+	check("shadowpod.validate.liqo.io", "/validate/shadowpods", rule("offloading.liqo.io", "v1beta1", "shadowpods", create, update))
+	check("tenant.validate.liqo.io", "/validate/tenants", rule("authentication.liqo.io", "v1beta1", "tenants", create, update))
+	check("nsoff.validate.liqo.io", "/validate/namespace-offloading", rule("offloading.liqo.io", "v1beta1", "namespaceoffloadings", create, update))
+	for _, configuration := range []client.Object{mutating, validating} {
+		if err := c.Client.Create(t.Context(), configuration); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), configuration) })
+	}
+	testkit.Eventually(t, 30*time.Second, func() error {
+		for _, configuration := range []trusting{{mutating, mutatingBundles}, {validating, validatingBundles}} {
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(configuration.object), configuration.object); err != nil {
+				return err
+			}
+			if !configuration.trusts([]byte("BEGIN CERTIFICATE")) {
+				return fmt.Errorf("%T has no bundle", configuration.object)
+			}
+		}
+		return nil
+	})
+}
+
+// soon retries while the API server still uses the configuration of a moment ago.
+func soon(t *testing.T, check func() error) {
+	t.Helper()
+	testkit.Eventually(t, 30*time.Second, check)
+}
+
+func pod(namespace string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "web-"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}
+}
+
+func offloaded(t *testing.T, c *testkit.ControlPlane, strategy offv1beta1.PodOffloadingStrategyType) string {
+	t.Helper()
+	namespace := testkit.Namespace(t, c, "demo", map[string]string{names.SchedulingEnabled: "true"})
+	nso := &offv1beta1.NamespaceOffloading{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.NamespaceOffloading},
+		Spec:       offv1beta1.NamespaceOffloadingSpec{PodOffloadingStrategy: strategy},
+	}
+	soon(t, func() error { return client.IgnoreAlreadyExists(c.Client.Create(t.Context(), nso)) })
+	return namespace
+}
+
+func TestWebhooks(t *testing.T) {
+	c := testkit.Cluster(t)
+	install(t, c, 1, Options{})
+	ctx := t.Context()
+
+	t.Run("a pod of an offloaded namespace is steered", func(t *testing.T) {
+		p := pod(offloaded(t, c, offv1beta1.RemotePodOffloadingStrategyType))
+		soon(t, func() error { return c.Client.Create(ctx, p) })
+		if p.Spec.Affinity == nil || len(p.Spec.Tolerations) == 0 {
+			t.Errorf("affinity %v, tolerations %v", p.Spec.Affinity, p.Spec.Tolerations)
+		}
+	})
+	t.Run("a pod is refused where the label is there before the NamespaceOffloading", func(t *testing.T) {
+		err := c.Client.Create(ctx, pod(testkit.Namespace(t, c, "early", map[string]string{names.SchedulingEnabled: "true"})))
+		if !apierrors.IsInternalError(err) {
+			t.Errorf("error = %v", err)
+		}
+	})
+	t.Run("a change of strategy warns", func(t *testing.T) {
+		namespace := offloaded(t, c, offv1beta1.LocalAndRemotePodOffloadingStrategyType)
+		warned := &warnings{}
+		cfg := rest.CopyConfig(c.Config)
+		cfg.WarningHandler = warned
+		user, err := client.New(cfg, client.Options{Scheme: kube.Scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nso := &offv1beta1.NamespaceOffloading{}
+		if err := user.Get(ctx, client.ObjectKey{Namespace: namespace, Name: names.NamespaceOffloading}, nso); err != nil {
+			t.Fatal(err)
+		}
+		nso.Spec.PodOffloadingStrategy = offv1beta1.RemotePodOffloadingStrategyType
+		if err := user.Update(ctx, nso); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(strings.Join(*warned, ""), "stay where they are") {
+			t.Errorf("warnings = %q", *warned)
+		}
+	})
+	t.Run("a VirtualNode takes its defaults", func(t *testing.T) {
+		namespace := testkit.Namespace(t, c, "tenant", nil)
+		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "vn-defaults"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "provider"}}
+		soon(t, func() error { return c.Client.Create(ctx, vn) })
+		if vn.Spec.CreateNode == nil || !*vn.Spec.CreateNode || vn.Spec.DisableNetworkCheck == nil || *vn.Spec.DisableNetworkCheck {
+			t.Errorf("spec = %+v", vn.Spec)
+		}
+		twin := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "tenant", nil), Name: vn.Name}, Spec: vn.Spec}
+		soon(t, func() error { return refusedWith(c.Client.Create(ctx, twin, client.DryRunAll), "exists already") })
+	})
+	t.Run("a VirtualNode may not take the name of a Node", func(t *testing.T) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "taken"}}
+		if err := c.Client.Create(ctx, node); err != nil {
+			t.Fatal(err)
+		}
+		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "taken"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "provider"}}
+		if err := refusedWith(c.Client.Create(ctx, vn), "node taken already exists"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a VirtualNode needs its template", func(t *testing.T) {
+		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "no-template"}, Spec: offv1beta1.VirtualNodeSpec{
+			ClusterID: "provider", VkOptionsTemplateRef: &corev1.ObjectReference{Name: "missing"},
+		}}
+		if err := refusedWith(c.Client.Create(ctx, vn), `"default/missing" does not exist`); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a Tenant is labelled and checked", func(t *testing.T) {
+		namespace := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "blue"})
+		tenant := func(id string) *authv1beta1.Tenant {
+			tn := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tenant-" + id}}
+			tn.Spec.ClusterID = "blue"
+			if id != "blue" {
+				tn.Spec.ClusterID = "red"
+			}
+			return tn
+		}
+		if err := refusedWith(c.Client.Create(ctx, tenant("red")), `the namespace is for cluster "blue"`); err != nil {
+			t.Error(err)
+		}
+		first := tenant("blue")
+		soon(t, func() error { return c.Client.Create(ctx, first) })
+		if first.Labels[names.RemoteClusterID] != "blue" {
+			t.Errorf("labels = %v", first.Labels)
+		}
+		second := tenant("blue")
+		second.Name = "another"
+		if err := refusedWith(c.Client.Create(ctx, second), "has the Tenant"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a ShadowPod keeps its creator and obeys the policy", func(t *testing.T) { shadowPodStory(t, c) })
+}
+
+type warnings []string
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
+
+func shadowPodStory(t *testing.T, c *testkit.ControlPlane) {
+	ctx := t.Context()
+	namespace := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "blue", rules.PodSecurityLabel: rules.PodSecurityBaseline})
+	shadow := func(change func(*corev1.PodSpec)) *offv1beta1.ShadowPod {
+		sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{
+			names.OffloadingOrigin: "blue", names.CreatorUser: "somebody-else",
+		}}}
+		sp.Spec.Pod = pod(namespace).Spec
+		change(&sp.Spec.Pod)
+		return sp
+	}
+	if err := refusedWith(c.Client.Create(ctx, shadow(func(p *corev1.PodSpec) { p.HostPID = true })), "spec.hostPID"); err != nil {
+		t.Error(err)
+	}
+	stranger := shadow(func(*corev1.PodSpec) {})
+	stranger.Labels[names.OffloadingOrigin] = "red"
+	if err := refusedWith(c.Client.Create(ctx, stranger), "mismatch"); err != nil {
+		t.Error(err)
+	}
+	sp := shadow(func(*corev1.PodSpec) {})
+	if err := c.Client.Create(ctx, sp); err != nil {
+		t.Fatal(err)
+	}
+	creator := sp.Labels[names.CreatorUser]
+	if creator == "" || creator == "somebody-else" {
+		t.Errorf("creator = %q", creator)
+	}
+	sp.Labels[names.CreatorUser] = "somebody-else"
+	sp.Spec.Pod.Containers[0].Image = "web:2"
+	if err := c.Client.Update(ctx, sp); err != nil {
+		t.Fatal(err)
+	}
+	if sp.Labels[names.CreatorUser] != creator {
+		t.Errorf("creator changed to %q", sp.Labels[names.CreatorUser])
+	}
+	sp.Spec.Pod.Containers[0].Command = []string{"sh"}
+	if err := refusedWith(c.Client.Update(ctx, sp), "only images"); err != nil {
+		t.Error(err)
+	}
+}
+
+func refusedWith(err error, text string) error {
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), text) {
+		return fmt.Errorf("error = %v, want a refusal with %q", err, text)
+	}
+	return nil
+}
+
+// Two replicas go through several certificates and two authorities while pods are created all the time and new
+// connections are made to each replica: not one may fail.
+func TestRotationFailsNobody(t *testing.T) {
+	c := testkit.Cluster(t)
+	namespace, backends := install(t, c, 2, Options{Lifetime: 4 * time.Second, Settle: 500 * time.Millisecond})
+	demo := offloaded(t, c, offv1beta1.LocalAndRemotePodOffloadingStrategyType)
+	soon(t, func() error { return c.Client.Create(t.Context(), pod(demo), client.DryRunAll) })
+
+	secret := &corev1.Secret{}
+	leaves, authorities := map[string]bool{}, map[string]bool{}
+	admitted, shaken := 0, 0
+	limit := time.Now().Add(2 * time.Minute)
+	for len(authorities) < 3 {
+		if time.Now().After(limit) {
+			t.Fatalf("%d authorities after two minutes", len(authorities))
+		}
+		p := pod(demo)
+		if err := c.Client.Create(t.Context(), p, client.DryRunAll); err != nil {
+			t.Fatalf("admission %d: %v", admitted, err)
+		}
+		if len(p.Spec.Tolerations) == 0 {
+			t.Fatal("a pod was not steered")
+		}
+		admitted++
+		for _, backend := range backends {
+			leaf, err := handshake(t, c, namespace, backend)
+			if err != nil {
+				t.Fatalf("handshake %d with %s: %v", shaken, backend, err)
+			}
+			leaves[leaf.SerialNumber.String()] = true
+			shaken++
+		}
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: names.WebhookCertsSecret}, secret); err != nil {
+			t.Fatal(err)
+		}
+		newest, _, _ := strings.Cut(string(secret.Data[keyAuthorities]), "-----END")
+		authorities[newest] = true
+	}
+	t.Logf("%d admissions and %d handshakes over %d certificates of %d authorities", admitted, shaken, len(leaves), len(authorities))
+	if len(leaves) < 5 {
+		t.Errorf("only %d certificates were served", len(leaves))
+	}
+}
+
+// handshake makes a new connection, trusting what the API server is told to trust.
+func handshake(t *testing.T, c *testkit.ControlPlane, configuration, backend string) (*x509.Certificate, error) {
+	t.Helper()
+	hooks := &admissionv1.MutatingWebhookConfiguration{}
+	if err := c.Client.Get(t.Context(), client.ObjectKey{Name: configuration}, hooks); err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(hooks.Webhooks[0].ClientConfig.CABundle) {
+		return nil, errors.New("no bundle")
+	}
+	conn, err := tls.Dial("tcp", backend, &tls.Config{RootCAs: roots, ServerName: "liqo-webhook." + configuration + ".svc", MinVersion: tls.VersionTLS12})
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0], nil
+}
+
+func TestOnlyOurOwnConfigurationsAreTouched(t *testing.T) {
+	c := testkit.Cluster(t)
+	foreign := func(name string, labels map[string]string) *admissionv1.ValidatingWebhookConfiguration {
+		return &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+			Webhooks: []admissionv1.ValidatingWebhook{{
+				Name: "other.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+				SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			}},
+		}
+	}
+	labelled := foreign("labelled-like-ours", map[string]string{names.Webhook: "true"})
+	if err := c.Client.Create(t.Context(), labelled); err != nil {
+		t.Fatal(err)
+	}
+	namespace, _ := install(t, c, 1, Options{})
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(labelled), labelled); err != nil {
+		t.Fatal(err)
+	}
+	if len(labelled.Webhooks[0].ClientConfig.CABundle) > 0 {
+		t.Error("a configuration of somebody else was given our bundle")
+	}
+
+	// Whoever resets our bundle, as an upgrade of the chart may, gets it back.
+	ours := &admissionv1.ValidatingWebhookConfiguration{}
+	if err := c.Client.Get(t.Context(), client.ObjectKey{Name: namespace}, ours); err != nil {
+		t.Fatal(err)
+	}
+	ours.Webhooks[0].ClientConfig.CABundle = nil
+	if err := c.Client.Update(t.Context(), ours); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, func() error {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); err != nil {
+			return err
+		}
+		if len(ours.Webhooks[0].ClientConfig.CABundle) == 0 {
+			return errors.New("the bundle is still gone")
+		}
+		return nil
+	})
+}
