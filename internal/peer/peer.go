@@ -1,0 +1,85 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package peer answers which cluster an object or a namespace belongs to.
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// Errors of look-ups; what is missing may still come.
+var (
+	// ErrNotFound says that there is none.
+	ErrNotFound = errors.New("not found")
+	// ErrAmbiguous says that there are several where one is allowed.
+	ErrAmbiguous = errors.New("ambiguous")
+)
+
+// TenantNamespace returns the namespace of the peering with a cluster. Namespaces that are going away do not count.
+func TenantNamespace(ctx context.Context, c client.Reader, id liqov1beta1.ClusterID) (string, error) {
+	var list corev1.NamespaceList
+	if err := c.List(ctx, &list, client.MatchingLabels{
+		names.RemoteClusterID: string(id),
+		names.TenantNamespace: "true",
+	}); err != nil {
+		return "", fmt.Errorf("looking for the tenant namespace of %s: %w", id, err)
+	}
+	var found []string
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp.IsZero() {
+			found = append(found, list.Items[i].Name)
+		}
+	}
+	slices.Sort(found)
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("tenant namespace of %s: %w", id, ErrNotFound)
+	case 1:
+		return found[0], nil
+	default:
+		return "", fmt.Errorf("tenant namespace of %s: %w: %s", id, ErrAmbiguous, strings.Join(found, ", "))
+	}
+}
+
+// OfNamespace returns the cluster that a tenant namespace is for; false for any other namespace.
+func OfNamespace(ns *corev1.Namespace) (liqov1beta1.ClusterID, bool) {
+	id := ns.Labels[names.RemoteClusterID]
+	if id == "" || ns.Labels[names.TenantNamespace] != "true" {
+		return "", false
+	}
+	return liqov1beta1.ClusterID(id), true
+}
+
+// IsReplica tells whether obj is the copy of an object of another cluster. Admission makes the label trustworthy.
+func IsReplica(obj client.Object) bool { return obj.GetLabels()[names.Replicated] == "true" }
+
+// LocalClusterID returns the ID of this cluster, from the ConfigMap with the label of cluster identities.
+func LocalClusterID(ctx context.Context, c client.Reader, liqoNamespace string) (liqov1beta1.ClusterID, error) {
+	var list corev1.ConfigMapList
+	if err := c.List(ctx, &list, client.InNamespace(liqoNamespace), client.MatchingLabels{names.AppName: names.ClusterIDApp}); err != nil {
+		return "", fmt.Errorf("looking for the cluster ID: %w", err)
+	}
+	switch len(list.Items) {
+	case 0:
+		return "", fmt.Errorf("cluster ID in namespace %s: %w", liqoNamespace, ErrNotFound)
+	case 1:
+		id := list.Items[0].Data[names.ClusterIDKey]
+		if id == "" {
+			return "", fmt.Errorf("cluster ID in ConfigMap %s: %w", list.Items[0].Name, ErrNotFound)
+		}
+		return liqov1beta1.ClusterID(id), nil
+	default:
+		return "", fmt.Errorf("cluster ID in namespace %s: %w: %d ConfigMaps", liqoNamespace, ErrAmbiguous, len(list.Items))
+	}
+}

@@ -1,0 +1,242 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package remote is a connection to another cluster, made from a kubeconfig that the other cluster's owner wrote: nothing
+// in it is trusted, and its credentials can be exchanged while the connection is in use.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
+
+	"liqo.io/liqo/internal/cred"
+)
+
+// ErrOtherServer says that a new kubeconfig leads elsewhere: that needs another Conn.
+var ErrOtherServer = errors.New("the kubeconfig is of another server")
+
+// Limits of one connection; the API server's priority and fairness is what really decides.
+const (
+	qps   = 1000
+	burst = 2000
+)
+
+// Conn is a connection to another cluster. Its methods may be called from any goroutine.
+type Conn struct {
+	config    *rest.Config
+	dialer    *connrotation.Dialer
+	transport *http.Transport
+	health    *http.Client
+	current   atomic.Pointer[credentials]
+}
+
+// credentials are replaced as a whole, so that no request mixes old and new.
+type credentials struct {
+	kubeconfig  cred.Kubeconfig
+	certificate *tls.Certificate // nil for none
+}
+
+// New makes a connection from a kubeconfig. Nothing is sent before it is used.
+func New(kubeconfig []byte) (*Conn, error) {
+	creds, err := parse(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	dial := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}
+	c := &Conn{dialer: connrotation.NewDialer(dial.DialContext)}
+	c.current.Store(creds)
+	if c.transport, err = c.newTransport(creds.kubeconfig); err != nil {
+		return nil, err
+	}
+	c.config = &rest.Config{
+		Host:      creds.kubeconfig.Server,
+		Transport: authenticated{conn: c, next: c.transport},
+		QPS:       qps,
+		Burst:     burst,
+	}
+	c.health = &http.Client{Transport: c.config.Transport, Timeout: 10 * time.Second}
+	return c, nil
+}
+
+func parse(kubeconfig []byte) (*credentials, error) {
+	k, err := cred.ParseKubeconfig(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	out := &credentials{kubeconfig: *k}
+	if len(k.Certificate) > 0 {
+		pair, err := tls.X509KeyPair(k.Certificate, k.Key)
+		if err != nil {
+			return nil, fmt.Errorf("reading the client certificate: %w", err)
+		}
+		out.certificate = &pair
+	}
+	return out, nil
+}
+
+// newTransport makes a transport that knows where to go and whom to trust, and asks for the client certificate at each
+// handshake.
+func (c *Conn) newTransport(k cred.Kubeconfig) (*http.Transport, error) {
+	roots, err := rootsOf(k)
+	if err != nil {
+		return nil, err
+	}
+	proxy, err := proxyOf(k)
+	if err != nil {
+		return nil, err
+	}
+	return utilnet.SetTransportDefaults(&http.Transport{
+		Proxy:               proxy,
+		DialContext:         c.dialer.DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 25,
+		TLSClientConfig: &tls.Config{
+			MinVersion:           tls.VersionTLS12,
+			RootCAs:              roots,
+			ServerName:           k.TLSServerName,
+			GetClientCertificate: c.clientCertificate,
+		},
+	}), nil
+}
+
+// rootsOf returns nil, the roots of the system, when the kubeconfig has no certificate authority.
+func rootsOf(k cred.Kubeconfig) (*x509.CertPool, error) {
+	if len(k.CA) == 0 {
+		return nil, nil
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(k.CA) {
+		return nil, errors.New("the kubeconfig's certificate authority holds no certificate")
+	}
+	return roots, nil
+}
+
+func proxyOf(k cred.Kubeconfig) (func(*http.Request) (*url.URL, error), error) {
+	if k.ProxyURL == "" {
+		return http.ProxyFromEnvironment, nil
+	}
+	u, err := url.Parse(k.ProxyURL)
+	if err != nil {
+		return nil, errors.New("the kubeconfig's proxy-url is not a URL")
+	}
+	return http.ProxyURL(u), nil
+}
+
+func (c *Conn) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if cert := c.current.Load().certificate; cert != nil {
+		return cert, nil
+	}
+	return &tls.Certificate{}, nil
+}
+
+// authenticated adds the current token to each request.
+type authenticated struct {
+	conn *Conn
+	next http.RoundTripper
+}
+
+func (a authenticated) RoundTrip(req *http.Request) (*http.Response, error) {
+	creds := a.conn.current.Load()
+	if creds.certificate == nil && creds.kubeconfig.Token != "" {
+		req = utilnet.CloneRequest(req)
+		req.Header.Set("Authorization", "Bearer "+creds.kubeconfig.Token)
+	}
+	return a.next.RoundTrip(req)
+}
+
+// WrappedRoundTripper lets client-go find the transport, for instance to close idle connections.
+func (a authenticated) WrappedRoundTripper() http.RoundTripper { return a.next }
+
+// Config returns the configuration of clients of this cluster. It is valid, and always uses the newest credentials, for
+// the life of the Conn. It is the same at each call and must be copied to be changed.
+func (c *Conn) Config() *rest.Config { return c.config }
+
+// StreamConfig returns a configuration with the credentials of this moment, for what client-go runs over connections of
+// its own making: exec, attach and port-forward.
+func (c *Conn) StreamConfig() *rest.Config {
+	k := c.current.Load().kubeconfig
+	cfg := &rest.Config{
+		Host:            k.Server,
+		TLSClientConfig: rest.TLSClientConfig{CAData: k.CA, ServerName: k.TLSServerName, CertData: k.Certificate, KeyData: k.Key},
+		Proxy:           c.transport.Proxy,
+		QPS:             qps,
+		Burst:           burst,
+	}
+	if len(k.Certificate) == 0 {
+		cfg.BearerToken = k.Token
+	}
+	return cfg
+}
+
+// Swap replaces the credentials and cuts every live connection, watches included: they come back with the new ones. A
+// kubeconfig of another server or certificate authority is ErrOtherServer and changes nothing; the same kubeconfig again
+// cuts nothing.
+func (c *Conn) Swap(kubeconfig []byte) error {
+	next, err := parse(kubeconfig)
+	if err != nil {
+		return err
+	}
+	before := c.current.Load().kubeconfig
+	if !sameServer(before, next.kubeconfig) {
+		return ErrOtherServer
+	}
+	if sameUser(before, next.kubeconfig) {
+		return nil
+	}
+	// First the credentials, then the cut: who dials in between uses the new ones already.
+	c.current.Store(next)
+	c.cut()
+	return nil
+}
+
+func sameServer(a, b cred.Kubeconfig) bool {
+	return strings.TrimSuffix(a.Server, "/") == strings.TrimSuffix(b.Server, "/") && bytes.Equal(a.CA, b.CA) &&
+		a.ProxyURL == b.ProxyURL && a.TLSServerName == b.TLSServerName
+}
+
+func sameUser(a, b cred.Kubeconfig) bool {
+	return a.Token == b.Token && bytes.Equal(a.Certificate, b.Certificate) && bytes.Equal(a.Key, b.Key)
+}
+
+func (c *Conn) cut() {
+	c.dialer.CloseAll()
+	c.transport.CloseIdleConnections()
+}
+
+// Healthy asks the API server whether it is alive.
+func (c *Conn) Healthy(ctx context.Context) error {
+	target, err := url.JoinPath(c.config.Host, "livez")
+	if err != nil {
+		return fmt.Errorf("making the address: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return fmt.Errorf("making the request: %w", err)
+	}
+	resp, err := c.health.Do(req)
+	if err != nil {
+		return fmt.Errorf("asking for the health of the API server: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("asking for the health of the API server: %s", resp.Status)
+	}
+	return nil
+}
+
+// Close ends every live connection. Clients of this Conn must have been stopped.
+func (c *Conn) Close() { c.cut() }
