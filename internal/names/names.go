@@ -27,6 +27,8 @@ const (
 	RemoteTenantCSR = "liqo.io/remote-tenant-csr"
 	// CreatorUser is the escaped name of the user that created a ShadowPod.
 	CreatorUser = "liqo.io/creator-user"
+	// CertificateFor annotates those with the <namespace>/<name> of the ResourceSlice.
+	CertificateFor = "liqo.io/certificate-for"
 	// Managed is on every object made by a controller, unless the chart says otherwise.
 	Managed = "liqo.io/managed"
 	// ManagedBy is shadowpod or shadowendpointslice, on what is made from those.
@@ -123,6 +125,9 @@ const (
 	NetworkNotRemapped = "ipam.liqo.io/network-not-remapped"
 	NetworkShared      = "ipam.liqo.io/network-shared"
 	IPType             = "ipam.liqo.io/ip-type"
+	// IPTypeAPIServer and IPTypeAPIServerProxy are the addresses that belong to the installation.
+	IPTypeAPIServer      = "api-server"
+	IPTypeAPIServerProxy = "api-server-proxy"
 )
 
 // Finalizers.
@@ -153,6 +158,8 @@ const (
 	ClusterIDKey         = "CLUSTER_ID"
 	ClusterIDApp         = "clusterid-configmap" // value of AppName on the ConfigMap
 	KeysSecret           = "authentication-keys" // keys privateKey and publicKey, PEM
+	PrivateKeyKey        = "privateKey"
+	PublicKeyKey         = "publicKey"
 	WebhookConfiguration = "liqo-webhook"
 	WebhookCertsSecret   = "liqo-webhook-certs"
 	ControllerManager    = "liqo-controller-manager"

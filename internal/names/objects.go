@@ -62,3 +62,9 @@ func RootCA(consumer string) string {
 
 // TokenSecret names the Secret that carries a pod's service account tokens in a twin namespace.
 func TokenSecret(pod string) string { return shorten(pod+"-token", 253) }
+
+// PeerKeysSecret names the Secret with the key pair that this cluster uses with one peer only.
+func PeerKeysSecret(peer string) string { return shorten(KeysSecret+"-"+peer, 253) }
+
+// RemoteCertificate names the Secret with the certificate issued for a slice of a consumer.
+func RemoteCertificate(slice string) string { return shorten("liqo-remote-certificate-"+slice, 253) }

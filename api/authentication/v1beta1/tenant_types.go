@@ -37,6 +37,9 @@ const (
 	TenantConditionDrained  TenantCondition = "Drained"
 )
 
+// TenantReady is the type of the condition that tells whether anything may be granted to the consumer.
+const TenantReady = "Ready"
+
 // TenantSpec says who the consumer is and what it may do.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(self.clusterID)",message="ClusterID is immutable"
