@@ -1,0 +1,25 @@
+{{- /* The image of a component. Arguments: root, image (the component's values). */ -}}
+{{- define "liqo.image" -}}
+{{- $name := .image.name | default .root.Values.image.name -}}
+{{- if regexMatch "(^|/)liqotech(/|$)|(^|[./])liqo/(liqo|virtual-kubelet|crd-replicator|webhook)([/:@]|$)" $name -}}
+{{- fail (printf "the image %q belongs to another distribution of Liqo and does not run with this chart: remove the image.name values, one image (image.name) serves every component" $name) -}}
+{{- end -}}
+{{- $version := .image.version | default .root.Values.image.version | default .root.Values.tag | default .root.Chart.AppVersion -}}
+{{- if hasPrefix "sha256:" $version -}}
+{{ $name }}@{{ $version }}
+{{- else -}}
+{{ $name }}:{{ $version }}
+{{- end -}}
+{{- end -}}
+
+{{- /* Every image value is checked, also of components that this version does not have. */ -}}
+{{- define "liqo.checkImages" -}}
+{{- $v := .Values -}}
+{{- $all := list $v.controllerManager $v.webhook $v.crdReplicator $v.metricAgent $v.metricAgent.initContainer $v.telemetry $v.uninstaller $v.proxy $v.ipam.internal $v.networking.fabric $v.virtualKubelet (index $v "liqo-crds").crdUpgrade -}}
+{{- range $_, $container := $v.networking.gatewayTemplates.container -}}
+{{- $all = append $all $container -}}
+{{- end -}}
+{{- range $all -}}
+{{- $_ := include "liqo.image" (dict "root" $ "image" .image) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,23 @@
+{{- /* The beginning of the names that only this chart looks up. */ -}}
+{{- define "liqo.prefix" -}}
+{{- .Values.nameOverride | default "liqo" | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "liqo.version" -}}
+{{- regexReplaceAll "[^A-Za-z0-9_.-]" (.Values.tag | default .Chart.AppVersion) "_" | trunc 63 -}}
+{{- end -}}
+
+{{- /* Arguments: root, name, module (the name if absent). */ -}}
+{{- define "liqo.labels" -}}
+{{ include "liqo.selector" . }}
+app.kubernetes.io/version: {{ include "liqo.version" .root | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "liqo.selector" -}}
+app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/instance: {{ printf "%s-%s" .root.Release.Name .name | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/component: {{ .module | default .name }}
+app.kubernetes.io/part-of: {{ include "liqo.prefix" .root }}
+{{- end -}}

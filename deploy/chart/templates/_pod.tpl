@@ -1,0 +1,123 @@
+{{- /* Metadata of a pod. Arguments: root, name, values (the component's). */ -}}
+{{- define "liqo.podMetadata" -}}
+{{- with .values.pod.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+labels:
+  {{- include "liqo.labels" . | nindent 2 }}
+  {{- with .values.pod.labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- /* What the pods of all processes share. Arguments: root, name, values, affinity (used if the user has none). */ -}}
+{{- define "liqo.podSpec" -}}
+serviceAccountName: {{ printf "liqo-%s" .name }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.pod.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.common.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.common.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.common.affinity | default .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 1000
+  runAsGroup: 1000
+  fsGroup: 1000
+  seccompProfile:
+    type: RuntimeDefault
+volumes:
+- name: tmp
+  emptyDir: {}
+{{- end -}}
+
+{{- /* What the containers of all processes share. Arguments: root, values. */ -}}
+{{- define "liqo.container" -}}
+image: {{ include "liqo.image" (dict "root" .root "image" .values.image) | quote }}
+imagePullPolicy: {{ .root.Values.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop:
+    - ALL
+resources:
+  {{- with .values.pod.resources.limits }}
+  limits:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  requests:
+    {{- .values.pod.resources.requests | default (dict "cpu" "20m" "memory" "64Mi") | toYaml | nindent 4 }}
+volumeMounts:
+- name: tmp
+  mountPath: /tmp
+{{- end -}}
+
+{{- /* Extra arguments of a process. Arguments: root, values. */ -}}
+{{- define "liqo.extraArgs" -}}
+{{- range concat .root.Values.common.extraArgs .values.pod.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "liqo.env" -}}
+- name: CLUSTER_ID
+  valueFrom:
+    configMapKeyRef:
+      name: liqo-clusterid-configmap
+      key: CLUSTER_ID
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: POD_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+{{- end -}}
+
+{{- define "liqo.probes" -}}
+livenessProbe:
+  httpGet:
+    path: /healthz
+    port: healthz
+  initialDelaySeconds: 10
+  periodSeconds: 20
+  failureThreshold: 4
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: healthz
+  periodSeconds: 3
+{{- end -}}
+
+{{- /* name;default of the classes offered to consumers. */ -}}
+{{- define "liqo.classes" -}}
+{{- $out := list -}}
+{{- range . -}}
+{{- $out = append $out (ternary (printf "%s;default" .name) .name (default false .default)) -}}
+{{- end -}}
+{{- join "," $out -}}
+{{- end -}}
+
+{{- define "liqo.pairs" -}}
+{{- $out := list -}}
+{{- range $key, $value := . -}}
+{{- $out = append $out (printf "%s=%s" $key (toString $value)) -}}
+{{- end -}}
+{{- join "," $out -}}
+{{- end -}}

@@ -1,0 +1,53 @@
+{{- /*
+The rights of a process: its ServiceAccount, the roles generated from the markers of its source, and their bindings.
+Roles of the namespace called liqo in the markers are made in the release's. Arguments: root, name.
+*/ -}}
+{{- define "liqo.rights" -}}
+{{- $root := .root -}}
+{{- $name := .name -}}
+{{- $role := printf "%s-%s" (include "liqo.prefix" $root) $name -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: liqo-{{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "liqo.labels" . | nindent 4 }}
+{{- range regexSplit "(?m)^---$" ($root.Files.Get (printf "files/rbac/%s.yaml" $name)) -1 }}
+{{- $doc := fromYaml . }}
+{{- if $doc.kind }}
+{{- $namespace := "" }}
+{{- with $doc.metadata.namespace }}{{ $namespace = ternary $root.Release.Namespace . (eq . "liqo") }}{{ end }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $doc.kind }}
+metadata:
+  name: {{ $role }}
+  {{- with $namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "liqo.labels" $ | nindent 4 }}
+rules:
+{{ toYaml $doc.rules }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $doc.kind }}Binding
+metadata:
+  name: {{ $role }}
+  {{- with $namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "liqo.labels" $ | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $doc.kind }}
+  name: {{ $role }}
+subjects:
+- kind: ServiceAccount
+  name: liqo-{{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+{{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,211 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deploy
+
+import (
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
+)
+
+// pods are the pod templates of a release by the name of what makes them.
+func pods(t testing.TB, r *release) map[string]corev1.PodTemplateSpec {
+	t.Helper()
+	out := map[string]corev1.PodTemplateSpec{}
+	for _, obj := range r.objects {
+		switch obj.GetKind() {
+		case "Deployment":
+			out[obj.GetName()] = as[appsv1.Deployment](t, obj).Spec.Template
+		case "Job":
+			out[obj.GetName()] = as[batchv1.Job](t, obj).Spec.Template
+		}
+	}
+	return out
+}
+
+func TestPodsHaveNoPrivileges(t *testing.T) {
+	templates := pods(t, mustRender(t, values{}))
+	if len(templates) != 3 {
+		t.Errorf("%d workloads, want 3", len(templates))
+	}
+	for name, pod := range templates {
+		if sc := pod.Spec.SecurityContext; sc == nil || !*sc.RunAsNonRoot || sc.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("%s: security context of the pod: %v", name, sc)
+		}
+		for _, c := range pod.Spec.Containers {
+			sc := c.SecurityContext
+			if sc == nil || *sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem || len(sc.Capabilities.Drop) != 1 || sc.Capabilities.Drop[0] != "ALL" {
+				t.Errorf("%s: security context of the container: %v", name, sc)
+			}
+			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
+				t.Errorf("%s asks for no resources", name)
+			}
+			if name != "liqo-pre-delete" && (c.ReadinessProbe == nil || c.LivenessProbe == nil) {
+				t.Errorf("%s has no probes", name)
+			}
+		}
+	}
+}
+
+func TestEverySelectorFindsItsPods(t *testing.T) {
+	r := mustRender(t, values{"nameOverride": "mesh", "controllerManager": values{"replicas": int64(2), "metrics": tree("serviceMonitor.enabled", true)}})
+	templates := pods(t, r)
+	services := 0
+	for _, obj := range r.objects {
+		switch obj.GetKind() {
+		case "Deployment":
+			d := as[appsv1.Deployment](t, obj)
+			if !labels.SelectorFromSet(d.Spec.Selector.MatchLabels).Matches(labels.Set(d.Spec.Template.Labels)) {
+				t.Errorf("Deployment %s does not select its own pods", d.Name)
+			}
+		case "Service":
+			services++
+			s := as[corev1.Service](t, obj)
+			manager := templates["mesh-controller-manager"]
+			if !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(manager.Labels)) {
+				t.Errorf("Service %s does not select the controller-manager", s.Name)
+			}
+			if !hasPort(manager, s.Spec.Ports[0].TargetPort.StrVal) {
+				t.Errorf("Service %s: no port %s", s.Name, s.Spec.Ports[0].TargetPort.StrVal)
+			}
+		}
+	}
+	if services != 2 {
+		t.Errorf("%d Services, want 2", services)
+	}
+}
+
+func hasPort(pod corev1.PodTemplateSpec, name string) bool {
+	for _, p := range pod.Spec.Containers[0].Ports {
+		if p.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func TestReplicasAvoidEachOther(t *testing.T) {
+	for _, replicas := range []any{int64(2), 2.0} { // --set gives integers, files floats
+		pod := pods(t, mustRender(t, tree("controllerManager.replicas", replicas)))["liqo-controller-manager"]
+		if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+			t.Errorf("%T: no anti-affinity", replicas)
+		}
+	}
+	v := values{"controllerManager": values{"replicas": int64(2)}, "common": values{"affinity": values{"nodeAffinity": values{}}}}
+	if pod := pods(t, mustRender(t, v))["liqo-controller-manager"]; pod.Spec.Affinity.PodAntiAffinity != nil {
+		t.Error("the user's affinity was not left alone")
+	}
+}
+
+func TestWebhooks(t *testing.T) {
+	for _, obj := range mustRender(t, values{}).objects {
+		var hooks []admissionv1.ValidatingWebhook
+		switch obj.GetKind() {
+		case "ValidatingWebhookConfiguration":
+			hooks = as[admissionv1.ValidatingWebhookConfiguration](t, obj).Webhooks
+		case "MutatingWebhookConfiguration":
+			for _, h := range as[admissionv1.MutatingWebhookConfiguration](t, obj).Webhooks {
+				hooks = append(hooks, admissionv1.ValidatingWebhook{
+					Name: h.Name, TimeoutSeconds: h.TimeoutSeconds, MatchConditions: h.MatchConditions, ClientConfig: h.ClientConfig, SideEffects: h.SideEffects,
+				})
+			}
+		default:
+			continue
+		}
+		for _, h := range hooks {
+			switch {
+			case h.TimeoutSeconds == nil || *h.TimeoutSeconds > 5:
+				t.Errorf("%s: timeout %v", h.Name, h.TimeoutSeconds)
+			case len(h.MatchConditions) == 0:
+				t.Errorf("%s judges objects that are being deleted", h.Name)
+			case h.ClientConfig.CABundle != nil:
+				t.Errorf("%s: the chart must leave the CA to the process that makes it", h.Name)
+			case *h.SideEffects != admissionv1.SideEffectClassNone:
+				t.Errorf("%s: side effects %s", h.Name, *h.SideEffects)
+			case strings.SplitN(h.Name, ".", 3)[1] != strings.Split(*h.ClientConfig.Service.Path, "/")[1]:
+				t.Errorf("%s calls %s", h.Name, *h.ClientConfig.Service.Path)
+			}
+		}
+	}
+}
+
+// installed answers look-ups of the chart with a cluster ID.
+type installed string
+
+func (i installed) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	cm := &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-system", Name: "liqo-clusterid-configmap"},
+		Data:       map[string]string{"CLUSTER_ID": string(i)},
+	}
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, false, err
+	}
+	client := fake.NewSimpleDynamicClient(scheme, cm)
+	return client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}), true, nil
+}
+
+func TestClusterID(t *testing.T) {
+	for name, tc := range map[string]struct {
+		have, want string
+		id         string
+		err        string
+	}{
+		"the chosen one":              {want: "rome", id: "rome"},
+		"the installed one is kept":   {have: "rome", id: "rome"},
+		"the same again":              {have: "rome", want: "rome", id: "rome"},
+		"another one":                 {have: "rome", want: "milan", err: `Changing the cluster ID from "rome" to "milan" is not allowed.`},
+		"one with capitals":           {want: "Rome", err: "discovery/config/clusterID"},
+		"one that no label can hold":  {want: strings.Repeat("r", 64), err: "discovery/config/clusterID"},
+		"an installed one without ID": {have: "Rome!", err: "is not valid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := tree("discovery.config.clusterID", tc.want)
+			var r *release
+			var err error
+			if tc.have == "" {
+				r, err = render(t, loadChart(t), v, nil)
+			} else {
+				r, err = render(t, loadChart(t), v, installed(tc.have))
+			}
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("error = %v, want %q", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := clusterID(r); got != tc.id {
+				t.Errorf("cluster ID = %q, want %q", got, tc.id)
+			}
+		})
+	}
+	if a, b := clusterID(mustRender(t, values{})), clusterID(mustRender(t, values{})); a == b || len(a) != 36 {
+		t.Errorf("made up %q and %q", a, b)
+	}
+}
+
+func clusterID(r *release) string {
+	for _, obj := range r.objects {
+		if obj.GetKind() == "ConfigMap" {
+			id, _, _ := unstructured.NestedString(obj.Object, "data", "CLUSTER_ID")
+			return id
+		}
+	}
+	return ""
+}
