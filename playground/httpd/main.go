@@ -1,0 +1,92 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Httpd is a small web server that says where it runs, for tests and as the base of a demo; as a client it fetches one
+// page, so that its image needs no other program.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	listen := flag.String("listen", ":8080", "address to listen on")
+	title := flag.String("title", env("TITLE", "httpd"), "headline of the page")
+	flag.Usage = usage
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var err error
+	switch flag.Arg(0) {
+	case "":
+		err = serve(ctx, *listen, *title)
+	case "get":
+		err = get(ctx, flag.Arg(1), os.Stdout)
+	default:
+		usage()
+		os.Exit(2)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func usage() {
+	fmt.Fprint(os.Stderr, `httpd [--listen ADDR] [--title TEXT]   serve: /, /json, /healthz, /echo, /slow?for=2s, /bytes?n=1000000
+httpd get URL                          fetch a page, fail unless the answer is 2xx
+The pages show CLUSTER, NODE_NAME, POD_NAME, POD_IP and POD_NAMESPACE from the environment.
+`)
+}
+
+func env(name, fallback string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return fallback
+}
+
+func serve(ctx context.Context, listen, title string) error {
+	server := &http.Server{Addr: listen, Handler: Handler(title, here()), ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = server.Shutdown(grace)
+	}()
+	log.Printf("listening on %s", listen)
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func get(ctx context.Context, url string, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(out, res.Body); err != nil {
+		return err
+	}
+	if res.StatusCode/100 != 2 {
+		return errors.New(res.Status)
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package build
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"liqo.io/liqo/playground/internal/node"
+	"liqo.io/liqo/playground/internal/spec"
+)
+
+// image is made of files over nothing, in one layer.
+type image struct {
+	file       string // in the images folder
+	refs       []string
+	entrypoint []string
+	files      map[string]string // path in the image: file on this machine
+	links      map[string]string // path in the image: target
+}
+
+func (b Builder) images() error {
+	busybox, err := busyboxImage()
+	if err != nil {
+		return err
+	}
+	all := []image{
+		b.single("pause", node.PauseImage),
+		b.single("coredns", "registry.k8s.io/coredns/coredns:"+spec.CoreDNS),
+		b.single("httpd", "docker.io/playground/httpd:v1", "docker.io/playground/httpd:latest"),
+		busybox,
+	}
+	for _, img := range all {
+		if err := b.image(img); err != nil {
+			return fmt.Errorf("making image %s: %w", img.refs[0], err)
+		}
+	}
+	return nil
+}
+
+// single is an image of one program.
+func (b Builder) single(program string, refs ...string) image {
+	return image{
+		file: program + ".tar", refs: refs, entrypoint: []string{"/" + program},
+		files: map[string]string{"/" + program: b.Home.Program(program)},
+	}
+}
+
+// busyboxImage has a link for every applet, so that the shell and all its tools are there.
+func busyboxImage() (image, error) {
+	program, err := exec.LookPath("busybox")
+	if err != nil {
+		return image{}, fmt.Errorf("finding busybox: %w", err)
+	}
+	if dynamic(program) {
+		return image{}, fmt.Errorf("%s is not static: install a static one (Debian: busybox-static)", program)
+	}
+	list, err := exec.Command(program, "--list").Output()
+	if err != nil {
+		return image{}, fmt.Errorf("asking busybox for its applets: %w", err)
+	}
+	img := image{
+		file: "busybox.tar", refs: []string{"docker.io/library/busybox:latest", "docker.io/library/busybox:1"},
+		entrypoint: []string{"/bin/sh"},
+		files:      map[string]string{"/bin/busybox": program}, links: map[string]string{},
+	}
+	for _, applet := range strings.Fields(string(list)) {
+		if applet != "busybox" {
+			img.links["/bin/"+applet] = "busybox"
+		}
+	}
+	return img, nil
+}
+
+func dynamic(program string) bool {
+	f, err := elf.Open(program)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+}
+
+// image writes the archive unless it is newer than all of its files.
+func (b Builder) image(img image) error {
+	archive := filepath.Join(b.Home.Images(), img.file)
+	fresh, err := img.newerThanFiles(archive)
+	if err != nil || fresh {
+		return err
+	}
+	b.Log.Say("making image %s", img.refs[0])
+	layer, err := img.layer()
+	if err != nil {
+		return err
+	}
+	built, err := img.config(layer)
+	if err != nil {
+		return err
+	}
+	tags := map[name.Reference]v1.Image{}
+	for _, ref := range img.refs {
+		tag, err := name.NewTag(ref)
+		if err != nil {
+			return err
+		}
+		tags[tag] = built
+	}
+	tmp := archive + ".new"
+	if err := tarball.MultiRefWriteToFile(tmp, tags); err != nil {
+		return err
+	}
+	return os.Rename(tmp, archive)
+}
+
+func (img image) newerThanFiles(archive string) (bool, error) {
+	have, err := os.Stat(archive)
+	if err != nil {
+		return false, nil
+	}
+	for _, source := range img.files {
+		info, err := os.Stat(source)
+		if err != nil {
+			return false, err
+		}
+		if info.ModTime().After(have.ModTime()) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// config: the layer is not compressed, it never travels further than to a socket.
+func (img image) config(layer []byte) (v1.Image, error) {
+	built, err := mutate.AppendLayers(empty.Image, static.NewLayer(layer, types.DockerUncompressedLayer))
+	if err != nil {
+		return nil, err
+	}
+	file, err := built.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.Architecture, file.OS = runtime.GOARCH, "linux"
+	file.Config.Entrypoint = img.entrypoint
+	file.Config.Env = []string{"PATH=/bin:/usr/bin:/sbin:/usr/sbin"}
+	return mutate.ConfigFile(built, file)
+}
+
+// layer is a tar with fixed times and order: the same files make the same image.
+func (img image) layer() ([]byte, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	texts := map[string]string{
+		"/etc/passwd":        "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+		"/etc/group":         "root:x:0:\nnobody:x:65534:\n",
+		"/etc/nsswitch.conf": "hosts: files dns\n",
+	}
+	for _, dir := range img.folders(texts) {
+		mode := int64(0o755)
+		if dir == "tmp" {
+			mode = 0o1777
+		}
+		if err := entry(w, tar.Header{Name: dir + "/", Typeflag: tar.TypeDir, Mode: mode}, nil); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range sortedKeys(texts) {
+		if err := entry(w, tar.Header{Name: p[1:], Mode: 0o644}, []byte(texts[p])); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range sortedKeys(img.files) {
+		data, err := os.ReadFile(img.files[p])
+		if err != nil {
+			return nil, err
+		}
+		if err := entry(w, tar.Header{Name: p[1:], Mode: 0o755}, data); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range sortedKeys(img.links) {
+		if err := entry(w, tar.Header{Name: p[1:], Typeflag: tar.TypeSymlink, Linkname: img.links[p], Mode: 0o777}, nil); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return buf.Bytes(), err
+}
+
+func (img image) folders(texts map[string]string) []string {
+	dirs := []string{"dev", "proc", "sys", "tmp", "var"}
+	for _, files := range []map[string]string{texts, img.files, img.links} {
+		for p := range files {
+			for dir := path.Dir(p[1:]); dir != "."; dir = path.Dir(dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+func entry(w *tar.Writer, h tar.Header, data []byte) error {
+	h.Size, h.ModTime = int64(len(data)), time.Unix(0, 0)
+	if h.Typeflag == 0 {
+		h.Typeflag = tar.TypeReg
+	}
+	if err := w.WriteHeader(&h); err != nil {
+		return err
+	}
+	_, err := w.Write(data)
+	return err
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

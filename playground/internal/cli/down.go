@@ -1,0 +1,138 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/liqo/playground/internal/cluster"
+	"liqo.io/liqo/playground/internal/home"
+	"liqo.io/liqo/playground/internal/netns"
+	"liqo.io/liqo/playground/internal/node"
+	"liqo.io/liqo/playground/internal/progress"
+	"liqo.io/liqo/playground/internal/world"
+)
+
+func downCommand() *cobra.Command {
+	var names string
+	cmd := &cobra.Command{
+		Use: "down", Short: "Remove clusters (default: all) and leave nothing of them", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := mustBeRoot(); err != nil {
+				return err
+			}
+			h, err := home.Open()
+			if err != nil {
+				return err
+			}
+			log := progress.New(os.Stderr)
+			unlock, err := lock(h, log)
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			return down(h, names, log)
+		},
+	}
+	cmd.Flags().StringVar(&names, "clusters", "", "names of clusters, a,b (default: all)")
+	return cmd
+}
+
+// down goes by what is there, not by what should be there: a run that was killed left anything.
+func down(h home.Home, names string, log *progress.Log) error {
+	there, err := remains(h)
+	if err != nil {
+		return err
+	}
+	remove := there
+	if names != "" {
+		remove = strings.Split(names, ",")
+	}
+	for _, name := range remove {
+		if !slices.Contains(there, name) {
+			continue
+		}
+		if err := removeCluster(h, name); err != nil {
+			return fmt.Errorf("removing cluster %s: %w", name, err)
+		}
+		log.Say("%s: removed", name)
+	}
+	if left, err := remains(h); err != nil || len(left) > 0 {
+		return err
+	}
+	if err := world.Down(h.World); err != nil {
+		return fmt.Errorf("removing the world network: %w", err)
+	}
+	return node.RemoveCgroups("/" + h.World.Name)
+}
+
+// remains are the names of clusters of which anything exists: a folder, a node's folder, a network namespace.
+func remains(h home.Home) ([]string, error) {
+	var names []string
+	for _, pattern := range []string{h.Cluster("?"), h.Node("?[0-9]*")} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range files {
+			names = append(names, filepath.Base(f)[:1])
+		}
+	}
+	for _, ns := range netns.List(h.World.NodeNetns("")) {
+		if n := strings.TrimPrefix(ns, h.World.NodeNetns("")); isNode(n) {
+			names = append(names, n[:1])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// isNode recognises a letter and a number.
+func isNode(name string) bool {
+	return len(name) > 1 && name[0] >= 'a' && name[0] <= 'z' && strings.Trim(name[1:], "0123456789") == ""
+}
+
+func removeCluster(h home.Home, name string) error {
+	nodes, err := nodesOf(h, name)
+	if err != nil {
+		return err
+	}
+	var errs error
+	for _, n := range nodes {
+		errs = errors.Join(errs, node.Stop(h, n))
+	}
+	errs = errors.Join(errs, cluster.Stop(h, name))
+	for _, n := range nodes {
+		errs = errors.Join(errs,
+			netns.Remove(h.World.NodeNetns(n)),
+			node.RemoveCgroups(h.World.Cgroup(n)),
+			os.RemoveAll(h.Node(n)))
+	}
+	// Last, so that an interrupted removal is found again.
+	return errors.Join(errs, os.RemoveAll(h.Cluster(name)))
+}
+
+func nodesOf(h home.Home, name string) ([]string, error) {
+	files, err := filepath.Glob(h.Node(name + "[0-9]*"))
+	if err != nil {
+		return nil, err
+	}
+	nodes := netns.List(h.World.NodeNetns(name))
+	for i, ns := range nodes {
+		nodes[i] = strings.TrimPrefix(ns, h.World.NodeNetns(""))
+	}
+	for _, f := range files {
+		nodes = append(nodes, filepath.Base(f))
+	}
+	nodes = slices.DeleteFunc(nodes, func(n string) bool { return !isNode(n) })
+	slices.Sort(nodes)
+	return slices.Compact(nodes), nil
+}

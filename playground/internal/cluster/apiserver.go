@@ -1,0 +1,78 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"liqo.io/liqo/playground/internal/home"
+	"liqo.io/liqo/playground/internal/supervise"
+)
+
+// apiServer listens on every address of the first node. It trusts only kubelets whose serving certificate the
+// cluster's own CA signed, virtual ones too.
+func apiServer(l layout) supervise.Unit {
+	args := []string{
+		"--etcd-servers=http://127.0.0.1:2379",
+		"--advertise-address=" + l.ControlPlane().Addresses[0].String(),
+		"--secure-port=6443",
+		"--service-cluster-ip-range=" + join(l.ServiceCIDRs()),
+		"--allow-privileged",
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--enable-bootstrap-token-auth",
+		"--event-ttl=1h",
+		"--profiling=false",
+		"--cert-dir=" + l.file("certs", "apiserver"),
+		"--client-ca-file=" + l.pki.Cert("ca"),
+		"--tls-cert-file=" + l.pki.Cert("apiserver"),
+		"--tls-private-key-file=" + l.pki.Key("apiserver"),
+		"--kubelet-certificate-authority=" + l.pki.Cert("ca"),
+		"--kubelet-client-certificate=" + l.pki.Cert("apiserver-kubelet"),
+		"--kubelet-client-key=" + l.pki.Key("apiserver-kubelet"),
+		"--kubelet-preferred-address-types=InternalIP,Hostname",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-signing-key-file=" + l.pki.Key("sa"),
+		"--service-account-key-file=" + string(l.pki) + "/sa.pub",
+		"--requestheader-client-ca-file=" + l.pki.Cert("front-proxy-ca"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=" + l.pki.Cert("front-proxy"),
+		"--proxy-client-key-file=" + l.pki.Key("front-proxy"),
+	}
+	if l.Audit {
+		args = append(args, auditFlags(l)...)
+	}
+	return l.unit("kube-apiserver", []string{"GOGC=50"}, append(args, l.APIServerArgs...)...)
+}
+
+// auditPolicy says who called what, without bodies.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- level: Metadata
+`
+
+// auditFlags: without max-wait the API server spins on one core.
+func auditFlags(l layout) []string {
+	return []string{
+		"--audit-policy-file=" + l.file("audit.yaml"),
+		"--audit-log-path=" + l.file("log", "audit.log"),
+		"--audit-log-maxsize=100000",
+		"--audit-log-mode=batch",
+		"--audit-log-batch-max-size=400",
+		"--audit-log-batch-buffer-size=200000",
+		"--audit-log-batch-throttle-enable=false",
+		"--audit-log-batch-max-wait=500ms",
+	}
+}
+
+func writeAuditPolicy(l layout) error {
+	if !l.Audit {
+		return nil
+	}
+	return home.Write(l.file("audit.yaml"), []byte(auditPolicy), 0o644)
+}

@@ -1,0 +1,25 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import "liqo.io/liqo/playground/internal/supervise"
+
+// etcd listens on the loopback of the first node only. A playground survives a killed process, not a power cut:
+// that is what makes it fast.
+func etcd(l layout) supervise.Unit {
+	const client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
+	return l.unit("etcd", []string{"GOGC=50"},
+		"--name="+l.Name,
+		"--data-dir="+l.file("etcd"),
+		"--listen-client-urls="+client,
+		"--advertise-client-urls="+client,
+		"--listen-peer-urls="+peer,
+		"--initial-advertise-peer-urls="+peer,
+		"--initial-cluster="+l.Name+"="+peer,
+		"--unsafe-no-fsync",
+		"--log-level=warn",
+		"--quota-backend-bytes=4294967296",
+		"--auto-compaction-retention=10m",
+	)
+}

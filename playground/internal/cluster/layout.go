@@ -1,0 +1,81 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster renders and starts the control plane of a cluster, and puts into a new cluster what kubeadm would.
+package cluster
+
+import (
+	"net/netip"
+	"path/filepath"
+	"strings"
+
+	"liqo.io/liqo/playground/internal/home"
+	"liqo.io/liqo/playground/internal/spec"
+	"liqo.io/liqo/playground/internal/supervise"
+)
+
+// layout is where the files of one cluster are.
+type layout struct {
+	spec.Cluster
+	home home.Home
+	dir  string
+	pki  PKI
+}
+
+func newLayout(h home.Home, c spec.Cluster) layout {
+	dir := h.Cluster(c.Name)
+	return layout{Cluster: c, home: h, dir: dir, pki: PKI(filepath.Join(dir, "pki"))}
+}
+
+func (l layout) file(elem ...string) string {
+	return filepath.Join(append([]string{l.dir}, elem...)...)
+}
+
+// kubeconfig is the one of a component.
+func (l layout) kubeconfig(user string) string { return l.file(user + ".kubeconfig") }
+
+// unit is a program of the control plane, behind a gate of its own name.
+func (l layout) unit(name string, env []string, args ...string) supervise.Unit {
+	return supervise.Unit{Name: name, Argv: append([]string{l.home.Program(name)}, args...), Env: env, Gate: Gate(l.home, l.Name, name)}
+}
+
+// Gate is the file whose existence lets a program of a control plane run.
+func Gate(h home.Home, cluster, program string) string {
+	return filepath.Join(h.Cluster(cluster), "gates", program)
+}
+
+// Units are the programs of a cluster's control plane.
+func Units(h home.Home, c spec.Cluster) []supervise.Unit {
+	l := newLayout(h, c)
+	units := []supervise.Unit{etcd(l), apiServer(l), controllerManager(l), scheduler(l)}
+	if c.LoadBalancer {
+		units = append(units, loadBalancer(l))
+	}
+	return units
+}
+
+// client are the flags of the two programs that are clients of the API server.
+func (l layout) client(user string) []string {
+	k := l.kubeconfig(user)
+	return []string{
+		"--kubeconfig=" + k,
+		"--authentication-kubeconfig=" + k,
+		"--authorization-kubeconfig=" + k,
+		"--cert-dir=" + l.file("certs", user),
+		"--leader-elect=false",
+		"--profiling=false",
+	}
+}
+
+func join[T netip.Prefix | netip.Addr](items []T) string {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		switch v := any(item).(type) {
+		case netip.Prefix:
+			texts[i] = v.String()
+		case netip.Addr:
+			texts[i] = v.String()
+		}
+	}
+	return strings.Join(texts, ",")
+}

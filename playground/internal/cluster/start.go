@@ -1,0 +1,151 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"liqo.io/liqo/playground/internal/home"
+	"liqo.io/liqo/playground/internal/proc"
+	"liqo.io/liqo/playground/internal/spec"
+	"liqo.io/liqo/playground/internal/supervise"
+)
+
+// Prepare writes every file that the control plane and the nodes read.
+func Prepare(h home.Home, c spec.Cluster) error {
+	l := newLayout(h, c)
+	if err := l.pki.Ensure(c); err != nil {
+		return err
+	}
+	for _, user := range []string{"admin", "controller-manager", "scheduler", "proxy"} {
+		if err := WriteKubeconfig(l.kubeconfig(user), c, l.pki, user); err != nil {
+			return err
+		}
+	}
+	if err := writeAuditPolicy(l); err != nil {
+		return err
+	}
+	if err := home.Write(l.file("scheduler.yaml"), []byte(schedulerConfig(l)), 0o644); err != nil {
+		return err
+	}
+	return supervise.Save(l.dir, Units(h, c))
+}
+
+// PIDFile is the one of a cluster's control plane.
+func PIDFile(h home.Home, name string) string {
+	return filepath.Join(h.Cluster(name), "control-plane.pid")
+}
+
+// Start brings the control plane up and fills the cluster; it returns when nodes may join.
+func Start(ctx context.Context, h home.Home, c spec.Cluster) error {
+	l := newLayout(h, c)
+	if err := openGates(l, "etcd", "kube-apiserver"); err != nil {
+		return err
+	}
+	err := proc.Start(proc.Spec{
+		PIDFile: PIDFile(h, c.Name),
+		Log:     l.file("log", "control-plane.log"),
+		Netns:   c.World.NodeNetns(c.ControlPlane().Name),
+		Argv:    []string{proc.Self, "internal", "control-plane", l.dir},
+	})
+	if err != nil {
+		return err
+	}
+	config, err := Client(h, c.Name)
+	if err != nil {
+		return err
+	}
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for cluster %s: %w", c.Name, err)
+	}
+	if err := waitServing(ctx, l, api); err != nil {
+		return err
+	}
+	if err := openGates(l, "kube-controller-manager", "kube-scheduler", "loadbalancer"); err != nil {
+		return err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for cluster %s: %w", c.Name, err)
+	}
+	return applyAddons(ctx, objects, l)
+}
+
+// Client is an administrator's, without client-side throttling.
+func Client(h home.Home, name string) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", h.Kubeconfig(name))
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", name, err)
+	}
+	config.QPS, config.Timeout = -1, 20*time.Second
+	return config, nil
+}
+
+func openGates(l layout, programs ...string) error {
+	for _, p := range programs {
+		if err := home.Write(Gate(l.home, l.Name, p), nil, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitServing waits for the API server and for the roles and namespaces that it makes for itself: the
+// controller-manager ends when it does not find them.
+func waitServing(ctx context.Context, l layout, api kubernetes.Interface) error {
+	what := fmt.Sprintf("the API server of cluster %s (its log: %s)", l.Name, l.file("log", "kube-apiserver.log"))
+	return Poll(ctx, 2*time.Minute, what, func(ctx context.Context) error {
+		if _, err := api.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
+			return err
+		}
+		for _, name := range []string{"system:kube-controller-manager", "system:kube-scheduler"} {
+			if _, err := api.RbacV1().ClusterRoleBindings().Get(ctx, name, metav1.GetOptions{}); err != nil {
+				return err
+			}
+		}
+		for _, name := range []string{"kube-system", "kube-public", "default"} {
+			if _, err := api.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); err != nil {
+				return err
+			}
+		}
+		_, err := api.RbacV1().RoleBindings("kube-system").Get(ctx, "system::extension-apiserver-authentication-reader", metav1.GetOptions{})
+		return err
+	})
+}
+
+// Poll asks every 100 ms until there is no error, and tells the last one when it gives up.
+func Poll(ctx context.Context, limit time.Duration, what string, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		if apierrors.IsUnauthorized(err) {
+			return fmt.Errorf("waiting for %s: %w", what, err) // another cluster answers at this address
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// Stop ends the control plane at once; its programs end with it.
+func Stop(h home.Home, name string) error { return proc.Kill(PIDFile(h, name)) }

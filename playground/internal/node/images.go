@@ -1,0 +1,64 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"liqo.io/liqo/playground/internal/cluster"
+	"liqo.io/liqo/playground/internal/home"
+)
+
+func ctr(ctx context.Context, h home.Home, node string, args ...string) error {
+	socket := filepath.Join(h.Node(node), "run", "containerd.sock")
+	cmd := exec.CommandContext(ctx, "ctr", append([]string{"--address", socket, "--namespace", "k8s.io"}, args...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("ctr %s on %s: %w: %s", strings.Join(args, " "), node, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// WaitRuntime waits until the container runtime answers.
+func WaitRuntime(ctx context.Context, h home.Home, node string) error {
+	what := fmt.Sprintf("containerd of node %s (its log: %s)", node, filepath.Join(h.Node(node), "log", "containerd.log"))
+	return cluster.Poll(ctx, time.Minute, what, func(ctx context.Context) error {
+		return ctr(ctx, h, node, "version")
+	})
+}
+
+// LoadAll imports every image of the playground that the node does not have yet.
+func LoadAll(ctx context.Context, h home.Home, node string) error {
+	files, err := filepath.Glob(filepath.Join(h.Images(), "*.tar"))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			return fmt.Errorf("reading image %s: %w", f, err)
+		}
+		mark := filepath.Join(h.Node(node), "images", fmt.Sprintf("%s-%d-%d", filepath.Base(f), info.Size(), info.ModTime().UnixNano()))
+		if _, err := os.Stat(mark); err == nil {
+			continue
+		}
+		if err := Load(ctx, h, node, f); err != nil {
+			return err
+		}
+		if err := home.Write(mark, nil, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load imports one image archive.
+func Load(ctx context.Context, h home.Home, node, archive string) error {
+	return ctr(ctx, h, node, "images", "import", archive)
+}

@@ -1,0 +1,57 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+
+	"liqo.io/liqo/playground/internal/supervise"
+)
+
+// kubelet has a serving certificate of the cluster's CA, so that the API server can insist on one. It joins when the
+// gate opens: asking an API server that is not there yet makes it wait ever longer.
+func kubelet(l layout) supervise.Unit {
+	return supervise.Unit{
+		Name: "kubelet",
+		Argv: []string{
+			l.home.Program("kubelet"),
+			"--kubeconfig=" + l.file("kubelet.kubeconfig"),
+			"--config=" + l.file("kubelet.yaml"),
+			"--hostname-override=" + l.Name,
+			"--node-ip=" + l.addresses(),
+			"--cert-dir=" + l.file("kubelet-certs"),
+		},
+		Env:  []string{"GOGC=50"},
+		Gate: l.gate(),
+	}
+}
+
+// kubeletConfig never evicts: the disk and the memory are those of the whole machine. 250 pods fit a /24.
+func kubeletConfig(l layout) string {
+	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: %[1]s}}
+authorization: {mode: Webhook}
+tlsCertFile: %[2]s
+tlsPrivateKeyFile: %[3]s
+clusterDNS: [%[4]q]
+clusterDomain: cluster.local
+resolvConf: ""
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+cgroupDriver: cgroupfs
+cgroupRoot: %[5]s
+cgroupsPerQOS: true
+enforceNodeAllocatable: []
+failCgroupV1: false
+failSwapOn: false
+protectKernelDefaults: false
+imageGCHighThresholdPercent: 100
+evictionHard: {nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%", memory.available: "50Mi"}
+maxPods: 250
+serializeImagePulls: false
+kubeAPIQPS: 200
+kubeAPIBurst: 400
+enableProfilingHandler: false
+`, l.pki.Cert("ca"), l.pki.Cert(l.Name), l.pki.Key(l.Name), l.cluster.DNS().String(), l.cluster.World.Cgroup(l.Name))
+}

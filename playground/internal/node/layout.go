@@ -1,0 +1,53 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package node renders, starts and stops the nodes of clusters: each is a set of namespaces with a container runtime,
+// a kubelet and a kube-proxy of its own.
+package node
+
+import (
+	"path/filepath"
+	"strings"
+
+	"liqo.io/liqo/playground/internal/cluster"
+	"liqo.io/liqo/playground/internal/home"
+	"liqo.io/liqo/playground/internal/spec"
+	"liqo.io/liqo/playground/internal/supervise"
+)
+
+// layout is where the files of one node are.
+type layout struct {
+	spec.Node
+	cluster spec.Cluster
+	home    home.Home
+	dir     string
+	pki     cluster.PKI
+}
+
+func newLayout(h home.Home, c spec.Cluster, n spec.Node) layout {
+	return layout{
+		Node: n, cluster: c, home: h, dir: h.Node(n.Name),
+		pki: cluster.PKI(filepath.Join(h.Cluster(c.Name), "pki")),
+	}
+}
+
+func (l layout) file(elem ...string) string {
+	return filepath.Join(append([]string{l.dir}, elem...)...)
+}
+
+// gate opens when the node's API object exists.
+func (l layout) gate() string { return l.file("joined") }
+
+func (l layout) addresses() string {
+	texts := make([]string, len(l.Addresses))
+	for i, a := range l.Addresses {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, ",")
+}
+
+// Units are the programs of a node.
+func Units(h home.Home, c spec.Cluster, n spec.Node) []supervise.Unit {
+	l := newLayout(h, c, n)
+	return []supervise.Unit{containerd(l), kubelet(l), kubeProxy(l)}
+}

@@ -1,0 +1,87 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/playground/internal/cluster"
+	"liqo.io/liqo/playground/internal/home"
+	"liqo.io/liqo/playground/internal/netns"
+	"liqo.io/liqo/playground/internal/proc"
+	"liqo.io/liqo/playground/internal/spec"
+	"liqo.io/liqo/playground/internal/supervise"
+)
+
+// Connect makes a node's network.
+func Connect(c spec.Cluster, n spec.Node) error {
+	if err := netns.Apply(c.World.NodeNetns(n.Name), Network(c, n)); err != nil {
+		return fmt.Errorf("making the network of node %s: %w", n.Name, err)
+	}
+	for _, line := range Plug(n) {
+		if err := netns.Run(c.World.Netns(), line); err != nil {
+			return fmt.Errorf("connecting node %s: %w", n.Name, err)
+		}
+	}
+	return nil
+}
+
+// PIDFile is the one of a node's first process.
+func PIDFile(h home.Home, node string) string { return filepath.Join(h.Node(node), "node.pid") }
+
+// Start boots the node: its container runtime works afterwards, its kubelet waits for Join.
+func Start(h home.Home, c spec.Cluster, n spec.Node) error {
+	l := newLayout(h, c, n)
+	if err := l.write(); err != nil {
+		return err
+	}
+	if err := ensureCgroup(c.World.Cgroup(n.Name)); err != nil {
+		return err
+	}
+	if !proc.Alive(PIDFile(h, n.Name)) {
+		// Sockets of a runtime that was killed.
+		if err := os.RemoveAll(l.file("run")); err != nil {
+			return fmt.Errorf("cleaning node %s: %w", n.Name, err)
+		}
+	}
+	return proc.Start(proc.Spec{
+		PIDFile:    PIDFile(h, n.Name),
+		Log:        l.file("log", "node.log"),
+		Netns:      c.World.NodeNetns(n.Name),
+		Namespaces: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+		Argv:       []string{proc.Self, "internal", "node", l.dir},
+	})
+}
+
+// Join lets the kubelet and kube-proxy start: the API server knows the node.
+func Join(h home.Home, c spec.Cluster, n spec.Node) error {
+	return home.Write(newLayout(h, c, n).gate(), nil, 0o644)
+}
+
+func (l layout) write() error {
+	if err := cluster.WriteKubeconfig(l.file("kubelet.kubeconfig"), l.cluster, l.pki, l.Name); err != nil {
+		return err
+	}
+	cni, err := CNIConfig(l.cluster, l.Node)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"containerd.toml":                  containerdConfig,
+		"kubelet.yaml":                     kubeletConfig(l),
+		"cni/net.d/10-playground.conflist": cni,
+	} {
+		if err := home.Write(l.file(name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return supervise.Save(l.dir, Units(l.home, l.cluster, l.Node))
+}
+
+// Stop ends every process of a node at once: the kernel takes the whole PID namespace and its mounts along.
+func Stop(h home.Home, node string) error { return proc.Kill(PIDFile(h, node)) }

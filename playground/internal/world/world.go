@@ -1,0 +1,93 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package world is the network between the nodes of all clusters: a bridge in a network namespace without an uplink.
+// The machine reaches into it through one cable; nothing comes out.
+package world
+
+import (
+	"fmt"
+
+	"liqo.io/liqo/playground/internal/netns"
+	"liqo.io/liqo/playground/internal/spec"
+)
+
+// Up makes the world and the cable, or repairs them.
+func Up(w spec.World) error {
+	if err := netns.Apply(w.Netns(), Inside(w)); err != nil {
+		return fmt.Errorf("making the world network: %w", err)
+	}
+	for _, line := range Cable(w) {
+		if err := netns.Run("", line); err != nil {
+			return fmt.Errorf("connecting the machine to the world network (another network? set LIQO_PLAYGROUND_NETWORK): %w", err)
+		}
+	}
+	return nil
+}
+
+// Inside is the world's own configuration.
+func Inside(w spec.World) netns.Config {
+	gateway4, gateway6 := w.Gateway()
+	host4, host6 := w.HostSide()
+	world4, world6 := w.WorldSide()
+	return netns.Config{
+		Sysctl: []string{
+			"net/ipv4/ip_forward=1", // for the machine's packets only, see the rules
+			"-net/ipv6/conf/all/forwarding=1",
+			"-net/ipv6/conf/default/accept_dad=0",
+			"-net/bridge/bridge-nf-call-iptables=0",
+			"-net/bridge/bridge-nf-call-ip6tables=0",
+			"-net/bridge/bridge-nf-call-arptables=0",
+		},
+		Commands: []string{
+			"ip link set lo up",
+			"ip link add " + spec.Bridge + " type bridge",
+			fmt.Sprintf("ip addr replace %s/%d dev %s", gateway4, w.IPv4.Bits(), spec.Bridge),
+			fmt.Sprintf("ip addr replace %s/%d dev %s nodad", gateway6, w.IPv6.Bits(), spec.Bridge),
+			"ip link set " + spec.Bridge + " up",
+			"ip link add host0 type veth peer name " + w.HostLink() + " netns 1",
+			fmt.Sprintf("ip addr replace %s peer %s/32 dev host0", world4, host4),
+			fmt.Sprintf("ip addr replace %s peer %s/128 dev host0 nodad", world6, host6),
+			"ip link set host0 up",
+		},
+		Nftables: rules(w),
+	}
+}
+
+// rules let the machine in, hidden behind the world's own address, and answers back. Nothing else is forwarded:
+// a node that sends to any other address gets told at once.
+func rules(w spec.World) string {
+	host4, host6 := w.HostSide()
+	return fmt.Sprintf(`table inet playground
+delete table inet playground
+table inet playground {
+	chain forward {
+		type filter hook forward priority filter; policy drop;
+		ct state established,related accept
+		iifname "host0" oifname "%[1]s" accept
+		reject
+	}
+	chain postrouting {
+		type nat hook postrouting priority srcnat;
+		ip saddr %[2]s oifname "%[1]s" masquerade
+		ip6 saddr %[3]s oifname "%[1]s" masquerade
+	}
+}
+`, spec.Bridge, host4, host6)
+}
+
+// Cable is the machine's end: one interface, one route per family.
+func Cable(w spec.World) []string {
+	host4, host6 := w.HostSide()
+	world4, world6 := w.WorldSide()
+	return []string{
+		fmt.Sprintf("ip addr replace %s peer %s/32 dev %s", host4, world4, w.HostLink()),
+		fmt.Sprintf("ip addr replace %s peer %s/128 dev %s nodad", host6, world6, w.HostLink()),
+		"ip link set " + w.HostLink() + " up",
+		fmt.Sprintf("ip route replace %s via %s dev %s", w.IPv4, world4, w.HostLink()),
+		fmt.Sprintf("ip route replace %s via %s dev %s", w.IPv6, world6, w.HostLink()),
+	}
+}
+
+// Down removes the world; the cable goes with it.
+func Down(w spec.World) error { return netns.Remove(w.Netns()) }
