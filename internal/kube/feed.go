@@ -53,8 +53,11 @@ type FeedOptions struct {
 	// Changed is called after each change, in one goroutine: old is nil for a new object, now is nil for one that is gone.
 	// The objects belong to the Feed and must not be changed. It must not block.
 	Changed func(old, now client.Object)
-	// Broken is called each time the watch ends, with the reason; the Feed then tries again. May be nil.
+	// Broken is called each time the watch ends, with the reason; the Feed then tries again. io.EOF is the usual end of a
+	// watch. May be nil.
 	Broken func(err error)
+	// Recovered is called when the Feed follows its API server again after Broken. May be nil.
+	Recovered func()
 }
 
 // Cluster is what it takes to talk to one API server; feeds share it.
@@ -232,9 +235,13 @@ func (s feedStore) Replace(list []any, _ string) error {
 		return err
 	}
 	s.mu.Lock()
+	recovered := s.lastError != nil
 	s.lastError = nil
 	s.mu.Unlock()
 	s.markOnce.Do(func() { close(s.synced) })
+	if recovered && s.options.Recovered != nil {
+		s.options.Recovered()
+	}
 	return nil
 }
 

@@ -81,6 +81,19 @@ func statusPatch(before, after client.Object) ([]byte, error) {
 	return jsonpatch.CreateMergePatch(from, to)
 }
 
+// SameStatus tells whether two objects say the same in their status.
+func SameStatus(a, b client.Object) (bool, error) {
+	left, err := statusOf(a)
+	if err != nil {
+		return false, fmt.Errorf("reading the status of %T: %w", a, err)
+	}
+	right, err := statusOf(b)
+	if err != nil {
+		return false, fmt.Errorf("reading the status of %T: %w", b, err)
+	}
+	return equality.Semantic.DeepEqual(dropNulls(left), dropNulls(right)), nil
+}
+
 func statusOf(obj client.Object) (any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {

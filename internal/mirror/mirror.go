@@ -1,0 +1,193 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mirror is the one engine for everything that is copied between two clusters.
+//
+// An Engine follows pairs of namespaces, a local and a remote one, which start and stop at run time. For each Kind it
+// watches objects on both sides and runs the kind's Sync for every item, a name, that changed on either side:
+// gather from the caches of both sides, decide, apply. Sync runs only when both sides are fully known, so that an absent
+// object is one that does not exist; until then items are parked. Whatever happens to one item, its pair or its peer
+// delays no other item.
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remote"
+)
+
+// Pair is a local namespace and the remote one that belongs to it.
+type Pair struct{ Local, Remote string }
+
+// Source is what to watch on one side.
+type Source struct {
+	// Object is a prototype, typed or unstructured with its kind.
+	Object client.Object
+	// Labels and Fields are selectors; empty for all.
+	Labels, Fields string
+	// Key returns the item that an object belongs to, empty for none; nil takes the object's name.
+	Key func(client.Object) string
+	// Transform changes each object before it is cached; nil strips the managed fields.
+	Transform func(client.Object)
+}
+
+func (s Source) key(obj client.Object) string {
+	if s.Key == nil {
+		return obj.GetName()
+	}
+	return s.Key(obj)
+}
+
+// Kind is one sort of item.
+type Kind struct {
+	// Name is for logs and metrics.
+	Name string
+	// Local and Remote are watched in the namespaces of each pair.
+	Local, Remote []Source
+	// Workers is the number of items handled at once; 0 is 4.
+	Workers int
+	// Sync makes the world follow one item. kube.Wait and kube.Invalid are understood.
+	Sync func(ctx context.Context, it *Item) error
+}
+
+// Item is what a Sync works on. It is valid during that Sync only.
+type Item struct {
+	Pair          Pair
+	Name          string
+	Local, Remote Side
+}
+
+// Options of an Engine.
+type Options struct {
+	// Local is this cluster.
+	Local *rest.Config
+	// Remote is the other one.
+	Remote *remote.Conn
+	Kinds  []Kind
+	// FieldManager of what is applied; empty is names.FieldManager.
+	FieldManager string
+	Log          logr.Logger
+	// Peer is the other cluster's ID, for metrics.
+	Peer string
+	// Started is called each time a kind of a pair knows both its sides and begins to work. May be nil.
+	Started func(pair Pair, kind string)
+}
+
+// defaultWorkers per kind.
+const defaultWorkers = 4
+
+// New makes an engine. Nothing is sent before Run.
+func New(o Options) (*Engine, error) {
+	o.FieldManager = cmp.Or(o.FieldManager, names.FieldManager)
+	localConfig := rest.CopyConfig(o.Local)
+	if localConfig.QPS == 0 {
+		localConfig.QPS, localConfig.Burst = o.Remote.Config().QPS, o.Remote.Config().Burst
+	}
+	local, err := newEnd("local", localConfig)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the local side: %w", err)
+	}
+	far, err := newEnd("remote", o.Remote.Config())
+	if err != nil {
+		return nil, fmt.Errorf("preparing the remote side: %w", err)
+	}
+	e := &Engine{
+		options: o,
+		local:   local,
+		remote:  far,
+		kinds:   map[string]*kind{},
+		pairs:   map[Pair]*pairRun{},
+		feeds:   map[feedID]*sharedFeed{},
+	}
+	for _, k := range o.Kinds {
+		if err := e.addKind(k); err != nil {
+			return nil, fmt.Errorf("adding kind %q: %w", k.Name, err)
+		}
+	}
+	return e, nil
+}
+
+func (e *Engine) addKind(k Kind) error {
+	switch {
+	case k.Name == "":
+		return errors.New("a kind needs a name")
+	case e.kinds[k.Name] != nil:
+		return errors.New("there is one already")
+	case k.Sync == nil:
+		return errors.New("there is no Sync")
+	}
+	added := newKind(k, e.options.Peer)
+	var err error
+	if added.local, err = e.watches("local", k.Local); err != nil {
+		return err
+	}
+	if added.remote, err = e.watches("remote", k.Remote); err != nil {
+		return err
+	}
+	e.kinds[k.Name] = added
+	e.order = append(e.order, k.Name)
+	return nil
+}
+
+// watched is a Source that was checked.
+type watched struct {
+	Source
+	gvk schema.GroupVersionKind
+	// transform is 0 for the default one, else unique: functions cannot be compared, so such a source is not shared.
+	transform int
+}
+
+func (e *Engine) watches(side string, sources []Source) ([]watched, error) {
+	var out []watched
+	for _, s := range sources {
+		gvk, err := apiutil.GVKForObject(s.Object, kube.Scheme)
+		if err != nil {
+			return nil, fmt.Errorf("finding the kind of a %s source: %w", side, err)
+		}
+		if _, err := labels.Parse(s.Labels); err != nil {
+			return nil, fmt.Errorf("reading the label selector of %s %s: %w", side, gvk.Kind, err)
+		}
+		if _, err := fields.ParseSelector(s.Fields); err != nil {
+			return nil, fmt.Errorf("reading the field selector of %s %s: %w", side, gvk.Kind, err)
+		}
+		w := watched{Source: s, gvk: gvk}
+		if s.Transform != nil {
+			e.transforms++
+			w.transform = e.transforms
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+// end is one of the two clusters.
+type end struct {
+	name    string
+	cluster kube.Cluster
+	client  client.Client
+}
+
+func newEnd(name string, cfg *rest.Config) (*end, error) {
+	cluster, err := kube.NewCluster(cfg)
+	if err != nil {
+		return nil, err
+	}
+	direct, err := cluster.Client()
+	if err != nil {
+		return nil, fmt.Errorf("making the client: %w", err)
+	}
+	return &end{name: name, cluster: cluster, client: direct}, nil
+}

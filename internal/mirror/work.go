@@ -1,0 +1,204 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/util/workqueue"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// kind is a Kind with its queue, which all pairs share.
+type kind struct {
+	Kind
+	local, remote []watched
+	queue         workqueue.TypedRateLimitingInterface[itemKey]
+	metrics       *kindMetrics
+
+	mu      sync.Mutex
+	since   map[itemKey]time.Time // of the oldest change that is not applied
+	failing map[itemKey]struct{}
+}
+
+type itemKey struct {
+	pair Pair
+	name string
+}
+
+// retryBase and retryCap bound the back-off of one item. Items share no other limit.
+const (
+	retryBase = 100 * time.Millisecond
+	retryCap  = time.Minute
+)
+
+func newKind(k Kind, peer string) *kind {
+	k.Workers = cmp.Or(k.Workers, defaultWorkers)
+	return &kind{
+		Kind:    k,
+		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[itemKey](retryBase, retryCap)),
+		metrics: newKindMetrics(k.Name, peer),
+		since:   map[itemKey]time.Time{},
+		failing: map[itemKey]struct{}{},
+	}
+}
+
+// add queues an item and remembers when it changed.
+func (k *kind) add(key itemKey) {
+	k.mu.Lock()
+	if _, ok := k.since[key]; !ok {
+		k.since[key] = time.Now()
+	}
+	k.mu.Unlock()
+	k.queue.Add(key)
+}
+
+// retry lets the failing items of a pair try again at once, from the shortest back-off.
+func (k *kind) retry(pair Pair) {
+	k.mu.Lock()
+	var keys []itemKey
+	for key := range k.failing {
+		if key.pair == pair {
+			keys = append(keys, key)
+		}
+	}
+	k.mu.Unlock()
+	for _, key := range keys {
+		k.queue.Forget(key)
+		k.queue.Add(key)
+	}
+}
+
+// work handles items until the queue is shut down.
+func (e *Engine) work(k *kind) {
+	for {
+		key, down := k.queue.Get()
+		if down {
+			return
+		}
+		e.handle(k, key)
+		k.queue.Done(key)
+	}
+}
+
+func (e *Engine) handle(k *kind, key itemKey) {
+	pk := e.find(k.Name, key.pair)
+	if pk == nil {
+		k.drop(key)
+		return
+	}
+	if !pk.isReady() {
+		// The pair was stopped and started again since the item was queued.
+		k.drop(key)
+		pk.offer(key.name)
+		return
+	}
+	started := k.startOf(key)
+	it := &Item{
+		Pair:   key.pair,
+		Name:   key.name,
+		Local:  e.side(pk, e.local, key.pair.Local, pk.local),
+		Remote: e.side(pk, e.remote, key.pair.Remote, pk.remote),
+	}
+	log := logr.FromContextOrDiscard(pk.ctx).WithValues("name", key.name)
+	err := guarded(k.Sync, logr.NewContext(pk.ctx, log), it)
+	if pk.ctx.Err() != nil {
+		k.drop(key)
+		return
+	}
+	k.settle(log, pk, key, started, err)
+}
+
+// guarded turns a panic into an error: one odd object of a peer must not end the work for all.
+func guarded(sync func(context.Context, *Item) error, ctx context.Context, it *Item) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return sync(ctx, it)
+}
+
+// settle decides from the error of an attempt when the next one is due.
+func (k *kind) settle(log logr.Logger, pk *pairKind, key itemKey, started time.Time, err error) {
+	k.metrics.items.Inc()
+	verdict := kube.Judge(err)
+	if verdict.Failed() {
+		k.metrics.errors.Inc()
+		k.markFailing(key, started)
+		if pk.outage() {
+			log.V(1).Info("failed during an outage", "reason", err.Error())
+		} else {
+			log.Error(err, "failed, trying again")
+		}
+		k.queue.AddRateLimited(key)
+		return
+	}
+	k.forget(key)
+	switch {
+	case verdict.Invalid():
+		log.Info("not acceptable", "reason", verdict.Reason, "detail", err.Error())
+	case err != nil:
+		log.V(1).Info("nothing changed", "reason", verdict.Reason)
+	default:
+		k.metrics.lag.Observe(time.Since(started).Seconds())
+	}
+	if verdict.After > 0 {
+		k.queue.AddAfter(key, verdict.After)
+	}
+}
+
+// outage tells whether one side cannot be followed at this moment, so that failures are no news.
+func (pk *pairKind) outage() bool {
+	for _, sources := range [][]attached{pk.local, pk.remote} {
+		for _, a := range sources {
+			if a.shared.feed.Err() != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// startOf returns when the item changed first, and takes later changes as new ones.
+func (k *kind) startOf(key itemKey) time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	started, ok := k.since[key]
+	if !ok {
+		return time.Now()
+	}
+	delete(k.since, key)
+	return started
+}
+
+// markFailing keeps the time of the change that could not be applied.
+func (k *kind) markFailing(key itemKey, started time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failing[key] = struct{}{}
+	k.since[key] = started
+}
+
+func (k *kind) forget(key itemKey) {
+	k.queue.Forget(key)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.failing, key)
+}
+
+// drop forgets all about an item of a pair that was stopped.
+func (k *kind) drop(key itemKey) {
+	k.forget(key)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.since, key)
+}
