@@ -112,6 +112,7 @@ func removeCluster(h home.Home, name string) error {
 	errs = errors.Join(errs, cluster.Stop(h, name))
 	for _, n := range nodes {
 		errs = errors.Join(errs,
+			netns.Unlink(h.World.Netns(), n),
 			netns.Remove(h.World.NodeNetns(n)),
 			node.RemoveCgroups(h.World.Cgroup(n)),
 			os.RemoveAll(h.Node(n)))

@@ -48,6 +48,18 @@ func Run(name, line string) error {
 	return err
 }
 
+// Unlink removes a link, and with it the other end of a cable; gone already is fine.
+func Unlink(name, link string) error {
+	if name != "" && !Exists(name) {
+		return nil
+	}
+	err := Run(name, "ip link del "+link)
+	if err != nil && strings.Contains(err.Error(), "Cannot find device") {
+		return nil
+	}
+	return err
+}
+
 func nft(name, script string) error {
 	if script == "" {
 		return nil

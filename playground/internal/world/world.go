@@ -84,10 +84,16 @@ func Cable(w spec.World) []string {
 		fmt.Sprintf("ip addr replace %s peer %s/32 dev %s", host4, world4, w.HostLink()),
 		fmt.Sprintf("ip addr replace %s peer %s/128 dev %s nodad", host6, world6, w.HostLink()),
 		"ip link set " + w.HostLink() + " up",
-		fmt.Sprintf("ip route replace %s via %s dev %s", w.IPv4, world4, w.HostLink()),
-		fmt.Sprintf("ip route replace %s via %s dev %s", w.IPv6, world6, w.HostLink()),
+		fmt.Sprintf("ip route replace %s via %s dev %s onlink", w.IPv4, world4, w.HostLink()),
+		fmt.Sprintf("ip route replace %s via %s dev %s onlink", w.IPv6, world6, w.HostLink()),
 	}
 }
 
-// Down removes the world; the cable goes with it.
-func Down(w spec.World) error { return netns.Remove(w.Netns()) }
+// Down removes the world. The cable is removed first: the kernel takes a namespace apart later, when a new `up` may
+// already want the same names.
+func Down(w spec.World) error {
+	if err := netns.Unlink("", w.HostLink()); err != nil {
+		return err
+	}
+	return netns.Remove(w.Netns())
+}
