@@ -1,0 +1,184 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package peering sums up each peer in its ForeignCluster, and gives our processes their rights in tenant namespaces.
+//
+// A ForeignCluster exists while anything of the peering does, and says nothing that cannot be derived from the other
+// objects. Its status.conditions belong to the replicator, which talks to the peer; all the rest is written here.
+package peering
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// ForeignClusterOptions say what this cluster takes part in.
+type ForeignClusterOptions struct {
+	// Disabled modules show as not enabled, whatever exists.
+	Disabled Disabled
+	// Workers is the number of peers looked at at once; 0 is 1.
+	Workers int
+}
+
+// Disabled are the modules that are switched off.
+type Disabled struct{ Networking, Authentication, Offloading bool }
+
+type foreignClusters struct {
+	client  client.Client
+	secrets *kube.NamespacedWatch
+	options ForeignClusterOptions
+}
+
+// SetupForeignCluster registers the controller that keeps one ForeignCluster for each peer.
+func SetupForeignCluster(mgr ctrl.Manager, o ForeignClusterOptions) error {
+	tenants, err := labels.Parse(names.TenantNamespace + "=true," + names.RemoteClusterID)
+	if err != nil {
+		return fmt.Errorf("selecting tenant namespaces: %w", err)
+	}
+	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: names.IdentityControlPlane})
+	f := &foreignClusters{
+		client:  mgr.GetClient(),
+		secrets: kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, tenants, credentials),
+		options: o,
+	}
+	if err := mgr.Add(f.secrets); err != nil {
+		return fmt.Errorf("adding the watch of Secrets: %w", err)
+	}
+	wake := handler.EnqueueRequestsFromMapFunc(f.peerOf)
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named("foreigncluster").
+		For(&liqov1beta1.ForeignCluster{}).
+		WatchesRawSource(f.secrets.Source(wake)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)})
+	for _, obj := range watched {
+		b.Watches(obj.DeepCopyObject().(client.Object), wake)
+	}
+	if err := b.Complete(f); err != nil {
+		return fmt.Errorf("registering controller foreigncluster: %w", err)
+	}
+	return nil
+}
+
+// peerOf wakes the peer that an object is about.
+func (f *foreignClusters) peerOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, id := range about(obj, f.ofNamespace(ctx)) {
+		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: string(id)}})
+	}
+	return out
+}
+
+// ofNamespace looks up whose tenant namespace a namespace is, "" for nobody's.
+func (f *foreignClusters) ofNamespace(ctx context.Context) func(string) liqov1beta1.ClusterID {
+	return func(name string) liqov1beta1.ClusterID {
+		var namespace corev1.Namespace
+		if name == "" || f.client.Get(ctx, types.NamespacedName{Name: name}, &namespace) != nil {
+			return ""
+		}
+		id, _ := peer.OfNamespace(&namespace)
+		return id
+	}
+}
+
+// Reconcile makes the ForeignCluster of one peer say what the other objects say.
+func (f *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	err := f.follow(ctx, liqov1beta1.ClusterID(req.Name))
+	verdict := kube.Judge(err)
+	if verdict.Failed() {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: verdict.After}, nil
+}
+
+func (f *foreignClusters) follow(ctx context.Context, id liqov1beta1.ClusterID) error {
+	view, err := f.gather(ctx, id)
+	if err != nil {
+		return err
+	}
+	fc, err := f.read(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case view.empty() && fc == nil:
+		return nil
+	case view.empty():
+		return f.remove(ctx, fc)
+	case fc == nil:
+		return f.create(ctx, id)
+	case !fc.DeletionTimestamp.IsZero():
+		return nil
+	}
+	return f.write(ctx, fc, view)
+}
+
+func (f *foreignClusters) read(ctx context.Context, id liqov1beta1.ClusterID) (*liqov1beta1.ForeignCluster, error) {
+	var fc liqov1beta1.ForeignCluster
+	if err := f.client.Get(ctx, types.NamespacedName{Name: string(id)}, &fc); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading ForeignCluster %s: %w", id, err)
+	}
+	return &fc, nil
+}
+
+// create makes the object; its own watch event brings us back to fill in the status.
+func (f *foreignClusters) create(ctx context.Context, id liqov1beta1.ClusterID) error {
+	if len(validation.IsDNS1123Label(string(id))) > 0 {
+		log.FromContext(ctx).V(1).Info("no cluster ID", "value", id)
+		return nil
+	}
+	fc := &liqov1beta1.ForeignCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: string(id), Labels: map[string]string{names.RemoteClusterID: string(id)}},
+		Spec:       liqov1beta1.ForeignClusterSpec{ClusterID: id},
+	}
+	if err := f.client.Create(ctx, fc); err != nil {
+		return fmt.Errorf("creating ForeignCluster %s: %w", id, err)
+	}
+	log.FromContext(ctx).Info("new peer", "peer", id)
+	return nil
+}
+
+func (f *foreignClusters) remove(ctx context.Context, fc *liqov1beta1.ForeignCluster) error {
+	if !fc.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := client.IgnoreNotFound(f.client.Delete(ctx, fc, client.Preconditions{UID: &fc.UID})); err != nil {
+		return fmt.Errorf("deleting ForeignCluster %s: %w", fc.Name, err)
+	}
+	log.FromContext(ctx).Info("nothing is left of a peer", "peer", fc.Name)
+	return nil
+}
+
+// write patches what changed. The conditions never do: they are somebody else's, so they are never part of the patch.
+func (f *foreignClusters) write(ctx context.Context, fc *liqov1beta1.ForeignCluster, view *view) error {
+	want := fc.DeepCopy()
+	want.Status = view.status(fc.Generation, f.options.Disabled)
+	want.Status.Conditions = fc.Status.Conditions
+	keepTimes(&want.Status.Modules, fc.Status.Modules, metav1.Now())
+	if equality.Semantic.DeepEqual(want.Status, fc.Status) {
+		return nil
+	}
+	if err := client.IgnoreNotFound(f.client.Status().Patch(ctx, want, client.MergeFrom(fc))); err != nil {
+		return fmt.Errorf("writing the status of ForeignCluster %s: %w", fc.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/testkit"
+)
+
+const limit = 30 * time.Second
+
+func tenantLabels(id string) map[string]string {
+	return map[string]string{"liqo.io/remote-cluster-id": id, "liqo.io/tenant-namespace": "true"}
+}
+
+func create(t *testing.T, c client.Client, objects ...client.Object) {
+	t.Helper()
+	for _, obj := range objects {
+		if err := c.Create(t.Context(), obj); err != nil {
+			t.Fatalf("creating %T %s: %v", obj, obj.GetName(), err)
+		}
+	}
+}
+
+// says waits until the ForeignCluster says what is wanted.
+func says(t *testing.T, c client.Client, id string, want ...string) *liqov1beta1.ForeignCluster {
+	t.Helper()
+	fc := &liqov1beta1.ForeignCluster{}
+	testkit.Eventually(t, limit, func() error {
+		if err := c.Get(t.Context(), types.NamespacedName{Name: id}, fc); err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, summary(fc.Status)); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+	return fc
+}
+
+func gone(t *testing.T, c client.Client, obj client.Object) {
+	t.Helper()
+	testkit.Eventually(t, limit, func() error {
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("still there, or %v", err)
+	})
+}
+
+func TestForeignClusterFollowsThePeering(t *testing.T) {
+	c := testkit.Cluster(t)
+	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
+		return SetupForeignCluster(mgr, ForeignClusterOptions{})
+	})
+	ns := testkit.Namespace(t, c, "any-name", tenantLabels("milan"))
+	label := map[string]string{"liqo.io/remote-cluster-id": "milan"}
+
+	// As a provider: the guide's Tenant.
+	guide := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "my-tenant", Labels: label}, Spec: authv1beta1.TenantSpec{
+		ClusterID: "milan", AuthzPolicy: new(authv1beta1.TolerateNoHandshake),
+	}}
+	create(t, c.Client, guide)
+	says(t, c.Client, "milan", "role Consumer", "local "+ns, "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)")
+	guide.Status.TenantNamespace = ns
+	if err := c.Client.Status().Update(t.Context(), guide); err != nil {
+		t.Fatal(err)
+	}
+	fc := says(t, c.Client, "milan", "role Consumer", "local "+ns, "authentication", "authentication AuthTenantStatus Ready (TenantReady)")
+	if fc.Spec.ClusterID != "milan" || fc.Labels["liqo.io/remote-cluster-id"] != "milan" || fc.Status.ObservedGeneration != fc.Generation {
+		t.Errorf("ForeignCluster %+v", fc)
+	}
+
+	// As a consumer, too: the guide's Secret.
+	secret := credentials(t)
+	secret.Namespace, secret.Labels = ns, map[string]string{"liqo.io/remote-cluster-id": "milan", "liqo.io/identity-type": "ControlPlane"}
+	create(t, c.Client, &secret)
+	says(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
+		"authentication AuthTenantStatus Ready (TenantReady)")
+
+	// What the replicator writes stays.
+	fc.Status.Conditions = []liqov1beta1.Condition{{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished}}
+	patchConditions(t, c.Client, fc)
+
+	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "test", Labels: label}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan"}}
+	create(t, c.Client, vn)
+	fc = says(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
+		"authentication AuthTenantStatus Ready (TenantReady)", "offloading",
+		"offloading OffloadingVirtualNodeStatus NotReady (VirtualNodesNotReady)", "offloading OffloadingNodeStatus NotReady (NodesNotReady)")
+	if len(fc.Status.Conditions) != 1 {
+		t.Errorf("the conditions of the replicator are gone: %v", fc.Status.Conditions)
+	}
+	d := deployment("vk-test", 1, 1)[types.NamespacedName{Namespace: "tenant", Name: "vk-test"}]
+	status := d.Status
+	status.ObservedGeneration, status.Replicas = 1, 1
+	d.Namespace, d.Generation, d.Labels = ns, 0, label
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: label}
+	d.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: label}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}}}
+	create(t, c.Client, d)
+	d.Status = status
+	if err := c.Client.Status().Update(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	n := node(corev1.ConditionTrue)
+	n.Name, n.Labels = "test", map[string]string{"liqo.io/remote-cluster-id": "milan", "liqo.io/type": "virtual-node"}
+	ready := n.Status
+	create(t, c.Client, &n)
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), &n) })
+	n.Status = ready
+	if err := c.Client.Status().Update(t.Context(), &n); err != nil {
+		t.Fatal(err)
+	}
+	says(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
+		"authentication AuthTenantStatus Ready (TenantReady)", "offloading",
+		"offloading OffloadingVirtualNodeStatus Ready (VirtualNodesReady)", "offloading OffloadingNodeStatus Ready (NodesReady)")
+
+	// A slice alone is enough to keep the object.
+	before := &liqov1beta1.ForeignCluster{}
+	if err := c.Client.Get(t.Context(), types.NamespacedName{Name: "milan"}, before); err != nil {
+		t.Fatal(err)
+	}
+	touch := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "test"}}
+	create(t, c.Client, touch)
+
+	for _, obj := range []client.Object{vn, d, &n, &secret, guide} {
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := says(t, c.Client, "milan", "role Unknown", "local "+ns)
+	if after.UID != before.UID {
+		t.Error("the ForeignCluster was made anew")
+	}
+	if err := c.Client.Delete(t.Context(), touch); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c.Client, after)
+}
+
+func patchConditions(t *testing.T, c client.Client, fc *liqov1beta1.ForeignCluster) {
+	t.Helper()
+	u := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: fc.Name}}
+	body := []byte(`{"status":{"conditions":[{"type":"APIServerStatus","status":"Established"}]}}`)
+	if err := c.Status().Patch(t.Context(), u, client.RawPatch(types.MergePatchType, body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestForeignClusterIsRemovedAfterARestart(t *testing.T) {
+	c := testkit.Cluster(t)
+	stale := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "naples"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "naples"}}
+	create(t, c.Client, stale)
+	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
+		return SetupForeignCluster(mgr, ForeignClusterOptions{})
+	})
+	gone(t, c.Client, stale)
+}

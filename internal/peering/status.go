@@ -1,0 +1,260 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/names"
+)
+
+// status is what the ForeignCluster should say, without the conditions of the replicator and without times.
+func (v *view) status(generation int64, disabled Disabled) liqov1beta1.ForeignClusterStatus {
+	return liqov1beta1.ForeignClusterStatus{
+		ObservedGeneration: generation,
+		Role:               v.role(),
+		APIServerURL:       v.apiServerURL(),
+		ForeignProxyURL:    v.proxyURL(),
+		TenantNamespace:    liqov1beta1.TenantNamespaceType{Local: v.localNamespace(), Remote: v.remoteNamespace()},
+		Modules: liqov1beta1.Modules{
+			Networking:     module(disabled.Networking, v.networking()),
+			Authentication: module(disabled.Authentication, v.authentication()),
+			Offloading:     module(disabled.Offloading, v.offloading()),
+		},
+	}
+}
+
+// module hides a module that is switched off, and the conditions of one that is not in use.
+func module(disabled bool, m liqov1beta1.Module) liqov1beta1.Module {
+	if disabled || !m.Enabled {
+		return liqov1beta1.Module{}
+	}
+	return m
+}
+
+func (v *view) role() liqov1beta1.RoleType {
+	consumer := len(v.tenants) > 0
+	provider := len(v.identities)+len(v.secrets)+len(v.virtualNodes) > 0
+	switch {
+	case consumer && provider:
+		return liqov1beta1.ConsumerAndProviderRole
+	case consumer:
+		return liqov1beta1.ConsumerRole
+	case provider:
+		return liqov1beta1.ProviderRole
+	}
+	return liqov1beta1.UnknownRole
+}
+
+// apiServerURL comes from the Identity, or from a hand-made kubeconfig where there is none.
+func (v *view) apiServerURL() string {
+	if len(v.identities) > 0 {
+		return v.identities[0].Spec.AuthParams.APIServer
+	}
+	for i := range v.secrets {
+		if kubeconfig, err := cred.ParseKubeconfig(v.secrets[i].Data[names.KubeconfigKey]); err == nil {
+			return kubeconfig.Server
+		}
+	}
+	return ""
+}
+
+func (v *view) proxyURL() string {
+	if len(v.identities) > 0 {
+		if url := v.identities[0].Spec.AuthParams.ProxyURL; url != nil {
+			return *url
+		}
+		return ""
+	}
+	for i := range v.secrets {
+		if kubeconfig, err := cred.ParseKubeconfig(v.secrets[i].Data[names.KubeconfigKey]); err == nil {
+			return kubeconfig.ProxyURL
+		}
+	}
+	return ""
+}
+
+func (v *view) localNamespace() string {
+	switch {
+	case len(v.identities) > 0:
+		return v.identities[0].Namespace
+	case len(v.tenants) > 0 && v.tenants[0].Status.TenantNamespace != "":
+		return v.tenants[0].Status.TenantNamespace
+	case len(v.secrets) > 0:
+		return v.secrets[0].Namespace
+	case len(v.namespaces) == 1:
+		return v.namespaces[0]
+	}
+	return ""
+}
+
+func (v *view) remoteNamespace() string {
+	switch {
+	case len(v.identities) > 0 && v.identities[0].Spec.Namespace != nil:
+		return *v.identities[0].Spec.Namespace
+	case len(v.secrets) > 0:
+		return v.secrets[0].Annotations[names.RemoteTenantNamespace]
+	}
+	return ""
+}
+
+func condition(t liqov1beta1.ConditionType, s liqov1beta1.ConditionStatus, reason, message string) liqov1beta1.Condition {
+	return liqov1beta1.Condition{Type: t, Status: s, Reason: reason, Message: message}
+}
+
+func (v *view) networking() liqov1beta1.Module {
+	gateways := len(v.servers) + len(v.clients)
+	m := liqov1beta1.Module{Enabled: len(v.configurations)+gateways+len(v.connections) > 0}
+	m.Conditions = append(m.Conditions, v.configurationStatus(), gatewayPresence(gateways))
+	if len(v.servers) > 0 {
+		m.Conditions = append(m.Conditions, gatewayStatus(liqov1beta1.NetworkGatewayServerStatus, v.deployments[gatewayOf(&v.servers[0])]))
+	}
+	if len(v.clients) > 0 {
+		m.Conditions = append(m.Conditions, gatewayStatus(liqov1beta1.NetworkGatewayClientStatus, v.deployments[gatewayOf(&v.clients[0])]))
+	}
+	m.Conditions = append(m.Conditions, v.connectionStatus())
+	return m
+}
+
+func (v *view) configurationStatus() liqov1beta1.Condition {
+	if len(v.configurations) == 0 {
+		return condition(liqov1beta1.NetworkConfigurationStatus, liqov1beta1.ConditionNotReady, "NetworkConfigurationMissing", "there is no Configuration for this cluster")
+	}
+	return condition(liqov1beta1.NetworkConfigurationStatus, liqov1beta1.ConditionReady, "NetworkConfigurationPresence", "there is a Configuration for this cluster")
+}
+
+func gatewayPresence(gateways int) liqov1beta1.Condition {
+	if gateways == 0 {
+		return condition(liqov1beta1.NetworkGatewayPresence, liqov1beta1.ConditionNotReady, "GatewayMissing", "there is no gateway for this cluster")
+	}
+	return condition(liqov1beta1.NetworkGatewayPresence, liqov1beta1.ConditionReady, "GatewayPresence", "there is a gateway for this cluster")
+}
+
+func gatewayStatus(t liqov1beta1.ConditionType, d *appsv1.Deployment) liqov1beta1.Condition {
+	switch {
+	case d == nil || d.Status.ReadyReplicas == 0:
+		return condition(t, liqov1beta1.ConditionNotReady, "GatewaysNotReady", "no replica of the gateway is ready")
+	case d.Status.UnavailableReplicas > 0:
+		return condition(t, liqov1beta1.ConditionSomeNotReady, "GatewaysSomeNotReady", "some replicas of the gateway are not ready")
+	}
+	return condition(t, liqov1beta1.ConditionReady, "GatewaysReady", "the gateway is ready")
+}
+
+func (v *view) connectionStatus() liqov1beta1.Condition {
+	if len(v.connections) == 0 {
+		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionNotReady, "ConnectionMissing", "there is no Connection with this cluster")
+	}
+	switch v.connections[0].Status.Value {
+	case netv1beta1.Connected:
+		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionEstablished, "ConnectionEstablished", "the tunnel is up")
+	case netv1beta1.Connecting:
+		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionPending, "ConnectionPending", "the tunnel is being established")
+	}
+	return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionError, "ConnectionError", "the tunnel is down")
+}
+
+func (v *view) authentication() liqov1beta1.Module {
+	m := liqov1beta1.Module{Enabled: len(v.tenants)+len(v.identities)+len(v.secrets) > 0}
+	if len(v.tenants) > 0 {
+		m.Conditions = append(m.Conditions, tenantStatus(&v.tenants[0]))
+	}
+	if len(v.identities) > 0 {
+		m.Conditions = append(m.Conditions, identityStatus(&v.identities[0]))
+	}
+	return m
+}
+
+func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
+	handshake := t.Spec.AuthzPolicy == nil || *t.Spec.AuthzPolicy != authv1beta1.TolerateNoHandshake
+	if t.Status.TenantNamespace == "" || handshake && t.Status.AuthParams == nil {
+		return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionNotReady, "TenantNotReady", "the tenant has no namespace or no credentials yet")
+	}
+	return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionReady, "TenantReady", "the tenant is ready")
+}
+
+func identityStatus(i *authv1beta1.Identity) liqov1beta1.Condition {
+	if i.Status.KubeconfigSecretRef == nil || i.Status.KubeconfigSecretRef.Name == "" {
+		return condition(liqov1beta1.AuthIdentityControlPlaneStatus, liqov1beta1.ConditionNotReady, "IdentityNotReady", "the identity has no kubeconfig yet")
+	}
+	return condition(liqov1beta1.AuthIdentityControlPlaneStatus, liqov1beta1.ConditionReady, "IdentityReady", "the identity is ready")
+}
+
+func (v *view) offloading() liqov1beta1.Module {
+	m := liqov1beta1.Module{Enabled: len(v.virtualNodes) > 0}
+	var kubelets, wanted, nodes int
+	for i := range v.virtualNodes {
+		if runs(v.deployments[kubeletOf(&v.virtualNodes[i])]) {
+			kubelets++
+		}
+		if create := v.virtualNodes[i].Spec.CreateNode; create == nil || *create {
+			wanted++
+		}
+	}
+	for i := range v.nodes {
+		if nodeReady(&v.nodes[i]) {
+			nodes++
+		}
+	}
+	m.Conditions = append(m.Conditions,
+		count(liqov1beta1.OffloadingVirtualNodeStatus, "VirtualNodes", "virtual kubelets", kubelets, len(v.virtualNodes)),
+		count(liqov1beta1.OffloadingNodeStatus, "Nodes", "virtual nodes", nodes, wanted))
+	return m
+}
+
+// count is a condition about how many of something are ready.
+func count(t liqov1beta1.ConditionType, prefix, what string, ready, all int) liqov1beta1.Condition {
+	message := fmt.Sprintf("%d of %d %s are ready", ready, all, what)
+	switch ready {
+	case all:
+		return condition(t, liqov1beta1.ConditionReady, prefix+"Ready", message)
+	case 0:
+		return condition(t, liqov1beta1.ConditionNotReady, prefix+"NotReady", message)
+	}
+	return condition(t, liqov1beta1.ConditionSomeNotReady, prefix+"SomeNotReady", message)
+}
+
+// runs tells whether a Deployment has rolled out and all its pods are ready.
+func runs(d *appsv1.Deployment) bool {
+	if d == nil || d.Status.ObservedGeneration < d.Generation {
+		return false
+	}
+	replicas := int32(1)
+	if d.Spec.Replicas != nil {
+		replicas = *d.Spec.Replicas
+	}
+	return replicas > 0 && d.Status.UpdatedReplicas >= replicas && d.Status.ReadyReplicas >= replicas && d.Status.UnavailableReplicas == 0
+}
+
+func nodeReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// keepTimes stamps the conditions of each module: a status that did not change keeps its time.
+func keepTimes(want *liqov1beta1.Modules, have liqov1beta1.Modules, now metav1.Time) {
+	for _, m := range []struct{ want, have *liqov1beta1.Module }{
+		{&want.Networking, &have.Networking},
+		{&want.Authentication, &have.Authentication},
+		{&want.Offloading, &have.Offloading},
+	} {
+		for i := range m.want.Conditions {
+			c := &m.want.Conditions[i]
+			c.LastTransitionTime = now
+			j := slices.IndexFunc(m.have.Conditions, func(old liqov1beta1.Condition) bool { return old.Type == c.Type && old.Status == c.Status })
+			if j >= 0 && !m.have.Conditions[j].LastTransitionTime.IsZero() {
+				c.LastTransitionTime = m.have.Conditions[j].LastTransitionTime
+			}
+		}
+	}
+}

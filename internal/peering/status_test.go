@@ -1,0 +1,268 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/cred"
+)
+
+// summary is a status in one line for each thing it says.
+func summary(s liqov1beta1.ForeignClusterStatus) []string {
+	out := []string{"role " + string(s.Role)}
+	add := func(what, value string) {
+		if value != "" {
+			out = append(out, what+" "+value)
+		}
+	}
+	add("api", s.APIServerURL)
+	add("proxy", s.ForeignProxyURL)
+	add("local", s.TenantNamespace.Local)
+	add("remote", s.TenantNamespace.Remote)
+	for _, m := range []struct {
+		name string
+		liqov1beta1.Module
+	}{{"networking", s.Modules.Networking}, {"authentication", s.Modules.Authentication}, {"offloading", s.Modules.Offloading}} {
+		if m.Enabled {
+			out = append(out, m.name)
+		}
+		for _, c := range m.Conditions {
+			out = append(out, fmt.Sprintf("%s %s %s (%s)", m.name, c.Type, c.Status, c.Reason))
+		}
+	}
+	return out
+}
+
+func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "tenant", Name: name} }
+
+func tenant(policy authv1beta1.AuthzPolicy, namespace string) authv1beta1.Tenant {
+	return authv1beta1.Tenant{
+		Spec:   authv1beta1.TenantSpec{ClusterID: "milan", AuthzPolicy: &policy},
+		Status: authv1beta1.TenantStatus{TenantNamespace: namespace},
+	}
+}
+
+func identity(secret string) authv1beta1.Identity {
+	i := authv1beta1.Identity{ObjectMeta: meta("controlplane-milan"), Spec: authv1beta1.IdentitySpec{
+		Type: authv1beta1.ControlPlaneIdentityType, Namespace: new("at-milan"),
+		AuthParams: authv1beta1.AuthParams{APIServer: "https://milan:6443", ProxyURL: new("http://proxy:8118")},
+	}}
+	if secret != "" {
+		i.Status.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: secret}
+	}
+	return i
+}
+
+func credentials(t *testing.T) corev1.Secret {
+	t.Helper()
+	kubeconfig, err := cred.Kubeconfig{Server: "https://by-hand:6443", Token: "token", Cluster: "milan", User: "rome"}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := corev1.Secret{ObjectMeta: meta("cplane-secret"), Data: map[string][]byte{"kubeconfig": kubeconfig}}
+	s.Annotations = map[string]string{"liqo.io/remote-tenant-namespace": "at-milan"}
+	return s
+}
+
+func deployment(name string, replicas, ready int32) map[types.NamespacedName]*appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: meta(name), Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
+	d.Generation, d.Status.ObservedGeneration = 2, 2
+	d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.UnavailableReplicas = replicas, ready, replicas-ready
+	return map[types.NamespacedName]*appsv1.Deployment{{Namespace: "tenant", Name: name}: d}
+}
+
+func node(ready corev1.ConditionStatus) corev1.Node {
+	return corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+}
+
+func TestStatus(t *testing.T) {
+	hand := credentials(t)
+	for _, c := range []struct {
+		rule     string
+		view     view
+		disabled Disabled
+		want     []string
+	}{
+		{rule: "nothing known", want: []string{"role Unknown"}},
+		{
+			rule: "a tenant makes a consumer",
+			view: view{tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "here")}},
+			want: []string{"role Consumer", "local here", "authentication", "authentication AuthTenantStatus Ready (TenantReady)"},
+		},
+		{
+			rule: "a tenant that must shake hands waits for credentials",
+			view: view{tenants: []authv1beta1.Tenant{tenant("KeysExchange", "here")}},
+			want: []string{"role Consumer", "local here", "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"},
+		},
+		{
+			rule: "a tenant without namespace is not ready, and the labelled namespace is shown",
+			view: view{tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "")}, namespaces: []string{"any-name"}},
+			want: []string{"role Consumer", "local any-name", "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"},
+		},
+		{
+			rule: "credentials made by hand make a provider, without a condition about an identity",
+			view: view{secrets: []corev1.Secret{hand}},
+			want: []string{"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication"},
+		},
+		{
+			rule: "an unreadable kubeconfig has no address",
+			view: view{secrets: []corev1.Secret{{ObjectMeta: meta("x"), Data: map[string][]byte{"kubeconfig": []byte("?")}}}},
+			want: []string{"role Provider", "local tenant", "authentication"},
+		},
+		{
+			rule: "an identity says more than its Secret",
+			view: view{identities: []authv1beta1.Identity{identity("kubeconfig-controlplane-milan")}, secrets: []corev1.Secret{hand}},
+			want: []string{
+				"role Provider", "api https://milan:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
+			},
+		},
+		{
+			rule: "an identity without kubeconfig is not ready; with a tenant the peer is both",
+			view: view{identities: []authv1beta1.Identity{identity("")}, tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "here")}},
+			want: []string{
+				"role ConsumerAndProvider", "api https://milan:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthTenantStatus Ready (TenantReady)", "authentication AuthIdentityControlPlaneStatus NotReady (IdentityNotReady)",
+			},
+		},
+		{
+			rule: "a virtual node whose kubelet and node are ready",
+			view: view{
+				virtualNodes: []offv1beta1.VirtualNode{{ObjectMeta: meta("a")}},
+				deployments:  deployment("vk-a", 1, 1), nodes: []corev1.Node{node("True")},
+			},
+			want: []string{
+				"role Provider", "offloading", "offloading OffloadingVirtualNodeStatus Ready (VirtualNodesReady)",
+				"offloading OffloadingNodeStatus Ready (NodesReady)",
+			},
+		},
+		{
+			rule: "no kubelet is not a ready kubelet",
+			view: view{virtualNodes: []offv1beta1.VirtualNode{{ObjectMeta: meta("a")}}},
+			want: []string{
+				"role Provider", "offloading", "offloading OffloadingVirtualNodeStatus NotReady (VirtualNodesNotReady)",
+				"offloading OffloadingNodeStatus NotReady (NodesNotReady)",
+			},
+		},
+		{
+			rule: "one of two, and a node that is not wanted",
+			view: view{
+				virtualNodes: []offv1beta1.VirtualNode{{ObjectMeta: meta("a")}, {ObjectMeta: meta("b"), Spec: offv1beta1.VirtualNodeSpec{CreateNode: new(false)}}},
+				deployments:  deployment("vk-b", 1, 1), nodes: []corev1.Node{node("True"), node("Unknown")},
+			},
+			want: []string{
+				"role Provider", "offloading", "offloading OffloadingVirtualNodeStatus SomeNotReady (VirtualNodesSomeNotReady)",
+				"offloading OffloadingNodeStatus Ready (NodesReady)",
+			},
+		},
+		{
+			rule: "a network that is being made",
+			view: view{servers: []netv1beta1.GatewayServer{{ObjectMeta: meta("server")}}},
+			want: []string{
+				"role Unknown", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
+				"networking NetworkGatewayPresence Ready (GatewayPresence)", "networking NetworkGatewayServerStatus NotReady (GatewaysNotReady)",
+				"networking NetworkConnectionStatus NotReady (ConnectionMissing)",
+			},
+		},
+		{
+			rule: "a network that is up on one of two replicas",
+			view: view{
+				configurations: []netv1beta1.Configuration{{}}, clients: []netv1beta1.GatewayClient{{ObjectMeta: meta("client")}},
+				deployments: deployment("gw-client", 2, 1), connections: []netv1beta1.Connection{{Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connected}}},
+			},
+			want: []string{
+				"role Unknown", "networking", "networking NetworkConfigurationStatus Ready (NetworkConfigurationPresence)",
+				"networking NetworkGatewayPresence Ready (GatewayPresence)", "networking NetworkGatewayClientStatus SomeNotReady (GatewaysSomeNotReady)",
+				"networking NetworkConnectionStatus Established (ConnectionEstablished)",
+			},
+		},
+		{
+			rule: "a tunnel that is down",
+			view: view{connections: []netv1beta1.Connection{{Status: netv1beta1.ConnectionStatus{Value: netv1beta1.ConnectionError}}}},
+			want: []string{
+				"role Unknown", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
+				"networking NetworkGatewayPresence NotReady (GatewayMissing)", "networking NetworkConnectionStatus Error (ConnectionError)",
+			},
+		},
+		{
+			rule:     "modules that are switched off say nothing",
+			view:     view{configurations: []netv1beta1.Configuration{{}}, secrets: []corev1.Secret{hand}, virtualNodes: []offv1beta1.VirtualNode{{}}},
+			disabled: Disabled{Networking: true, Authentication: true, Offloading: true},
+			want:     []string{"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan"},
+		},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			got := c.view.status(3, c.disabled)
+			if got.ObservedGeneration != 3 {
+				t.Errorf("observedGeneration %d", got.ObservedGeneration)
+			}
+			if diff := cmp.Diff(c.want, summary(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestKeepTimes(t *testing.T) {
+	before, now := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
+	have := liqov1beta1.Modules{Authentication: liqov1beta1.Module{Conditions: []liqov1beta1.Condition{
+		{Type: liqov1beta1.AuthTenantStatus, Status: liqov1beta1.ConditionReady, LastTransitionTime: before},
+		{Type: liqov1beta1.AuthIdentityControlPlaneStatus, Status: liqov1beta1.ConditionNotReady, LastTransitionTime: before},
+	}}}
+	want := liqov1beta1.Modules{Authentication: liqov1beta1.Module{Conditions: []liqov1beta1.Condition{
+		{Type: liqov1beta1.AuthTenantStatus, Status: liqov1beta1.ConditionReady},
+		{Type: liqov1beta1.AuthIdentityControlPlaneStatus, Status: liqov1beta1.ConditionReady},
+	}}}
+	keepTimes(&want, have, now)
+	got := []metav1.Time{want.Authentication.Conditions[0].LastTransitionTime, want.Authentication.Conditions[1].LastTransitionTime}
+	if !slices.Equal(got, []metav1.Time{before, now}) {
+		t.Errorf("times %v: the same status keeps its time, another one gets a new one", got)
+	}
+}
+
+func TestAbout(t *testing.T) {
+	tenants := func(namespace string) liqov1beta1.ClusterID {
+		return map[string]liqov1beta1.ClusterID{"tenant": "milan"}[namespace]
+	}
+	labelled := metav1.ObjectMeta{Namespace: "elsewhere", Labels: map[string]string{"liqo.io/remote-cluster-id": "turin"}}
+	for _, c := range []struct {
+		rule string
+		obj  client.Object
+		want string
+	}{
+		{"a label names the peer", &netv1beta1.Configuration{ObjectMeta: labelled}, "turin"},
+		{"else the namespace does", &authv1beta1.ResourceSlice{ObjectMeta: meta("test")}, "milan"},
+		{"a spec that names it too counts as well", &authv1beta1.Tenant{ObjectMeta: labelled, Spec: authv1beta1.TenantSpec{ClusterID: "milan"}}, "milan turin"},
+		{"an object of nobody", &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere"}}, ""},
+		{"an ordinary node is no peer's", &corev1.Node{ObjectMeta: labelled}, ""},
+		{"credentials count in their peer's namespace", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}}}, "milan"},
+		{"and in no other", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Labels: map[string]string{"liqo.io/remote-cluster-id": "turin"}}}, ""},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			var got []string
+			for _, id := range about(c.obj, tenants) {
+				got = append(got, string(id))
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got %q, want %q", strings.Join(got, " "), c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,171 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func runTenants(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
+		return SetupTenantNamespace(mgr, TenantNamespaceOptions{})
+	})
+}
+
+// rights lists who holds what in a namespace.
+func rights(t *testing.T, c client.Client, namespace string) ([]string, error) {
+	t.Helper()
+	var list rbacv1.RoleBindingList
+	if err := c.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, b := range list.Items {
+		var who []string
+		for _, s := range b.Subjects {
+			who = append(who, s.Namespace+"/"+s.Name)
+		}
+		out = append(out, fmt.Sprintf("%s: %s for %s", b.Name, b.RoleRef.Name, strings.Join(who, " ")))
+	}
+	return out, nil
+}
+
+func hasRights(t *testing.T, c client.Client, namespace string, want ...string) {
+	t.Helper()
+	testkit.Eventually(t, limit, func() error {
+		got, err := rights(t, c, namespace)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+}
+
+var allRights = []string{
+	"liqo-binding-liqo-tenant-replication: liqo-tenant-replication for liqo/liqo-crd-replicator",
+	"liqo-binding-liqo-tenant-secrets: liqo-tenant-secrets for liqo/liqo-controller-manager liqo/liqo-crd-replicator",
+}
+
+func TestTenantNamespacesGiveRights(t *testing.T) {
+	c := testkit.Cluster(t)
+	runTenants(t, c)
+	ns := testkit.Namespace(t, c, "what-i-like", tenantLabels("rimini"))
+	half := testkit.Namespace(t, c, "half", map[string]string{"liqo.io/remote-cluster-id": "rimini"})
+	hasRights(t, c.Client, ns, allRights...)
+	hasRights(t, c.Client, half)
+
+	// A binding that was changed is put right.
+	wrong := &rbacv1.RoleBinding{}
+	key := types.NamespacedName{Namespace: ns, Name: "liqo-binding-liqo-tenant-secrets"}
+	if err := c.Client.Get(t.Context(), key, wrong); err != nil {
+		t.Fatal(err)
+	}
+	wrong.Subjects = nil
+	if err := c.Client.Update(t.Context(), wrong); err != nil {
+		t.Fatal(err)
+	}
+	hasRights(t, c.Client, ns, allRights...)
+
+	// A namespace that stops being a tenant's gives nothing.
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	if err := c.Client.Patch(t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"liqo.io/tenant-namespace":null}}}`))); err != nil {
+		t.Fatal(err)
+	}
+	hasRights(t, c.Client, ns)
+}
+
+func TestABindingToAnotherRoleIsReplaced(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "forged", nil)
+	create(t, c.Client, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "liqo-binding-liqo-tenant-secrets"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "x", Name: "y"}},
+	})
+	runTenants(t, c)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	patch := []byte(`{"metadata":{"labels":{"liqo.io/tenant-namespace":"true","liqo.io/remote-cluster-id":"ravenna"}}}`)
+	if err := c.Client.Patch(t.Context(), namespace, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		t.Fatal(err)
+	}
+	hasRights(t, c.Client, ns, allRights...)
+}
+
+func TestTwoNamespacesOfOnePeerAreTold(t *testing.T) {
+	c := testkit.Cluster(t)
+	runTenants(t, c)
+	first := testkit.Namespace(t, c, "first", tenantLabels("parma"))
+	hasRights(t, c.Client, first, allRights...)
+	second := testkit.Namespace(t, c, "second", tenantLabels("parma"))
+	for _, ns := range []string{first, second} {
+		testkit.Eventually(t, limit, func() error {
+			var list eventsv1.EventList
+			if err := c.Client.List(t.Context(), &list); err != nil {
+				return err
+			}
+			for _, e := range list.Items {
+				if e.Regarding.Name == ns && e.Reason == "DuplicateTenantNamespace" && strings.Contains(e.Note, first) && strings.Contains(e.Note, second) {
+					return nil
+				}
+			}
+			return fmt.Errorf("no event on %s", ns)
+		})
+	}
+}
+
+// Deleting a namespace deletes its RoleBindings at once. Without them the replicator could never take its finalizers off,
+// and the namespace would stay for ever.
+func TestRightsOutliveWhatTheyReleaseInADeletedNamespace(t *testing.T) {
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller"))
+	runTenants(t, c)
+	ns := testkit.Namespace(t, c, "going", tenantLabels("lucca"))
+	hasRights(t, c.Client, ns, allRights...)
+	held := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "test", Finalizers: []string{"crdreplicator.liqo.io/resource"}}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: ns, Name: "cplane-secret", Finalizers: []string{"crdreplicator.liqo.io/operator"},
+		Labels: map[string]string{"liqo.io/identity-type": "ControlPlane"},
+	}}
+	create(t, c.Client, held, secret)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	if err := c.Client.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range []client.Object{held, secret} {
+		testkit.Eventually(t, limit, func() error {
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+				return err
+			}
+			if obj.GetDeletionTimestamp().IsZero() {
+				return errors.New("not being deleted yet")
+			}
+			return nil
+		})
+		hasRights(t, c.Client, ns, allRights...)
+		obj.SetFinalizers(nil)
+		if err := c.Client.Update(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone(t, c.Client, namespace)
+}

@@ -1,0 +1,203 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// watched are the kinds that say something about a peer, besides Secrets.
+var watched = []client.Object{
+	&corev1.Namespace{},
+	&corev1.Node{},
+	&appsv1.Deployment{},
+	&authv1beta1.Tenant{},
+	&authv1beta1.Identity{},
+	&authv1beta1.ResourceSlice{},
+	&authv1beta1.Renew{},
+	&offv1beta1.NamespaceMap{},
+	&offv1beta1.VirtualNode{},
+	&netv1beta1.Configuration{},
+	&netv1beta1.GatewayServer{},
+	&netv1beta1.GatewayClient{},
+	&netv1beta1.Connection{},
+}
+
+// view is all that is known here about one peer.
+type view struct {
+	// namespaces are the tenant namespaces. They outlive a peering and do not count as part of it.
+	namespaces []string
+
+	tenants    []authv1beta1.Tenant
+	identities []authv1beta1.Identity // for the control plane
+	secrets    []corev1.Secret        // with control-plane credentials
+	// replicated is the number of ResourceSlices, Renews and NamespaceMaps, here or from there.
+	replicated int
+
+	virtualNodes []offv1beta1.VirtualNode
+	nodes        []corev1.Node
+
+	configurations []netv1beta1.Configuration
+	servers        []netv1beta1.GatewayServer
+	clients        []netv1beta1.GatewayClient
+	connections    []netv1beta1.Connection
+
+	// deployments are those of virtual kubelets and gateways.
+	deployments map[types.NamespacedName]*appsv1.Deployment
+}
+
+// empty tells whether nothing is left of the peering.
+func (v *view) empty() bool {
+	return len(v.tenants)+len(v.identities)+len(v.secrets)+v.replicated+len(v.virtualNodes)+len(v.nodes)+
+		len(v.configurations)+len(v.servers)+len(v.clients)+len(v.connections) == 0
+}
+
+// about returns the peers that an object is about: the one it names in its spec, the one in its label, and the one whose
+// tenant namespace it is in. Usually they are the same. A Secret counts only where its namespace agrees.
+func about(obj client.Object, ofNamespace func(string) liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
+	var out []liqov1beta1.ClusterID
+	switch o := obj.(type) {
+	case *corev1.Node:
+		if o.Labels[names.NodeType] != names.NodeTypeVirtualNode {
+			return nil
+		}
+	case *authv1beta1.Tenant:
+		out = append(out, o.Spec.ClusterID)
+	case *authv1beta1.Identity:
+		out = append(out, o.Spec.ClusterID)
+	case *offv1beta1.VirtualNode:
+		out = append(out, o.Spec.ClusterID)
+	case *corev1.Secret:
+		return slices.DeleteFunc([]liqov1beta1.ClusterID{ofNamespace(o.Namespace)}, func(id liqov1beta1.ClusterID) bool {
+			return id == "" || string(id) != o.Labels[names.RemoteClusterID]
+		})
+	}
+	out = append(out, liqov1beta1.ClusterID(obj.GetLabels()[names.RemoteClusterID]))
+	if out = known(out); len(out) == 0 {
+		out = known(append(out, ofNamespace(obj.GetNamespace())))
+	}
+	return out
+}
+
+// known drops empty and repeated IDs.
+func known(ids []liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
+	slices.Sort(ids)
+	return slices.DeleteFunc(slices.Compact(ids), func(id liqov1beta1.ClusterID) bool { return id == "" })
+}
+
+// gather reads all about one peer from the caches.
+func (f *foreignClusters) gather(ctx context.Context, id liqov1beta1.ClusterID) (*view, error) {
+	v := &view{deployments: map[types.NamespacedName]*appsv1.Deployment{}}
+	g := &gatherer{ctx: ctx, id: id, reader: f.client, ofNamespace: f.ofNamespace(ctx)}
+	for _, ns := range collect(g, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }) {
+		if ns.Labels[names.TenantNamespace] == "true" {
+			v.namespaces = append(v.namespaces, ns.Name)
+		}
+	}
+	v.tenants = collect(g, &authv1beta1.TenantList{}, func(l *authv1beta1.TenantList) []authv1beta1.Tenant { return l.Items })
+	v.identities = collect(g, &authv1beta1.IdentityList{}, func(l *authv1beta1.IdentityList) []authv1beta1.Identity { return l.Items })
+	v.identities = slices.DeleteFunc(v.identities, func(i authv1beta1.Identity) bool { return i.Spec.Type != authv1beta1.ControlPlaneIdentityType })
+	v.replicated = len(collect(g, &authv1beta1.ResourceSliceList{}, func(l *authv1beta1.ResourceSliceList) []authv1beta1.ResourceSlice { return l.Items })) +
+		len(collect(g, &authv1beta1.RenewList{}, func(l *authv1beta1.RenewList) []authv1beta1.Renew { return l.Items })) +
+		len(collect(g, &offv1beta1.NamespaceMapList{}, func(l *offv1beta1.NamespaceMapList) []offv1beta1.NamespaceMap { return l.Items }))
+	v.virtualNodes = collect(g, &offv1beta1.VirtualNodeList{}, func(l *offv1beta1.VirtualNodeList) []offv1beta1.VirtualNode { return l.Items })
+	v.nodes = collect(g, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, client.MatchingLabels{names.NodeType: names.NodeTypeVirtualNode})
+	v.configurations = collect(g, &netv1beta1.ConfigurationList{}, func(l *netv1beta1.ConfigurationList) []netv1beta1.Configuration { return l.Items })
+	v.servers = collect(g, &netv1beta1.GatewayServerList{}, func(l *netv1beta1.GatewayServerList) []netv1beta1.GatewayServer { return l.Items })
+	v.clients = collect(g, &netv1beta1.GatewayClientList{}, func(l *netv1beta1.GatewayClientList) []netv1beta1.GatewayClient { return l.Items })
+	v.connections = collect(g, &netv1beta1.ConnectionList{}, func(l *netv1beta1.ConnectionList) []netv1beta1.Connection { return l.Items })
+	for _, namespace := range v.namespaces {
+		g.secrets(f, v, namespace)
+	}
+	for _, key := range v.deploymentKeys() {
+		g.deployment(v, key)
+	}
+	return v, g.err
+}
+
+// gatherer reads until the first error.
+type gatherer struct {
+	ctx         context.Context
+	id          liqov1beta1.ClusterID
+	reader      client.Reader
+	ofNamespace func(string) liqov1beta1.ClusterID
+	err         error
+}
+
+// collect lists a kind and keeps what is about the peer.
+func collect[T any, L client.ObjectList, P interface {
+	*T
+	client.Object
+}](g *gatherer, list L, items func(L) []T, opts ...client.ListOption) []T {
+	if g.err != nil {
+		return nil
+	}
+	if err := g.reader.List(g.ctx, list, opts...); err != nil {
+		g.err = fmt.Errorf("listing %T: %w", list, err)
+		return nil
+	}
+	return slices.DeleteFunc(items(list), func(item T) bool {
+		return !slices.Contains(about(P(&item), g.ofNamespace), g.id)
+	})
+}
+
+func (g *gatherer) secrets(f *foreignClusters, v *view, namespace string) {
+	if g.err != nil {
+		return
+	}
+	var list corev1.SecretList
+	if err := f.secrets.List(g.ctx, &list, client.InNamespace(namespace), client.MatchingLabels{names.RemoteClusterID: string(g.id)}); err != nil {
+		g.err = fmt.Errorf("listing Secrets of %s: %w", namespace, err)
+		return
+	}
+	v.secrets = append(v.secrets, list.Items...)
+}
+
+func (g *gatherer) deployment(v *view, key types.NamespacedName) {
+	if g.err != nil {
+		return
+	}
+	var d appsv1.Deployment
+	switch err := g.reader.Get(g.ctx, key, &d); {
+	case err == nil:
+		v.deployments[key] = &d
+	case client.IgnoreNotFound(err) != nil:
+		g.err = fmt.Errorf("reading Deployment %s: %w", key, err)
+	}
+}
+
+func (v *view) deploymentKeys() []types.NamespacedName {
+	var out []types.NamespacedName
+	for i := range v.virtualNodes {
+		out = append(out, kubeletOf(&v.virtualNodes[i]))
+	}
+	for i := range v.servers {
+		out = append(out, gatewayOf(&v.servers[i]))
+	}
+	for i := range v.clients {
+		out = append(out, gatewayOf(&v.clients[i]))
+	}
+	return out
+}
+
+func kubeletOf(vn *offv1beta1.VirtualNode) types.NamespacedName {
+	return types.NamespacedName{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}
+}
+
+func gatewayOf(gateway client.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: gateway.GetNamespace(), Name: names.Join("gw", gateway.GetName())}
+}
