@@ -1,0 +1,449 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+const patience = 40 * time.Second
+
+// provider is a cluster with our controllers and those of Kubernetes that they count on.
+func provider(t *testing.T, o NamespaceMapOptions) *testkit.ControlPlane {
+	t.Helper()
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
+	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "host"}, func(mgr ctrl.Manager) error {
+		o.LiqoNamespace = "liqo"
+		return errors.Join(SetupNamespaceMaps(mgr, o), SetupShadowPods(mgr, ShadowPodOptions{}))
+	})
+	return c
+}
+
+// consumer makes what a consumer and the administrator have before the first offloading, and a NamespaceMap.
+func consumer(t *testing.T, c *testkit.ControlPlane, id string, desired map[string]string) *offv1beta1.NamespaceMap {
+	t.Helper()
+	namespace := testkit.Namespace(t, c, "peering-"+id, map[string]string{names.RemoteClusterID: id, names.TenantNamespace: "true"})
+	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id}}
+	tenant.Spec.ClusterID = liqov1beta1.ClusterID(id)
+	nm := &offv1beta1.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "provider", Labels: map[string]string{
+			names.Replicated: "true", names.ReplicationOrigin: id, names.RemoteClusterID: id,
+		}},
+		Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: desired},
+	}
+	for _, obj := range []client.Object{tenant, nm} {
+		if err := c.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Its twins go while the manager of a later test runs, or with the servers.
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), nm) })
+	return nm
+}
+
+func mapping(t *testing.T, c *testkit.ControlPlane, nm *offv1beta1.NamespaceMap, local, remote string, phase offv1beta1.MappingPhase) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm); err != nil {
+			return err
+		}
+		if got := nm.Status.CurrentMapping[local]; got.RemoteNamespace != remote || got.Phase != phase {
+			return fmt.Errorf("mapping of %s is %+v, want %s %s", local, got, remote, phase)
+		}
+		return nil
+	})
+}
+
+func eventually(t *testing.T, c *testkit.ControlPlane, obj client.Object, check func() error) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		return check()
+	})
+}
+
+func gone(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%T %s is still there (%v)", obj, obj.GetName(), err)
+		}
+		return nil
+	})
+}
+
+func told(t *testing.T, c *testkit.ControlPlane, obj client.Object, reason, text string) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		list := &eventsv1.EventList{}
+		if err := c.Client.List(t.Context(), list, client.InNamespace(obj.GetNamespace())); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			e := &list.Items[i]
+			if e.Regarding.Name == obj.GetName() && e.Reason == reason && strings.Contains(e.Note, text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d events is %s with %q", len(list.Items), reason, text)
+	})
+}
+
+func namespaceOf(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func bindingIn(nm *offv1beta1.NamespaceMap, namespace string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nm.Namespace}}
+}
+
+func TestTwinNamespaces(t *testing.T) {
+	c := provider(t, NamespaceMapOptions{})
+	nm := consumer(t, c, "blue", map[string]string{"demo": "demo-blue", "taken": "taken-blue"})
+	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingAccepted)
+
+	twin := namespaceOf("demo-blue")
+	eventually(t, c, twin, func() error {
+		if twin.Labels[names.RemoteClusterID] != "blue" || twin.Labels[rules.PodSecurityLabel] != "baseline" || twin.Annotations[names.OriginalName] != "demo" {
+			return fmt.Errorf("labels %v, annotations %v", twin.Labels, twin.Annotations)
+		}
+		return nil
+	})
+	rb := bindingIn(nm, "demo-blue")
+	eventually(t, c, rb, func() error {
+		if len(rb.Subjects) != 1 || rb.Subjects[0].Name != "blue" || rb.Subjects[0].Kind != "Group" || rb.RoleRef.Name != names.RoleVirtualKubeletRemote {
+			return fmt.Errorf("binding = %+v", rb)
+		}
+		return nil
+	})
+
+	t.Run("rights that somebody removed come back", func(t *testing.T) {
+		uid := rb.UID
+		if err := c.Client.Delete(t.Context(), rb); err != nil {
+			t.Fatal(err)
+		}
+		rb := bindingIn(nm, "demo-blue")
+		testkit.Eventually(t, patience, func() error {
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(rb), rb); err != nil {
+				return err
+			}
+			if rb.UID == uid {
+				return errors.New("still the old one")
+			}
+			return nil
+		})
+	})
+	t.Run("a namespace in the way is left alone, and when it goes ours comes", func(t *testing.T) {
+		inTheWay := namespaceOf("shop-blue")
+		if err := c.Client.Create(t.Context(), inTheWay); err != nil {
+			t.Fatal(err)
+		}
+		desire(t, c, nm, "shop", "shop-blue")
+		mapping(t, c, nm, "shop", "shop-blue", offv1beta1.MappingCreationLoopBackOff)
+		told(t, c, nm, "CreationLoopBackOff", `"shop-blue" exists already`)
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(inTheWay), inTheWay); err != nil || inTheWay.Labels[names.RemoteClusterID] != "" {
+			t.Fatalf("the namespace of somebody else was changed: %v, %v", inTheWay.Labels, err)
+		}
+		if err := c.Client.Delete(t.Context(), inTheWay); err != nil {
+			t.Fatal(err)
+		}
+		mapping(t, c, nm, "shop", "shop-blue", offv1beta1.MappingAccepted)
+	})
+	t.Run("a reserved name is refused", func(t *testing.T) {
+		desire(t, c, nm, "system", "kube-system")
+		mapping(t, c, nm, "system", "kube-system", offv1beta1.MappingCreationLoopBackOff)
+		desire(t, c, nm, "system", nm.Namespace)
+		mapping(t, c, nm, "system", nm.Namespace, offv1beta1.MappingCreationLoopBackOff)
+		desire(t, c, nm, "system", "")
+	})
+	t.Run("a namespace that is no longer wanted goes", func(t *testing.T) {
+		desire(t, c, nm, "shop", "")
+		gone(t, c, namespaceOf("shop-blue"))
+		testkit.Eventually(t, patience, func() error {
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm); err != nil {
+				return err
+			}
+			if left, there := nm.Status.CurrentMapping["shop"]; there {
+				return fmt.Errorf("the mapping is still %v", left)
+			}
+			return nil
+		})
+	})
+	t.Run("a drained consumer loses rights and pods and gets them back", func(t *testing.T) { drainStory(t, c, nm) })
+	t.Run("the last one goes with the map", func(t *testing.T) {
+		if err := c.Client.Delete(t.Context(), nm); err != nil {
+			t.Fatal(err)
+		}
+		gone(t, c, namespaceOf("demo-blue"))
+		gone(t, c, nm)
+	})
+}
+
+// desire changes one wish of the consumer; no remote name withdraws it.
+func desire(t *testing.T, c *testkit.ControlPlane, nm *offv1beta1.NamespaceMap, local, remote string) {
+	t.Helper()
+	before := nm.DeepCopy()
+	if remote == "" {
+		delete(nm.Spec.DesiredMapping, local)
+	} else {
+		nm.Spec.DesiredMapping[local] = remote
+	}
+	if err := c.Client.Patch(t.Context(), nm, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func switchTenant(t *testing.T, c *testkit.ControlPlane, namespace string, to authv1beta1.TenantCondition) {
+	t.Helper()
+	tenants := &authv1beta1.TenantList{}
+	if err := c.Client.List(t.Context(), tenants, client.InNamespace(namespace)); err != nil || len(tenants.Items) != 1 {
+		t.Fatalf("%d Tenants, %v", len(tenants.Items), err)
+	}
+	tenant := &tenants.Items[0]
+	before := tenant.DeepCopy()
+	tenant.Spec.TenantCondition = to
+	if err := c.Client.Patch(t.Context(), tenant, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func drainStory(t *testing.T, c *testkit.ControlPlane, nm *offv1beta1.NamespaceMap) {
+	data := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-blue", Name: "data"}}
+	if err := c.Client.Create(t.Context(), data); err != nil {
+		t.Fatal(err)
+	}
+	sp := shadowOf("demo-blue", "drained", "blue")
+	if err := c.Client.Create(t.Context(), sp); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, c, podNamed("demo-blue", "drained"), func() error { return nil })
+	switchTenant(t, c, nm.Namespace, authv1beta1.TenantConditionDrained)
+	gone(t, c, bindingIn(nm, "demo-blue"))
+	gone(t, c, sp)
+	gone(t, c, podNamed("demo-blue", "drained"))
+	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingCreationLoopBackOff)
+	switchTenant(t, c, nm.Namespace, authv1beta1.TenantConditionActive)
+	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingAccepted)
+	eventually(t, c, bindingIn(nm, "demo-blue"), func() error { return nil })
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(data), data); err != nil {
+		t.Errorf("draining destroyed data: %v", err)
+	}
+}
+
+func TestWithoutATenantNothingIsMadeAndRightsAreWithdrawn(t *testing.T) {
+	c := provider(t, NamespaceMapOptions{})
+	nm := consumer(t, c, "green", map[string]string{"demo": "demo-green"})
+	mapping(t, c, nm, "demo", "demo-green", offv1beta1.MappingAccepted)
+	if err := c.Client.DeleteAllOf(t.Context(), &authv1beta1.Tenant{}, client.InNamespace(nm.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, bindingIn(nm, "demo-green"))
+	desire(t, c, nm, "more", "more-green")
+	mapping(t, c, nm, "more", "more-green", offv1beta1.MappingCreationLoopBackOff)
+	mapping(t, c, nm, "demo", "demo-green", offv1beta1.MappingAccepted)
+	if err := c.Client.Get(t.Context(), client.ObjectKey{Name: "demo-green"}, namespaceOf("")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNamespacesOfOneConsumerAreLimited(t *testing.T) {
+	c := provider(t, NamespaceMapOptions{MaxNamespaces: 1, PodSecurity: rules.PodSecurityRestricted})
+	nm := consumer(t, c, "grey", map[string]string{"a": "a-grey", "b": "b-grey"})
+	mapping(t, c, nm, "a", "a-grey", offv1beta1.MappingAccepted)
+	mapping(t, c, nm, "b", "b-grey", offv1beta1.MappingCreationLoopBackOff)
+	told(t, c, nm, "CreationLoopBackOff", "no more than 1 namespaces")
+	twin := namespaceOf("a-grey")
+	eventually(t, c, twin, func() error { return nil })
+	if twin.Labels[rules.PodSecurityLabel] != rules.PodSecurityRestricted {
+		t.Errorf("labels = %v", twin.Labels)
+	}
+	desire(t, c, nm, "a", "")
+	mapping(t, c, nm, "b", "b-grey", offv1beta1.MappingAccepted)
+}
+
+func shadowOf(namespace, name, origin string) *offv1beta1.ShadowPod {
+	return &offv1beta1.ShadowPod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name,
+			Labels:      map[string]string{names.OffloadingOrigin: origin, "app": "web", "tier": "front"},
+			Annotations: map[string]string{"note": "1"},
+		},
+		Spec: offv1beta1.ShadowPodSpec{Pod: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "web", Image: "web:1", Ports: []corev1.ContainerPort{{ContainerPort: 80}, {Name: "same", ContainerPort: 80}}}},
+		}},
+	}
+}
+
+func podNamed(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+func TestShadowPods(t *testing.T) {
+	c := provider(t, NamespaceMapOptions{})
+	nm := consumer(t, c, "gold", map[string]string{"demo": "demo-gold"})
+	mapping(t, c, nm, "demo", "demo-gold", offv1beta1.MappingAccepted)
+	ctx := t.Context()
+
+	sp, pod := shadowOf("demo-gold", "web", "gold"), podNamed("demo-gold", "web")
+	if err := c.Client.Create(ctx, sp); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, c, pod, func() error {
+		if !metav1.IsControlledBy(pod, sp) || pod.Labels[names.ManagedBy] != "shadowpod" || pod.Labels["app"] != "web" || pod.Annotations["note"] != "1" {
+			return fmt.Errorf("pod metadata = %+v", pod.ObjectMeta)
+		}
+		return nil
+	})
+	told(t, c, sp, "CreatedPod", "web")
+
+	t.Run("labels and annotations follow, those removed included", func(t *testing.T) {
+		pod.Labels["theirs"] = "stays"
+		if err := c.Client.Update(ctx, pod); err != nil {
+			t.Fatal(err)
+		}
+		before := sp.DeepCopy()
+		delete(sp.Labels, "tier")
+		sp.Labels["app"] = "web2"
+		sp.Annotations["note"] = "2"
+		if err := c.Client.Patch(ctx, sp, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, c, pod, func() error {
+			_, tier := pod.Labels["tier"]
+			if tier || pod.Labels["app"] != "web2" || pod.Annotations["note"] != "2" || pod.Labels["theirs"] != "stays" {
+				return fmt.Errorf("labels %v, annotations %v", pod.Labels, pod.Annotations)
+			}
+			return nil
+		})
+	})
+	t.Run("a pod that is lost is made again", func(t *testing.T) {
+		uid := pod.UID
+		if err := c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, patience, func() error {
+			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(sp), pod); err != nil {
+				return err
+			}
+			if pod.UID == uid {
+				return errors.New("still the old pod")
+			}
+			return nil
+		})
+	})
+	t.Run("the phase follows, and an end is the end", func(t *testing.T) {
+		for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded} {
+			before := pod.DeepCopy()
+			pod.Status.Phase = phase
+			if err := c.Client.Status().Patch(ctx, pod, client.MergeFrom(before)); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, c, sp, func() error {
+				if sp.Status.Phase != phase {
+					return fmt.Errorf("phase = %s", sp.Status.Phase)
+				}
+				return nil
+			})
+		}
+		version := sp.ResourceVersion
+		if err := c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+		gone(t, c, pod)
+		// Something that the same workers do later shows that they have done nothing about this one.
+		next := shadowOf("demo-gold", "next", "gold")
+		if err := c.Client.Create(ctx, next); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, c, podNamed("demo-gold", "next"), func() error { return nil })
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(sp), podNamed("", "")); !apierrors.IsNotFound(err) {
+			t.Errorf("the pod ran again: %v", err)
+		}
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(sp), sp); err != nil || sp.ResourceVersion != version {
+			t.Errorf("the ShadowPod was written without need: %v", err)
+		}
+	})
+	t.Run("a pod of somebody else is not taken over", func(t *testing.T) {
+		foreign := podNamed("demo-gold", "foreign")
+		foreign.Spec.Containers = []corev1.Container{{Name: "web", Image: "web:1"}}
+		if err := c.Client.Create(ctx, foreign); err != nil {
+			t.Fatal(err)
+		}
+		other := shadowOf("demo-gold", "foreign", "gold")
+		if err := c.Client.Create(ctx, other); err != nil {
+			t.Fatal(err)
+		}
+		told(t, c, other, "FailedCreatePod", "exists already")
+		if err := c.Client.Delete(ctx, foreign, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, patience, func() error {
+			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(foreign), foreign); err != nil {
+				return err
+			}
+			if !metav1.IsControlledBy(foreign, other) {
+				return errors.New("still the foreign pod")
+			}
+			return nil
+		})
+	})
+	t.Run("the policy is applied without admission too", func(t *testing.T) {
+		bad := shadowOf("demo-gold", "bad", "gold")
+		bad.Spec.Pod.HostNetwork = true
+		if err := c.Client.Create(ctx, bad); err != nil {
+			t.Fatal(err)
+		}
+		told(t, c, bad, "FailedCreatePod", "spec.hostNetwork")
+		eventually(t, c, bad, func() error {
+			if bad.Status.Phase != corev1.PodPending {
+				return fmt.Errorf("phase = %q", bad.Status.Phase)
+			}
+			return nil
+		})
+		stranger := shadowOf("demo-gold", "stranger", "red")
+		if err := c.Client.Create(ctx, stranger); err != nil {
+			t.Fatal(err)
+		}
+		told(t, c, stranger, "FailedCreatePod", "mismatch")
+	})
+	t.Run("Pod Security judges what we do not", func(t *testing.T) {
+		bad := shadowOf("demo-gold", "proc", "gold")
+		bad.Spec.Pod.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel.msgmax", Value: "1"}}}
+		if err := c.Client.Create(ctx, bad); err != nil {
+			t.Fatal(err)
+		}
+		told(t, c, bad, "FailedCreatePod", "violates PodSecurity")
+	})
+	t.Run("the pod goes with its ShadowPod", func(t *testing.T) {
+		if err := c.Client.Delete(ctx, shadowOf("demo-gold", "next", "gold")); err != nil {
+			t.Fatal(err)
+		}
+		gone(t, c, podNamed("demo-gold", "next"))
+	})
+}

@@ -1,0 +1,291 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package host runs, in a provider, what its consumers offload: the twins of their namespaces, and the pods in them.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/rules"
+)
+
+const (
+	managedBy = "liqo"
+	// defaultLimit of namespaces for one consumer.
+	defaultLimit = 100
+)
+
+// NamespaceMapOptions say what consumers may have.
+type NamespaceMapOptions struct {
+	// LiqoNamespace is where the installation lives.
+	LiqoNamespace string
+	// PodSecurity is the level of Pod Security that new namespaces enforce; "" is baseline.
+	PodSecurity string
+	// MaxNamespaces that are made for one consumer; 0 is 100.
+	MaxNamespaces int
+	// ReservedNamespaces are names that no consumer gets; one that ends in * stands for all that begin so.
+	ReservedNamespaces []string
+	// Workers is the number of NamespaceMaps handled at once; 0 is 1.
+	Workers int
+}
+
+// SetupNamespaceMaps registers the controller that makes the namespaces that consumers ask for.
+func SetupNamespaceMaps(mgr ctrl.Manager, o NamespaceMapOptions) error {
+	if o.PodSecurity == "" {
+		o.PodSecurity = rules.PodSecurityBaseline
+	}
+	if o.MaxNamespaces == 0 {
+		o.MaxNamespaces = defaultLimit
+	}
+	if _, err := mgr.GetCache().GetInformer(context.Background(), &offv1beta1.ShadowPod{}); err != nil {
+		return fmt.Errorf("caching ShadowPods: %w", err)
+	}
+	s := &namespaceMaps{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o}
+	c := kube.NewController(mgr, kube.Options{
+		Name:           "namespacemap",
+		Finalizer:      names.NamespaceMapFinalizer,
+		NeedsFinalizer: peer.IsReplica,
+		Workers:        o.Workers,
+	}, s)
+	return c.Complete(s.watches(c.Builder()))
+}
+
+// namespaceMaps handles the replicas of consumers' NamespaceMaps. Our own ones, made for our providers, are left alone.
+type namespaceMaps struct {
+	client  client.Client
+	live    client.Reader
+	options NamespaceMapOptions
+}
+
+// Sync makes, keeps and removes twins, and says in the status what became of each.
+func (s *namespaceMaps) Sync(ctx context.Context, nm *offv1beta1.NamespaceMap) error {
+	if !peer.IsReplica(nm) {
+		return nil
+	}
+	in, err := s.gather(ctx, nm)
+	if err != nil {
+		return err
+	}
+	if in.consumer == "" {
+		return kube.Invalid("NoTenantNamespace", fmt.Errorf("the namespace %q is not that of a peering", nm.Namespace))
+	}
+	in.desired = nm.Spec.DesiredMapping
+	return s.apply(ctx, nm, in)
+}
+
+// Cleanup removes all twins.
+func (s *namespaceMaps) Cleanup(ctx context.Context, nm *offv1beta1.NamespaceMap) error {
+	in, err := s.gather(ctx, nm)
+	if err != nil {
+		return err
+	}
+	if err := s.apply(ctx, nm, in); err != nil {
+		return err
+	}
+	if left := len(nm.Status.CurrentMapping); left > 0 {
+		return kube.Wait(0, fmt.Sprintf("%d namespaces are being removed", left))
+	}
+	return nil
+}
+
+func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, in input) error {
+	status := map[string]offv1beta1.RemoteNamespaceStatus{}
+	var refused, failed []error
+	for _, st := range decide(in) {
+		err := s.do(ctx, in, &st)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("offloading namespace %q: %w", st.local, err))
+		}
+		if st.refusal != nil {
+			refused = append(refused, fmt.Errorf("namespace %q: %w", st.local, st.refusal))
+		}
+		status[st.local] = offv1beta1.RemoteNamespaceStatus{RemoteNamespace: st.remote, Phase: phase(in, st, err)}
+	}
+	nm.Status.CurrentMapping = status
+	return errors.Join(invalid(refused), errors.Join(failed...))
+}
+
+// invalid shows refusals as an event; a watch looks again when the namespace in the way goes.
+func invalid(refused []error) error {
+	if len(refused) == 0 {
+		return nil
+	}
+	return kube.Invalid(string(offv1beta1.MappingCreationLoopBackOff), errors.Join(refused...))
+}
+
+func (s *namespaceMaps) gather(ctx context.Context, nm *offv1beta1.NamespaceMap) (input, error) {
+	in := input{
+		owner:      ownerKey(nm),
+		tenant:     nm.Namespace,
+		current:    nm.Status.CurrentMapping,
+		namespaces: map[string]*corev1.Namespace{},
+		reserved:   rules.Reserved{Liqo: s.options.LiqoNamespace, Names: s.options.ReservedNamespaces},
+		limit:      s.options.MaxNamespaces,
+		level:      s.options.PodSecurity,
+	}
+	all := &corev1.NamespaceList{}
+	if err := s.client.List(ctx, all); err != nil {
+		return in, fmt.Errorf("listing namespaces: %w", err)
+	}
+	for i := range all.Items {
+		n := &all.Items[i]
+		in.namespaces[n.Name] = n
+		if _, ok := peer.OfNamespace(n); ok {
+			in.reserved.Tenants = append(in.reserved.Tenants, n.Name)
+		}
+	}
+	if home, known := in.namespaces[nm.Namespace]; known {
+		consumer, _ := peer.OfNamespace(home)
+		in.consumer = string(consumer)
+	}
+	tenants := &authv1beta1.TenantList{}
+	if err := s.client.List(ctx, tenants, client.InNamespace(nm.Namespace)); err != nil {
+		return in, fmt.Errorf("listing Tenants: %w", err)
+	}
+	in.access = accessOf(tenants.Items, in.consumer)
+	return in, nil
+}
+
+func (s *namespaceMaps) do(ctx context.Context, in input, st *step) error {
+	switch st.do {
+	case create:
+		if err := s.create(ctx, in, st); err != nil || st.do == refuse {
+			return err
+		}
+		return s.rights(ctx, in, st.remote)
+	case keep:
+		if err := s.label(ctx, in, st.namespace); err != nil {
+			return err
+		}
+		return s.rights(ctx, in, st.remote)
+	case remove:
+		log.FromContext(ctx).Info("removing namespace", "namespace", st.remote, "consumer", in.consumer)
+		precondition := client.Preconditions{UID: new(st.namespace.UID)}
+		if err := s.client.Delete(ctx, st.namespace, precondition); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting namespace %q: %w", st.remote, err)
+		}
+	}
+	return nil
+}
+
+// create makes the namespace, and never takes one that is there: the cache may not know it yet.
+func (s *namespaceMaps) create(ctx context.Context, in input, st *step) error {
+	twin := newTwin(in, *st)
+	err := s.client.Create(ctx, twin)
+	if err == nil {
+		log.FromContext(ctx).Info("made namespace", "namespace", st.remote, "consumer", in.consumer)
+		return nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %q: %w", st.remote, err)
+	}
+	if err := s.live.Get(ctx, client.ObjectKeyFromObject(twin), twin); err != nil {
+		return fmt.Errorf("reading namespace %q: %w", st.remote, err)
+	}
+	if !isTwin(twin, in.owner, st.local) {
+		st.do, st.refusal = refuse, errNotOurs(st.remote)
+	}
+	return nil
+}
+
+func (s *namespaceMaps) label(ctx context.Context, in input, namespace *corev1.Namespace) error {
+	missing := missingLabels(in, namespace)
+	if len(missing) == 0 {
+		return nil
+	}
+	labelled := namespace.DeepCopy()
+	labelled.Labels = maps.Clone(namespace.Labels)
+	if labelled.Labels == nil {
+		labelled.Labels = map[string]string{}
+	}
+	maps.Copy(labelled.Labels, missing)
+	if err := s.client.Patch(ctx, labelled, client.MergeFrom(namespace)); err != nil {
+		return fmt.Errorf("labelling namespace %q: %w", namespace.Name, err)
+	}
+	return nil
+}
+
+// rights gives the consumer its role in the namespace, or takes it away, and with a drained consumer its pods.
+func (s *namespaceMaps) rights(ctx context.Context, in input, namespace string) error {
+	want := binding(in, namespace)
+	have := &rbacv1.RoleBinding{}
+	err := s.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the rights in namespace %q: %w", namespace, err)
+	}
+	present := err == nil
+	if present && (in.access != granted || have.RoleRef != want.RoleRef) {
+		if err := s.client.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("withdrawing the rights in namespace %q: %w", namespace, err)
+		}
+	}
+	switch in.access {
+	case granted:
+		if _, err := kube.Ensure(ctx, s.client, want); err != nil {
+			return fmt.Errorf("granting rights in namespace %q: %w", namespace, err)
+		}
+		return nil
+	case drained:
+		return s.evict(ctx, namespace)
+	default:
+		return nil
+	}
+}
+
+// evict removes the consumer's pods. Their volumes and configuration stay for the day the Tenant is active again.
+func (s *namespaceMaps) evict(ctx context.Context, namespace string) error {
+	left := &offv1beta1.ShadowPodList{}
+	if err := s.client.List(ctx, left, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing ShadowPods: %w", err)
+	}
+	if len(left.Items) == 0 {
+		return nil
+	}
+	if err := s.client.DeleteAllOf(ctx, &offv1beta1.ShadowPod{}, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("removing the pods in namespace %q: %w", namespace, err)
+	}
+	return kube.Wait(evictionDelay, "pods of a drained tenant are being removed")
+}
+
+// binding is named after the namespace of the peering, so that each peering has its own in a namespace.
+func binding(in input, namespace string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: in.tenant, Namespace: namespace,
+			Labels:      map[string]string{names.RemoteClusterID: in.consumer, names.AppManagedBy: managedBy},
+			Annotations: map[string]string{names.ManagedByNamespaceMap: in.owner},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletRemote},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: in.consumer}},
+	}
+}
+
+func ownerKey(nm *offv1beta1.NamespaceMap) string { return nm.Namespace + "/" + nm.Name }
+
+func cutOwner(annotation string) (namespace, name string, ok bool) {
+	return strings.Cut(annotation, "/")
+}
+
+// wants tells whether the NamespaceMap asks for a namespace of that name.
+func wants(nm *offv1beta1.NamespaceMap, namespace string) bool {
+	return slices.Contains(slices.Collect(maps.Values(nm.Spec.DesiredMapping)), namespace)
+}

@@ -1,0 +1,217 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+)
+
+// access is what the provider's administrator grants the consumer right now.
+type access int
+
+const (
+	granted   access = iota
+	suspended        // no Tenant: no rights and nothing new, but nothing is destroyed
+	drained          // the Tenant is Drained: no rights and no pods, but namespaces keep their data
+)
+
+// input is what the twins of one NamespaceMap depend on.
+type input struct {
+	// owner is namespace/name of the NamespaceMap: what its twins are annotated with.
+	owner    string
+	tenant   string // the namespace of the peering
+	consumer string
+	access   access
+	desired  map[string]string
+	current  map[string]offv1beta1.RemoteNamespaceStatus
+	// namespaces of the cluster, by name.
+	namespaces map[string]*corev1.Namespace
+	reserved   rules.Reserved
+	limit      int
+	level      string // of Pod Security, for new namespaces
+}
+
+// A step is what to do about one twin.
+type step struct {
+	local, remote string
+	do            action
+	namespace     *corev1.Namespace // as it is, nil when there is none
+	refusal       error             // why the consumer cannot use it
+}
+
+type action int
+
+const (
+	create action = iota
+	keep
+	remove
+	leave  // it is on its way out already
+	refuse // it is not made, or is not ours
+)
+
+// decide lists the steps, in order of local names. What has to go comes before what has to come under the same name.
+func decide(in input) []step {
+	var steps []step
+	busy := map[string]bool{}
+	for _, namespace := range ownedTwins(in) {
+		local := namespace.Annotations[names.OriginalName]
+		if in.desired[local] == namespace.Name {
+			continue
+		}
+		s := step{local: local, remote: namespace.Name, do: remove, namespace: namespace}
+		if !namespace.DeletionTimestamp.IsZero() {
+			s.do = leave
+		}
+		busy[local] = true
+		steps = append(steps, s)
+	}
+	room := in.limit - countOfTenant(in)
+	for _, local := range slices.Sorted(maps.Keys(in.desired)) {
+		if busy[local] {
+			continue
+		}
+		s := wanted(in, local, room)
+		if s.do == create {
+			room--
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+func wanted(in input, local string, room int) step {
+	s := step{local: local, remote: in.desired[local], namespace: in.namespaces[in.desired[local]]}
+	if err := rules.CheckTwinNamespace(s.remote, in.reserved); err != nil {
+		s.do, s.refusal = refuse, err
+		return s
+	}
+	switch {
+	case s.namespace == nil && in.access != granted:
+		s.do, s.refusal = refuse, errors.New(in.access.why())
+	case s.namespace == nil && room <= 0:
+		s.do, s.refusal = refuse, fmt.Errorf("no more than %d namespaces are made for one consumer", in.limit)
+	case s.namespace == nil:
+		s.do = create
+	case !isTwin(s.namespace, in.owner, local):
+		s.do, s.refusal = refuse, errNotOurs(s.remote)
+	case !s.namespace.DeletionTimestamp.IsZero():
+		s.do = leave
+	default:
+		s.do = keep
+		if in.access == drained {
+			s.refusal = errors.New(in.access.why())
+		}
+	}
+	return s
+}
+
+func errNotOurs(name string) error {
+	return fmt.Errorf("the namespace %q exists already and was not made for this offloading", name)
+}
+
+func (a access) why() string {
+	if a == drained {
+		return "the Tenant is drained"
+	}
+	return "the consumer has no Tenant"
+}
+
+// isTwin: a namespace is ours only if we wrote into it that we made it, and for what.
+func isTwin(namespace *corev1.Namespace, owner, local string) bool {
+	return namespace.Annotations[names.ManagedByNamespaceMap] == owner && namespace.Annotations[names.OriginalName] == local
+}
+
+func ownedTwins(in input) []*corev1.Namespace {
+	var out []*corev1.Namespace
+	for _, name := range slices.Sorted(maps.Keys(in.namespaces)) {
+		if n := in.namespaces[name]; n.Annotations[names.ManagedByNamespaceMap] == in.owner {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// countOfTenant counts the twins of all NamespaceMaps of the peering.
+func countOfTenant(in input) int {
+	count := 0
+	for _, n := range in.namespaces {
+		if tenant, _, ok := cutOwner(n.Annotations[names.ManagedByNamespaceMap]); ok && tenant == in.tenant {
+			count++
+		}
+	}
+	return count
+}
+
+// newTwin is the namespace to make.
+func newTwin(in input, s step) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: s.remote,
+		Labels: map[string]string{
+			names.RemoteClusterID:  in.consumer,
+			names.AppManagedBy:     managedBy,
+			rules.PodSecurityLabel: in.level,
+		},
+		Annotations: map[string]string{
+			names.ManagedByNamespaceMap: in.owner,
+			names.OriginalName:          s.local,
+		},
+	}}
+}
+
+// missingLabels are those that a twin has to have. The level of Pod Security is the administrator's once the namespace
+// exists, and comes back only if nothing is left of it.
+func missingLabels(in input, namespace *corev1.Namespace) map[string]string {
+	missing := map[string]string{}
+	if namespace.Labels[names.RemoteClusterID] != in.consumer {
+		missing[names.RemoteClusterID] = in.consumer
+	}
+	if namespace.Labels[rules.PodSecurityLabel] == "" {
+		missing[rules.PodSecurityLabel] = in.level
+	}
+	return missing
+}
+
+// phase is the state of one mapping after its step, which failed with err or not. What was accepted stays so while only
+// we have trouble: the consumer would abort its pods otherwise.
+func phase(in input, s step, err error) offv1beta1.MappingPhase {
+	switch {
+	case s.do == remove || s.do == leave:
+		return offv1beta1.MappingTerminating
+	case s.do == refuse || in.access == drained:
+		return offv1beta1.MappingCreationLoopBackOff
+	case err != nil:
+		if was := in.current[s.local]; was.Phase == offv1beta1.MappingAccepted && was.RemoteNamespace == s.remote && s.do == keep {
+			return offv1beta1.MappingAccepted
+		}
+		return offv1beta1.MappingCreationLoopBackOff
+	default:
+		return offv1beta1.MappingAccepted
+	}
+}
+
+// accessOf reads the switch of the consumer's Tenant.
+func accessOf(tenants []authv1beta1.Tenant, consumer string) access {
+	for i := range tenants {
+		t := &tenants[i]
+		if string(t.Spec.ClusterID) != consumer || !t.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if t.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
+			return drained
+		}
+		return granted
+	}
+	return suspended
+}

@@ -1,0 +1,205 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+)
+
+// space is a namespace, "of" a NamespaceMap as the twin of local, or of nobody.
+func space(name, of, local string) *corev1.Namespace {
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if of != "" {
+		n.Annotations = map[string]string{names.ManagedByNamespaceMap: of, names.OriginalName: local}
+	}
+	return n
+}
+
+func going(n *corev1.Namespace) *corev1.Namespace {
+	n.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
+	return n
+}
+
+const (
+	ours   = "tenant-blue/blue-map"
+	theirs = "tenant-red/red-map"
+)
+
+func show(in input) string {
+	words := map[action]string{create: "create", keep: "keep", remove: "remove", leave: "leave", refuse: "refuse"}
+	var lines []string
+	for _, s := range decide(in) {
+		line := fmt.Sprintf("%s %s>%s %s", words[s.do], s.local, s.remote, phase(in, s, nil))
+		if s.refusal != nil {
+			line += ": " + s.refusal.Error()
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestDecide(t *testing.T) {
+	for name, tc := range map[string]struct {
+		desired    map[string]string
+		namespaces []*corev1.Namespace
+		access     access
+		limit      int
+		want       string
+	}{
+		"nothing":           {},
+		"a new one is made": {desired: map[string]string{"demo": "demo-blue"}, want: "create demo>demo-blue Accepted"},
+		"ours is kept": {
+			desired: map[string]string{"demo": "demo-blue"}, namespaces: []*corev1.Namespace{space("demo-blue", ours, "demo")},
+			want: "keep demo>demo-blue Accepted",
+		},
+		"one of a user is never adopted": {
+			desired: map[string]string{"demo": "demo"}, namespaces: []*corev1.Namespace{space("demo", "", "")},
+			want: `refuse demo>demo CreationLoopBackOff: the namespace "demo" exists already and was not made for this offloading`,
+		},
+		"nor one of another consumer": {
+			desired: map[string]string{"demo": "demo"}, namespaces: []*corev1.Namespace{space("demo", theirs, "demo")},
+			want: `refuse demo>demo CreationLoopBackOff: the namespace "demo" exists already and was not made for this offloading`,
+		},
+		"two local namespaces never share a twin": {
+			desired: map[string]string{"a": "x", "b": "x"}, namespaces: []*corev1.Namespace{space("x", ours, "a")},
+			want: "keep a>x Accepted\n" + `refuse b>x CreationLoopBackOff: the namespace "x" exists already and was not made for this offloading`,
+		},
+		"a reserved name is refused, whatever exists": {
+			desired: map[string]string{"demo": "kube-system"}, namespaces: []*corev1.Namespace{space("kube-system", "", "")},
+			want: `refuse demo>kube-system CreationLoopBackOff: the namespace "kube-system" belongs to Kubernetes`,
+		},
+		"what is no longer wanted is removed": {
+			namespaces: []*corev1.Namespace{space("demo-blue", ours, "demo"), space("other", theirs, "demo"), space("mine", "", "")},
+			want:       "remove demo>demo-blue Terminating",
+		},
+		"what is going is waited for": {
+			namespaces: []*corev1.Namespace{going(space("demo-blue", ours, "demo"))},
+			want:       "leave demo>demo-blue Terminating",
+		},
+		"one that is going although it is wanted comes back later": {
+			desired: map[string]string{"demo": "demo-blue"}, namespaces: []*corev1.Namespace{going(space("demo-blue", ours, "demo"))},
+			want: "leave demo>demo-blue Terminating",
+		},
+		"under another name it goes before it comes": {
+			desired: map[string]string{"demo": "new"}, namespaces: []*corev1.Namespace{space("old", ours, "demo")},
+			want: "remove demo>old Terminating",
+		},
+		"no more than the limit, those of all maps of the peering counted": {
+			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("x", "tenant-blue/second", "x")}, limit: 2,
+			want: "create a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff: no more than 2 namespaces are made for one consumer",
+		},
+		"without a Tenant nothing new is made and nothing is destroyed": {
+			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: suspended,
+			want: "keep a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff: the consumer has no Tenant",
+		},
+		"a drained Tenant keeps its namespaces, but cannot use them": {
+			desired: map[string]string{"a": "a-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: drained,
+			want: "keep a>a-blue CreationLoopBackOff: the Tenant is drained",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input{owner: ours, tenant: "tenant-blue", consumer: "blue", access: tc.access, desired: tc.desired, namespaces: map[string]*corev1.Namespace{}, limit: 10}
+			if tc.limit > 0 {
+				in.limit = tc.limit
+			}
+			for _, n := range tc.namespaces {
+				in.namespaces[n.Name] = n
+			}
+			if diff := cmp.Diff(tc.want, show(in)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAnAcceptedMappingStaysAcceptedWhileOnlyWeHaveTrouble(t *testing.T) {
+	broken := errors.New("the API server is away")
+	accepted := map[string]offv1beta1.RemoteNamespaceStatus{"demo": {RemoteNamespace: "demo-blue", Phase: offv1beta1.MappingAccepted}}
+	for name, tc := range map[string]struct {
+		current map[string]offv1beta1.RemoteNamespaceStatus
+		do      action
+		want    offv1beta1.MappingPhase
+	}{
+		"kept, accepted before":      {current: accepted, do: keep, want: offv1beta1.MappingAccepted},
+		"kept, never accepted":       {do: keep, want: offv1beta1.MappingCreationLoopBackOff},
+		"gone, and not made again":   {current: accepted, do: create, want: offv1beta1.MappingCreationLoopBackOff},
+		"on its way out in any case": {current: accepted, do: remove, want: offv1beta1.MappingTerminating},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := phase(input{current: tc.current}, step{local: "demo", remote: "demo-blue", do: tc.do}, broken); got != tc.want {
+				t.Errorf("phase = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAccessOf(t *testing.T) {
+	tenant := func(id string, c authv1beta1.TenantCondition) authv1beta1.Tenant {
+		tn := authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{TenantCondition: c}}
+		tn.Spec.ClusterID = "blue"
+		if id != "blue" {
+			tn.Spec.ClusterID = "red"
+		}
+		return tn
+	}
+	leaving := tenant("blue", authv1beta1.TenantConditionActive)
+	leaving.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
+	for name, tc := range map[string]struct {
+		tenants []authv1beta1.Tenant
+		want    access
+	}{
+		"active":                     {tenants: []authv1beta1.Tenant{tenant("blue", authv1beta1.TenantConditionActive)}, want: granted},
+		"cordoned keeps what it has": {tenants: []authv1beta1.Tenant{tenant("blue", authv1beta1.TenantConditionCordoned)}, want: granted},
+		"drained":                    {tenants: []authv1beta1.Tenant{tenant("blue", authv1beta1.TenantConditionDrained)}, want: drained},
+		"none":                       {want: suspended},
+		"of somebody else":           {tenants: []authv1beta1.Tenant{tenant("red", authv1beta1.TenantConditionActive)}, want: suspended},
+		"on its way out":             {tenants: []authv1beta1.Tenant{leaving}, want: suspended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := accessOf(tc.tenants, "blue"); got != tc.want {
+				t.Errorf("access = %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestMissingLabelsLeaveTheLevelToTheAdministrator(t *testing.T) {
+	in := input{consumer: "blue", level: rules.PodSecurityBaseline}
+	n := space("demo", ours, "demo")
+	want := map[string]string{names.RemoteClusterID: "blue", rules.PodSecurityLabel: rules.PodSecurityBaseline}
+	if diff := cmp.Diff(want, missingLabels(in, n)); diff != "" {
+		t.Error(diff)
+	}
+	n.Labels = map[string]string{names.RemoteClusterID: "blue", rules.PodSecurityLabel: rules.PodSecurityPrivileged}
+	if left := missingLabels(in, n); len(left) > 0 {
+		t.Errorf("would overwrite %v", left)
+	}
+}
+
+func TestOwnedKeys(t *testing.T) {
+	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	got := ownedKeys([]metav1.ManagedFieldsEntry{
+		entry("shadow-pod", `{"f:metadata":{"f:labels":{".":{},"f:app":{},"f:liqo.io/x":{}},"f:annotations":{"f:note":{}}},"f:spec":{}}`),
+		entry("kubelet", `{"f:metadata":{"f:labels":{"f:theirs":{}}}}`),
+		entry("shadow-pod", `no JSON`),
+	})
+	if diff := cmp.Diff(keys{Labels: []string{"app", "liqo.io/x"}, Annotations: []string{"note"}}, got); diff != "" {
+		t.Error(diff)
+	}
+}

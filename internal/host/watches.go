@@ -1,0 +1,84 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+const evictionDelay = 2 * time.Second
+
+// watches lists everything that twins follow from, besides their NamespaceMap.
+func (s *namespaceMaps) watches(b *builder.Builder) *builder.Builder {
+	return b.
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.ofNamespace), builder.WithPredicates(namespaceChanged)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofAnnotation), builder.WithPredicates(annotated)).
+		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(s.ofTenant), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+}
+
+// namespaceChanged leaves out what no decision reads.
+var namespaceChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld, e.ObjectNew
+		return !maps.Equal(before.GetLabels(), after.GetLabels()) ||
+			!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
+			before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
+	},
+}
+
+var annotated = predicate.NewPredicateFuncs(func(obj client.Object) bool {
+	return obj.GetAnnotations()[names.ManagedByNamespaceMap] != ""
+})
+
+func ofAnnotation(_ context.Context, obj client.Object) []reconcile.Request {
+	namespace, name, ok := cutOwner(obj.GetAnnotations()[names.ManagedByNamespaceMap])
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+}
+
+// ofNamespace finds the maps that a namespace was made for, those that would like to have one of its name, and those in
+// it if it is that of a peering.
+func (s *namespaceMaps) ofNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	out := ofAnnotation(ctx, obj)
+	return append(out, s.requests(ctx, func(nm *offv1beta1.NamespaceMap) bool {
+		return wants(nm, obj.GetName()) || nm.Namespace == obj.GetName()
+	})...)
+}
+
+func (s *namespaceMaps) ofTenant(ctx context.Context, obj client.Object) []reconcile.Request {
+	return s.requests(ctx, func(nm *offv1beta1.NamespaceMap) bool { return nm.Namespace == obj.GetNamespace() })
+}
+
+func (s *namespaceMaps) requests(ctx context.Context, concerned func(*offv1beta1.NamespaceMap) bool) []reconcile.Request {
+	all := &offv1beta1.NamespaceMapList{}
+	if err := s.client.List(ctx, all); err != nil {
+		return nil // the cache is not there yet; every map is looked at when it is
+	}
+	var out []reconcile.Request
+	for i := range all.Items {
+		if nm := &all.Items[i]; peer.IsReplica(nm) && concerned(nm) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(nm)})
+		}
+	}
+	return out
+}
