@@ -34,6 +34,7 @@ type image struct {
 	file       string // in the images folder
 	refs       []string
 	entrypoint []string
+	command    []string
 	files      map[string]string // path in the image: file on this machine
 	links      map[string]string // path in the image: target
 }
@@ -80,8 +81,8 @@ func busyboxImage() (image, error) {
 	}
 	img := image{
 		file: "busybox.tar", refs: []string{"docker.io/library/busybox:latest", "docker.io/library/busybox:1"},
-		entrypoint: []string{"/bin/sh"},
-		files:      map[string]string{"/bin/busybox": program}, links: map[string]string{},
+		command: []string{"sh"},
+		files:   map[string]string{"/bin/busybox": program}, links: map[string]string{},
 	}
 	for _, applet := range strings.Fields(string(list)) {
 		if applet != "busybox" {
@@ -160,7 +161,7 @@ func (img image) config(layer []byte) (v1.Image, error) {
 	}
 	file = file.DeepCopy()
 	file.Architecture, file.OS = runtime.GOARCH, "linux"
-	file.Config.Entrypoint = img.entrypoint
+	file.Config.Entrypoint, file.Config.Cmd = img.entrypoint, img.command
 	file.Config.Env = []string{"PATH=/bin:/usr/bin:/sbin:/usr/sbin"}
 	return mutate.ConfigFile(built, file)
 }

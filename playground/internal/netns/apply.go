@@ -37,15 +37,20 @@ func Apply(name string, c Config) error {
 // Run runs one line of ip(8) or bridge(8) in the namespace, or on the machine itself when the name is empty.
 // Only links are added; every other line replaces, so only a link may exist already.
 func Run(name, line string) error {
-	argv := strings.Fields(line)
-	if name != "" {
-		argv = slices.Insert(argv, 1, "-n", name)
-	}
-	err := run(argv...)
+	_, err := Output(name, line)
 	if err != nil && strings.HasPrefix(line, "ip link add ") && strings.Contains(err.Error(), "File exists") {
 		return nil
 	}
 	return err
+}
+
+// Output is Run for a line that shows something.
+func Output(name, line string) (string, error) {
+	argv := strings.Fields(line)
+	if name != "" {
+		argv = slices.Insert(argv, 1, "-n", name)
+	}
+	return run(argv...)
 }
 
 // Unlink removes a link, and with it the other end of a cable; gone already is fine.

@@ -29,7 +29,8 @@ func Ensure(name string) error {
 	if err := os.Remove(folder + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the broken network namespace %s: %w", name, err)
 	}
-	return run("ip", "netns", "add", name)
+	_, err := run("ip", "netns", "add", name)
+	return err
 }
 
 // Exists says whether the name stands for a namespace, not only for a file.
@@ -56,7 +57,8 @@ func Delete(name string) error {
 		}
 		return err
 	}
-	return run("ip", "netns", "del", name)
+	_, err := run("ip", "netns", "del", name)
+	return err
 }
 
 // Do calls f with the namespace as the calling goroutine's; processes that f starts are born in it.
@@ -120,11 +122,12 @@ func Processes(name string) ([]int, error) {
 	return pids, nil
 }
 
-func run(argv ...string) error {
+func run(argv ...string) (string, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt must not leave half of the work
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(out)))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(out)))
 	}
-	return nil
+	return string(out), nil
 }
