@@ -21,7 +21,7 @@ type NetworkSpec struct {
 	// PreAllocated is how many of the first addresses are taken.
 	//
 	// +kubebuilder:validation:Minimum=0
-	PreAllocated uint32 `json:"preAllocated,omitempty"`
+	PreAllocated int32 `json:"preAllocated,omitempty"`
 }
 
 // NetworkStatus is the CIDR given.

@@ -27,7 +27,9 @@ const (
 // ReflectorConfig tunes the reflection of one kind.
 type ReflectorConfig struct {
 	// NumWorkers is 0 to switch the reflection off.
-	NumWorkers uint           `json:"workers"`
+	//
+	// +kubebuilder:validation:Minimum=0
+	NumWorkers int            `json:"workers"`
 	Type       ReflectionType `json:"type,omitempty"`
 }
 
