@@ -1,0 +1,29 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command liqoctl installs Liqo, peers clusters and offloads namespaces. Named kubectl-liqo it is a plugin of kubectl.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubeconfigs may need any of them
+
+	"liqo.io/liqo/deploy"
+	"liqo.io/liqo/internal/ctl"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	err := ctl.Run(ctx, ctl.Options{
+		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Chart: deploy.Chart(),
+	})
+	stop()
+	if err != nil {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,189 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ctl is the command line interface: one file per command, and here what all of them share.
+package ctl
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// Version is set by the linker.
+var Version = "dev"
+
+// Options is what the program is given by its environment.
+type Options struct {
+	// Args is the whole command line, the program's name included.
+	Args           []string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Chart is the folder of the chart to install.
+	Chart fs.FS
+}
+
+// cli is one run of the program.
+type cli struct {
+	*out.Printer
+	chart       fs.FS
+	stdin       io.Reader
+	stderr      io.Writer
+	kubeFlags   *genericclioptions.ConfigFlags
+	skipConfirm bool
+	verbose     bool
+	labels      map[string]string
+	annotations map[string]string
+	executable  string
+}
+
+// Run runs one command. It prints the error that it returns.
+func Run(ctx context.Context, o Options) error {
+	c := &cli{
+		Printer:    out.New(o.Stdin, o.Stdout, o.Stderr),
+		chart:      o.Chart,
+		stdin:      o.Stdin,
+		stderr:     o.Stderr,
+		kubeFlags:  genericclioptions.NewConfigFlags(true),
+		executable: displayName(o.Args[0]),
+	}
+	root := c.root()
+	root.SetArgs(o.Args[1:])
+	root.SetIn(o.Stdin)
+	root.SetOut(o.Stdout)
+	root.SetErr(o.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		c.fail(err)
+	}
+	return err
+}
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:               "liqoctl",
+		Short:             "Install Liqo, peer clusters and offload namespaces",
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: c.executable},
+		Args:              cobra.NoArgs,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return c.setUp() },
+	}
+	c.globalFlags(root)
+	root.AddCommand(c.install(), c.uninstall(), c.version(), c.info(), c.offload(), c.unoffload())
+	return root
+}
+
+func (c *cli) globalFlags(root *cobra.Command) {
+	c.kubeFlags.Namespace = nil // -n is the Liqo namespace or a resource's, as each command says
+	fs := root.PersistentFlags()
+	c.kubeFlags.AddFlags(fs)
+	shown := map[string]bool{"kubeconfig": true, "context": true, "cluster": true, "user": true}
+	for _, name := range []string{
+		"as", "as-group", "as-uid", "as-user-extra", "cache-dir", "certificate-authority", "client-certificate", "client-key",
+		"disable-compression", "insecure-skip-tls-verify", "request-timeout", "server", "tls-server-name", "token",
+	} {
+		if f := fs.Lookup(name); f != nil && !shown[name] {
+			f.Hidden = true
+		}
+	}
+	fs.BoolVarP(&c.verbose, "verbose", "v", false, "Enable verbose logs")
+	fs.BoolVar(&c.skipConfirm, "skip-confirm", false, "Skip the confirmation prompt (suggested for automation)")
+	fs.StringToStringVar(&c.labels, "global-labels", nil, "Labels added to every object that is created or updated, as k=v,k=v")
+	fs.StringToStringVar(&c.annotations, "global-annotations", nil, "Annotations added to every object that is created or updated, as k=v,k=v")
+}
+
+// setUp keeps the libraries quiet: what they have to say is in the errors they return.
+func (c *cli) setUp() error {
+	if c.verbose {
+		handler := slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
+		klog.SetLogger(logr.FromSlogHandler(handler))
+		ctrl.SetLogger(logr.FromSlogHandler(handler))
+		return nil
+	}
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	return nil
+}
+
+// helmLog is where Helm writes, which says the same things again.
+func (c *cli) helmLog() slog.Handler {
+	if c.verbose {
+		return slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
+	}
+	return slog.DiscardHandler
+}
+
+// config is the connection that the flags and the kubeconfig describe. Making it does not call anybody.
+func (c *cli) config() (*rest.Config, error) {
+	cfg, err := c.kubeFlags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.Burst = 100, 100
+	cfg.UserAgent = "liqoctl/" + Version
+	return cfg, nil
+}
+
+func (c *cli) client() (client.WithWatch, error) {
+	cfg, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme})
+}
+
+// confirm asks, unless told not to.
+func (c *cli) confirm(command string) error {
+	if c.skipConfirm {
+		return nil
+	}
+	return c.Confirm(command)
+}
+
+// stamp adds the global labels and annotations, which may speak of the object they are on.
+func (c *cli) stamp(obj client.Object) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	replacer := strings.NewReplacer("${namespace}", obj.GetNamespace(), "${name}", obj.GetName(), "${kind}", gvk.Kind, "${group}", gvk.Group)
+	stamped := func(have, add map[string]string) map[string]string {
+		for k, v := range add {
+			if have == nil {
+				have = map[string]string{}
+			}
+			have[k] = replacer.Replace(v)
+		}
+		return have
+	}
+	obj.SetLabels(stamped(obj.GetLabels(), c.labels))
+	obj.SetAnnotations(stamped(obj.GetAnnotations(), c.annotations))
+}
+
+func liqoNamespace(cmd *cobra.Command, namespace *string) {
+	cmd.PersistentFlags().StringVarP(namespace, "namespace", "n", names.LiqoNamespace, "The namespace where Liqo is installed in")
+}
+
+// displayName is how the user called the program: liqoctl, or `kubectl liqo` as a plugin.
+func displayName(argv0 string) string {
+	base := strings.TrimSuffix(filepath.Base(argv0), ".exe")
+	if plugin, ok := strings.CutPrefix(base, "kubectl-"); ok {
+		return "kubectl " + strings.ReplaceAll(strings.ReplaceAll(plugin, "-", " "), "_", "-")
+	}
+	return "liqoctl"
+}

@@ -1,0 +1,244 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	"liqo.io/liqo/internal/names"
+)
+
+// collector reads what info shows.
+type collector struct {
+	client.Reader
+	namespace string
+}
+
+type localInfo struct {
+	ClusterID     string            `json:"clusterID"`
+	Version       string            `json:"version"`
+	Labels        map[string]string `json:"labels"`
+	APIServerAddr string            // scripts know it by this key
+}
+
+type healthInfo struct {
+	Healthy       bool                    `json:"healthy"`
+	UnhealthyPods map[string]unhealthyPod `json:"unhealthyPods,omitempty"`
+}
+
+type unhealthyPod struct {
+	Status          string `json:"status"`
+	ReadyContainers int    `json:"readyContainers"`
+	TotalContainers int    `json:"totalContainers"`
+	Restarts        int    `json:"restarts"`
+}
+
+type networkInfo struct {
+	PodCIDRs     []string `json:"podCIDRs"`
+	ServiceCIDR  string   `json:"serviceCIDR"`
+	ExternalCIDR string   `json:"externalCIDR"`
+	InternalCIDR string   `json:"internalCIDR"`
+}
+
+type peeringsInfo struct {
+	Peers []peerInfo `json:"peers"`
+}
+
+type peerInfo struct {
+	ClusterID            string `json:"clusterID"`
+	Role                 string `json:"role"`
+	NetworkingStatus     string `json:"networkingStatus"`
+	AuthenticationStatus string `json:"authenticationStatus"`
+	OffloadingStatus     string `json:"offloadingStatus"`
+}
+
+// local reads what does not change after an installation. Each part may be missing on its own.
+func (f *collector) local(ctx context.Context) (localInfo, []error) {
+	info := localInfo{Labels: map[string]string{}}
+	var problems []error
+	var err error
+	if info.ClusterID, err = f.clusterID(ctx); err != nil {
+		problems = append(problems, err)
+	}
+	manager, err := controllerManager(ctx, f, f.namespace)
+	if err != nil {
+		return info, append(problems, err)
+	}
+	container, err := managerContainer(manager)
+	if err != nil {
+		return info, append(problems, err)
+	}
+	info.Version = imageVersion(container.Image)
+	command := slices.Concat(container.Command, container.Args)
+	info.Labels = parseLabels(flagValue(command, "cluster-labels"))
+	if info.APIServerAddr, err = f.apiServer(ctx, flagValue(command, "api-server-address-override")); err != nil {
+		problems = append(problems, err)
+	}
+	return info, problems
+}
+
+func flagValue(command []string, flag string) string {
+	for _, word := range command {
+		if name, value, ok := strings.Cut(strings.TrimLeft(word, "-"), "="); ok && name == flag {
+			return value
+		}
+	}
+	return ""
+}
+
+// parseLabels reads k=v,k=v; a value may contain further equal signs.
+func parseLabels(text string) map[string]string {
+	labels := map[string]string{}
+	for pair := range strings.SplitSeq(text, ",") {
+		if k, v, ok := strings.Cut(pair, "="); ok {
+			labels[k] = v
+		}
+	}
+	return labels
+}
+
+func (f *collector) apiServer(ctx context.Context, override string) (string, error) {
+	if override != "" {
+		if !strings.Contains(override, "://") {
+			override = "https://" + override
+		}
+		return override, nil
+	}
+	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/controlplane"} {
+		var nodes corev1.NodeList
+		if err := f.List(ctx, &nodes, client.HasLabels{label}); err != nil {
+			return "", fmt.Errorf("looking for the control plane: %w", err)
+		}
+		if address := preferredAddress(nodes.Items); address != "" {
+			return "https://" + address + ":6443", nil
+		}
+	}
+	return "", fmt.Errorf("the address of the API server is not known: no node is labelled as control plane, and none was given at installation")
+}
+
+func preferredAddress(nodes []corev1.Node) string {
+	for _, kind := range []corev1.NodeAddressType{
+		corev1.NodeExternalDNS, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeHostName,
+	} {
+		for _, node := range nodes {
+			for _, a := range node.Status.Addresses {
+				if a.Type == kind {
+					return a.Address
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// health looks at the pods of the installation and at the virtual kubelets. A pod
+// that has done its work is fine, and a job that was tried again speaks through its last pod.
+func (f *collector) health(ctx context.Context) (healthInfo, error) {
+	info := healthInfo{UnhealthyPods: map[string]unhealthyPod{}}
+	var installed, kubelets corev1.PodList
+	if err := f.List(ctx, &installed, client.InNamespace(f.namespace)); err != nil {
+		return info, fmt.Errorf("looking at the pods: %w", err)
+	}
+	err := f.List(ctx, &kubelets, client.MatchingLabels{names.OffloadingComponent: names.ComponentVirtualKubelet})
+	if err != nil {
+		err = fmt.Errorf("looking at the virtual kubelets: %w", err)
+	}
+	info.Healthy = len(installed.Items) > 0
+	for _, pod := range slices.Concat(installed.Items, kubelets.Items) {
+		if !isWell(&pod) {
+			info.Healthy = false
+			info.UnhealthyPods[pod.Name] = describePod(&pod)
+		}
+	}
+	return info, err
+}
+
+func isWell(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	if len(pod.OwnerReferences) > 0 && pod.OwnerReferences[0].Kind == "Job" {
+		return true
+	}
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func describePod(pod *corev1.Pod) unhealthyPod {
+	info := unhealthyPod{Status: string(pod.Status.Phase), TotalContainers: len(pod.Spec.Containers)}
+	for _, s := range pod.Status.ContainerStatuses {
+		info.Restarts += int(s.RestartCount)
+		if s.Ready {
+			info.ReadyContainers++
+		}
+	}
+	return info
+}
+
+func (f *collector) network(ctx context.Context) (*networkInfo, error) {
+	info := &networkInfo{PodCIDRs: []string{}}
+	var list ipamv1alpha1.NetworkList
+	if err := f.List(ctx, &list); err != nil {
+		return info, fmt.Errorf("reading the networks: %w", err)
+	}
+	for _, n := range list.Items {
+		cidr := string(n.Status.CIDR)
+		switch n.Labels[names.NetworkType] {
+		case "pod-cidr":
+			info.PodCIDRs = append(info.PodCIDRs, cidr)
+		case "service-cidr":
+			info.ServiceCIDR = cidr
+		case "external-cidr":
+			info.ExternalCIDR = cidr
+		case "internal-cidr":
+			info.InternalCIDR = cidr
+		}
+	}
+	slices.Sort(info.PodCIDRs)
+	return info, nil
+}
+
+func (f *collector) peerings(ctx context.Context) (peeringsInfo, error) {
+	info := peeringsInfo{Peers: []peerInfo{}}
+	var list liqov1beta1.ForeignClusterList
+	if err := f.List(ctx, &list); apimeta.IsNoMatchError(err) {
+		return info, fmt.Errorf("the CRDs of Liqo are not installed")
+	} else if err != nil {
+		return info, fmt.Errorf("reading the peerings: %w", err)
+	}
+	for _, fc := range list.Items {
+		info.Peers = append(info.Peers, peerInfo{
+			ClusterID:            string(fc.Spec.ClusterID),
+			Role:                 string(fc.Status.Role),
+			NetworkingStatus:     moduleStatus(fc.Status.Modules.Networking),
+			AuthenticationStatus: moduleStatus(fc.Status.Modules.Authentication),
+			OffloadingStatus:     moduleStatus(fc.Status.Modules.Offloading),
+		})
+	}
+	slices.SortFunc(info.Peers, func(a, b peerInfo) int { return cmp.Compare(a.ClusterID, b.ClusterID) })
+	return info, nil
+}
+
+func moduleStatus(m liqov1beta1.Module) string {
+	if !m.Enabled {
+		return "Disabled"
+	}
+	for _, c := range m.Conditions {
+		if c.Status != liqov1beta1.ConditionEstablished && c.Status != liqov1beta1.ConditionReady {
+			return "Unhealthy"
+		}
+	}
+	return "Healthy"
+}

@@ -1,0 +1,105 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/liqo/internal/ctl/install"
+)
+
+func (c *cli) install() *cobra.Command {
+	o := &install.Options{}
+	cmd := &cobra.Command{
+		Use:     "install",
+		Aliases: []string{"upgrade"},
+		Short:   "Install or upgrade Liqo in the selected cluster",
+		Long: "Install or upgrade Liqo in the selected cluster.\n\n" +
+			"Without a sub-command the address ranges of the cluster are given by flags; the sub-commands find them out.\n" +
+			"An upgrade keeps what was given before, unless --reset-values is set.",
+		Example: "  liqoctl install --pod-cidr=10.200.0.0/16 --service-cidr=10.80.0.0/12\n" +
+			"  liqoctl install kubeadm --cluster-id=milan --cluster-labels=region=europe",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Provider = "generic"
+			return c.runInstall(cmd.Context(), o)
+		},
+	}
+	liqoNamespace(cmd, &o.Namespace)
+	installFlags(cmd, o)
+	genericFlags(cmd, o, "")
+
+	for _, provider := range []struct{ name, title string }{
+		{"kubeadm", "a cluster made by kubeadm"},
+		{"kind", "a cluster made by kind"},
+		{"k3s", "a cluster made by k3s"},
+	} {
+		sub := &cobra.Command{
+			Use:   provider.name,
+			Short: "Install or upgrade Liqo in " + provider.title,
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				o.Provider = provider.name
+				return c.runInstall(cmd.Context(), o)
+			},
+		}
+		if provider.name == "k3s" {
+			genericFlags(sub, o, " (the default of k3s if empty)")
+		}
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+func installFlags(cmd *cobra.Command, o *install.Options) {
+	fs := cmd.PersistentFlags()
+	fs.StringVar(&o.Version, "version", "", "The version to install: the tag of the image (the version of this program if empty)")
+	fs.StringVar(&o.RepoURL, "repo-url", "", "A repository with the chart")
+	fs.StringVar(&o.ChartPath, "local-chart-path", "", "A folder with a chart to install instead of the one in this program")
+	fs.BoolVar(&o.OnlyOutputValues, "only-output-values", false, "Write the values of the chart to a file, and install nothing")
+	fs.StringVar(&o.DumpValuesPath, "dump-values-path", "", "The file for --only-output-values (./values.yaml if empty)")
+	fs.BoolVar(&o.DryRun, "dry-run", false, "Check everything, and install nothing")
+	fs.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "How long the whole operation may take")
+	fs.StringVar(&o.ClusterID, "cluster-id", "", "The name by which peers know this cluster (generated if empty)")
+	fs.StringToStringVar(&o.ClusterLabels, "cluster-labels", nil, "Labels of this cluster, which its virtual nodes carry at peers, as k=v,k=v")
+	fs.StringSliceVar(&o.ReservedSubnets, "reserved-subnets", nil, "CIDRs that Liqo must not use; those of pods and services need not be listed")
+	fs.StringArrayVar(&o.Set, "set", nil, "Values of the chart, as those of helm --set")
+	fs.StringArrayVar(&o.SetString, "set-string", nil, "Values of the chart that are strings, as those of helm --set-string")
+	fs.StringArrayVar(&o.ValueFiles, "values", nil, "A YAML file with values of the chart, a URL, or - for standard input; later ones win")
+	fs.BoolVar(&o.ResetValues, "reset-values", false, "Forget the values that were given to the previous installation")
+	fs.BoolVar(&o.SkipAPIServerCheck, "disable-api-server-sanity-check", false, "Accept an API server address that is not that of the kubeconfig")
+	fs.BoolVar(&o.SkipValidation, "skip-validation", false, "Skip the comparison of the configuration with the cluster")
+	fs.BoolVar(&o.EnableMetrics, "enable-metrics", false, "Expose metrics to Prometheus")
+	fs.BoolVar(&o.DisableTelemetry, "disable-telemetry", false, "Accepted for compatibility: nothing is ever reported to anybody")
+	fs.BoolVar(&o.SkipKernelCheck, "disable-kernel-version-check", false, "Accept nodes with a kernel that is too old for the network")
+	_ = fs.MarkHidden("repo-url")
+	_ = fs.MarkHidden("disable-telemetry")
+}
+
+func genericFlags(cmd *cobra.Command, o *install.Options, more string) {
+	fs := cmd.Flags()
+	fs.StringVar(&o.APIServerURL, "api-server-url", "", "The address of the API server for peers (that of the kubeconfig if empty)")
+	fs.StringSliceVar(&o.PodCIDRs, "pod-cidr", nil, "The address ranges of the cluster's pods"+more)
+	fs.StringVar(&o.ServiceCIDR, "service-cidr", "", "The address range of the cluster's services"+more)
+}
+
+func (c *cli) runInstall(ctx context.Context, o *install.Options) error {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	kube, err := c.client()
+	if err != nil {
+		return err
+	}
+	return install.New(*o, install.Environment{
+		Printer: c.Printer, Client: kube, Config: cfg, Kube: c.kubeFlags, Chart: c.chart,
+		CLIVersion: Version, Stdin: c.stdin, HelmLog: c.helmLog(),
+	}).Run(ctx)
+}

@@ -1,0 +1,66 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+func (i *Installer) loadChart() (*chart.Chart, error) {
+	if i.ChartPath != "" {
+		c, err := loader.LoadDir(i.ChartPath)
+		if err != nil {
+			return nil, out.Fail("loading the chart in %s: %w", i.ChartPath, err)
+		}
+		return c, nil
+	}
+	c, err := LoadChart(i.Chart)
+	if err != nil {
+		return nil, fmt.Errorf("loading the embedded chart: %w", err)
+	}
+	return c, nil
+}
+
+// LoadChart loads a chart from the folder that holds its Chart.yaml.
+func LoadChart(folder fs.FS) (*chart.Chart, error) {
+	var files []*archive.BufferedFile
+	err := fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == ".helmignore" {
+			return err
+		}
+		data, err := fs.ReadFile(folder, path)
+		files = append(files, &archive.BufferedFile{Name: path, Data: data})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return loader.LoadFiles(files)
+}
+
+// crdsOf are the chart's CRDs. We apply them ourselves, because Helm installs CRDs but never upgrades them.
+func crdsOf(c *chart.Chart) ([]*unstructured.Unstructured, error) {
+	var crds []*unstructured.Unstructured
+	for _, file := range c.CRDObjects() {
+		crd := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(file.File.Data, &crd.Object); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file.Filename, err)
+		}
+		if crd.GetKind() != crdKind.Kind {
+			return nil, fmt.Errorf("reading %s: %w", file.Filename, errors.New("one CRD is expected in a file"))
+		}
+		crds = append(crds, crd)
+	}
+	return crds, nil
+}

@@ -1,0 +1,164 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// facts is what the flags and the cluster say about it.
+type facts struct {
+	clusterID       string
+	podCIDRs        []netip.Prefix
+	serviceCIDRs    []netip.Prefix
+	reservedSubnets []netip.Prefix
+	apiServer       string
+	values          map[string]any // what this kind of cluster needs
+	labels          map[string]string
+}
+
+// CIDRs that kubeadm and k3s use when nobody says otherwise.
+const (
+	kubeadmPodCIDR     = "172.16.0.0/16"
+	kubeadmServiceCIDR = "10.96.0.0/12"
+	k3sPodCIDR         = "10.42.0.0/16"
+	k3sServiceCIDR     = "10.43.0.0/16"
+)
+
+// detect fills the facts for the chosen kind of cluster. CIDRs of a previous installation stand in for those that the
+// flags of an upgrade leave out.
+func (i *Installer) detect(ctx context.Context, prev *previous) (*facts, error) {
+	pods, services := i.PodCIDRs, i.ServiceCIDR
+	f := &facts{}
+	switch i.Provider {
+	case "kubeadm", "kind":
+		var err error
+		if pods, services, err = kubeadmCIDRs(ctx, i.Client); err != nil {
+			return nil, err
+		}
+		if i.Provider == "kind" {
+			// A kubeconfig of kind says 127.0.0.1, which is no address for a peer.
+			i.SkipAPIServerCheck, i.apiServerFromTheNode = true, true
+			f.values = nested(true, "networking", "fabric", "config", "gatewayMasqueradeBypass")
+		}
+	case "k3s":
+		i.SkipAPIServerCheck = true
+		pods, services = orElse(pods, k3sPodCIDR), cmp.Or(services, k3sServiceCIDR)
+		f.values = nested(false, "networking", "fabric", "config", "nftablesMonitor")
+	default:
+		pods, services = orElse(pods, prev.podCIDRs()...), cmp.Or(services, stringAt(prev.values, "ipam", "serviceCIDR"))
+	}
+	if i.Provider != "generic" {
+		f.labels = map[string]string{"liqo.io/provider": i.Provider}
+	}
+	var err error
+	if f.podCIDRs, err = parseCIDRs("pod", pods); err != nil {
+		return nil, err
+	}
+	if f.serviceCIDRs, err = parseCIDRs("service", strings.Split(services, ",")); err != nil {
+		return nil, err
+	}
+	if len(f.podCIDRs) == 0 || len(f.serviceCIDRs) == 0 {
+		return nil, out.Fail("--pod-cidr and --service-cidr are required: the address ranges of the cluster cannot be found out in general").
+			Hint("For a cluster made by kubeadm, kind or k3s there are sub-commands that know: liqoctl install --help")
+	}
+	if f.reservedSubnets, err = parseCIDRs("reserved", i.ReservedSubnets); err != nil {
+		return nil, err
+	}
+	f.apiServer = i.chooseAPIServer(stringAt(prev.values, "apiServer", "address"))
+	return f, nil
+}
+
+func orElse(have []string, def ...string) []string {
+	if len(have) > 0 {
+		return have
+	}
+	return def
+}
+
+// parseCIDRs refuses what is no network, with the network it probably meant.
+func parseCIDRs(what string, texts []string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range texts {
+		text = strings.TrimSpace(text)
+		if text == "" {
+			continue
+		}
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, out.Fail("the %s CIDR %q is not an address range such as 10.0.0.0/16", what, text)
+		}
+		if prefix != prefix.Masked() {
+			return nil, out.Fail("the %s CIDR %q has bits beyond its length: did you mean %q?", what, text, prefix.Masked())
+		}
+		all = append(all, prefix)
+	}
+	return all, nil
+}
+
+// kubeadmCIDRs reads the flags of the kube-controller-manager and, where it runs out of sight, what kubeadm was told.
+func kubeadmCIDRs(ctx context.Context, c client.Reader) (pods []string, services string, err error) {
+	var managers corev1.PodList
+	err = c.List(ctx, &managers, client.InNamespace(metav1.NamespaceSystem),
+		client.MatchingLabels{"component": "kube-controller-manager", "tier": "control-plane"})
+	if err != nil {
+		return nil, "", fmt.Errorf("looking for the kube-controller-manager: %w", err)
+	}
+	for _, pod := range managers.Items {
+		for _, container := range pod.Spec.Containers {
+			command := slices.Concat(container.Command, container.Args)
+			return strings.Split(argument(command, "cluster-cidr", kubeadmPodCIDR), ","),
+				argument(command, "service-cluster-ip-range", kubeadmServiceCIDR), nil
+		}
+	}
+	return kubeadmConfig(ctx, c)
+}
+
+func kubeadmConfig(ctx context.Context, c client.Reader) (pods []string, services string, err error) {
+	var cm corev1.ConfigMap
+	err = c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kubeadm-config"}, &cm)
+	if apierrors.IsNotFound(err) {
+		return nil, "", out.Fail("this cluster was not made by kubeadm: kube-system has neither a kube-controller-manager pod nor a ConfigMap kubeadm-config").
+			Hint("Give its address ranges instead: liqoctl install --pod-cidr <CIDR> --service-cidr <CIDR>")
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the configuration of kubeadm: %w", err)
+	}
+	var config struct {
+		Networking struct{ PodSubnet, ServiceSubnet string }
+	}
+	if err := yaml.Unmarshal([]byte(cm.Data["ClusterConfiguration"]), &config); err != nil {
+		return nil, "", fmt.Errorf("reading the configuration of kubeadm: %w", err)
+	}
+	return strings.Split(cmp.Or(config.Networking.PodSubnet, kubeadmPodCIDR), ","),
+		cmp.Or(config.Networking.ServiceSubnet, kubeadmServiceCIDR), nil
+}
+
+// argument returns the value of a flag of a command line, written with = or as the next word.
+func argument(command []string, flag, def string) string {
+	for n, word := range command {
+		name, value, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		switch {
+		case name != flag || !strings.HasPrefix(word, "-"):
+		case given:
+			return value
+		case n+1 < len(command):
+			return command[n+1]
+		}
+	}
+	return def
+}

@@ -1,0 +1,28 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// namespaced makes the Liqo namespace the default one, which is where Helm installs to.
+type namespaced struct {
+	genericclioptions.RESTClientGetter
+	namespace string
+}
+
+func (n namespaced) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	return namespacedConfig{n.RESTClientGetter.ToRawKubeConfigLoader(), n.namespace}
+}
+
+type kubeconfig = clientcmd.ClientConfig // embedded by this name, because it has a method of its own
+
+type namespacedConfig struct {
+	kubeconfig
+	namespace string
+}
+
+func (c namespacedConfig) Namespace() (string, bool, error) { return c.namespace, false, nil }

@@ -1,0 +1,199 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
+	commonutil "helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/engine"
+	helmkube "helm.sh/helm/v4/pkg/kube"
+	releasecommon "helm.sh/helm/v4/pkg/release/common"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/yaml"
+
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// helm is Helm, seen from one namespace.
+type helm struct {
+	config    *action.Configuration
+	namespace string
+}
+
+func newHelm(kube genericclioptions.RESTClientGetter, namespace string, log slog.Handler) (*helm, error) {
+	// Helm would name the manager of the fields it writes after this program, and its own CLI could not take over.
+	helmkube.ManagedFieldsManager = "helm"
+	cfg := action.NewConfiguration(action.ConfigurationSetLogger(log))
+	if err := cfg.Init(namespaced{kube, namespace}, namespace, "secret"); err != nil {
+		return nil, fmt.Errorf("preparing Helm: %w", err)
+	}
+	return &helm{config: cfg, namespace: namespace}, nil
+}
+
+// history returns the revisions of a release, oldest first; none if there is no such release.
+func (h *helm) history(name string) ([]*release.Release, error) {
+	found, err := h.config.Releases.History(name)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the history of Helm release %q: %w", name, err)
+	}
+	var all []*release.Release
+	for _, r := range found {
+		if v1, ok := r.(*release.Release); ok {
+			all = append(all, v1)
+		}
+	}
+	releaseutil.SortByRevision(all)
+	return all, nil
+}
+
+// markFailed ends a revision whose installer was killed.
+func (h *helm) markFailed(r *release.Release) error {
+	r.SetStatus(releasecommon.StatusFailed, "the installer ended before the release was complete")
+	if err := h.config.Releases.Update(r); err != nil {
+		return fmt.Errorf("taking over the interrupted revision %d of Helm release %q: %w", r.Version, r.Name, err)
+	}
+	return nil
+}
+
+// render returns the objects of the chart as they would be installed. Unlike Helm's dry run it does not ask for the
+// kinds of CRDs that are not there yet.
+func (h *helm) render(c *chart.Chart, values map[string]any, revision int) ([]*unstructured.Unstructured, error) {
+	caps, err := h.capabilities()
+	if err != nil {
+		return nil, err
+	}
+	if needed := c.Metadata.KubeVersion; needed != "" && !chartutil.IsCompatibleRange(needed, caps.KubeVersion.Version) {
+		return nil, out.Fail("this version of Liqo needs Kubernetes %s, and the cluster runs %s", needed, caps.KubeVersion.Version)
+	}
+	options := common.ReleaseOptions{Name: Release, Namespace: h.namespace, Revision: revision + 1, IsInstall: revision == 0, IsUpgrade: revision > 0}
+	top, err := commonutil.ToRenderValues(c, values, options, caps)
+	if err != nil {
+		return nil, out.Fail("the values are not valid: %w", err)
+	}
+	restConfig, err := h.config.RESTClientGetter.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.RenderWithClient(c, top, restConfig)
+	if err != nil {
+		return nil, out.Fail("rendering the chart: %w", err)
+	}
+	for name := range files {
+		if strings.HasSuffix(name, "NOTES.txt") {
+			delete(files, name)
+		}
+	}
+	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return nil, fmt.Errorf("sorting the chart's objects: %w", err)
+	}
+	var texts []string
+	for _, m := range manifests {
+		texts = append(texts, m.Content)
+	}
+	for _, hook := range hooks {
+		texts = append(texts, hook.Manifest)
+	}
+	return decode(texts)
+}
+
+func decode(texts []string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for _, text := range texts {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
+			return nil, fmt.Errorf("reading what the chart rendered: %w", err)
+		}
+		if len(obj.Object) > 0 {
+			objects = append(objects, obj)
+		}
+	}
+	return objects, nil
+}
+
+func (h *helm) capabilities() (*common.Capabilities, error) {
+	dc, err := h.config.RESTClientGetter.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	v, err := dc.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("asking for the version of Kubernetes: %w", err)
+	}
+	versions, err := action.GetVersionSet(dc)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the kinds that the cluster knows: %w", err)
+	}
+	return &common.Capabilities{
+		APIVersions: versions,
+		KubeVersion: common.KubeVersion{Version: v.GitVersion, Major: v.Major, Minor: v.Minor},
+		HelmVersion: common.DefaultCapabilities.HelmVersion,
+	}, nil
+}
+
+// install installs the release for the first time.
+func (h *helm) install(ctx context.Context, c *chart.Chart, values map[string]any, timeout time.Duration) error {
+	a := action.NewInstall(h.config)
+	a.ReleaseName, a.Namespace, a.CreateNamespace = Release, h.namespace, true
+	a.SkipCRDs = true // applied already
+	a.Timeout, a.WaitForJobs = timeout, true
+	a.WaitStrategy, a.WaitOptions = waiting(ctx)
+	_, err := a.RunWithContext(ctx, c, values)
+	return err
+}
+
+// upgrade makes a new revision of the release. The values are whole: what is to be kept of the last ones is in them.
+func (h *helm) upgrade(ctx context.Context, c *chart.Chart, values map[string]any, timeout time.Duration) error {
+	a := action.NewUpgrade(h.config)
+	a.Namespace, a.MaxHistory = h.namespace, 10
+	a.ResetValues, a.SkipCRDs = true, true
+	// Somebody may have edited a Deployment by hand: the chart wins, as it does in every upgrade.
+	a.ForceConflicts, a.ServerSideApply = true, "true"
+	a.Timeout, a.WaitForJobs = timeout, true
+	a.WaitStrategy, a.WaitOptions = waiting(ctx)
+	_, err := a.RunWithContext(ctx, Release, c, values)
+	return err
+}
+
+// rollback returns to a revision, or removes what a first installation left.
+func (h *helm) rollback(revision int, timeout time.Duration) error {
+	if revision > 0 {
+		a := action.NewRollback(h.config)
+		a.Version, a.Timeout, a.CleanupOnFail, a.ForceConflicts = revision, timeout, true, true
+		a.WaitStrategy = helmkube.StatusWatcherStrategy
+		return a.Run(Release)
+	}
+	// Nothing was peered with it, and the image that the hook needs may be the very reason of the failure.
+	return h.uninstall(context.Background(), timeout, false)
+}
+
+// uninstall removes the release; none is fine.
+func (h *helm) uninstall(ctx context.Context, timeout time.Duration, hooks bool) error {
+	a := action.NewUninstall(h.config)
+	a.IgnoreNotFound, a.DisableHooks, a.Timeout = true, !hooks, timeout
+	a.WaitStrategy, a.WaitOptions = waiting(ctx)
+	_, err := a.Run(Release)
+	return err
+}
+
+func waiting(ctx context.Context) (helmkube.WaitStrategy, []helmkube.WaitOption) {
+	return helmkube.StatusWatcherStrategy, []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
+}

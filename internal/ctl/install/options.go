@@ -1,0 +1,117 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package install puts Liqo into a cluster: it finds out what the cluster is like, checks whatever can be checked before
+// anything is changed, and lets Helm install or upgrade the chart.
+package install
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// Release is the name of the Helm release.
+const Release = "liqo"
+
+// Options are the flags of the install command.
+type Options struct {
+	Provider             string // generic, kubeadm, kind or k3s
+	Namespace            string
+	Version              string // of the image; the CLI's own by default
+	ChartPath            string // a folder instead of the embedded chart
+	ClusterID            string
+	ClusterLabels        map[string]string
+	APIServerURL         string
+	PodCIDRs             []string
+	ServiceCIDR          string
+	ReservedSubnets      []string
+	Set, SetString       []string
+	ValueFiles           []string
+	ResetValues          bool
+	EnableMetrics        bool
+	OnlyOutputValues     bool
+	DumpValuesPath       string
+	DryRun               bool
+	SkipValidation       bool
+	SkipAPIServerCheck   bool
+	SkipKernelCheck      bool
+	Timeout              time.Duration
+	DisableTelemetry     bool // accepted: there is none
+	RepoURL              string
+	versionGiven         bool
+	apiServerFromTheNode bool // leave the API server's address to the controllers
+}
+
+// Environment is what an installation works with.
+type Environment struct {
+	Printer *out.Printer
+	Client  client.WithWatch
+	Config  *rest.Config
+	// Kube are the flags that tell Helm the cluster.
+	Kube genericclioptions.RESTClientGetter
+	// Chart is the embedded chart.
+	Chart      fs.FS
+	CLIVersion string
+	Stdin      io.Reader
+	HelmLog    slog.Handler
+}
+
+// Installer is one installation.
+type Installer struct {
+	Options
+	Environment
+}
+
+// New returns an installer.
+func New(o Options, env Environment) *Installer {
+	o.versionGiven = o.Version != ""
+	if !o.versionGiven {
+		o.Version = env.CLIVersion
+	}
+	return &Installer{Options: o, Environment: env}
+}
+
+// Run installs or upgrades.
+func (i *Installer) Run(ctx context.Context) error {
+	if err := i.checkFlags(); err != nil {
+		return err
+	}
+	p, err := i.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case i.OnlyOutputValues:
+		return i.dump(p.values)
+	case i.DryRun:
+		i.Printer.Success("Installation completed (dry-run)")
+		return nil
+	}
+	if err := i.apply(ctx, p); err != nil {
+		return err
+	}
+	i.Printer.Success("All Set! You can now proceed establishing a peering (liqoctl peer --help for more information)")
+	i.Printer.Info("Make sure to use the same version of Liqo on all remote clusters")
+	return nil
+}
+
+func (i *Installer) checkFlags() error {
+	switch {
+	case i.RepoURL != "":
+		return out.Fail("--repo-url is not supported: the chart is part of this program, use --local-chart-path for another one")
+	case i.DumpValuesPath != "" && !i.OnlyOutputValues:
+		return out.Fail("--dump-values-path is only valid with --only-output-values")
+	case i.Timeout <= 0:
+		return out.Fail("--timeout must be positive")
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// access is one thing that the user must be allowed to do.
+type access struct{ verb, group, resource, namespace string }
+
+func (a access) String() string {
+	s := a.verb + " " + schema.GroupResource{Group: a.group, Resource: a.resource}.String()
+	if a.namespace != "" {
+		s += " in namespace " + a.namespace
+	}
+	return s
+}
+
+// parallel bounds the questions that are asked at once.
+const parallel = 16
+
+// checkObjects asks whether the objects can be made: by this user, and without taking them from somebody else.
+func (i *Installer) checkObjects(ctx context.Context, c *chart.Chart, objects []*unstructured.Unstructured) error {
+	crds, err := crdsOf(c)
+	if err != nil {
+		return err
+	}
+	wanted, err := i.accesses(crds, objects)
+	if err != nil {
+		return err
+	}
+	denied, err := i.denied(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	if len(denied) > 0 {
+		return notPermitted("you are not allowed to %s", strings.Join(denied, ", "))
+	}
+	return i.checkEach(ctx, objects)
+}
+
+func notPermitted(format string, args ...any) error {
+	return out.Fail(format, args...).Hint("Run this command as an administrator of the cluster, such as one bound to the ClusterRole cluster-admin")
+}
+
+// accesses lists what Helm and we will do. A namespace that does not exist yet is asked about like any other: rights can
+// be given in advance.
+func (i *Installer) accesses(crds, objects []*unstructured.Unstructured) ([]access, error) {
+	all := []access{
+		{"create", "", "namespaces", ""},
+		{"get", crdKind.Group, "customresourcedefinitions", ""},
+		{"create", crdKind.Group, "customresourcedefinitions", ""},
+		{"patch", crdKind.Group, "customresourcedefinitions", ""},
+	}
+	for _, verb := range []string{"get", "list", "create", "update", "delete"} {
+		all = append(all, access{verb, "", "secrets", i.Namespace}) // where Helm keeps its releases
+	}
+	for _, obj := range objects {
+		resource, namespaced, err := i.resourceOf(obj, crds)
+		if err != nil {
+			return nil, err
+		}
+		namespace := ""
+		if namespaced {
+			namespace = i.namespaceOf(obj)
+		}
+		for _, verb := range []string{"get", "create", "patch", "delete"} {
+			all = append(all, access{verb, resource.Group, resource.Resource, namespace})
+		}
+	}
+	slices.SortFunc(all, func(a, b access) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(all), nil
+}
+
+// resourceOf finds the resource of a kind in the cluster or, before they are installed, in our CRDs.
+func (i *Installer) resourceOf(obj *unstructured.Unstructured, crds []*unstructured.Unstructured) (schema.GroupResource, bool, error) {
+	gk := obj.GroupVersionKind().GroupKind()
+	for _, crd := range crds {
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		if group == gk.Group && kind == gk.Kind {
+			plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+			scope, _, _ := unstructured.NestedString(crd.Object, "spec", "scope")
+			return schema.GroupResource{Group: group, Resource: plural}, scope == "Namespaced", nil
+		}
+	}
+	mapping, err := i.Client.RESTMapper().RESTMapping(gk, obj.GroupVersionKind().Version)
+	if apimeta.IsNoMatchError(err) {
+		return schema.GroupResource{}, false, out.Fail("the cluster does not know %s %s, which the chart needs with these values", obj.GetAPIVersion(), obj.GetKind())
+	}
+	if err != nil {
+		return schema.GroupResource{}, false, fmt.Errorf("looking for the resource of %s: %w", gk, err)
+	}
+	return mapping.Resource.GroupResource(), mapping.Scope.Name() == apimeta.RESTScopeNameNamespace, nil
+}
+
+func (i *Installer) namespaceOf(obj client.Object) string {
+	if ns := obj.GetNamespace(); ns != "" {
+		return ns
+	}
+	return i.Namespace
+}
+
+func (i *Installer) denied(ctx context.Context, wanted []access) ([]string, error) {
+	var mu sync.Mutex
+	var denied []string
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, a := range wanted {
+		group.Go(func() error {
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: a.verb, Group: a.group, Resource: a.resource, Namespace: a.namespace},
+			}}
+			if err := i.Client.Create(ctx, review); err != nil {
+				return fmt.Errorf("asking for permissions: %w", err)
+			}
+			if !review.Status.Allowed {
+				mu.Lock()
+				defer mu.Unlock()
+				denied = append(denied, a.String())
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	slices.Sort(denied)
+	return denied, err
+}
+
+func (i *Installer) checkEach(ctx context.Context, objects []*unstructured.Unstructured) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, obj := range objects {
+		group.Go(func() error {
+			if err := i.checkOwner(ctx, obj); err != nil {
+				return err
+			}
+			return i.checkGrant(ctx, obj)
+		})
+	}
+	return group.Wait()
+}
+
+// checkOwner refuses to take over an object of somebody else, as Helm would, but before anything is changed.
+func (i *Installer) checkOwner(ctx context.Context, want *unstructured.Unstructured) error {
+	have := &metav1.PartialObjectMetadata{}
+	have.SetGroupVersionKind(want.GroupVersionKind())
+	key := client.ObjectKey{Name: want.GetName()}
+	// A namespace in the key of a cluster-wide object is ignored.
+	key.Namespace = i.namespaceOf(want)
+	if err := i.Client.Get(ctx, key, have); apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("looking at %s %s: %w", want.GetKind(), want.GetName(), err)
+	}
+	if _, hook := want.GetAnnotations()["helm.sh/hook"]; hook {
+		return nil
+	}
+	name, namespace := have.Annotations["meta.helm.sh/release-name"], have.Annotations["meta.helm.sh/release-namespace"]
+	switch {
+	case name == Release && namespace == i.Namespace:
+		return nil
+	case name != "":
+		return out.Fail("%s %q exists already and belongs to Helm release %q in namespace %q", want.GetKind(), want.GetName(), name, namespace).
+			Hint("Another installation is in the way: uninstall it, or upgrade it with -n %s", namespace)
+	}
+	return out.Fail("%s %q exists already and does not belong to this installation", want.GetKind(), want.GetName()).
+		Hint("If nothing needs it any more, delete it: kubectl delete %s %s", strings.ToLower(want.GetKind()), want.GetName())
+}
+
+// checkGrant asks the API server whether the user may give away what a ClusterRole holds.
+func (i *Installer) checkGrant(ctx context.Context, want *unstructured.Unstructured) error {
+	if want.GetKind() != "ClusterRole" {
+		return nil
+	}
+	err := i.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want.DeepCopy()), client.FieldOwner(fieldManager), client.ForceOwnership, client.DryRunAll)
+	if apierrors.IsForbidden(err) {
+		return notPermitted("you are not allowed to grant what ClusterRole %q holds: you do not have all of it yourself", want.GetName())
+	}
+	if err != nil {
+		return fmt.Errorf("trying ClusterRole %s: %w", want.GetName(), err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"sigs.k8s.io/yaml"
+
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// plan is everything that is known before anything is changed.
+type plan struct {
+	chart    *chart.Chart
+	helm     *helm
+	previous *previous
+	values   map[string]any
+}
+
+// prepare reads and checks; it changes nothing.
+func (i *Installer) prepare(ctx context.Context) (*plan, error) {
+	p := &plan{}
+	if err := i.initialize(ctx, p); err != nil {
+		return nil, err
+	}
+	facts, err := i.inspect(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return p, i.parametrize(ctx, p, facts)
+}
+
+func (i *Installer) initialize(ctx context.Context, p *plan) error {
+	step := i.Printer.Step("Initializing installer")
+	defer step.Stop()
+	err := i.checkReachable(ctx)
+	if err != nil {
+		return err
+	}
+	if !i.SkipKernelCheck {
+		if err := i.checkKernels(ctx); err != nil {
+			return err
+		}
+	}
+	if p.chart, err = i.loadChart(); err != nil {
+		return err
+	}
+	if p.helm, err = newHelm(i.Kube, i.Namespace, i.HelmLog); err != nil {
+		return err
+	}
+	if p.previous, err = i.findPrevious(ctx, p.helm); err != nil {
+		return err
+	}
+	step.Done("Installer initialized")
+	if i.ChartPath == "" && i.versionGiven && i.Version != i.CLIVersion {
+		i.Printer.Warn("The chart is that of version %s: use liqoctl %s to install %s as it was released", i.CLIVersion, i.Version, i.Version)
+	}
+	return nil
+}
+
+func (i *Installer) inspect(ctx context.Context, p *plan) (*facts, error) {
+	step := i.Printer.Step("Retrieving cluster configuration")
+	defer step.Stop()
+	f, err := i.detect(ctx, p.previous)
+	if err != nil {
+		return nil, err
+	}
+	if err := i.resolveClusterID(f, p.previous); err != nil {
+		return nil, err
+	}
+	if !i.SkipValidation {
+		if err := i.validate(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	step.Done("Cluster configuration correctly retrieved")
+	return f, nil
+}
+
+func (i *Installer) parametrize(ctx context.Context, p *plan, f *facts) error {
+	step := i.Printer.Step("Generating installation parameters")
+	defer step.Stop()
+	user, err := userValues(i.ValueFiles, i.Set, i.SetString, i.Stdin)
+	if err != nil {
+		return err
+	}
+	p.values = merge(p.previous.values, i.ourValues(f, p.previous), f.values, user)
+	if err := p.previous.checkClusterID(stringAt(p.values, "discovery", "config", "clusterID")); err != nil {
+		return err
+	}
+	rendered, err := p.helm.render(p.chart, p.values, p.previous.revision)
+	if err != nil {
+		return err
+	}
+	if !i.SkipValidation && !i.OnlyOutputValues {
+		if err := i.checkObjects(ctx, p.chart, rendered); err != nil {
+			return err
+		}
+	}
+	step.Done("Installation parameters correctly generated")
+	return nil
+}
+
+// dump writes the values to a file that only its owner may read: values may hold credentials.
+func (i *Installer) dump(values map[string]any) error {
+	path := i.DumpValuesPath
+	if path == "" {
+		path = "./values.yaml"
+	}
+	data, err := yaml.Marshal(values)
+	if err != nil {
+		return fmt.Errorf("encoding the values: %w", err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return out.Fail("writing the values: %w", err)
+	}
+	i.Printer.Success("All Set! Chart values written to %q", path)
+	return nil
+}

@@ -1,0 +1,38 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+// Uninstall removes the release with its hooks. None is fine, unless what belongs to it is still there.
+func Uninstall(ctx context.Context, c client.Client, kube genericclioptions.RESTClientGetter, namespace string, timeout time.Duration, log slog.Handler) error {
+	h, err := newHelm(kube, namespace, log)
+	if err != nil {
+		return err
+	}
+	if err := h.uninstall(ctx, timeout, true); err != nil {
+		return out.Fail("Error uninstalling Liqo: %w", err).
+			Hint("The job that cleans up says why: kubectl logs -n %s job/liqo-pre-delete", namespace)
+	}
+	var roles rbacv1.ClusterRoleList
+	if err := c.List(ctx, &roles, client.MatchingLabels{names.AppPartOf: "liqo"}); err != nil {
+		return fmt.Errorf("looking for what is left: %w", err)
+	}
+	if len(roles.Items) > 0 {
+		return out.Fail("cluster-wide resources are still present - did you specify the right namespace?")
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+const (
+	minimumKernel = "5.10.0"
+	page          = 500
+)
+
+// validate compares what was said about the cluster with the cluster.
+func (i *Installer) validate(ctx context.Context, f *facts) error {
+	if err := i.validateAPIServer(f.apiServer); err != nil {
+		return err
+	}
+	if err := i.validatePodCIDRs(ctx, f); err != nil {
+		return out.Fail("validating Pod CIDRs %q: %w. Try setting the correct Pod CIDR using the vanilla *liqoctl install* command, or installing Liqo with Helm",
+			join(f.podCIDRs), err)
+	}
+	if err := i.validateServiceCIDRs(ctx, f.serviceCIDRs); err != nil {
+		return out.Fail("validating Service CIDR %q: %w", join(f.serviceCIDRs), err)
+	}
+	return nil
+}
+
+func (i *Installer) validatePodCIDRs(ctx context.Context, f *facts) error {
+	for n, a := range f.podCIDRs {
+		for _, b := range f.podCIDRs[n+1:] {
+			if a.Overlaps(b) {
+				return fmt.Errorf("%s and %s overlap", a, b)
+			}
+		}
+		for _, b := range f.serviceCIDRs {
+			if a.Overlaps(b) {
+				return fmt.Errorf("%s overlaps the service CIDR %s", a, b)
+			}
+		}
+	}
+	seen := false
+	err := eachPage(ctx, i.Client, &corev1.PodList{}, func(list *corev1.PodList) error {
+		for n := range list.Items {
+			pod := &list.Items[n]
+			if pod.Spec.HostNetwork || pod.Labels[names.ShadowPod] == "true" || isOver(pod) {
+				continue
+			}
+			for _, ip := range pod.Status.PodIPs {
+				seen = true
+				if !within(ip.IP, f.podCIDRs) {
+					return fmt.Errorf("pod %s/%s has IP %s, which is outside", pod.Namespace, pod.Name, ip.IP)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || seen {
+		return err
+	}
+	return i.validateNodeCIDRs(ctx, f.podCIDRs)
+}
+
+// validateNodeCIDRs is the second best: a cluster without pods of its own still gave its nodes ranges. Where pods exist
+// they are the better witness, because some CNIs ignore these.
+func (i *Installer) validateNodeCIDRs(ctx context.Context, cidrs []netip.Prefix) error {
+	return eachPage(ctx, i.Client, &corev1.NodeList{}, func(list *corev1.NodeList) error {
+		for _, node := range list.Items {
+			for _, text := range node.Spec.PodCIDRs {
+				have, err := netip.ParsePrefix(text)
+				if err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && !within(have.Addr().String(), cidrs) {
+					return fmt.Errorf("node %s has pod CIDR %s, which is outside", node.Name, text)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (i *Installer) validateServiceCIDRs(ctx context.Context, cidrs []netip.Prefix) error {
+	return eachPage(ctx, i.Client, &corev1.ServiceList{}, func(list *corev1.ServiceList) error {
+		for _, svc := range list.Items {
+			for _, ip := range svc.Spec.ClusterIPs {
+				if ip != corev1.ClusterIPNone && ip != "" && !within(ip, cidrs) {
+					return fmt.Errorf("service %s/%s has cluster IP %s, which is outside", svc.Namespace, svc.Name, ip)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// within says whether the address is in one of the ranges. An address of a family that none of the ranges has is not
+// judged: a single-stack installation on a dual-stack cluster is fine.
+func within(address string, ranges []netip.Prefix) bool {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return false
+	}
+	judged := false
+	for _, r := range ranges {
+		if r.Contains(ip) {
+			return true
+		}
+		judged = judged || r.Addr().Is4() == ip.Is4()
+	}
+	return !judged
+}
+
+func isOver(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// checkKernels compares the kernels of all real nodes with the oldest that works.
+func (i *Installer) checkKernels(ctx context.Context) error {
+	oldest := version.MustParseGeneric(minimumKernel)
+	err := eachPage(ctx, i.Client, &corev1.NodeList{}, func(list *corev1.NodeList) error {
+		for _, node := range list.Items {
+			text := node.Status.NodeInfo.KernelVersion
+			have, err := version.ParseGeneric(text)
+			if node.Labels[names.NodeType] == names.NodeTypeVirtualNode || err != nil {
+				continue
+			}
+			if have.LessThan(oldest) {
+				return out.Fail("kernel version %s does not satisfy the minimum requirements %s, disable this check with --disable-kernel-version-check", text, minimumKernel)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("checking the kernels: %w", err)
+	}
+	return nil
+}
+
+// eachPage reads a list page by page: a cluster may be large.
+func eachPage[L client.ObjectList](ctx context.Context, c client.Reader, list L, see func(L) error) error {
+	next := ""
+	for {
+		if err := c.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
+			return err
+		}
+		if err := see(list); err != nil {
+			return err
+		}
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+func join(prefixes []netip.Prefix) string {
+	var all []string
+	for _, p := range prefixes {
+		all = append(all, p.String())
+	}
+	return strings.Join(slices.Compact(all), ",")
+}

@@ -1,0 +1,171 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/strvals"
+
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// ourValues are the values that the flags and the cluster decide. What neither says is left to the previous installation
+// and to the chart.
+func (i *Installer) ourValues(f *facts, prev *previous) map[string]any {
+	v := map[string]any{
+		"tag": i.Version,
+		"ipam": map[string]any{
+			"podCIDRs":    texts(f.podCIDRs),
+			"serviceCIDR": f.serviceCIDRs[0].String(),
+		},
+		"discovery": map[string]any{"config": map[string]any{"clusterID": f.clusterID}},
+		"apiServer": map[string]any{"address": f.apiServer},
+	}
+	if len(f.reservedSubnets) > 0 {
+		v = merge(v, nested(texts(f.reservedSubnets), "ipam", "reservedSubnets"))
+	}
+	if labels := clusterLabels(i.ClusterLabels, f.labels, prev); len(labels) > 0 {
+		v = merge(v, nested(labels, "discovery", "config", "clusterLabels"))
+	}
+	if i.EnableMetrics {
+		v = merge(v, map[string]any{"metrics": map[string]any{"enabled": true, "prometheusOperator": map[string]any{"enabled": true}}})
+	}
+	if i.SkipKernelCheck {
+		v = merge(v, nested(false, "requirements", "kernel", "enabled"))
+	}
+	return v
+}
+
+func clusterLabels(flags, provider map[string]string, prev *previous) map[string]any {
+	labels := map[string]any{}
+	if old, ok := at(prev.values, "discovery", "config", "clusterLabels").(map[string]any); ok {
+		labels = merge(labels, old)
+	}
+	for _, given := range []map[string]string{provider, flags} {
+		for k, v := range given {
+			labels[k] = v
+		}
+	}
+	return labels
+}
+
+// userValues reads the files and the --set flags as Helm does: what comes later wins.
+func userValues(files, set, setString []string, stdin io.Reader) (map[string]any, error) {
+	values := map[string]any{}
+	for _, file := range files {
+		data, err := readValues(file, stdin)
+		if err != nil {
+			return nil, out.Fail("reading the values in %s: %w", file, err)
+		}
+		given, err := loader.LoadValues(strings.NewReader(string(data)))
+		if err != nil {
+			return nil, out.Fail("reading the values in %s: %w", file, err)
+		}
+		values = merge(values, given)
+	}
+	for _, s := range set {
+		if err := strvals.ParseInto(s, values); err != nil {
+			return nil, out.Fail("reading --set %q: %w", s, err)
+		}
+	}
+	for _, s := range setString {
+		if err := strvals.ParseIntoString(s, values); err != nil {
+			return nil, out.Fail("reading --set-string %q: %w", s, err)
+		}
+	}
+	return values, nil
+}
+
+func readValues(file string, stdin io.Reader) ([]byte, error) {
+	const most = 4 << 20
+	switch {
+	case file == "-":
+		return io.ReadAll(io.LimitReader(stdin, most))
+	case strings.HasPrefix(file, "https://"), strings.HasPrefix(file, "http://"):
+		answer, err := (&http.Client{Timeout: 30 * time.Second}).Get(file)
+		if err != nil {
+			return nil, err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("the server answers %s", answer.Status)
+		}
+		return io.ReadAll(io.LimitReader(answer.Body, most))
+	}
+	return os.ReadFile(file)
+}
+
+// merge returns a new map in which later maps win. Maps are merged, everything else is replaced; a nil removes a default,
+// as it does for Helm.
+func merge(maps ...map[string]any) map[string]any {
+	merged := map[string]any{}
+	for _, m := range maps {
+		for k, v := range m {
+			sub, isMap := v.(map[string]any)
+			have, wasMap := merged[k].(map[string]any)
+			switch {
+			case isMap && wasMap:
+				merged[k] = merge(have, sub)
+			case isMap:
+				merged[k] = merge(sub)
+			default:
+				merged[k] = v
+			}
+		}
+	}
+	return merged
+}
+
+// nested wraps a value into maps.
+func nested(value any, path ...string) map[string]any {
+	for n := len(path) - 1; n > 0; n-- {
+		value = map[string]any{path[n]: value}
+	}
+	return map[string]any{path[0]: value}
+}
+
+func at(values map[string]any, path ...string) any {
+	var v any = values
+	for _, key := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[key]
+	}
+	return v
+}
+
+func stringAt(values map[string]any, path ...string) string {
+	s, _ := at(values, path...).(string)
+	return s
+}
+
+func texts(prefixes []netip.Prefix) []any {
+	all := []any{} // as YAML would be read: the values schema knows no other slices
+	for _, p := range prefixes {
+		all = append(all, p.String())
+	}
+	return all
+}
+
+// podCIDRs are those of the previous installation.
+func (p *previous) podCIDRs() []string {
+	var cidrs []string
+	list, _ := at(p.values, "ipam", "podCIDRs").([]any)
+	for _, c := range list {
+		if s, ok := c.(string); ok {
+			cidrs = append(cidrs, s)
+		}
+	}
+	return cidrs
+}

@@ -1,0 +1,281 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+type offloadOptions struct {
+	podStrategy, mapping, remoteName string
+	selectors                        []string
+	namespaceSelector                string
+	output                           string
+	timeout                          time.Duration
+}
+
+func (c *cli) offload() *cobra.Command {
+	parent := &cobra.Command{Use: "offload", Short: "Extend a resource to other clusters", Args: cobra.NoArgs}
+	o := &offloadOptions{}
+	cmd := &cobra.Command{
+		Use:     "namespace NAME...",
+		Aliases: []string{"ns", "namespaces"},
+		Short:   "Extend namespaces to other clusters, so that their pods may run there",
+		Example: "  liqoctl offload namespace foo\n" +
+			"  liqoctl offload namespace foo --pod-offloading-strategy Remote --selector 'region in (europe)'\n" +
+			"  liqoctl offload namespace foo --output yaml",
+		ValidArgsFunction: c.completeNamespaces,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			return c.runOffload(ctx, o, args)
+		},
+	}
+	fs := cmd.Flags()
+	pods := []string{"Local", "Remote", "LocalAndRemote"}
+	mappings := []string{"DefaultName", "EnforceSameName", "SelectedName"}
+	fs.Var(oneOf(&o.podStrategy, "LocalAndRemote", pods), "pod-offloading-strategy", "Where pods may run: "+strings.Join(pods, ", "))
+	fs.Var(oneOf(&o.mapping, "DefaultName", mappings), "namespace-mapping-strategy", "The names of the remote namespaces: "+strings.Join(mappings, ", "))
+	fs.StringVar(&o.remoteName, "remote-namespace-name", "", "The name of the remote namespaces, with the SelectedName strategy")
+	fs.StringArrayVarP(&o.selectors, "selector", "l", nil, "Which clusters, by the labels of their virtual nodes; one of several has to match")
+	fs.StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
+	fs.VarP(oneOf(&o.output, "", []string{"json", "yaml"}), "output", "o", "Print the objects as json or yaml, and apply nothing")
+	fs.DurationVar(&o.timeout, "timeout", 20*time.Second, "How long each namespace may take")
+	for flag, values := range map[string][]string{"pod-offloading-strategy": pods, "namespace-mapping-strategy": mappings, "output": {"json", "yaml"}} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	parent.AddCommand(cmd)
+	return parent
+}
+
+func (c *cli) runOffload(ctx context.Context, o *offloadOptions, args []string) error {
+	if err := checkSelection(args, o.namespaceSelector); err != nil {
+		return err
+	}
+	if o.mapping == string(offv1beta1.SelectedNameMappingStrategyType) && o.remoteName == "" {
+		return out.Fail("--remote-namespace-name is required with the SelectedName strategy")
+	}
+	if o.remoteName != "" && (len(args) > 1 || o.namespaceSelector != "") {
+		return out.Fail("the remote namespace name cannot be specified when offloading multiple namespaces at once")
+	}
+	clusters, err := clusterSelector(o.selectors)
+	if err != nil {
+		return err
+	}
+	kube, err := c.client()
+	if err != nil {
+		return err
+	}
+	namespaces, err := c.selectNamespaces(ctx, kube, args, o.namespaceSelector)
+	if err != nil {
+		return err
+	}
+	if len(namespaces) == 0 {
+		c.Info("No namespaces can be offloaded")
+		return nil
+	}
+	failed := false
+	for _, ns := range namespaces {
+		nso := o.wanted(ns, clusters)
+		c.stamp(nso)
+		if o.output != "" {
+			if err := c.printObject(nso, o.output); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.offloadOne(ctx, kube, nso); err != nil {
+			c.fail(fmt.Errorf("offloading namespace %q: %w", ns, err))
+			failed = true
+		}
+	}
+	if failed {
+		return errPrinted
+	}
+	return nil
+}
+
+func checkSelection(args []string, selector string) error {
+	switch {
+	case len(args) == 0 && selector == "":
+		return out.Fail("namespace name or label selector must be specified")
+	case len(args) > 0 && selector != "":
+		return out.Fail("namespace name and label selector must not be specified together")
+	}
+	return nil
+}
+
+func (c *cli) selectNamespaces(ctx context.Context, kube client.Reader, args []string, selector string) ([]string, error) {
+	if selector == "" {
+		return args, nil
+	}
+	parsed, err := labels.Parse(selector)
+	if err != nil {
+		return nil, out.Fail("--ns-selector %q is not a label selector: %w", selector, err)
+	}
+	var list corev1.NamespaceList
+	if err := kube.List(ctx, &list, client.MatchingLabelsSelector{Selector: parsed}); err != nil {
+		return nil, fmt.Errorf("listing namespaces: %w", err)
+	}
+	var found []string
+	for _, ns := range list.Items {
+		found = append(found, ns.Name)
+	}
+	return found, nil
+}
+
+func (o *offloadOptions) wanted(namespace string, clusters *corev1.NodeSelector) *offv1beta1.NamespaceOffloading {
+	nso := &offv1beta1.NamespaceOffloading{}
+	nso.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("NamespaceOffloading"))
+	nso.Namespace, nso.Name = namespace, names.NamespaceOffloading
+	nso.Spec = offv1beta1.NamespaceOffloadingSpec{
+		NamespaceMappingStrategy: offv1beta1.NamespaceMappingStrategyType(o.mapping),
+		PodOffloadingStrategy:    offv1beta1.PodOffloadingStrategyType(o.podStrategy),
+		ClusterSelector:          clusters,
+	}
+	if o.mapping == string(offv1beta1.SelectedNameMappingStrategyType) {
+		nso.Spec.RemoteNamespaceName = o.remoteName
+	}
+	return nso
+}
+
+// clusterSelector makes one term of each selector, its requirements in the order of their keys.
+func clusterSelector(selectors []string) (*corev1.NodeSelector, error) {
+	terms := []corev1.NodeSelectorTerm{}
+	for _, s := range selectors {
+		parsed, err := labels.Parse(s)
+		if err != nil {
+			return nil, out.Fail("--selector %q is not a label selector: %w", s, err)
+		}
+		requirements, _ := parsed.Requirements()
+		var term corev1.NodeSelectorTerm
+		for _, r := range requirements {
+			operator, ok := operators[r.Operator()]
+			if !ok {
+				return nil, out.Fail("--selector %q: %q is not possible here", s, r.Operator())
+			}
+			term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
+				Key: r.Key(), Operator: operator, Values: slices.Sorted(slices.Values(r.Values().UnsortedList())),
+			})
+		}
+		slices.SortFunc(term.MatchExpressions, func(a, b corev1.NodeSelectorRequirement) int { return cmp.Compare(a.Key, b.Key) })
+		terms = append(terms, term)
+	}
+	return &corev1.NodeSelector{NodeSelectorTerms: terms}, nil
+}
+
+var operators = map[selection.Operator]corev1.NodeSelectorOperator{
+	selection.Equals:       corev1.NodeSelectorOpIn,
+	selection.DoubleEquals: corev1.NodeSelectorOpIn,
+	selection.In:           corev1.NodeSelectorOpIn,
+	selection.NotEquals:    corev1.NodeSelectorOpNotIn,
+	selection.NotIn:        corev1.NodeSelectorOpNotIn,
+	selection.Exists:       corev1.NodeSelectorOpExists,
+	selection.DoesNotExist: corev1.NodeSelectorOpDoesNotExist,
+	selection.GreaterThan:  corev1.NodeSelectorOpGt,
+	selection.LessThan:     corev1.NodeSelectorOpLt,
+}
+
+func (c *cli) offloadOne(ctx context.Context, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) error {
+	step := c.Step(fmt.Sprintf("Offloading namespace %q", want.Namespace))
+	defer step.Stop()
+	before, err := c.enable(ctx, kube, want)
+	if err != nil {
+		return err
+	}
+	c.Success("Offloading of namespace %q correctly enabled", want.Namespace)
+	if stricter(before, want.Spec.PodOffloadingStrategy) {
+		c.Warn("The PodOffloadingStrategy was mutated to a more restrictive setting")
+		c.Warn("Existing pods violating this policy might still be running")
+	}
+	final, err := awaitOffloading(ctx, kube, want)
+	if err != nil {
+		return err
+	}
+	step.Stop()
+	switch phase := final.Status.OffloadingPhase; phase {
+	case offv1beta1.ReadyOffloadingPhaseType:
+		c.Success("Offloading completed successfully")
+	case offv1beta1.NoClusterSelectedOffloadingPhaseType:
+		c.Warn("Offloading completed, but no cluster was selected")
+	default:
+		return offloadingFailure(final)
+	}
+	return nil
+}
+
+// offloadingFailure says which clusters refused, and why.
+func offloadingFailure(nso *offv1beta1.NamespaceOffloading) error {
+	failure := out.Fail("the offloading is in %q state", nso.Status.OffloadingPhase)
+	for _, cluster := range sortedKeys(nso.Status.RemoteNamespacesConditions) {
+		for _, condition := range nso.Status.RemoteNamespacesConditions[cluster] {
+			if condition.Type == offv1beta1.NamespaceReady && condition.Status != corev1.ConditionTrue {
+				failure.Hint("Cluster %s: %s: %s", cluster, condition.Reason, condition.Message)
+			}
+		}
+	}
+	return failure
+}
+
+// enable creates or updates the object, and returns the strategy that was set before.
+func (c *cli) enable(ctx context.Context, kube client.Client, want *offv1beta1.NamespaceOffloading) (offv1beta1.PodOffloadingStrategyType, error) {
+	have := &offv1beta1.NamespaceOffloading{}
+	err := kube.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if apierrors.IsNotFound(err) {
+		return "", kube.Create(ctx, want)
+	}
+	if err != nil {
+		return "", err
+	}
+	before, old := have.DeepCopy(), have.Spec.PodOffloadingStrategy
+	have.Spec = want.Spec
+	have.SetGroupVersionKind(want.GroupVersionKind())
+	c.stamp(have)
+	if err := kube.Patch(ctx, have, client.MergeFrom(before)); err != nil {
+		return "", err
+	}
+	want.Generation = have.Generation
+	return old, nil
+}
+
+// stricter says that pods which were allowed to run somewhere no longer are.
+func stricter(before, after offv1beta1.PodOffloadingStrategyType) bool {
+	return before != "" && before != after && after != offv1beta1.LocalAndRemotePodOffloadingStrategyType
+}
+
+// awaitOffloading waits until the controllers have looked at this generation and come to an end.
+func awaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) (*offv1beta1.NamespaceOffloading, error) {
+	selected := []client.ListOption{client.InNamespace(want.Namespace), client.MatchingFields{"metadata.name": want.Name}}
+	last := offv1beta1.OffloadingPhaseType("not looked at")
+	for {
+		w, err := kube.Watch(ctx, &offv1beta1.NamespaceOffloadingList{}, selected...)
+		if err != nil {
+			return nil, err
+		}
+		done, err := followOffloading(ctx, w.ResultChan(), want.Generation, &last)
+		w.Stop()
+		if done != nil || err != nil {
+			return done, err
+		}
+	}
+}
+
+var errOffloadingGone = errors.New("somebody deleted the NamespaceOffloading meanwhile")

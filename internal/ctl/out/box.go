@@ -1,0 +1,90 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package out
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pterm/pterm"
+)
+
+const boxWidth = 80
+
+// A Section is a titled group of lines: entries with keys padded to one width, then sub-sections, one level deeper.
+type Section struct {
+	title    string
+	entries  []entry
+	children []*Section
+}
+
+type entry struct {
+	key    string
+	values []string
+}
+
+// NewSection returns an empty section.
+func NewSection(title string) *Section { return &Section{title: title} }
+
+// Entry adds a line, or several below one key. A key without values is a line of its own.
+func (s *Section) Entry(key string, values ...string) {
+	s.entries = append(s.entries, entry{key, values})
+}
+
+// Section adds a sub-section.
+func (s *Section) Section(title string) *Section {
+	child := NewSection(title)
+	s.children = append(s.children, child)
+	return child
+}
+
+// Box prints the section to the result stream, in a box of 80 columns.
+func (p *Printer) Box(s *Section) {
+	var b strings.Builder
+	s.write(&b, 0, p.terminal)
+	border := func(left, right, title string) string {
+		if title != "" {
+			title = " " + title + " "
+		}
+		return left + "─" + title + strings.Repeat("─", boxWidth-3-utf8.RuneCountInString(title)) + right
+	}
+	fmt.Fprintln(p.stdout, border("┌", "┐", s.title))
+	for line := range strings.Lines(b.String()) {
+		line = strings.TrimRight(line, "\n")
+		gap := max(0, boxWidth-4-utf8.RuneCountInString(pterm.RemoveColorFromString(line)))
+		fmt.Fprintf(p.stdout, "│ %s%s │\n", line, strings.Repeat(" ", gap))
+	}
+	fmt.Fprintln(p.stdout, border("└", "┘", ""))
+}
+
+func (s *Section) write(w io.Writer, level int, terminal bool) {
+	indent := strings.Repeat("    ", level)
+	width := 0
+	for _, e := range s.entries {
+		width = max(width, utf8.RuneCountInString(e.key))
+	}
+	for _, e := range s.entries {
+		switch len(e.values) {
+		case 0:
+			fmt.Fprintf(w, "%s%s\n", indent, e.key)
+		case 1:
+			fmt.Fprintf(w, "%s%s:%s %s\n", indent, e.key, strings.Repeat(" ", width-utf8.RuneCountInString(e.key)), e.values[0])
+		default:
+			fmt.Fprintf(w, "%s%s:\n", indent, e.key)
+			for _, v := range e.values {
+				fmt.Fprintf(w, "%s    - %s\n", indent, v)
+			}
+		}
+	}
+	for _, c := range s.children {
+		title := c.title
+		if terminal {
+			title = pterm.Bold.Sprint(title)
+		}
+		fmt.Fprintf(w, "%s%s\n", indent, title)
+		c.write(w, level+1, terminal)
+	}
+}

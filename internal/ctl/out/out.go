@@ -1,0 +1,96 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package out prints what the CLI says. Progress goes to standard error in lines that scripts grep, results to standard
+// output; on a terminal the lines have colours and steps spin while they last.
+package out
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/pterm/pterm"
+	"golang.org/x/term"
+)
+
+// Levels, as they are printed.
+const (
+	info    = "INFO"
+	warning = "WARN"
+	failure = "ERRO"
+)
+
+// Printer prints lines of one scope. Printers made from one another share their streams.
+type Printer struct {
+	*streams
+	scope string
+}
+
+type streams struct {
+	in       io.Reader
+	stdout   io.Writer
+	stderr   io.Writer
+	terminal bool
+	mu       sync.Mutex
+	step     *Step // the one that spins now
+}
+
+// New returns a printer without scope. It moves and colours only if both streams are a terminal, because either may be
+// what somebody's script reads.
+func New(stdin io.Reader, stdout, stderr io.Writer) *Printer {
+	return &Printer{streams: &streams{in: stdin, stdout: stdout, stderr: stderr, terminal: isTerminal(stdout) && isTerminal(stderr)}}
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Scope returns a printer whose lines say which cluster they are about: local, remote or global.
+func (p *Printer) Scope(scope string) *Printer { return &Printer{streams: p.streams, scope: scope} }
+
+// Result is the stream for what was asked: documents, values, versions.
+func (p *Printer) Result() io.Writer { return p.stdout }
+
+// Info prints a line about something neutral.
+func (p *Printer) Info(format string, args ...any) { p.line(info, pterm.FgDarkGray, format, args) }
+
+// Success prints a line about something that was done.
+func (p *Printer) Success(format string, args ...any) { p.line(info, pterm.FgGreen, format, args) }
+
+// Warn prints a line about something that the user should look at.
+func (p *Printer) Warn(format string, args ...any) { p.line(warning, pterm.FgYellow, format, args) }
+
+// Error prints a line about what went wrong.
+func (p *Printer) Error(format string, args ...any) { p.line(failure, pterm.FgRed, format, args) }
+
+func (p *Printer) line(level string, colour pterm.Color, format string, args []any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := fmt.Sprintf(format, args...)
+	if p.step != nil {
+		p.step.pause()
+		defer p.step.resume()
+	}
+	fmt.Fprintln(p.stderr, p.format(level, colour, text))
+}
+
+// format keeps the shape of the original's lines: ` INFO   (local) message` with a scope and ` INFO  message` without.
+// The lines of a message that has several are indented to the first.
+func (p *Printer) format(level string, colour pterm.Color, text string) string {
+	scope := ""
+	if p.scope != "" {
+		scope = " (" + p.scope + ") "
+	}
+	text = strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+strings.Repeat(" ", len(" INFO  ")))
+	if !p.terminal {
+		return fmt.Sprintf(" %s  %s%s", level, scope, text)
+	}
+	if scope != "" {
+		scope = pterm.FgDarkGray.Sprint(scope)
+	}
+	return fmt.Sprintf(" %s  %s%s", colour.Sprint(level), scope, text)
+}

@@ -1,0 +1,107 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package out
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func pipe(input string) (*Printer, *bytes.Buffer, *bytes.Buffer) {
+	var stdout, stderr bytes.Buffer
+	return New(strings.NewReader(input), &stdout, &stderr), &stdout, &stderr
+}
+
+func TestPipedLinesHaveTheShapeThatScriptsGrep(t *testing.T) {
+	p, stdout, stderr := pipe("")
+	p.Info("plain %d%%", 5)
+	p.Scope("local").Success("scoped")
+	p.Scope("remote").Warn("careful")
+	p.Error("you should:\n- x\n")
+	step := p.Scope("local").Step("Working")
+	step.Text("Still working")
+	step.Done("Worked %s", "well")
+	step.Stop()
+
+	want := " INFO  plain 5%\n" +
+		" INFO   (local) scoped\n" +
+		" WARN   (remote) careful\n" +
+		" ERRO  you should:\n       - x\n" +
+		" INFO   (local) Worked well\n"
+	if diff := cmp.Diff(want, stderr.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if stdout.Len() != 0 {
+		t.Errorf("progress on standard output: %q", stdout.String())
+	}
+}
+
+func TestATerminalGetsColoursAndTheSameWords(t *testing.T) {
+	p, _, stderr := pipe("")
+	p.terminal = true
+	p.Scope("local").Warn("careful")
+	if got := stderr.String(); !strings.Contains(got, "WARN") || !strings.Contains(got, "careful") || !strings.Contains(got, "(local)") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestOnlyAYesConfirms(t *testing.T) {
+	for answer, want := range map[string]error{
+		"y\n": nil, "YES\n": nil, "y": nil,
+		"\n": ErrAborted, "n\n": ErrAborted, "": ErrAborted, "yesterday\n": ErrAborted,
+	} {
+		p, _, stderr := pipe(answer)
+		if err := p.ask("uninstall"); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", answer, err, want)
+		}
+		if !strings.HasPrefix(stderr.String(), "uninstall is a potentially destructive command.\nAre you sure you want to continue? [y/N] ") {
+			t.Errorf("%q: asked %q", answer, stderr.String())
+		}
+	}
+}
+
+func TestWithoutATerminalNothingIsConfirmed(t *testing.T) {
+	p, _, stderr := pipe("y\n")
+	if err := p.Confirm("uninstall"); !errors.Is(err, ErrNoTerminal) {
+		t.Errorf("got %v", err)
+	}
+	if stderr.Len() != 0 {
+		t.Errorf("asked nobody %q", stderr.String())
+	}
+}
+
+func TestABoxPadsKeysAndIndentsSections(t *testing.T) {
+	p, stdout, _ := pipe("")
+	s := NewSection("Local")
+	s.Entry("ID", "cl-a")
+	s.Entry("Version", "v1")
+	s.Entry("Pod CIDRs", "10.0.0.0/8", "fd00::/64")
+	s.Entry("✔    fine")
+	labels := s.Section("Labels")
+	labels.Entry("region", "eu")
+	labels.Section("Deep").Entry("x", "y")
+	p.Box(s)
+
+	want := `
+┌─ Local ──────────────────────────────────────────────────────────────────────┐
+│ ID:        cl-a                                                              │
+│ Version:   v1                                                                │
+│ Pod CIDRs:                                                                   │
+│     - 10.0.0.0/8                                                             │
+│     - fd00::/64                                                              │
+│ ✔    fine                                                                    │
+│ Labels                                                                       │
+│     region: eu                                                               │
+│     Deep                                                                     │
+│         x: y                                                                 │
+└──────────────────────────────────────────────────────────────────────────────┘
+`
+	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), stdout.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,100 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/ctl/install"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/removal"
+)
+
+type uninstallOptions struct {
+	namespace string
+	purge     bool
+	timeout   time.Duration
+}
+
+func (c *cli) uninstall() *cobra.Command {
+	o := &uninstallOptions{}
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "Uninstall Liqo from the selected cluster",
+		Long:  "Uninstall Liqo from the selected cluster. Peerings must be undone and namespaces unoffloaded before.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.confirm("uninstall"); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			return c.runUninstall(ctx, o)
+		},
+	}
+	liqoNamespace(cmd, &o.namespace)
+	cmd.Flags().BoolVar(&o.purge, "purge", false, "Remove the CRDs, the namespaces of Liqo and everything else that is left too")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long the whole operation may take")
+	return cmd
+}
+
+func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
+	kube, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := c.checkUnused(ctx, kube); err != nil {
+		return err
+	}
+	deadline, _ := ctx.Deadline()
+	if err := c.during("Uninstalling Liqo", "Liqo uninstalled", func() error {
+		return install.Uninstall(ctx, kube, c.kubeFlags, o.namespace, time.Until(deadline), c.helmLog())
+	}); err != nil || !o.purge {
+		return err
+	}
+	if err := c.during("Purging Liqo CRDs", "Liqo CRDs purged", func() error {
+		return removal.PurgeCRDs(ctx, kube)
+	}); err != nil {
+		return err
+	}
+	return c.during("Deleting Liqo namespaces", "Liqo namespaces deleted", func() error {
+		return removal.PurgeNamespaces(ctx, kube, o.namespace)
+	})
+}
+
+func (c *cli) checkUnused(ctx context.Context, kube client.Reader) error {
+	step := c.Step("Running pre-uninstall checks")
+	defer step.Stop()
+	blockers, err := removal.Check(ctx, kube)
+	if err != nil {
+		return err
+	}
+	if blockers.Empty() {
+		step.Done("Pre-uninstall checks passed")
+		return nil
+	}
+	failure := out.Fail("%s", blockers)
+	if blockers.Peered() {
+		failure.Hint("Active peerings are undone by: %s unpeer", c.executable)
+	}
+	if len(blockers.Namespaces) > 0 {
+		failure.Hint("Namespaces are unoffloaded by: %s unoffload namespace <name>", c.executable)
+	}
+	return failure
+}
+
+// during shows a step while do runs, and its success.
+func (c *cli) during(doing, done string, do func() error) error {
+	step := c.Step(doing)
+	defer step.Stop()
+	if err := do(); err != nil {
+		return err
+	}
+	step.Done("%s", done)
+	return nil
+}

@@ -1,0 +1,88 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/removal"
+)
+
+type unoffloadOptions struct {
+	namespaceSelector string
+	timeout           time.Duration
+}
+
+func (c *cli) unoffload() *cobra.Command {
+	parent := &cobra.Command{Use: "unoffload", Short: "Take a resource back from other clusters", Args: cobra.NoArgs}
+	o := &unoffloadOptions{}
+	cmd := &cobra.Command{
+		Use:               "namespace NAME...",
+		Aliases:           []string{"ns", "namespaces"},
+		Short:             "Take namespaces back from other clusters",
+		ValidArgsFunction: c.completeOffloaded,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSelection(args, o.namespaceSelector); err != nil {
+				return err
+			}
+			if err := c.confirm("unoffload"); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			return c.runUnoffload(ctx, o, args)
+		},
+	}
+	cmd.Flags().StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
+	parent.AddCommand(cmd)
+	return parent
+}
+
+func (c *cli) runUnoffload(ctx context.Context, o *unoffloadOptions, args []string) error {
+	kube, err := c.client()
+	if err != nil {
+		return err
+	}
+	namespaces, err := c.selectNamespaces(ctx, kube, args, o.namespaceSelector)
+	if err != nil {
+		return err
+	}
+	if len(namespaces) == 0 {
+		c.Info("No namespaces can be unoffloaded")
+		return nil
+	}
+	failed := false
+	for _, ns := range namespaces {
+		if err := c.unoffloadOne(ctx, kube, ns); err != nil {
+			c.fail(fmt.Errorf("unoffloading namespace %q: %w", ns, err))
+			failed = true
+		}
+	}
+	if failed {
+		return errPrinted
+	}
+	return nil
+}
+
+func (c *cli) unoffloadOne(ctx context.Context, kube client.WithWatch, namespace string) error {
+	nso := &offv1beta1.NamespaceOffloading{}
+	nso.Namespace, nso.Name = namespace, names.NamespaceOffloading
+	if err := kube.Delete(ctx, nso); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	c.Success("Offloading of namespace %q correctly disabled", namespace)
+	return c.during(fmt.Sprintf("Unoffloading namespace %q", namespace), "Unoffloading completed successfully", func() error {
+		return removal.WaitGone(ctx, kube, &offv1beta1.NamespaceOffloadingList{},
+			client.InNamespace(namespace), client.MatchingFields{"metadata.name": names.NamespaceOffloading})
+	})
+}

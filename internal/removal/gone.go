@@ -1,0 +1,96 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package removal
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// WaitGone waits until the list is empty. The error of a wait that ended too soon names what is left and what holds it.
+func WaitGone(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	for {
+		if err := c.List(ctx, list, opts...); isAbsent(err) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("listing what is left: %w", err)
+		}
+		if apimeta.LenList(list) == 0 {
+			return nil
+		}
+		left := describe(list)
+		if err := waitDeletion(ctx, c, list, opts); isAbsent(err) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s still there: %w", left, err)
+		}
+	}
+}
+
+// waitDeletion returns after one of the listed objects is gone, or when the list should be read again.
+func waitDeletion(ctx context.Context, c client.WithWatch, list client.ObjectList, opts []client.ListOption) error {
+	since := &client.ListOptions{}
+	since.ApplyOptions(opts)
+	since.Raw = &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}
+	w, err := c.Watch(ctx, list, since)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case e, open := <-w.ResultChan():
+			switch {
+			case !open, e.Type == watch.Deleted:
+				return ctx.Err()
+			case e.Type == watch.Error:
+				return apierrors.FromObject(e.Object)
+			}
+		}
+	}
+}
+
+// isAbsent says that there is no such object, or no such kind.
+func isAbsent(err error) bool { return apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) }
+
+// describe names the first objects of a list with their finalizers, which say who is slow.
+func describe(list client.ObjectList) string {
+	var names []string
+	_ = apimeta.EachListItem(list, func(o runtime.Object) error {
+		obj := o.(client.Object)
+		name := strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/")
+		if f := obj.GetFinalizers(); len(f) > 0 {
+			name += " (held by " + strings.Join(f, ", ") + ")"
+		}
+		names = append(names, name)
+		return nil
+	})
+	const most = 5
+	if len(names) > most {
+		names = append(names[:most], fmt.Sprintf("and %d more", len(names)-most))
+	}
+	verb := " is"
+	if len(names) > 1 {
+		verb = " are"
+	}
+	return kindOf(list) + " " + strings.Join(names, ", ") + verb
+}
+
+func kindOf(list client.ObjectList) string {
+	if kind := list.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return strings.TrimSuffix(kind, "List")
+	}
+	name := fmt.Sprintf("%T", list)
+	return strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "List")
+}
