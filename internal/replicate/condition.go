@@ -1,0 +1,91 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+)
+
+// Reasons of the condition APIServerStatus.
+const (
+	reasonReady    = "APIServerReady"
+	reasonNotReady = "APIServerNotReady"
+)
+
+// condition says what is known about the peer's API server: nil for nothing yet, a condition without type for "there is
+// nothing to know", because there are no credentials.
+func (s *situation) condition(l *link) *liqov1beta1.Condition {
+	if l == nil {
+		for i := range s.secrets {
+			if p, ok := s.problems[s.secrets[i].UID]; ok && s.secrets[i].DeletionTimestamp.IsZero() {
+				return notReady(p.message)
+			}
+		}
+		return &liqov1beta1.Condition{}
+	}
+	switch state := l.state(); {
+	case !state.looked:
+		return nil
+	case state.failure != "":
+		return notReady(state.failure)
+	case state.refusal != "":
+		return ready("the API server answers and refuses our calls: " + state.refusal)
+	}
+	return ready("the API server answers")
+}
+
+func ready(message string) *liqov1beta1.Condition {
+	return &liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished, Reason: reasonReady, Message: message}
+}
+
+func notReady(message string) *liqov1beta1.Condition {
+	return &liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionError, Reason: reasonNotReady, Message: message}
+}
+
+// writeCondition writes the condition if it says something else than before. It is the only writer of
+// status.conditions, and its patch holds nothing else, so it needs no look at what others write.
+func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.ForeignCluster, want *liqov1beta1.Condition) error {
+	if fc == nil || want == nil {
+		return nil
+	}
+	conditions, changed := withCondition(fc.Status.Conditions, *want, metav1.Now())
+	if !changed {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
+	if err != nil {
+		return fmt.Errorf("encoding conditions: %w", err)
+	}
+	target := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: fc.Name}}
+	if err := client.IgnoreNotFound(r.client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, body))); err != nil {
+		return fmt.Errorf("writing the conditions of ForeignCluster %s: %w", fc.Name, err)
+	}
+	return nil
+}
+
+// withCondition returns the conditions that should be there, nil for none. The text of a lasting failure is not
+// followed: it often holds a port number that is another one on each attempt.
+func withCondition(have []liqov1beta1.Condition, want liqov1beta1.Condition, now metav1.Time) ([]liqov1beta1.Condition, bool) {
+	if want.Type == "" {
+		return nil, len(have) > 0
+	}
+	i := slices.IndexFunc(have, func(c liqov1beta1.Condition) bool { return c.Type == want.Type })
+	want.LastTransitionTime = now
+	if i >= 0 && have[i].Status == want.Status && have[i].Reason == want.Reason {
+		if len(have) == 1 && (have[i].Message == want.Message || want.Status == liqov1beta1.ConditionError) {
+			return have, false
+		}
+		want.LastTransitionTime = have[i].LastTransitionTime
+	}
+	return []liqov1beta1.Condition{want}, true
+}

@@ -1,0 +1,149 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicate
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// ends are the two clusters of a peering, seen from here.
+type ends struct {
+	local, peer liqov1beta1.ClusterID
+}
+
+// step is what one object needs next.
+type step string
+
+const (
+	// idle: nothing to do.
+	idle step = "idle"
+	// push: the object lives; its copy must say the same, and the copy's status comes back.
+	push step = "push"
+	// withdraw: the object is going; its copy must go first.
+	withdraw step = "withdraw"
+	// release: the object is going and no copy is seen any more.
+	release step = "release"
+	// reap: a copy of ours without an object.
+	reap step = "reap"
+)
+
+// decide compares an object with its copy; each is nil when absent. With draining, because the credentials are about to
+// go, nothing new is started.
+func (e ends) decide(local, copied *unstructured.Unstructured, draining bool) step {
+	held := local != nil && controllerutil.ContainsFinalizer(local, names.ReplicatorFinalizer)
+	switch {
+	case !e.concerns(local):
+		switch {
+		case copied != nil:
+			return reap
+		case held:
+			return release
+		}
+		return idle
+	case !local.GetDeletionTimestamp().IsZero():
+		switch {
+		case copied != nil:
+			return withdraw
+		case held:
+			return release
+		}
+		return idle
+	case draining && !held:
+		return idle
+	}
+	return push
+}
+
+// concerns tells whether local is an object of this cluster that is meant for the peer. An object in the peer's tenant
+// namespace that names no destination is.
+func (e ends) concerns(local *unstructured.Unstructured) bool {
+	if local == nil || local.GetLabels()[names.Replicated] == "true" {
+		return false
+	}
+	destination := local.GetLabels()[names.ReplicationDestination]
+	return destination == "" || destination == string(e.peer)
+}
+
+// isCopy tells whether an object at the peer is the copy of one of ours.
+func (e ends) isCopy(remote client.Object) bool {
+	labels := remote.GetLabels()
+	return labels[names.Replicated] == "true" && labels[names.ReplicationOrigin] == string(e.local)
+}
+
+// copyOf is what the peer should hold of local: its spec, the labels and annotations of its users, and our labels, which
+// never change, because the peer refuses that.
+func (e ends) copyOf(local *unstructured.Unstructured) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{}}
+	out.SetGroupVersionKind(local.GroupVersionKind())
+	out.SetName(local.GetName())
+	labels := travelling(local.GetLabels(), isOurs)
+	labels[names.Replication] = "false"
+	labels[names.Replicated] = "true"
+	labels[names.ReplicationOrigin] = string(e.local)
+	labels[names.ReplicationDestination] = string(e.peer)
+	labels[names.RemoteClusterID] = string(e.local)
+	out.SetLabels(labels)
+	if annotations := travelling(local.GetAnnotations(), staysHere); len(annotations) > 0 {
+		out.SetAnnotations(annotations)
+	}
+	if spec, ok := local.Object["spec"]; ok {
+		out.Object["spec"] = spec
+	}
+	return out
+}
+
+func travelling(in map[string]string, stays func(string) bool) map[string]string {
+	out := make(map[string]string, len(in)+5)
+	for k, v := range in {
+		if !stays(k) {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// isOurs tells whether a label belongs to Liqo: those have a meaning in one cluster only.
+func isOurs(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	return ok && (domain == "liqo.io" || strings.HasSuffix(domain, ".liqo.io"))
+}
+
+// staysHere tells whether an annotation has no business at the peer: the provider's own switches, and the records of
+// whoever applied the object here.
+func staysHere(key string) bool {
+	return key == corev1.LastAppliedConfigAnnotation || strings.HasPrefix(key, names.AppliedHash) || strings.HasPrefix(key, names.Cordon)
+}
+
+// maxStatus bounds what a peer can make this cluster store for one object.
+const maxStatus = 512 << 10
+
+// statusBack returns local with the status of its copy, or nil when nothing is to be written. A copy without any status
+// says nothing: the provider has not looked at it yet, and what it said before stays.
+func statusBack(local, copied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	status, ok := copied.Object["status"]
+	if !ok || equality.Semantic.DeepEqual(status, local.Object["status"]) {
+		return nil, nil
+	}
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status of the copy: %w", err)
+	}
+	if len(raw) > maxStatus {
+		return nil, fmt.Errorf("the status written by the peer has %d bytes, more than the %d that are accepted", len(raw), maxStatus)
+	}
+	out := local.DeepCopy()
+	out.Object["status"] = status
+	return out, nil
+}

@@ -1,0 +1,87 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// givenUp tells whether the user declared the peer gone for good and nothing speaks against it. A peer that refuses our
+// credentials is as gone as one that does not answer: whatever it does, what is here can be taken down.
+func (s *situation) givenUp(l *link) bool {
+	if s.cluster == nil || s.cluster.Annotations[names.PermanentlyUnreachable] != "true" {
+		return false
+	}
+	if l == nil {
+		// Without credentials nothing can be reached; with some, they are tried first.
+		return s.use == nil
+	}
+	state := l.state()
+	return state.looked && !state.alive()
+}
+
+// giveUp takes down what is here without asking the peer: objects that are being deleted may go, and when the
+// credentials are going too, or gone, all others lose their finalizer as well.
+func (r *reconciler) giveUp(ctx context.Context, s *situation) error {
+	staying := slices.ContainsFunc(s.secrets, func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() })
+	condition := s.condition(r.links.get(string(s.peer)))
+	if !staying {
+		r.links.remove(string(s.peer))
+	}
+	for _, namespace := range s.namespaces {
+		held, err := r.held(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		for _, obj := range held {
+			if staying && obj.GetDeletionTimestamp().IsZero() {
+				continue
+			}
+			if err := letGo(ctx, r.client, obj); err != nil {
+				return err
+			}
+			r.log.Info("released an object whose peer was given up", "peer", s.peer, "kind", obj.GetObjectKind().GroupVersionKind().Kind,
+				"object", client.ObjectKeyFromObject(obj))
+		}
+	}
+	for i := range s.secrets {
+		if s.secrets[i].DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := r.letSecretGo(ctx, &s.secrets[i]); err != nil {
+			return err
+		}
+	}
+	r.tell(s, r.links.get(string(s.peer)))
+	return r.writeCondition(ctx, s.cluster, condition)
+}
+
+// held lists the objects of a namespace that carry our finalizer, as the API server has them now.
+func (r *reconciler) held(ctx context.Context, namespace string) ([]client.Object, error) {
+	var out []client.Object
+	for _, res := range resources {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(res.list().GroupVersionKind())
+		if err := r.live.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("listing %s of %s: %w", res.plural, namespace, err)
+		}
+		for i := range list.Items {
+			obj := &list.Items[i]
+			obj.SetGroupVersionKind(res.gvk)
+			if controllerutil.ContainsFinalizer(obj, names.ReplicatorFinalizer) {
+				out = append(out, obj)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,147 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicate
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// health is what is known about the peer's API server.
+type health struct {
+	look chan struct{} // asks for a look before the next interval
+
+	mu sync.Mutex
+	// looked: the rest means something.
+	looked bool
+	// failure is why the API server does not answer, empty while it does.
+	failure string
+	// refusals are what the API server said when it refused our calls, by what they were about, until it accepts them.
+	refusals map[string]string
+}
+
+// access is the key of refusals that concern everything.
+const access = ""
+
+// state is one reading of health.
+type state struct {
+	looked           bool
+	failure, refusal string
+}
+
+func (l *link) state() state {
+	l.health.mu.Lock()
+	defer l.health.mu.Unlock()
+	return state{l.health.looked, l.health.failure, l.health.refusal()}
+}
+
+// refusal returns one of the refusals, always the same of the same set.
+func (h *health) refusal() string {
+	if len(h.refusals) == 0 {
+		return ""
+	}
+	return h.refusals[slices.Min(slices.Collect(maps.Keys(h.refusals)))]
+}
+
+// alive tells whether the peer answers and lets us in: only then does a peer that its user gave up still count.
+func (s state) alive() bool { return s.looked && s.failure == "" && s.refusal == "" }
+
+// watchHealth looks at the peer at once and then at every interval, until ctx ends.
+func (l *link) watchHealth(ctx context.Context, o Options) {
+	if o.HealthInterval < 0 {
+		l.found("")
+		return
+	}
+	ticker := time.NewTicker(o.HealthInterval)
+	defer ticker.Stop()
+	for {
+		l.lookOnce(ctx, o.HealthTimeout)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-l.health.look:
+		}
+	}
+}
+
+// lookNow asks for a look before the interval is over.
+func (l *link) lookNow() {
+	select {
+	case l.health.look <- struct{}{}:
+	default:
+	}
+}
+
+func (l *link) lookOnce(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := l.conn.Healthy(ctx)
+	if ctx.Err() != nil && context.Cause(ctx) == context.Canceled {
+		return
+	}
+	if err != nil {
+		l.found(err.Error())
+	} else {
+		l.found("")
+	}
+	if err != nil || l.state().refusal != "" || !l.engine.Synced(*l.pair.Load()) {
+		l.tryRights(ctx)
+	}
+}
+
+// tryRights asks the peer for one object of each kind: watches that are refused are retried in silence, and no object
+// may be waiting whose failure would tell.
+func (l *link) tryRights(ctx context.Context) {
+	c, err := client.New(l.conn.Config(), client.Options{})
+	if err != nil {
+		l.refused(access, answer(err))
+		return
+	}
+	for _, res := range resources {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(res.list().GroupVersionKind())
+		if err := c.List(ctx, list, client.InNamespace(l.pair.Load().Remote), client.Limit(1)); err != nil {
+			l.refused(access, answer(err))
+			return
+		}
+	}
+	l.refused(access, nil)
+}
+
+func (l *link) found(failure string) {
+	l.health.mu.Lock()
+	news := !l.health.looked || (l.health.failure == "") != (failure == "")
+	l.health.looked, l.health.failure = true, failure
+	l.health.mu.Unlock()
+	if news {
+		l.changed()
+	}
+}
+
+// refused remembers whether err, the outcome of what key is about, is a refusal. No answer at all is no news of access.
+func (l *link) refused(key string, err error) {
+	l.health.mu.Lock()
+	before := l.health.refusal()
+	if r, ok := errors.AsType[*refusal](err); ok {
+		if l.health.refusals == nil {
+			l.health.refusals = map[string]string{}
+		}
+		l.health.refusals[key] = r.message
+	} else if err == nil || key != access {
+		delete(l.health.refusals, key)
+	}
+	after := l.health.refusal()
+	l.health.mu.Unlock()
+	if before != after {
+		l.changed()
+	}
+}

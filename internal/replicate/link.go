@@ -1,0 +1,186 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicate
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remote"
+)
+
+// link is the connection to one peer while its credentials exist: an engine that copies, and a look at its health.
+type link struct {
+	ends     ends
+	recorder events.EventRecorder
+	log      logr.Logger
+	// changed wakes the peer's reconciliation: health, refusals, or the last copy gone.
+	changed func()
+
+	// The rest is written by the reconciliation of the peer only, one at a time.
+	secret      types.NamespacedName
+	fingerprint [sha256.Size]byte
+
+	pair   atomic.Pointer[mirror.Pair]
+	conn   *remote.Conn
+	engine *mirror.Engine
+	// draining: the credentials are about to go, so nothing new is copied.
+	draining atomic.Bool
+	health   health
+
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+}
+
+// dial makes the link for credentials and starts it.
+func (r *reconciler) dial(e ends, c *credentials) (*link, error) {
+	conn, err := remote.New(c.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	l := &link{
+		ends:        e,
+		recorder:    r.recorder,
+		log:         r.log.WithValues("peer", e.peer),
+		changed:     func() { r.enqueue(e.peer) },
+		secret:      types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name},
+		fingerprint: sha256.Sum256(c.kubeconfig),
+		conn:        conn,
+		health:      health{look: make(chan struct{}, 1)},
+	}
+	l.pair.Store(c.pair())
+	l.draining.Store(c.going())
+	l.engine, err = mirror.New(mirror.Options{
+		Local:        r.config,
+		Remote:       conn,
+		Kinds:        l.kinds(r.options.Workers),
+		FieldManager: names.ReplicatorFieldManager,
+		Log:          l.log,
+		Peer:         string(e.peer),
+		Started:      l.started,
+	})
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("making the mirror to %s: %w", e.peer, err)
+	}
+	l.start(r.options)
+	return l, nil
+}
+
+func (l *link) start(o Options) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	logStartingPeer(l.ends.peer)
+	for _, res := range resources {
+		logStarting(l.ends.peer, res.gvr())
+	}
+	l.engine.Set([]mirror.Pair{*l.pair.Load()})
+	l.work.Go(func() {
+		if err := l.engine.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			l.log.Error(err, "mirror stopped")
+		}
+	})
+	l.work.Go(func() { l.watchHealth(ctx, o) })
+}
+
+// started is called when a kind of a pair is synced on both sides.
+func (l *link) started(_ mirror.Pair, kind string) {
+	if res, ok := resourceNamed(kind); ok {
+		logStarted(l.ends.peer, res.gvr())
+	}
+	l.lookNow()
+}
+
+// stop ends the link and waits for it. Nothing is removed anywhere.
+func (l *link) stop() {
+	l.cancel()
+	l.work.Wait()
+	l.conn.Close()
+}
+
+// follow makes a running link use credentials. With errOther they are for another server, and the link must be replaced.
+func (l *link) follow(c *credentials) (changed bool, err error) {
+	if fingerprint := sha256.Sum256(c.kubeconfig); fingerprint != l.fingerprint {
+		if err := l.conn.Swap(c.kubeconfig); err != nil {
+			return false, err
+		}
+		l.fingerprint, changed = fingerprint, true
+		l.lookNow()
+	}
+	l.secret = types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name}
+	if pair := c.pair(); *pair != *l.pair.Load() {
+		l.pair.Store(pair)
+		l.engine.Set([]mirror.Pair{*pair})
+		changed = true
+	}
+	if was := l.draining.Swap(c.going()); was && !c.going() {
+		// What was left alone while draining is looked at by starting again.
+		l.engine.Set(nil)
+		l.engine.Set([]mirror.Pair{*l.pair.Load()})
+	}
+	return changed, nil
+}
+
+// links are the running links by peer. After close no new one is taken in.
+type links struct {
+	mu     sync.Mutex
+	byPeer map[string]*link
+	closed bool
+}
+
+var errClosed = errors.New("the process is stopping")
+
+func (s *links) get(peer string) *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byPeer[peer]
+}
+
+func (s *links) add(peer string, l *link) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	if s.byPeer == nil {
+		s.byPeer = map[string]*link{}
+	}
+	s.byPeer[peer] = l
+	return nil
+}
+
+// remove stops the link of a peer, if there is one.
+func (s *links) remove(peer string) {
+	s.mu.Lock()
+	l := s.byPeer[peer]
+	delete(s.byPeer, peer)
+	s.mu.Unlock()
+	if l != nil {
+		l.stop()
+	}
+}
+
+// Start closes all links when the process stops, or is no longer the one that leads.
+func (s *links) Start(ctx context.Context) error {
+	<-ctx.Done()
+	s.mu.Lock()
+	s.closed = true
+	all := s.byPeer
+	s.byPeer = nil
+	s.mu.Unlock()
+	for _, l := range all {
+		l.stop()
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remote"
+)
+
+// drainInterval is how soon a drain is looked at again, should nobody wake us.
+const drainInterval = 2 * time.Second
+
+// deadInterval is how often the objects of a peer that was given up are looked at.
+const deadInterval = 5 * time.Second
+
+// situation is everything that decides about one peer.
+type situation struct {
+	peer       liqov1beta1.ClusterID
+	namespaces []string
+	secrets    []corev1.Secret
+	cluster    *liqov1beta1.ForeignCluster
+
+	use      *credentials
+	problems map[types.UID]problem
+}
+
+// Reconcile makes the link of one peer follow its Secrets.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	after, err := r.follow(ctx, liqov1beta1.ClusterID(req.Name))
+	verdict := kube.Judge(err)
+	if verdict.Failed() {
+		return reconcile.Result{}, err
+	}
+	if verdict.After > 0 && (after == 0 || verdict.After < after) {
+		after = verdict.After
+	}
+	return reconcile.Result{RequeueAfter: after}, nil
+}
+
+// follow returns when to look again, 0 for when something changes.
+func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time.Duration, error) {
+	s, err := r.gather(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if s.givenUp(r.links.get(string(id))) {
+		return deadInterval, r.giveUp(ctx, s)
+	}
+	connected := r.connect(ctx, s)
+	after, drained := r.drain(ctx, s)
+	l := r.links.get(string(id))
+	r.tell(s, l)
+	return after, errors.Join(connected, drained, r.writeCondition(ctx, s.cluster, s.condition(l)))
+}
+
+func (r *reconciler) gather(ctx context.Context, id liqov1beta1.ClusterID) (*situation, error) {
+	s := &situation{peer: id}
+	var namespaces corev1.NamespaceList
+	if err := r.client.List(ctx, &namespaces, client.MatchingLabels{names.RemoteClusterID: string(id), names.TenantNamespace: "true"}); err != nil {
+		return nil, fmt.Errorf("listing tenant namespaces: %w", err)
+	}
+	for i := range namespaces.Items {
+		name := namespaces.Items[i].Name
+		s.namespaces = append(s.namespaces, name)
+		var secrets corev1.SecretList
+		if err := r.secrets.List(ctx, &secrets, client.InNamespace(name)); err != nil {
+			return nil, fmt.Errorf("listing Secrets of %s: %w", name, err)
+		}
+		s.secrets = append(s.secrets, secrets.Items...)
+	}
+	var cluster liqov1beta1.ForeignCluster
+	err := r.client.Get(ctx, types.NamespacedName{Name: string(id)}, &cluster)
+	switch {
+	case err == nil:
+		s.cluster = &cluster
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("reading ForeignCluster %s: %w", id, err)
+	}
+	s.use, s.problems = choose(id, s.secrets)
+	return s, nil
+}
+
+// connect starts, changes or stops the link.
+func (r *reconciler) connect(ctx context.Context, s *situation) error {
+	l := r.links.get(string(s.peer))
+	switch {
+	case s.use != nil && l == nil:
+		return r.begin(ctx, s)
+	case s.use != nil:
+		return r.change(ctx, s, l)
+	case l == nil:
+		return nil
+	case s.broken(l):
+		// The Secret in use was made unusable: what it said before still holds.
+		l.draining.Store(s.deleting(l))
+		return nil
+	}
+	r.links.remove(string(s.peer))
+	return r.forget(ctx, l)
+}
+
+// broken tells whether the Secret that a link uses is still there, though it is not good any more.
+func (s *situation) broken(l *link) bool { return s.secretOf(l) != nil }
+
+func (s *situation) deleting(l *link) bool { return !s.secretOf(l).DeletionTimestamp.IsZero() }
+
+func (s *situation) secretOf(l *link) *corev1.Secret {
+	i := slices.IndexFunc(s.secrets, func(x corev1.Secret) bool { return client.ObjectKeyFromObject(&x) == l.secret })
+	if i < 0 {
+		return nil
+	}
+	return &s.secrets[i]
+}
+
+func (r *reconciler) begin(ctx context.Context, s *situation) error {
+	secret := s.use.secret
+	if s.use.going() && !controllerutil.ContainsFinalizer(secret, names.ReplicatorSecretFinalizer) {
+		return nil
+	}
+	logProcessing(client.ObjectKeyFromObject(secret))
+	if !s.use.going() {
+		if err := r.hold(ctx, secret); err != nil {
+			return err
+		}
+	}
+	l, err := r.dial(ends{local: r.options.ClusterID, peer: s.peer}, s.use)
+	if err != nil {
+		return err
+	}
+	if err := r.links.add(string(s.peer), l); err != nil {
+		l.stop()
+		return err
+	}
+	if !s.use.going() {
+		r.recorder.Eventf(secret, nil, corev1.EventTypeNormal, reasonStarted, "Replicate", "objects of this namespace are replicated to namespace %s of %s", s.use.remoteNamespace, s.peer)
+	}
+	return nil
+}
+
+func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
+	if !s.use.going() {
+		if err := r.hold(ctx, s.use.secret); err != nil {
+			return err
+		}
+	}
+	changed, err := l.follow(s.use)
+	if errors.Is(err, remote.ErrOtherServer) {
+		r.links.remove(string(s.peer))
+		return r.begin(ctx, s)
+	}
+	if err != nil {
+		return fmt.Errorf("changing the credentials: %w", err)
+	}
+	if changed {
+		logProcessing(client.ObjectKeyFromObject(s.use.secret))
+		r.recorder.Eventf(s.use.secret, nil, corev1.EventTypeNormal, reasonCredentials, "Replicate", "replication to %s goes on with what this Secret says now", s.peer)
+	}
+	return nil
+}
+
+// drain lets the Secrets go that are being deleted: at once when another one took over, else when no object waits for
+// the removal of its copy any more. It returns when to look again.
+func (r *reconciler) drain(ctx context.Context, s *situation) (time.Duration, error) {
+	var after time.Duration
+	for i := range s.secrets {
+		secret := &s.secrets[i]
+		if secret.DeletionTimestamp.IsZero() || !controllerutil.ContainsFinalizer(secret, names.ReplicatorSecretFinalizer) {
+			continue
+		}
+		if s.use == nil || s.use.going() {
+			held, err := r.held(ctx, secret.Namespace)
+			if err != nil {
+				return 0, err
+			}
+			if len(held) > 0 {
+				s.problems[secret.UID] = waitingFor(held)
+				after = drainInterval
+				continue
+			}
+			r.links.remove(string(s.peer))
+		}
+		if err := r.letSecretGo(ctx, secret); err != nil {
+			return 0, err
+		}
+	}
+	return after, nil
+}
+
+func waitingFor(held []client.Object) problem {
+	first := held[0]
+	return problem{reasonDraining, fmt.Sprintf("the credentials are needed until the replicated objects of this namespace are deleted: %s %s",
+		first.GetObjectKind().GroupVersionKind().Kind, first.GetName())}
+}
+
+// hold puts our finalizer on a Secret before its credentials are used.
+func (r *reconciler) hold(ctx context.Context, secret *corev1.Secret) error {
+	patched := secret.DeepCopy()
+	if !controllerutil.AddFinalizer(patched, names.ReplicatorSecretFinalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Patch(ctx, patched, patch); err != nil {
+		return fmt.Errorf("adding the finalizer to Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return nil
+}
+
+func (r *reconciler) letSecretGo(ctx context.Context, secret *corev1.Secret) error {
+	patched := secret.DeepCopy()
+	if !controllerutil.RemoveFinalizer(patched, names.ReplicatorSecretFinalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
+	if err := client.IgnoreNotFound(r.client.Patch(ctx, patched, patch)); err != nil {
+		return fmt.Errorf("removing the finalizer of Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return nil
+}
+
+// forget handles the Secret of a link that is not among the credentials any more. If it still exists it lost its labels,
+// and nobody else would ever take our finalizer off.
+func (r *reconciler) forget(ctx context.Context, l *link) error {
+	var secret corev1.Secret
+	if err := r.live.Get(ctx, l.secret, &secret); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil
+		}
+		return fmt.Errorf("reading Secret %s: %w", l.secret, err)
+	}
+	if secret.Labels[names.IdentityType] == names.IdentityControlPlane {
+		return nil
+	}
+	return r.letSecretGo(ctx, &secret)
+}

@@ -1,0 +1,52 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicate
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+)
+
+// resource is a kind that crosses to the peer. Objects travel unstructured, so that a field this version does not know
+// is not lost on the way.
+type resource struct {
+	gvk    schema.GroupVersionKind
+	plural string
+}
+
+// resources are all of them, in the order in which they start.
+var resources = []resource{
+	{offv1beta1.GroupVersion.WithKind("NamespaceMap"), "namespacemaps"},
+	{authv1beta1.GroupVersion.WithKind("ResourceSlice"), "resourceslices"},
+	{authv1beta1.GroupVersion.WithKind("Renew"), "renews"},
+}
+
+func resourceNamed(plural string) (resource, bool) {
+	i := slices.IndexFunc(resources, func(r resource) bool { return r.plural == plural })
+	if i < 0 {
+		return resource{}, false
+	}
+	return resources[i], true
+}
+
+func (r resource) gvr() schema.GroupVersionResource {
+	return r.gvk.GroupVersion().WithResource(r.plural)
+}
+
+func (r resource) object() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(r.gvk)
+	return u
+}
+
+func (r resource) list() *unstructured.UnstructuredList {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(r.gvk.GroupVersion().WithKind(r.gvk.Kind + "List"))
+	return l
+}
