@@ -91,13 +91,18 @@ func SameStatus(a, b client.Object) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading the status of %T: %w", b, err)
 	}
-	return equality.Semantic.DeepEqual(dropNulls(left), dropNulls(right)), nil
+	left, right = dropNulls(left), dropNulls(right)
+	return isEmpty(left) && isEmpty(right) || equality.Semantic.DeepEqual(left, right), nil
 }
 
+// statusOf returns a copy of the status.
 func statusOf(obj client.Object) (any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return nil, err
+	}
+	if _, shared := obj.(runtime.Unstructured); shared {
+		return runtime.DeepCopyJSONValue(fields["status"]), nil
 	}
 	return fields["status"], nil
 }
