@@ -1,0 +1,71 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// Reasons of events.
+const (
+	reasonReflected    = "SuccessfulReflection"
+	reasonFailed       = "FailedReflection"
+	reasonDisabled     = "ReflectionDisabled"
+	reasonNoAPIServer  = "APIServerSupportDisabled"
+	maxRememberedEvent = 20000
+)
+
+// eventLog tells of changes, not of states: what is still true is not told again.
+type eventLog struct {
+	recorder record.EventRecorder
+
+	mu   sync.Mutex
+	told map[eventKey]string
+}
+
+type eventKey struct {
+	uid    types.UID
+	reason string
+}
+
+func newEventLog(recorder record.EventRecorder) *eventLog {
+	return &eventLog{recorder: recorder, told: map[eventKey]string{}}
+}
+
+func (l *eventLog) normal(obj client.Object, reason, message string) {
+	l.tell(obj, corev1.EventTypeNormal, reason, message)
+}
+
+// failure tells of an error the first time it occurs, and forgets it when it is over.
+func (l *eventLog) failure(obj client.Object, err error) {
+	if verdict := kube.Judge(err); !verdict.Failed() && !verdict.Invalid() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.told, eventKey{obj.GetUID(), reasonFailed})
+		return
+	}
+	l.tell(obj, corev1.EventTypeWarning, reasonFailed, fmt.Sprintf("Error reflecting object: %v", err))
+}
+
+func (l *eventLog) tell(obj client.Object, kind, reason, message string) {
+	key := eventKey{obj.GetUID(), reason}
+	l.mu.Lock()
+	known := l.told[key] == message
+	if len(l.told) >= maxRememberedEvent {
+		clear(l.told) // better told twice than remembered for ever
+	}
+	l.told[key] = message
+	l.mu.Unlock()
+	if !known {
+		l.recorder.Event(obj, kind, reason, message)
+	}
+}

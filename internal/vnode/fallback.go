@@ -1,0 +1,133 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// fallback looks after pods of this node whose namespace is not offloaded to its provider: they cannot run, and
+// somebody must say so and let them go. It decides nothing before the NamespaceMap is known.
+type fallback struct {
+	client client.Client
+	twins  *twins
+	events *eventLog
+	// remote reads from the provider; nil until it is known.
+	remote func() client.Reader
+}
+
+// setupFallback registers the controller; wake tells it that the standing of namespaces changed.
+func setupFallback(mgr ctrl.Manager, f *fallback, wake <-chan event.GenericEvent) error {
+	every := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		var pods corev1.PodList
+		if err := f.client.List(ctx, &pods); err != nil {
+			log.FromContext(ctx).Error(err, "listing the pods of the node")
+			return nil
+		}
+		out := make([]reconcile.Request, 0, len(pods.Items))
+		for i := range pods.Items {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
+		}
+		return out
+	})
+	err := ctrl.NewControllerManagedBy(mgr).Named("unreflected-pods").
+		For(&corev1.Pod{}).
+		WatchesRawSource(source.Channel(wake, every)).
+		Complete(f)
+	if err != nil {
+		return fmt.Errorf("registering the controller of pods that are not reflected: %w", err)
+	}
+	return nil
+}
+
+func (f *fallback) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pod := &corev1.Pod{}
+	if err := f.client.Get(ctx, req.NamespacedName, pod); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	err := f.follow(ctx, pod)
+	if verdict := kube.Judge(err); !verdict.Failed() {
+		return reconcile.Result{RequeueAfter: verdict.After}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+func (f *fallback) follow(ctx context.Context, pod *corev1.Pod) error {
+	state, twin := f.twins.Standing(pod.Namespace)
+	switch {
+	case state == unknown || state == reflected:
+		return nil
+	case !pod.DeletionTimestamp.IsZero():
+		return f.release(ctx, pod, twin)
+	case ended(pod):
+		return nil
+	case state == pending && !translate.NeverStarted(pod):
+		return nil // it may still run in the provider
+	}
+	want := pod.DeepCopy()
+	want.Status = translate.NotReflected(pod)
+	if err := writeStatus(ctx, f.client, pod, want); err != nil {
+		return err
+	}
+	if state == absent {
+		f.events.tell(pod, corev1.EventTypeWarning, reasonDisabled, explain(pod))
+	}
+	return nil
+}
+
+func explain(pod *corev1.Pod) string {
+	text := fmt.Sprintf("Namespace %q is not offloaded to the cluster behind node %q", pod.Namespace, pod.Spec.NodeName)
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+		text += fmt.Sprintf(": to keep this DaemonSet off virtual nodes, add a node affinity for %s NotIn [%s]", names.NodeType, names.NodeTypeVirtualNode)
+	}
+	return text
+}
+
+// retryRemote is how long to wait for the remote pod of a namespace that nobody watches.
+const retryRemote = 5 * time.Second
+
+// release lets a deleted pod go once nothing of it is left in the provider. twin is empty where it has no namespace.
+func (f *fallback) release(ctx context.Context, pod *corev1.Pod, twin string) error {
+	if twin != "" && pod.Labels[names.ShadowPod] == "true" {
+		reader := f.remote()
+		if reader == nil {
+			return kube.Wait(retryRemote, "the provider is not known yet")
+		}
+		for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
+			err := reader.Get(ctx, client.ObjectKey{Namespace: twin, Name: pod.Name}, obj)
+			switch {
+			case err == nil:
+				return kube.Wait(retryRemote, "the remote pod is still there")
+			case apierrors.IsForbidden(err):
+				// Our rights go with the twin namespace. As long as it is not certain that it is gone, the pod stays.
+				return kube.Wait(retryRemote, "the provider does not say whether the remote pod is gone")
+			case !apierrors.IsNotFound(err):
+				return fmt.Errorf("looking for the remote pod: %w", err)
+			}
+		}
+	}
+	err := f.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: new(pod.UID)})
+	if err := client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("deleting the local pod: %w", err)
+	}
+	return nil
+}

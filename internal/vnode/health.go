@@ -1,0 +1,100 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// health knows whether the provider's API server answers. It asks by itself, so that a dead provider is noticed even
+// while the rest of Liqo is down.
+type health struct {
+	// ping asks the provider once.
+	ping func(ctx context.Context) error
+	// interval between two questions; negative is never, and then the provider is believed to be well.
+	interval, timeout time.Duration
+	// patience is how long failures are blips.
+	patience time.Duration
+	now      func() time.Time
+	// changed is called when the verdict of reachable changes.
+	changed func()
+	log     logr.Logger
+
+	mu      sync.Mutex
+	lastOK  time.Time
+	lastErr error
+	verdict bool
+}
+
+// run asks until ctx ends.
+func (h *health) run(ctx context.Context) error {
+	if h.interval < 0 {
+		h.record(nil)
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		h.check(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(h.interval):
+		}
+	}
+}
+
+func (h *health) check(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	err := h.ping(ctx)
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	h.record(err)
+}
+
+func (h *health) record(err error) {
+	h.mu.Lock()
+	h.lastErr = err
+	if err == nil {
+		h.lastOK = h.now()
+	}
+	before := h.verdict
+	h.verdict = h.reachableLocked()
+	after := h.verdict
+	h.mu.Unlock()
+	if before == after {
+		return
+	}
+	if after {
+		h.log.Info("the provider answers")
+	} else {
+		h.log.Info("the provider does not answer", "reason", fmt.Sprint(err))
+	}
+	h.changed()
+}
+
+// well tells whether the last question was answered: the lease is renewed only then.
+func (h *health) well() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lastErr == nil && !h.lastOK.IsZero()
+}
+
+// reachable tells whether the provider answered lately: one lost answer does not make the node not ready.
+func (h *health) reachable() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.reachableLocked()
+}
+
+func (h *health) reachableLocked() bool {
+	return !h.lastOK.IsZero() && (h.interval < 0 || h.now().Sub(h.lastOK) < h.patience)
+}

@@ -1,0 +1,242 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// nodeSync keeps the Node of a VirtualNode.
+type nodeSync struct {
+	client            client.Client
+	options           Options
+	health            *health
+	kubernetesVersion string
+	now               func() time.Time
+	// seen is told of each state of the VirtualNode.
+	seen func(*offv1beta1.VirtualNode)
+	// applied is the status we last wrote, without heartbeats. One worker uses it.
+	applied *corev1.NodeStatus
+}
+
+const (
+	// appliedTaints remembers on the Node which taints are ours, to take away those that are not wanted any more.
+	appliedTaints = "liqo.io/applied-taints"
+	// heartbeatInterval is how often an unchanged status is written; between, the lease is the heartbeat.
+	heartbeatInterval = 5 * time.Minute
+)
+
+// setupNode registers the controller of the Node. wake tells it to look again.
+func setupNode(mgr ctrl.Manager, s *nodeSync, wake <-chan event.GenericEvent) error {
+	c := kube.NewController(mgr, kube.Options{Name: "virtual-node"}, kube.Syncer[*offv1beta1.VirtualNode](s))
+	self := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: s.key()}}
+	})
+	return c.Complete(c.Builder().
+		Watches(&corev1.Node{}, self).
+		Watches(&liqov1beta1.ForeignCluster{}, self).
+		WatchesRawSource(source.Channel(wake, self)))
+}
+
+func (s *nodeSync) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.options.TenantNamespace, Name: s.options.Node}
+}
+
+// Next is the time of the next heartbeat.
+func (s *nodeSync) Next(*offv1beta1.VirtualNode) time.Duration { return heartbeatInterval }
+
+func (s *nodeSync) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	s.seen(vn.DeepCopy())
+	create := s.options.CreateNode
+	if vn.Spec.CreateNode != nil {
+		create = *vn.Spec.CreateNode
+	}
+	if vn.Name != s.options.Node || !create {
+		return nil
+	}
+	facts, err := s.gather(ctx, vn)
+	if err != nil {
+		return err
+	}
+	if facts.current == nil {
+		if facts.current, err = s.register(ctx, vn); err != nil {
+			return err
+		}
+	}
+	if !facts.current.DeletionTimestamp.IsZero() {
+		return kube.BeingDeleted("Node", vn.Name)
+	}
+	return s.apply(ctx, facts, wantedNode(facts))
+}
+
+func (s *nodeSync) gather(ctx context.Context, vn *offv1beta1.VirtualNode) (nodeFacts, error) {
+	facts := nodeFacts{
+		virtualNode: vn, reachable: s.health.reachable(), checkNetwork: s.options.CheckNetwork,
+		labels: s.options.NodeLabels, annotations: s.options.NodeAnnotations,
+		ip: s.options.NodeIP, port: s.options.ListenPort, kubernetesVersion: s.kubernetesVersion, now: s.now(),
+	}
+	if vn.Spec.DisableNetworkCheck != nil {
+		facts.checkNetwork = !*vn.Spec.DisableNetworkCheck
+	}
+	peer, current := &liqov1beta1.ForeignCluster{}, &corev1.Node{}
+	switch err := s.client.Get(ctx, types.NamespacedName{Name: string(s.options.Provider)}, peer); {
+	case err == nil:
+		facts.peer = peer
+	case !apierrors.IsNotFound(err):
+		return facts, fmt.Errorf("reading the foreign cluster: %w", err)
+	}
+	switch err := s.client.Get(ctx, types.NamespacedName{Name: vn.Name}, current); {
+	case err == nil:
+		facts.current = current
+	case !apierrors.IsNotFound(err):
+		return facts, fmt.Errorf("reading the node: %w", err)
+	}
+	return facts, nil
+}
+
+// register makes the Node, closed to pods from its first moment.
+func (s *nodeSync) register(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Node, error) {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: vn.Name, Labels: map[string]string{
+			names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: string(vn.Spec.ClusterID),
+		}},
+		Spec: corev1.NodeSpec{Taints: ownTaints(vn)},
+	}
+	if err := s.client.Create(ctx, node); err != nil {
+		return nil, fmt.Errorf("creating the node: %w", err)
+	}
+	s.applied = nil
+	return node, nil
+}
+
+func (s *nodeSync) apply(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
+	if facts.current.Labels[names.NodeType] != names.NodeTypeVirtualNode {
+		return kube.Invalid("NodeExists", fmt.Errorf("node %q exists and is no virtual node", want.Name))
+	}
+	if err := s.applyTaints(ctx, facts.current, want); err != nil {
+		return fmt.Errorf("setting the taints of the node: %w", err)
+	}
+	meta := &metav1.PartialObjectMetadata{TypeMeta: want.TypeMeta, ObjectMeta: want.ObjectMeta}
+	if _, err := kube.Ensure(ctx, s.client, meta, kube.FieldManager(names.ReflectionFieldManager)); err != nil {
+		return fmt.Errorf("labelling the node: %w", err)
+	}
+	if err := s.applyStatus(ctx, facts, want); err != nil {
+		return fmt.Errorf("writing the status of the node: %w", err)
+	}
+	return nil
+}
+
+// applyTaints writes the taints before the annotation that remembers them, so that none is ever forgotten.
+func (s *nodeSync) applyTaints(ctx context.Context, current, want *corev1.Node) error {
+	var previous []corev1.Taint
+	if remembered := current.Annotations[appliedTaints]; remembered != "" {
+		if err := json.Unmarshal([]byte(remembered), &previous); err != nil {
+			previous = nil // somebody wrote nonsense: nothing is ours then, so nothing is taken away
+		}
+	}
+	taints := mergeTaints(current.Spec.Taints, previous, want.Spec.Taints)
+	if !sameTaints(taints, current.Spec.Taints) {
+		edited := current.DeepCopy()
+		edited.Spec.Taints = taints
+		if err := s.client.Patch(ctx, edited, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})); err != nil {
+			return err
+		}
+	}
+	remember, err := json.Marshal(want.Spec.Taints)
+	if err != nil {
+		return err
+	}
+	want.Annotations[appliedTaints] = string(remember)
+	return nil
+}
+
+// sameTaints compares without regard to the order and to when a taint was added.
+func sameTaints(a, b []corev1.Taint) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(t corev1.Taint) bool {
+		return !slices.ContainsFunc(b, func(o corev1.Taint) bool { return t.MatchTaint(&o) && t.Value == o.Value })
+	})
+}
+
+func (s *nodeSync) applyStatus(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
+	still := withoutHeartbeats(want.Status)
+	if s.applied != nil && apiequality.Semantic.DeepEqual(*s.applied, still) && !drifted(facts.current.Status, still) && !stale(facts) {
+		return nil
+	}
+	data, err := json.Marshal(want.Status)
+	if err != nil {
+		return err
+	}
+	fields := map[string]any{}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": want.Name}, "status": fields,
+	}}
+	err = s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u),
+		client.FieldOwner(names.ReflectionFieldManager), client.ForceOwnership)
+	if err != nil {
+		return err
+	}
+	s.applied = &still
+	return nil
+}
+
+func withoutHeartbeats(in corev1.NodeStatus) corev1.NodeStatus {
+	out := *in.DeepCopy()
+	for i := range out.Conditions {
+		out.Conditions[i].LastHeartbeatTime = metav1.Time{}
+		out.Conditions[i].LastTransitionTime = metav1.Time{}
+	}
+	return out
+}
+
+// drifted tells whether somebody changed what we wrote: the control plane does when heartbeats are late.
+func drifted(have, want corev1.NodeStatus) bool {
+	for _, c := range want.Conditions {
+		if !slices.ContainsFunc(have.Conditions, func(o corev1.NodeCondition) bool {
+			return o.Type == c.Type && o.Status == c.Status && o.Reason == c.Reason
+		}) {
+			return true
+		}
+	}
+	for name, quantity := range want.Allocatable {
+		if have := have.Allocatable[name]; have.Cmp(quantity) != 0 {
+			return true
+		}
+	}
+	return !apiequality.Semantic.DeepEqual(have.Addresses, want.Addresses) || have.DaemonEndpoints != want.DaemonEndpoints
+}
+
+// stale tells whether the last heartbeat in the status is due for another one.
+func stale(facts nodeFacts) bool {
+	for _, c := range facts.current.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return facts.now.Sub(c.LastHeartbeatTime.Time) >= heartbeatInterval
+		}
+	}
+	return true
+}

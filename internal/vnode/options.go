@@ -1,0 +1,135 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"cmp"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// CertificateType is where the serving certificate comes from.
+type CertificateType string
+
+const (
+	// CertificateKubelet asks the signer kubernetes.io/kubelet-serving. It is the default.
+	CertificateKubelet CertificateType = "kubelet"
+	// CertificateAWS asks the signer of EKS, which has one of its own for kubelets.
+	CertificateAWS CertificateType = "aws"
+	// CertificateSelfSigned asks nobody, for API servers that do not verify kubelets.
+	CertificateSelfSigned CertificateType = "self-signed"
+)
+
+// Reflection is how one kind is reflected.
+type Reflection struct {
+	// Workers is the number of objects handled at once; 0 is the default, negative turns the kind off.
+	Workers int
+	// Type says which objects; empty is DenyList. Pods have none.
+	Type translate.ReflectionType
+}
+
+// Options of one virtual kubelet. Each field is a flag.
+type Options struct {
+	// Config reaches the local API server (--home-kubeconfig).
+	Config *rest.Config
+	// Node is the name of the VirtualNode, of the Node and of the lease of this process (--nodename).
+	Node string
+	// NodeIP is the address of the kubelet API, that of the pod (--node-ip).
+	NodeIP netip.Addr
+	// TenantNamespace holds the VirtualNode, its kubeconfig Secret and the NamespaceMap (--tenant-namespace).
+	TenantNamespace string
+	// ClusterID is this cluster and Provider the other (--home-cluster-id, --foreign-cluster-id).
+	ClusterID, Provider liqov1beta1.ClusterID
+	// KubeconfigSecret names the Secret with the provider's kubeconfig (--foreign-kubeconfig-secret-name); empty is that
+	// of the VirtualNode.
+	KubeconfigSecret string
+	// CreateNode shows the Node (--create-node).
+	CreateNode bool
+	// CheckNetwork makes the Node ready only with a network to the provider, where one is set up (--node-check-network).
+	CheckNetwork bool
+	// NodeLabels and NodeAnnotations are added to the Node (--node-extra-labels, --node-extra-annotations).
+	NodeLabels, NodeAnnotations map[string]string
+	// PingInterval and PingTimeout of the check of the provider's API server (--node-ping-interval, --node-ping-timeout);
+	// 0 is 10 s and 1 s, a negative interval trusts it blindly.
+	PingInterval, PingTimeout time.Duration
+	// NodeLeaseDuration is how long the Node is believed after the last renewal (--node-lease-duration); 0 is 40 s.
+	NodeLeaseDuration time.Duration
+	// DisableIPReflection hides the addresses of remote pods (--disable-ip-reflection).
+	DisableIPReflection bool
+	// Certificate is the source of the serving certificate (--certificate-type); empty is CertificateKubelet.
+	Certificate CertificateType
+	// ListenPort of the kubelet API (--listen-port); 0 is 10250.
+	ListenPort int
+	// Pods, ConfigMaps and Secrets: --<kind>-reflection-workers and --<kind>-reflection-type.
+	Pods, ConfigMaps, Secrets Reflection
+	// LeaseEnabled, LeaseDuration, LeaseRenew and LeaseRetry let one of several replicas act (--vk-lease-enabled,
+	// --vk-lease-duration, --vk-lease-renew-interval, --vk-lease-retry-period).
+	LeaseEnabled                          bool
+	LeaseDuration, LeaseRenew, LeaseRetry time.Duration
+	// PodName identifies this replica in leases (env POD_NAME); empty is the host name.
+	PodName string
+	// MetricsAddress serves /metrics to authorised clients (--metrics-address, "0" unless --metrics-enabled).
+	MetricsAddress string
+	// HealthAddress serves /healthz and /readyz; empty is :8081, "0" is none.
+	HealthAddress string
+	// Log of the process; the zero value is silent.
+	Log logr.Logger
+	// RepeatNames lets several virtual kubelets live in one process, as tests do.
+	RepeatNames bool
+}
+
+// Defaults of the original, which manifests rely on.
+const (
+	defaultPodWorkers    = 10
+	defaultConfigWorkers = 3
+	defaultPingInterval  = 10 * time.Second
+	defaultPingTimeout   = time.Second
+	defaultNodeLease     = 40 * time.Second
+	defaultLease         = 15 * time.Second
+	defaultRenew         = 10 * time.Second
+	defaultRetry         = 5 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	o.PingInterval = cmp.Or(o.PingInterval, defaultPingInterval)
+	o.PingTimeout = cmp.Or(o.PingTimeout, defaultPingTimeout)
+	o.NodeLeaseDuration = cmp.Or(o.NodeLeaseDuration, defaultNodeLease)
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, defaultLease)
+	o.LeaseRenew = cmp.Or(o.LeaseRenew, defaultRenew)
+	o.LeaseRetry = cmp.Or(o.LeaseRetry, defaultRetry)
+	o.Certificate = cmp.Or(o.Certificate, CertificateKubelet)
+	o.ListenPort = cmp.Or(o.ListenPort, names.KubeletPort)
+	o.MetricsAddress = cmp.Or(o.MetricsAddress, "0")
+	o.Pods.Workers = cmp.Or(o.Pods.Workers, defaultPodWorkers)
+	o.ConfigMaps.Workers = cmp.Or(o.ConfigMaps.Workers, defaultConfigWorkers)
+	o.Secrets.Workers = cmp.Or(o.Secrets.Workers, defaultConfigWorkers)
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.Config == nil:
+		return errors.New("no connection to the local cluster")
+	case o.Node == "" || o.TenantNamespace == "":
+		return errors.New("the names of the virtual node and of its tenant namespace are needed")
+	case o.ClusterID == "" || o.Provider == "":
+		return errors.New("the cluster IDs of both clusters are needed")
+	case !o.NodeIP.IsValid():
+		return errors.New("the address of the virtual node is needed")
+	}
+	return nil
+}
+
+// target is what objects of a namespace are translated for.
+func (o Options) target(namespace string) translate.Target {
+	return translate.Target{Origin: o.ClusterID, Destination: o.Provider, Node: o.Node, Namespace: namespace}
+}

@@ -1,0 +1,305 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// podKind lets the pods of this node run in the provider.
+type podKind struct {
+	options Options
+	// patch is the offloading patch of the moment.
+	patch  func() *offv1beta1.OffloadingPatch
+	events *eventLog
+
+	mu       sync.Mutex
+	restarts map[types.NamespacedName]podRestarts
+}
+
+// podRestarts are the restarts of one local pod; another pod of the same name starts anew.
+type podRestarts struct {
+	uid      types.UID
+	restarts translate.Restarts
+}
+
+func (k *podKind) kind() mirror.Kind {
+	return mirror.Kind{
+		Name:    "pods",
+		Local:   []mirror.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node}},
+		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}}, {Object: &corev1.Pod{}}},
+		Workers: k.options.Pods.Workers,
+		Sync:    k.sync,
+	}
+}
+
+// podItem is one pod on both sides. What is absent is nil.
+type podItem struct {
+	*mirror.Item
+	target translate.Target
+	local  *corev1.Pod
+	shadow *offv1beta1.ShadowPod
+	remote *corev1.Pod
+}
+
+func (k *podKind) sync(ctx context.Context, item *mirror.Item) error {
+	it, err := k.gather(item)
+	if err != nil {
+		return err
+	}
+	err = k.follow(ctx, it)
+	if it.local != nil {
+		k.events.failure(it.local, err)
+	}
+	return err
+}
+
+func (k *podKind) gather(item *mirror.Item) (*podItem, error) {
+	it := &podItem{Item: item, target: k.options.target(item.Pair.Remote)}
+	it.target.Patch = k.patch()
+	local, shadow, remote := &corev1.Pod{}, &offv1beta1.ShadowPod{}, &corev1.Pod{}
+	if ok, err := item.Local.Get(item.Name, local); err != nil {
+		return nil, fmt.Errorf("reading the local pod: %w", err)
+	} else if ok {
+		it.local = local
+	}
+	if ok, err := item.Remote.Get(item.Name, shadow); err != nil {
+		return nil, fmt.Errorf("reading the shadow pod: %w", err)
+	} else if ok {
+		it.shadow = shadow
+	}
+	if ok, err := item.Remote.Get(item.Name, remote); err != nil {
+		return nil, fmt.Errorf("reading the remote pod: %w", err)
+	} else if ok {
+		it.remote = remote
+	}
+	return it, nil
+}
+
+func (k *podKind) follow(ctx context.Context, it *podItem) error {
+	switch taken, ours := k.collision(it); {
+	case it.local == nil && (taken || !ours):
+		return nil
+	case taken:
+		return kube.Invalid("NameTaken", fmt.Errorf("remote object %s/%s already exists", it.Pair.Remote, it.Name))
+	case !ours:
+		// It belongs to another virtual node of the same provider, where a pod of this name ran before.
+		return kube.Wait(0, "the remote pod of another virtual node is going")
+	}
+	switch {
+	case it.local == nil:
+		k.forget(it)
+		return k.removeShadow(ctx, it)
+	case !it.local.DeletionTimestamp.IsZero():
+		return k.terminate(ctx, it)
+	case ended(it.local):
+		return k.finish(ctx, it)
+	}
+	return k.offload(ctx, it)
+}
+
+// collision tells whether the remote objects of this name are of somebody else, and whether they are of this node.
+func (k *podKind) collision(it *podItem) (taken, ours bool) {
+	ours = true
+	for _, obj := range []client.Object{it.shadow, it.remote} {
+		if isNil(obj) {
+			continue
+		}
+		taken = taken || !it.target.Owns(obj)
+		ours = ours && it.target.OwnsPod(obj)
+	}
+	return taken, ours
+}
+
+func isNil(obj client.Object) bool {
+	switch o := obj.(type) {
+	case *offv1beta1.ShadowPod:
+		return o == nil
+	case *corev1.Pod:
+		return o == nil
+	}
+	return obj == nil
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
+	if it.shadow == nil || !it.shadow.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := it.Remote.Delete(ctx, it.shadow); err != nil {
+		return fmt.Errorf("deleting the shadow pod: %w", err)
+	}
+	return nil
+}
+
+// terminate lets the remote pod end in its own time; the local pod goes when nothing is left there.
+func (k *podKind) terminate(ctx context.Context, it *podItem) error {
+	if it.shadow == nil && it.remote == nil {
+		k.forget(it)
+		if err := it.Local.Delete(ctx, it.local, client.GracePeriodSeconds(0)); err != nil {
+			return fmt.Errorf("deleting the local pod: %w", err)
+		}
+		return nil
+	}
+	if err := k.removeShadow(ctx, it); err != nil {
+		return err
+	}
+	return k.reflectStatus(ctx, it)
+}
+
+// finish handles pods that have ended, which never run again. An aborted one must not go on in the provider either.
+func (k *podKind) finish(ctx context.Context, it *podItem) error {
+	if it.local.Status.Reason == translate.ReasonAborted {
+		return k.removeShadow(ctx, it)
+	}
+	if it.remote == nil {
+		return nil
+	}
+	return k.reflectStatus(ctx, it)
+}
+
+func (k *podKind) offload(ctx context.Context, it *podItem) error {
+	if err := k.label(ctx, it); err != nil {
+		return err
+	}
+	if it.shadow != nil && !it.shadow.DeletionTimestamp.IsZero() {
+		if err := k.reflectStatus(ctx, it); err != nil {
+			return err
+		}
+		return kube.Wait(0, "the previous shadow pod is going")
+	}
+	// While the provider cannot be reached only the status is kept true.
+	if it.shadow == nil || it.local.Labels[names.RemoteUnavailable] != "true" {
+		if err := k.applyShadow(ctx, it); err != nil {
+			return err
+		}
+	}
+	return k.reflectStatus(ctx, it)
+}
+
+// label tells everybody that this pod runs remotely.
+func (k *podKind) label(ctx context.Context, it *podItem) error {
+	if it.local.Labels[names.ShadowPod] == "true" {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": it.local.UID, "labels": map[string]string{names.ShadowPod: "true"},
+	}})
+	if err != nil {
+		return err
+	}
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = it.local.Namespace, it.local.Name
+	err = it.Local.Client().Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(names.ReflectionFieldManager))
+	if err != nil {
+		return fmt.Errorf("labelling the local pod: %w", client.IgnoreNotFound(err))
+	}
+	return nil
+}
+
+func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
+	want := translate.ShadowPod(translate.Input{Target: it.target, Pod: it.local, Existing: it.shadow})
+	if _, err := it.Remote.Apply(ctx, want); err != nil {
+		if it.shadow == nil && refused(err) {
+			return k.refuse(ctx, it, err)
+		}
+		return fmt.Errorf("applying the shadow pod: %w", err)
+	}
+	if it.shadow != nil {
+		return nil
+	}
+	k.events.normal(it.local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", k.options.Provider))
+	if translate.UsesToken(it.local) && translate.AccessOf(it.local) == translate.AccessNone {
+		k.events.normal(it.local, reasonNoAPIServer, fmt.Sprintf("The pod runs in cluster %q without an API server: "+
+			"its service account tokens and the address of the API server stay here", k.options.Provider))
+	}
+	return nil
+}
+
+// refused tells whether the provider does not want this pod, as it is or at this moment.
+func refused(err error) bool {
+	return (apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) &&
+		!apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// refuse shows on the pod why it does not start. Nothing failed for good: quotas are raised and policies change.
+func (k *podKind) refuse(ctx context.Context, it *podItem, why error) error {
+	message := fmt.Sprintf("cluster %q refuses the pod: %v", k.options.Provider, why)
+	if err := k.writeStatus(ctx, it, translate.Refused(it.local, message)); err != nil {
+		return err
+	}
+	return fmt.Errorf("applying the shadow pod: %w", why)
+}
+
+func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
+	switch {
+	case it.remote != nil:
+		return k.writeStatus(ctx, it, translate.PodStatus(translate.StatusInput{
+			Local: it.local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
+			HideIPs: k.options.DisableIPReflection, Restarts: k.count(it.local, it.remote),
+		}))
+	case it.shadow == nil:
+		return nil
+	case it.shadow.Status.Phase == corev1.PodSucceeded || it.shadow.Status.Phase == corev1.PodFailed:
+		return k.writeStatus(ctx, it, translate.Ended(it.local, it.shadow.Status.Phase))
+	case it.local.DeletionTimestamp.IsZero():
+		return k.writeStatus(ctx, it, translate.Missing(it.local))
+	}
+	return nil
+}
+
+func (k *podKind) writeStatus(ctx context.Context, it *podItem, status corev1.PodStatus) error {
+	want := it.local.DeepCopy()
+	want.Status = status
+	return writeStatus(ctx, it.Local.Client(), it.local, want)
+}
+
+// writeStatus writes the status of a local pod if it is not that of current already.
+func writeStatus(ctx context.Context, c client.Client, current, want *corev1.Pod) error {
+	same, err := kube.SameStatus(current, want)
+	if err != nil || same {
+		return err
+	}
+	err = c.Status().Update(ctx, want, client.FieldOwner(names.ReflectionFieldManager))
+	if err := client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("writing the status of the local pod: %w", err)
+	}
+	return nil
+}
+
+func (k *podKind) count(local, remote *corev1.Pod) translate.Restarts {
+	key := client.ObjectKeyFromObject(local)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := k.restarts[key]
+	if known.uid != local.UID {
+		known = podRestarts{uid: local.UID}
+	}
+	known.restarts = known.restarts.Count(local, remote)
+	k.restarts[key] = known
+	return known.restarts
+}
+
+func (k *podKind) forget(it *podItem) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.restarts, types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name})
+}

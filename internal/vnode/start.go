@@ -1,0 +1,204 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/names"
+)
+
+// Start runs what needs the provider, once this replica is the one that acts and there is a kubeconfig.
+func (p *process) Start(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.serveKubelet(ctx) })
+	group.Go(func() error {
+		select {
+		case err := <-p.failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	group.Go(func() error {
+		select {
+		case <-p.connected:
+			return p.runConnected(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	return group.Wait()
+}
+
+func (p *process) runConnected(ctx context.Context) error {
+	lease := &nodeLease{
+		clients: p.clients, node: p.options.Node, duration: p.options.NodeLeaseDuration,
+		health: p.health, now: time.Now, log: p.options.Log,
+	}
+	pods := &podKind{
+		options: p.options, patch: p.patch, events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
+		restarts: map[types.NamespacedName]podRestarts{},
+	}
+	engine, err := p.engine(pods.kind())
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.health.run(ctx) })
+	group.Go(func() error { return lease.run(ctx) })
+	group.Go(func() error { return p.run(ctx, engine) })
+	group.Go(func() error { return p.runShared(ctx) })
+	defer p.conn.Load().Close()
+	return group.Wait()
+}
+
+func (p *process) engine(kinds ...mirror.Kind) (*mirror.Engine, error) {
+	engine, err := mirror.New(mirror.Options{
+		Local: p.localConfig(), Remote: p.conn.Load(), Kinds: kinds,
+		FieldManager: names.ReflectionFieldManager, Log: p.options.Log, Peer: string(p.options.Provider),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the reflection: %w", err)
+	}
+	return engine, nil
+}
+
+func (p *process) run(ctx context.Context, engine *mirror.Engine) error {
+	p.twins.Attach(engine)
+	defer p.twins.Detach(engine)
+	return engine.Run(ctx)
+}
+
+// sharedLease is held by one of the virtual kubelets of a provider: it alone reflects what they share.
+const sharedLease = "virtual-kubelet-leader-election"
+
+// runShared reflects the objects that the pods of all virtual nodes of this provider need, whenever it is our turn.
+func (p *process) runShared(ctx context.Context) error {
+	if !p.options.LeaseEnabled {
+		return p.reflectShared(ctx)
+	}
+	turns := make(chan context.Context)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		for ctx.Err() == nil {
+			if err := p.campaign(ctx, turns); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	group.Go(func() error {
+		for {
+			select {
+			case turn := <-turns:
+				if err := p.reflectShared(turn); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// campaign waits for the shared lease, and sends a context that lasts as long as it is held.
+func (p *process) campaign(ctx context.Context, turns chan<- context.Context) error {
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: p.options.TenantNamespace, Name: sharedLease},
+			Client:     p.clients.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: p.identity()},
+		},
+		LeaseDuration:   p.options.LeaseDuration,
+		RenewDeadline:   p.options.LeaseRenew,
+		RetryPeriod:     p.options.LeaseRetry,
+		ReleaseOnCancel: true,
+		Name:            sharedLease,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(turn context.Context) {
+				select {
+				case turns <- turn:
+				case <-turn.Done():
+				}
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("preparing the lease %s: %w", sharedLease, err)
+	}
+	elector.Run(ctx)
+	return nil
+}
+
+// identity names this replica in leases.
+func (p *process) identity() string {
+	host, _ := os.Hostname()
+	return p.options.Node + "/" + cmp.Or(p.options.PodName, host)
+}
+
+func (p *process) reflectShared(ctx context.Context) error {
+	var kinds []mirror.Kind
+	if p.options.ConfigMaps.Workers > 0 {
+		kinds = append(kinds, configMaps(p.options, p.patch, newEventLog(p.recorder(ctx, "liqo-configmap-reflection"))))
+	}
+	if p.options.Secrets.Workers > 0 {
+		kinds = append(kinds, secrets(p.options, p.patch, newEventLog(p.recorder(ctx, "liqo-secret-reflection"))))
+	}
+	engine, err := p.engine(kinds...)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, engine)
+}
+
+// serveKubelet answers the API of a kubelet from the first moment on, so that logs of what runs can be read even while
+// the provider is being connected to again.
+func (p *process) serveKubelet(ctx context.Context) error {
+	listener, err := p.listen(ctx)
+	if err != nil {
+		return err
+	}
+	gate, err := newGate(ctx, p.clients, p.options.Node, p.options.Log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	certs, err := newCertificates(ctx, p.clients, p.options.Certificate, p.options.Node, p.options.NodeIP)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	api := &kubelet{find: p.findPod, list: p.listPods, twin: p.twins.Twin, provider: p.way.Load, logger: p.options.Log}
+	return serve(ctx, listener, gate.guard(api.handler()), certs)
+}
+
+func (p *process) findPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	if err := p.mgr.GetClient().Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod); err != nil {
+		return nil, errNoPod
+	}
+	return pod, nil
+}
+
+func (p *process) listPods(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := p.mgr.GetClient().List(ctx, &pods); err != nil {
+		return nil, fmt.Errorf("listing the pods of the node: %w", err)
+	}
+	return pods.Items, nil
+}

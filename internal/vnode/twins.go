@@ -1,0 +1,110 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/mirror"
+)
+
+// twins knows which local namespaces have a twin in the provider, and tells the engines.
+type twins struct {
+	mu      sync.Mutex
+	known   bool
+	desired map[string]string
+	current map[string]offv1beta1.RemoteNamespaceStatus
+	engines []*mirror.Engine
+}
+
+// standing is how far the offloading of a namespace is.
+type standing int
+
+const (
+	// unknown: the NamespaceMap was not read yet. Nothing is decided on that.
+	unknown standing = iota
+	// absent: the namespace is not offloaded to this provider.
+	absent
+	// pending: it is asked for, or on its way out, or in trouble. Pods are left alone.
+	pending
+	// reflected: the engines look after its pods.
+	reflected
+)
+
+// Set takes the present NamespaceMap, nil for none: then nothing is known, because one is made with the virtual node and
+// goes with it. It tells whether anything changed.
+func (t *twins) Set(nm *offv1beta1.NamespaceMap) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if nm == nil {
+		changed := t.known
+		t.known = false
+		return changed
+	}
+	if t.known && maps.Equal(t.desired, nm.Spec.DesiredMapping) && maps.Equal(t.current, nm.Status.CurrentMapping) {
+		return false
+	}
+	t.known = true
+	t.desired, t.current = maps.Clone(nm.Spec.DesiredMapping), maps.Clone(nm.Status.CurrentMapping)
+	for _, e := range t.engines {
+		e.Set(t.pairs())
+	}
+	return true
+}
+
+// Attach lets an engine follow the twins.
+func (t *twins) Attach(e *mirror.Engine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.engines = append(t.engines, e)
+	if t.known {
+		e.Set(t.pairs())
+	}
+}
+
+// Detach ends what Attach began.
+func (t *twins) Detach(e *mirror.Engine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.engines = slices.DeleteFunc(t.engines, func(o *mirror.Engine) bool { return o == e })
+}
+
+func (t *twins) pairs() []mirror.Pair {
+	var out []mirror.Pair
+	for _, local := range slices.Sorted(maps.Keys(t.current)) {
+		if s := t.current[local]; s.Phase == offv1beta1.MappingAccepted && s.RemoteNamespace != "" {
+			out = append(out, mirror.Pair{Local: local, Remote: s.RemoteNamespace})
+		}
+	}
+	return out
+}
+
+// Standing of a namespace, with the name of its twin as far as it is known.
+func (t *twins) Standing(namespace string) (standing, string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.known {
+		return unknown, ""
+	}
+	current, answered := t.current[namespace]
+	desired, wanted := t.desired[namespace]
+	name := cmp.Or(current.RemoteNamespace, desired)
+	switch {
+	case answered && current.Phase == offv1beta1.MappingAccepted && current.RemoteNamespace != "":
+		return reflected, name
+	case answered || wanted:
+		return pending, name
+	}
+	return absent, ""
+}
+
+// Twin is the remote namespace of a local one whose objects are reflected.
+func (t *twins) Twin(namespace string) (string, bool) {
+	state, name := t.Standing(namespace)
+	return name, state == reflected
+}

@@ -1,0 +1,251 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package vnode is the virtual kubelet: it shows a provider as a Node, runs the pods of that node in the provider, copies
+// there what they need, and answers the API of a kubelet.
+package vnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// process is one virtual kubelet.
+type process struct {
+	options Options
+	clients kubernetes.Interface
+	mgr     ctrl.Manager
+	twins   *twins
+	health  *health
+	virtual atomic.Pointer[offv1beta1.VirtualNode]
+	conn    atomic.Pointer[remote.Conn]
+	way     atomic.Pointer[provider]
+	reader  atomic.Pointer[client.Reader]
+	// connected is closed when conn is there; failed gets what only a new process can mend.
+	connected chan struct{}
+	failed    chan error
+}
+
+// Run is a virtual kubelet, until ctx ends or it cannot go on.
+func Run(ctx context.Context, o Options) error {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return fmt.Errorf("checking the options: %w", err)
+	}
+	p := &process{options: o, twins: &twins{}, connected: make(chan struct{}), failed: make(chan error, 1)}
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	return p.mgr.Start(ctx)
+}
+
+func (p *process) prepare(ctx context.Context) error {
+	var err error
+	if p.clients, err = kubernetes.NewForConfig(p.options.Config); err != nil {
+		return fmt.Errorf("making the client: %w", err)
+	}
+	secret, err := p.awaitVirtualNode(ctx)
+	if err != nil {
+		return fmt.Errorf("waiting for the virtual node: %w", err)
+	}
+	if p.mgr, err = kube.NewManager(p.options.Config, managerOptions(p.options, secret)); err != nil {
+		return err
+	}
+	nodeWake, podWake := make(chan event.GenericEvent, 1), make(chan event.GenericEvent, 1)
+	p.health = &health{
+		ping: p.ping, interval: p.options.PingInterval, timeout: p.options.PingTimeout,
+		patience: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wake(nodeWake) }, log: p.options.Log,
+	}
+	if err := p.setup(ctx, nodeWake, podWake); err != nil {
+		return err
+	}
+	if err := p.mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the health check: %w", err)
+	}
+	if err := p.mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return p.mgr.Add(p)
+}
+
+// wake sends a signal, unless one is still on its way.
+func wake(to chan<- event.GenericEvent) {
+	select {
+	case to <- event.GenericEvent{Object: &corev1.Node{}}:
+	default:
+	}
+}
+
+const pollInterval = time.Second
+
+// awaitVirtualNode waits for what this process serves and returns the name of its kubeconfig Secret.
+func (p *process) awaitVirtualNode(ctx context.Context) (secret string, err error) {
+	direct, err := client.New(p.options.Config, client.Options{Scheme: kube.Scheme})
+	if err != nil {
+		return "", err
+	}
+	key := types.NamespacedName{Namespace: p.options.TenantNamespace, Name: p.options.Node}
+	for waiting := false; ; waiting = true {
+		vn := &offv1beta1.VirtualNode{}
+		err := direct.Get(ctx, key, vn)
+		if err == nil {
+			p.virtual.Store(vn)
+			if p.options.KubeconfigSecret != "" {
+				return p.options.KubeconfigSecret, nil
+			}
+			if ref := vn.Spec.KubeconfigSecretRef; ref != nil && ref.Name != "" {
+				return ref.Name, nil
+			}
+		} else if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return "", err
+		}
+		if !waiting {
+			p.options.Log.Info("waiting for the virtual node and its kubeconfig", "virtualNode", key.String())
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// managerOptions narrow every cache to what concerns this node, and so the rights that this process needs.
+func managerOptions(o Options, secret string) kube.ManagerOptions {
+	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
+	tenant := map[string]cache.Config{o.TenantNamespace: {}}
+	return kube.ManagerOptions{
+		Name:                    o.Node,
+		LeaderElection:          o.LeaseEnabled,
+		LeaderElectionNamespace: o.TenantNamespace,
+		LeaseDuration:           o.LeaseDuration,
+		RenewDeadline:           o.LeaseRenew,
+		RetryPeriod:             o.LeaseRetry,
+		HealthAddress:           o.HealthAddress,
+		MetricsAddress:          o.MetricsAddress,
+		Log:                     o.Log,
+		RepeatNames:             o.RepeatNames,
+		Objects: map[client.Object]cache.ByObject{
+			&offv1beta1.VirtualNode{}:     {Namespaces: tenant, Field: named(o.Node)},
+			&offv1beta1.NamespaceMap{}:    {Namespaces: tenant},
+			&corev1.Secret{}:              {Namespaces: tenant, Field: named(secret)},
+			&corev1.Node{}:                {Field: named(o.Node)},
+			&liqov1beta1.ForeignCluster{}: {Field: named(string(o.Provider))},
+			&corev1.Pod{}:                 {Field: fields.OneTermEqualSelector("spec.nodeName", o.Node)},
+		},
+	}
+}
+
+// setup registers the controllers: this is all that reacts to objects of the tenant namespace and of the cluster.
+func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.GenericEvent) error {
+	version := "v1.25.0"
+	if info, err := p.clients.Discovery().ServerVersion(); err == nil {
+		version = info.GitVersion
+	}
+	node := &nodeSync{
+		client: p.mgr.GetClient(), options: p.options, health: p.health, kubernetesVersion: version, now: time.Now,
+		seen: p.virtual.Store,
+	}
+	if err := setupNode(p.mgr, node, nodeWake); err != nil {
+		return err
+	}
+	if err := setupMapping(p.mgr, &mapping{
+		client: p.mgr.GetClient(), provider: p.options.Provider, twins: p.twins, changed: func() { wake(podWake) },
+	}); err != nil {
+		return err
+	}
+	if err := setupCredentials(p.mgr, &credentials{
+		client: p.mgr.GetClient(), process: p, events: newEventLog(p.recorder(ctx, "liqo-virtual-kubelet")),
+	}); err != nil {
+		return err
+	}
+	return setupFallback(p.mgr, &fallback{
+		client: p.mgr.GetClient(), twins: p.twins, remote: p.remoteReader, events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
+	}, podWake)
+}
+
+// recorder makes events of the given component.
+func (p *process) recorder(ctx context.Context, component string) record.EventRecorder {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.clients.CoreV1().Events(corev1.NamespaceAll)})
+	context.AfterFunc(ctx, broadcaster.Shutdown)
+	return broadcaster.NewRecorder(kube.Scheme, corev1.EventSource{Component: component, Host: p.options.Node})
+}
+
+var errNotConnected = errors.New("there is no usable kubeconfig yet")
+
+func (p *process) ping(ctx context.Context) error {
+	conn := p.conn.Load()
+	if conn == nil {
+		return errNotConnected
+	}
+	return conn.Healthy(ctx)
+}
+
+func (p *process) patch() *offv1beta1.OffloadingPatch { return translate.PatchOf(p.virtual.Load()) }
+
+func (p *process) remoteReader() client.Reader {
+	if reader := p.reader.Load(); reader != nil {
+		return *reader
+	}
+	return nil
+}
+
+// connect makes the first connection, from a kubeconfig that can be read.
+func (p *process) connect(kubeconfig []byte) error {
+	conn, err := remote.New(kubeconfig)
+	if err != nil {
+		return err
+	}
+	way, err := newProvider(conn)
+	if err != nil {
+		return err
+	}
+	var reader client.Reader
+	if reader, err = client.New(conn.Config(), client.Options{Scheme: kube.Scheme, Mapper: p.mgr.GetRESTMapper()}); err != nil {
+		return fmt.Errorf("making the client of the provider: %w", err)
+	}
+	p.way.Store(way)
+	p.reader.Store(&reader)
+	p.conn.Store(conn)
+	close(p.connected)
+	return nil
+}
+
+// listen opens the port of the kubelet API.
+func (p *process) listen(ctx context.Context) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(p.options.ListenPort)))
+	if err != nil {
+		return nil, fmt.Errorf("opening the port of the kubelet API: %w", err)
+	}
+	return listener, nil
+}
+
+// localConfig is for clients other than the manager's.
+func (p *process) localConfig() *rest.Config { return p.mgr.GetConfig() }
