@@ -1,0 +1,188 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// program is the binary; links are the names of the original's binaries that it answers to.
+const program = "usr/bin/liqo"
+
+var links = []string{"crd-replicator", "liqo-controller-manager", "uninstaller", "virtual-kubelet"}
+
+// user is nobody special. Processes that need the kernel say so in their pods.
+const user = "1000:1000"
+
+// epoch is the time of everything in the image, so that the same content has the same digest.
+var epoch = time.Unix(0, 0).UTC()
+
+func newImage(binary string, p v1.Platform, version string) (v1.Image, error) {
+	content, err := layerContent(binary)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
+		tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestSpeed),
+	)
+	if err != nil {
+		return nil, err
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.AppendLayers(base, layer)
+	if err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(image, &v1.ConfigFile{
+		OS: p.OS, Architecture: p.Architecture, Variant: p.Variant,
+		Created: v1.Time{Time: epoch},
+		RootFS:  v1.RootFS{Type: "layers", DiffIDs: diffIDs(layer)},
+		History: []v1.History{{Created: v1.Time{Time: epoch}, CreatedBy: "liqo.io/liqo/deploy/image"}},
+		Config: v1.Config{
+			Entrypoint: []string{"/" + program},
+			Env:        []string{"PATH=/usr/bin"},
+			User:       user,
+			WorkingDir: "/",
+			Labels: map[string]string{
+				"org.opencontainers.image.title":    "liqo",
+				"org.opencontainers.image.version":  version,
+				"org.opencontainers.image.licenses": "Apache-2.0",
+			},
+		},
+	})
+}
+
+func diffIDs(layer v1.Layer) []v1.Hash {
+	id, err := layer.DiffID()
+	if err != nil {
+		return nil // of a layer that is in memory
+	}
+	return []v1.Hash{id}
+}
+
+// layerContent is the whole file system: the program, its other names, and a /tmp.
+func layerContent(binary string) ([]byte, error) {
+	data, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	headers := []*tar.Header{
+		{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777},
+		{Typeflag: tar.TypeDir, Name: "usr/", Mode: 0o755},
+		{Typeflag: tar.TypeDir, Name: "usr/bin/", Mode: 0o755},
+		{Typeflag: tar.TypeReg, Name: program, Mode: 0o755, Size: int64(len(data))},
+	}
+	for _, name := range links {
+		headers = append(headers, &tar.Header{Typeflag: tar.TypeSymlink, Name: "usr/bin/" + name, Linkname: "liqo", Mode: 0o777})
+	}
+	for _, h := range headers {
+		h.ModTime = epoch
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := w.Write(data); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// writeArchive writes an OCI layout as a tar. The annotation gives the image its name where it is imported.
+func writeArchive(output, folder, reference string, images []v1.Image) error {
+	path, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return err
+	}
+	named := layout.WithAnnotations(map[string]string{
+		"io.containerd.image.name":          reference,
+		"org.opencontainers.image.ref.name": reference,
+	})
+	if len(images) == 1 {
+		err = path.AppendImage(images[0], named)
+	} else {
+		err = path.AppendIndex(indexOf(images), named)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(output), ".image-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	if err := tarFolder(file, folder); err != nil {
+		return err
+	}
+	if err := file.Chmod(0o644); err != nil {
+		return err
+	}
+	// A reader of the old archive keeps it whole.
+	return os.Rename(file.Name(), output)
+}
+
+func indexOf(images []v1.Image) v1.ImageIndex {
+	var manifests []mutate.IndexAddendum
+	for _, image := range images {
+		add := mutate.IndexAddendum{Add: image}
+		if config, err := image.ConfigFile(); err == nil {
+			add.Platform = config.Platform()
+		}
+		manifests = append(manifests, add)
+	}
+	return mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), manifests...)
+}
+
+// tarFolder writes the files of a folder in the order of their names.
+func tarFolder(to io.Writer, folder string) error {
+	w := tar.NewWriter(to)
+	root := os.DirFS(folder)
+	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == "." {
+			return err
+		}
+		header := &tar.Header{Typeflag: tar.TypeDir, Name: path + "/", Mode: 0o755, ModTime: epoch}
+		var content []byte
+		if !d.IsDir() {
+			if content, err = fs.ReadFile(root, path); err != nil {
+				return err
+			}
+			header = &tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o644, Size: int64(len(content)), ModTime: epoch}
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return err
+		}
+		_, err = w.Write(content)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return w.Close()
+}

@@ -1,0 +1,125 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+)
+
+func fakeImages(t *testing.T, architectures ...string) []v1.Image {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "liqo")
+	if err := os.WriteFile(binary, []byte("#!program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var images []v1.Image
+	for _, arch := range architectures {
+		image, err := newImage(binary, v1.Platform{OS: "linux", Architecture: arch}, "v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		images = append(images, image)
+	}
+	return images
+}
+
+func TestTheImageHoldsTheProgramItsNamesAndNothingElse(t *testing.T) {
+	image := fakeImages(t, "amd64")[0]
+	var files []string
+	content := tar.NewReader(mutate.Extract(image))
+	for {
+		h, err := content.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, fmt.Sprintf("%s %o %s %d", h.Name, h.Mode, h.Linkname, h.ModTime.Unix()))
+	}
+	want := []string{
+		"tmp 1777  0", "usr 755  0", "usr/bin 755  0", "usr/bin/liqo 755  0",
+		"usr/bin/crd-replicator 777 liqo 0", "usr/bin/liqo-controller-manager 777 liqo 0",
+		"usr/bin/uninstaller 777 liqo 0", "usr/bin/virtual-kubelet 777 liqo 0",
+	}
+	if diff := cmp.Diff(want, files); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Config.User != "1000:1000" || config.Architecture != "amd64" || config.Config.Entrypoint[0] != "/usr/bin/liqo" {
+		t.Errorf("config is %+v", config)
+	}
+}
+
+func TestTheSameContentMakesTheSameArchive(t *testing.T) {
+	var archives [][]byte
+	for range 2 {
+		dir := t.TempDir()
+		output := filepath.Join(dir, "out", "liqo.tar")
+		if err := writeArchive(output, filepath.Join(dir, "layout"), "liqo.io/liqo:v1", fakeImages(t, "amd64", "arm64")); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archives = append(archives, data)
+	}
+	if !bytes.Equal(archives[0], archives[1]) {
+		t.Error("two builds differ")
+	}
+}
+
+func TestTheArchiveNamesTheImageForContainerd(t *testing.T) {
+	for what, architectures := range map[string][]string{"one platform": {"amd64"}, "two platforms": {"amd64", "arm64"}} {
+		t.Run(what, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "layout")
+			if err := writeArchive(filepath.Join(t.TempDir(), "liqo.tar"), dir, "liqo.io/liqo:v1", fakeImages(t, architectures...)); err != nil {
+				t.Fatal(err)
+			}
+			index, err := layout.ImageIndexFromPath(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := validate.Index(index); err != nil {
+				t.Error(err)
+			}
+			manifest, err := index.RawManifest()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var top v1.IndexManifest
+			if err := json.Unmarshal(manifest, &top); err != nil {
+				t.Fatal(err)
+			}
+			if len(top.Manifests) != 1 || top.Manifests[0].Annotations["io.containerd.image.name"] != "liqo.io/liqo:v1" {
+				t.Errorf("index is %s", manifest)
+			}
+		})
+	}
+}
+
+func TestTheImageIsTheOneThatTheChartAsksFor(t *testing.T) {
+	name, err := chartImage()
+	if err != nil || name != "liqo.io/liqo" {
+		t.Errorf("got %q: %v", name, err)
+	}
+}

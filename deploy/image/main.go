@@ -1,0 +1,122 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command image builds the one container image without a container engine: a static binary over scratch, in an OCI archive
+// that `ctr images import` and `skopeo copy oci-archive:` read. The same sources make the same bytes.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"sigs.k8s.io/yaml"
+
+	"liqo.io/liqo/deploy"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	name, version, output string
+	platforms             []string
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "liqo-image-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	var images []v1.Image
+	for _, platform := range o.platforms {
+		p, err := v1.ParsePlatform(platform)
+		if err != nil || p.OS == "" || p.Architecture == "" {
+			return fmt.Errorf("platform %q is not written as os/architecture", platform)
+		}
+		binary, err := compile(ctx, work, *p, o.version)
+		if err != nil {
+			return err
+		}
+		image, err := newImage(binary, *p, o.version)
+		if err != nil {
+			return fmt.Errorf("making the image for %s: %w", platform, err)
+		}
+		images = append(images, image)
+	}
+	if err := writeArchive(o.output, filepath.Join(work, "layout"), o.name+":"+o.version, images); err != nil {
+		return fmt.Errorf("writing %s: %w", o.output, err)
+	}
+	fmt.Printf("%s is %s:%s for %s\n", o.output, o.name, o.version, strings.Join(o.platforms, ", "))
+	return nil
+}
+
+func parse(args []string) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet("image", flag.ExitOnError)
+	platforms := flags.String("platform", "linux/"+runtime.GOARCH, "platforms, such as linux/amd64,linux/arm64")
+	flags.StringVar(&o.version, "version", "dev", "version of the program and tag of the image")
+	flags.StringVar(&o.name, "name", "", "name of the image (the one in the chart's values if empty)")
+	flags.StringVar(&o.output, "output", "dist/liqo.tar", "the archive to write")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	o.platforms = strings.Split(*platforms, ",")
+	if o.name == "" {
+		var err error
+		if o.name, err = chartImage(); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// chartImage is the name by which the chart asks for the image.
+func chartImage() (string, error) {
+	data, err := fs.ReadFile(deploy.Chart(), "values.yaml")
+	if err != nil {
+		return "", err
+	}
+	var values struct{ Image struct{ Name string } }
+	if err := yaml.Unmarshal(data, &values); err != nil {
+		return "", fmt.Errorf("reading the chart's values: %w", err)
+	}
+	if values.Image.Name == "" {
+		return "", fmt.Errorf("the chart's values name no image: give --name")
+	}
+	return values.Image.Name, nil
+}
+
+// compile builds the static binary of one platform.
+func compile(ctx context.Context, dir string, p v1.Platform, version string) (string, error) {
+	binary := filepath.Join(dir, "liqo-"+p.Architecture+p.Variant)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -X liqo.io/liqo/internal/app.Version="+version, "-o", binary, "liqo.io/liqo/cmd/liqo")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Architecture)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("compiling for %s: %w", p, err)
+	}
+	return binary, nil
+}
