@@ -1,0 +1,196 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// IdentityOptions say where the key pairs are.
+type IdentityOptions struct {
+	// LiqoNamespace holds the key pairs.
+	LiqoNamespace string
+	// Workers is the number of Identities handled at once; 0 is 1.
+	Workers int
+}
+
+// identities turns each Identity into a kubeconfig Secret.
+type identities struct {
+	client  client.Client
+	direct  client.Client
+	options IdentityOptions
+}
+
+// SetupIdentity registers the controller of Identities.
+func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
+	direct, err := directClient(mgr)
+	if err != nil {
+		return err
+	}
+	i := &identities{client: mgr.GetClient(), direct: direct, options: o}
+	kubeconfigs := labels.NewSelector().Add(present(names.IdentityType))
+	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, tenantNamespaces(), kubeconfigs)
+	if err := mgr.Add(secrets); err != nil {
+		return fmt.Errorf("adding the watch of kubeconfigs: %w", err)
+	}
+	c := kube.NewController[*authv1beta1.Identity](mgr, kube.Options{Name: "identity", Workers: o.Workers}, i)
+	toOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.Identity{}, handler.OnlyControllerOwner())
+	b := c.Builder().
+		WatchesRawSource(secrets.Source(toOwner)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(i.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	return c.Complete(b)
+}
+
+// keyDelay is the time after which to look again for a key pair that fits.
+const keyDelay = 5 * time.Second
+
+// Sync writes the kubeconfig of one Identity.
+func (i *identities) Sync(ctx context.Context, identity *authv1beta1.Identity) error {
+	if err := i.check(ctx, identity); err != nil {
+		return err
+	}
+	params := &identity.Spec.AuthParams
+	secrets := []string{names.PeerKeysSecret(string(identity.Spec.ClusterID))}
+	if identity.Spec.Type == authv1beta1.ControlPlaneIdentityType {
+		secrets = append(secrets, names.KeysSecret)
+	}
+	key, err := fittingKey(ctx, i.direct, i.options.LiqoNamespace, params.SignedCRT, secrets...)
+	if errors.Is(err, errNoKey) {
+		// The provider may be about to sign a newer request.
+		return kube.Wait(keyDelay, err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	private, err := cred.EncodeKey(key)
+	if err != nil {
+		return err
+	}
+	secret, err := kubeconfigSecret(identity, private)
+	if err != nil {
+		return kube.Invalid("InvalidAuthParams", err)
+	}
+	if _, err := kube.Ensure(ctx, i.direct, secret, kube.OwnedBy(identity, i.client.Scheme())); err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	identity.Status.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: secret.Name}
+	return nil
+}
+
+// Report tells that the kubeconfig is there, or why not.
+func (i *identities) Report(identity *authv1beta1.Identity, err error) []kube.Event {
+	if reason, ok := kube.InvalidReason(err); ok {
+		return []kube.Event{{Type: corev1.EventTypeWarning, Reason: reason, Message: err.Error()}}
+	}
+	if err != nil || identity.Status.KubeconfigSecretRef == nil {
+		return nil
+	}
+	return []kube.Event{{Type: corev1.EventTypeNormal, Reason: "KubeconfigEnsured",
+		Message: fmt.Sprintf("Secret %s holds the kubeconfig", identity.Status.KubeconfigSecretRef.Name)}}
+}
+
+func (i *identities) check(ctx context.Context, identity *authv1beta1.Identity) error {
+	var ns corev1.Namespace
+	if err := i.client.Get(ctx, types.NamespacedName{Name: identity.Namespace}, &ns); err != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	id, ok := peer.OfNamespace(&ns)
+	if !ok {
+		return kube.Invalid("WrongNamespace", fmt.Errorf("namespace %s is no tenant namespace", ns.Name))
+	}
+	return checkIdentity(identity, id)
+}
+
+// checkIdentity tells why no kubeconfig can be made of the Identity in the tenant namespace of a peer.
+func checkIdentity(identity *authv1beta1.Identity, id liqov1beta1.ClusterID) error {
+	params := &identity.Spec.AuthParams
+	switch {
+	case identity.Spec.ClusterID != id:
+		return kube.Invalid("WrongNamespace", fmt.Errorf("spec.clusterID is %q, but the namespace is for %q", identity.Spec.ClusterID, id))
+	case identity.Spec.Type != authv1beta1.ControlPlaneIdentityType && identity.Spec.Type != authv1beta1.ResourceSliceIdentityType:
+		return kube.Invalid("InvalidAuthParams", fmt.Errorf("%q is no type of Identity", identity.Spec.Type))
+	case params.AwsConfig != nil && len(params.SignedCRT) == 0:
+		return kube.Invalid("InvalidAuthParams", errors.New("credentials of AWS are not supported"))
+	case len(params.SignedCRT) == 0:
+		return kube.Invalid("InvalidAuthParams", errors.New("spec.authParams.signedCRT is missing"))
+	}
+	return nil
+}
+
+// kubeconfigSecret renders the Secret. What the provider says of itself is held to the rules for any kubeconfig.
+func kubeconfigSecret(identity *authv1beta1.Identity, key []byte) (*corev1.Secret, error) {
+	params := &identity.Spec.AuthParams
+	config := cred.Kubeconfig{
+		Server:      params.APIServer,
+		CA:          params.CA,
+		Certificate: params.SignedCRT,
+		Key:         key,
+		Cluster:     string(identity.Spec.ClusterID),
+		User:        identity.Name,
+	}
+	if params.ProxyURL != nil {
+		config.ProxyURL = *params.ProxyURL
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: identity.Namespace,
+			Name:      names.KubeconfigSecret(identity.Name),
+			Labels: map[string]string{
+				names.RemoteClusterID: string(identity.Spec.ClusterID),
+				names.IdentityType:    string(identity.Spec.Type),
+			},
+		},
+	}
+	if identity.Spec.Type == authv1beta1.ControlPlaneIdentityType {
+		if identity.Spec.Namespace == nil || *identity.Spec.Namespace == "" {
+			return nil, errors.New("spec.namespace is missing: the tenant namespace in the provider")
+		}
+		config.Namespace = *identity.Spec.Namespace
+		secret.Annotations = map[string]string{names.RemoteTenantNamespace: *identity.Spec.Namespace}
+	}
+	encoded, err := config.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := cred.ParseKubeconfig(encoded); err != nil {
+		return nil, fmt.Errorf("checking spec.authParams: %w", err)
+	}
+	secret.Data = map[string][]byte{names.KubeconfigKey: encoded}
+	return secret, nil
+}
+
+func (i *identities) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	var list authv1beta1.IdentityList
+	if err := i.client.List(ctx, &list, client.InNamespace(obj.GetName())); err != nil {
+		log.FromContext(ctx).Error(err, "listing Identities to look at failed")
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for n := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[n])})
+	}
+	return out
+}

@@ -1,0 +1,201 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// KeysOptions say where and which key pairs are made.
+type KeysOptions struct {
+	// LiqoNamespace holds the key pairs.
+	LiqoNamespace string
+	// TLSCompatibility makes RSA keys, for peers that do not know Ed25519.
+	TLSCompatibility bool
+}
+
+// keys makes the key pair of this cluster, and one for each peer: what one peer's credentials sign is of no use with
+// another one. A key pair goes when its peer's tenant namespace goes.
+type keys struct {
+	client  client.Client // reads namespaces from the cache
+	direct  client.Client // reads Secrets
+	options KeysOptions
+}
+
+// SetupKeys registers what makes the key pairs.
+func SetupKeys(mgr ctrl.Manager, o KeysOptions) error {
+	direct, err := directClient(mgr)
+	if err != nil {
+		return err
+	}
+	k := &keys{client: mgr.GetClient(), direct: direct, options: o}
+	if err := mgr.Add(manager.RunnableFunc(k.makeOwn)); err != nil {
+		return fmt.Errorf("adding what makes the key pair: %w", err)
+	}
+	home := labels.SelectorFromSet(labels.Set{corev1.LabelMetadataName: o.LiqoNamespace})
+	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, home, labels.NewSelector().Add(present(names.RemoteClusterID)))
+	if err := mgr.Add(secrets); err != nil {
+		return fmt.Errorf("adding the watch of key pairs: %w", err)
+	}
+	c := kube.NewController[*corev1.Namespace](mgr, kube.Options{Name: "keys"}, k)
+	b := c.Builder(predicate.NewPredicateFuncs(isTenantNamespace)).
+		WatchesRawSource(secrets.Source(handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &corev1.Namespace{})))
+	return c.Complete(b)
+}
+
+func isTenantNamespace(obj client.Object) bool {
+	ns, ok := obj.(*corev1.Namespace)
+	if !ok {
+		return false
+	}
+	_, ok = peer.OfNamespace(ns)
+	return ok
+}
+
+// retryOwnKeys is the time between attempts: the API server may refuse while an installation is still under way.
+const retryOwnKeys = 5 * time.Second
+
+// makeOwn makes the key pair of this cluster, once.
+func (k *keys) makeOwn(ctx context.Context) error {
+	for {
+		err := k.make(ctx, names.KeysSecret, nil, nil)
+		if err == nil {
+			return nil
+		}
+		log.FromContext(ctx).Error(err, "making the key pair of this cluster failed")
+		if _, invalid := kube.InvalidReason(err); invalid {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retryOwnKeys):
+		}
+	}
+}
+
+// Sync makes the key pair for the peer of a tenant namespace.
+func (k *keys) Sync(ctx context.Context, ns *corev1.Namespace) error {
+	id, ok := peer.OfNamespace(ns)
+	if !ok {
+		return nil
+	}
+	name := names.PeerKeysSecret(string(id))
+	return k.make(ctx, name, map[string]string{names.RemoteClusterID: string(id)}, ns)
+}
+
+// make makes the key pair, unless it exists. owner is nil for one that is kept.
+func (k *keys) make(ctx context.Context, name string, labels map[string]string, owner *corev1.Namespace) error {
+	have := &corev1.Secret{}
+	err := k.direct.Get(ctx, types.NamespacedName{Namespace: k.options.LiqoNamespace, Name: name}, have)
+	switch {
+	case err == nil:
+		if _, err := cred.ParseKey(have.Data[names.PrivateKeyKey]); err != nil {
+			return kube.Invalid("WrongKey", fmt.Errorf("Secret %s holds no usable key, and is not overwritten: %w", name, err))
+		}
+		return k.adopt(ctx, have, owner)
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading the key pair: %w", err)
+	}
+	secret, err := k.newSecret(name, labels)
+	if err != nil {
+		return err
+	}
+	if owner != nil {
+		if err := controllerutil.SetControllerReference(owner, secret, k.client.Scheme()); err != nil {
+			return fmt.Errorf("setting the owner of the key pair: %w", err)
+		}
+	}
+	if err := k.direct.Create(ctx, secret); err != nil {
+		return fmt.Errorf("storing the key pair: %w", err)
+	}
+	return nil
+}
+
+// adopt keeps the key pair while the namespace exists: one of an earlier namespace of the same peer would be collected.
+func (k *keys) adopt(ctx context.Context, secret *corev1.Secret, owner *corev1.Namespace) error {
+	if owner == nil || metav1.IsControlledBy(secret, owner) {
+		return nil
+	}
+	if !secret.DeletionTimestamp.IsZero() {
+		return kube.BeingDeleted("Secret", secret.Name)
+	}
+	before := secret.DeepCopy()
+	secret.OwnerReferences = nil
+	if err := controllerutil.SetControllerReference(owner, secret, k.client.Scheme()); err != nil {
+		return fmt.Errorf("setting the owner of the key pair: %w", err)
+	}
+	if err := k.direct.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("keeping the key pair: %w", err)
+	}
+	return nil
+}
+
+func (k *keys) newSecret(name string, labels map[string]string) (*corev1.Secret, error) {
+	generate := cred.NewKey
+	if k.options.TLSCompatibility {
+		generate = cred.NewCompatibleKey
+	}
+	key, err := generate()
+	if err != nil {
+		return nil, err
+	}
+	private, err := cred.EncodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	public, err := cred.EncodePublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: k.options.LiqoNamespace, Name: name, Labels: labels},
+		Data:       map[string][]byte{names.PrivateKeyKey: private, names.PublicKeyKey: public},
+	}, nil
+}
+
+var errNoKey = errors.New("no key pair of this cluster fits the certificate")
+
+// fittingKey returns, of the key pairs in those Secrets, the one that the certificate is for.
+func fittingKey(ctx context.Context, c client.Reader, namespace string, certificate []byte, secrets ...string) (crypto.Signer, error) {
+	for _, name := range secrets {
+		var secret corev1.Secret
+		if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &secret); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return nil, fmt.Errorf("reading key pair %s: %w", name, err)
+		}
+		key, err := cred.ParseKey(secret.Data[names.PrivateKeyKey])
+		if err != nil {
+			return nil, fmt.Errorf("reading key pair %s: %w", name, err)
+		}
+		if cred.CheckCertificate(certificate, key.Public()) == nil {
+			return key, nil
+		}
+	}
+	return nil, errNoKey
+}

@@ -1,0 +1,292 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// ServingOptions configure the approval of serving certificates.
+type ServingOptions struct {
+	// Now is the time; nil is the clock.
+	Now func() time.Time
+}
+
+// servings approves the serving certificates of virtual kubelets, and denies what looks like one and is none. Requests of
+// real kubelets, and of others, are left to others.
+type servings struct {
+	client client.Client
+	// direct reads pods and what owns them as they are now: a virtual kubelet asks in its first second.
+	direct  client.Reader
+	options ServingOptions
+}
+
+// SetupServing registers the approval of serving certificates.
+func SetupServing(mgr ctrl.Manager, o ServingOptions) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &servings{client: mgr.GetClient(), direct: mgr.GetAPIReader(), options: o}
+	c := kube.NewController[*certv1.CertificateSigningRequest](mgr, kube.Options{Name: "serving"}, s)
+	return c.Complete(c.Builder(predicate.NewPredicateFuncs(undecided)))
+}
+
+// undecided lets through requests for serving certificates that nobody approved or denied.
+func undecided(obj client.Object) bool {
+	request, ok := obj.(*certv1.CertificateSigningRequest)
+	if !ok || request.Spec.SignerName != certv1.KubeletServingSignerName {
+		return false
+	}
+	return !slices.ContainsFunc(request.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool {
+		return c.Type == certv1.CertificateApproved || c.Type == certv1.CertificateDenied
+	})
+}
+
+const (
+	// addressLimit is how long the API server may need to learn the address of a pod that runs already.
+	addressLimit = 2 * time.Minute
+	addressDelay = time.Second
+)
+
+// Sync decides about one request.
+func (s *servings) Sync(ctx context.Context, request *certv1.CertificateSigningRequest) error {
+	if !undecided(request) {
+		return nil
+	}
+	in, err := s.gather(ctx, request)
+	if err != nil || in == nil {
+		return err
+	}
+	denial := in.check(request)
+	if denial != nil && in.addressMissing() && s.options.Now().Sub(request.CreationTimestamp.Time) < addressLimit {
+		return kube.Wait(addressDelay, "the pod of the virtual kubelet has no address yet")
+	}
+	return s.decide(ctx, request, denial)
+}
+
+// asker is the ServiceAccount that made the request, and what it runs.
+type asker struct {
+	account types.NamespacedName
+	// node is the VirtualNode of that name, nil if there is none.
+	node *offv1beta1.VirtualNode
+	// pods of the virtual kubelet; only the one whose token was used, where that is known.
+	pods []corev1.Pod
+}
+
+const accountPrefix = "system:serviceaccount:"
+
+// gather returns nil if the request is none of our business: it does not come from a ServiceAccount of a tenant
+// namespace and does not name a virtual node.
+func (s *servings) gather(ctx context.Context, request *certv1.CertificateSigningRequest) (*asker, error) {
+	in := &asker{}
+	if rest, ok := strings.CutPrefix(request.Spec.Username, accountPrefix); ok {
+		in.account.Namespace, in.account.Name, _ = strings.Cut(rest, ":")
+	}
+	ours, err := s.ours(ctx, request, in.account)
+	if err != nil || !ours {
+		return nil, err
+	}
+	if in.account.Name == "" {
+		return in, nil
+	}
+	var vn offv1beta1.VirtualNode
+	if err := s.client.Get(ctx, in.account, &vn); err != nil {
+		if apierrors.IsNotFound(err) {
+			return in, nil
+		}
+		return nil, fmt.Errorf("reading the VirtualNode: %w", err)
+	}
+	in.node = &vn
+	in.pods, err = s.pods(ctx, request, &vn)
+	return in, err
+}
+
+func (s *servings) ours(ctx context.Context, request *certv1.CertificateSigningRequest, account types.NamespacedName) (bool, error) {
+	if account.Namespace != "" {
+		var ns corev1.Namespace
+		err := s.client.Get(ctx, types.NamespacedName{Name: account.Namespace}, &ns)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading the namespace: %w", err)
+		}
+		if _, ok := peer.OfNamespace(&ns); ok {
+			return true, nil
+		}
+	}
+	node, err := cred.ServingNode(request.Spec.Request)
+	if err != nil {
+		return false, nil
+	}
+	var all offv1beta1.VirtualNodeList
+	if err := s.client.List(ctx, &all); err != nil {
+		return false, fmt.Errorf("listing VirtualNodes: %w", err)
+	}
+	return slices.ContainsFunc(all.Items, func(vn offv1beta1.VirtualNode) bool { return vn.Name == node }), nil
+}
+
+// Attributes that the API server knows of the token of a pod.
+const (
+	podNameExtra = "authentication.kubernetes.io/pod-name"
+	podUIDExtra  = "authentication.kubernetes.io/pod-uid"
+)
+
+// pods returns the pods of the virtual kubelet's Deployment that run as its account.
+func (s *servings) pods(ctx context.Context, request *certv1.CertificateSigningRequest, vn *offv1beta1.VirtualNode) ([]corev1.Pod, error) {
+	var all corev1.PodList
+	if err := s.direct.List(ctx, &all, client.InNamespace(vn.Namespace), client.MatchingLabels{names.VirtualNode: vn.Name}); err != nil {
+		return nil, fmt.Errorf("listing pods of the virtual kubelet: %w", err)
+	}
+	name, uid := request.Spec.Extra[podNameExtra], request.Spec.Extra[podUIDExtra]
+	var out []corev1.Pod
+	for i := range all.Items {
+		pod := &all.Items[i]
+		switch {
+		case pod.Spec.ServiceAccountName != vn.Name:
+			continue
+		case len(name) > 0 && !slices.Equal(name, []string{pod.Name}), len(uid) > 0 && !slices.Equal(uid, []string{string(pod.UID)}):
+			continue
+		}
+		runs, err := s.ofDeployment(ctx, pod, names.VirtualKubelet(vn.Name))
+		if err != nil {
+			return nil, err
+		}
+		if runs {
+			out = append(out, *pod)
+		}
+	}
+	return out, nil
+}
+
+func (s *servings) ofDeployment(ctx context.Context, pod *corev1.Pod, deployment string) (bool, error) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || owner.Kind != "ReplicaSet" {
+		return false, nil
+	}
+	var set appsv1.ReplicaSet
+	if err := s.direct.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}, &set); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("reading the ReplicaSet of pod %s: %w", pod.Name, err)
+	}
+	above := metav1.GetControllerOf(&set)
+	return set.UID == owner.UID && above != nil && above.Kind == "Deployment" && above.Name == deployment, nil
+}
+
+// addressMissing tells whether a pod that may have asked has no address yet.
+func (a *asker) addressMissing() bool {
+	return slices.ContainsFunc(a.pods, func(pod corev1.Pod) bool { return len(pod.Status.PodIPs) == 0 })
+}
+
+// check tells why the request is not exactly that of a virtual kubelet for itself.
+func (a *asker) check(request *certv1.CertificateSigningRequest) error {
+	if a.node == nil {
+		if a.account.Name == "" {
+			return fmt.Errorf("user %q is not the ServiceAccount of a virtual node", request.Spec.Username)
+		}
+		return fmt.Errorf("ServiceAccount %s is not that of a VirtualNode", a.account)
+	}
+	if !servingUsages(request.Spec.Usages) {
+		return fmt.Errorf("the usages %q are not those of a serving certificate", request.Spec.Usages)
+	}
+	if len(a.pods) == 0 {
+		return errors.New("the request was not made from a pod of the virtual kubelet's Deployment")
+	}
+	// Requests for some addresses of a pod that has several are as good as for all of them.
+	var denial error
+	for i := range a.pods {
+		for _, ips := range addressSets(&a.pods[i]) {
+			for _, dns := range [][]string{nil, {a.node.Name}} {
+				if denial = cred.CheckServingCSR(request.Spec.Request, a.node.Name, ips, dns); denial == nil {
+					return nil
+				}
+			}
+		}
+	}
+	if denial == nil {
+		return errors.New("no pod of the virtual kubelet has an address")
+	}
+	return cred.CheckServingCSR(request.Spec.Request, a.node.Name, firstAddresses(a.pods), nil)
+}
+
+func servingUsages(usages []certv1.KeyUsage) bool {
+	sorted := slices.Sorted(slices.Values(usages))
+	return slices.Equal(sorted, []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageServerAuth}) ||
+		slices.Equal(sorted, []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageKeyEncipherment, certv1.UsageServerAuth})
+}
+
+// addressSets are the sets of addresses under which a pod may serve: all of them, or one.
+func addressSets(pod *corev1.Pod) [][]netip.Addr {
+	var all []netip.Addr
+	for _, ip := range pod.Status.PodIPs {
+		if addr, err := netip.ParseAddr(ip.IP); err == nil {
+			all = append(all, addr)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	out := [][]netip.Addr{all}
+	if len(all) > 1 {
+		for _, addr := range all {
+			out = append(out, []netip.Addr{addr})
+		}
+	}
+	return out
+}
+
+// firstAddresses are those that the sentence of a denial names.
+func firstAddresses(pods []corev1.Pod) []netip.Addr {
+	for i := range pods {
+		if sets := addressSets(&pods[i]); len(sets) > 0 {
+			return sets[0]
+		}
+	}
+	return nil
+}
+
+// Reasons of the decision.
+const (
+	reasonServingApproved = "VirtualKubeletServing"
+	reasonServingDenied   = "NotVirtualKubeletServing"
+)
+
+func (s *servings) decide(ctx context.Context, request *certv1.CertificateSigningRequest, denial error) error {
+	condition := certv1.CertificateSigningRequestCondition{
+		Type:    certv1.CertificateApproved,
+		Status:  corev1.ConditionTrue,
+		Reason:  reasonServingApproved,
+		Message: "the request is that of a virtual kubelet for its own node and addresses",
+	}
+	if denial != nil {
+		condition.Type, condition.Reason, condition.Message = certv1.CertificateDenied, reasonServingDenied, denial.Error()
+	}
+	decided := request.DeepCopy()
+	decided.Status.Conditions = append(decided.Status.Conditions, condition)
+	if err := s.client.SubResource("approval").Update(ctx, decided); err != nil {
+		return fmt.Errorf("deciding about the serving certificate: %w", err)
+	}
+	return nil
+}

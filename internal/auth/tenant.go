@@ -1,0 +1,301 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+)
+
+// TenantOptions say how consumers are admitted.
+type TenantOptions struct {
+	// Workers is the number of Tenants handled at once; 0 is 1.
+	Workers int
+}
+
+// tenants says of each Tenant whether anything may be granted to it, and gives it its cluster-wide rights. What hangs on
+// a Tenant elsewhere follows its condition.
+type tenants struct{ client client.Client }
+
+// SetupTenant registers the controller of Tenants.
+func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
+	t := &tenants{client: mgr.GetClient()}
+	c := kube.NewController[*authv1beta1.Tenant](mgr, kube.Options{Name: "tenant", Finalizer: names.TenantFinalizer, Workers: o.Workers}, t)
+	// A binding or another Tenant that stands in the way may go; a binding of ours may be changed by somebody.
+	b := c.Builder().
+		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
+		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(t.others),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(t.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	return c.Complete(b)
+}
+
+// Reasons of the condition Ready of a Tenant.
+const (
+	reasonReady          = "TenantReady"
+	reasonCordoned       = "TenantCordoned"
+	reasonDrained        = "TenantDrained"
+	reasonNoHandshake    = "HandshakeNotAvailable"
+	reasonWrongNamespace = "WrongNamespace"
+	reasonNotUnique      = "NotUnique"
+	reasonIDTaken        = "ClusterIDTaken"
+)
+
+// Sync decides about one Tenant.
+func (t *tenants) Sync(ctx context.Context, tenant *authv1beta1.Tenant) error {
+	in, err := t.gather(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	tenant.Status.TenantNamespace = ""
+	if err := in.refusal(tenant); err != nil {
+		return errors.Join(err, t.unbind(ctx, tenant))
+	}
+	tenant.Status.TenantNamespace = tenant.Namespace
+	switch policy := tenant.Spec.AuthzPolicy; {
+	case tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained:
+		setReady(tenant, metav1.ConditionFalse, reasonDrained, "the tenant is drained: it is granted nothing")
+		return t.unbind(ctx, tenant)
+	case policy == nil || *policy != authv1beta1.TolerateNoHandshake:
+		return errors.Join(kube.Invalid(reasonNoHandshake, fmt.Errorf("keys cannot be exchanged with this version: set spec.authzPolicy to %s, and give the consumer its credentials yourself",
+			authv1beta1.TolerateNoHandshake)), t.unbind(ctx, tenant))
+	}
+	if err := t.bind(ctx, tenant); err != nil {
+		return err
+	}
+	if tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
+		setReady(tenant, metav1.ConditionTrue, reasonCordoned, "the tenant is cordoned: it keeps what it has and is granted nothing new")
+		return nil
+	}
+	setReady(tenant, metav1.ConditionTrue, reasonReady, "the tenant may be granted resources")
+	return nil
+}
+
+// Cleanup takes the cluster-wide rights back.
+func (t *tenants) Cleanup(ctx context.Context, tenant *authv1beta1.Tenant) error {
+	return t.unbind(ctx, tenant)
+}
+
+// Report shows what the administrator has to change.
+func (t *tenants) Report(tenant *authv1beta1.Tenant, err error) []kube.Event {
+	if reason, ok := kube.InvalidReason(err); ok {
+		setReady(tenant, metav1.ConditionFalse, reason, strings.TrimPrefix(err.Error(), reason+": "))
+	}
+	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
+	if ready == nil || !tenant.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	kind := corev1.EventTypeNormal
+	if ready.Status != metav1.ConditionTrue && ready.Reason != reasonDrained {
+		kind = corev1.EventTypeWarning
+	}
+	return []kube.Event{{Type: kind, Reason: ready.Reason, Message: ready.Message}}
+}
+
+func setReady(tenant *authv1beta1.Tenant, status metav1.ConditionStatus, reason, message string) {
+	apimeta.SetStatusCondition(&tenant.Status.Conditions, metav1.Condition{
+		Type: authv1beta1.TenantReady, Status: status, Reason: reason, Message: message, ObservedGeneration: tenant.Generation,
+	})
+}
+
+// surroundings are what can speak against a Tenant.
+type surroundings struct {
+	namespace corev1.Namespace
+	tenants   []authv1beta1.Tenant
+	bindings  []binding
+}
+
+func (t *tenants) gather(ctx context.Context, tenant *authv1beta1.Tenant) (*surroundings, error) {
+	in := &surroundings{}
+	if err := t.client.Get(ctx, types.NamespacedName{Name: tenant.Namespace}, &in.namespace); err != nil {
+		return nil, fmt.Errorf("reading the namespace: %w", err)
+	}
+	var all authv1beta1.TenantList
+	if err := t.client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing tenants: %w", err)
+	}
+	in.tenants = all.Items
+	var wide rbacv1.ClusterRoleBindingList
+	if err := t.client.List(ctx, &wide); err != nil {
+		return nil, fmt.Errorf("listing cluster role bindings: %w", err)
+	}
+	for i := range wide.Items {
+		in.bindings = append(in.bindings, binding{"ClusterRoleBinding", &wide.Items[i], wide.Items[i].Subjects})
+	}
+	var narrow rbacv1.RoleBindingList
+	if err := t.client.List(ctx, &narrow); err != nil {
+		return nil, fmt.Errorf("listing role bindings: %w", err)
+	}
+	for i := range narrow.Items {
+		in.bindings = append(in.bindings, binding{"RoleBinding", &narrow.Items[i], narrow.Items[i].Subjects})
+	}
+	return in, nil
+}
+
+// refusal tells why the Tenant may be granted nothing.
+func (s *surroundings) refusal(tenant *authv1beta1.Tenant) error {
+	// The label is ours to set where nobody has: only a label that says something else is wrong.
+	labelled := tenant.DeepCopy()
+	rules.DefaultTenant(labelled)
+	if err := rules.CheckTenant(labelled, s.namespace.Labels); err != nil {
+		return kube.Invalid(reasonWrongNamespace, err)
+	}
+	if err := rules.CheckTenantUnique(tenant, s.older(tenant)); err != nil {
+		return kube.Invalid(reasonNotUnique, err)
+	}
+	for i := range s.tenants {
+		if err := checkSliceNames(tenant, &s.tenants[i]); err != nil {
+			return kube.Invalid(reasonIDTaken, err)
+		}
+	}
+	for _, b := range s.bindings {
+		if err := b.check(tenant); err != nil {
+			return kube.Invalid(reasonIDTaken, err)
+		}
+	}
+	return nil
+}
+
+// older are the Tenants that were there first. A Tenant is not unseated by one that comes later.
+func (s *surroundings) older(tenant *authv1beta1.Tenant) []authv1beta1.Tenant {
+	var out []authv1beta1.Tenant
+	for i := range s.tenants {
+		if other := &s.tenants[i]; other.UID != tenant.UID && tenantBefore(other, tenant) {
+			out = append(out, *other)
+		}
+	}
+	return out
+}
+
+func tenantBefore(a, b *authv1beta1.Tenant) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.UID < b.UID
+}
+
+// bindingName is the name of the binding of the cluster-wide rights of a consumer.
+func bindingName(tenant *authv1beta1.Tenant) string {
+	return names.ClusterRoleBinding(names.RoleVirtualKubeletRemoteWide, string(tenant.Spec.ClusterID))
+}
+
+// bind gives the consumer what it needs cluster-wide. A binding of that name that refers to another role cannot be
+// changed, so it is replaced.
+func (t *tenants) bind(ctx context.Context, tenant *authv1beta1.Tenant) error {
+	want := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: bindingName(tenant),
+			Labels: map[string]string{
+				names.RemoteClusterID: string(tenant.Spec.ClusterID),
+				names.AppManagedBy:    "liqo",
+			},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletRemoteWide},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: string(tenant.Spec.ClusterID)}},
+	}
+	have := &rbacv1.ClusterRoleBinding{}
+	err := t.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the binding of the consumer: %w", err)
+	}
+	if err == nil && have.RoleRef != want.RoleRef {
+		if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("replacing the binding of the consumer: %w", err)
+		}
+		return kube.Wait(0, "the binding of the consumer is being replaced")
+	}
+	if _, err := kube.Ensure(ctx, t.client, want); err != nil {
+		return fmt.Errorf("binding the consumer: %w", err)
+	}
+	return nil
+}
+
+// unbind takes the cluster-wide rights of the consumer back, unless another Tenant gives them.
+func (t *tenants) unbind(ctx context.Context, tenant *authv1beta1.Tenant) error {
+	var all authv1beta1.TenantList
+	if err := t.client.List(ctx, &all); err != nil {
+		return fmt.Errorf("listing tenants: %w", err)
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		if other.UID != tenant.UID && other.Spec.ClusterID == tenant.Spec.ClusterID && entitled(other) {
+			return nil
+		}
+	}
+	have := &rbacv1.ClusterRoleBinding{}
+	if err := t.client.Get(ctx, types.NamespacedName{Name: bindingName(tenant)}, have); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading the binding of the consumer: %w", err)
+	}
+	if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("taking the rights of the consumer back: %w", err)
+	}
+	return nil
+}
+
+func entitled(tenant *authv1beta1.Tenant) bool {
+	return tenant.DeletionTimestamp.IsZero() && apimeta.IsStatusConditionTrue(tenant.Status.Conditions, authv1beta1.TenantReady)
+}
+
+// namedBy wakes the Tenants whose ID is a subject of a binding.
+func (t *tenants) namedBy(ctx context.Context, obj client.Object) []reconcile.Request {
+	var subjects []rbacv1.Subject
+	switch b := obj.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		subjects = b.Subjects
+	case *rbacv1.RoleBinding:
+		subjects = b.Subjects
+	}
+	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool {
+		return bindingName(tenant) == obj.GetName() || namesCluster(subjects, string(tenant.Spec.ClusterID))
+	})
+}
+
+// others wakes the Tenants that obj may have stood in the way of.
+func (t *tenants) others(ctx context.Context, obj client.Object) []reconcile.Request {
+	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.UID != obj.GetUID() })
+}
+
+func (t *tenants) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.Namespace == obj.GetName() })
+}
+
+func (t *tenants) requests(ctx context.Context, keep func(*authv1beta1.Tenant) bool) []reconcile.Request {
+	var all authv1beta1.TenantList
+	if err := t.client.List(ctx, &all); err != nil {
+		log.FromContext(ctx).Error(err, "listing tenants to look at failed")
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range all.Items {
+		if keep(&all.Items[i]) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slice
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// controlPlaneLabels mark the nodes that run the API server. The first one found anywhere counts.
+var controlPlaneLabels = []string{
+	"node-role.kubernetes.io/control-plane",
+	"node-role.kubernetes.io/master",
+	"node-role.kubernetes.io/controlplane",
+}
+
+// addressTypes are in the order in which a peer is likely to reach them.
+var addressTypes = []corev1.NodeAddressType{
+	corev1.NodeExternalDNS, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeHostName,
+}
+
+const apiServerPort = 6443
+
+// apiServerURL is where peers find the API server of this cluster: at the address that was configured, else at that of a
+// control-plane node.
+func apiServerURL(configured string, nodes []corev1.Node) (string, error) {
+	if configured != "" {
+		if !strings.Contains(configured, "://") {
+			configured = "https://" + configured
+		}
+		return configured, nil
+	}
+	slices.SortFunc(nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	for _, label := range controlPlaneLabels {
+		for i := range nodes {
+			if _, ok := nodes[i].Labels[label]; !ok {
+				continue
+			}
+			if address := bestAddress(nodes[i].Status.Addresses); address != "" {
+				return "https://" + net.JoinHostPort(address, strconv.Itoa(apiServerPort)), nil
+			}
+		}
+	}
+	return "", errors.New("no control-plane node with an address was found: set the address of the API server in the configuration")
+}
+
+func bestAddress(addresses []corev1.NodeAddress) string {
+	for _, t := range addressTypes {
+		for _, address := range addresses {
+			if address.Type == t && address.Address != "" {
+				return address.Address
+			}
+		}
+	}
+	return ""
+}
+
+// isControlPlane tells whether the node may be the one peers are pointed to.
+func isControlPlane(node *corev1.Node) bool {
+	return slices.ContainsFunc(controlPlaneLabels, func(label string) bool {
+		_, ok := node.Labels[label]
+		return ok
+	})
+}
+
+// authorityOf is the certificate authority of this cluster's API server, as our own connection has it.
+func authorityOf(cfg *rest.Config) ([]byte, error) {
+	cfg = rest.CopyConfig(cfg)
+	if err := rest.LoadTLSFiles(cfg); err != nil {
+		return nil, fmt.Errorf("reading the certificate authority of the API server: %w", err)
+	}
+	return cfg.CAData, nil
+}

@@ -1,0 +1,97 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package want
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+)
+
+// Reasons of the conditions of a slice.
+const (
+	ReasonAuthenticationAccepted = "ResourceSliceAuthenticationAccepted"
+	ReasonAuthenticationDenied   = "ResourceSliceAuthenticationDenied"
+	ReasonResourcesAccepted      = "ResourceSliceResourcesAccepted"
+	ReasonResourcesDenied        = "ResourceSliceResourcesDenied"
+	ReasonDefaultClassDisabled   = "DefaultResourceSliceClassDisabled"
+)
+
+// Verdict is one condition of a slice, less its time.
+type Verdict struct {
+	Type            authv1beta1.ResourceSliceConditionType
+	Status          authv1beta1.ResourceSliceConditionStatus
+	Reason, Message string
+}
+
+// AuthenticationAccepted says that the slice has its credentials.
+func AuthenticationAccepted() Verdict {
+	return Verdict{authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionAccepted,
+		ReasonAuthenticationAccepted, "ResourceSlice authentication accepted"}
+}
+
+// AuthenticationDenied says why the slice gets no credentials.
+func AuthenticationDenied(why string) Verdict {
+	return Verdict{authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionDenied,
+		ReasonAuthenticationDenied, "ResourceSlice authentication denied: " + why}
+}
+
+// ResourcesAccepted says that the slice was granted what its status lists.
+func ResourcesAccepted() Verdict {
+	return Verdict{authv1beta1.ResourceSliceConditionTypeResources, authv1beta1.ResourceSliceConditionAccepted,
+		ReasonResourcesAccepted, "ResourceSlice resources accepted"}
+}
+
+// ResourcesDenied says why the slice is granted nothing.
+func ResourcesDenied(why string) Verdict {
+	return Verdict{authv1beta1.ResourceSliceConditionTypeResources, authv1beta1.ResourceSliceConditionDenied,
+		ReasonResourcesDenied, "ResourceSlice resources denied: " + why}
+}
+
+// DefaultClassDisabled says that this provider does not grant slices by itself.
+func DefaultClassDisabled() Verdict {
+	return Verdict{authv1beta1.ResourceSliceConditionTypeResources, authv1beta1.ResourceSliceConditionDenied,
+		ReasonDefaultClassDisabled, "the default class of ResourceSlices is disabled in this cluster"}
+}
+
+// Set writes the verdict into the status. The time moves when anything of it changes.
+func (v Verdict) Set(status *authv1beta1.ResourceSliceStatus, now time.Time) {
+	condition := authv1beta1.ResourceSliceCondition{Type: v.Type, Status: v.Status, Reason: v.Reason, Message: v.Message, LastTransitionTime: metav1.NewTime(now)}
+	i := slices.IndexFunc(status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == v.Type })
+	if i < 0 {
+		status.Conditions = append(status.Conditions, condition)
+		return
+	}
+	if have := status.Conditions[i]; have.Status != v.Status || have.Reason != v.Reason || have.Message != v.Message {
+		status.Conditions[i] = condition
+	}
+}
+
+// Undecide removes a condition, so that somebody else may decide.
+func Undecide(status *authv1beta1.ResourceSliceStatus, t authv1beta1.ResourceSliceConditionType) {
+	status.Conditions = slices.DeleteFunc(status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == t })
+}
+
+// Condition returns the status of a condition of the slice, "" while it is not decided.
+func Condition(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceConditionStatus {
+	for _, c := range slice.Status.Conditions {
+		if c.Type == t {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// Accepted tells whether the provider accepted that side of the slice.
+func Accepted(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) bool {
+	return Condition(slice, t) == authv1beta1.ResourceSliceConditionAccepted
+}
+
+// Denied tells whether the provider denied that side of the slice.
+func Denied(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) bool {
+	return Condition(slice, t) == authv1beta1.ResourceSliceConditionDenied
+}

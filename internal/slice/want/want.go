@@ -1,0 +1,142 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package want says what follows from a ResourceSlice: in the provider a grant and a Quota, in the consumer an Identity
+// and a VirtualNode.
+package want
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// Defaults are what the provider offers with the default class.
+type Defaults struct {
+	// Resources are granted when the slice does not ask for that resource.
+	Resources           corev1.ResourceList
+	StorageClasses      []liqov1beta1.StorageType
+	IngressClasses      []liqov1beta1.IngressType
+	LoadBalancerClasses []liqov1beta1.LoadBalancerType
+	NodeLabels          map[string]string
+}
+
+// Grant writes into status what the default class gives to a slice: all that it asks for, and the defaults for what it
+// does not mention. What it no longer asks for is taken back.
+func Grant(spec *authv1beta1.ResourceSliceSpec, d Defaults, status *authv1beta1.ResourceSliceStatus) {
+	status.Resources = d.Resources.DeepCopy()
+	if status.Resources == nil {
+		status.Resources = corev1.ResourceList{}
+	}
+	maps.Copy(status.Resources, spec.Resources)
+	status.StorageClasses = d.StorageClasses
+	status.IngressClasses = d.IngressClasses
+	status.LoadBalancerClasses = d.LoadBalancerClasses
+	status.NodeLabels = maps.Clone(d.NodeLabels)
+}
+
+// Revoke takes back from status all that Grant gives.
+func Revoke(status *authv1beta1.ResourceSliceStatus) {
+	status.Resources, status.NodeLabels = nil, nil
+	status.StorageClasses, status.IngressClasses, status.LoadBalancerClasses = nil, nil, nil
+}
+
+// DefaultClass tells whether the provider's own controller decides about slices of that class.
+func DefaultClass(class authv1beta1.ResourceSliceClass) bool {
+	return class == authv1beta1.ResourceSliceClassUnknown || class == authv1beta1.ResourceSliceClassDefault
+}
+
+// Quota bounds what the holder of the slice's certificate may run in the provider. The user is its common name.
+func Quota(slice *authv1beta1.ResourceSlice, user string, enforcement offv1beta1.LimitsEnforcement, cordoned bool) *offv1beta1.Quota {
+	quota := &offv1beta1.Quota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: user},
+		Spec: offv1beta1.QuotaSpec{
+			User:              user,
+			LimitsEnforcement: enforcement,
+			Resources:         slice.Status.Resources.DeepCopy(),
+		},
+	}
+	if quota.Spec.Resources == nil {
+		quota.Spec.Resources = corev1.ResourceList{}
+	}
+	if cordoned {
+		quota.Spec.Cordoned = new(true)
+	}
+	return quota
+}
+
+// Cordoned tells whether an administrator of the provider cordoned the slice.
+func Cordoned(slice *authv1beta1.ResourceSlice) bool {
+	value, ok := slice.Annotations[names.Cordon]
+	return ok && value != "0" && !strings.EqualFold(value, "false")
+}
+
+// Identity is the credential of a slice, in the consumer.
+func Identity(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) *authv1beta1.Identity {
+	return &authv1beta1.Identity{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: slice.Namespace,
+			Name:      names.SliceIdentity(slice.Name),
+			Labels:    labels(slice, provider),
+		},
+		Spec: authv1beta1.IdentitySpec{
+			ClusterID:  provider,
+			Type:       authv1beta1.ResourceSliceIdentityType,
+			AuthParams: *slice.Status.AuthParams.DeepCopy(),
+		},
+	}
+}
+
+// AsksForVirtualNode tells whether the consumer's administrator wants a VirtualNode made.
+func AsksForVirtualNode(slice *authv1beta1.ResourceSlice) bool {
+	value := slice.Annotations[names.CreateVirtualNode]
+	return value != "" && !strings.EqualFold(value, "false")
+}
+
+// VirtualNode shows the slice as a node of the consumer. The labels are those of the provider that were found
+// acceptable; they never hide whose node it is.
+func VirtualNode(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, secret string, nodeLabels map[string]string) *offv1beta1.VirtualNode {
+	status := &slice.Status
+	vn := &offv1beta1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: slice.Name, Labels: labels(slice, provider)},
+		Spec: offv1beta1.VirtualNodeSpec{
+			ClusterID:           provider,
+			KubeconfigSecretRef: &corev1.LocalObjectReference{Name: secret},
+			ResourceQuota:       corev1.ResourceQuotaSpec{Hard: amounts(status.Resources)},
+			Labels:              maps.Clone(nodeLabels),
+			StorageClasses:      status.StorageClasses,
+			IngressClasses:      status.IngressClasses,
+			LoadBalancerClasses: status.LoadBalancerClasses,
+		},
+	}
+	if vn.Spec.Labels == nil {
+		vn.Spec.Labels = map[string]string{}
+	}
+	vn.Spec.Labels[names.RemoteClusterID] = string(provider)
+	if len(status.NodeSelector) > 0 {
+		vn.Spec.OffloadingPatch = &offv1beta1.OffloadingPatch{NodeSelector: maps.Clone(status.NodeSelector)}
+	}
+	return vn
+}
+
+func labels(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) map[string]string {
+	return map[string]string{names.RemoteClusterID: string(provider), names.ResourceSliceName: slice.Name}
+}
+
+// amounts leaves out what no node can have, so that a provider's nonsense does not keep the node away.
+func amounts(granted corev1.ResourceList) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for name, quantity := range granted {
+		if quantity.Sign() >= 0 {
+			out[name] = quantity.DeepCopy()
+		}
+	}
+	return out
+}
