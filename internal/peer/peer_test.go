@@ -1,0 +1,94 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peer_test
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+func tenantLabels(id string) map[string]string {
+	return map[string]string{names.RemoteClusterID: id, names.TenantNamespace: "true"}
+}
+
+func TestTenantNamespaceIsFoundByItsLabels(t *testing.T) {
+	c := testkit.Cluster(t)
+	milan := testkit.Namespace(t, c, "any-name", tenantLabels("milan"))
+	testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
+	testkit.Namespace(t, c, "double", tenantLabels("turin"))
+	testkit.Namespace(t, c, "double", tenantLabels("turin"))
+
+	for id, test := range map[liqov1beta1.ClusterID]struct {
+		want string
+		err  error
+	}{
+		"milan": {want: milan},
+		"rome":  {err: peer.ErrNotFound},
+		"turin": {err: peer.ErrAmbiguous},
+	} {
+		got, err := peer.TenantNamespace(t.Context(), c.Client, id)
+		if got != test.want || !errors.Is(err, test.err) {
+			t.Errorf("%s: got %q, %v; want %q, %v", id, got, err, test.want, test.err)
+		}
+	}
+}
+
+func TestLocalClusterIDComesFromTheLabelledConfigMap(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "liqo", nil)
+	if _, err := peer.LocalClusterID(t.Context(), c.Client, ns); !errors.Is(err, peer.ErrNotFound) {
+		t.Fatalf("without a ConfigMap: got %v, want %v", err, peer.ErrNotFound)
+	}
+	if err := c.Client.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "named-by-a-user", Labels: map[string]string{names.AppName: names.ClusterIDApp}},
+		Data:       map[string]string{names.ClusterIDKey: "rome"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := peer.LocalClusterID(t.Context(), c.Client, ns)
+	if err != nil || got != "rome" {
+		t.Errorf("got %q, %v; want rome", got, err)
+	}
+}
+
+func TestOfNamespaceKnowsTenantNamespacesOnly(t *testing.T) {
+	for name, test := range map[string]struct {
+		labels map[string]string
+		want   liqov1beta1.ClusterID
+	}{
+		"a tenant namespace":              {tenantLabels("milan"), "milan"},
+		"a twin namespace is none":        {map[string]string{names.RemoteClusterID: "milan"}, ""},
+		"a namespace without ID is none":  {map[string]string{names.TenantNamespace: "true"}, ""},
+		"a namespace said not to be none": {map[string]string{names.RemoteClusterID: "milan", names.TenantNamespace: "false"}, ""},
+	} {
+		got, ok := peer.OfNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: test.labels}})
+		if got != test.want || ok != (test.want != "") {
+			t.Errorf("%s: got %q, %t; want %q", name, got, ok, test.want)
+		}
+	}
+}
+
+func TestIsReplicaLooksAtOneLabelOnly(t *testing.T) {
+	for labels, want := range map[[2]string]bool{
+		{names.Replicated, "true"}:       true,
+		{names.Replicated, "false"}:      false,
+		{names.Replication, "false"}:     false,
+		{names.ReplicationOrigin, "rom"}: false,
+	} {
+		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{labels[0]: labels[1]}}}
+		if got := peer.IsReplica(obj); got != want {
+			t.Errorf("%s=%s: got %t, want %t", labels[0], labels[1], got, want)
+		}
+	}
+}

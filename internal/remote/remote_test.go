@@ -1,0 +1,230 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+const limit = time.Minute
+
+func connect(t *testing.T, cfg *rest.Config) *remote.Conn {
+	t.Helper()
+	conn, err := remote.New(testkit.Kubeconfig(t, cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+func whoami(t *testing.T, cfg *rest.Config) string {
+	t.Helper()
+	c, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	review, err := c.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.UserInfo.Username
+}
+
+// follow watches the ConfigMaps of a namespace through a connection.
+func follow(t *testing.T, cfg *rest.Config, namespace string) watch.Interface {
+	t.Helper()
+	c, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := c.CoreV1().ConfigMaps(namespace).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return w
+}
+
+func ended(t *testing.T, w watch.Interface) {
+	t.Helper()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case _, open := <-w.ResultChan():
+			if !open {
+				return
+			}
+		case <-timer.C:
+			t.Fatal("the watch goes on with the old credentials")
+		}
+	}
+}
+
+func TestSwapOfCertificatesCutsWatchesAndOldConnections(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "swap", nil)
+	mayRead(t, c, ns, "before", "after")
+	relay, cfg := testkit.NewRelay(t, c.User(t, "before"))
+	conn := connect(t, cfg)
+	w := follow(t, conn.Config(), ns)
+	if got := whoami(t, conn.Config()); got != "before" {
+		t.Fatalf("connected as %s, want before", got)
+	}
+	old := relay.Live()
+
+	next := c.User(t, "after")
+	next.Host = cfg.Host
+	if err := conn.Swap(testkit.Kubeconfig(t, next)); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, w)
+	if got := whoami(t, conn.Config()); got != "after" {
+		t.Errorf("connected as %s, want after", got)
+	}
+	testkit.Eventually(t, limit, func() error {
+		for n := range relay.Live() {
+			if old[n] {
+				return fmt.Errorf("connection %d with the old certificate lives", n)
+			}
+		}
+		return nil
+	})
+	if got := whoami(t, conn.StreamConfig()); got != "after" {
+		t.Errorf("streams are opened as %s, want after", got)
+	}
+}
+
+func TestSwapOfTheSameCredentialsCutsNothing(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "same", nil)
+	mayRead(t, c, ns, "same")
+	relay, cfg := testkit.NewRelay(t, c.User(t, "same"))
+	conn := connect(t, cfg)
+	w := follow(t, conn.Config(), ns)
+	if err := conn.Swap(testkit.Kubeconfig(t, cfg)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-w.ResultChan(); e.Type != watch.Added {
+		t.Fatalf("the watch was cut: %v", e)
+	}
+	if got := relay.Opened(); got != 1 {
+		t.Errorf("%d connections were opened, want 1", got)
+	}
+}
+
+func TestSwapOfTokens(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "tokens", nil)
+	conn := connect(t, withToken(t, c, ns, "one"))
+	if got, want := whoami(t, conn.Config()), "system:serviceaccount:"+ns+":one"; got != want {
+		t.Fatalf("connected as %s, want %s", got, want)
+	}
+	if err := conn.Swap(testkit.Kubeconfig(t, withToken(t, c, ns, "two"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]*rest.Config{"requests": conn.Config(), "streams": conn.StreamConfig()} {
+		if got, want := whoami(t, cfg), "system:serviceaccount:"+ns+":two"; got != want {
+			t.Errorf("%s: connected as %s, want %s", name, got, want)
+		}
+	}
+}
+
+func withToken(t *testing.T, c *testkit.ControlPlane, namespace, account string) *rest.Config {
+	t.Helper()
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
+	if err := c.Client.Create(t.Context(), sa); err != nil {
+		t.Fatal(err)
+	}
+	request := &authenticationv1.TokenRequest{}
+	if err := c.Client.SubResource("token").Create(t.Context(), sa, request); err != nil {
+		t.Fatal(err)
+	}
+	cfg := rest.AnonymousClientConfig(c.Config)
+	cfg.BearerToken = request.Status.Token
+	return cfg
+}
+
+func TestSwapRefusesAnotherServer(t *testing.T) {
+	c := testkit.Cluster(t)
+	cfg := c.User(t, "stays")
+	conn := connect(t, cfg)
+	other := rest.CopyConfig(cfg)
+	other.Host = "https://127.0.0.1:1"
+	if err := conn.Swap(testkit.Kubeconfig(t, other)); !errors.Is(err, remote.ErrOtherServer) {
+		t.Errorf("another address: got %v, want %v", err, remote.ErrOtherServer)
+	}
+	if err := conn.Swap([]byte("nonsense")); err == nil {
+		t.Error("nonsense was accepted")
+	}
+	if got := whoami(t, conn.Config()); got != "stays" {
+		t.Errorf("connected as %s, want stays", got)
+	}
+}
+
+func TestHealthyTellsAnOutage(t *testing.T) {
+	c := testkit.SecondCluster(t)
+	conn := connect(t, c.User(t, "patient"))
+	if err := conn.Healthy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.StopAPIServer(t)
+	if err := conn.Healthy(t.Context()); err == nil {
+		t.Error("a stopped API server is called healthy")
+	}
+	c.StartAPIServer(t)
+	testkit.Eventually(t, limit, func() error { return conn.Healthy(context.Background()) })
+}
+
+func TestUnknownServerIsNotTrusted(t *testing.T) {
+	c := testkit.Cluster(t)
+	cfg := c.User(t, "careful")
+	cfg.CAData = nil
+	conn := connect(t, cfg)
+	if err := conn.Healthy(t.Context()); err == nil {
+		t.Error("a server with a certificate that nobody vouches for is trusted")
+	}
+}
+
+func mayRead(t *testing.T, c *testkit.ControlPlane, namespace string, users ...string) {
+	t.Helper()
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}},
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
+	}
+	for _, user := range users {
+		binding.Subjects = append(binding.Subjects, rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: user})
+	}
+	for _, obj := range []client.Object{role, binding} {
+		if err := c.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
