@@ -1,0 +1,212 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+func TestPodRunsInTheProvider(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	s.pod(s.local, "web")
+	shadow := eventually(s, s.there, s.shadow("web"), exists)
+	if shadow.Labels["app"] != "web" || shadow.Labels[names.OffloadingOrigin] != "rome" || shadow.Labels[names.OffloadingNodeName] != s.node {
+		t.Errorf("labels are %v", shadow.Labels)
+	}
+	if translate.UsesToken(&corev1.Pod{Spec: shadow.Spec.Pod}) || len(shadow.Spec.Pod.Volumes) != 1 {
+		t.Errorf("the volume of the account is %+v", shadow.Spec.Pod.Volumes)
+	}
+	s.event(s.localPod("web"), "SuccessfulReflection", "milan")
+	s.event(s.localPod("web"), "APIServerSupportDisabled", "stay here")
+
+	remote := s.runRemotely(shadow, "10.7.0.9")
+	local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	if local.Labels[names.ShadowPod] != "true" {
+		t.Error("the local pod is not labelled")
+	}
+	got := fmt.Sprint(local.Status.PodIP, local.Status.PodIPs, local.Status.HostIP, local.Status.ContainerStatuses[0].RestartCount)
+	if want := "10.7.0.9[{10.7.0.9} {fd00::7}]127.0.0.12"; got != want {
+		t.Errorf("status is %s, want %s", got, want)
+	}
+	managers := map[string]bool{}
+	for _, f := range local.ManagedFields {
+		managers[f.Manager+"/"+f.Subresource] = true
+	}
+	if !managers["reflection.liqo.io/"] || !managers["reflection.liqo.io/status"] {
+		t.Errorf("field managers are %v", managers)
+	}
+
+	s.step("labels follow, removed ones too", func() {
+		s.patch(s.here, s.localPod("web"), `{"metadata":{"labels":{"app":null,"tier":"front"}}}`)
+		eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+			if _, old := sp.Labels["app"]; old || sp.Labels["tier"] != "front" {
+				return fmt.Errorf("labels are %v", sp.Labels)
+			}
+			return nil
+		})
+	})
+	s.step("a remote pod made again is one more restart", func() {
+		s.deleteNow(s.there, remote)
+		s.gone(s.there, remote)
+		eventually(s, s.here, s.localPod("web"), reasonIs(translate.ReasonRemoteMissing))
+		remote = s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.10")
+		eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+			if p.Status.PodIP != "10.7.0.10" || p.Status.ContainerStatuses[0].RestartCount != 5 {
+				return fmt.Errorf("%s restarted %d times", p.Status.PodIP, p.Status.ContainerStatuses[0].RestartCount)
+			}
+			return nil
+		})
+	})
+	s.step("a deleted pod goes when the remote one is gone", func() {
+		if err := s.here.Client.Delete(t.Context(), s.localPod("web")); err != nil {
+			t.Fatal(err)
+		}
+		s.gone(s.there, s.shadow("web"))
+		if err := s.here.Client.Get(t.Context(), client.ObjectKeyFromObject(s.localPod("web")), local); err != nil {
+			t.Fatalf("the local pod went before the remote one: %v", err)
+		}
+		s.deleteNow(s.there, remote)
+		s.gone(s.here, s.localPod("web"))
+	})
+}
+
+func (s *stage) patch(c *testkit.ControlPlane, obj client.Object, patch string) {
+	s.t.Helper()
+	if err := c.Client.Patch(s.t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		s.t.Fatalf("patching %s: %v", obj.GetName(), err)
+	}
+}
+
+func (s *stage) deleteNow(c *testkit.ControlPlane, obj client.Object) {
+	s.t.Helper()
+	if err := c.Client.Delete(s.t.Context(), obj, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+		s.t.Fatalf("deleting %s: %v", obj.GetName(), err)
+	}
+}
+
+func TestForeignRemotePodIsLeftAlone(t *testing.T) {
+	s := newStage(t, nil)
+	foreign := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.twin},
+		Spec:       corev1.PodSpec{NodeName: "somewhere", Containers: []corev1.Container{{Name: "other", Image: "other:1"}}},
+	}
+	s.create(s.there, foreign)
+	s.run()
+	s.pod(s.local, "web")
+	s.event(s.localPod("web"), "FailedReflection", "already exists")
+	if err := s.there.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow("web")), s.shadow("web")); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("a shadow pod was made: %v", err)
+	}
+	s.deleteNow(s.there, foreign)
+	eventually(s, s.there, s.shadow("web"), exists)
+}
+
+func TestRestartOfTheVirtualKubeletDisturbsNothing(t *testing.T) {
+	s := newStage(t, nil)
+	stop := s.run()
+	s.pod(s.local, "stays")
+	s.pod(s.local, "goes")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("stays"), exists), "10.7.0.9")
+	before := eventually(s, s.here, s.localPod("stays"), phaseIs(corev1.PodRunning))
+	uid := eventually(s, s.there, s.shadow("stays"), exists).UID
+	eventually(s, s.there, s.shadow("goes"), exists)
+	stop()
+
+	s.deleteNow(s.here, s.localPod("goes"))
+	status := *remote.Status.DeepCopy()
+	status.ContainerStatuses[0].RestartCount = 3
+	s.report(remote, status)
+	stop = s.run()
+	s.gone(s.there, s.shadow("goes"))
+	after := eventually(s, s.here, s.localPod("stays"), func(p *corev1.Pod) error {
+		if n := p.Status.ContainerStatuses[0].RestartCount; n != 3 {
+			return fmt.Errorf("restarted %d times", n)
+		}
+		return nil
+	})
+	if after.UID != before.UID || eventually(s, s.there, s.shadow("stays"), exists).UID != uid {
+		t.Error("a pod was made again")
+	}
+	s.step("and writes nothing when nothing changed", func() {
+		stop()
+		version := eventually(s, s.here, s.localPod("stays"), exists).ResourceVersion
+		s.run()
+		s.pod(s.local, "later")
+		eventually(s, s.there, s.shadow("later"), exists)
+		if now := eventually(s, s.here, s.localPod("stays"), exists).ResourceVersion; now != version {
+			t.Errorf("the pod was written: %s, then %s", version, now)
+		}
+	})
+}
+
+func TestPodsOfOtherNamespaces(t *testing.T) {
+	s := newStage(t, nil)
+	other := testkit.Namespace(t, s.here, "other", nil)
+	stop := s.run()
+	at := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: other}}
+	}
+
+	s.pod(other, "waits")
+	eventually(s, s.here, at("waits"), func(p *corev1.Pod) error {
+		if p.Status.Phase != corev1.PodPending {
+			t.Fatalf("a pod that never started is %s", p.Status.Phase)
+		}
+		return reasonIs(translate.ReasonBackOff)(p)
+	})
+	s.event(at("waits"), "ReflectionDisabled", "is not offloaded")
+	if err := s.here.Client.Delete(t.Context(), at("waits")); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(s.here, at("waits"))
+
+	s.pod(s.local, "runs")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("runs"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+
+	// A hiccup of the provider is not the end: a later pod shows that the mapping was seen.
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingCreationLoopBackOff}})
+	s.pod(s.local, "held")
+	eventually(s, s.here, s.localPod("held"), reasonIs(translate.ReasonBackOff))
+	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+
+	// While it lasts, a deleted pod stays as long as its remote one.
+	if err := s.here.Client.Delete(t.Context(), s.localPod("runs")); err != nil {
+		t.Fatal(err)
+	}
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
+	s.gone(s.there, s.shadow("runs"))
+	s.deleteNow(s.there, remote)
+	s.gone(s.here, s.localPod("runs"))
+
+	s.pod(s.local, "aborted")
+	s.runRemotely(eventually(s, s.there, s.shadow("aborted"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("aborted"), phaseIs(corev1.PodRunning))
+	s.mapNamespaces(nil)
+	eventually(s, s.here, s.localPod("aborted"), func(p *corev1.Pod) error {
+		if err := phaseIs(corev1.PodFailed)(p); err != nil {
+			return err
+		}
+		return reasonIs(translate.ReasonAborted)(p)
+	})
+
+	// Offloaded again, an aborted pod does not come back, and what it left behind goes.
+	stop()
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
+	s.run()
+	s.gone(s.there, s.shadow("aborted"))
+	eventually(s, s.here, s.localPod("aborted"), reasonIs(translate.ReasonAborted))
+}
