@@ -68,3 +68,6 @@ func PeerKeysSecret(peer string) string { return shorten(KeysSecret+"-"+peer, 25
 
 // RemoteCertificate names the Secret with the certificate issued for a slice of a consumer.
 func RemoteCertificate(slice string) string { return shorten("liqo-remote-certificate-"+slice, 253) }
+
+// VirtualNodeBinding names what binds a virtual kubelet to its roles, in the cluster and in each namespace.
+func VirtualNodeBinding(virtualNode string) string { return shorten("liqo-node-"+virtualNode, 253) }

@@ -1,0 +1,48 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// Nothing here has an owner reference: a VirtualNode that is deleted in the foreground would take its kubelet and the
+// kubelet's rights along before its pods are drained.
+
+func labelsOf(vn *offv1beta1.VirtualNode) map[string]string {
+	return map[string]string{
+		names.AppManagedBy:    managedBy,
+		names.RemoteClusterID: string(vn.Spec.ClusterID),
+		names.VirtualNode:     vn.Name,
+	}
+}
+
+func serviceAccount(vn *offv1beta1.VirtualNode) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: vn.Name, Labels: labelsOf(vn)}}
+}
+
+func subjects(vn *offv1beta1.VirtualNode) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: vn.Namespace, Name: vn.Name}}
+}
+
+func clusterRoleBinding(vn *offv1beta1.VirtualNode) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletLocal},
+		Subjects:   subjects(vn),
+	}
+}
+
+func roleBinding(vn *offv1beta1.VirtualNode, namespace, role string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   subjects(vn),
+	}
+}

@@ -1,0 +1,296 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// evictionsAtOnce bounds the requests that are in flight for one node.
+const evictionsAtOnce = 10
+
+// Cleanup takes a virtual node down: drain, kubelet, rights, Node, and with the last one the provider's NamespaceMap.
+// Each pass does what it can and returns; no worker waits for a pod.
+func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	now := metav1.Now()
+	// Others look at what is written, to see whether this node still needs what they share.
+	announced := statusOf(vn, kubeletCondition) == deleting
+	setCondition(vn, nodeCondition, draining, "", now)
+	if err := v.holdCredentials(ctx, vn); err != nil {
+		return err
+	}
+	node, err := v.node(ctx, vn)
+	if err != nil {
+		return err
+	}
+	if err := v.drain(ctx, vn, node); err != nil {
+		return err
+	}
+	setCondition(vn, kubeletCondition, deleting, "", now)
+	if err := v.stopKubelet(ctx, vn); err != nil {
+		return err
+	}
+	setCondition(vn, nodeCondition, deleting, "", now)
+	if !announced && statusOf(vn, kubeletCondition) == deleting {
+		return kube.Wait(announceDelay, "the status is being written")
+	}
+	if err := v.removeRights(ctx, vn); err != nil {
+		return err
+	}
+	if node != nil {
+		if err := v.deleteNode(ctx, node); err != nil {
+			return err
+		}
+	}
+	if err := v.removeNamespaceMap(ctx, vn); err != nil {
+		return err
+	}
+	return v.releaseCredentials(ctx, vn)
+}
+
+const announceDelay = requeue / 20
+
+// drain makes the node unschedulable and evicts its pods. node may be nil: there are pods whose Node is gone already.
+func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, node *corev1.Node) error {
+	if node != nil && !node.Spec.Unschedulable {
+		cordoned := node.DeepCopy()
+		cordoned.Spec.Unschedulable = true
+		if err := v.client.Patch(ctx, cordoned, client.MergeFrom(node)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("cordoning the node: %w", err)
+		}
+	}
+	list := &corev1.PodList{}
+	if err := v.direct.List(ctx, list, client.MatchingFields{"spec.nodeName": vn.Name}); err != nil {
+		return fmt.Errorf("listing the pods of the node: %w", err)
+	}
+	pods := slices.DeleteFunc(list.Items, staysOnNode)
+	if len(pods) == 0 {
+		return nil
+	}
+	dead, err := givenUp(ctx, v.client, string(vn.Spec.ClusterID))
+	if err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(evictionsAtOnce)
+	for i := range pods {
+		g.Go(func() error { return v.remove(gctx, &pods[i], dead) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return kube.Wait(requeue, fmt.Sprintf("%d pods are being drained", len(pods)))
+}
+
+// staysOnNode: pods of a DaemonSet come back as long as the node is there, and go with it; static ones are not ours.
+func staysOnNode(pod corev1.Pod) bool {
+	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		return true
+	}
+	owner := metav1.GetControllerOf(&pod)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+// remove evicts a pod, or, where no kubelet can ever end it, deletes it. An eviction that a disruption budget refuses is
+// tried again with the next pass.
+func (v *virtualNodes) remove(ctx context.Context, pod *corev1.Pod, dead bool) error {
+	same := &metav1.Preconditions{UID: new(pod.UID)}
+	var err error
+	switch {
+	case dead:
+		err = v.direct.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: same.UID})
+	case !pod.DeletionTimestamp.IsZero():
+		return nil
+	default:
+		err = v.direct.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: same}})
+	}
+	if client.IgnoreNotFound(err) == nil || apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+}
+
+// stopKubelet deletes the Deployment and waits for its pods: a kubelet that still runs would make the Node again.
+func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	d := &appsv1.Deployment{}
+	err := v.client.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, d)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
+	}
+	if err == nil && d.Labels[names.VirtualNode] == vn.Name {
+		deleted, err := v.deleteDeployment(ctx, d)
+		if err != nil {
+			return err
+		}
+		if deleted {
+			v.recorder.Eventf(vn, d, corev1.EventTypeNormal, "VkDeleted", "Delete", "virtual kubelet %s was removed", d.Name)
+		}
+	}
+	pods := &corev1.PodList{}
+	if err := v.direct.List(ctx, pods, client.InNamespace(vn.Namespace), client.MatchingLabels(kubeletLabels(vn))); err != nil {
+		return fmt.Errorf("listing the virtual kubelet's pods: %w", err)
+	}
+	if len(pods.Items) > 0 {
+		return kube.Wait(requeue/2, fmt.Sprintf("%d pods of the virtual kubelet are stopping", len(pods.Items)))
+	}
+	return nil
+}
+
+func (v *virtualNodes) deleteDeployment(ctx context.Context, d *appsv1.Deployment) (deleted bool, err error) {
+	if !d.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	err = v.client.Delete(ctx, d, client.Preconditions{UID: new(d.UID)}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("deleting the virtual kubelet's Deployment: %w", err)
+	}
+	return err == nil, nil
+}
+
+// removeRights withdraws what ensureRights granted. The bindings in offloaded namespaces go with their
+// NamespaceOffloadings, which see the VirtualNode disappear.
+func (v *virtualNodes) removeRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	bound := func(obj client.Object, subjects []rbacv1.Subject) error {
+		if len(subjects) != 1 || subjects[0].Namespace != vn.Namespace {
+			return nil // of a VirtualNode of the same name elsewhere
+		}
+		return v.direct.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})
+	}
+	crb := &rbacv1.ClusterRoleBinding{}
+	err := v.client.Get(ctx, client.ObjectKey{Name: names.VirtualNodeBinding(vn.Name)}, crb)
+	if err == nil {
+		err = bound(crb, crb.Subjects)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("withdrawing the virtual kubelet's rights in the cluster: %w", err)
+	}
+	err = v.direct.Delete(ctx, roleBinding(vn, vn.Namespace, ""))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("withdrawing the virtual kubelet's rights in its namespace: %w", err)
+	}
+	if err := v.direct.Delete(ctx, serviceAccount(vn)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the virtual kubelet's account: %w", err)
+	}
+	return nil
+}
+
+func (v *virtualNodes) deleteNode(ctx context.Context, node *corev1.Node) error {
+	if err := v.client.Delete(ctx, node, client.Preconditions{UID: new(node.UID)}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting the node: %w", err)
+	}
+	return nil
+}
+
+// removeNamespaceMap deletes the provider's NamespaceMap unless another VirtualNode needs it. One that has announced its
+// end needs nothing, so that of two that end together at least one deletes the map.
+func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	all := &offv1beta1.VirtualNodeList{}
+	if err := v.direct.List(ctx, all); err != nil {
+		return fmt.Errorf("listing VirtualNodes: %w", err)
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		ending := !other.DeletionTimestamp.IsZero() && statusOf(other, kubeletCondition) == deleting
+		if other.UID != vn.UID && other.Spec.ClusterID == vn.Spec.ClusterID && !ending {
+			return nil
+		}
+	}
+	maps := &offv1beta1.NamespaceMapList{}
+	if err := v.client.List(ctx, maps, client.MatchingLabels{names.ReplicationDestination: string(vn.Spec.ClusterID)}); err != nil {
+		return fmt.Errorf("listing NamespaceMaps: %w", err)
+	}
+	var errs []error
+	for i := range maps.Items {
+		nm := &maps.Items[i]
+		if peer.IsReplica(nm) || !nm.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := v.client.Delete(ctx, nm, client.Preconditions{UID: new(nm.UID)}); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("deleting NamespaceMap %q: %w", nm.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// holdCredentials keeps the kubeconfig that the virtual kubelet works with until its pods are drained: whoever deletes
+// the Secret together with the VirtualNode would otherwise leave a kubelet, above all a restarted one, without a way to
+// end what it runs. Where we have no right to do so, the kubelet goes on with what it has in memory.
+func (v *virtualNodes) holdCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	secret, err := v.credentials(ctx, vn)
+	if err != nil || secret == nil || !secret.DeletionTimestamp.IsZero() {
+		return err
+	}
+	return v.patchSecret(ctx, secret, controllerutil.AddFinalizer)
+}
+
+// releaseCredentials lets the kubeconfig go, unless another VirtualNode on its way out needs it.
+func (v *virtualNodes) releaseCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	secret, err := v.credentials(ctx, vn)
+	if err != nil || secret == nil {
+		return err
+	}
+	others := &offv1beta1.VirtualNodeList{}
+	if err := v.direct.List(ctx, others, client.InNamespace(vn.Namespace)); err != nil {
+		return fmt.Errorf("listing VirtualNodes: %w", err)
+	}
+	for i := range others.Items {
+		other := &others.Items[i]
+		ref := other.Spec.KubeconfigSecretRef
+		needs := !other.DeletionTimestamp.IsZero() && statusOf(other, kubeletCondition) != deleting
+		if other.UID != vn.UID && needs && ref != nil && ref.Name == secret.Name {
+			return nil
+		}
+	}
+	return v.patchSecret(ctx, secret, controllerutil.RemoveFinalizer)
+}
+
+// credentials returns the kubeconfig Secret, nil where there is none that we may read.
+func (v *virtualNodes) credentials(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Secret, error) {
+	ref := vn.Spec.KubeconfigSecretRef
+	if ref == nil || ref.Name == "" {
+		return nil, nil
+	}
+	secret := &corev1.Secret{}
+	err := v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: ref.Name}, secret)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	return secret, nil
+}
+
+func (v *virtualNodes) patchSecret(ctx context.Context, secret *corev1.Secret, change func(client.Object, string) bool) error {
+	before := secret.DeepCopy()
+	if !change(secret, names.VirtualNodeFinalizer) {
+		return nil
+	}
+	err := v.direct.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("holding the kubeconfig: %w", err)
+	}
+	return nil
+}

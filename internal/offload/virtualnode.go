@@ -1,0 +1,243 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// VirtualNodeOptions say how virtual kubelets are run.
+type VirtualNodeOptions struct {
+	// ClusterID of this cluster.
+	ClusterID liqov1beta1.ClusterID
+	// LiqoNamespace is where the installation lives.
+	LiqoNamespace string
+	// Image of virtual kubelets whose options name none.
+	Image string
+	// PodCIDRs of this cluster.
+	PodCIDRs []string
+	// VkOptionsTemplate is used by VirtualNodes that name none; the default is virtual-kubelet-default in LiqoNamespace.
+	VkOptionsTemplate types.NamespacedName
+	// Workers is the number of VirtualNodes handled at once; 0 is 4.
+	Workers int
+}
+
+const defaultNodeWorkers = 4
+
+// SetupVirtualNodes registers the controller that runs a virtual kubelet for each VirtualNode.
+func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
+	if o.VkOptionsTemplate.Name == "" {
+		o.VkOptionsTemplate = types.NamespacedName{Namespace: o.LiqoNamespace, Name: names.VkOptionsTemplate}
+	}
+	if o.Workers == 0 {
+		o.Workers = defaultNodeWorkers
+	}
+	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("making a client without cache: %w", err)
+	}
+	v := &virtualNodes{client: mgr.GetClient(), direct: direct, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o}
+	c := kube.NewController(mgr, kube.Options{Name: "virtualnode", Finalizer: names.VirtualNodeFinalizer, Workers: o.Workers}, v)
+	return c.Complete(v.watches(c.Builder()))
+}
+
+type virtualNodes struct {
+	client client.Client
+	// direct reads what is not worth a cache: pods, ServiceAccounts, Secrets.
+	direct   client.Client
+	recorder events.EventRecorder
+	options  VirtualNodeOptions
+}
+
+// Sync runs the virtual kubelet with the rights that it needs, and keeps the NamespaceMap of its provider.
+func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	now := metav1.Now()
+	if vn.Spec.ClusterID == "" {
+		return kube.Invalid("Invalid", errors.New("spec.clusterID is required"))
+	}
+	template, err := v.template(ctx, vn)
+	if err != nil {
+		return err
+	}
+	hasNode := createsNode(vn, &template.Spec)
+	setCondition(vn, kubeletCondition, creating, "", now)
+	if hasNode {
+		setCondition(vn, nodeCondition, creating, "", now)
+	}
+	node, err := v.node(ctx, vn)
+	if err != nil {
+		return err
+	}
+	if err := v.ensureRights(ctx, vn); err != nil {
+		return err
+	}
+	if err := v.ensureNamespaceMap(ctx, vn); err != nil {
+		return err
+	}
+	available, err := v.ensureDeployment(ctx, vn, template)
+	if err != nil {
+		return err
+	}
+	if available {
+		setCondition(vn, kubeletCondition, running, "", now)
+	}
+	if !hasNode {
+		return v.removeNode(ctx, vn, now)
+	}
+	if node != nil {
+		setCondition(vn, nodeCondition, running, "", now)
+	}
+	return nil
+}
+
+// removeNode takes the Node of a VirtualNode away that is not to have one any more; its kubelet goes on.
+func (v *virtualNodes) removeNode(ctx context.Context, vn *offv1beta1.VirtualNode, now metav1.Time) error {
+	node, err := v.node(ctx, vn)
+	if err != nil {
+		return err
+	}
+	if node == nil {
+		setCondition(vn, nodeCondition, none, "", now)
+		return nil
+	}
+	setCondition(vn, nodeCondition, draining, "", now)
+	if err := v.drain(ctx, vn, node); err != nil {
+		return err
+	}
+	setCondition(vn, nodeCondition, deleting, "", now)
+	return v.deleteNode(ctx, node)
+}
+
+// template finds the options of the virtual kubelet.
+func (v *virtualNodes) template(ctx context.Context, vn *offv1beta1.VirtualNode) (*offv1beta1.VkOptionsTemplate, error) {
+	key := v.templateKey(vn)
+	template := &offv1beta1.VkOptionsTemplate{}
+	err := v.client.Get(ctx, key, template)
+	if apierrors.IsNotFound(err) {
+		return nil, kube.Invalid("VkOptionsTemplateMissing", fmt.Errorf("the VkOptionsTemplate %q does not exist", key))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading VkOptionsTemplate %q: %w", key, err)
+	}
+	return template, nil
+}
+
+func (v *virtualNodes) templateKey(vn *offv1beta1.VirtualNode) types.NamespacedName {
+	ref := vn.Spec.VkOptionsTemplateRef
+	switch {
+	case ref == nil:
+		return v.options.VkOptionsTemplate
+	case ref.Namespace == "":
+		return types.NamespacedName{Namespace: vn.Namespace, Name: ref.Name}
+	default:
+		return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	}
+}
+
+// node returns the Node of the VirtualNode, nil if there is none. A Node of that name which is not ours is never touched.
+func (v *virtualNodes) node(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	if err := v.client.Get(ctx, client.ObjectKey{Name: vn.Name}, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading Node %q: %w", vn.Name, err)
+	}
+	if node.Labels[names.NodeType] != names.NodeTypeVirtualNode || node.Labels[names.RemoteClusterID] != string(vn.Spec.ClusterID) {
+		if !vn.DeletionTimestamp.IsZero() {
+			return nil, nil
+		}
+		return nil, kube.Invalid("NodeNameTaken", fmt.Errorf("the Node %q exists and is not the virtual node of cluster %q", vn.Name, vn.Spec.ClusterID))
+	}
+	return node, nil
+}
+
+func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	if _, err := kube.Ensure(ctx, v.direct, serviceAccount(vn)); err != nil {
+		return fmt.Errorf("making the virtual kubelet's account: %w", err)
+	}
+	if _, err := kube.Ensure(ctx, v.client, clusterRoleBinding(vn)); err != nil {
+		return fmt.Errorf("granting the virtual kubelet's rights in the cluster: %w", err)
+	}
+	if _, err := kube.Ensure(ctx, v.client, roleBinding(vn, vn.Namespace, names.RoleVirtualKubeletTenant)); err != nil {
+		return fmt.Errorf("granting the virtual kubelet's rights in its namespace: %w", err)
+	}
+	return nil
+}
+
+// ensureNamespaceMap keeps the one NamespaceMap of the provider, which all its VirtualNodes share. Its entries belong to
+// the NamespaceOffloadings.
+func (v *virtualNodes) ensureNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	id := string(vn.Spec.ClusterID)
+	namespace, err := v.tenantNamespace(ctx, vn)
+	if err != nil {
+		return err
+	}
+	nm := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id, Labels: map[string]string{
+		names.RemoteClusterID: id, names.Replication: "true", names.ReplicationDestination: id,
+	}}}
+	if _, err := kube.Ensure(ctx, v.client, nm); err != nil {
+		return fmt.Errorf("making the NamespaceMap: %w", err)
+	}
+	return nil
+}
+
+func (v *virtualNodes) tenantNamespace(ctx context.Context, vn *offv1beta1.VirtualNode) (string, error) {
+	home := &corev1.Namespace{}
+	if err := v.client.Get(ctx, client.ObjectKey{Name: vn.Namespace}, home); err != nil {
+		return "", fmt.Errorf("reading the namespace: %w", err)
+	}
+	if id, ok := peer.OfNamespace(home); ok && id == vn.Spec.ClusterID {
+		return home.Name, nil
+	}
+	namespace, err := peer.TenantNamespace(ctx, v.client, vn.Spec.ClusterID)
+	if err != nil {
+		return "", kube.Wait(tenantDelay, err.Error())
+	}
+	return namespace, nil
+}
+
+const tenantDelay = 5 * time.Second
+
+// ensureDeployment renders the virtual kubelet and tells whether one runs.
+func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (available bool, err error) {
+	want := deployment(vn, template, v.options)
+	have := &appsv1.Deployment{}
+	err = v.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
+	}
+	fresh := err != nil
+	if !fresh && have.Spec.Selector != nil && !maps.Equal(have.Spec.Selector.MatchLabels, want.Spec.Selector.MatchLabels) {
+		// The selector is immutable, and follows from the provider's ID.
+		_, err := v.deleteDeployment(ctx, have)
+		return false, err
+	}
+	if _, err := kube.Ensure(ctx, v.client, want); err != nil {
+		return false, fmt.Errorf("running the virtual kubelet: %w", err)
+	}
+	if fresh {
+		v.recorder.Eventf(vn, want, corev1.EventTypeNormal, "VkCreated", "Create", "virtual kubelet %s was made", want.Name)
+	}
+	return have.Status.AvailableReplicas > 0, nil
+}

@@ -1,0 +1,185 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"context"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// watches lists what an offloaded namespace depends on. Nodes report their health all the time: only their labels count.
+func (s *namespaceOffloadings) watches(b *builder.Builder) *builder.Builder {
+	all := handler.EnqueueRequestsFromMapFunc(s.all)
+	here := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		return offloadingOf(obj.GetNamespace())
+	})
+	itself := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		return offloadingOf(obj.GetName())
+	})
+	return b.
+		Watches(&offv1beta1.NamespaceMap{}, s.mapHandler(), builder.WithPredicates(own)).
+		Watches(&offv1beta1.VirtualNode{}, all, builder.WithPredicates(nodeSpecChanged)).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(virtualNode, predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&rbacv1.RoleBinding{}, here, builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
+		Watches(&liqov1beta1.ForeignCluster{}, all, builder.WithPredicates(givenUpChanged))
+}
+
+func offloadingOf(namespace string) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: names.NamespaceOffloading}}}
+}
+
+func (s *namespaceOffloadings) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	list := &offv1beta1.NamespaceOffloadingList{}
+	if err := s.client.List(ctx, list); err != nil {
+		return nil // the cache is not there yet; every object is looked at when it is
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
+
+// mapHandler wakes only the namespaces whose entry changed; a map that comes or goes concerns all.
+func (s *namespaceOffloadings) mapHandler() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	every := func(ctx context.Context, q queue) {
+		for _, r := range s.all(ctx, nil) {
+			q.Add(r)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, _ event.CreateEvent, q queue) { every(ctx, q) },
+		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q queue) { every(ctx, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			before, after := e.ObjectOld.(*offv1beta1.NamespaceMap), e.ObjectNew.(*offv1beta1.NamespaceMap)
+			for _, namespace := range differing(before, after) {
+				for _, r := range offloadingOf(namespace) {
+					q.Add(r)
+				}
+			}
+		},
+	}
+}
+
+// differing lists the namespaces whose desired or current entry is not the same in both.
+func differing(before, after *offv1beta1.NamespaceMap) []string {
+	found := map[string]bool{}
+	compare(before.Spec.DesiredMapping, after.Spec.DesiredMapping, found)
+	compare(before.Status.CurrentMapping, after.Status.CurrentMapping, found)
+	var out []string
+	for namespace := range found {
+		out = append(out, namespace)
+	}
+	return out
+}
+
+func compare[V comparable](before, after map[string]V, found map[string]bool) {
+	for key, value := range before {
+		if now, ok := after[key]; !ok || now != value {
+			found[key] = true
+		}
+	}
+	for key := range after {
+		if _, ok := before[key]; !ok {
+			found[key] = true
+		}
+	}
+}
+
+// own are the objects that were made here.
+var own = predicate.NewPredicateFuncs(func(obj client.Object) bool { return !peer.IsReplica(obj) })
+
+var virtualNode = predicate.NewPredicateFuncs(func(obj client.Object) bool {
+	return obj.GetLabels()[names.NodeType] == names.NodeTypeVirtualNode
+})
+
+var ofVirtualKubelet = predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetLabels()[names.VirtualNode] != "" })
+
+// deletedOrChanged leaves out what we have just made ourselves.
+var deletedOrChanged = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
+
+var nodeSpecChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld, e.ObjectNew
+	return before.GetGeneration() != after.GetGeneration() || before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
+}}
+
+var givenUpChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*liqov1beta1.ForeignCluster), e.ObjectNew.(*liqov1beta1.ForeignCluster)
+	return isGivenUp(before) != isGivenUp(after)
+}}
+
+// deploymentChanged lets only through what decides whether a virtual kubelet runs as wanted.
+var deploymentChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*appsv1.Deployment), e.ObjectNew.(*appsv1.Deployment)
+	return before.Generation != after.Generation || before.Status.AvailableReplicas != after.Status.AvailableReplicas ||
+		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations)
+}}
+
+// watches lists what a virtual node is made from, and what it is made of.
+func (v *virtualNodes) watches(b *builder.Builder) *builder.Builder {
+	labelled := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[names.VirtualNode]}}}
+	})
+	return b.
+		Watches(&appsv1.Deployment{}, labelled, builder.WithPredicates(ofVirtualKubelet, deploymentChanged)).
+		Watches(&rbacv1.RoleBinding{}, labelled, builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
+		Watches(&rbacv1.ClusterRoleBinding{}, v.nodes(named), builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
+		Watches(&corev1.Node{}, v.nodes(named), builder.WithPredicates(virtualNode, predicate.LabelChangedPredicate{})).
+		Watches(&offv1beta1.NamespaceMap{}, v.nodes(ofProvider), builder.WithPredicates(own, predicate.LabelChangedPredicate{})).
+		Watches(&liqov1beta1.ForeignCluster{}, v.nodes(ofForeignCluster), builder.WithPredicates(givenUpChanged)).
+		Watches(&corev1.Namespace{}, v.nodes(in), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&offv1beta1.VkOptionsTemplate{}, v.nodes(func(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+			return v.templateKey(vn) == client.ObjectKeyFromObject(obj)
+		}))
+}
+
+// nodes wakes the VirtualNodes that an object concerns.
+func (v *virtualNodes) nodes(concerned func(*offv1beta1.VirtualNode, client.Object) bool) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		list := &offv1beta1.VirtualNodeList{}
+		if err := v.client.List(ctx, list); err != nil {
+			return nil // the cache is not there yet; every object is looked at when it is
+		}
+		var out []reconcile.Request
+		for i := range list.Items {
+			if concerned(&list.Items[i], obj) {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+		return out
+	})
+}
+
+func named(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+	return obj.GetName() == vn.Name || obj.GetLabels()[names.VirtualNode] == vn.Name
+}
+
+func in(vn *offv1beta1.VirtualNode, obj client.Object) bool { return obj.GetName() == vn.Namespace }
+
+func ofProvider(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+	return obj.GetLabels()[names.RemoteClusterID] == string(vn.Spec.ClusterID)
+}
+
+func ofForeignCluster(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+	return obj.GetName() == string(vn.Spec.ClusterID)
+}
