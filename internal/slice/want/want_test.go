@@ -1,0 +1,263 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package want
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+func list(pairs ...string) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
+}
+
+func golden(t *testing.T, obj any, want string) {
+	t.Helper()
+	got, err := yaml.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(string(got))); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestGrant(t *testing.T) {
+	defaults := Defaults{Resources: list("cpu", "4", "pods", "110"), NodeLabels: map[string]string{"liqo.io/provider": "kubeadm"}}
+	for name, test := range map[string]struct {
+		asked, had, want corev1.ResourceList
+	}{
+		"gives the defaults to who asks for nothing":    {want: list("cpu", "4", "pods", "110")},
+		"gives what is asked, also above the defaults":  {asked: list("cpu", "20", "memory", "128Gi"), want: list("cpu", "20", "memory", "128Gi", "pods", "110")},
+		"gives less than the defaults to who asks less": {asked: list("cpu", "1"), want: list("cpu", "1", "pods", "110")},
+		"takes back what is no longer asked":            {had: list("nvidia.com/gpu", "8"), want: list("cpu", "4", "pods", "110")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := authv1beta1.ResourceSliceStatus{Resources: test.had}
+			Grant(&authv1beta1.ResourceSliceSpec{Resources: test.asked}, defaults, &status)
+			if diff := cmp.Diff(test.want, status.Resources); diff != "" {
+				t.Error(diff)
+			}
+			if status.NodeLabels["liqo.io/provider"] != "kubeadm" {
+				t.Error("the labels of the cluster are missing")
+			}
+			Revoke(&status)
+			if diff := cmp.Diff(authv1beta1.ResourceSliceStatus{}, status); diff != "" {
+				t.Errorf("something stays after revoking: %s", diff)
+			}
+		})
+	}
+	if defaults.Resources.Cpu().Value() != 4 {
+		t.Error("granting changed the defaults")
+	}
+}
+
+func TestQuota(t *testing.T) {
+	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "test"}}
+	slice.Status.Resources = list("cpu", "20")
+	golden(t, Quota(slice, "test-0123456789ab", offv1beta1.SoftLimitsEnforcement, false), `
+metadata:
+  name: test-0123456789ab
+  namespace: tenant
+spec:
+  limitsEnforcement: Soft
+  resources:
+    cpu: "20"
+  user: test-0123456789ab
+`)
+	if q := Quota(slice, "u", "", true); q.Spec.Cordoned == nil || !*q.Spec.Cordoned {
+		t.Error("not cordoned")
+	}
+}
+
+func TestCordoned(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "": true, "yes": true, "false": false, "False": false, "0": false} {
+		slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.Cordon: value}}}
+		if got := Cordoned(slice); got != want {
+			t.Errorf("%q: %v", value, got)
+		}
+	}
+	if Cordoned(&authv1beta1.ResourceSlice{}) {
+		t.Error("cordoned without the annotation")
+	}
+}
+
+func TestAsksForVirtualNode(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "": false, "yes": true, "false": false, "FALSE": false} {
+		slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.CreateVirtualNode: value}}}
+		if got := AsksForVirtualNode(slice); got != want {
+			t.Errorf("%q: %v", value, got)
+		}
+	}
+}
+
+func granted() *authv1beta1.ResourceSlice {
+	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "test"}}
+	slice.Status = authv1beta1.ResourceSliceStatus{
+		Resources:      list("cpu", "20", "memory", "-1Gi"),
+		StorageClasses: []liqov1beta1.StorageType{{StorageClassName: "fast", Default: true}},
+		NodeSelector:   map[string]string{"disk": "ssd"},
+		AuthParams:     &authv1beta1.AuthParams{APIServer: "https://provider:6443"},
+	}
+	return slice
+}
+
+func TestVirtualNode(t *testing.T) {
+	nodeLabels := map[string]string{"topology.kubernetes.io/zone": "z", names.RemoteClusterID: "another"}
+	golden(t, VirtualNode(granted(), "provider", "kubeconfig-resourceslice-test", nodeLabels), `
+metadata:
+  labels:
+    liqo.io/remote-cluster-id: provider
+    liqo.io/resourceslice-name: test
+  name: test
+  namespace: tenant
+spec:
+  clusterID: provider
+  kubeconfigSecretRef:
+    name: kubeconfig-resourceslice-test
+  labels:
+    liqo.io/remote-cluster-id: provider
+    topology.kubernetes.io/zone: z
+  offloadingPatch:
+    nodeSelector:
+      disk: ssd
+  resourceQuota:
+    hard:
+      cpu: "20"
+  storageClasses:
+  - default: true
+    storageClassName: fast
+`)
+}
+
+func TestIdentity(t *testing.T) {
+	golden(t, Identity(granted(), "provider"), `
+metadata:
+  labels:
+    liqo.io/remote-cluster-id: provider
+    liqo.io/resourceslice-name: test
+  name: resourceslice-test
+  namespace: tenant
+spec:
+  authParams:
+    apiServer: https://provider:6443
+  clusterID: provider
+  type: ResourceSlice
+`)
+}
+
+func TestVerdictSetMovesTheTimeOnlyOnChange(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var slice authv1beta1.ResourceSlice
+	AuthenticationAccepted().Set(&slice.Status, start)
+	AuthenticationAccepted().Set(&slice.Status, start.Add(time.Hour))
+	if got := slice.Status.Conditions[0].LastTransitionTime.Time; !got.Equal(start) {
+		t.Errorf("the time moved to %v", got)
+	}
+	AuthenticationDenied("why").Set(&slice.Status, start.Add(time.Hour))
+	AuthenticationDenied("other").Set(&slice.Status, start.Add(2*time.Hour))
+	if got := slice.Status.Conditions[0].LastTransitionTime.Time; !got.Equal(start.Add(2 * time.Hour)) {
+		t.Errorf("the time is %v", got)
+	}
+	if len(slice.Status.Conditions) != 1 {
+		t.Errorf("there are %d conditions", len(slice.Status.Conditions))
+	}
+	const authentication = authv1beta1.ResourceSliceConditionTypeAuthentication
+	if !Denied(&slice, authentication) || Accepted(&slice, authentication) {
+		t.Error("it is not denied")
+	}
+	Undecide(&slice.Status, authentication)
+	if Denied(&slice, authentication) || Condition(&slice, authentication) != "" {
+		t.Error("it is still decided")
+	}
+}
+
+// family is three slices of one tenant, the first the oldest.
+func family() []authv1beta1.ResourceSlice {
+	var out []authv1beta1.ResourceSlice
+	for i, name := range []string{"c", "b", "a"} {
+		out = append(out, authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "tenant", UID: types.UID(name),
+			CreationTimestamp: metav1.NewTime(time.Unix(int64(1000+i), 0)),
+		}})
+	}
+	return out
+}
+
+func TestCapsCount(t *testing.T) {
+	all := family()
+	for name, test := range map[string]struct {
+		most  int
+		wants []bool // by age
+	}{
+		"nothing is capped by default": {most: 0, wants: []bool{true, true, true}},
+		"the older ones come first":    {most: 2, wants: []bool{true, true, false}},
+		"one is one":                   {most: 1, wants: []bool{true, false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i, want := range test.wants {
+				if err := (Caps{Slices: test.most}).Count(&all[i], all); (err == nil) != want {
+					t.Errorf("slice %d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+func TestCapsSum(t *testing.T) {
+	caps := Caps{Resources: list("cpu", "10")}
+	for name, test := range map[string]struct {
+		edit  func([]authv1beta1.ResourceSlice)
+		asks  corev1.ResourceList
+		taken bool
+	}{
+		"room":                      {asks: list("cpu", "10"), taken: true},
+		"no room":                   {asks: list("cpu", "10001m")},
+		"what is not capped":        {asks: list("memory", "1Ti"), taken: true},
+		"what others hold counts":   {edit: func(a []authv1beta1.ResourceSlice) { a[2].Status.Resources = list("cpu", "5") }, asks: list("cpu", "6")},
+		"its own grant counts once": {edit: func(a []authv1beta1.ResourceSlice) { a[1].Status.Resources = list("cpu", "10") }, asks: list("cpu", "10"), taken: true},
+		"an older undecided one counts with what it asks for": {edit: func(a []authv1beta1.ResourceSlice) { a[0].Spec.Resources = list("cpu", "5") }, asks: list("cpu", "6")},
+		"a younger undecided one does not count":              {edit: func(a []authv1beta1.ResourceSlice) { a[2].Spec.Resources = list("cpu", "5") }, asks: list("cpu", "6"), taken: true},
+		"a denied one does not count": {edit: func(a []authv1beta1.ResourceSlice) {
+			a[0].Spec.Resources = list("cpu", "50")
+			ResourcesDenied("x").Set(&a[0].Status, time.Now())
+		}, asks: list("cpu", "6"), taken: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := family()
+			if test.edit != nil {
+				test.edit(all)
+			}
+			if err := caps.Sum(&all[1], test.asks, all); (err == nil) != test.taken {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestCheckAmounts(t *testing.T) {
+	if err := CheckAmounts(list("cpu", "-1")); err == nil {
+		t.Error("a negative amount passed")
+	}
+	if err := CheckAmounts(list("cpu", "0")); err != nil {
+		t.Error(err)
+	}
+}
