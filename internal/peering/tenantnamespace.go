@@ -52,7 +52,7 @@ type Grant struct {
 
 func defaultGrants() []Grant {
 	return []Grant{
-		{names.RoleTenantSecrets, []string{names.ControllerManager, names.CRDReplicator}},
+		{names.RoleTenantSecrets, []string{names.ControllerManager}},
 		{names.RoleTenantReplication, []string{names.CRDReplicator}},
 	}
 }

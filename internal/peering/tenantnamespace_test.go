@@ -64,7 +64,7 @@ func hasRights(t *testing.T, c client.Client, namespace string, want ...string) 
 
 var allRights = []string{
 	"liqo-binding-liqo-tenant-replication: liqo-tenant-replication for liqo/liqo-crd-replicator",
-	"liqo-binding-liqo-tenant-secrets: liqo-tenant-secrets for liqo/liqo-controller-manager liqo/liqo-crd-replicator",
+	"liqo-binding-liqo-tenant-secrets: liqo-tenant-secrets for liqo/liqo-controller-manager",
 }
 
 func TestTenantNamespacesGiveRights(t *testing.T) {

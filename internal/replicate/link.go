@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/remote"
@@ -47,7 +48,7 @@ type link struct {
 func (r *reconciler) dial(e ends, c *credentials) (*link, error) {
 	conn, err := remote.New(c.kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, kube.Invalid(reasonInvalidKubeconfig, err)
 	}
 	l := &link{
 		ends:        e,
@@ -109,11 +110,14 @@ func (l *link) stop() {
 	l.conn.Close()
 }
 
-// follow makes a running link use credentials. With errOther they are for another server, and the link must be replaced.
+// follow makes a running link use credentials. ErrOtherServer says that they lead elsewhere: the link must be replaced.
 func (l *link) follow(c *credentials) (changed bool, err error) {
 	if fingerprint := sha256.Sum256(c.kubeconfig); fingerprint != l.fingerprint {
-		if err := l.conn.Swap(c.kubeconfig); err != nil {
+		switch err := l.conn.Swap(c.kubeconfig); {
+		case errors.Is(err, remote.ErrOtherServer):
 			return false, err
+		case err != nil:
+			return false, kube.Invalid(reasonInvalidKubeconfig, err)
 		}
 		l.fingerprint, changed = fingerprint, true
 		l.lookNow()

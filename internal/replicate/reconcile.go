@@ -63,6 +63,9 @@ func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time
 		return deadInterval, r.giveUp(ctx, s)
 	}
 	connected := r.connect(ctx, s)
+	if reason, ok := kube.InvalidReason(connected); ok && s.use != nil {
+		s.problems[s.use.secret.UID] = problem{reason, errors.Unwrap(connected).Error()}
+	}
 	after, drained := r.drain(ctx, s)
 	l := r.links.get(string(id))
 	r.tell(s, l)

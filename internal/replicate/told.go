@@ -47,7 +47,10 @@ func (t *told) news(id liqov1beta1.ClusterID, now map[types.UID]problem) map[typ
 func (r *reconciler) tell(s *situation, l *link) {
 	for i := range s.secrets {
 		secret := &s.secrets[i]
-		if _, wrong := s.problems[secret.UID]; wrong || l == nil || l.secret != client.ObjectKeyFromObject(secret) {
+		if l == nil || l.secret != client.ObjectKeyFromObject(secret) {
+			continue
+		}
+		if p, wrong := s.problems[secret.UID]; wrong && p.reason != reasonDraining {
 			continue
 		}
 		if refusal := l.state().refusal; refusal != "" {

@@ -1,0 +1,202 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicate
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// stays fails if check fails at any moment of a short while, in which whoever is wrong has had every chance to act.
+func stays(t *testing.T, check func() error) {
+	t.Helper()
+	deadline := time.After(3 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := check(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-deadline:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (p *peering) held() error {
+	s := p.sliceAt(p.consumerTenant)
+	if err := p.consumer.Client.Get(p.t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+		return err
+	}
+	if len(s.Finalizers) == 0 {
+		return errors.New("the object was released without asking the peer")
+	}
+	return nil
+}
+
+// The original drops the finalizer when the cache of the copies is empty because the peer is away: the slice and all that
+// was granted for it stay in the provider for ever.
+func TestARestartDuringAnOutageLeavesNoOrphan(t *testing.T) {
+	p := newPeering(t)
+	p.peered()
+	stop := p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	copied := p.copied(nil)
+	stop()
+
+	p.provider.StopAPIServer(t)
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
+	p.run()
+	p.condition(failing)
+	stays(t, p.held)
+	p.provider.StartAPIServer(t)
+	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.gone(p.provider, copied)
+	p.condition(established)
+}
+
+func TestAnObjectThatVanishedWhileNobodyLookedTakesItsCopyAlong(t *testing.T) {
+	p := newPeering(t)
+	p.peered()
+	stop := p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	copied := p.copied(nil)
+	stop()
+	p.patch(p.consumer, p.sliceAt(p.consumerTenant), `{"metadata":{"finalizers":null}}`)
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
+	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.run()
+	p.gone(p.provider, copied)
+}
+
+func TestAnOutage(t *testing.T) {
+	p := newPeering(t)
+	p.peered()
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	p.copied(nil)
+	p.condition(established)
+
+	p.provider.StopAPIServer(t)
+	p.condition(failing)
+	p.patch(p.consumer, p.sliceAt(p.consumerTenant), `{"metadata":{"labels":{"team":"away"}}}`)
+	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: p.providerID}}
+	if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(fc), fc); err != nil {
+		t.Fatal(err)
+	}
+	// A lasting failure is written once, however often it is seen.
+	stays(t, func() error {
+		now := &liqov1beta1.ForeignCluster{}
+		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(fc), now); err != nil {
+			return err
+		}
+		if now.ResourceVersion != fc.ResourceVersion {
+			return errors.New("the condition was written again")
+		}
+		return nil
+	})
+	p.provider.StartAPIServer(t)
+	p.condition(established)
+	p.copied(label("team", "away"))
+}
+
+func TestAPeerThatWasGivenUp(t *testing.T) {
+	p := newPeering(t)
+	secret := p.peered()
+	p.run()
+	renew := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: p.consumerTenant, Name: "controlplane"}}
+	p.create(p.consumer, p.guideSlice(p.consumerTenant), renew)
+	copied := p.copied(nil)
+	testkit.Eventually(t, limit, func() error {
+		return p.provider.Client.Get(t.Context(), types.NamespacedName{Namespace: p.providerTenant, Name: "controlplane"}, &authv1beta1.Renew{})
+	})
+
+	// While it answers it is not gone, whatever the user says.
+	p.giveUp()
+	p.patch(p.consumer, p.sliceAt(p.consumerTenant), `{"metadata":{"labels":{"team":"hope"}}}`)
+	p.copied(label("team", "hope"))
+
+	p.provider.StopAPIServer(t)
+	p.condition(failing)
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
+	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(renew), renew); err != nil || len(renew.Finalizers) == 0 {
+		t.Errorf("an object that nobody deleted: finalizers %v, %v", renew.Finalizers, err)
+	}
+	// With the credentials everything that is held for them goes.
+	p.remove(p.consumer, secret)
+	p.gone(p.consumer, secret)
+	testkit.Eventually(t, limit, func() error {
+		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(renew), renew); err != nil {
+			return err
+		}
+		if len(renew.Finalizers) > 0 {
+			return errors.New("the Renew is still held")
+		}
+		return nil
+	})
+
+	// Should it come back with new credentials, what was left there is cleaned up.
+	p.provider.StartAPIServer(t)
+	p.create(p.consumer, p.secret("again", testkit.Kubeconfig(t, p.user)))
+	p.gone(p.provider, copied)
+}
+
+// A provider that answers and refuses everything cannot keep the consumer from taking its side down.
+func TestAPeerThatRefusesAndWasGivenUp(t *testing.T) {
+	p := newPeering(t)
+	binding := p.bind(p.userName)
+	p.create(p.consumer, p.secret("cplane-secret", testkit.Kubeconfig(t, p.user)))
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	p.copied(nil)
+	p.remove(p.provider, binding)
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
+	p.event("cplane-secret", "RefusedByPeer", "forbidden")
+	stays(t, p.held)
+	p.giveUp()
+	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+}
+
+func TestAPeerThatWasGivenUpWithoutCredentials(t *testing.T) {
+	p := newPeering(t)
+	slice := p.guideSlice(p.consumerTenant)
+	slice.SetFinalizers([]string{names.ReplicatorFinalizer})
+	p.create(p.consumer, slice)
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
+	p.run()
+	stays(t, p.held)
+	p.giveUp()
+	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+}
+
+func TestASecretThatLosesItsLabelIsReleased(t *testing.T) {
+	p := newPeering(t)
+	secret := p.peered()
+	p.run()
+	p.condition(established)
+	p.patch(p.consumer, secret, `{"metadata":{"labels":{"liqo.io/identity-type":null}}}`)
+	testkit.Eventually(t, limit, func() error {
+		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+			return err
+		}
+		if len(secret.Finalizers) > 0 {
+			return errors.New("the finalizer is still there")
+		}
+		return nil
+	})
+	p.condition("")
+}

@@ -1,0 +1,385 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicate
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// output is a log that many may write to.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+func captureLog(t *testing.T) *output {
+	t.Helper()
+	o := &output{}
+	klog.LogToStderr(false)
+	klog.SetOutput(o)
+	t.Cleanup(func() {
+		klog.Flush()
+		klog.LogToStderr(true)
+	})
+	return o
+}
+
+func TestTheGuidesSlice(t *testing.T) {
+	p := newPeering(t)
+	log := captureLog(t)
+	secret := p.peered()
+	p.run()
+	p.condition(established)
+	p.event("cplane-secret", "ReplicationStarted", p.providerTenant, p.providerID)
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+
+	copied := p.copied(nil)
+	want := map[string]string{
+		"liqo.io/remote-cluster-id": "rome", "liqo.io/remoteID": p.providerID, "liqo.io/originID": "rome",
+		"liqo.io/replicated": "true", "liqo.io/replication": "false",
+	}
+	if diff := cmp.Diff(want, copied.Labels); diff != "" {
+		t.Errorf("labels of the copy: %s", diff)
+	}
+	if copied.Annotations["liqo.io/create-virtual-node"] != "true" || copied.Spec.Resources.Cpu().String() != "20" {
+		t.Errorf("the copy is %+v", copied)
+	}
+
+	// The status comes back as it is.
+	p.patchStatus(p.provider, copied, `{"status":{"conditions":[{"type":"Resources","status":"Accepted","reason":"R"}],"resources":{"cpu":"20"},"nodeLabels":{"a":"b"}}}`)
+	p.local(func(s *authv1beta1.ResourceSlice) error {
+		if len(s.Status.Conditions) != 1 || s.Status.Conditions[0].Status != "Accepted" || s.Status.NodeLabels["a"] != "b" {
+			return fmt.Errorf("the status is %+v", s.Status)
+		}
+		return nil
+	})
+
+	// Edits of spec, labels and annotations follow, removals as well; the provider's own marks stay.
+	p.patch(p.provider, copied, `{"metadata":{"annotations":{"liqo.io/cordon":"true"},"labels":{"provider":"own"}}}`)
+	local := p.sliceAt(p.consumerTenant)
+	p.patch(p.consumer, local, `{"metadata":{"labels":{"team":"blue"},"annotations":{"note":"hello"}},"spec":{"resources":{"cpu":"30"}}}`)
+	copied = p.copied(label("team", "blue"))
+	if copied.Annotations["note"] != "hello" || copied.Spec.Resources.Cpu().String() != "30" {
+		t.Errorf("the copy is %+v", copied)
+	}
+	p.patch(p.consumer, local, `{"metadata":{"labels":{"team":null}}}`)
+	copied = p.copied(label("team", ""))
+	if copied.Annotations["liqo.io/cordon"] != "true" || copied.Labels["provider"] != "own" {
+		t.Errorf("the provider's marks are gone: %v %v", copied.Annotations, copied.Labels)
+	}
+
+	// A copy that the provider deletes is made again.
+	p.remove(p.provider, copied)
+	p.copied(func(s *authv1beta1.ResourceSlice) error {
+		if s.UID == copied.UID {
+			return fmt.Errorf("it is the old copy")
+		}
+		return nil
+	})
+	// What the silent new copy does not say is not forgotten.
+	if s := p.local(nil); len(s.Status.Conditions) != 1 {
+		t.Errorf("the status is %+v", s.Status)
+	}
+
+	// Deleting the object deletes the copy, then the Secret may go.
+	p.remove(p.consumer, local)
+	p.gone(p.consumer, local)
+	p.gone(p.provider, p.sliceAt(p.providerTenant))
+	p.remove(p.consumer, secret)
+	p.gone(p.consumer, secret)
+	p.condition("")
+
+	checkLog(t, log.String(), p)
+}
+
+// checkLog looks for the guide's lines, as it prints them: klog's header, then exactly this text.
+func checkLog(t *testing.T, log string, p *peering) {
+	t.Helper()
+	header := regexp.MustCompile(`^I\d{4} \d{2}:\d{2}:\d{2}\.\d{6} +\d+ log\.go:\d+\] `)
+	var got []string
+	for _, line := range strings.Split(log, "\n") {
+		if strings.Contains(line, "log.go:") && header.MatchString(line) {
+			got = append(got, header.ReplaceAllString(line, ""))
+		}
+	}
+	inOrder := []string{
+		`Processing Secret "` + p.consumerTenant + `/cplane-secret"`,
+		`[` + p.providerID + `] Starting reflection towards remote cluster`,
+		`[` + p.providerID + `] Starting reflection of offloading.liqo.io/v1beta1, Resource=namespacemaps`,
+		`[` + p.providerID + `] Starting reflection of authentication.liqo.io/v1beta1, Resource=resourceslices`,
+		`[` + p.providerID + `] Starting reflection of authentication.liqo.io/v1beta1, Resource=renews`,
+	}
+	anyOrder := []string{
+		`[` + p.providerID + `] Reflection of offloading.liqo.io/v1beta1, Resource=namespacemaps correctly started`,
+		`[` + p.providerID + `] Reflection of authentication.liqo.io/v1beta1, Resource=resourceslices correctly started`,
+		`[` + p.providerID + `] Reflection of authentication.liqo.io/v1beta1, Resource=renews correctly started`,
+	}
+	if len(got) < len(inOrder) {
+		t.Fatalf("log lines:\n%s", strings.Join(got, "\n"))
+	}
+	if diff := cmp.Diff(inOrder, got[:len(inOrder)]); diff != "" {
+		t.Error(diff)
+	}
+	rest := strings.Join(got[len(inOrder):], "\n")
+	for _, line := range anyOrder {
+		if strings.Count(rest, line) != 1 {
+			t.Errorf("%d times %q in\n%s", strings.Count(rest, line), line, rest)
+		}
+	}
+}
+
+func TestNamespaceMapsAndRenews(t *testing.T) {
+	p := newPeering(t)
+	p.peered()
+	p.run()
+	nm := &offv1beta1.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.consumerTenant, Name: p.providerID},
+		Spec:       offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"demo": "demo-rome"}},
+	}
+	renew := &authv1beta1.Renew{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.consumerTenant, Name: "controlplane"},
+		Spec:       authv1beta1.RenewSpec{ConsumerClusterID: "rome", IdentityType: "ControlPlane"},
+	}
+	p.create(p.consumer, nm, renew)
+	var copied offv1beta1.NamespaceMap
+	testkit.Eventually(t, limit, func() error {
+		return p.provider.Client.Get(t.Context(), types.NamespacedName{Namespace: p.providerTenant, Name: p.providerID}, &copied)
+	})
+	p.patchStatus(p.provider, &copied, `{"status":{"currentMapping":{"demo":{"remoteNamespace":"demo-rome","phase":"Accepted"}}}}`)
+	testkit.Eventually(t, limit, func() error {
+		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm); err != nil {
+			return err
+		}
+		if nm.Status.CurrentMapping["demo"].Phase != "Accepted" {
+			return fmt.Errorf("status %+v", nm.Status)
+		}
+		return nil
+	})
+	there := &authv1beta1.Renew{}
+	testkit.Eventually(t, limit, func() error {
+		return p.provider.Client.Get(t.Context(), types.NamespacedName{Namespace: p.providerTenant, Name: "controlplane"}, there)
+	})
+	p.patchStatus(p.provider, there, `{"status":{"authParams":{"apiServer":"https://new:6443"}}}`)
+	testkit.Eventually(t, limit, func() error {
+		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(renew), renew); err != nil {
+			return err
+		}
+		if renew.Status.AuthParams == nil || renew.Status.AuthParams.APIServer != "https://new:6443" {
+			return fmt.Errorf("status %+v", renew.Status)
+		}
+		return nil
+	})
+}
+
+func TestRightsThatComeLater(t *testing.T) {
+	p := newPeering(t)
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	p.create(p.consumer, p.secret("cplane-secret", testkit.Kubeconfig(t, p.user)))
+	p.event("cplane-secret", "RefusedByPeer", "forbidden", p.userName)
+	p.condition(established, "refuses", p.userName)
+	binding := p.bind(p.userName)
+	copied := p.copied(nil)
+	p.condition(established, "the API server answers")
+
+	// And rights that are taken away: the object stays held, says why, and goes when they are back.
+	p.remove(p.provider, binding)
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
+	p.condition(established, "refuses", p.userName)
+	if s := p.local(nil); len(s.Finalizers) == 0 {
+		t.Error("the object was released while its copy still exists")
+	}
+	p.bind(p.userName)
+	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.gone(p.provider, copied)
+}
+
+func TestSecretsThatAreNoGood(t *testing.T) {
+	p := newPeering(t)
+	p.bind(p.userName)
+	p.run()
+	good := testkit.Kubeconfig(t, p.user)
+	exec := strings.Replace(string(good), "client-certificate-data:", "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh}\n    client-certificate-data:", 1)
+	insecure := regexp.MustCompile(`certificate-authority-data: .*`).ReplaceAllString(string(good), "insecure-skip-tls-verify: true")
+	otherKey := regexp.MustCompile(`client-key-data: .*`).FindString(string(testkit.Kubeconfig(t, p.provider.User(t, "somebody"))))
+	mismatch := regexp.MustCompile(`client-key-data: .*`).ReplaceAllString(string(good), otherKey)
+	for _, c := range []struct {
+		name   string
+		change func(*corev1.Secret)
+		reason string
+		words  []string
+	}{
+		{"no-annotation", func(s *corev1.Secret) { s.Annotations = nil }, "MissingRemoteTenantNamespace", []string{"liqo.io/remote-tenant-namespace"}},
+		{"no-peer", func(s *corev1.Secret) { delete(s.Labels, "liqo.io/remote-cluster-id") }, "MissingRemoteClusterID", []string{"liqo.io/remote-cluster-id"}},
+		{"other-peer", func(s *corev1.Secret) { s.Labels["liqo.io/remote-cluster-id"] = "turin" }, "WrongNamespace", []string{"turin", p.providerID}},
+		{"no-kubeconfig", func(s *corev1.Secret) { s.Data = nil }, "InvalidKubeconfig", []string{"kubeconfig is missing"}},
+		{"garbage", func(s *corev1.Secret) { s.Data["kubeconfig"] = []byte("{") }, "InvalidKubeconfig", nil},
+		{"exec", func(s *corev1.Secret) { s.Data["kubeconfig"] = []byte(exec) }, "InvalidKubeconfig", []string{"exec"}},
+		{"insecure", func(s *corev1.Secret) { s.Data["kubeconfig"] = []byte(insecure) }, "InvalidKubeconfig", []string{"insecure-skip-tls-verify"}},
+		{"mismatch", func(s *corev1.Secret) { s.Data["kubeconfig"] = []byte(mismatch) }, "InvalidKubeconfig", []string{"key"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := p.in(t)
+			s := p.secret(c.name, good)
+			s.Data = map[string][]byte{"kubeconfig": good}
+			c.change(s)
+			p.create(p.consumer, s)
+			p.event(c.name, c.reason, c.words...)
+			p.condition(failing)
+			p.remove(p.consumer, s)
+			p.gone(p.consumer, s)
+		})
+	}
+	// And after all that, one that is good.
+	p.create(p.consumer, p.guideSlice(p.consumerTenant), p.secret("good", good))
+	p.copied(nil)
+}
+
+func TestTwoSecretsForOnePeer(t *testing.T) {
+	p := newPeering(t)
+	first := p.peered()
+	p.run()
+	p.condition(established)
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	p.copied(nil)
+	second := p.secret("b-second", testkit.Kubeconfig(t, p.user))
+	p.create(p.consumer, second)
+	p.event("cplane-secret", "DuplicateCredentials", "cplane-secret", "b-second")
+	p.event("b-second", "DuplicateCredentials", "cplane-secret", "b-second")
+
+	// The other takes over without a break, so the first need not wait for the objects.
+	p.remove(p.consumer, first)
+	p.gone(p.consumer, first)
+	p.patch(p.consumer, p.sliceAt(p.consumerTenant), `{"metadata":{"labels":{"team":"green"}}}`)
+	p.copied(label("team", "green"))
+}
+
+func TestABrokenKubeconfigDoesNotStopWhatRuns(t *testing.T) {
+	p := newPeering(t)
+	secret := p.peered()
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	p.copied(nil)
+	p.patch(p.consumer, secret, `{"data":{"kubeconfig":"e30="}}`)
+	p.event("cplane-secret", "InvalidKubeconfig")
+	p.patch(p.consumer, p.sliceAt(p.consumerTenant), `{"metadata":{"labels":{"team":"red"}}}`)
+	p.copied(label("team", "red"))
+}
+
+func TestNewCredentialsTakeOver(t *testing.T) {
+	p := newPeering(t)
+	secret := p.peered()
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	p.copied(nil)
+
+	next := p.provider.User(t, p.userName+"-next")
+	binding := &metav1.ObjectMeta{Namespace: p.providerTenant, Name: "liqo-binding-liqo-remote-controlplane"}
+	secret.Data["kubeconfig"] = testkit.Kubeconfig(t, next)
+	if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+		t.Fatal(err)
+	}
+	secret.Data["kubeconfig"] = testkit.Kubeconfig(t, next)
+	if err := p.consumer.Client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	p.event("cplane-secret", "CredentialsChanged")
+	old := p.bind(p.userName)
+	old.ObjectMeta = *binding
+	p.remove(p.provider, old)
+	p.bind(p.userName + "-next")
+	p.patch(p.consumer, p.sliceAt(p.consumerTenant), `{"metadata":{"labels":{"team":"new"}}}`)
+	p.copied(label("team", "new"))
+}
+
+func TestTheSecretWaitsForItsObjects(t *testing.T) {
+	p := newPeering(t)
+	secret := p.peered()
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	copied := p.copied(nil)
+	p.remove(p.consumer, secret)
+	p.event("cplane-secret", "Draining", "ResourceSlice test")
+
+	// Nothing new is started on credentials that are about to go, what is there is kept in step.
+	late := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: p.consumerTenant, Name: "late"}}
+	p.create(p.consumer, late)
+	p.patch(p.consumer, p.sliceAt(p.consumerTenant), `{"metadata":{"labels":{"team":"last"}}}`)
+	p.copied(label("team", "last"))
+	if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(late), late); err != nil || len(late.Finalizers) > 0 {
+		t.Errorf("late object: %v %v", late.Finalizers, err)
+	}
+
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
+	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.gone(p.provider, copied)
+	p.gone(p.consumer, secret)
+	p.condition("")
+}
+
+func TestAnObjectOfThePeerIsNeverTakenOver(t *testing.T) {
+	p := newPeering(t)
+	p.peered()
+	theirs := p.guideSlice(p.providerTenant)
+	theirs.SetLabels(map[string]string{"liqo.io/remote-cluster-id": p.consumerID, "liqo.io/remoteID": p.consumerID})
+	p.create(p.provider, theirs)
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	p.event("test", "NameTakenAtPeer", "of its own")
+	if s := p.copied(nil); s.Labels["liqo.io/replicated"] != "" || s.UID != theirs.GetUID() {
+		t.Errorf("the peer's own object has labels %v", s.Labels)
+	}
+	// And deleting ours leaves theirs alone.
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
+	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	if s := p.copied(nil); !s.DeletionTimestamp.IsZero() {
+		t.Error("the peer's own object is being deleted")
+	}
+}
+
+func TestReplicasAreNotSentBack(t *testing.T) {
+	p := newPeering(t)
+	p.peered()
+	p.run()
+	replica := p.guideSlice(p.consumerTenant)
+	replica.SetName("from-there")
+	replica.SetLabels(map[string]string{"liqo.io/replicated": "true", "liqo.io/originID": p.providerID, "liqo.io/remote-cluster-id": p.providerID})
+	p.create(p.consumer, replica, p.guideSlice(p.consumerTenant))
+	p.copied(nil)
+	var there authv1beta1.ResourceSliceList
+	if err := p.provider.Client.List(t.Context(), &there, client.InNamespace(p.providerTenant)); err != nil {
+		t.Fatal(err)
+	}
+	if len(there.Items) != 1 {
+		t.Errorf("%d copies", len(there.Items))
+	}
+}
