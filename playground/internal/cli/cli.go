@@ -79,9 +79,24 @@ func mustBeRoot() error {
 	return nil
 }
 
-// lock makes this the only run that changes clusters.
+// lock makes this the only run that changes files of this home.
 func lock(h home.Home, log *progress.Log) (unlock func(), err error) {
 	return h.Lock(func() { log.Say("waiting for another run of the playground") })
+}
+
+// control is lock for what changes clusters: as root, and only those of this home.
+func control(h home.Home, log *progress.Log) (unlock func(), err error) {
+	if err := mustBeRoot(); err != nil {
+		return nil, err
+	}
+	if unlock, err = lock(h, log); err != nil {
+		return nil, err
+	}
+	if err := h.Claim(); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
 // chosen are the clusters that a list of names means; an empty list means all.

@@ -26,15 +26,12 @@ func downCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "down", Short: "Remove clusters (default: all) and leave nothing of them", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := mustBeRoot(); err != nil {
-				return err
-			}
 			h, err := home.Open()
 			if err != nil {
 				return err
 			}
 			log := progress.New(os.Stderr)
-			unlock, err := lock(h, log)
+			unlock, err := control(h, log)
 			if err != nil {
 				return err
 			}
@@ -71,7 +68,10 @@ func down(h home.Home, names string, log *progress.Log) error {
 	if err := world.Down(h.World); err != nil {
 		return fmt.Errorf("removing the world network: %w", err)
 	}
-	return node.RemoveCgroups("/" + h.World.Name)
+	if err := node.RemoveCgroups("/" + h.World.Name); err != nil {
+		return err
+	}
+	return h.Unclaim()
 }
 
 // remains are the names of clusters of which anything exists: a folder, a node's folder, a network namespace.

@@ -5,6 +5,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"liqo.io/liqo/playground/internal/cluster"
@@ -16,22 +18,37 @@ import (
 	"liqo.io/liqo/playground/internal/world"
 )
 
-// dryRun prints every network configuration and every program of the clusters.
-func dryRun(h home.Home, clusters []spec.Cluster) string {
+// dryRun prints every network configuration, program, file and API object of the clusters.
+func dryRun(h home.Home, clusters []spec.Cluster) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# machine\n%s\n", strings.Join(world.Cable(h.World), "\n"))
 	network(&b, h.World.Netns(), world.Inside(h.World))
 	for _, c := range clusters {
 		fmt.Fprintf(&b, "\n# cluster %s\n", c.Name)
+		programs(&b, "the control plane", cluster.Units(h, c))
+		files(&b, h.Cluster(c.Name), cluster.Files(h, c))
 		for _, n := range c.Nodes() {
 			network(&b, h.World.NodeNetns(n.Name), node.Network(c, n))
-		}
-		programs(&b, "control plane", cluster.Units(h, c))
-		for _, n := range c.Nodes() {
 			programs(&b, "node "+n.Name, node.Units(h, c, n))
+			texts, err := node.Files(h, c, n)
+			if err != nil {
+				return "", err
+			}
+			files(&b, h.Node(n.Name), texts)
 		}
+		objects, err := cluster.Addons(c, []byte("the cluster's CA"))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "\n# objects in cluster %s\n%s", c.Name, objects)
 	}
-	return b.String()
+	return b.String(), nil
+}
+
+func files(b *strings.Builder, folder string, texts map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		fmt.Fprintf(b, "\n# file %s/%s\n%s", folder, name, texts[name])
+	}
 }
 
 func network(b *strings.Builder, name string, c netns.Config) {

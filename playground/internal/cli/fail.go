@@ -43,14 +43,11 @@ func faultCommand(name, short string, do func(fault, context.Context) error) *co
 	cmd := &cobra.Command{
 		Use: name + " NODE|CLUSTER/apiserver", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := mustBeRoot(); err != nil {
-				return err
-			}
 			h, err := home.Open()
 			if err != nil {
 				return err
 			}
-			unlock, err := lock(h, progress.New(os.Stderr))
+			unlock, err := control(h, progress.New(os.Stderr))
 			if err != nil {
 				return err
 			}

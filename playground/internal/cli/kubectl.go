@@ -6,6 +6,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -27,9 +28,15 @@ func kubectlCommand() *cobra.Command {
 			}
 			path := h.Program("kubectl")
 			argv := append([]string{path, "--kubeconfig", h.Kubeconfig(args[0])}, args[1:]...)
-			return fmt.Errorf("running %s: %w", path, unix.Exec(path, argv, os.Environ()))
+			return fmt.Errorf("running %s: %w", path, unix.Exec(path, argv, direct(h)))
 		},
 	}
+}
+
+// direct is the environment without a proxy for the world network.
+func direct(h home.Home) []string {
+	hosts := strings.Trim(os.Getenv("NO_PROXY")+","+h.World.IPv4.String()+","+h.World.IPv6.String(), ",")
+	return append(os.Environ(), "NO_PROXY="+hosts)
 }
 
 func kubeconfigCommand() *cobra.Command {

@@ -75,14 +75,12 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	if o.dryRun {
-		fmt.Fprint(cmd.OutOrStdout(), dryRun(h, clusters))
-		return nil
-	}
-	if err := mustBeRoot(); err != nil {
+		text, err := dryRun(h, clusters)
+		fmt.Fprint(cmd.OutOrStdout(), text)
 		return err
 	}
 	log := progress.New(os.Stderr)
-	unlock, err := lock(h, log)
+	unlock, err := control(h, log)
 	if err != nil {
 		return err
 	}
@@ -119,6 +117,8 @@ func (o *upOptions) resolve(h home.Home) ([]spec.Cluster, error) {
 			have = o.merge(spec.Default(name, h.World))
 		case err != nil:
 			return nil, err
+		case have.World != h.World:
+			return nil, fmt.Errorf("cluster %s was made with another LIQO_PLAYGROUND_NAME or LIQO_PLAYGROUND_NETWORK", name)
 		default:
 			if have, err = o.extend(have); err != nil {
 				return nil, err
@@ -210,12 +210,17 @@ func bringUp(ctx context.Context, h home.Home, c spec.Cluster, log *progress.Log
 		return nil
 	})
 	for _, n := range c.Nodes() {
-		group.Go(func() error { return boot(inner, h, c, n) })
+		group.Go(func() error {
+			if err := boot(inner, h, c, n); err != nil {
+				return err
+			}
+			log.Say("%s: booted", n.Name)
+			return nil
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	log.Say("%s: images loaded", c.Name)
 	for _, n := range c.Nodes() {
 		if err := node.Join(h, c, n); err != nil {
 			return err

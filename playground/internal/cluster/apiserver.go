@@ -3,10 +3,7 @@
 
 package cluster
 
-import (
-	"liqo.io/liqo/playground/internal/home"
-	"liqo.io/liqo/playground/internal/supervise"
-)
+import "liqo.io/liqo/playground/internal/supervise"
 
 // apiServer listens on every address of the first node. It trusts only kubelets whose serving certificate the
 // cluster's own CA signed, virtual ones too.
@@ -68,11 +65,4 @@ func auditFlags(l layout) []string {
 		"--audit-log-batch-throttle-enable=false",
 		"--audit-log-batch-max-wait=500ms",
 	}
-}
-
-func writeAuditPolicy(l layout) error {
-	if !l.Audit {
-		return nil
-	}
-	return home.Write(l.file("audit.yaml"), []byte(auditPolicy), 0o644)
 }

@@ -54,6 +54,15 @@ func Units(h home.Home, c spec.Cluster) []supervise.Unit {
 	return units
 }
 
+// Files are the configuration files of the control plane, by their name in the cluster's folder.
+func Files(h home.Home, c spec.Cluster) map[string]string {
+	files := map[string]string{"scheduler.yaml": schedulerConfig(newLayout(h, c))}
+	if c.Audit {
+		files["audit.yaml"] = auditPolicy
+	}
+	return files
+}
+
 // client are the flags of the two programs that are clients of the API server.
 func (l layout) client(user string) []string {
 	k := l.kubeconfig(user)

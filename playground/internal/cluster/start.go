@@ -6,6 +6,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
 	"path/filepath"
 	"time"
 
@@ -33,11 +35,10 @@ func Prepare(h home.Home, c spec.Cluster) error {
 			return err
 		}
 	}
-	if err := writeAuditPolicy(l); err != nil {
-		return err
-	}
-	if err := home.Write(l.file("scheduler.yaml"), []byte(schedulerConfig(l)), 0o644); err != nil {
-		return err
+	for name, text := range Files(h, c) {
+		if err := home.Write(l.file(name), []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
 	return supervise.Save(l.dir, Units(h, c))
 }
@@ -90,6 +91,7 @@ func Client(h home.Home, name string) (*rest.Config, error) {
 		return nil, fmt.Errorf("reading the kubeconfig of cluster %s: %w", name, err)
 	}
 	config.QPS, config.Timeout = -1, 20*time.Second
+	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil } // a proxy cannot know the way
 	return config, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,6 +44,9 @@ func Open() (Home, error) {
 	if err != nil {
 		return Home{}, err
 	}
+	if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
+		world.IPv6 = netip.Prefix{}
+	}
 	h := Home{Root: root, World: world}
 	for _, dir := range []string{h.Bin(), h.Images(), h.path("clusters"), h.path("nodes")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -60,6 +64,15 @@ func env(name, fallback string) string {
 }
 
 func (h Home) path(elem ...string) string { return filepath.Join(append([]string{h.Root}, elem...)...) }
+
+// Environment makes another run of this program open the same home.
+func (h Home) Environment() []string {
+	return []string{
+		"LIQO_PLAYGROUND_HOME=" + h.Root,
+		"LIQO_PLAYGROUND_NAME=" + h.World.Name,
+		"LIQO_PLAYGROUND_NETWORK=" + h.World.IPv4.String(),
+	}
+}
 
 // Bin holds the programs; it is also what KUBEBUILDER_ASSETS wants.
 func (h Home) Bin() string { return h.path("bin") }

@@ -63,19 +63,25 @@ func Join(h home.Home, c spec.Cluster, n spec.Node) error {
 	return home.Write(newLayout(h, c, n).gate(), nil, 0o644)
 }
 
+// Files are the configuration files of a node, by their name in the node's folder.
+func Files(h home.Home, c spec.Cluster, n spec.Node) (map[string]string, error) {
+	cni, err := CNIConfig(c, n)
+	return map[string]string{
+		"containerd.toml":                  containerdConfig,
+		"kubelet.yaml":                     kubeletConfig(newLayout(h, c, n)),
+		"cni/net.d/10-playground.conflist": cni,
+	}, err
+}
+
 func (l layout) write() error {
 	if err := cluster.WriteKubeconfig(l.file("kubelet.kubeconfig"), l.cluster, l.pki, l.Name); err != nil {
 		return err
 	}
-	cni, err := CNIConfig(l.cluster, l.Node)
+	files, err := Files(l.home, l.cluster, l.Node)
 	if err != nil {
 		return err
 	}
-	for name, text := range map[string]string{
-		"containerd.toml":                  containerdConfig,
-		"kubelet.yaml":                     kubeletConfig(l),
-		"cni/net.d/10-playground.conflist": cni,
-	} {
+	for name, text := range files {
 		if err := home.Write(l.file(name), []byte(text), 0o644); err != nil {
 			return err
 		}

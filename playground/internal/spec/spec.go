@@ -82,6 +82,8 @@ func (c Cluster) Validate() error {
 		return fmt.Errorf("--workers is 1 to %d: %d", MaxWorkers, c.Workers)
 	case !slices.Contains([]Family{IPv4, IPv6, Dual}, c.Family):
 		return fmt.Errorf("--ip-family is ipv4, ipv6 or dual: %q", c.Family)
+	case c.HasIPv6() && !c.World.HasIPv6():
+		return fmt.Errorf("--ip-family %s: this kernel has no IPv6", c.Family)
 	case !slices.Contains([]CNI{Masquerade, Plain, Overlay}, c.CNI):
 		return fmt.Errorf("--cni is masquerade, plain or overlay: %q", c.CNI)
 	case c.SigningDuration < time.Minute:

@@ -13,7 +13,7 @@ import (
 type World struct {
 	Name string       `json:"name"` // prefix of everything the playground leaves in the kernel
 	IPv4 netip.Prefix `json:"ipv4"` // a /16
-	IPv6 netip.Prefix `json:"ipv6"` // a /64
+	IPv6 netip.Prefix `json:"ipv6"` // a /64, or nothing where the kernel has no IPv6
 }
 
 // Bridge is the name of the switch inside the world's network namespace.
@@ -34,6 +34,9 @@ func NewWorld(name, network string) (World, error) {
 	v6 := netip.AddrFrom16([16]byte{0xfd, 0, b[0], b[1]})
 	return World{Name: name, IPv4: p, IPv6: netip.PrefixFrom(v6, 64)}, nil
 }
+
+// HasIPv6 says whether the kernel lets the world have IPv6.
+func (w World) HasIPv6() bool { return w.IPv6.IsValid() }
 
 // Netns names the world's network namespace; NodeNetns a node's.
 func (w World) Netns() string                { return w.Name + "-world" }
@@ -59,6 +62,9 @@ func (w World) nodeIPv4(cluster, j int) netip.Addr {
 }
 
 func (w World) nodeIPv6(cluster, j int) netip.Addr {
+	if !w.HasIPv6() {
+		return netip.Addr{}
+	}
 	b := w.IPv6.Addr().As16()
 	b[12], b[13], b[14], b[15] = byte(cluster>>8), byte(cluster), byte(j>>8), byte(j)
 	return netip.AddrFrom16(b)

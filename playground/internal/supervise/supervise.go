@@ -149,7 +149,7 @@ func (s *set) start(p *program) error {
 	}
 	defer out.Close()
 	p.pid, err = syscall.ForkExec(path, p.Argv, &syscall.ProcAttr{
-		Env:   append(os.Environ(), p.Env...),
+		Env:   append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/root"}, p.Env...), // no proxies, no credentials
 		Files: []uintptr{null.Fd(), out.Fd(), out.Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	})

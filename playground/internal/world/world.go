@@ -27,9 +27,24 @@ func Up(w spec.World) error {
 
 // Inside is the world's own configuration.
 func Inside(w spec.World) netns.Config {
+	commands := []string{
+		"ip link set lo up",
+		"ip link add " + spec.Bridge + " type bridge",
+		"ip link set " + spec.Bridge + " up",
+		"ip link add host0 type veth peer name " + w.HostLink() + " netns 1",
+		"ip link set host0 up",
+	}
 	gateway4, gateway6 := w.Gateway()
 	host4, host6 := w.HostSide()
 	world4, world6 := w.WorldSide()
+	commands = append(commands,
+		fmt.Sprintf("ip addr replace %s/%d dev %s", gateway4, w.IPv4.Bits(), spec.Bridge),
+		fmt.Sprintf("ip addr replace %s peer %s/32 dev host0", world4, host4))
+	if w.HasIPv6() {
+		commands = append(commands,
+			fmt.Sprintf("ip addr replace %s/%d dev %s nodad", gateway6, w.IPv6.Bits(), spec.Bridge),
+			fmt.Sprintf("ip addr replace %s peer %s/128 dev host0 nodad", world6, host6))
+	}
 	return netns.Config{
 		Sysctl: []string{
 			"net/ipv4/ip_forward=1", // for the machine's packets only, see the rules
@@ -39,17 +54,7 @@ func Inside(w spec.World) netns.Config {
 			"-net/bridge/bridge-nf-call-ip6tables=0",
 			"-net/bridge/bridge-nf-call-arptables=0",
 		},
-		Commands: []string{
-			"ip link set lo up",
-			"ip link add " + spec.Bridge + " type bridge",
-			fmt.Sprintf("ip addr replace %s/%d dev %s", gateway4, w.IPv4.Bits(), spec.Bridge),
-			fmt.Sprintf("ip addr replace %s/%d dev %s nodad", gateway6, w.IPv6.Bits(), spec.Bridge),
-			"ip link set " + spec.Bridge + " up",
-			"ip link add host0 type veth peer name " + w.HostLink() + " netns 1",
-			fmt.Sprintf("ip addr replace %s peer %s/32 dev host0", world4, host4),
-			fmt.Sprintf("ip addr replace %s peer %s/128 dev host0 nodad", world6, host6),
-			"ip link set host0 up",
-		},
+		Commands: commands,
 		Nftables: rules(w),
 	}
 }
@@ -58,35 +63,42 @@ func Inside(w spec.World) netns.Config {
 // a node that sends to any other address gets told at once.
 func rules(w spec.World) string {
 	host4, host6 := w.HostSide()
+	masquerade := fmt.Sprintf("ip saddr %s oifname %q masquerade", host4, spec.Bridge)
+	if w.HasIPv6() {
+		masquerade += fmt.Sprintf("\n\t\tip6 saddr %s oifname %q masquerade", host6, spec.Bridge)
+	}
 	return fmt.Sprintf(`table inet playground
 delete table inet playground
 table inet playground {
 	chain forward {
 		type filter hook forward priority filter; policy drop;
 		ct state established,related accept
-		iifname "host0" oifname "%[1]s" accept
+		iifname "host0" oifname %q accept
 		reject
 	}
 	chain postrouting {
 		type nat hook postrouting priority srcnat;
-		ip saddr %[2]s oifname "%[1]s" masquerade
-		ip6 saddr %[3]s oifname "%[1]s" masquerade
+		%s
 	}
 }
-`, spec.Bridge, host4, host6)
+`, spec.Bridge, masquerade)
 }
 
 // Cable is the machine's end: one interface, one route per family.
 func Cable(w spec.World) []string {
 	host4, host6 := w.HostSide()
 	world4, world6 := w.WorldSide()
-	return []string{
-		fmt.Sprintf("ip addr replace %s peer %s/32 dev %s", host4, world4, w.HostLink()),
-		fmt.Sprintf("ip addr replace %s peer %s/128 dev %s nodad", host6, world6, w.HostLink()),
+	lines := []string{
 		"ip link set " + w.HostLink() + " up",
+		fmt.Sprintf("ip addr replace %s peer %s/32 dev %s", host4, world4, w.HostLink()),
 		fmt.Sprintf("ip route replace %s via %s dev %s onlink", w.IPv4, world4, w.HostLink()),
-		fmt.Sprintf("ip route replace %s via %s dev %s onlink", w.IPv6, world6, w.HostLink()),
 	}
+	if w.HasIPv6() {
+		lines = append(lines,
+			fmt.Sprintf("ip addr replace %s peer %s/128 dev %s nodad", host6, world6, w.HostLink()),
+			fmt.Sprintf("ip route replace %s via %s dev %s onlink", w.IPv6, world6, w.HostLink()))
+	}
+	return lines
 }
 
 // Down removes the world. The cable is removed first: the kernel takes a namespace apart later, when a new `up` may
