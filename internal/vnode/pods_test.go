@@ -71,12 +71,12 @@ func TestPodRunsInTheProvider(t *testing.T) {
 		})
 	})
 	s.step("a deleted pod goes when the remote one is gone", func() {
-		if err := s.here.Client.Delete(t.Context(), s.localPod("web")); err != nil {
-			t.Fatal(err)
+		if err := s.here.Client.Delete(s.t.Context(), s.localPod("web")); err != nil {
+			s.t.Fatal(err)
 		}
 		s.gone(s.there, s.shadow("web"))
-		if err := s.here.Client.Get(t.Context(), client.ObjectKeyFromObject(s.localPod("web")), local); err != nil {
-			t.Fatalf("the local pod went before the remote one: %v", err)
+		if err := s.here.Client.Get(s.t.Context(), client.ObjectKeyFromObject(s.localPod("web")), local); err != nil {
+			s.t.Fatalf("the local pod went before the remote one: %v", err)
 		}
 		s.deleteNow(s.there, remote)
 		s.gone(s.here, s.localPod("web"))
@@ -147,7 +147,7 @@ func TestRestartOfTheVirtualKubeletDisturbsNothing(t *testing.T) {
 		s.pod(s.local, "later")
 		eventually(s, s.there, s.shadow("later"), exists)
 		if now := eventually(s, s.here, s.localPod("stays"), exists).ResourceVersion; now != version {
-			t.Errorf("the pod was written: %s, then %s", version, now)
+			s.t.Errorf("the pod was written: %s, then %s", version, now)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/go-logr/logr"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -29,6 +30,9 @@ func newProvider(conn *remote.Conn) (*provider, error) {
 	base, _, err := rest.DefaultServerUrlFor(conn.Config())
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the provider: %w", err)
+	}
+	if !strings.HasSuffix(base.Path, "/") {
+		base.Path += "/" // the proxy answers an empty path with a redirect
 	}
 	ordinary, err := rest.TransportFor(conn.Config())
 	if err != nil {

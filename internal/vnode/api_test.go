@@ -1,0 +1,363 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// upstream is an API server of a provider that says what it was asked, and gives back what is written to a stream.
+func upstream(t *testing.T) *provider {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		asked := fmt.Sprintf("%s %s?%s auth=%q", req.Method, req.URL.Path, req.URL.Query().Encode(), req.Header.Get("Authorization"))
+		if req.Header.Get("Upgrade") == "" {
+			fmt.Fprint(w, asked)
+			return
+		}
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\nX-Stream-Protocol-Version: %s\r\n\r\n%s\n",
+			req.Header.Get("Upgrade"), req.Header.Get("X-Stream-Protocol-Version"), asked)
+		_, _ = io.Copy(conn, buffered)
+	}))
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	kubeconfig, err := cred.Kubeconfig{Server: server.URL, CA: ca, Token: "ours", Cluster: "milan", User: "slice"}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := remote.New(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	p, err := newProvider(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// startKubelet serves the kubelet API of a node with one pod, web/web, guarded if guard is not nil.
+func startKubelet(t *testing.T, guard *gate) (address string) {
+	t.Helper()
+	up := upstream(t)
+	k := &kubelet{
+		find: func(_ context.Context, namespace, name string) (*corev1.Pod, error) {
+			if namespace != "web" || name != "web" {
+				return nil, errNoPod
+			}
+			return &corev1.Pod{}, nil
+		},
+		list: func(context.Context) ([]corev1.Pod, error) {
+			return []corev1.Pod{
+				{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}},
+				{ObjectMeta: metav1.ObjectMeta{Name: "done"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}},
+			}, nil
+		},
+		twin:     func(namespace string) (string, bool) { return namespace + "-rome", namespace == "web" },
+		provider: func() *provider { return up },
+		logger:   logr.Discard(),
+	}
+	handler := k.handler()
+	if guard != nil {
+		handler = guard.guard(handler)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs := (&selfSigned{node: "milan", ip: netip.MustParseAddr("127.0.0.1"), now: time.Now}).current
+	done := make(chan error, 1)
+	go func() { done <- serve(t.Context(), listener, handler, certs) }()
+	t.Cleanup(func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// clientOf speaks as cfg says and trusts any server.
+func clientOf(t *testing.T, cfg *rest.Config) *http.Client {
+	t.Helper()
+	cfg = rest.CopyConfig(cfg)
+	cfg.TLSClientConfig.CAData, cfg.TLSClientConfig.Insecure = nil, true
+	c, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func ask(t *testing.T, c *http.Client, method, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestRequestsGoToTheTwin(t *testing.T) {
+	address := startKubelet(t, nil)
+	c := clientOf(t, &rest.Config{BearerToken: "theirs"})
+	for _, tc := range []struct {
+		rule, method, path string
+		status             int
+		body               string
+	}{
+		{
+			"logs with their options", "GET", "/containerLogs/web/web/main?follow=true&tailLines=0&previous=true&timestamps=true&sinceSeconds=5&limitBytes=9&insecureSkipTLSVerifyBackend=true",
+			200, `GET /api/v1/namespaces/web-rome/pods/web/log?container=main&follow=true&limitBytes=9&previous=true&sinceSeconds=5&tailLines=0&timestamps=true auth="Bearer ours"`,
+		},
+		{
+			"commands with their streams", "POST", "/exec/web/web/main?command=sh&command=-c&command=a+b&input=1&output=1&tty=1",
+			200, `POST /api/v1/namespaces/web-rome/pods/web/exec?command=sh&command=-c&command=a+b&container=main&stdin=true&stdout=true&tty=true auth="Bearer ours"`,
+		},
+		{"attachments", "POST", "/attach/web/web/main?output=1&error=1", 200, `POST /api/v1/namespaces/web-rome/pods/web/attach?container=main&stderr=true&stdout=true auth="Bearer ours"`},
+		{"forwarded ports", "GET", "/portForward/web/web?port=80&port=443", 200, `GET /api/v1/namespaces/web-rome/pods/web/portforward?ports=80&ports=443 auth="Bearer ours"`},
+		{"not pods of other nodes", "GET", "/containerLogs/web/other/main", 404, "pod not found on this node\n"},
+		{"not other namespaces", "GET", "/containerLogs/kube-system/web/main", 404, "pod not found on this node\n"},
+		{"not by a crooked path", "GET", "/containerLogs/web/web/..%2f..%2f..%2fsecrets", 200, `GET /api/v1/namespaces/web-rome/pods/web/log?container=..%2F..%2F..%2Fsecrets auth="Bearer ours"`},
+		{"not what a kubelet has not", "GET", "/configz", 404, "404 page not found\n"},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			status, body := ask(t, c, tc.method, "https://"+address+tc.path)
+			if status != tc.status || body != tc.body {
+				t.Errorf("got  %d %s\nwant %d %s", status, body, tc.status, tc.body)
+			}
+		})
+	}
+	if _, body := ask(t, c, "GET", "https://"+address+"/pods"); strings.Count(body, `"phase"`) != 2 {
+		t.Errorf("pods are %s", body)
+	}
+	if _, body := ask(t, c, "GET", "https://"+address+"/runningpods/"); strings.Count(body, `"phase"`) != 1 || !strings.Contains(body, "Running") {
+		t.Errorf("running pods are %s", body)
+	}
+}
+
+func TestStreamsPassUntouched(t *testing.T) {
+	address := startKubelet(t, nil)
+	for _, protocol := range []string{"SPDY/3.1", "websocket"} {
+		t.Run(protocol, func(t *testing.T) {
+			conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "POST /exec/web/web/main?command=sh&tty=1 HTTP/1.1\r\nHost: node\r\nAuthorization: Bearer theirs\r\n"+
+				"Connection: Upgrade\r\nUpgrade: %s\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n", protocol)
+			in := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("X-Stream-Protocol-Version") != "v4.channel.k8s.io" {
+				t.Fatalf("got %s %v", resp.Status, resp.Header)
+			}
+			line, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := `POST /api/v1/namespaces/web-rome/pods/web/exec?command=sh&container=main&tty=true auth="Bearer ours"` + "\n"
+			if line != want {
+				t.Errorf("asked %q, want %q", line, want)
+			}
+			payload := "\x00\x01resize\xff\x00"
+			if _, err := io.WriteString(conn, payload); err != nil {
+				t.Fatal(err)
+			}
+			echo := make([]byte, len(payload))
+			if _, err := io.ReadFull(in, echo); err != nil || string(echo) != payload {
+				t.Errorf("got %q back: %v", echo, err)
+			}
+		})
+	}
+}
+
+func TestOnlyTheAuthorisedGetIn(t *testing.T) {
+	c := testkit.Cluster(t)
+	clients, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGate(t.Context(), clients, "milan", logr.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := "https://" + startKubelet(t, g)
+	namespace := testkit.Namespace(t, c, "pod", nil)
+	token, err := clients.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allow(t, clients, "reader", "nodes/proxy", "get")
+	allow(t, clients, "statistician", "nodes/stats", "get")
+
+	logs, exec, stats := "/containerLogs/web/web/main", "/exec/web/web/main?command=id&output=1", "/stats/summary"
+	testkit.Eventually(t, limit, func() error { // the authority of client certificates arrives a moment later
+		if status, body := ask(t, clientOf(t, c.Config), "GET", base+logs); status != http.StatusOK {
+			return fmt.Errorf("an administrator gets %d %s", status, body)
+		}
+		return nil
+	})
+	for _, tc := range []struct {
+		rule         string
+		client       *http.Client
+		method, path string
+		status       int
+	}{
+		{"nobody without a certificate", clientOf(t, &rest.Config{}), "GET", logs, 401},
+		{"nobody with a token of elsewhere", clientOf(t, &rest.Config{BearerToken: "x"}), "GET", logs, 401},
+		{"a pod's own account is known and not allowed", clientOf(t, &rest.Config{BearerToken: token.Status.Token}), "GET", logs, 403},
+		{"nobody with a certificate of elsewhere", clientOf(t, stranger(t)), "GET", logs, 401},
+		{"a user without rights", clientOf(t, c.User(t, "nobody")), "GET", "/pods", 403},
+		{"who may read the proxy reads logs", clientOf(t, c.User(t, "reader")), "GET", logs, 200},
+		{"who may only read runs nothing", clientOf(t, c.User(t, "reader")), "POST", exec, 403},
+		{"not even by a method that reads", clientOf(t, c.User(t, "reader")), "GET", exec, 403},
+		{"who may read statistics reads no logs", clientOf(t, c.User(t, "statistician")), "GET", logs, 403},
+		{"statistics have a right of their own", clientOf(t, c.User(t, "reader")), "GET", stats, 403},
+		{"an administrator runs commands", clientOf(t, c.Config), "POST", exec, 200},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			if status, body := ask(t, tc.client, tc.method, base+tc.path); status != tc.status {
+				t.Errorf("got %d %s, want %d", status, body, tc.status)
+			}
+		})
+	}
+}
+
+// stranger has a certificate that nobody here knows.
+func stranger(t *testing.T) *rest.Config {
+	t.Helper()
+	own := (&selfSigned{node: "milan", ip: netip.MustParseAddr("127.0.0.1"), now: time.Now}).current()
+	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rest.Config{TLSClientConfig: rest.TLSClientConfig{
+		CertData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}),
+		KeyData:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+	}}
+}
+
+func allow(t *testing.T, clients kubernetes.Interface, user, resource, verb string) {
+	t.Helper()
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubelet-" + user},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{verb}}},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	if _, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestServingCertificateIsAskedFor(t *testing.T) {
+	c := testkit.Cluster(t, testkit.WithControllers("certificatesigningrequest-signing-controller"))
+	clients, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs, err := newCertificates(t.Context(), clients, CertificateKubelet, "milan", netip.MustParseAddr("10.0.0.5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := certs.forServer(nil); err == nil {
+		t.Error("there is a certificate before one was issued")
+	}
+	var request certv1.CertificateSigningRequest
+	testkit.Eventually(t, limit, func() error {
+		list, err := clients.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) == 0 {
+			return fmt.Errorf("no request: %w", err)
+		}
+		request = list.Items[0]
+		return nil
+	})
+	if request.Spec.SignerName != certv1.KubeletServingSignerName {
+		t.Errorf("signer is %s", request.Spec.SignerName)
+	}
+	if err := cred.CheckServingCSR(request.Spec.Request, "milan", []netip.Addr{netip.MustParseAddr("10.0.0.5")}, nil); err != nil {
+		t.Errorf("the request breaks the rule it is approved by: %v", err)
+	}
+	request.Status.Conditions = append(request.Status.Conditions, certv1.CertificateSigningRequestCondition{
+		Type: certv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test", Message: "approved",
+	})
+	if _, err := clients.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), request.Name, &request, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, limit, func() error {
+		cert, err := certs.forServer(nil)
+		if err != nil {
+			return err
+		}
+		return cert.Leaf.VerifyHostname("10.0.0.5")
+	})
+}
+
+func TestSelfSignedCertificateIsRenewed(t *testing.T) {
+	now := time.Now()
+	s := &selfSigned{node: "milan", ip: netip.MustParseAddr("10.0.0.5"), now: func() time.Time { return now }}
+	first := s.current()
+	now = now.Add(selfSignedLife - selfSignedMargin - time.Hour)
+	if s.current() != first {
+		t.Error("renewed too early")
+	}
+	now = now.Add(2 * time.Hour)
+	if second := s.current(); second == first || !second.Leaf.NotAfter.After(first.Leaf.NotAfter) {
+		t.Error("not renewed in time")
+	}
+}

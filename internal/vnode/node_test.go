@@ -1,0 +1,250 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestConditionsOfTheNode(t *testing.T) {
+	network := func(status liqov1beta1.ConditionStatus) *liqov1beta1.ForeignCluster {
+		return &liqov1beta1.ForeignCluster{Status: liqov1beta1.ForeignClusterStatus{Modules: liqov1beta1.Modules{Networking: liqov1beta1.Module{
+			Enabled: true, Conditions: []liqov1beta1.Condition{{Type: liqov1beta1.NetworkConnectionStatus, Status: status}},
+		}}}}
+	}
+	for _, tc := range []struct {
+		rule string
+		edit func(in *nodeFacts)
+		want string
+	}{
+		{"all is well", nil, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False"},
+		{"an unreachable provider", func(in *nodeFacts) { in.reachable = false }, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False"},
+		{"nothing granted", func(in *nodeFacts) { in.virtualNode.Spec.ResourceQuota.Hard = nil }, "Ready=False MemoryPressure=True DiskPressure=True PIDPressure=True"},
+		{"no network yet", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionPending) }, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=True"},
+		{"a network", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionEstablished) }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=False"},
+		{"a network nobody asks about", func(in *nodeFacts) { in.peer, in.checkNetwork = network(liqov1beta1.ConditionError), false }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False"},
+		{"no foreign cluster", func(in *nodeFacts) { in.peer = nil }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False"},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			in := nodeFacts{
+				reachable: true, checkNetwork: true, peer: &liqov1beta1.ForeignCluster{}, now: time.Unix(1000, 0),
+				virtualNode: &offv1beta1.VirtualNode{Spec: offv1beta1.VirtualNodeSpec{ResourceQuota: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+				}}}},
+			}
+			if tc.edit != nil {
+				tc.edit(&in)
+			}
+			got := ""
+			for _, c := range nodeConditions(in) {
+				got += fmt.Sprintf(" %s=%s", c.Type, c.Status)
+			}
+			if got[1:] != tc.want {
+				t.Errorf("got  %s\nwant %s", got[1:], tc.want)
+			}
+		})
+	}
+}
+
+func TestTimeOfTransitionIsKept(t *testing.T) {
+	in := nodeFacts{virtualNode: &offv1beta1.VirtualNode{}, now: time.Unix(1000, 0)}
+	in.current = &corev1.Node{Status: corev1.NodeStatus{Conditions: nodeConditions(in)}}
+	in.now = time.Unix(2000, 0)
+	for _, c := range nodeConditions(in) {
+		if c.LastTransitionTime.Unix() != 1000 || c.LastHeartbeatTime.Unix() != 2000 {
+			t.Errorf("%s changed at %d, was seen at %d", c.Type, c.LastTransitionTime.Unix(), c.LastHeartbeatTime.Unix())
+		}
+	}
+}
+
+func TestTaintsOfOthersStay(t *testing.T) {
+	ours := corev1.Taint{Key: "ours", Effect: corev1.TaintEffectNoExecute}
+	old := corev1.Taint{Key: "old", Effect: corev1.TaintEffectNoSchedule}
+	theirs := corev1.Taint{Key: "node.kubernetes.io/unreachable", Effect: corev1.TaintEffectNoExecute}
+	got := mergeTaints([]corev1.Taint{theirs, old, ours}, []corev1.Taint{old, ours}, []corev1.Taint{ours})
+	if diff := cmp.Diff([]corev1.Taint{theirs, ours}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestProviderCannotRenameTheNode(t *testing.T) {
+	vn := &offv1beta1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Name: "milan"},
+		Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan", Labels: map[string]string{
+			names.NodeType: "other", corev1.LabelHostname: "other", names.RemoteClusterID: "other", corev1.LabelArchStable: "arm64",
+		}},
+	}
+	got := wantedNode(nodeFacts{virtualNode: vn}).Labels
+	for key, want := range map[string]string{
+		names.NodeType: names.NodeTypeVirtualNode, corev1.LabelHostname: "milan", names.RemoteClusterID: "milan", corev1.LabelArchStable: "arm64",
+	} {
+		if got[key] != want {
+			t.Errorf("%s is %q, want %q", key, got[key], want)
+		}
+	}
+}
+
+func TestNodeFollowsTheVirtualNode(t *testing.T) {
+	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = 2 * time.Second })
+	s.run()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	for key, want := range map[string]string{
+		"kubernetes.io/role": "agent", "kubernetes.io/hostname": s.node, "type": "virtual-kubelet", "zone": "north",
+		names.NodeType: "virtual-node", names.RemoteClusterID: "milan", names.StorageAvailable: "false",
+	} {
+		if node.Labels[key] != want {
+			t.Errorf("label %s is %q, want %q", key, node.Labels[key], want)
+		}
+	}
+	if node.Status.DaemonEndpoints.KubeletEndpoint.Port != int32(s.options.ListenPort) || node.Status.Addresses[0].Address != "127.0.0.1" {
+		t.Errorf("reached at %+v %+v", node.Status.Addresses, node.Status.DaemonEndpoints)
+	}
+	lease := eventually(s, s.here, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: corev1.NamespaceNodeLease}}, exists)
+	if len(lease.OwnerReferences) != 1 || lease.OwnerReferences[0].UID != node.UID {
+		t.Errorf("the lease is owned by %+v", lease.OwnerReferences)
+	}
+
+	s.step("changes of resources, labels and taints arrive, and what others wrote stays", func() {
+		s.patch(s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, `{"metadata":{"labels":{"mine":"kept"}},"spec":{"unschedulable":true}}`)
+		s.patch(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{
+			"labels":{"zone":null,"rack":"7"},"taints":[{"key":"extra","effect":"NoSchedule"}],
+			"resourceQuota":{"hard":{"cpu":"6","pods":null}}}}`)
+		eventually(s, s.here, node, func(n *corev1.Node) error {
+			got := fmt.Sprint(n.Labels["zone"], n.Labels["rack"], n.Labels["mine"], n.Spec.Unschedulable, n.Status.Capacity.Cpu(), n.Status.Allocatable.Pods(), taints(n))
+			if want := "7kepttrue 6 0 [extra virtual-node.liqo.io/not-allowed]"; got != want {
+				return fmt.Errorf("got %q, want %q", got, want)
+			}
+			return nil
+		})
+		s.patch(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{"taints":null}}`)
+		eventually(s, s.here, node, func(n *corev1.Node) error {
+			if got := taints(n); len(got) != 1 {
+				return fmt.Errorf("taints are %v", got)
+			}
+			return nil
+		})
+	})
+	s.step("the status is repaired, and else left alone", func() {
+		testkit.Eventually(s.t, limit, func() error {
+			current := eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+			current.Status.Conditions[0].Status = corev1.ConditionUnknown
+			return s.here.Client.Status().Update(s.t.Context(), current)
+		})
+		eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+		version := node.ResourceVersion
+		renewed := lease.Spec.RenewTime.Time
+		eventually(s, s.here, lease, func(l *coordinationv1.Lease) error {
+			if l.Spec.RenewTime.Sub(renewed) < time.Second {
+				return errors.New("not renewed yet")
+			}
+			return nil
+		})
+		if now := eventually(s, s.here, node, exists).ResourceVersion; now != version {
+			s.t.Errorf("the node was written: %s, then %s", version, now)
+		}
+	})
+	s.step("a node deleted by mistake comes back", func() {
+		uid := node.UID
+		s.deleteNow(s.here, node)
+		eventually(s, s.here, node, func(n *corev1.Node) error {
+			if n.UID == uid {
+				return errors.New("still the old one")
+			}
+			return nodeReady(corev1.ConditionTrue)(n)
+		})
+	})
+	s.step("an unreachable provider makes it not ready, and pods stay", func() {
+		s.pod(s.local, "web")
+		s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+		eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+		s.there.StopAPIServer(s.t)
+		eventually(s, s.here, node, nodeReady(corev1.ConditionFalse))
+		last := eventually(s, s.here, lease, exists).Spec.RenewTime.Time
+		s.there.StartAPIServer(s.t)
+		eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+		eventually(s, s.here, lease, func(l *coordinationv1.Lease) error {
+			if !l.Spec.RenewTime.After(last) {
+				return errors.New("the lease is not renewed")
+			}
+			return nil
+		})
+		eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+		s.pod(s.local, "after")
+		eventually(s, s.there, s.shadow("after"), exists)
+	})
+}
+
+func taints(n *corev1.Node) []string {
+	var out []string
+	for _, t := range n.Spec.Taints {
+		if t.Key == "extra" || t.Key == names.VirtualNodeTaint {
+			out = append(out, t.Key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func nodeReady(want corev1.ConditionStatus) func(*corev1.Node) error {
+	return func(n *corev1.Node) error {
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == want {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions are %v", n.Status.Conditions)
+	}
+}
+
+func TestHealthForgivesABlip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var answer error
+		changes := 0
+		h := &health{
+			ping: func(context.Context) error { return answer }, interval: 10 * time.Second, timeout: time.Second,
+			patience: 40 * time.Second, now: time.Now, changed: func() { changes++ },
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = h.run(ctx) }()
+		expect := func(when string, well, reachable bool) {
+			t.Helper()
+			synctest.Wait()
+			if h.well() != well || h.reachable() != reachable {
+				t.Errorf("%s: well %v, reachable %v", when, h.well(), h.reachable())
+			}
+		}
+		expect("at the start", true, true)
+		answer = errors.New("gone")
+		time.Sleep(15 * time.Second)
+		expect("after one lost answer the lease stops", false, true)
+		time.Sleep(40 * time.Second)
+		expect("after a while", false, false)
+		answer = nil
+		time.Sleep(10 * time.Second)
+		expect("when it answers again", true, true)
+		if changes != 3 {
+			t.Errorf("told of %d changes", changes)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
