@@ -1,0 +1,318 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slice
+
+import (
+	"crypto"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/slice/want"
+	"liqo.io/liqo/internal/testkit"
+)
+
+const self = "cl-consumer"
+
+// home is a consumer cluster, as its controllers see it.
+type home struct {
+	provider  string
+	namespace string // of the peering
+	liqo      string
+}
+
+func newHome(t *testing.T, c *testkit.ControlPlane) *home {
+	t.Helper()
+	h := &home{provider: uniqueID(t), liqo: testkit.Namespace(t, c, "liqo", nil)}
+	h.namespace = tenantNamespace(t, c, h.provider)
+	allow(t, c, h.liqo, managerUser, rights.home...)
+	run(t, c, func(mgr ctrl.Manager) error {
+		return SetupLocal(mgr, LocalOptions{ClusterID: self, LiqoNamespace: h.liqo})
+	})
+	return h
+}
+
+// giveKey stores a new key pair for the provider.
+func (h *home) giveKey(t *testing.T, c *testkit.ControlPlane) crypto.Signer {
+	t.Helper()
+	key, err := cred.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := cred.EncodeKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.liqo, Name: names.PeerKeysSecret(h.provider)},
+		Data:       map[string][]byte{names.PrivateKeyKey: private},
+	}
+	if err := c.Client.Delete(t.Context(), secret.DeepCopy()); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	create(t, c.Client, secret)
+	return key
+}
+
+// typed is the slice that users are told to apply.
+func (h *home) typed(t *testing.T, name string) *authv1beta1.ResourceSlice {
+	t.Helper()
+	slice := &authv1beta1.ResourceSlice{}
+	if err := yaml.UnmarshalStrict(fmt.Appendf(nil, `
+apiVersion: authentication.liqo.io/v1beta1
+kind: ResourceSlice
+metadata:
+  annotations:
+    liqo.io/create-virtual-node: "true"
+  labels:
+    liqo.io/remote-cluster-id: %[1]s
+    liqo.io/remoteID: %[1]s
+  name: %[2]s
+  namespace: %[3]s
+spec:
+  class: default
+  providerClusterID: %[1]s
+  resources:
+    cpu: 20
+    memory: 128Gi
+`, h.provider, name, h.namespace), slice); err != nil {
+		t.Fatal(err)
+	}
+	return slice
+}
+
+// name is unique, because names of slices are in a cluster.
+func name(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprintf("slice-%d", time.Now().UnixNano())
+}
+
+func hasRequestFor(key crypto.Signer) func(*authv1beta1.ResourceSlice) error {
+	return func(s *authv1beta1.ResourceSlice) error {
+		if s.Spec.ConsumerClusterID == nil || *s.Spec.ConsumerClusterID != self {
+			return errors.New("the consumer is not filled in")
+		}
+		return cred.CheckCSR(s.Spec.CSR, cred.SliceSubject(s.Name, self), key.Public())
+	}
+}
+
+// answer is what the provider's grant looks like when it has come back.
+func answer(t *testing.T, c *testkit.ControlPlane, slice *authv1beta1.ResourceSlice) {
+	t.Helper()
+	updateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+		s.Status.Resources = s.Spec.Resources
+		s.Status.AuthParams = &authv1beta1.AuthParams{APIServer: "https://provider:6443", SignedCRT: []byte("certificate")}
+		s.Status.NodeLabels = map[string]string{
+			"topology.kubernetes.io/zone":           "z1",
+			"node-role.kubernetes.io/control-plane": "",
+			names.RemoteClusterID:                   "somebody-else",
+		}
+		want.AuthenticationAccepted().Set(&s.Status, time.Now())
+		want.ResourcesAccepted().Set(&s.Status, time.Now())
+	})
+}
+
+func (h *home) identity(t *testing.T, c *testkit.ControlPlane, slice string) *authv1beta1.Identity {
+	t.Helper()
+	identity := &authv1beta1.Identity{}
+	testkit.Eventually(t, patient, func() error {
+		return c.Client.Get(t.Context(), client.ObjectKey{Namespace: h.namespace, Name: names.SliceIdentity(slice)}, identity)
+	})
+	return identity
+}
+
+func (h *home) virtualNode(t *testing.T, c *testkit.ControlPlane, slice string) *offv1beta1.VirtualNode {
+	t.Helper()
+	vn := &offv1beta1.VirtualNode{}
+	testkit.Eventually(t, patient, func() error {
+		return c.Client.Get(t.Context(), client.ObjectKey{Namespace: h.namespace, Name: slice}, vn)
+	})
+	return vn
+}
+
+// giveKubeconfig says what the controller of Identities would.
+func giveKubeconfig(t *testing.T, c *testkit.ControlPlane, identity *authv1beta1.Identity) {
+	t.Helper()
+	updateStatus(t, c.Client, identity, func(i *authv1beta1.Identity) {
+		i.Status.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: names.KubeconfigSecret(i.Name)}
+	})
+}
+
+func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
+	c := cluster(t)
+	h := newHome(t, c)
+	slice := h.typed(t, name(t))
+	create(t, c.Client, slice)
+	key := h.giveKey(t, c) // after the slice: any order converges
+	wait(t, c.Client, slice, hasRequestFor(key))
+
+	answer(t, c, slice)
+	identity := h.identity(t, c, slice.Name)
+	if identity.Spec.ClusterID != liqov1beta1.ClusterID(h.provider) || identity.Spec.Type != authv1beta1.ResourceSliceIdentityType {
+		t.Errorf("the Identity is %+v", identity.Spec)
+	}
+	giveKubeconfig(t, c, identity)
+	vn := h.virtualNode(t, c, slice.Name)
+	wantLabels := map[string]string{names.RemoteClusterID: h.provider, "topology.kubernetes.io/zone": "z1"}
+	if diff := cmp.Diff(wantLabels, vn.Spec.Labels); diff != "" {
+		t.Errorf("labels of the node: %s", diff)
+	}
+	if got := vn.Spec.ResourceQuota.Hard.Memory().String(); got != "128Gi" {
+		t.Errorf("the node has %s", got)
+	}
+	wantEvent(t, c, slice, "VirtualNodeCreated", slice.Name)
+	testkit.Eventually(t, patient, func() error {
+		// The credentials stay while the node is drained, also after the slice.
+		for _, owner := range h.identity(t, c, slice.Name).OwnerReferences {
+			if owner.UID == vn.UID && owner.Controller == nil {
+				return nil
+			}
+		}
+		return errors.New("the VirtualNode does not hold the Identity")
+	})
+
+	t.Run("which follows the grant", func(t *testing.T) {
+		updateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+			s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("2")}
+		})
+		testkit.Eventually(t, patient, func() error {
+			hard := h.virtualNode(t, c, slice.Name).Spec.ResourceQuota.Hard
+			if hard.Cpu().Value() != 2 || !hard.Memory().IsZero() {
+				return fmt.Errorf("the node has %v", hard)
+			}
+			return nil
+		})
+	})
+	t.Run("and keeps what its users changed", func(t *testing.T) {
+		update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) {
+			vn.Spec.Taints = []corev1.Taint{{Key: "mine", Effect: corev1.TaintEffectNoSchedule}}
+		})
+		updateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+			s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("3")}
+		})
+		testkit.Eventually(t, patient, func() error {
+			vn := h.virtualNode(t, c, slice.Name)
+			if vn.Spec.ResourceQuota.Hard.Cpu().Value() != 3 || len(vn.Spec.Taints) != 1 {
+				return fmt.Errorf("it has %v and %v", vn.Spec.ResourceQuota.Hard, vn.Spec.Taints)
+			}
+			return nil
+		})
+	})
+	t.Run("and loses its Identity when the provider turns it down", func(t *testing.T) {
+		updateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+			want.AuthenticationDenied("no").Set(&s.Status, time.Now())
+		})
+		testkit.Eventually(t, patient, func() error {
+			err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(identity), &authv1beta1.Identity{})
+			if !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the Identity is still there: %v", err)
+			}
+			return nil
+		})
+		wantEvent(t, c, slice, "IdentityDeleted", "")
+	})
+	t.Run("and gets a new request when the key is lost", func(t *testing.T) {
+		key := h.giveKey(t, c)
+		update(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) { s.Annotations["test/touch"] = "1" })
+		wait(t, c.Client, slice, hasRequestFor(key))
+	})
+}
+
+func TestSliceWithoutAnnotationGetsNoNode(t *testing.T) {
+	c := cluster(t)
+	h := newHome(t, c)
+	h.giveKey(t, c)
+	quiet, probe := h.typed(t, name(t)), h.typed(t, name(t))
+	quiet.Annotations = nil
+	create(t, c.Client, quiet, probe)
+	for _, slice := range []*authv1beta1.ResourceSlice{quiet, probe} {
+		answer(t, c, slice)
+		giveKubeconfig(t, c, h.identity(t, c, slice.Name))
+	}
+	h.virtualNode(t, c, probe.Name)
+	err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(quiet), &offv1beta1.VirtualNode{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("reading its VirtualNode: %v", err)
+	}
+	t.Run("until it is annotated", func(t *testing.T) {
+		update(t, c.Client, quiet, func(s *authv1beta1.ResourceSlice) {
+			s.Annotations = map[string]string{names.CreateVirtualNode: "true"}
+		})
+		h.virtualNode(t, c, quiet.Name)
+	})
+}
+
+func TestSliceThatCannotWorkSaysSo(t *testing.T) {
+	c := cluster(t)
+	h := newHome(t, c)
+	key := h.giveKey(t, c)
+	older := h.typed(t, name(t))
+	create(t, c.Client, older)
+	elsewhere := testkit.Namespace(t, c, "elsewhere", nil)
+	second := tenantNamespace(t, c, uniqueID(t))
+	theirs := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name(t)}}
+	create(t, c.Client, theirs)
+
+	for test, want := range map[string]struct {
+		edit   func(*authv1beta1.ResourceSlice)
+		reason string
+		then   func(*authv1beta1.ResourceSlice)
+	}{
+		"outside of a tenant namespace": {reason: "WrongNamespace", edit: func(s *authv1beta1.ResourceSlice) { s.Namespace = elsewhere }},
+		"for another provider": {reason: "WrongProvider", edit: func(s *authv1beta1.ResourceSlice) {
+			s.Spec.ProviderClusterID = new(liqov1beta1.ClusterID("another"))
+		}},
+		"for another consumer": {reason: "WrongConsumer", edit: func(s *authv1beta1.ResourceSlice) {
+			s.Spec.ConsumerClusterID = new(liqov1beta1.ClusterID("another"))
+		}},
+		"of a name that is no label": {reason: "WrongName", edit: func(s *authv1beta1.ResourceSlice) {
+			s.Name = fmt.Sprintf("%s-%065d", s.Name, 0)
+		}},
+		"of the name of another slice": {reason: "NameTaken", edit: func(s *authv1beta1.ResourceSlice) {
+			s.Name, s.Namespace, s.Spec.ProviderClusterID = older.Name, second, nil
+		}},
+		"of the name of another VirtualNode": {reason: "VirtualNodeTaken", edit: func(s *authv1beta1.ResourceSlice) { s.Name = theirs.Name },
+			then: func(s *authv1beta1.ResourceSlice) {
+				answer(t, c, s)
+				giveKubeconfig(t, c, h.identity(t, c, s.Name))
+			}},
+	} {
+		t.Run(test, func(t *testing.T) {
+			slice := h.typed(t, name(t))
+			want.edit(slice)
+			if want.reason == "NameTaken" {
+				// The second that the API server counts in must be over for one to be the older one.
+				testkit.Eventually(t, patient, func() error {
+					if time.Since(older.CreationTimestamp.Time) < 2*time.Second {
+						return errors.New("not yet")
+					}
+					return nil
+				})
+			}
+			create(t, c.Client, slice)
+			if want.then != nil {
+				want.then(slice)
+			}
+			wantEvent(t, c, slice, want.reason, "")
+		})
+	}
+	t.Run("while the older one of a name works", func(t *testing.T) {
+		wait(t, c.Client, older, hasRequestFor(key))
+	})
+}
