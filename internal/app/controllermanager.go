@@ -1,0 +1,111 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/liqo/internal/admit"
+	"liqo.io/liqo/internal/auth"
+	"liqo.io/liqo/internal/host"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/offload"
+	"liqo.io/liqo/internal/peering"
+	"liqo.io/liqo/internal/slice"
+)
+
+// Namespaces of peers and of consumers, and the pods in them.
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
+//
+// Our own kinds.
+// +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=authentication.liqo.io,resources=identities;renews;resourceslices;tenants,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps;namespaceoffloadings;quotas;shadowpods;virtualnodes,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=vkoptionstemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations;connections;gatewayclients;gatewayservers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters/status;foreignclusters/finalizers,verbs=update;patch
+// +kubebuilder:rbac:groups=authentication.liqo.io,resources=identities/status;identities/finalizers;renews/status;resourceslices/status;resourceslices/finalizers;tenants/status;tenants/finalizers,verbs=update;patch
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps/status;namespaceoffloadings/status;shadowpods/status;shadowpods/finalizers;virtualnodes/status;virtualnodes/finalizers,verbs=update;patch
+//
+// Virtual kubelets: their Deployments and accounts, and the roles that they and peers are given, each by name.
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings;rolebindings,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=liqo-remote-controlplane;liqo-tenant-replication;liqo-tenant-secrets;liqo-virtual-kubelet-local;liqo-virtual-kubelet-local-namespace;liqo-virtual-kubelet-local-tenant;liqo-virtual-kubelet-remote;liqo-virtual-kubelet-remote-clusterwide,verbs=bind
+//
+// Certificates of consumers and of virtual kubelets.
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests/approval,verbs=update
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=kubernetes.io/kube-apiserver-client;kubernetes.io/kubelet-serving,verbs=approve
+//
+// Admission: whom to tell the authority of our certificate; who asks for metrics.
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=liqo-webhook,verbs=update;patch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+//
+// In the namespace of the installation: keys, the webhooks' certificate, the lease of the leader.
+// +kubebuilder:rbac:groups="",namespace=liqo,resources=secrets,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",namespace=liqo,resources=configmaps,verbs=get;list;watch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=liqo,resources=leases,verbs=get;list;watch;create;update;patch;delete
+
+// controllerManager runs every controller of the cluster, and admission on every replica.
+func controllerManager() *cobra.Command {
+	o := &controllerManagerOptions{}
+	cmd := &cobra.Command{
+		Use:   "controller-manager",
+		Short: "Every controller of this cluster, and its admission webhooks",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	o.flags(cmd.Flags())
+	return cmd
+}
+
+func (o *controllerManagerOptions) run(ctx context.Context) error {
+	settings, err := o.settings()
+	if err != nil {
+		return err
+	}
+	cfg, err := localConfig()
+	if err != nil {
+		return err
+	}
+	managerOptions := o.managerOptions(names.ControllerManager)
+	managerOptions.Objects = cached(o.liqoNamespace)
+	mgr, err := kube.NewManager(cfg, managerOptions)
+	if err != nil {
+		return err
+	}
+	err = setUp(mgr,
+		with(admit.SetupWebhooks, settings.webhooks),
+		// Who the peers are, and what they may do.
+		with(peering.SetupTenantNamespace, peering.TenantNamespaceOptions{LiqoNamespace: o.liqoNamespace}),
+		with(peering.SetupForeignCluster, peering.ForeignClusterOptions{Disabled: settings.disabled}),
+		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
+		with(auth.SetupTenant, auth.TenantOptions{}),
+		with(auth.SetupIdentity, auth.IdentityOptions{LiqoNamespace: o.liqoNamespace}),
+		with(auth.SetupServing, auth.ServingOptions{}),
+		// What is asked of providers, and what is granted to consumers.
+		with(slice.SetupLocal, settings.local),
+		with(slice.SetupRemote, settings.remote),
+		// As a consumer: virtual nodes and the namespaces that reach into them.
+		with(offload.SetupVirtualNodes, settings.virtualNodes),
+		with(offload.SetupNamespaceOffloadings, settings.offloadings),
+		// As a provider: twin namespaces and the pods in them.
+		with(host.SetupNamespaceMaps, settings.twins),
+		with(host.SetupShadowPods, host.ShadowPodOptions{Workers: o.shadowPodWorkers}),
+	)
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

@@ -1,0 +1,201 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/admit"
+	"liqo.io/liqo/internal/host"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/offload"
+	"liqo.io/liqo/internal/peering"
+	"liqo.io/liqo/internal/slice"
+	"liqo.io/liqo/internal/slice/want"
+)
+
+// controllerManagerOptions are the flags of the controller-manager. Names and defaults are those of the original.
+type controllerManagerOptions struct {
+	process
+	networking, authentication, offloading bool
+
+	webhookPort                     int
+	webhookCertificate              time.Duration
+	vkOptionsTemplate, runtimeClass string
+	tlsCompatibility                bool
+	apiServer, ca                   string
+	trustedCA                       bool
+	sliceCertificate                time.Duration
+	defaultClass                    bool
+	nodeResources, clusterLabels    map[string]string
+	acceptedNodeLabels              []string
+	ingressClasses, loadBalancers   string
+	storage                         bool
+	realStorageClass                string
+	maxSlices                       int
+	limits                          string
+	enforce                         bool
+	podSecurity                     string
+	maxNamespaces                   int
+	reserved                        []string
+	shadowPodWorkers                int
+}
+
+func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
+	o.process.flags(fs)
+	fs.BoolVar(&o.networking, "networking-enabled", true, "show the networking module")
+	fs.BoolVar(&o.authentication, "authentication-enabled", true, "show the authentication module")
+	fs.BoolVar(&o.offloading, "offloading-enabled", true, "make virtual nodes of granted slices")
+	fs.IntVar(&o.webhookPort, "webhook-port", names.WebhookPort, "port of the admission webhooks")
+	fs.DurationVar(&o.webhookCertificate, "webhook-certificate-duration", 90*24*time.Hour, "how long a certificate of the webhooks lasts; it is renewed at two thirds of that")
+	fs.String("secret-name", names.WebhookCertsSecret, "")
+	fs.StringVar(&o.vkOptionsTemplate, "vk-options-default-template", "", "<namespace>/<name> of the VkOptionsTemplate of VirtualNodes that name none")
+	fs.StringVar(&o.runtimeClass, "liqo-runtime-class", names.RuntimeClass, "runtime class whose pods are steered by it alone")
+	fs.BoolVar(&o.tlsCompatibility, "tls-compatibility-mode", false, "make RSA keys instead of Ed25519 ones")
+	fs.StringVar(&o.apiServer, "api-server-address-override", "", "where peers reach this API server; empty for port 6443 of a control-plane node")
+	fs.StringVar(&o.ca, "ca-override", "", "certificate authority of the API server for peers, base64")
+	fs.BoolVar(&o.trustedCA, "trusted-ca", false, "peers know the authority of the API server already")
+	fs.DurationVar(&o.sliceCertificate, "slice-certificate-duration", 24*time.Hour, "how long the certificates given to consumers last")
+	fs.BoolVar(&o.defaultClass, "default-resource-slice-class-enabled", true, "grant slices of the default class")
+	fs.StringToStringVar(&o.nodeResources, "default-node-resources", map[string]string{"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "20Gi"}, "what a slice that asks for nothing is granted")
+	fs.StringToStringVar(&o.clusterLabels, "cluster-labels", nil, "labels that this cluster offers for the virtual nodes of its consumers")
+	fs.StringSliceVar(&o.acceptedNodeLabels, "accepted-node-labels", nil, "labels of providers that virtual nodes here may carry; a trailing * takes all that begin so")
+	fs.StringVar(&o.ingressClasses, "ingress-classes", "", "classes offered to consumers: a;default,b")
+	fs.StringVar(&o.loadBalancers, "load-balancer-classes", "", "classes offered to consumers: a;default,b")
+	fs.BoolVar(&o.storage, "enable-storage", false, "offer the storage classes of this cluster")
+	fs.StringVar(&o.realStorageClass, "real-storage-class-name", "", "the default one of them; empty for the cluster's")
+	fs.IntVar(&o.maxSlices, "max-slices-per-tenant", 0, "slices that a consumer may have; 0 for any number")
+	fs.StringVar(&o.limits, "default-limits-enforcement", string(offv1beta1.NoLimitsEnforcement), "None, Soft or Hard")
+	fs.BoolVar(&o.enforce, "enable-resource-enforcement", true, "hold consumers to their quota")
+	fs.StringVar(&o.podSecurity, "twin-namespace-pod-security", "baseline", "level of Pod Security that namespaces made for consumers enforce")
+	fs.IntVar(&o.maxNamespaces, "max-namespaces-per-tenant", 100, "namespaces that are made for one consumer")
+	fs.StringSliceVar(&o.reserved, "reserved-namespaces", nil, "names that no consumer gets; a trailing * takes all that begin so")
+	fs.IntVar(&o.shadowPodWorkers, "shadow-pod-ctrl-workers", 10, "ShadowPods handled at once")
+}
+
+// settings are the flags, parsed, as the rooms want them.
+type settings struct {
+	disabled     peering.Disabled
+	webhooks     admit.Options
+	local        slice.LocalOptions
+	remote       slice.RemoteOptions
+	virtualNodes offload.VirtualNodeOptions
+	offloadings  offload.NamespaceOffloadingOptions
+	twins        host.NamespaceMapOptions
+}
+
+func (o *controllerManagerOptions) settings() (*settings, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	template, err := namespacedName(o.vkOptionsTemplate, types.NamespacedName{Namespace: o.liqoNamespace, Name: names.VkOptionsTemplate})
+	if err != nil {
+		return nil, fmt.Errorf("reading --vk-options-default-template: %w", err)
+	}
+	remote, err := o.remote()
+	if err != nil {
+		return nil, err
+	}
+	return &settings{
+		disabled: peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
+		webhooks: admit.Options{
+			LiqoNamespace: o.liqoNamespace, Port: o.webhookPort, Lifetime: o.webhookCertificate,
+			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template,
+		},
+		local: slice.LocalOptions{
+			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,
+		},
+		remote:       remote,
+		virtualNodes: offload.VirtualNodeOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template},
+		offloadings:  offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace},
+		twins: host.NamespaceMapOptions{
+			LiqoNamespace: o.liqoNamespace, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
+		},
+	}, nil
+}
+
+func (o *controllerManagerOptions) remote() (slice.RemoteOptions, error) {
+	out := slice.RemoteOptions{
+		APIServer: o.apiServer, TrustedCA: o.trustedCA, CertificateDuration: o.sliceCertificate,
+		DisableDefaultClass: !o.defaultClass, Storage: o.storage, RealStorageClass: o.realStorageClass,
+		Caps: want.Caps{Slices: o.maxSlices}, LimitsEnforcement: offv1beta1.LimitsEnforcement(o.limits),
+	}
+	ca, err := base64.StdEncoding.DecodeString(o.ca)
+	if err != nil {
+		return out, fmt.Errorf("reading --ca-override: %w", err)
+	}
+	out.CA = ca
+	out.Defaults.NodeLabels = o.clusterLabels
+	if out.Defaults.Resources, err = resources(o.nodeResources); err != nil {
+		return out, fmt.Errorf("reading --default-node-resources: %w", err)
+	}
+	for _, c := range classes(o.ingressClasses) {
+		out.Defaults.IngressClasses = append(out.Defaults.IngressClasses, liqov1beta1.IngressType{IngressClassName: c.name, Default: c.isDefault})
+	}
+	for _, c := range classes(o.loadBalancers) {
+		out.Defaults.LoadBalancerClasses = append(out.Defaults.LoadBalancerClasses, liqov1beta1.LoadBalancerType{LoadBalancerClassName: c.name, Default: c.isDefault})
+	}
+	return out, nil
+}
+
+func namespacedName(s string, fallback types.NamespacedName) (types.NamespacedName, error) {
+	if s == "" {
+		return fallback, nil
+	}
+	namespace, name, ok := strings.Cut(s, "/")
+	if !ok || namespace == "" || name == "" {
+		return fallback, fmt.Errorf("%q is not <namespace>/<name>", s)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+func resources(m map[string]string) (corev1.ResourceList, error) {
+	out := corev1.ResourceList{}
+	for name, text := range m {
+		q, err := resource.ParseQuantity(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s=%s: %w", name, text, err)
+		}
+		out[corev1.ResourceName(name)] = q
+	}
+	return out, nil
+}
+
+type class struct {
+	name      string
+	isDefault bool
+}
+
+// classes reads a;default,b.
+func classes(s string) []class {
+	var out []class
+	for part := range strings.SplitSeq(s, ",") {
+		if name, mark, _ := strings.Cut(strings.TrimSpace(part), ";"); name != "" {
+			out = append(out, class{name: name, isDefault: mark == "default"})
+		}
+	}
+	return out
+}
+
+// cached narrows what the controller-manager keeps in memory: of Secrets, only its own certificates.
+func cached(liqoNamespace string) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
+			liqoNamespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.WebhookCertsSecret)},
+		}},
+	}
+}

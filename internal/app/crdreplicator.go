@@ -1,0 +1,69 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/replicate"
+)
+
+type crdReplicatorOptions struct {
+	process
+	workers                   int
+	pingInterval, pingTimeout time.Duration
+}
+
+// Cluster-wide it reads who the peers are and says how they are; everything else it is given in tenant namespaces, by a
+// RoleBinding in each: see the role liqo-tenant-replication.
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters/status,verbs=update;patch
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=liqo,resources=leases,verbs=get;list;watch;create;update;patch;delete
+
+// crdReplicator copies what concerns a peer to that peer, and is the only holder of control-plane credentials.
+func crdReplicator() *cobra.Command {
+	o := &crdReplicatorOptions{}
+	cmd := &cobra.Command{
+		Use:   "crd-replicator",
+		Short: "Copy objects to the peers they concern, and their status back",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	o.flags(cmd.Flags())
+	cmd.Flags().IntVar(&o.workers, "workers", 4, "objects of a kind that are copied to one peer at once")
+	cmd.Flags().DurationVar(&o.pingInterval, "foreign-cluster-ping-interval", 15*time.Second, "time between two looks at a peer's API server; negative counts it as reachable")
+	cmd.Flags().DurationVar(&o.pingTimeout, "foreign-cluster-ping-timeout", 5*time.Second, "how long one look may take")
+	return cmd
+}
+
+func (o *crdReplicatorOptions) run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	cfg, err := localConfig()
+	if err != nil {
+		return err
+	}
+	mgr, err := kube.NewManager(cfg, o.managerOptions(names.CRDReplicator))
+	if err != nil {
+		return err
+	}
+	err = setUp(mgr,
+		with(replicate.Setup, replicate.Options{
+			ClusterID: o.cluster(), Workers: o.workers, HealthInterval: o.pingInterval, HealthTimeout: o.pingTimeout,
+		}),
+	)
+	if err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

@@ -1,0 +1,45 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/removal"
+)
+
+// What the uninstaller looks at, and what it removes because a controller keeps it:
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespaceoffloadings,verbs=get;list;watch
+// +kubebuilder:rbac:groups=authentication.liqo.io,resources=resourceslices,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=internalnodes,verbs=get;list;watch;delete;deletecollection
+// +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch;delete;deletecollection
+// +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch;delete;deletecollection
+// +kubebuilder:rbac:groups=apps,namespace=liqo,resources=deployments,verbs=get;list;patch
+
+// uninstaller refuses while something is in use, then removes what would otherwise come back.
+func uninstaller() *cobra.Command {
+	return &cobra.Command{
+		Use:   "uninstaller",
+		Short: "Refuse the removal of Liqo while it is in use, and clean up after it",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := localConfig()
+			if err != nil {
+				return err
+			}
+			c, err := client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme})
+			if err != nil {
+				return fmt.Errorf("making a client: %w", err)
+			}
+			return removal.CleanUp(cmd.Context(), c, cmp.Or(os.Getenv("POD_NAMESPACE"), names.LiqoNamespace))
+		},
+	}
+}

@@ -1,0 +1,134 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/vnode"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// virtualKubeletOptions are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
+// carry them, so those that mean nothing here yet are accepted.
+type virtualKubeletOptions struct {
+	vnode.Options
+	nodeIP, home, foreign, certificate    string
+	podWorkers, configWorkers, secWorkers int
+	configType, secretType                string
+	metrics                               bool
+}
+
+func virtualKubelet() *cobra.Command {
+	o := &virtualKubeletOptions{}
+	cmd := &cobra.Command{
+		Use:   "virtual-kubelet",
+		Short: "One virtual node: its Node, its pods and what they need, logs and exec",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	fs := cmd.Flags()
+	o.flags(fs)
+	o.reflection(fs)
+	o.timing(fs)
+	accepted(fs)
+	return cmd
+}
+
+func (o *virtualKubeletOptions) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Node, "nodename", "virtual-kubelet", "name of the VirtualNode and of its Node")
+	fs.StringVar(&o.nodeIP, "node-ip", os.Getenv("POD_IP"), "address of the kubelet API")
+	fs.StringVar(&o.TenantNamespace, "tenant-namespace", "default", "namespace of the VirtualNode")
+	fs.StringVar(&o.home, "home-cluster-id", "", "ID of this cluster")
+	fs.StringVar(&o.foreign, "foreign-cluster-id", "", "ID of the provider")
+	fs.StringVar(&o.KubeconfigSecret, "foreign-kubeconfig-secret-name", "", "Secret with the provider's kubeconfig; empty for that of the VirtualNode")
+	fs.BoolVar(&o.CreateNode, "create-node", true, "show the Node")
+	fs.BoolVar(&o.CheckNetwork, "node-check-network", true, "be ready only with a network to the provider, where one is set up")
+	fs.StringToStringVar(&o.NodeLabels, "node-extra-labels", nil, "labels of the Node")
+	fs.StringToStringVar(&o.NodeAnnotations, "node-extra-annotations", nil, "annotations of the Node")
+	fs.BoolVar(&o.DisableIPReflection, "disable-ip-reflection", false, "hide the addresses of remote pods")
+	fs.StringVar(&o.certificate, "certificate-type", string(vnode.CertificateKubelet), "where the serving certificate comes from: kubelet, aws or self-signed")
+	fs.IntVar(&o.ListenPort, "listen-port", names.KubeletPort, "port of the kubelet API")
+	fs.BoolVar(&o.metrics, "metrics-enabled", false, "serve metrics")
+	fs.StringVar(&o.MetricsAddress, "metrics-address", ":8082", "where, by TLS to those who may read them")
+	fs.StringVar(&o.HealthAddress, "health-probe-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
+}
+
+func (o *virtualKubeletOptions) reflection(fs *pflag.FlagSet) {
+	fs.IntVar(&o.podWorkers, "pod-reflection-workers", 10, "pods handled at once")
+	fs.IntVar(&o.configWorkers, "configmap-reflection-workers", 3, "ConfigMaps handled at once; 0 reflects none")
+	fs.IntVar(&o.secWorkers, "secret-reflection-workers", 3, "Secrets handled at once; 0 reflects none")
+	fs.StringVar(&o.configType, "configmap-reflection-type", "DenyList", "DenyList or AllowList")
+	fs.StringVar(&o.secretType, "secret-reflection-type", "DenyList", "DenyList or AllowList")
+}
+
+func (o *virtualKubeletOptions) timing(fs *pflag.FlagSet) {
+	fs.DurationVar(&o.PingInterval, "node-ping-interval", 10*time.Second, "time between two looks at the provider's API server; 0 trusts it blindly")
+	fs.DurationVar(&o.PingTimeout, "node-ping-timeout", time.Second, "how long one look may take")
+	fs.DurationVar(&o.NodeLeaseDuration, "node-lease-duration", 40*time.Second, "how long the Node is believed after its last sign of life")
+	fs.BoolVar(&o.LeaseEnabled, "vk-lease-enabled", true, "let only one replica act")
+	fs.DurationVar(&o.LeaseDuration, "vk-lease-duration", 15*time.Second, "how long a dead leader is waited for")
+	fs.DurationVar(&o.LeaseRenew, "vk-lease-renew-interval", 10*time.Second, "how long a leader tries to stay one")
+	fs.DurationVar(&o.LeaseRetry, "vk-lease-retry-period", 5*time.Second, "time between two tries")
+}
+
+// accepted are flags of the original that its templates carry and that mean nothing here yet, or nothing any more.
+func accepted(fs *pflag.FlagSet) {
+	for _, name := range []string{
+		"home-kubeconfig", "liqo-namespace", "resync-period", "virtual-storage-class-name", "remote-real-storage-class-name",
+		"remote-real-ingress-class-name", "remote-real-load-balancer-class-name", "home-api-server-host", "home-api-server-port",
+		"client-qps", "client-max-burst", "client-timeout", "service-reflection-type", "ingress-reflection-type", "event-reflection-type",
+		"service-reflection-workers", "endpointslice-reflection-workers", "ingress-reflection-workers", "serviceaccount-reflection-workers",
+		"persistentvolumeclaim-reflection-workers", "event-reflection-workers",
+	} {
+		fs.String(name, "", "accepted, without effect")
+	}
+	for _, name := range []string{"enable-apiserver-support", "enable-storage", "enable-ingress", "enable-load-balancer", "enable-profiling"} {
+		fs.Bool(name, false, "accepted, without effect")
+	}
+	for _, name := range []string{"local-podcidr", "remote-pod-cidr", "remote-pod-cidr-remap", "remote-external-cidr", "remote-external-cidr-remap"} {
+		fs.StringArray(name, nil, "accepted, without effect")
+	}
+}
+
+func (o *virtualKubeletOptions) run(ctx context.Context) error {
+	var err error
+	if o.Config, err = localConfig(); err != nil {
+		return err
+	}
+	if o.NodeIP, err = netip.ParseAddr(o.nodeIP); err != nil {
+		return fmt.Errorf("reading --node-ip: %w", err)
+	}
+	o.ClusterID, o.Provider = liqov1beta1.ClusterID(o.home), liqov1beta1.ClusterID(o.foreign)
+	o.Certificate = vnode.CertificateType(o.certificate)
+	o.Pods = vnode.Reflection{Workers: orOff(o.podWorkers)}
+	o.ConfigMaps = vnode.Reflection{Workers: orOff(o.configWorkers), Type: translate.ReflectionType(o.configType)}
+	o.Secrets = vnode.Reflection{Workers: orOff(o.secWorkers), Type: translate.ReflectionType(o.secretType)}
+	if !o.metrics {
+		o.MetricsAddress = "0"
+	}
+	if o.Options.PingInterval == 0 {
+		o.PingInterval = -1
+	}
+	o.PodName = os.Getenv("POD_NAME")
+	o.Log = klog.Background()
+	return vnode.Run(ctx, o.Options)
+}
+
+// orOff turns the flags' 0, which reflects nothing, into the options' negative.
+func orOff(workers int) int {
+	if workers == 0 {
+		return -1
+	}
+	return workers
+}
