@@ -1,0 +1,135 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// action is what is between the braces of a template: in the roles of the chart only labels and comments.
+var action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+
+// installRoles makes the ClusterRoles of a template of the chart.
+func installRoles(t *testing.T, c *testkit.ControlPlane, file string) {
+	t.Helper()
+	data, err := os.ReadFile("../../deploy/chart/templates/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range strings.Split(action.ReplaceAllString(string(data), ""), "\n---\n") {
+		role := &rbacv1.ClusterRole{}
+		if err := yaml.Unmarshal([]byte(document), role); err != nil {
+			t.Fatalf("reading %s: %v", file, err)
+		}
+		if role.Kind != "ClusterRole" || !strings.Contains(role.Name, "virtual-kubelet") {
+			continue
+		}
+		if err := c.Client.Create(t.Context(), role); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s *stage) bind(c *testkit.ControlPlane, namespace, role string, subject rbacv1.Subject) {
+	s.t.Helper()
+	meta := metav1.ObjectMeta{Name: s.tenant + "-" + role, Namespace: namespace}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
+	if namespace == "" {
+		s.create(c, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{subject}})
+		return
+	}
+	s.create(c, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{subject}})
+}
+
+// TestRightsOfTheChartSuffice lives through a pod's life with what the chart gives to a virtual kubelet and to a slice.
+func TestRightsOfTheChartSuffice(t *testing.T) {
+	s := newStage(t, func(o *Options) {
+		o.LeaseEnabled = true
+		o.LeaseDuration, o.LeaseRenew, o.LeaseRetry = 6*time.Second, 4*time.Second, time.Second
+	})
+	installRoles(t, s.here, "roles-virtual-kubelet.yaml")
+	installRoles(t, s.there, "roles-peers.yaml")
+
+	s.create(s.here, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}})
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: s.node, Namespace: s.tenant}
+	s.bind(s.here, "", names.RoleVirtualKubeletLocal, account)
+	s.bind(s.here, s.tenant, names.RoleVirtualKubeletTenant, account)
+	s.bind(s.here, s.local, names.RoleVirtualKubeletNamespace, account)
+	s.bind(s.there, s.twin, names.RoleVirtualKubeletRemote, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "rome"})
+
+	clients, err := kubernetes.NewForConfig(s.here.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := clients.CoreV1().ServiceAccounts(s.tenant).CreateToken(t.Context(), s.node, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.options.Config = &rest.Config{
+		Host: s.here.Config.Host, BearerToken: token.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: s.here.Config.CAData},
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "kubeconfig", Namespace: s.tenant}}
+	eventually(s, s.here, secret, exists)
+	secret.Data[names.KubeconfigKey] = testkit.Kubeconfig(t, s.there.User(t, "slice-1", "rome"))
+	if err := s.here.Client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+
+	s.run()
+	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	s.create(s.here, configMap(s.local, "settings", map[string]string{"a": "1"}))
+	eventually(s, s.there, configMap(s.twin, "settings", nil), exists)
+	s.pod(s.local, "web")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	s.event(s.localPod("web"), "SuccessfulReflection", "milan")
+	if err := s.here.Client.Delete(t.Context(), s.localPod("web")); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	s.gone(s.there, s.shadow("web"))
+	s.deleteNow(s.there, remote)
+	s.gone(s.here, s.localPod("web"))
+	s.deleteNow(s.here, configMap(s.local, "settings", nil))
+	s.gone(s.there, configMap(s.twin, "settings", nil))
+
+	s.step("elsewhere a pod may go, too", func() {
+		other := testkit.Namespace(s.t, s.here, "other", nil)
+		pod := s.pod(other, "stranger")
+		eventually(s, s.here, pod, reasonIs("OffloadingBackOff"))
+		if err := s.here.Client.Delete(s.t.Context(), pod); err != nil {
+			s.t.Fatal(err)
+		}
+		s.gone(s.here, pod)
+	})
+	s.step("the kubelet API knows its clients", func() {
+		url := fmt.Sprintf("https://127.0.0.1:%d/pods", s.options.ListenPort)
+		testkit.Eventually(s.t, limit, func() error {
+			if status, body := ask(s.t, clientOf(s.t, s.here.Config), "GET", url); status != 200 {
+				return fmt.Errorf("an administrator gets %d %s", status, body)
+			}
+			return nil
+		})
+		if status, _ := ask(s.t, clientOf(s.t, s.options.Config), "GET", url); status != 403 {
+			s.t.Errorf("its own account gets %d", status)
+		}
+	})
+}
