@@ -220,7 +220,7 @@ func TestErrorsOfOneItemDelayNoOther(t *testing.T) {
 	s.engine.Set([]mirror.Pair{p})
 	testkit.Eventually(t, limit, func() error {
 		if log.synced("fine") == 0 || log.synced("waiting") < 3 || log.synced("failing") < 4 || log.synced("panicking") < 4 {
-			return fmt.Errorf("attempts so far: %v", log.syncs)
+			return fmt.Errorf("attempts so far: %v", log.attempts())
 		}
 		return nil
 	})

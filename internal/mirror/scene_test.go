@@ -90,6 +90,12 @@ func (j *journal) synced(name string) int {
 	return j.syncs[name]
 }
 
+func (j *journal) attempts() map[string]int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return maps.Clone(j.syncs)
+}
+
 func (j *journal) writes(side string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
