@@ -1,0 +1,141 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func (s *stage) useKubeconfig(data []byte) *corev1.Secret {
+	s.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "kubeconfig", Namespace: s.tenant}}
+	eventually(s, s.here, secret, exists)
+	secret.Data = map[string][]byte{names.KubeconfigKey: data}
+	if err := s.here.Client.Update(s.t.Context(), secret); err != nil {
+		s.t.Fatal(err)
+	}
+	return secret
+}
+
+func TestKubeconfigMayComeLateAndChange(t *testing.T) {
+	s := newStage(t, nil)
+	good := testkit.Kubeconfig(t, s.there.User(t, "slice", "system:masters"))
+	secret := s.useKubeconfig([]byte("no kubeconfig"))
+	s.run()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+	eventually(s, s.here, node, nodeReady(corev1.ConditionFalse))
+	s.event(secret, "InvalidKubeconfig", "kubeconfig")
+
+	s.useKubeconfig(good)
+	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	s.pod(s.local, "first")
+	eventually(s, s.there, s.shadow("first"), exists)
+
+	s.useKubeconfig([]byte("nonsense"))
+	s.pod(s.local, "second")
+	eventually(s, s.there, s.shadow("second"), exists)
+
+	s.useKubeconfig(testkit.Kubeconfig(t, s.there.User(t, "renewed", "system:masters")))
+	s.pod(s.local, "third")
+	eventually(s, s.there, s.shadow("third"), exists)
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("first"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("first"), phaseIs(corev1.PodRunning))
+	if remote.UID == "" {
+		t.Error("the remote pod was not made")
+	}
+}
+
+func TestAnotherServerNeedsAnotherProcess(t *testing.T) {
+	s := newStage(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, s.options) }()
+	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
+	s.useKubeconfig(testkit.Kubeconfig(t, s.here.User(t, "slice", "system:masters")))
+	if err := <-done; !errors.Is(err, remote.ErrOtherServer) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestStreamsUseTheProxyOfTheKubeconfig(t *testing.T) {
+	target, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	go func() {
+		if conn, err := target.Accept(); err == nil {
+			_, _ = io.Copy(conn, conn)
+			_ = conn.Close()
+		}
+	}()
+	var asked, credentials string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		asked, credentials = req.Method+" "+req.Host, req.Header.Get("Proxy-Authorization")
+		if req.Host != target.Addr().String() {
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		back, err := net.Dial("tcp", req.Host)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer back.Close()
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(back, conn) }()
+		_, _ = io.Copy(conn, back)
+	}))
+	defer proxy.Close()
+	via, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	via.User = url.UserPassword("user", "word")
+	dial := dialVia(http.ProxyURL(via), &url.URL{Scheme: "https", Host: target.Addr().String()})
+
+	conn, err := dial(t.Context(), "tcp", target.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "hello\n" {
+		t.Errorf("got %q back: %v", line, err)
+	}
+	if want := "CONNECT " + target.Addr().String(); asked != want || credentials != "Basic dXNlcjp3b3Jk" {
+		t.Errorf("the proxy was asked %q with %q, want %q", asked, credentials, want)
+	}
+	if _, err := dial(t.Context(), "tcp", "127.0.0.1:1"); err == nil {
+		t.Error("a refusal of the proxy went unnoticed")
+	}
+}
