@@ -1,0 +1,77 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"liqo.io/liqo/deploy"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// result is what a command left on its streams.
+type result struct {
+	stdout, stderr string
+	err            error
+}
+
+// liqoctl runs the program on a cluster, as a user would with a pipe on every stream.
+func liqoctl(t *testing.T, cfg *rest.Config, args ...string) result {
+	t.Helper()
+	if cfg != nil {
+		args = append(args, "--kubeconfig", kubeconfigFile(t, cfg))
+	}
+	var stdout, stderr bytes.Buffer
+	err := Run(t.Context(), Options{
+		Args:  append([]string{"liqoctl"}, args...),
+		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+		Chart: deploy.Chart(),
+	})
+	return result{stdout.String(), stderr.String(), err}
+}
+
+func kubeconfigFile(t *testing.T, cfg *rest.Config) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, testkit.Kubeconfig(t, cfg), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// refuses checks that a command failed with exactly one error line, which says the wanted words.
+func (r result) refuses(t *testing.T, words ...string) {
+	t.Helper()
+	if r.err == nil {
+		t.Errorf("it did not fail:\n%s%s", r.stdout, r.stderr)
+	}
+	if n := strings.Count(r.stderr, " ERRO "); n != 1 {
+		t.Errorf("%d error lines instead of one:\n%s", n, r.stderr)
+	}
+	for _, w := range words {
+		if !strings.Contains(r.stderr, w) {
+			t.Errorf("%q is missing:\n%s", w, r.stderr)
+		}
+	}
+}
+
+func (r result) succeeds(t *testing.T, words ...string) {
+	t.Helper()
+	if r.err != nil {
+		t.Fatalf("%v\n%s%s", r.err, r.stdout, r.stderr)
+	}
+	for _, w := range words {
+		if !strings.Contains(r.stdout+r.stderr, w) {
+			t.Errorf("%q is missing:\n%s%s", w, r.stdout, r.stderr)
+		}
+	}
+}
