@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,11 +218,17 @@ func nodeReady(want corev1.ConditionStatus) func(*corev1.Node) error {
 
 func TestHealthForgivesABlip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var answer error
-		changes := 0
+		var gone atomic.Bool
+		var changes atomic.Int32
+		answer := func(context.Context) error {
+			if gone.Load() {
+				return errors.New("gone")
+			}
+			return nil
+		}
 		h := &health{
-			ping: func(context.Context) error { return answer }, interval: 10 * time.Second, timeout: time.Second,
-			patience: 40 * time.Second, now: time.Now, changed: func() { changes++ },
+			ping: answer, interval: 10 * time.Second, timeout: time.Second,
+			patience: 40 * time.Second, now: time.Now, changed: func() { changes.Add(1) },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = h.run(ctx) }()
@@ -233,16 +240,16 @@ func TestHealthForgivesABlip(t *testing.T) {
 			}
 		}
 		expect("at the start", true, true)
-		answer = errors.New("gone")
+		gone.Store(true)
 		time.Sleep(15 * time.Second)
 		expect("after one lost answer the lease stops", false, true)
 		time.Sleep(40 * time.Second)
 		expect("after a while", false, false)
-		answer = nil
+		gone.Store(false)
 		time.Sleep(10 * time.Second)
 		expect("when it answers again", true, true)
-		if changes != 3 {
-			t.Errorf("told of %d changes", changes)
+		if n := changes.Load(); n != 3 {
+			t.Errorf("told of %d changes", n)
 		}
 		cancel()
 		synctest.Wait()
