@@ -49,19 +49,11 @@ type foreignClusters struct {
 
 // SetupForeignCluster registers the controller that keeps one ForeignCluster for each peer.
 func SetupForeignCluster(mgr ctrl.Manager, o ForeignClusterOptions) error {
-	tenants, err := labels.Parse(names.TenantNamespace + "=true," + names.RemoteClusterID)
+	secrets, err := watchCredentials(mgr)
 	if err != nil {
-		return fmt.Errorf("selecting tenant namespaces: %w", err)
+		return err
 	}
-	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: names.IdentityControlPlane})
-	f := &foreignClusters{
-		client:  mgr.GetClient(),
-		secrets: kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, tenants, credentials),
-		options: o,
-	}
-	if err := mgr.Add(f.secrets); err != nil {
-		return fmt.Errorf("adding the watch of Secrets: %w", err)
-	}
+	f := &foreignClusters{client: mgr.GetClient(), secrets: secrets, options: o}
 	wake := handler.EnqueueRequestsFromMapFunc(f.peerOf)
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("foreigncluster").
@@ -75,6 +67,20 @@ func SetupForeignCluster(mgr ctrl.Manager, o ForeignClusterOptions) error {
 		return fmt.Errorf("registering controller foreigncluster: %w", err)
 	}
 	return nil
+}
+
+// watchCredentials watches Secrets with control-plane credentials in tenant namespaces.
+func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
+	tenants, err := labels.Parse(names.TenantNamespace + "=true," + names.RemoteClusterID)
+	if err != nil {
+		return nil, fmt.Errorf("selecting tenant namespaces: %w", err)
+	}
+	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: names.IdentityControlPlane})
+	watch := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, tenants, credentials)
+	if err := mgr.Add(watch); err != nil {
+		return nil, fmt.Errorf("adding the watch of Secrets: %w", err)
+	}
+	return watch, nil
 }
 
 // peerOf wakes the peer that an object is about.

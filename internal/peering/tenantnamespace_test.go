@@ -148,6 +148,7 @@ func TestRightsOutliveWhatTheyReleaseInADeletedNamespace(t *testing.T) {
 	}}
 	create(t, c.Client, held, secret)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	isGuarded(t, c.Client, ns, true)
 	if err := c.Client.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
@@ -168,4 +169,39 @@ func TestRightsOutliveWhatTheyReleaseInADeletedNamespace(t *testing.T) {
 		}
 	}
 	gone(t, c.Client, namespace)
+}
+
+// isGuarded waits until the rights do, or do not, outlive the deletion of their namespace.
+func isGuarded(t *testing.T, c client.Client, namespace string, want bool) {
+	t.Helper()
+	testkit.Eventually(t, limit, func() error {
+		var list rbacv1.RoleBindingList
+		if err := c.List(t.Context(), &list, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		for _, b := range list.Items {
+			if (len(b.Finalizers) > 0) != want {
+				return fmt.Errorf("finalizers of %s: %v", b.Name, b.Finalizers)
+			}
+		}
+		return nil
+	})
+}
+
+// A finalizer in a namespace that is not used would outlive an uninstallation.
+func TestRightsNobodyNeedsAreNotHeld(t *testing.T) {
+	c := testkit.Cluster(t)
+	runTenants(t, c)
+	ns := testkit.Namespace(t, c, "idle", tenantLabels("siena"))
+	hasRights(t, c.Client, ns, allRights...)
+	isGuarded(t, c.Client, ns, false)
+	secret := credentials(t)
+	secret.Namespace, secret.Labels = ns, map[string]string{"liqo.io/identity-type": "ControlPlane", "liqo.io/remote-cluster-id": "siena"}
+	create(t, c.Client, &secret)
+	isGuarded(t, c.Client, ns, true)
+	if err := c.Client.Delete(t.Context(), &secret); err != nil {
+		t.Fatal(err)
+	}
+	isGuarded(t, c.Client, ns, false)
+	hasRights(t, c.Client, ns, allRights...)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -189,6 +190,24 @@ func TestASecretThatLosesItsLabelIsReleased(t *testing.T) {
 	p.run()
 	p.condition(established)
 	p.patch(p.consumer, secret, `{"metadata":{"labels":{"liqo.io/identity-type":null}}}`)
+	testkit.Eventually(t, limit, func() error {
+		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+			return err
+		}
+		if len(secret.Finalizers) > 0 {
+			return errors.New("the finalizer is still there")
+		}
+		return nil
+	})
+	p.condition("")
+}
+
+func TestANamespaceThatIsNoTenantsAnyMoreReleasesItsSecret(t *testing.T) {
+	p := newPeering(t)
+	secret := p.peered()
+	p.run()
+	p.condition(established)
+	p.patch(p.consumer, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.consumerTenant}}, `{"metadata":{"labels":{"liqo.io/tenant-namespace":null}}}`)
 	testkit.Eventually(t, limit, func() error {
 		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
 			return err

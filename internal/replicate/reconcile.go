@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,8 +115,12 @@ func (r *reconciler) connect(ctx context.Context, s *situation) error {
 		l.draining.Store(s.deleting(l))
 		return nil
 	}
+	// Without rights in the namespace there is nothing more to be done there.
+	if err := r.forget(ctx, l); err != nil && !apierrors.IsForbidden(err) {
+		return err
+	}
 	r.links.remove(string(s.peer))
-	return r.forget(ctx, l)
+	return nil
 }
 
 // broken tells whether the Secret that a link uses is still there, though it is not good any more.
@@ -236,8 +241,8 @@ func (r *reconciler) letSecretGo(ctx context.Context, secret *corev1.Secret) err
 	return nil
 }
 
-// forget handles the Secret of a link that is not among the credentials any more. If it still exists it lost its labels,
-// and nobody else would ever take our finalizer off.
+// forget handles the Secret of a link that is not among the credentials any more. If it still exists, it or its namespace
+// lost the labels, and nobody else would ever take our finalizer off.
 func (r *reconciler) forget(ctx context.Context, l *link) error {
 	var secret corev1.Secret
 	if err := r.live.Get(ctx, l.secret, &secret); err != nil {
@@ -245,9 +250,6 @@ func (r *reconciler) forget(ctx context.Context, l *link) error {
 			return nil
 		}
 		return fmt.Errorf("reading Secret %s: %w", l.secret, err)
-	}
-	if secret.Labels[names.IdentityType] == names.IdentityControlPlane {
-		return nil
 	}
 	return r.letSecretGo(ctx, &secret)
 }

@@ -1,0 +1,168 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package peering
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// managedBy labels the bindings made here.
+const managedBy = "liqo"
+
+// binding is the RoleBinding of a grant. In a namespace that is used it gets a finalizer. That keeps it, when the namespace
+// is deleted as a whole, until those who hold the rights have cleaned up: without the rights they could not take their own
+// finalizers off. In one that is not used nothing may be left that needs us, for we may be uninstalled.
+func (t *tenantNamespaces) binding(grant Grant, namespace string, id liqov1beta1.ClusterID) *rbacv1.RoleBinding {
+	out := &rbacv1.RoleBinding{RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: grant.ClusterRole}}
+	out.Namespace, out.Name = namespace, names.RoleBinding(grant.ClusterRole)
+	out.Labels = map[string]string{names.AppManagedBy: managedBy, names.RemoteClusterID: string(id)}
+	for _, account := range grant.ServiceAccounts {
+		out.Subjects = append(out.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: t.options.LiqoNamespace, Name: account})
+	}
+	return out
+}
+
+func (t *tenantNamespaces) grant(ctx context.Context, want *rbacv1.RoleBinding) error {
+	_, applied := kube.Ensure(ctx, t.client, want)
+	if !apierrors.IsInvalid(applied) {
+		return applied
+	}
+	// The role of a binding cannot be changed: one that refers to another role is replaced.
+	var have rbacv1.RoleBinding
+	if err := t.client.Get(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
+		return fmt.Errorf("reading RoleBinding %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	if have.RoleRef == want.RoleRef {
+		return applied
+	}
+	if err := t.drop(ctx, &have); err != nil {
+		return err
+	}
+	return kube.Wait(time.Second, "a binding with another role is being replaced")
+}
+
+// revokeDelay is how soon a namespace that is still being cleaned up is looked at again.
+const revokeDelay = time.Second
+
+func (t *tenantNamespaces) revoke(ctx context.Context, namespace string) error {
+	for _, grant := range t.options.Grants {
+		var have rbacv1.RoleBinding
+		if err := t.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: names.RoleBinding(grant.ClusterRole)}, &have); err != nil {
+			if client.IgnoreNotFound(err) == nil {
+				continue
+			}
+			return fmt.Errorf("reading RoleBinding of %s: %w", grant.ClusterRole, err)
+		}
+		if have.Labels[names.AppManagedBy] != managedBy {
+			continue
+		}
+		needed, err := t.needed(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		if needed != "" {
+			return kube.Wait(revokeDelay, "the rights are still needed to release "+needed)
+		}
+		if err := t.drop(ctx, &have); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needed returns an object of the namespace that a holder of the rights must still release, "" for none.
+func (t *tenantNamespaces) needed(ctx context.Context, namespace string) (string, error) {
+	var secrets corev1.SecretList
+	if err := t.live.List(ctx, &secrets, client.InNamespace(namespace), client.MatchingLabels{names.IdentityType: names.IdentityControlPlane}); err != nil {
+		if apierrors.IsForbidden(err) {
+			return "", nil // the rights are gone already: nobody can use them for anything
+		}
+		return "", fmt.Errorf("listing Secrets of %s: %w", namespace, err)
+	}
+	for i := range secrets.Items {
+		if controllerutil.ContainsFinalizer(&secrets.Items[i], names.ReplicatorSecretFinalizer) {
+			return "Secret " + secrets.Items[i].Name, nil
+		}
+	}
+	for _, gvk := range replicated {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(gvk)
+		if err := t.live.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+			return "", fmt.Errorf("listing %s of %s: %w", gvk.Kind, namespace, err)
+		}
+		for i := range list.Items {
+			if controllerutil.ContainsFinalizer(&list.Items[i], names.ReplicatorFinalizer) {
+				return strings.TrimSuffix(gvk.Kind, "List") + " " + list.Items[i].Name, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// replicated are the kinds that the replicator holds.
+var replicated = []schema.GroupVersionKind{
+	authv1beta1.GroupVersion.WithKind("ResourceSliceList"),
+	authv1beta1.GroupVersion.WithKind("RenewList"),
+	offv1beta1.GroupVersion.WithKind("NamespaceMapList"),
+}
+
+// drop deletes a binding and its finalizer.
+func (t *tenantNamespaces) drop(ctx context.Context, have *rbacv1.RoleBinding) error {
+	if err := client.IgnoreNotFound(t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
+		return fmt.Errorf("deleting RoleBinding %s/%s: %w", have.Namespace, have.Name, err)
+	}
+	free := have.DeepCopy()
+	controllerutil.RemoveFinalizer(free, names.TenantRightsFinalizer)
+	if err := client.IgnoreNotFound(t.client.Patch(ctx, free, client.MergeFrom(have))); err != nil {
+		return fmt.Errorf("releasing RoleBinding %s/%s: %w", have.Namespace, have.Name, err)
+	}
+	return nil
+}
+
+// used tells whether a namespace has credentials or objects that a holder of the rights must release one day.
+func (t *tenantNamespaces) used(ctx context.Context, namespace string) (bool, error) {
+	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &authv1beta1.RenewList{}, &offv1beta1.NamespaceMapList{}} {
+		if err := t.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return false, fmt.Errorf("listing %T of %s: %w", list, namespace, err)
+		}
+		held := false
+		_ = apimeta.EachListItem(list, func(item runtime.Object) error {
+			held = held || controllerutil.ContainsFinalizer(item.(client.Object), names.ReplicatorFinalizer)
+			return nil
+		})
+		if held {
+			return true, nil
+		}
+	}
+	var secrets corev1.SecretList
+	if err := t.secrets.List(ctx, &secrets, client.InNamespace(namespace)); err != nil {
+		return false, fmt.Errorf("listing Secrets of %s: %w", namespace, err)
+	}
+	return len(secrets.Items) > 0, nil
+}
+
+func (t *tenantNamespaces) guarded(ctx context.Context, want *rbacv1.RoleBinding) bool {
+	var have rbacv1.RoleBinding
+	return t.client.Get(ctx, client.ObjectKeyFromObject(want), &have) == nil && controllerutil.ContainsFinalizer(&have, names.TenantRightsFinalizer)
+}
