@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +21,6 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Options say what is served and how. The zero value of each field but LiqoNamespace is the installation's default.
@@ -46,6 +45,8 @@ type Options struct {
 	RuntimeClass string
 	// VkOptionsTemplate is used by VirtualNodes that name none; the default is virtual-kubelet-default in LiqoNamespace.
 	VkOptionsTemplate types.NamespacedName
+	// EnforceResources refuses ShadowPods of users without a Quota, with a cordoned one, or too large for it.
+	EnforceResources bool
 	// Clock tells the time; nil is the real one.
 	Clock func() time.Time
 }
@@ -126,7 +127,7 @@ func SetupWebhooks(mgr ctrl.Manager, o Options) error {
 // register gives every path its handler, and has what handlers read cached on every replica.
 func register(mgr ctrl.Manager, server webhook.Server, o Options) error {
 	for _, kind := range []client.Object{
-		&corev1.Namespace{}, &offv1beta1.NamespaceOffloading{}, &offv1beta1.VirtualNode{}, &offv1beta1.VkOptionsTemplate{}, &authv1beta1.Tenant{},
+		&corev1.Namespace{}, &offv1beta1.NamespaceOffloading{}, &offv1beta1.VirtualNode{}, &offv1beta1.VkOptionsTemplate{}, &offv1beta1.Quota{}, &authv1beta1.Tenant{},
 	} {
 		if _, err := mgr.GetCache().GetInformer(context.Background(), kind); err != nil {
 			return fmt.Errorf("caching %T: %w", kind, err)
@@ -138,7 +139,7 @@ func register(mgr ctrl.Manager, server webhook.Server, o Options) error {
 		"/mutate/pod":                    mutating(decoder, &pods{reading: in, runtimeClass: o.RuntimeClass}),
 		"/mutate/virtualnodes":           mutating(decoder, &virtualNodes{reading: in, template: o.VkOptionsTemplate}),
 		"/mutate/shadowpods":             mutating(decoder, shadowPodCreator{}),
-		"/validate/shadowpods":           validating(decoder, &shadowPods{reading: in}),
+		"/validate/shadowpods":           validating(decoder, &shadowPods{reading: in, enforce: o.EnforceResources}),
 		"/mutate/tenants":                mutating(decoder, tenantDefaults{}),
 		"/validate/tenants":              validating(decoder, &tenants{reading: in}),
 		"/validate/namespace-offloading": validating(decoder, namespaceOffloadings{}),

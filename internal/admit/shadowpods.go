@@ -12,8 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/quota"
 	"liqo.io/liqo/internal/rules"
 )
 
@@ -36,8 +39,12 @@ func (shadowPodCreator) mutate(_ context.Context, req *admission.Request, old, s
 	return nil
 }
 
-// shadowPods applies the provider's policy.
-type shadowPods struct{ reading }
+// shadowPods applies the provider's policy, and refuses what the user's budget can never hold. What is left of a budget is
+// not counted here: replicas that admit at the same time would count differently.
+type shadowPods struct {
+	reading
+	enforce bool
+}
 
 func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, sp *offv1beta1.ShadowPod) ([]string, error) {
 	if old != nil {
@@ -47,8 +54,37 @@ func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, 
 	if err := s.get(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("reading the namespace: %w", err)
 	}
-	return nil, refuse(rules.CheckShadowPod(sp, rules.Policy{
-		Consumer:    namespace.Labels[names.RemoteClusterID],
-		PodSecurity: namespace.Labels[rules.PodSecurityLabel],
-	}))
+	consumer := namespace.Labels[names.RemoteClusterID]
+	policy := rules.Policy{Consumer: consumer, PodSecurity: namespace.Labels[rules.PodSecurityLabel]}
+	if err := rules.CheckShadowPod(sp, policy); err != nil || !s.enforce {
+		return nil, refuse(err)
+	}
+	budget, err := s.budget(ctx, liqov1beta1.ClusterID(consumer), req.UserInfo.Username)
+	if err != nil {
+		return nil, err
+	}
+	if budget == nil {
+		return nil, refuse(fmt.Errorf("failed getting quota: user %q has none for cluster %q", req.UserInfo.Username, consumer))
+	}
+	return nil, refuse(quota.Check(budget, &sp.Spec.Pod, nil))
+}
+
+// budget finds the Quota of a user in the consumer's own tenant namespace, so that no consumer can shadow that of another.
+func (s *shadowPods) budget(ctx context.Context, consumer liqov1beta1.ClusterID, user string) (*offv1beta1.QuotaSpec, error) {
+	tenant, err := peer.TenantNamespace(ctx, s.cached, consumer)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the quota: %w", err)
+	}
+	for _, reader := range []client.Reader{s.cached, s.live} {
+		quotas := &offv1beta1.QuotaList{}
+		if err := reader.List(ctx, quotas, client.InNamespace(tenant)); err != nil {
+			return nil, fmt.Errorf("listing quotas: %w", err)
+		}
+		for i := range quotas.Items {
+			if quotas.Items[i].Spec.User == user {
+				return &quotas.Items[i].Spec, nil
+			}
+		}
+	}
+	return nil, nil
 }

@@ -121,12 +121,21 @@ func (v *virtualNodes) remove(ctx context.Context, pod *corev1.Pod, dead bool) e
 	case !pod.DeletionTimestamp.IsZero():
 		return nil
 	default:
-		err = v.direct.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: same}})
+		err = v.evict(ctx, pod, same)
 	}
 	if client.IgnoreNotFound(err) == nil || apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+}
+
+// evict asks once. Other clients follow the answer "retry after ten seconds" of a budget, which would hold up a worker.
+func (v *virtualNodes) evict(ctx context.Context, pod *corev1.Pod, same *metav1.Preconditions) error {
+	return v.pods.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
+		Body(&policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: same},
+		}).MaxRetries(0).Do(ctx).Error()
 }
 
 // stopKubelet deletes the Deployment and waits for its pods: a kubelet that still runs would make the Node again.

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
 // list reads "cpu=1 memory=1Gi".
@@ -197,4 +199,30 @@ func TestNeedNeverShrinksWhenAContainerIsAdded(t *testing.T) {
 			t.Fatal("counting changed an earlier count: quantities are shared")
 		}
 	})
+}
+
+func TestCheck(t *testing.T) {
+	pod := corev1.PodSpec{Containers: []corev1.Container{box("a", "cpu=1")}}
+	for name, tc := range map[string]struct {
+		budget offv1beta1.QuotaSpec
+		used   string
+		want   string
+	}{
+		"it fits":                         {budget: offv1beta1.QuotaSpec{Resources: list("cpu=2"), LimitsEnforcement: offv1beta1.NoLimitsEnforcement}},
+		"it does not, with what is there": {budget: offv1beta1.QuotaSpec{Resources: list("cpu=2")}, used: "cpu=1500m", want: "free 500m / requested 1"},
+		"a cordoned user gets nothing":    {budget: offv1beta1.QuotaSpec{Resources: list("cpu=2"), Cordoned: new(true)}, want: "user is cordoned"},
+		"one that is not any more does":   {budget: offv1beta1.QuotaSpec{Resources: list("cpu=2"), Cordoned: new(false)}},
+		"soft wants requests":             {budget: offv1beta1.QuotaSpec{Resources: list("cpu=2"), LimitsEnforcement: offv1beta1.SoftLimitsEnforcement}, want: "no memory request"},
+		"hard wants them too":             {budget: offv1beta1.QuotaSpec{Resources: list("cpu=2"), LimitsEnforcement: offv1beta1.HardLimitsEnforcement}, want: "no memory request"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := Check(&tc.budget, &pod, list(tc.used)); err != nil {
+				got = err.Error()
+			}
+			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+				t.Errorf("error = %q, want %q", got, tc.want)
+			}
+		})
+	}
 }

@@ -1,0 +1,27 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package quota
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+)
+
+// Check tells why a new pod does not fit into the budget of its user, on top of what the user's pods take already.
+func Check(budget *offv1beta1.QuotaSpec, pod *corev1.PodSpec, used corev1.ResourceList) error {
+	if budget.Cordoned != nil && *budget.Cordoned {
+		return errors.New("user is cordoned")
+	}
+	hard := budget.LimitsEnforcement == offv1beta1.HardLimitsEnforcement
+	if err := Requests(pod, hard || budget.LimitsEnforcement == offv1beta1.SoftLimitsEnforcement, hard); err != nil {
+		return err
+	}
+	if short := Fit(Need(pod), used, budget.Resources); short != nil {
+		return short
+	}
+	return nil
+}
