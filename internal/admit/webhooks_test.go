@@ -307,7 +307,9 @@ func TestEnforcedBudgets(t *testing.T) {
 	if err := c.Client.Patch(t.Context(), budget, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, func() error { return refusedWith(user.Create(t.Context(), shadow("1"), client.DryRunAll), "user is cordoned") })
+	soon(t, func() error {
+		return refusedWith(user.Create(t.Context(), shadow("1"), client.DryRunAll), "user is cordoned")
+	})
 }
 
 type warnings []string
