@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -289,16 +290,17 @@ func stranger(t *testing.T) *rest.Config {
 func allow(t *testing.T, clients kubernetes.Interface, user, resource, verb string) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "kubelet-" + user},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "kubelet-" + user + "-"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{verb}}},
+	}
+	role, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	if _, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
 	}
 	if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -321,11 +323,15 @@ func TestServingCertificateIsAskedFor(t *testing.T) {
 	var request certv1.CertificateSigningRequest
 	testkit.Eventually(t, limit, func() error {
 		list, err := clients.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(list.Items) == 0 {
-			return fmt.Errorf("no request: %w", err)
+		if err != nil {
+			return err
 		}
-		request = list.Items[0]
-		return nil
+		for _, request = range list.Items {
+			if len(request.Status.Conditions) == 0 {
+				return nil
+			}
+		}
+		return errors.New("no request")
 	})
 	if request.Spec.SignerName != certv1.KubeletServingSignerName {
 		t.Errorf("signer is %s", request.Spec.SignerName)
