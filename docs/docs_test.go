@@ -1,0 +1,209 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package docs holds the pages for users, and the tests that keep them true.
+package docs
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "rewrite the parts of the pages that come from files of the chart")
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// included compares the text between two comments of a page with what it should be, or writes it there.
+func included(t *testing.T, page, name, want string) {
+	t.Helper()
+	text := read(t, page)
+	begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"
+	before, rest, ok := strings.Cut(text, begin)
+	have, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no part %q", page, name)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("%s, part %q, is old, rewrite it: go test ./docs -update (-chart +page)\n%s", page, name, diff)
+	}
+}
+
+func TestValuesWithoutEffectAreListed(t *testing.T) {
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(read(t, "../deploy/chart/files/no-effect.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	keys := slices.Sorted(maps.Keys(values))
+	included(t, "compatibility.md", "values without effect", "```\n"+strings.Join(keys, "\n")+"\n```\n")
+}
+
+// Every file of rights is that of one process.
+func TestRightsOfProcessesAreListed(t *testing.T) {
+	files, err := filepath.Glob("../deploy/chart/files/rbac/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no rights were found", err)
+	}
+	var text strings.Builder
+	for _, file := range files {
+		for doc := range strings.SplitSeq(read(t, file), "---\n") {
+			var role rbacv1.ClusterRole // a Role has the same fields
+			if err := yaml.UnmarshalStrict([]byte(doc), &role); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if role.Name != "" {
+				text.WriteString(rights(&role))
+			}
+		}
+	}
+	included(t, "security.md", "rights of processes", "```\n"+strings.TrimSuffix(text.String(), "\n")+"```\n")
+}
+
+func rights(role *rbacv1.ClusterRole) string {
+	where := "in the whole cluster"
+	if role.Namespace != "" {
+		where = "in the namespace of the installation"
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%s, %s\n", role.Name, where)
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	var rows []string
+	for _, rule := range role.Rules {
+		only := ""
+		if len(rule.ResourceNames) > 0 {
+			only = " only " + strings.Join(rule.ResourceNames, ", ")
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				rows = append(rows, fmt.Sprintf("  %s\t%s%s\n", strings.TrimPrefix(group+"/"+resource, "/"), strings.Join(rule.Verbs, " "), only))
+			}
+		}
+		for _, url := range rule.NonResourceURLs {
+			rows = append(rows, fmt.Sprintf("  %s\t%s\n", url, strings.Join(rule.Verbs, " ")))
+		}
+	}
+	slices.Sort(rows)
+	fmt.Fprint(w, strings.Join(rows, ""))
+	w.Flush()
+	out.WriteByte('\n')
+	return out.String()
+}
+
+// The roles written by hand are explained row by row: the table of each stands under a heading with its name.
+func TestRolesWrittenByHandAreExplained(t *testing.T) {
+	want := map[string][]string{}
+	role := ""
+	for line := range strings.Lines(read(t, "../deploy/testdata/roles.txt")) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 0:
+		case !strings.HasPrefix(line, " "):
+			role = fields[0]
+		default:
+			// The columns are two spaces apart, and neither has two spaces in it.
+			resource, verbs, _ := strings.Cut(strings.TrimSpace(line), "  ")
+			want[role] = append(want[role], resource+": "+strings.TrimSpace(verbs))
+		}
+	}
+	have := map[string][]string{}
+	role = ""
+	for line := range strings.Lines(read(t, "security.md")) {
+		if heading := regexp.MustCompile("^#+ (`([a-z-]+)`)?").FindStringSubmatch(line); heading != nil {
+			role = heading[2]
+		}
+		if role == "" || !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 3 || strings.TrimSpace(cells[2]) == "" {
+			t.Errorf("%s: a row is resource, verbs and why: %s", role, line)
+			continue
+		}
+		have[role] = append(have[role], strings.ReplaceAll(strings.TrimSpace(cells[0]), "`", "")+": "+strings.TrimSpace(cells[1]))
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("security.md and the roles of the chart differ (-chart +page):\n%s", diff)
+	}
+}
+
+// What a user searches for must be what the processes say: reasons are in the first column of the tables.
+func TestReasonsExistInTheCode(t *testing.T) {
+	var code strings.Builder
+	for _, root := range []string{"../internal", "../api"} {
+		err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			code.WriteString(read(t, name))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	reasons := regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` ").FindAllStringSubmatch(read(t, "troubleshooting.md"), -1)
+	if len(reasons) < 30 {
+		t.Errorf("only %d reasons are explained", len(reasons))
+	}
+	for _, r := range reasons {
+		if !strings.Contains(code.String(), `"`+r[1]+`"`) {
+			t.Errorf("troubleshooting.md explains %s, which nothing says", r[1])
+		}
+	}
+}
+
+func TestEveryCommandIsInTheCompatibilityTable(t *testing.T) {
+	table := read(t, "compatibility.md")
+	for _, command := range regexp.MustCompile("(?m)^## liqoctl (.+)$").FindAllStringSubmatch(read(t, "cli.md"), -1) {
+		if !strings.Contains(table, "`"+command[1]+"`") {
+			t.Errorf("compatibility.md does not mention liqoctl %s", command[1])
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob("*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range slices.Concat(pages, more, []string{"../README.md", "../CONTRIBUTING.md"}) {
+		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+}
