@@ -260,8 +260,10 @@ func (s *namespaceMaps) evict(ctx context.Context, namespace string) error {
 	if len(left.Items) == 0 {
 		return nil
 	}
-	if err := s.client.DeleteAllOf(ctx, &offv1beta1.ShadowPod{}, client.InNamespace(namespace)); err != nil {
-		return fmt.Errorf("removing the pods in namespace %q: %w", namespace, err)
+	for i := range left.Items {
+		if err := s.client.Delete(ctx, &left.Items[i], client.Preconditions{UID: new(left.Items[i].UID)}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing the pods in namespace %q: %w", namespace, err)
+		}
 	}
 	return kube.Wait(evictionDelay, "pods of a drained tenant are being removed")
 }
