@@ -82,7 +82,9 @@ func logged(next http.Handler) http.Handler {
 	})
 }
 
+// echo answers while it still reads, so that a long conversation works too.
 func echo(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always is
 	w.Header().Set("Content-Type", "application/octet-stream")
 	_, _ = io.Copy(w, r.Body)
 }

@@ -44,6 +44,11 @@ type upOptions struct {
 }
 
 func upCommand(sources fs.FS) *cobra.Command {
+	cmd, _ := newUp(sources)
+	return cmd
+}
+
+func newUp(sources fs.FS) (*cobra.Command, *upOptions) {
 	o := &upOptions{sources: sources}
 	cmd := &cobra.Command{
 		Use: "up", Short: "Start clusters, or add workers to running ones", Args: cobra.NoArgs,
@@ -62,7 +67,7 @@ func upCommand(sources fs.FS) *cobra.Command {
 	o.flags.IntVar(&o.wanted.ClientQPS, "client-qps", d.ClientQPS, "requests per second of controller-manager and scheduler")
 	o.flags.StringArrayVar(&o.wanted.APIServerArgs, "apiserver-arg", nil, "one more argument for kube-apiserver")
 	o.flags.BoolVar(&o.dryRun, "dry-run", false, "print what would run, change nothing")
-	return cmd
+	return cmd, o
 }
 
 func (o *upOptions) run(cmd *cobra.Command) error {

@@ -64,20 +64,31 @@ func Delete(name string) error {
 // Do calls f with the namespace as the calling goroutine's; processes that f starts are born in it.
 func Do(name string, f func() error) error {
 	result := make(chan error, 1)
-	go func() {
-		// Never unlocked: the thread has seen another namespace and must end with the goroutine.
-		runtime.LockOSThread()
-		result <- enter(name, f)
-	}()
+	go func() { result <- enter(name, f) }()
 	return <-result
 }
 
+// enter leaves the namespace again: the goroutine may run on the process's first thread, which does not end with it.
+// Only if there is no way back the thread stays locked, and nobody else gets it.
 func enter(name string, f func() error) error {
+	runtime.LockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("remembering the own network namespace: %w", err)
+	}
+	defer home.Close()
 	ns, err := os.Open(folder + name)
 	if err != nil {
+		runtime.UnlockOSThread()
 		return fmt.Errorf("opening network namespace %s: %w", name, err)
 	}
 	defer ns.Close()
+	defer func() {
+		if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
+			runtime.UnlockOSThread()
+		}
+	}()
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("entering network namespace %s: %w", name, err)
 	}

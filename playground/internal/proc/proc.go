@@ -5,6 +5,7 @@
 package proc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -29,6 +30,7 @@ type Spec struct {
 	Netns      string  // named network namespace
 	Namespaces uintptr // further new namespaces, CLONE_NEW…
 	Argv       []string
+	Limit      time.Duration // to be there; 0 is ten seconds
 }
 
 // Self is the path of the running playground program.
@@ -66,7 +68,7 @@ func Start(s Spec) error {
 }
 
 func recorded(s Spec) error {
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(cmp.Or(s.Limit, 10*time.Second)); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if Alive(s.PIDFile) {
 			return nil
 		}
@@ -76,6 +78,10 @@ func recorded(s Spec) error {
 
 // Record writes the pid file of the calling process and becomes the program.
 func Record(pidFile string, argv []string) error {
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", argv[0], err)
+	}
 	// In a new PID namespace getpid says 1; the old /proc still shows it as the machine does.
 	pid, err := os.Readlink("/proc/self")
 	if err != nil {
@@ -87,10 +93,6 @@ func Record(pidFile string, argv []string) error {
 	}
 	if err := home.Write(pidFile, []byte(pid+" "+start+" "+bootID()), 0o644); err != nil {
 		return err
-	}
-	path, err := exec.LookPath(argv[0])
-	if err != nil {
-		return fmt.Errorf("finding %s: %w", argv[0], err)
 	}
 	return fmt.Errorf("running %s: %w", path, unix.Exec(path, argv, os.Environ()))
 }

@@ -1,0 +1,158 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package build
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"liqo.io/liqo/playground/internal/home"
+	"liqo.io/liqo/playground/internal/progress"
+)
+
+func TestMissingPackagesAreNamedOnce(t *testing.T) {
+	has := func(path string) bool { return path != "containerd" && path != "ctr" && path != "nft" }
+	absent := missing(needs, has)
+	if diff := cmp.Diff([]string{"containerd", "nftables"}, packagesOf(absent)); diff != "" {
+		t.Error(diff)
+	}
+	want := `please install (this is no Debian, so the names are Debian's):
+  containerd             package containerd
+  ctr                    package containerd
+  nft                    package nftables`
+	if diff := cmp.Diff(want, elsewhere(absent)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAProgramIsBuiltAgainOnlyForItsOwnSources(t *testing.T) {
+	files := fstest.MapFS{
+		"go.mod": {Data: []byte("module x")}, "pause/main.go": {Data: []byte("package main")},
+		"pause/main_test.go": {Data: []byte("package main")}, "httpd/main.go": {Data: []byte("package main")},
+	}
+	stamp := func() string {
+		s, err := program{name: "pause"}.stamp(t.Context(), files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	before := stamp()
+	for file, changes := range map[string]bool{"httpd/main.go": false, "pause/main_test.go": false, "pause/main.go": true, "go.mod": true} {
+		old := files[file]
+		files[file] = &fstest.MapFile{Data: []byte("something else")}
+		if (stamp() != before) != changes {
+			t.Errorf("%s: the program is built again: %v", file, !changes)
+		}
+		files[file] = old
+	}
+}
+
+func TestGoIsReadAsItTalks(t *testing.T) {
+	log := "go: downloading k8s.io/api v0.35.4\nk8s.io/api/core/v1\nk8s.io/api/apps/v1\n# k8s.io/kubernetes/cmd\nmain.go:3:1: syntax error\n"
+	got := watch(strings.NewReader(log), "x", progress.Discard())
+	if diff := cmp.Diff("# k8s.io/kubernetes/cmd\nmain.go:3:1: syntax error", got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnImageOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "program")
+	if err := os.WriteFile(source, []byte("elf"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := Builder{Home: home.Home{Root: dir}, Log: progress.Discard()}
+	if err := os.MkdirAll(b.Home.Images(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	img := image{
+		file: "x.tar", refs: []string{"docker.io/library/x:1", "docker.io/library/x:latest"}, entrypoint: []string{"/bin/program"},
+		files: map[string]string{"/bin/program": source}, links: map[string]string{"/bin/sh": "program"},
+	}
+	if err := b.image(img); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range img.refs {
+		tag, err := name.NewTag(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := tarball.ImageFromPath(filepath.Join(b.Home.Images(), "x.tar"), &tag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := got.ConfigFile()
+		if err != nil || len(config.RootFS.DiffIDs) != 1 || config.Config.Entrypoint[0] != "/bin/program" {
+			t.Errorf("%s: %v %+v", ref, err, config)
+		}
+	}
+}
+
+func TestALayerIsTheSameEveryTime(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(source, []byte("elf"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	img := image{files: map[string]string{"/bin/program": source}, links: map[string]string{"/bin/sh": "program"}}
+	layer, err := img.layer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(source, time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	again, err := img.layer()
+	if err != nil || !bytes.Equal(layer, again) {
+		t.Errorf("another layer of the same files: %v", err)
+	}
+	want := `drwxr-xr-x bin/
+drwxr-xr-x dev/
+drwxr-xr-x etc/
+drwxr-xr-x proc/
+drwxr-xr-x sys/
+dtrwxrwxrwx tmp/
+drwxr-xr-x var/
+-rw-r--r-- etc/group
+-rw-r--r-- etc/nsswitch.conf
+-rw-r--r-- etc/passwd
+-rwxr-xr-x bin/program
+Lrwxrwxrwx bin/sh -> program
+`
+	if diff := cmp.Diff(want, listing(t, layer)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func listing(t *testing.T, layer []byte) string {
+	t.Helper()
+	var out strings.Builder
+	for r := tar.NewReader(bytes.NewReader(layer)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out.String()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "%s %s", h.FileInfo().Mode(), h.Name)
+		if h.Linkname != "" {
+			fmt.Fprintf(&out, " -> %s", h.Linkname)
+		}
+		out.WriteByte('\n')
+	}
+}

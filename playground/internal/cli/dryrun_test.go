@@ -1,0 +1,69 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"liqo.io/liqo/playground/internal/home"
+	"liqo.io/liqo/playground/internal/spec"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// Everything that the playground configures and runs is in these files: read their diff in a review.
+func TestDryRunShowsEverything(t *testing.T) {
+	w, err := spec.NewWorld("liqo-pg", "172.29.0.0/16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := home.Home{Root: "/home", World: w}
+	for name, change := range map[string]func(*spec.Cluster){
+		"default": func(*spec.Cluster) {},
+		"plain with audit": func(c *spec.Cluster) {
+			c.Name, c.CNI, c.Audit, c.LoadBalancer, c.Workers = "b", spec.Plain, true, false, 2
+			c.APIServerArgs = []string{"--v=4"}
+		},
+		"overlay in dual stack with equal networks": func(c *spec.Cluster) {
+			c.Name, c.CNI, c.Family, c.Overlap, c.Workers = "c", spec.Overlay, spec.Dual, true, 2
+		},
+		"masquerade in ipv6": func(c *spec.Cluster) { c.Name, c.Family, c.Workers = "d", spec.IPv6, 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := spec.Default("a", w)
+			change(&c)
+			if err := c.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			got, err := dryRun(h, []spec.Cluster{c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, got)
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", strings.ReplaceAll(name, " ", "-")+".golden")
+	if *update {
+		if err := home.Write(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("go test ./internal/cli -update accepts this:\n%s", diff)
+	}
+}

@@ -1,0 +1,125 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"liqo.io/liqo/playground/internal/home"
+	"liqo.io/liqo/playground/internal/spec"
+)
+
+func TestClustersAreANumberOrNames(t *testing.T) {
+	for text, want := range map[string][]string{
+		"1": {"a"}, "3": {"a", "b", "c"}, "c": {"c"}, "a,d": {"a", "d"}, "0": nil, "27": nil,
+	} {
+		got, err := clusterNames(text)
+		if diff := cmp.Diff(want, got); diff != "" || (err != nil) != (want == nil) {
+			t.Errorf("--clusters %s: %v %s", text, err, diff)
+		}
+	}
+}
+
+func TestUpOnClustersThatExist(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags   string
+		workers int
+		err     string
+	}{
+		"without flags keeps what is":             {"--clusters a", 2, ""},
+		"with the same flags is fine":             {"--clusters a --workers 2 --audit", 2, ""},
+		"adds workers":                            {"--clusters a --workers 3", 3, ""},
+		"takes no worker away":                    {"--clusters a --workers 1", 0, "none can be taken away"},
+		"changes nothing else":                    {"--clusters a --ip-family dual", 0, "made with other flags"},
+		"names a bad value of a new cluster":      {"--clusters b --cni magic", 0, "--cni is masquerade, plain or overlay"},
+		"names a bad cluster":                     {"--clusters A", 0, "named by one letter"},
+		"refuses certificates that live a second": {"--clusters b --cluster-signing-duration 1s", 0, "at least a minute"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := testHome(t)
+			made := spec.Default("a", h.World)
+			made.Workers, made.Audit = 2, true
+			if err := h.Save(made); err != nil {
+				t.Fatal(err)
+			}
+			cmd, o := newUp(nil)
+			if err := cmd.ParseFlags(strings.Fields(c.flags)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := o.resolve(h)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Fatalf("got error %v, want %q", err, c.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := made
+			want.Workers = c.workers
+			if diff := cmp.Diff([]spec.Cluster{want}, got, cmp.Comparer(func(a, b spec.World) bool { return a == b })); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestATargetOfAFault(t *testing.T) {
+	h := testHome(t)
+	c := spec.Default("a", h.World)
+	c.Workers = 2
+	if err := h.Save(c); err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]string{
+		"a2": "node a2", "a/apiserver": "program kube-apiserver", "a/etcd": "program etcd",
+		"a3": "no node", "a": "a target is", "b1": "no cluster", "a/kubelet": "has no", "../x": "no cluster",
+	} {
+		f := fault{home: h}
+		got := "nothing"
+		switch err := f.aim(target); {
+		case err != nil:
+			got = err.Error()
+		case f.node != nil:
+			got = "node " + f.node.Name
+		default:
+			got = "program " + f.program
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", target, got, want)
+		}
+	}
+}
+
+func TestRemainsOfAKilledRunAreFound(t *testing.T) {
+	h := testHome(t)
+	for _, file := range []string{h.Cluster("a") + "/pki/ca.key", h.Node("b12") + "/log/x", h.Node("notes") + "/x"} {
+		if err := home.Write(file, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := remains(h)
+	if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	nodes, err := nodesOf(h, "b")
+	if diff := cmp.Diff([]string{"b12"}, nodes); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+}
+
+func testHome(t *testing.T) home.Home {
+	t.Helper()
+	t.Setenv("LIQO_PLAYGROUND_HOME", t.TempDir())
+	t.Setenv("LIQO_PLAYGROUND_NAME", "pgunit") // no namespaces of this name exist
+	h, err := home.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
