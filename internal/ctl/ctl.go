@@ -80,6 +80,7 @@ func (c *cli) root() *cobra.Command {
 		Short:             "Install Liqo, peer clusters and offload namespaces",
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: c.executable},
 		Args:              cobra.NoArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.setUp() },
@@ -173,6 +174,16 @@ func (c *cli) stamp(obj client.Object) {
 	}
 	obj.SetLabels(stamped(obj.GetLabels(), c.labels))
 	obj.SetAnnotations(stamped(obj.GetAnnotations(), c.annotations))
+}
+
+// group is a command that only has sub-commands. Its RunE makes cobra complain about one that does not exist.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	parent := &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	parent.AddCommand(commands...)
+	return parent
 }
 
 func liqoNamespace(cmd *cobra.Command, namespace *string) {

@@ -69,12 +69,20 @@ func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
 }
 
 func (c *cli) checkInstalled(ctx context.Context, kube client.Reader, namespace string) error {
-	err := kube.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
-	if apierrors.IsNotFound(err) {
+	missing := apierrors.IsNotFound(kube.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{}))
+	if !missing {
+		var ids corev1.ConfigMapList
+		if err := kube.List(ctx, &ids, client.InNamespace(namespace), client.MatchingLabels{names.AppName: names.ClusterIDApp}); err != nil {
+			return fmt.Errorf("looking for Liqo: %w", err)
+		}
+		_, err := controllerManager(ctx, kube, namespace)
+		missing = len(ids.Items) == 0 && err != nil
+	}
+	if missing {
 		return out.Fail("Liqo is not installed in the current cluster!").
 			Hint("Install it with: %s install. If it is in another namespace than %q, add -n", c.executable, namespace)
 	}
-	return err
+	return nil
 }
 
 // collect gathers every section. What cannot be read is said and left out; the rest is still of use.

@@ -33,7 +33,6 @@ type offloadOptions struct {
 }
 
 func (c *cli) offload() *cobra.Command {
-	parent := &cobra.Command{Use: "offload", Short: "Extend a resource to other clusters", Args: cobra.NoArgs}
 	o := &offloadOptions{}
 	cmd := &cobra.Command{
 		Use:     "namespace NAME...",
@@ -62,8 +61,7 @@ func (c *cli) offload() *cobra.Command {
 	for flag, values := range map[string][]string{"pod-offloading-strategy": pods, "namespace-mapping-strategy": mappings, "output": {"json", "yaml"}} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
-	parent.AddCommand(cmd)
-	return parent
+	return group("offload", "Extend a resource to other clusters", cmd)
 }
 
 func (c *cli) runOffload(ctx context.Context, o *offloadOptions, args []string) error {

@@ -23,7 +23,6 @@ type unoffloadOptions struct {
 }
 
 func (c *cli) unoffload() *cobra.Command {
-	parent := &cobra.Command{Use: "unoffload", Short: "Take a resource back from other clusters", Args: cobra.NoArgs}
 	o := &unoffloadOptions{}
 	cmd := &cobra.Command{
 		Use:               "namespace NAME...",
@@ -44,8 +43,7 @@ func (c *cli) unoffload() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
-	parent.AddCommand(cmd)
-	return parent
+	return group("unoffload", "Take a resource back from other clusters", cmd)
 }
 
 func (c *cli) runUnoffload(ctx context.Context, o *unoffloadOptions, args []string) error {

@@ -10,10 +10,14 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/removal"
 )
 
 // apply changes the cluster, and changes it back if it fails.
@@ -32,6 +36,7 @@ func (i *Installer) apply(ctx context.Context, p *plan) error {
 	if p.helm, err = newHelm(i.Kube, i.Namespace, i.HelmLog); err != nil {
 		return err
 	}
+	p.newNamespace = apierrors.IsNotFound(i.Client.Get(ctx, client.ObjectKey{Name: i.Namespace}, &corev1.Namespace{}))
 	left := i.Timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline)
@@ -64,6 +69,11 @@ func (i *Installer) undo(ctx context.Context, p *plan, step *out.Step, cause err
 			failure = out.Fail("Error installing or upgrading Liqo: %w; rolling back failed too: %w", cause, err)
 		}
 	}
+	if p.newNamespace {
+		if err := i.removeNamespace(ctx); err != nil {
+			failure.Hint("Namespace %s was made and could not be removed again: %v", i.Namespace, err)
+		}
+	}
 	for _, problem := range problems {
 		failure.Hint("%s", problem)
 	}
@@ -71,6 +81,16 @@ func (i *Installer) undo(ctx context.Context, p *plan, step *out.Step, cause err
 		failure.Hint("Add --verbose to see what Helm did, or raise --timeout if the cluster is slow")
 	}
 	return failure
+}
+
+// removeNamespace removes the namespace that Helm made, and waits: the next try would find it ending.
+func (i *Installer) removeNamespace(ctx context.Context) error {
+	ns := &corev1.Namespace{}
+	ns.Name = i.Namespace
+	if err := client.IgnoreNotFound(i.Client.Delete(ctx, ns)); err != nil {
+		return err
+	}
+	return removal.WaitGone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
 }
 
 // diagnose names the pods that are not ready, and why.
@@ -83,6 +103,18 @@ func (i *Installer) diagnose(ctx context.Context) []string {
 	for n := range pods.Items {
 		if why := notReady(&pods.Items[n]); why != "" {
 			problems = append(problems, fmt.Sprintf("Pod %s: %s", pods.Items[n].Name, why))
+		}
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	var deployments appsv1.DeploymentList
+	if err := i.Client.List(ctx, &deployments, client.InNamespace(i.Namespace)); err != nil {
+		return nil
+	}
+	for _, d := range deployments.Items {
+		if want := ptr.Deref(d.Spec.Replicas, 1); d.Status.AvailableReplicas < want {
+			problems = append(problems, fmt.Sprintf("Deployment %s: %d of %d pods are available", d.Name, d.Status.AvailableReplicas, want))
 		}
 	}
 	return problems

@@ -20,6 +20,8 @@ type plan struct {
 	helm     *helm
 	previous *previous
 	values   map[string]any
+	// newNamespace says that there was no namespace of Liqo before.
+	newNamespace bool
 }
 
 // prepare reads and checks; it changes nothing.

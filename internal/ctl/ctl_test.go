@@ -1,0 +1,83 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestErrorsAreSaidInKubectlsWords(t *testing.T) {
+	refused := &url.Error{Op: "Get", URL: "https://10.0.0.1:6443/api/v1/pods?limit=500", Err: syscall.ECONNREFUSED}
+	for want, err := range map[string]error{
+		"listing pods: the connection to the server https://10.0.0.1:6443 was refused - did you specify the right host or port?": fmt.Errorf("listing pods: %w", refused),
+		"waiting for x: timed out waiting for the condition":                                                                     fmt.Errorf("waiting for x: %w", context.DeadlineExceeded),
+		"plain": fmt.Errorf("plain"),
+	} {
+		if got := describe(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestEveryErrorIsPrintedOnce(t *testing.T) {
+	liqoctl(t, nil, "version", "--unknown").refuses(t, "error: unknown flag: --unknown")
+	liqoctl(t, nil, "version", "extra").refuses(t, "unknown command")
+	liqoctl(t, nil, "dance").refuses(t, `unknown command "dance" for "liqoctl"`)
+	liqoctl(t, nil, "offload", "cluster").refuses(t, `unknown command "cluster" for "liqoctl offload"`)
+	liqoctl(t, nil, "uninstall").refuses(t, "there is no terminal to ask for a confirmation: add --skip-confirm")
+	liqoctl(t, nil, "info", "--kubeconfig", "/nowhere").refuses(t, "/nowhere")
+}
+
+func TestVersionOfTheClientNeedsNoCluster(t *testing.T) {
+	r := liqoctl(t, nil, "version", "--client", "--kubeconfig", "/nowhere")
+	r.succeeds(t)
+	if r.stdout != "Client version: dev\n" || r.stderr != "" {
+		t.Errorf("%q %q", r.stdout, r.stderr)
+	}
+}
+
+func TestVersionWithoutAServerSaysSo(t *testing.T) {
+	c := testkit.Cluster(t)
+	r := liqoctl(t, c.Config, "version")
+	if r.err == nil || r.stdout != "Client version: dev\nServer version: Unknown\n" {
+		t.Errorf("%v: %q", r.err, r.stdout)
+	}
+	if want := ` WARN  Failed to retrieve Liqo server version: namespace "liqo" has no controller-manager of Liqo`; !strings.Contains(r.stderr, want) {
+		t.Errorf("stderr is %q", r.stderr)
+	}
+}
+
+func TestThePluginHasItsOwnName(t *testing.T) {
+	for argv0, want := range map[string]string{
+		"/usr/local/bin/liqoctl":     "liqoctl",
+		"./bin/liqoctl-linux":        "liqoctl",
+		"/opt/krew/bin/kubectl-liqo": "kubectl liqo",
+		"kubectl-my_liqo-extra":      "kubectl my-liqo extra",
+		"kubectl-liqo.exe":           "kubectl liqo",
+	} {
+		if got := displayName(argv0); got != want {
+			t.Errorf("%s is %q, want %q", argv0, got, want)
+		}
+	}
+}
+
+func TestCompletionKnowsNamespacesAndStaysQuietWithoutACluster(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "complete", nil)
+	kubeconfig := kubeconfigFile(t, c.Config)
+	if r := liqoctl(t, nil, "__complete", "offload", "namespace", "--kubeconfig", kubeconfig, "default", ""); !strings.Contains(r.stdout, ns+"\n") || strings.Contains(r.stdout, "default\n") {
+		t.Errorf("offers %q", r.stdout)
+	}
+	if r := liqoctl(t, nil, "__complete", "offload", "namespace", "--kubeconfig", "/nowhere", ""); r.err != nil || r.stdout != ":4\n" {
+		t.Errorf("%v: offers %q", r.err, r.stdout)
+	}
+	liqoctl(t, nil, "completion", "bash").succeeds(t, "bash completion")
+}

@@ -1,0 +1,223 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+func sampleReport() *infoReport {
+	return &infoReport{
+		Local: localInfo{
+			ClusterID: "cl01", Version: "v1.0.0", APIServerAddr: "https://10.0.0.1:6443",
+			Labels: map[string]string{"region": "eu", "topology.liqo.io/type": "edge"},
+		},
+		Health:  healthInfo{UnhealthyPods: map[string]unhealthyPod{"liqo-x": {Status: "Pending", TotalContainers: 2, Restarts: 3}}},
+		Network: &networkInfo{PodCIDRs: []string{"10.200.0.0/16", "fd00::/56"}, ServiceCIDR: "10.80.0.0/12", ExternalCIDR: "10.70.0.0/16"},
+		Peerings: peeringsInfo{Peers: []peerInfo{
+			{ClusterID: "cl02", Role: "Provider", NetworkingStatus: "Disabled", AuthenticationStatus: "Healthy", OffloadingStatus: "Unhealthy"},
+		}},
+	}
+}
+
+func TestInfoOnTheScreen(t *testing.T) {
+	var stdout bytes.Buffer
+	c := &cli{Printer: out.New(strings.NewReader(""), &stdout, &bytes.Buffer{})}
+	c.printInfo(sampleReport())
+	want := `
+┌─ Local installation info ────────────────────────────────────────────────────┐
+│ Cluster ID:     cl01                                                         │
+│ Version:        v1.0.0                                                       │
+│ K8s API server: https://10.0.0.1:6443                                        │
+│ Cluster labels                                                               │
+│     region:                eu                                                │
+│     topology.liqo.io/type: edge                                              │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌─ Installation health ────────────────────────────────────────────────────────┐
+│ ✖    Liqo is unhealthy                                                       │
+│ Unhealthy pods                                                               │
+│     liqo-x: Status: Pending, Ready: 0/2, Restarts: 3                         │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌─ Network ────────────────────────────────────────────────────────────────────┐
+│ Pod CIDRs:                                                                   │
+│     - 10.200.0.0/16                                                          │
+│     - fd00::/56                                                              │
+│ Service CIDR:  10.80.0.0/12                                                  │
+│ External CIDR: 10.70.0.0/16                                                  │
+│ Internal CIDR:                                                               │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌─ Active peerings ────────────────────────────────────────────────────────────┐
+│ cl02                                                                         │
+│     Role:                  Provider                                          │
+│     Networking status:     Disabled                                          │
+│     Authentication status: Healthy                                           │
+│     Offloading status:     Unhealthy                                         │
+└──────────────────────────────────────────────────────────────────────────────┘
+`
+	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), stdout.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestInfoAsADocument(t *testing.T) {
+	want := `health:
+  healthy: false
+  unhealthyPods:
+    liqo-x:
+      readyContainers: 0
+      restarts: 3
+      status: Pending
+      totalContainers: 2
+local:
+  APIServerAddr: https://10.0.0.1:6443
+  clusterID: cl01
+  labels:
+    region: eu
+    topology.liqo.io/type: edge
+  version: v1.0.0
+peerings:
+  peers:
+  - authenticationStatus: Healthy
+    clusterID: cl02
+    networkingStatus: Disabled
+    offloadingStatus: Unhealthy
+    role: Provider
+`
+	report := sampleReport()
+	report.Network = nil
+	var yaml, json bytes.Buffer
+	if err := printDocument(&yaml, report.document(), "yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, yaml.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if err := printDocument(&json, report.document(), "json"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(json.String(), "{\n  \"health\": {\n    \"healthy\": false,") {
+		t.Errorf("JSON is %s", json.String())
+	}
+}
+
+func TestQueriesFindEveryField(t *testing.T) {
+	for query, want := range map[string]string{
+		"local.clusterid":                      "cl01\n",
+		".local.ClusterID":                     "cl01\n",
+		"local.apiserveraddr":                  "https://10.0.0.1:6443\n",
+		"local.labels.region":                  "eu\n",
+		"local.labels.topology.liqo.io/type":   "edge\n",  // a key with dots
+		"health.healthy":                       "false\n", // a zero value is a value
+		"health.unhealthypods.liqo-x.restarts": "3\n",
+		"network.podcidrs":                     "- 10.200.0.0/16\n- fd00::/56\n",
+		"network.podcidr":                      "- 10.200.0.0/16\n- fd00::/56\n", // other versions say so
+		"network.cidr":                         "- 10.200.0.0/16\n- fd00::/56\n",
+		"network.podcidrs[1]":                  "fd00::/56\n",
+		"network.internalcidr":                 "\n",
+		"peerings.peers[0].role":               "Provider\n",
+		"peerings.peers.0.networkingstatus":    "Disabled\n",
+	} {
+		value, err := lookUp(sampleReport().document(), query)
+		if err != nil {
+			t.Errorf("%s: %v", query, err)
+			continue
+		}
+		var printed bytes.Buffer
+		if err := printValue(&printed, value, ""); err != nil || printed.String() != want {
+			t.Errorf("%s is %q, want %q: %v", query, printed.String(), want, err)
+		}
+	}
+}
+
+func TestQueriesSayWhatTheyDoNotFind(t *testing.T) {
+	for query, want := range map[string]string{
+		"nothing":                `invalid query "nothing": "nothing" not found`,
+		"local.clusterid.deeper": `invalid query "local.clusterid.deeper": "deeper" is not an object`,
+		"peerings.peers[1]":      `invalid query "peerings.peers[1]": "1" is not an index below 1`,
+		"peerings.peers.cl02":    `invalid query "peerings.peers.cl02": "cl02" is not an index below 1`,
+		"local.labels.none":      `invalid query "local.labels.none": "none" not found`,
+	} {
+		if _, err := lookUp(sampleReport().document(), query); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
+func TestImageReferencesHoldTheVersion(t *testing.T) {
+	for reference, want := range map[string]string{
+		"liqo.io/liqo:v1.0.0":                     "v1.0.0",
+		"registry:5000/liqo:v1.0.0":               "v1.0.0",
+		"registry:5000/liqo":                      "latest",
+		"liqo.io/liqo:v1.0.0@sha256:0123456789ab": "v1.0.0",
+		"liqo.io/liqo@sha256:0123456789ab":        "sha256:0123456789ab",
+	} {
+		if got := imageVersion(reference); got != want {
+			t.Errorf("%s: %q, want %q", reference, got, want)
+		}
+	}
+}
+
+func TestAModuleIsAsHealthyAsItsConditions(t *testing.T) {
+	condition := func(s liqov1beta1.ConditionStatus) []liqov1beta1.Condition {
+		return []liqov1beta1.Condition{{Type: liqov1beta1.APIServerStatus, Status: s}}
+	}
+	for want, m := range map[string]liqov1beta1.Module{
+		"Disabled":  {Conditions: condition(liqov1beta1.ConditionError)},
+		"Healthy":   {Enabled: true, Conditions: append(condition(liqov1beta1.ConditionEstablished), condition(liqov1beta1.ConditionReady)...)},
+		"Unhealthy": {Enabled: true, Conditions: append(condition(liqov1beta1.ConditionReady), condition(liqov1beta1.ConditionPending)...)},
+	} {
+		if got := moduleStatus(m); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestPodsThatHaveDoneTheirWorkAreWell(t *testing.T) {
+	ready := func(s corev1.ConditionStatus) []corev1.PodCondition {
+		return []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}
+	}
+	for rule, tc := range map[string]struct {
+		pod  corev1.Pod
+		want bool
+	}{
+		"ready":         {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: ready(corev1.ConditionTrue)}}, true},
+		"not ready":     {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: ready(corev1.ConditionFalse)}}, false},
+		"no conditions": {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}, false},
+		"completed":     {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, true},
+		"a failed try of a job": {corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Job"}}},
+			Status:     corev1.PodStatus{Phase: corev1.PodFailed},
+		}, true},
+	} {
+		if got := isWell(&tc.pod); got != tc.want {
+			t.Errorf("%s: %v", rule, got)
+		}
+	}
+}
+
+func TestTheAddressOfTheAPIServerIsTheBestOfTheControlPlane(t *testing.T) {
+	node := func(addresses ...corev1.NodeAddress) corev1.Node {
+		return corev1.Node{Status: corev1.NodeStatus{Addresses: addresses}}
+	}
+	internal := corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}
+	external := corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "203.0.113.1"}
+	for want, nodes := range map[string][]corev1.Node{
+		"":            nil,
+		"10.0.0.1":    {node(internal)},
+		"203.0.113.1": {node(internal), node(internal, external)},
+	} {
+		if got := preferredAddress(nodes); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

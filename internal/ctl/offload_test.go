@@ -1,0 +1,139 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestOffloadPrintsTheManifest(t *testing.T) {
+	r := liqoctl(t, nil, "offload", "namespace", "shop", "web", "--output", "yaml", "--global-labels", "app=${namespace}-${kind}",
+		"-l", "region in (eu,asia),!spot", "-l", "zone=b,arch=arm64")
+	r.succeeds(t)
+	want := func(ns string) string {
+		return `apiVersion: offloading.liqo.io/v1beta1
+kind: NamespaceOffloading
+metadata:
+  labels:
+    app: ` + ns + `-NamespaceOffloading
+  name: offloading
+  namespace: ` + ns + `
+spec:
+  clusterSelector:
+    nodeSelectorTerms:
+    - matchExpressions:
+      - key: region
+        operator: In
+        values:
+        - asia
+        - eu
+      - key: spot
+        operator: DoesNotExist
+    - matchExpressions:
+      - key: arch
+        operator: In
+        values:
+        - arm64
+      - key: zone
+        operator: In
+        values:
+        - b
+  namespaceMappingStrategy: DefaultName
+  podOffloadingStrategy: LocalAndRemote
+status: {}
+---
+`
+	}
+	if diff := cmp.Diff(want("shop")+want("web"), r.stdout); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if r.stderr != "" {
+		t.Errorf("stderr is %q", r.stderr)
+	}
+}
+
+func TestOffloadRefusesWhatItCannotMean(t *testing.T) {
+	for want, args := range map[string][]string{
+		"namespace name or label selector must be specified":                                        {},
+		"must not be specified together":                                                            {"x", "--ns-selector", "a=b"},
+		"the remote namespace name cannot be specified when offloading multiple namespaces at once": {"x", "y", "--remote-namespace-name", "z"},
+		"--remote-namespace-name is required with the SelectedName strategy":                        {"x", "--namespace-mapping-strategy", "SelectedName"},
+		"it is one of Local, Remote, LocalAndRemote":                                                {"x", "--pod-offloading-strategy", "Somewhere"},
+		`--selector "a in" is not a label selector`:                                                 {"x", "-l", "a in"},
+		`--ns-selector "=" is not a label selector`:                                                 {"--ns-selector", "="},
+	} {
+		liqoctl(t, nil, append([]string{"offload", "namespace"}, args...)...).refuses(t, want)
+	}
+}
+
+func TestOffloadWaitsForTheControllers(t *testing.T) {
+	c := testkit.Cluster(t)
+	for phase, tc := range map[offv1beta1.OffloadingPhaseType]struct {
+		fails bool
+		words []string
+	}{
+		offv1beta1.ReadyOffloadingPhaseType:             {false, []string{"Offloading completed successfully"}},
+		offv1beta1.NoClusterSelectedOffloadingPhaseType: {false, []string{" WARN  Offloading completed, but no cluster was selected"}},
+		offv1beta1.SomeFailedOffloadingPhaseType:        {true, []string{`the offloading is in "SomeFailed" state`, "Cluster cl02: Refused: reserved name"}},
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			ns := testkit.Namespace(t, c, "offload", map[string]string{"story": string(phase)})
+			done := make(chan error, 1)
+			go func() { done <- answer(t.Context(), c.Client, ns, phase) }()
+			r := liqoctl(t, c.Config, "offload", "namespace", "--ns-selector", "story="+string(phase), "--timeout", "30s")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			words := append(tc.words, `Offloading of namespace "`+ns+`" correctly enabled`)
+			if tc.fails {
+				r.refuses(t, words...)
+			} else {
+				r.succeeds(t, words...)
+			}
+		})
+	}
+}
+
+// answer is the controller: it looks at the object and says a phase.
+func answer(ctx context.Context, c client.Client, ns string, phase offv1beta1.OffloadingPhaseType) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		nso := &offv1beta1.NamespaceOffloading{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: ns, Name: "offloading"}, nso)
+		if err == nil {
+			nso.Status.OffloadingPhase, nso.Status.ObservedGeneration = phase, nso.Generation
+			nso.Status.RemoteNamespacesConditions = map[string]offv1beta1.RemoteNamespaceConditions{"cl02": {
+				{Type: offv1beta1.NamespaceReady, Status: corev1.ConditionFalse, Reason: "Refused", Message: "reserved name"},
+			}}
+			return c.Status().Update(ctx, nso)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func TestOffloadSaysWhatItWaitedFor(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "slow", nil)
+	liqoctl(t, c.Config, "offload", "namespace", ns, "--timeout", "500ms").refuses(t,
+		`offloading namespace "`+ns+`": the offloading is "not looked at": timed out waiting for the condition`)
+	liqoctl(t, c.Config, "offload", "namespace", ns, "--timeout", "500ms", "--pod-offloading-strategy", "Remote").refuses(t,
+		" WARN  The PodOffloadingStrategy was mutated to a more restrictive setting")
+	liqoctl(t, c.Config, "unoffload", "ns", ns, "--skip-confirm").succeeds(t, "Unoffloading completed successfully")
+	liqoctl(t, c.Config, "unoffload", "ns", ns, "--skip-confirm").succeeds(t, "Unoffloading completed successfully")
+	liqoctl(t, c.Config, "offload", "ns", "--ns-selector", "nobody=has-it").succeeds(t, "No namespaces can be offloaded")
+}

@@ -1,0 +1,274 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// The cluster of this story has no nodes: workload stands in for them, the rest is real.
+func TestTheLifeOfAnInstallation(t *testing.T) {
+	c := testkit.SecondCluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller"))
+	before := listing(t, c.Config)
+	aFailureIsUndone(t, c)
+	stop := workload(t, c)
+	defer stop()
+
+	liqoctl(t, c.Config, "info").refuses(t, "Liqo is not installed in the current cluster!", "liqoctl install")
+	installed := liqoctl(t, c.Config, installArgs("--timeout", "60s", "--cluster-labels", "region=eu", "--set", "controllerManager.replicas=2")...)
+	installed.succeeds(t)
+	wantLines(t, installed.stderr,
+		"Installer initialized", "Cluster configuration correctly retrieved", "Installation parameters correctly generated",
+		"All Set! You can now proceed establishing a peering (liqoctl peer --help for more information)",
+		"Make sure to use the same version of Liqo on all remote clusters")
+	checkInfo(t, c)
+
+	// Again, without what was said before: it upgrades, and keeps it.
+	upgrade := liqoctl(t, c.Config, "upgrade", "--timeout", "60s", "--version", "v9")
+	upgrade.succeeds(t, "All Set!")
+	manager := deployment(t, c)
+	if got := *manager.Spec.Replicas; got != 2 {
+		t.Errorf("the upgrade forgot a value: %d replicas", got)
+	}
+	if got := manager.Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(got, ":v9") {
+		t.Errorf("the upgrade kept image %s", got)
+	}
+	liqoctl(t, c.Config, "info", "--get", "local.labels.region").succeeds(t, "eu\n")
+	liqoctl(t, c.Config, "version").succeeds(t, "Client version: dev\nServer version: v9\n", "does not match the Liqo server version")
+
+	// Nobody serves the webhooks here, and nobody outside of this machine may be asked.
+	for _, webhooks := range []client.Object{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}} {
+		if err := c.Client.DeleteAllOf(t.Context(), webhooks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	liqoctl(t, c.Config, "uninstall").refuses(t, "--skip-confirm")
+	refusesWhileUsed(t, c)
+
+	uninstalled := liqoctl(t, c.Config, "uninstall", "--purge", "--skip-confirm", "--timeout", "60s")
+	uninstalled.succeeds(t)
+	wantLines(t, uninstalled.stderr, "Pre-uninstall checks passed", "Liqo uninstalled", "Liqo CRDs purged", "Liqo namespaces deleted")
+	// The test cluster came with our CRDs: they are gone too.
+	after := listing(t, c.Config)
+	before = slices.DeleteFunc(before, func(s string) bool { return strings.HasSuffix(s, ".liqo.io") })
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("something is left or missing (-before +after):\n%s", diff)
+	}
+}
+
+// aFailureIsUndone installs while nothing can start.
+func aFailureIsUndone(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	liqoctl(t, c.Config, installArgs("--timeout", "12s")...).refuses(t, "Error installing or upgrading Liqo: ", "liqo-controller-manager")
+	var secrets corev1.SecretList
+	if err := c.Client.List(t.Context(), &secrets, client.InNamespace("liqo")); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range secrets.Items {
+		t.Errorf("Secret %s is left", s.Name)
+	}
+	var deployments appsv1.DeploymentList
+	if err := c.Client.List(t.Context(), &deployments, client.InNamespace("liqo")); err != nil {
+		t.Fatal(err)
+	}
+	if len(deployments.Items) > 0 {
+		t.Errorf("%d Deployments are left", len(deployments.Items))
+	}
+}
+
+func wantLines(t *testing.T, stderr string, lines ...string) {
+	t.Helper()
+	var want strings.Builder
+	for _, l := range lines {
+		want.WriteString(" INFO  " + l + "\n")
+	}
+	if diff := cmp.Diff(want.String(), stderr); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func deployment(t *testing.T, c *testkit.ControlPlane) *appsv1.Deployment {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo", Name: "liqo-controller-manager"}, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func checkInfo(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	for query, want := range map[string]string{
+		"clusterid":            "cl-test\n",
+		".local.clusterID":     "cl-test\n",
+		"local.version":        "dev\n",
+		"local.labels":         "region: eu\n",
+		"health.healthy":       "false\n", // nothing runs here
+		"health.unhealthypods": "{}\n",
+		"peerings.peers":       "[]\n",
+		"network.podcidr":      "[]\n",
+		"network.internalcidr": "\n",
+	} {
+		r := liqoctl(t, c.Config, "info", "--get", query)
+		if r.err != nil || r.stdout != want {
+			t.Errorf("--get %s is %q, want %q: %v\n%s", query, r.stdout, want, r.err, r.stderr)
+		}
+	}
+	liqoctl(t, c.Config, "info", "--get", "local.nothing").refuses(t, `invalid query "local.nothing": "nothing" not found`)
+	liqoctl(t, c.Config, "info", "-o", "toml").refuses(t, "--output is json or yaml")
+}
+
+// refusesWhileUsed makes what blocks an uninstallation, and removes it again.
+func refusesWhileUsed(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	ns := testkit.Namespace(t, c, "used", nil)
+	nso := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "offloading"}}
+	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "left", Finalizers: []string{"crdreplicator.liqo.io/resource"}}}
+	for _, obj := range []client.Object{nso, slice} {
+		if err := c.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	liqoctl(t, c.Config, "uninstall", "--skip-confirm").refuses(t,
+		"you should:", "unoffload the following namespaces:", "- "+ns, "remove the following resources:",
+		"- ResourceSlice.authentication.liqo.io: "+ns+"/left", "liqoctl unoffload namespace")
+	deployment(t, c) // still there
+	liqoctl(t, c.Config, "unoffload", "namespace", ns, "--skip-confirm", "--timeout", "20s").succeeds(t,
+		`Offloading of namespace "`+ns+`" correctly disabled`, "Unoffloading completed successfully")
+	slice.Finalizers = nil
+	if err := c.Client.Update(t.Context(), slice); err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range []client.Object{slice, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}} {
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Eventually(t, time.Minute, func() error {
+		return isGone(c.Client.Get(t.Context(), client.ObjectKey{Name: ns}, &corev1.Namespace{}))
+	})
+	// A namespace of a peering with a finalizer that nobody takes off any more: purging must not hang on it.
+	tenant := testkit.Namespace(t, c, "liqo-tenant", map[string]string{"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": "x"})
+	if err := c.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: tenant, Name: "kubeconfig-controlplane-x", Finalizers: []string{"crdreplicator.liqo.io/operator"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Client.Create(t.Context(), &authv1beta1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "x", Finalizers: []string{"tenant.liqo.io/finalizer"}},
+		Spec:       authv1beta1.TenantSpec{ClusterID: "x"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func isGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// workload says that every Deployment is available and every Job complete, as they would be with nodes.
+func workload(t *testing.T, c *testkit.ControlPlane) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; {
+			pretend(ctx, c.Client)
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func pretend(ctx context.Context, c client.Client) {
+	var deployments appsv1.DeploymentList
+	_ = c.List(ctx, &deployments)
+	for _, d := range deployments.Items {
+		n := *d.Spec.Replicas
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
+			Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+			},
+		}
+		_ = c.Status().Update(ctx, &d)
+	}
+	var jobs batchv1.JobList
+	_ = c.List(ctx, &jobs)
+	for _, j := range jobs.Items {
+		if j.Status.CompletionTime != nil {
+			continue
+		}
+		now := metav1.Now()
+		j.Status = batchv1.JobStatus{StartTime: &now, CompletionTime: &now, Succeeded: 1, UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{},
+			Conditions: []batchv1.JobCondition{
+				{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: now},
+				{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: now},
+			}}
+		_ = c.Status().Update(ctx, &j)
+	}
+}
+
+// listing names every object of the cluster but those that come and go by themselves.
+func listing(t *testing.T, cfg *rest.Config) []string {
+	t.Helper()
+	resources, err := discovery.NewDiscoveryClientForConfigOrDie(cfg).ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := metadata.NewForConfigOrDie(cfg)
+	var all []string
+	for _, group := range resources {
+		for _, r := range group.APIResources {
+			if !slices.Contains(r.Verbs, "list") || slices.Contains([]string{"events", "leases"}, r.Name) {
+				continue
+			}
+			gv, err := schema.ParseGroupVersion(group.GroupVersion)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := objects.Resource(gv.WithResource(r.Name)).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatalf("listing %s: %v", r.Name, err)
+			}
+			for _, o := range list.Items {
+				all = append(all, strings.Join([]string{group.GroupVersion, r.Name, o.Namespace, o.Name}, " "))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,186 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package removal
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+func watching(t *testing.T, c *testkit.ControlPlane) client.WithWatch {
+	t.Helper()
+	w, err := client.NewWithWatch(c.Config, client.Options{Scheme: kube.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// create makes the object, and takes it away whatever holds it.
+func create(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
+	t.Helper()
+	if err := c.Client.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.Background() // the test's own is over
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(obj), obj); err == nil {
+			_ = release(ctx, c.Client, obj)
+		}
+		_ = c.Client.Delete(ctx, obj)
+	})
+}
+
+func meta(ns, name, peer string) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{Namespace: ns, Name: name}
+	if peer != "" {
+		m.Labels = map[string]string{names.RemoteClusterID: peer}
+	}
+	return m
+}
+
+func held(m metav1.ObjectMeta, labels, annotations map[string]string) metav1.ObjectMeta {
+	m.Finalizers = []string{"test.liqo.io/held"}
+	m.Labels, m.Annotations = labels, annotations
+	return m
+}
+
+func TestCheckListsWhatIsInUse(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "use", nil)
+	if b, err := Check(t.Context(), c.Client); err != nil || !b.Empty() {
+		t.Fatalf("an empty cluster is in use: %v %v", b, err)
+	}
+	for id, modules := range map[string]liqov1beta1.Modules{
+		"cl-all":  {Networking: on, Authentication: on, Offloading: on},
+		"cl-auth": {Authentication: on},
+		"cl-gone": {},
+	} {
+		fc := &liqov1beta1.ForeignCluster{ObjectMeta: meta("", id, id), Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(id)}}
+		create(t, c, fc)
+		fc.Status.Role, fc.Status.Modules = liqov1beta1.UnknownRole, modules
+		if err := c.Client.Status().Update(t.Context(), fc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	network := func(m metav1.ObjectMeta) *ipamv1alpha1.Network {
+		return &ipamv1alpha1.Network{ObjectMeta: m, Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"}}
+	}
+	ip := func(m metav1.ObjectMeta) *ipamv1alpha1.IP {
+		return &ipamv1alpha1.IP{ObjectMeta: m, Spec: ipamv1alpha1.IPSpec{IP: "10.0.0.1"}}
+	}
+	for _, obj := range []client.Object{
+		&offv1beta1.NamespaceOffloading{ObjectMeta: meta(ns, "offloading", "")},
+		&authv1beta1.ResourceSlice{ObjectMeta: meta(ns, "of-a-peer", "cl-gone")},
+		&authv1beta1.ResourceSlice{ObjectMeta: meta(ns, "of-nobody", "cl-unknown")},
+		&netv1beta1.Configuration{ObjectMeta: meta(ns, "of-nobody", "")},
+		ip(held(meta(ns, "held", ""), nil, nil)),
+		ip(held(meta(ns, "ours", ""), map[string]string{names.IPType: names.IPTypeAPIServerProxy}, nil)),
+		ip(meta(ns, "free", "")),
+		network(held(meta(ns, "held", ""), nil, map[string]string{names.Preinstalled: "false"})),
+		network(held(meta(ns, "preinstalled", ""), nil, map[string]string{names.Preinstalled: "true"})),
+	} {
+		create(t, c, obj)
+	}
+	got, err := Check(t.Context(), c.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `you should:
+disable networking for clusters:
+- cl-all
+disable authentication for clusters:
+- cl-all
+- cl-auth
+- cl-gone
+disable offloading for clusters:
+- cl-all
+unoffload the following namespaces:
+- NS
+remove the following resources:
+- Configuration.networking.liqo.io: NS/of-nobody
+- IP.ipam.liqo.io: NS/held
+- Network.ipam.liqo.io: NS/held
+- ResourceSlice.authentication.liqo.io: NS/of-nobody
+`
+	if diff := cmp.Diff(want, strings.ReplaceAll(got.String(), ns, "NS")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got.Empty() || !got.Peered() {
+		t.Error("it is in use and peered")
+	}
+	if err := CleanUp(t.Context(), watching(t, c), "liqo"); err == nil || !strings.Contains(err.Error(), "- cl-auth") {
+		t.Errorf("cleaning up does not refuse: %v", err)
+	}
+}
+
+var on = liqov1beta1.Module{Enabled: true}
+
+func TestCleanUpRemovesWhatTheControllersKeep(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "clean", nil)
+	fc := &liqov1beta1.ForeignCluster{ObjectMeta: meta("", "cl-idle", "cl-idle"), Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "cl-idle"}}
+	slow := &ipamv1alpha1.Network{
+		ObjectMeta: held(meta(ns, "pod-cidr", ""), nil, map[string]string{names.Preinstalled: "true"}),
+		Spec:       ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"},
+	}
+	create(t, c, fc)
+	create(t, c, slow)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := CleanUp(ctx, watching(t, c), ns)
+	if err == nil || !strings.Contains(err.Error(), "Network "+ns+"/pod-cidr (held by test.liqo.io/held) is still there") {
+		t.Errorf("the error does not say who is slow: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- CleanUp(t.Context(), watching(t, c), ns) }()
+	if err := release(t.Context(), c.Client, slow); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	for _, list := range []client.ObjectList{&liqov1beta1.ForeignClusterList{}, &ipamv1alpha1.NetworkList{}} {
+		if err := c.Client.List(t.Context(), list); err != nil || len(describeAll(list)) > 0 {
+			t.Errorf("left: %v %v", describeAll(list), err)
+		}
+	}
+}
+
+func describeAll(list client.ObjectList) string {
+	if text := describe(list); !strings.HasSuffix(text, "  is") {
+		return text
+	}
+	return ""
+}
+
+func TestWaitingForNothingEndsAtOnce(t *testing.T) {
+	c := testkit.Cluster(t)
+	if err := WaitGone(t.Context(), watching(t, c), &corev1.ConfigMapList{}, client.MatchingLabels{"nobody": "has-it"}); err != nil {
+		t.Error(err)
+	}
+	unknown := listOf(crdKind.GroupVersion().WithKind("Unknown"))
+	if err := WaitGone(t.Context(), watching(t, c), unknown); err != nil {
+		t.Errorf("a kind that does not exist is waited for: %v", err)
+	}
+}
