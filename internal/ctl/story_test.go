@@ -58,6 +58,13 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	liqoctl(t, c.Config, "info", "--get", "local.labels.region").succeeds(t, "eu\n")
 	liqoctl(t, c.Config, "version").succeeds(t, "Client version: dev\nServer version: v9\n", "does not match the Liqo server version")
 
+	// An upgrade that fails goes back to what was there.
+	liqoctl(t, c.Config, "upgrade", "--timeout", "60s", "--set-string", "controllerManager.pod.labels.x=no label!").refuses(t, "Error installing or upgrading Liqo: ", "no label!")
+	if got := deployment(t, c).Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(got, ":v9") {
+		t.Errorf("after the rollback the image is %s", got)
+	}
+	liqoctl(t, c.Config, "upgrade", "--timeout", "60s", "--version", "v9").succeeds(t, "All Set!")
+
 	// Nobody serves the webhooks here, and nobody outside of this machine may be asked.
 	for _, webhooks := range []client.Object{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}} {
 		if err := c.Client.DeleteAllOf(t.Context(), webhooks); err != nil {
