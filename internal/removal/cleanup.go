@@ -6,6 +6,7 @@ package removal
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,9 +18,14 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
+// patience is how long controllers may take to let go of their objects: longer, and they never will.
+const patience = 5 * time.Minute
+
 // CleanUp removes what the controllers keep for themselves. It runs while they still do, because they hold finalizers, and
 // tells them not to make new ones. It refuses while something is in use.
 func CleanUp(ctx context.Context, c client.WithWatch, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	blockers, err := Check(ctx, c)
 	if err != nil {
 		return err
