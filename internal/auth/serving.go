@@ -39,7 +39,7 @@ type ServingOptions struct {
 // real kubelets, and of others, are left to others.
 type servings struct {
 	client client.Client
-	// direct reads pods and what owns them as they are now: a virtual kubelet asks in its first second.
+	// direct reads all as it is now: a virtual kubelet asks in its first second, and seldom again.
 	direct  client.Reader
 	options ServingOptions
 }
@@ -113,7 +113,7 @@ func (s *servings) gather(ctx context.Context, request *certv1.CertificateSignin
 		return in, nil
 	}
 	var vn offv1beta1.VirtualNode
-	if err := s.client.Get(ctx, in.account, &vn); err != nil {
+	if err := s.direct.Get(ctx, in.account, &vn); err != nil {
 		if apierrors.IsNotFound(err) {
 			return in, nil
 		}
@@ -127,7 +127,7 @@ func (s *servings) gather(ctx context.Context, request *certv1.CertificateSignin
 func (s *servings) ours(ctx context.Context, request *certv1.CertificateSigningRequest, account types.NamespacedName) (bool, error) {
 	if account.Namespace != "" {
 		var ns corev1.Namespace
-		err := s.client.Get(ctx, types.NamespacedName{Name: account.Namespace}, &ns)
+		err := s.direct.Get(ctx, types.NamespacedName{Name: account.Namespace}, &ns)
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("reading the namespace: %w", err)
 		}
@@ -140,7 +140,7 @@ func (s *servings) ours(ctx context.Context, request *certv1.CertificateSigningR
 		return false, nil
 	}
 	var all offv1beta1.VirtualNodeList
-	if err := s.client.List(ctx, &all); err != nil {
+	if err := s.direct.List(ctx, &all); err != nil {
 		return false, fmt.Errorf("listing VirtualNodes: %w", err)
 	}
 	return slices.ContainsFunc(all.Items, func(vn offv1beta1.VirtualNode) bool { return vn.Name == node }), nil

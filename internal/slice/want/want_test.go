@@ -4,6 +4,7 @@
 package want
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -260,4 +262,59 @@ func TestCheckAmounts(t *testing.T) {
 	if err := CheckAmounts(list("cpu", "0")); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestCapsAdmitTheOldest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []authv1beta1.ResourceSlice
+		for i := range rapid.IntRange(0, 8).Draw(t, "slices") {
+			all = append(all, authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("s%d", i), UID: types.UID(fmt.Sprint(i)),
+				CreationTimestamp: metav1.NewTime(time.Unix(rapid.Int64Range(0, 3).Draw(t, "second"), 0)),
+			}})
+		}
+		caps := Caps{Slices: rapid.IntRange(1, 8).Draw(t, "most")}
+		var in, out []*authv1beta1.ResourceSlice
+		for i := range all {
+			if caps.Count(&all[i], all) == nil {
+				in = append(in, &all[i])
+			} else {
+				out = append(out, &all[i])
+			}
+		}
+		if want := min(caps.Slices, len(all)); len(in) != want {
+			t.Fatalf("%d of %d slices are admitted, want %d", len(in), len(all), want)
+		}
+		for _, a := range in {
+			for _, b := range out {
+				if Older(b, a) {
+					t.Fatalf("%s is admitted before the older %s", a.Name, b.Name)
+				}
+			}
+		}
+	})
+}
+
+func TestGrantHonoursEveryRequest(t *testing.T) {
+	amounts := rapid.MapOf(rapid.SampledFrom([]corev1.ResourceName{"cpu", "memory", "pods", "gpu"}),
+		rapid.Map(rapid.Int64Range(0, 1000), func(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }))
+	rapid.Check(t, func(t *rapid.T) {
+		asked, defaults := corev1.ResourceList(amounts.Draw(t, "asked")), corev1.ResourceList(amounts.Draw(t, "defaults"))
+		status := authv1beta1.ResourceSliceStatus{Resources: amounts.Draw(t, "had")}
+		Grant(&authv1beta1.ResourceSliceSpec{Resources: asked}, Defaults{Resources: defaults}, &status)
+		for name, got := range status.Resources {
+			want, ok := asked[name]
+			if !ok {
+				want, ok = defaults[name]
+			}
+			if !ok || got.Cmp(want) != 0 {
+				t.Fatalf("%s: granted %s of %v over %v", name, got.String(), asked, defaults)
+			}
+		}
+		for name := range asked {
+			if _, ok := status.Resources[name]; !ok {
+				t.Fatalf("%s is asked for and not granted", name)
+			}
+		}
+	})
 }

@@ -1,0 +1,276 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func runTenant(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	run(t, c, func(mgr ctrl.Manager) error { return SetupTenant(mgr, TenantOptions{}) })
+}
+
+// typedTenant is the Tenant that administrators are told to apply.
+func typedTenant(namespace, id string) *authv1beta1.Tenant {
+	return &authv1beta1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tenant-" + id, Labels: map[string]string{names.RemoteClusterID: id}},
+		Spec: authv1beta1.TenantSpec{
+			ClusterID:       liqov1beta1.ClusterID(id),
+			AuthzPolicy:     new(authv1beta1.TolerateNoHandshake),
+			TenantCondition: authv1beta1.TenantConditionActive,
+		},
+	}
+}
+
+// wantReady waits for the condition, about the Tenant as it is now.
+func wantReady(t *testing.T, c *testkit.ControlPlane, tenant *authv1beta1.Tenant, status metav1.ConditionStatus, reason, why string) *authv1beta1.Tenant {
+	t.Helper()
+	got := &authv1beta1.Tenant{}
+	testkit.Eventually(t, patient, func() error {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(tenant), got); err != nil {
+			return err
+		}
+		ready := apimeta.FindStatusCondition(got.Status.Conditions, authv1beta1.TenantReady)
+		if ready == nil || ready.ObservedGeneration != got.Generation || ready.Status != status || ready.Reason != reason || !strings.Contains(ready.Message, why) {
+			return fmt.Errorf("the condition is %+v, want %s %s with %q", ready, status, reason, why)
+		}
+		return nil
+	})
+	return got
+}
+
+func consumerBinding(id string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: names.ClusterRoleBinding(names.RoleVirtualKubeletRemoteWide, id)}}
+}
+
+func wantBound(t *testing.T, c *testkit.ControlPlane, id string, bound bool) {
+	t.Helper()
+	testkit.Eventually(t, patient, func() error {
+		have := consumerBinding(id)
+		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(have), have)
+		if !bound {
+			if !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the binding is still there: %v", err)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		want := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: id}}
+		if diff := cmp.Diff(want, have.Subjects); diff != "" {
+			return errors.New(diff)
+		}
+		if have.RoleRef.Name != names.RoleVirtualKubeletRemoteWide {
+			return fmt.Errorf("it binds %s", have.RoleRef.Name)
+		}
+		return nil
+	})
+}
+
+func TestTenantAsTyped(t *testing.T) {
+	c := cluster(t)
+	runTenant(t, c)
+	id := uniqueID(t)
+	ns := tenantNamespace(t, c, id)
+	tenant := typedTenant(ns, id)
+	create(t, c.Client, tenant)
+	got := wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+	if got.Status.TenantNamespace != ns {
+		t.Errorf("status.tenantNamespace is %q", got.Status.TenantNamespace)
+	}
+	wantBound(t, c, id, true)
+	wantEvent(t, c, tenant, reasonReady, "")
+
+	t.Run("has its binding put right", func(t *testing.T) {
+		update(t, c.Client, consumerBinding(id), func(b *rbacv1.ClusterRoleBinding) { b.Subjects[0].Name = "somebody-else" })
+		wantBound(t, c, id, true)
+	})
+	t.Run("has a binding to another role replaced", func(t *testing.T) {
+		if err := c.Client.Delete(t.Context(), consumerBinding(id)); err != nil {
+			t.Fatal(err)
+		}
+		other := consumerBinding(id)
+		other.Labels = map[string]string{names.RemoteClusterID: id}
+		other.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
+		if err := c.Client.Create(t.Context(), other); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+		wantBound(t, c, id, true)
+	})
+	t.Run("can be cordoned", func(t *testing.T) {
+		update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionCordoned })
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonCordoned, "")
+		wantBound(t, c, id, true)
+	})
+	t.Run("can be drained", func(t *testing.T) {
+		update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionDrained })
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonDrained, "")
+		wantBound(t, c, id, false)
+	})
+	t.Run("can be made active again", func(t *testing.T) {
+		update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionActive })
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+		wantBound(t, c, id, true)
+	})
+	t.Run("loses its rights when it goes", func(t *testing.T) {
+		if err := c.Client.Delete(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+		wantBound(t, c, id, false)
+		testkit.Eventually(t, patient, func() error {
+			err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(tenant), &authv1beta1.Tenant{})
+			if !apierrors.IsNotFound(err) {
+				return fmt.Errorf("it is still there: %v", err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestTenantThatIsRefused(t *testing.T) {
+	c := cluster(t)
+	runTenant(t, c)
+	group := func(id string) []rbacv1.Subject {
+		return []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: id}}
+	}
+	viewer := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}
+
+	t.Run("because keys cannot be exchanged", func(t *testing.T) {
+		id := uniqueID(t)
+		tenant := typedTenant(tenantNamespace(t, c, id), id)
+		tenant.Spec.AuthzPolicy = nil
+		create(t, c.Client, tenant)
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonNoHandshake, "TolerateNoHandshake")
+		wantBound(t, c, id, false)
+		wantEvent(t, c, tenant, reasonNoHandshake, "TolerateNoHandshake")
+	})
+	t.Run("because it is in no tenant namespace, until it is", func(t *testing.T) {
+		id := uniqueID(t)
+		ns := testkit.Namespace(t, c, "plain", nil)
+		tenant := typedTenant(ns, id)
+		create(t, c.Client, tenant)
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonWrongNamespace, names.TenantNamespace)
+		update(t, c.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, func(n *corev1.Namespace) {
+			n.Labels[names.TenantNamespace], n.Labels[names.RemoteClusterID] = "true", id
+		})
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+	})
+	t.Run("because the namespace is another cluster's", func(t *testing.T) {
+		id := uniqueID(t)
+		tenant := typedTenant(tenantNamespace(t, c, id+"-other"), id)
+		create(t, c.Client, tenant)
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonWrongNamespace, "other")
+	})
+	t.Run("because there is one in the namespace, until that one goes", func(t *testing.T) {
+		id := uniqueID(t)
+		ns := tenantNamespace(t, c, id)
+		first, second := typedTenant(ns, id), typedTenant(ns, id)
+		second.Name = "second-" + id
+		create(t, c.Client, first)
+		testkit.Eventually(t, patient, func() error {
+			if time.Since(first.CreationTimestamp.Time) < 2*time.Second {
+				return errors.New("they would be of the same second")
+			}
+			return nil
+		})
+		create(t, c.Client, second)
+		wantReady(t, c, second, metav1.ConditionFalse, reasonNotUnique, first.Name)
+		wantReady(t, c, first, metav1.ConditionTrue, reasonReady, "")
+		wantBound(t, c, id, true)
+		if err := c.Client.Delete(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		wantReady(t, c, second, metav1.ConditionTrue, reasonReady, "")
+		wantBound(t, c, id, true)
+	})
+	t.Run("because its ID is a group that has rights, until it has none", func(t *testing.T) {
+		id := uniqueID(t)
+		admins := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "admins-" + id}, RoleRef: viewer, Subjects: group(id)}
+		create(t, c.Client, admins)
+		tenant := typedTenant(tenantNamespace(t, c, id), id)
+		create(t, c.Client, tenant)
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonIDTaken, admins.Name)
+		wantBound(t, c, id, false)
+		if err := c.Client.Delete(t.Context(), admins); err != nil {
+			t.Fatal(err)
+		}
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+	})
+	t.Run("because its ID is a user that has rights somewhere, until those are said to be its own", func(t *testing.T) {
+		id := uniqueID(t)
+		somewhere := testkit.Namespace(t, c, "somewhere", nil)
+		user := &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: somewhere, Name: "user"}, RoleRef: viewer,
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: id}},
+		}
+		create(t, c.Client, user)
+		tenant := typedTenant(tenantNamespace(t, c, id), id)
+		create(t, c.Client, tenant)
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonIDTaken, somewhere+"/user")
+		update(t, c.Client, user, func(b *rbacv1.RoleBinding) { b.Labels = map[string]string{names.RemoteClusterID: id} })
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+	})
+	t.Run("but not because of the binding that the guide asks for", func(t *testing.T) {
+		id := uniqueID(t)
+		ns := tenantNamespace(t, c, id)
+		create(t, c.Client, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: names.RoleBinding(names.RoleRemoteControlPlane)},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleRemoteControlPlane},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: id}},
+		})
+		tenant := typedTenant(ns, id)
+		create(t, c.Client, tenant)
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+	})
+}
+
+func TestBindingCheck(t *testing.T) {
+	at := func(second int64) metav1.Time { return metav1.NewTime(time.Unix(second, 0)) }
+	tenant := typedTenant("tenant", "blue")
+	tenant.CreationTimestamp = at(100)
+	subject := func(kind, name string) []rbacv1.Subject { return []rbacv1.Subject{{Kind: kind, Name: name}} }
+	for name, test := range map[string]struct {
+		meta     metav1.ObjectMeta
+		subjects []rbacv1.Subject
+		refused  bool
+	}{
+		"an older group":                 {meta: metav1.ObjectMeta{CreationTimestamp: at(50)}, subjects: subject("Group", "blue"), refused: true},
+		"an older user":                  {meta: metav1.ObjectMeta{CreationTimestamp: at(50)}, subjects: subject("User", "blue"), refused: true},
+		"a group of the same second":     {meta: metav1.ObjectMeta{CreationTimestamp: at(100)}, subjects: subject("Group", "blue"), refused: true},
+		"a newer group is meant":         {meta: metav1.ObjectMeta{CreationTimestamp: at(101)}, subjects: subject("Group", "blue")},
+		"another group":                  {meta: metav1.ObjectMeta{CreationTimestamp: at(50)}, subjects: subject("Group", "red")},
+		"a service account is no user":   {meta: metav1.ObjectMeta{CreationTimestamp: at(50)}, subjects: subject("ServiceAccount", "blue")},
+		"one labelled as the consumer's": {meta: metav1.ObjectMeta{CreationTimestamp: at(50), Labels: map[string]string{names.RemoteClusterID: "blue"}}, subjects: subject("Group", "blue")},
+		"one labelled as another's":      {meta: metav1.ObjectMeta{CreationTimestamp: at(50), Labels: map[string]string{names.RemoteClusterID: "red"}}, subjects: subject("Group", "blue"), refused: true},
+		"one in the tenant namespace":    {meta: metav1.ObjectMeta{CreationTimestamp: at(50), Namespace: "tenant"}, subjects: subject("User", "blue")},
+		"one among several subjects":     {meta: metav1.ObjectMeta{CreationTimestamp: at(50)}, subjects: append(subject("User", "x"), subject("Group", "blue")...), refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := binding{kind: "RoleBinding", object: &rbacv1.RoleBinding{ObjectMeta: test.meta}, subjects: test.subjects}
+			if err := b.check(tenant); (err != nil) != test.refused {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
