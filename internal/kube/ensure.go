@@ -114,7 +114,6 @@ type Application struct {
 	name    string
 	fields  map[string]any
 	manager string
-	hash    string
 }
 
 // NewApplication prepares want for field manager manager. The hash of all wanted fields goes along as an annotation: it
@@ -131,8 +130,7 @@ func NewApplication(want client.Object, gvk schema.GroupVersionKind, manager str
 		return nil, fmt.Errorf("encoding the fields: %w", err)
 	}
 	sum := sha256.Sum256(encoded)
-	hash := hex.EncodeToString(sum[:8])
-	annotations[hashAnnotation(manager)] = hash
+	annotations[hashAnnotation(manager)] = hex.EncodeToString(sum[:8])
 	metadata, ok := fields["metadata"].(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("%s has no metadata", gvk.Kind)
@@ -143,7 +141,6 @@ func NewApplication(want client.Object, gvk schema.GroupVersionKind, manager str
 		name:    client.ObjectKeyFromObject(want).String(),
 		fields:  fields,
 		manager: manager,
-		hash:    hash,
 	}, nil
 }
 
@@ -171,7 +168,7 @@ func hashAnnotation(manager string) string {
 
 // Applied tells whether current, nil for none, needs nothing.
 func (a *Application) Applied(current client.Object) (bool, error) {
-	if current == nil || current.GetAnnotations()[hashAnnotation(a.manager)] != a.hash {
+	if current == nil {
 		return false, nil
 	}
 	have, err := ToMap(current)
