@@ -78,26 +78,16 @@ type rotation struct {
 // addRotation runs r on every replica, with a cache that can hold nothing but the objects it is about.
 func addRotation(mgr ctrl.Manager, r *rotation) error {
 	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
-	objects, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient:                  mgr.GetHTTPClient(),
-		Scheme:                      mgr.GetScheme(),
-		Mapper:                      mgr.GetRESTMapper(),
-		DefaultTransform:            cache.TransformStripManagedFields(),
-		ReaderFailOnMissingInformer: true,
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: {
-				Namespaces: map[string]cache.Config{r.secret.Namespace: {}},
-				Field:      named(r.secret.Name),
-			},
-			&admissionv1.MutatingWebhookConfiguration{}:   {Field: named(r.configuration)},
-			&admissionv1.ValidatingWebhookConfiguration{}: {Field: named(r.configuration)},
+	objects, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{
+		&corev1.Secret{}: {
+			Namespaces: map[string]cache.Config{r.secret.Namespace: {}},
+			Field:      named(r.secret.Name),
 		},
+		&admissionv1.MutatingWebhookConfiguration{}:   {Field: named(r.configuration)},
+		&admissionv1.ValidatingWebhookConfiguration{}: {Field: named(r.configuration)},
 	})
 	if err != nil {
-		return fmt.Errorf("making the cache of webhook certificates: %w", err)
-	}
-	if err := mgr.Add(objects); err != nil {
-		return fmt.Errorf("adding the cache of webhook certificates: %w", err)
+		return fmt.Errorf("reading webhook certificates: %w", err)
 	}
 	r.reader = objects
 	c, err := controller.New("webhook_certificate", mgr, controller.Options{

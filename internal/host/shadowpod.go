@@ -72,21 +72,12 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 
 // podCache holds the pods made from ShadowPods and no others, and of them only what is read here.
 func podCache(mgr ctrl.Manager) (cache.Cache, error) {
-	pods, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient:                  mgr.GetHTTPClient(),
-		Scheme:                      mgr.GetScheme(),
-		Mapper:                      mgr.GetRESTMapper(),
-		ReaderFailOnMissingInformer: true,
-		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {
-			Label:     labels.SelectorFromSet(labels.Set{names.ManagedBy: madeFrom}),
-			Transform: slim,
-		}},
-	})
+	pods, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&corev1.Pod{}: {
+		Label:     labels.SelectorFromSet(labels.Set{names.ManagedBy: madeFrom}),
+		Transform: slim,
+	}})
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of pods: %w", err)
-	}
-	if err := mgr.Add(pods); err != nil {
-		return nil, fmt.Errorf("adding the cache of pods: %w", err)
+		return nil, fmt.Errorf("reading the pods of consumers: %w", err)
 	}
 	return pods, nil
 }

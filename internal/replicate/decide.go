@@ -98,8 +98,26 @@ func (e ends) copyOf(local *unstructured.Unstructured) *unstructured.Unstructure
 	if annotations := travelling(local.GetAnnotations(), staysHere); len(annotations) > 0 {
 		out.SetAnnotations(annotations)
 	}
-	if spec, ok := local.Object["spec"]; ok {
-		out.Object["spec"] = spec
+	if spec, ok := local.Object["spec"].(map[string]any); ok {
+		if spec = withoutEmpty(spec); len(spec) > 0 {
+			out.Object["spec"] = spec
+		}
+	}
+	return out
+}
+
+// withoutEmpty returns in without its empty maps, however deep. Server-side apply turns a map whose last key is taken out
+// into null, which no schema accepts, unless the map itself is left out; an empty map says no more than none in our kinds.
+func withoutEmpty(in map[string]any) map[string]any {
+	out := make(map[string]any, len(in))
+	for k, v := range in {
+		if m, ok := v.(map[string]any); ok {
+			if m = withoutEmpty(m); len(m) == 0 {
+				continue
+			}
+			v = m
+		}
+		out[k] = v
 	}
 	return out
 }
