@@ -114,7 +114,7 @@ func (k *keys) make(ctx context.Context, name string, labels map[string]string, 
 	switch {
 	case err == nil:
 		if _, err := cred.ParseKey(have.Data[names.PrivateKeyKey]); err != nil {
-			return kube.Invalid("WrongKey", fmt.Errorf("Secret %s holds no usable key, and is not overwritten: %w", name, err))
+			return kube.Invalid("WrongKey", fmt.Errorf("no usable key in Secret %s, which is not overwritten: %w", name, err))
 		}
 		return k.adopt(ctx, have, owner)
 	case !apierrors.IsNotFound(err):

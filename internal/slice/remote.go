@@ -7,29 +7,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
-	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/slice/want"
 )
@@ -178,107 +170,6 @@ func (r *remotes) Next(slice *authv1beta1.ResourceSlice) time.Duration {
 	return max(at.Sub(r.options.Now()), time.Second)
 }
 
-// view is all that the decisions about one slice depend on.
-type view struct {
-	consumer liqov1beta1.ClusterID
-	subject  cred.Subject
-	tenant   *authv1beta1.Tenant // nil if there is none
-	siblings []authv1beta1.ResourceSlice
-	nodes    []corev1.Node
-	storage  []storagev1.StorageClass
-}
-
-func (r *remotes) gather(ctx context.Context, slice *authv1beta1.ResourceSlice) (*view, error) {
-	consumer, err := peerOf(ctx, r.client, slice.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	in := &view{consumer: consumer, subject: cred.SliceSubject(slice.Name, string(consumer))}
-	var tenants authv1beta1.TenantList
-	if err := r.client.List(ctx, &tenants, client.InNamespace(slice.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing tenants: %w", err)
-	}
-	for i := range tenants.Items {
-		if t := &tenants.Items[i]; t.Spec.ClusterID == consumer && t.DeletionTimestamp.IsZero() {
-			in.tenant = t
-		}
-	}
-	var all authv1beta1.ResourceSliceList
-	if err := r.client.List(ctx, &all, client.InNamespace(slice.Namespace), client.MatchingLabels{names.Replicated: "true"}); err != nil {
-		return nil, fmt.Errorf("listing slices: %w", err)
-	}
-	in.siblings = all.Items
-	if r.options.APIServer == "" {
-		var nodes corev1.NodeList
-		if err := r.client.List(ctx, &nodes); err != nil {
-			return nil, fmt.Errorf("listing nodes: %w", err)
-		}
-		in.nodes = nodes.Items
-	}
-	if r.options.Storage {
-		var classes storagev1.StorageClassList
-		if err := r.client.List(ctx, &classes); err != nil {
-			return nil, fmt.Errorf("listing storage classes: %w", err)
-		}
-		in.storage = classes.Items
-	}
-	return in, nil
-}
-
-// tenantPending tells whether the Tenant, or what its own controller says of it, has still to come. What was decided
-// stands meanwhile, unless the Tenant went away.
-func (v *view) tenantPending(slice *authv1beta1.ResourceSlice) bool {
-	if v.tenant == nil {
-		return len(slice.Status.Conditions) == 0
-	}
-	if v.tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
-		return false
-	}
-	ready := apimeta.FindStatusCondition(v.tenant.Status.Conditions, authv1beta1.TenantReady)
-	return ready == nil || ready.ObservedGeneration != v.tenant.Generation
-}
-
-// Sentences that say that the Tenant, not the slice, is the reason.
-const (
-	whyNoTenant = "there is no Tenant for this cluster"
-	whyDrained  = "the tenant is drained"
-	whyCordoned = "the tenant is cordoned"
-	whyNotReady = "the Tenant is not ready: "
-)
-
-// refusal tells why the slice may have nothing at all, "" if it may.
-func (v *view) refusal(slice *authv1beta1.ResourceSlice, caps want.Caps) string {
-	if v.tenant == nil {
-		return whyNoTenant
-	}
-	if v.tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
-		return whyDrained
-	}
-	if ready := apimeta.FindStatusCondition(v.tenant.Status.Conditions, authv1beta1.TenantReady); ready == nil || ready.Status != metav1.ConditionTrue {
-		why := whyNotReady
-		if ready != nil {
-			why += ready.Message
-		}
-		return why
-	}
-	if id := slice.Spec.ConsumerClusterID; id != nil && *id != v.consumer {
-		return fmt.Sprintf("it is said to be for the consumer %q in the namespace of %q", *id, v.consumer)
-	}
-	if err := caps.Count(slice, v.siblings); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-func (r *remotes) refuse(slice *authv1beta1.ResourceSlice, why string) {
-	want.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
-	want.ResourcesDenied(why).Set(&slice.Status, r.options.Now())
-	slice.Status.AuthParams = nil
-	if want.DefaultClass(slice.Spec.Class) {
-		want.Revoke(&slice.Status)
-	}
-}
-
 // authenticate gives the slice its credentials.
 func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
 	if len(slice.Spec.CSR) == 0 {
@@ -334,105 +225,4 @@ func (r *remotes) checkRequest(slice *authv1beta1.ResourceSlice, in *view) error
 		return fmt.Errorf("reading the public key of the Tenant: %w", err)
 	}
 	return cred.CheckCSR(slice.Spec.CSR, in.subject, key)
-}
-
-// grant decides about the resources. Slices of other classes are left to whoever defined those.
-func (r *remotes) grant(slice *authv1beta1.ResourceSlice, in *view) {
-	status, now := &slice.Status, r.options.Now()
-	own := want.DefaultClass(slice.Spec.Class)
-	switch {
-	case in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned:
-		// What was granted stays, nothing new is.
-		if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
-			want.ResourcesDenied(whyCordoned).Set(status, now)
-		}
-	case !own:
-		if deniedForTenant(slice) {
-			want.Undecide(status, authv1beta1.ResourceSliceConditionTypeResources)
-		}
-	case r.options.DisableDefaultClass:
-		want.Revoke(status)
-		want.DefaultClassDisabled().Set(status, now)
-	default:
-		r.grantDefault(slice, in)
-	}
-}
-
-func (r *remotes) grantDefault(slice *authv1beta1.ResourceSlice, in *view) {
-	status, now := &slice.Status, r.options.Now()
-	defaults := r.options.Defaults
-	defaults.StorageClasses = storageOffer(in.storage, r.options.RealStorageClass)
-	var offer authv1beta1.ResourceSliceStatus
-	want.Grant(&slice.Spec, defaults, &offer)
-	err := errors.Join(
-		want.CheckAmounts(slice.Spec.Resources),
-		r.options.Caps.Sum(slice, offer.Resources, in.siblings),
-	)
-	if err != nil {
-		want.Revoke(status)
-		want.ResourcesDenied(err.Error()).Set(status, now)
-		return
-	}
-	want.Grant(&slice.Spec, defaults, status)
-	want.ResourcesAccepted().Set(status, now)
-}
-
-// deniedForTenant tells whether it was us who denied the resources, because of the Tenant alone.
-func deniedForTenant(slice *authv1beta1.ResourceSlice) bool {
-	for _, c := range slice.Status.Conditions {
-		if c.Type != authv1beta1.ResourceSliceConditionTypeResources || c.Reason != want.ReasonResourcesDenied {
-			continue
-		}
-		for _, why := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady} {
-			if strings.HasPrefix(c.Message, want.ResourcesDenied(why).Message) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// bound keeps the Quota of what was granted.
-func (r *remotes) bound(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
-	if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
-		return r.dropQuota(ctx, slice, in)
-	}
-	cordoned := want.Cordoned(slice) || in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned
-	quota := want.Quota(slice, in.subject.CommonName, r.options.LimitsEnforcement, cordoned)
-	quota.Labels = map[string]string{names.RemoteClusterID: string(in.consumer), names.ResourceSliceName: slice.Name}
-	if _, err := kube.Ensure(ctx, r.client, quota, kube.OwnedBy(slice, r.client.Scheme())); err != nil {
-		return fmt.Errorf("bounding the slice: %w", err)
-	}
-	return nil
-}
-
-// dropQuota takes away the Quota, without which nothing new starts.
-func (r *remotes) dropQuota(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
-	var quota offv1beta1.Quota
-	key := types.NamespacedName{Namespace: slice.Namespace, Name: in.subject.CommonName}
-	if err := r.client.Get(ctx, key, &quota); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("reading the Quota of the slice: %w", err)
-	}
-	if !metav1.IsControlledBy(&quota, slice) {
-		return nil
-	}
-	if err := r.client.Delete(ctx, &quota, client.Preconditions{UID: &quota.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the Quota of the slice: %w", err)
-	}
-	return nil
-}
-
-// ofRequest wakes the slice that a CertificateSigningRequest is for.
-func ofRequest(_ context.Context, obj client.Object) []reconcile.Request {
-	if obj.GetLabels()[names.RemoteTenantCSR] != "true" {
-		return nil
-	}
-	namespace, name, ok := strings.Cut(obj.GetAnnotations()[names.CertificateFor], "/")
-	if !ok {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }

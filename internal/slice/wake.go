@@ -4,13 +4,12 @@
 package slice
 
 import (
-	"cmp"
 	"context"
-	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -72,25 +70,14 @@ func controlPlaneMoved() predicate.Predicate {
 	}
 }
 
-// defaultStorageClass annotates the class that Kubernetes uses when none is named.
-const defaultStorageClass = "storageclass.kubernetes.io/is-default-class"
-
-// storageOffer lists the storage classes of this cluster. One is the default: the one that was configured, else the
-// cluster's own.
-func storageOffer(classes []storagev1.StorageClass, configured string) []liqov1beta1.StorageType {
-	var out []liqov1beta1.StorageType
-	for i := range classes {
-		class := &classes[i]
-		if class.Name == names.StorageClass {
-			// Our own class stands for those of other clusters.
-			continue
-		}
-		isDefault := class.Annotations[defaultStorageClass] == "true"
-		if configured != "" {
-			isDefault = class.Name == configured
-		}
-		out = append(out, liqov1beta1.StorageType{StorageClassName: class.Name, Default: isDefault})
+// ofRequest wakes the slice that a CertificateSigningRequest is for.
+func ofRequest(_ context.Context, obj client.Object) []reconcile.Request {
+	if obj.GetLabels()[names.RemoteTenantCSR] != "true" {
+		return nil
 	}
-	slices.SortFunc(out, func(a, b liqov1beta1.StorageType) int { return cmp.Compare(a.StorageClassName, b.StorageClassName) })
-	return out
+	namespace, name, ok := strings.Cut(obj.GetAnnotations()[names.CertificateFor], "/")
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }

@@ -6,6 +6,7 @@ package want
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,29 +35,48 @@ func (c Caps) Count(slice *authv1beta1.ResourceSlice, all []authv1beta1.Resource
 	return nil
 }
 
-// Sum tells why what the slice would be granted is too much beside the tenant's other slices, nil if it is not. Older
-// slices that are not decided yet count with what they ask for, so that the order of decisions does not matter.
-func (c Caps) Sum(slice *authv1beta1.ResourceSlice, granted corev1.ResourceList, all []authv1beta1.ResourceSlice) error {
-	for name, most := range c.Resources {
-		sum := granted[name].DeepCopy()
-		for i := range all {
-			if all[i].UID != slice.UID {
-				sum.Add(holds(&all[i], slice)[name])
-			}
-		}
-		if sum.Cmp(most) > 0 {
-			return fmt.Errorf("the tenant may have %s %s in all, with this slice it would have %s", most.String(), name, sum.String())
+// Sum tells why what the slice asks for is too much beside the tenant's older slices, nil if it is not. asks says what
+// a slice would be given if there was no cap. Only that and the ages count, and no earlier decision: so it does not matter
+// in which order slices are decided, nor that the last decision about another one has not been seen yet.
+func (c Caps) Sum(slice *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice, asks func(*authv1beta1.ResourceSlice) corev1.ResourceList) error {
+	if len(c.Resources) == 0 {
+		return nil
+	}
+	older := before(slice, all)
+	slices.SortFunc(older, func(a, b authv1beta1.ResourceSlice) int { return byAge(&a, &b) })
+	held := corev1.ResourceList{}
+	for i := range older {
+		if amounts := asks(&older[i]); c.exceeded(held, amounts) == "" {
+			add(held, amounts)
 		}
 	}
-	return nil
+	amounts := asks(slice)
+	name := c.exceeded(held, amounts)
+	if name == "" {
+		return nil
+	}
+	most, has, more := c.Resources[name], held[name], amounts[name]
+	return fmt.Errorf("the tenant may have %s %s in all, and with %s in older slices this one asks for %s", most.String(), name, has.String(), more.String())
 }
 
-func holds(other, slice *authv1beta1.ResourceSlice) corev1.ResourceList {
-	undecided := Condition(other, authv1beta1.ResourceSliceConditionTypeResources) == ""
-	if undecided && Older(other, slice) {
-		return other.Spec.Resources
+// exceeded names a resource of which there would be too much, "" for none.
+func (c Caps) exceeded(held, more corev1.ResourceList) corev1.ResourceName {
+	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
+		sum := held[name].DeepCopy()
+		sum.Add(more[name])
+		if sum.Cmp(c.Resources[name]) > 0 {
+			return name
+		}
 	}
-	return other.Status.Resources
+	return ""
+}
+
+func add(to, amounts corev1.ResourceList) {
+	for name, quantity := range amounts {
+		sum := to[name].DeepCopy()
+		sum.Add(quantity)
+		to[name] = sum
+	}
 }
 
 // CheckAmounts tells why the amounts asked for cannot be granted to anybody.
@@ -77,10 +97,12 @@ func before(slice *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice) [
 }
 
 // Older tells whether a comes before b: it was created earlier, or at the same second and sorts first.
-func Older(a, b *authv1beta1.ResourceSlice) bool {
+func Older(a, b *authv1beta1.ResourceSlice) bool { return byAge(a, b) < 0 }
+
+func byAge(a, b *authv1beta1.ResourceSlice) int {
 	return cmp.Or(
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 		strings.Compare(a.Namespace, b.Namespace),
 		strings.Compare(a.Name, b.Name),
-	) < 0
+	)
 }

@@ -226,30 +226,26 @@ func TestCapsCount(t *testing.T) {
 
 func TestCapsSum(t *testing.T) {
 	caps := Caps{Resources: list("cpu", "10")}
+	asks := func(s *authv1beta1.ResourceSlice) corev1.ResourceList { return s.Spec.Resources }
 	for name, test := range map[string]struct {
-		edit  func([]authv1beta1.ResourceSlice)
-		asks  corev1.ResourceList
-		taken bool
+		asked [3]string // cpu, by age
+		taken [3]bool
 	}{
-		"room":                      {asks: list("cpu", "10"), taken: true},
-		"no room":                   {asks: list("cpu", "10001m")},
-		"what is not capped":        {asks: list("memory", "1Ti"), taken: true},
-		"what others hold counts":   {edit: func(a []authv1beta1.ResourceSlice) { a[2].Status.Resources = list("cpu", "5") }, asks: list("cpu", "6")},
-		"its own grant counts once": {edit: func(a []authv1beta1.ResourceSlice) { a[1].Status.Resources = list("cpu", "10") }, asks: list("cpu", "10"), taken: true},
-		"an older undecided one counts with what it asks for": {edit: func(a []authv1beta1.ResourceSlice) { a[0].Spec.Resources = list("cpu", "5") }, asks: list("cpu", "6")},
-		"a younger undecided one does not count":              {edit: func(a []authv1beta1.ResourceSlice) { a[2].Spec.Resources = list("cpu", "5") }, asks: list("cpu", "6"), taken: true},
-		"a denied one does not count": {edit: func(a []authv1beta1.ResourceSlice) {
-			a[0].Spec.Resources = list("cpu", "50")
-			ResourcesDenied("x").Set(&a[0].Status, time.Now())
-		}, asks: list("cpu", "6"), taken: true},
+		"room for one":                         {asked: [3]string{"10", "1m", "0"}, taken: [3]bool{true, false, true}},
+		"the older ones come first":            {asked: [3]string{"6", "4", "1m"}, taken: [3]bool{true, true, false}},
+		"one that is too much takes no room":   {asked: [3]string{"11", "10", "1"}, taken: [3]bool{false, true, false}},
+		"a small one fits behind one too much": {asked: [3]string{"8", "3", "2"}, taken: [3]bool{true, false, true}},
+		"a younger one is not in the way":      {asked: [3]string{"1", "9", "10"}, taken: [3]bool{true, true, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := family()
-			if test.edit != nil {
-				test.edit(all)
+			for i := range all {
+				all[i].Spec.Resources = list("cpu", test.asked[i], "memory", "1Ti")
 			}
-			if err := caps.Sum(&all[1], test.asks, all); (err == nil) != test.taken {
-				t.Errorf("got %v", err)
+			for i, want := range test.taken {
+				if err := caps.Sum(&all[i], all, asks); (err == nil) != want {
+					t.Errorf("slice %d: %v", i, err)
+				}
 			}
 		})
 	}

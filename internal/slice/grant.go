@@ -1,0 +1,157 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package slice
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/slice/want"
+)
+
+func (r *remotes) refuse(slice *authv1beta1.ResourceSlice, why string) {
+	want.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
+	want.ResourcesDenied(why).Set(&slice.Status, r.options.Now())
+	slice.Status.AuthParams = nil
+	if want.DefaultClass(slice.Spec.Class) {
+		want.Revoke(&slice.Status)
+	}
+}
+
+// grant decides about the resources. Slices of other classes are left to whoever defined those.
+func (r *remotes) grant(slice *authv1beta1.ResourceSlice, in *view) {
+	status, now := &slice.Status, r.options.Now()
+	own := want.DefaultClass(slice.Spec.Class)
+	switch {
+	case in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned:
+		// What was granted stays, nothing new is.
+		if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
+			want.ResourcesDenied(whyCordoned).Set(status, now)
+		}
+	case !own:
+		if deniedForTenant(slice) {
+			want.Undecide(status, authv1beta1.ResourceSliceConditionTypeResources)
+		}
+	case r.options.DisableDefaultClass:
+		want.Revoke(status)
+		want.DefaultClassDisabled().Set(status, now)
+	default:
+		r.grantDefault(slice, in)
+	}
+}
+
+func (r *remotes) grantDefault(slice *authv1beta1.ResourceSlice, in *view) {
+	status, now := &slice.Status, r.options.Now()
+	asks := func(s *authv1beta1.ResourceSlice) corev1.ResourceList { return r.asks(s, in) }
+	err := errors.Join(want.CheckAmounts(slice.Spec.Resources), r.options.Caps.Sum(slice, in.siblings, asks))
+	if err != nil {
+		want.Revoke(status)
+		want.ResourcesDenied(err.Error()).Set(status, now)
+		return
+	}
+	defaults := r.options.Defaults
+	defaults.StorageClasses = storageOffer(in.storage, r.options.RealStorageClass)
+	want.Grant(&slice.Spec, defaults, status)
+	want.ResourcesAccepted().Set(status, now)
+}
+
+// asks is what a slice of the tenant would be given if there was no cap.
+func (r *remotes) asks(slice *authv1beta1.ResourceSlice, in *view) corev1.ResourceList {
+	switch {
+	case in.refusal(slice, r.options.Caps) != "" || want.CheckAmounts(slice.Spec.Resources) != nil:
+		return nil
+	case !want.DefaultClass(slice.Spec.Class):
+		return slice.Status.Resources
+	}
+	var offer authv1beta1.ResourceSliceStatus
+	want.Grant(&slice.Spec, r.options.Defaults, &offer)
+	return offer.Resources
+}
+
+// deniedForTenant tells whether it was us who denied the resources, because of the Tenant alone.
+func deniedForTenant(slice *authv1beta1.ResourceSlice) bool {
+	for _, c := range slice.Status.Conditions {
+		if c.Type != authv1beta1.ResourceSliceConditionTypeResources || c.Reason != want.ReasonResourcesDenied {
+			continue
+		}
+		for _, why := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady} {
+			if strings.HasPrefix(c.Message, want.ResourcesDenied(why).Message) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bound keeps the Quota of what was granted.
+func (r *remotes) bound(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
+	if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
+		return r.dropQuota(ctx, slice, in)
+	}
+	cordoned := want.Cordoned(slice) || in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned
+	quota := want.Quota(slice, in.subject.CommonName, r.options.LimitsEnforcement, cordoned)
+	quota.Labels = map[string]string{names.RemoteClusterID: string(in.consumer), names.ResourceSliceName: slice.Name}
+	if _, err := kube.Ensure(ctx, r.client, quota, kube.OwnedBy(slice, r.client.Scheme())); err != nil {
+		return fmt.Errorf("bounding the slice: %w", err)
+	}
+	return nil
+}
+
+// dropQuota takes away the Quota, without which nothing new starts.
+func (r *remotes) dropQuota(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
+	var quota offv1beta1.Quota
+	key := types.NamespacedName{Namespace: slice.Namespace, Name: in.subject.CommonName}
+	if err := r.client.Get(ctx, key, &quota); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading the Quota of the slice: %w", err)
+	}
+	if !metav1.IsControlledBy(&quota, slice) {
+		return nil
+	}
+	if err := r.client.Delete(ctx, &quota, client.Preconditions{UID: &quota.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the Quota of the slice: %w", err)
+	}
+	return nil
+}
+
+// defaultStorageClass annotates the class that Kubernetes uses when none is named.
+const defaultStorageClass = "storageclass.kubernetes.io/is-default-class"
+
+// storageOffer lists the storage classes of this cluster. One is the default: the one that was configured, else the
+// cluster's own.
+func storageOffer(classes []storagev1.StorageClass, configured string) []liqov1beta1.StorageType {
+	var out []liqov1beta1.StorageType
+	for i := range classes {
+		class := &classes[i]
+		if class.Name == names.StorageClass {
+			// Our own class stands for those of other clusters.
+			continue
+		}
+		isDefault := class.Annotations[defaultStorageClass] == "true"
+		if configured != "" {
+			isDefault = class.Name == configured
+		}
+		out = append(out, liqov1beta1.StorageType{StorageClassName: class.Name, Default: isDefault})
+	}
+	slices.SortFunc(out, func(a, b liqov1beta1.StorageType) int { return cmp.Compare(a.StorageClassName, b.StorageClassName) })
+	return out
+}
