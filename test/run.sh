@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 # A budget is what a suite may take on 2 cores with cold caches. It is printed, not enforced: a slow machine is no bug.
 declare -A budget=([assets]=900 [lint]=420 [unit]=900 [race]=300 [playground]=300 [image]=120 [e2e]=600 [bench]=900 [soak]=3600)
+export CGO_ENABLED=${CGO_ENABLED:-0}
 started=$SECONDS
 out=$(mktemp -d)
 

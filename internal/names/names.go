@@ -134,7 +134,9 @@ const (
 const (
 	ReplicatorSecretFinalizer = "crdreplicator.liqo.io/operator"
 	ReplicatorFinalizer       = "crdreplicator.liqo.io/resource"
-	TenantFinalizer           = "tenant.liqo.io/finalizer"
+	// ResourceSliceFinalizer keeps a slice until the node made for it is drained, because its credentials go with it.
+	ResourceSliceFinalizer = "resourceslice.liqo.io/finalizer"
+	TenantFinalizer        = "tenant.liqo.io/finalizer"
 	// TenantRightsFinalizer keeps the RoleBindings of a tenant namespace until nobody needs the rights to clean up there.
 	TenantRightsFinalizer        = "tenantnamespace-controller.liqo.io/finalizer"
 	VirtualNodeFinalizer         = "virtualnode-controller.liqo.io/finalizer"

@@ -6,6 +6,7 @@ package replicate
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +55,8 @@ func (e ends) decide(local, copied *unstructured.Unstructured, draining bool) st
 		return idle
 	case !local.GetDeletionTimestamp().IsZero():
 		switch {
+		case copied != nil && held && neededHere(local):
+			return push
 		case copied != nil:
 			return withdraw
 		case held:
@@ -64,6 +67,12 @@ func (e ends) decide(local, copied *unstructured.Unstructured, draining bool) st
 		return idle
 	}
 	return push
+}
+
+// neededHere tells whether somebody else still holds an object that is going. The copy goes last: with that of a slice go the
+// credentials with which its node is drained.
+func neededHere(local *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(local.GetFinalizers(), func(f string) bool { return f != names.ReplicatorFinalizer })
 }
 
 // concerns tells whether local is an object of this cluster that is meant for the peer. An object in the peer's tenant

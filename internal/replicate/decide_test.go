@@ -28,14 +28,15 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 const (
-	fresh     = "metadata: {name: test}"
-	held      = "metadata: {name: test, finalizers: [crdreplicator.liqo.io/resource]}"
-	going     = `metadata: {name: test, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [someone/else]}`
-	goingHeld = `metadata: {name: test, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [crdreplicator.liqo.io/resource]}`
-	elsewhere = "metadata: {name: test, labels: {liqo.io/remoteID: turin}}"
-	moved     = "metadata: {name: test, labels: {liqo.io/remoteID: turin}, finalizers: [crdreplicator.liqo.io/resource]}"
-	replica   = `metadata: {name: test, labels: {liqo.io/replicated: "true", liqo.io/originID: milan}}`
-	copied    = `metadata: {name: test, labels: {liqo.io/replicated: "true", liqo.io/originID: rome}}`
+	fresh       = "metadata: {name: test}"
+	held        = "metadata: {name: test, finalizers: [crdreplicator.liqo.io/resource]}"
+	going       = `metadata: {name: test, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [someone/else]}`
+	goingHeld   = `metadata: {name: test, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [crdreplicator.liqo.io/resource]}`
+	goingNeeded = `metadata: {name: test, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [crdreplicator.liqo.io/resource, resourceslice.liqo.io/finalizer]}`
+	elsewhere   = "metadata: {name: test, labels: {liqo.io/remoteID: turin}}"
+	moved       = "metadata: {name: test, labels: {liqo.io/remoteID: turin}, finalizers: [crdreplicator.liqo.io/resource]}"
+	replica     = `metadata: {name: test, labels: {liqo.io/replicated: "true", liqo.io/originID: milan}}`
+	copied      = `metadata: {name: test, labels: {liqo.io/replicated: "true", liqo.io/originID: rome}}`
 )
 
 func TestDecide(t *testing.T) {
@@ -51,6 +52,7 @@ func TestDecide(t *testing.T) {
 		{"while draining nothing new is copied", fresh, "", true, idle},
 		{"while draining what is copied is kept in step", held, copied, true, push},
 		{"a deleted object takes its copy along", goingHeld, copied, false, withdraw},
+		{"unless somebody else still needs it", goingNeeded, copied, false, push},
 		{"also while draining", goingHeld, copied, true, withdraw},
 		{"without the copy it may go", goingHeld, "", false, release},
 		{"an object held by others is left to them", going, "", false, idle},

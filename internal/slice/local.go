@@ -64,7 +64,14 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 	}
 	l := &locals{client: mgr.GetClient(), direct: direct, notes: newNotes(), options: o}
 	isLocal := predicate.NewPredicateFuncs(func(obj client.Object) bool { return !peer.IsReplica(obj) })
-	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{Name: "resourceslice_local", Workers: o.Workers}, l)
+	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{
+		Name:      "resourceslice_local",
+		Workers:   o.Workers,
+		Finalizer: names.ResourceSliceFinalizer,
+		NeedsFinalizer: func(obj client.Object) bool {
+			return !o.DisableOffloading && !peer.IsReplica(obj) && want.AsksForVirtualNode(obj.(*authv1beta1.ResourceSlice))
+		},
+	}, l)
 	b := c.Builder(isLocal).
 		Owns(&authv1beta1.Identity{}).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(l.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
@@ -95,7 +102,7 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 	if err := l.fillIn(ctx, slice, provider, key); err != nil {
 		return err
 	}
-	vn, err := l.existingNode(ctx, slice)
+	vn, err := l.existingNode(ctx, l.client, slice)
 	if err != nil {
 		return err
 	}
@@ -104,6 +111,21 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 		return err
 	}
 	return l.virtualNode(ctx, slice, provider, identity, vn)
+}
+
+// Cleanup removes the VirtualNode of the slice and waits until it is drained: the pods on it are ended with the credentials
+// that go when the copy of the slice goes.
+func (l *locals) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
+	vn, err := l.existingNode(ctx, l.direct, slice) // live: a node made a moment ago counts
+	if err != nil || vn == nil {
+		return err
+	}
+	if vn.DeletionTimestamp.IsZero() {
+		if err := l.client.Delete(ctx, vn, client.Preconditions{UID: &vn.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing the VirtualNode of the slice: %w", err)
+		}
+	}
+	return kube.Wait(0, "the VirtualNode of the slice is being drained")
 }
 
 // Report tells what was made of the slice, and what its author must change.
@@ -221,12 +243,12 @@ func (l *locals) identity(ctx context.Context, slice *authv1beta1.ResourceSlice,
 }
 
 // existingNode returns the VirtualNode of the slice, nil if there is none.
-func (l *locals) existingNode(ctx context.Context, slice *authv1beta1.ResourceSlice) (*offv1beta1.VirtualNode, error) {
+func (l *locals) existingNode(ctx context.Context, from client.Reader, slice *authv1beta1.ResourceSlice) (*offv1beta1.VirtualNode, error) {
 	if l.options.DisableOffloading {
 		return nil, nil
 	}
 	var vn offv1beta1.VirtualNode
-	if err := l.client.Get(ctx, client.ObjectKeyFromObject(slice), &vn); err != nil {
+	if err := from.Get(ctx, client.ObjectKeyFromObject(slice), &vn); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}

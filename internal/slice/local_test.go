@@ -227,6 +227,35 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 		})
 		wantEvent(t, c, slice, "IdentityDeleted", "")
 	})
+	t.Run("and waits, deleted, until that node is drained", func(t *testing.T) {
+		going := h.typed(t, name(t))
+		create(t, c.Client, going)
+		answer(t, c, going)
+		giveKubeconfig(t, c, h.identity(t, c, going.Name))
+		update(t, c.Client, h.virtualNode(t, c, going.Name), func(vn *offv1beta1.VirtualNode) {
+			vn.Finalizers = append(vn.Finalizers, "test/draining")
+		})
+		if err := c.Client.Delete(t.Context(), going); err != nil {
+			t.Fatal(err)
+		}
+		var vn *offv1beta1.VirtualNode
+		testkit.Eventually(t, patient, func() error {
+			if vn = h.virtualNode(t, c, going.Name); vn.DeletionTimestamp.IsZero() {
+				return errors.New("its node is not asked to go")
+			}
+			return nil
+		})
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(going), going); err != nil {
+			t.Fatalf("the slice went before its node: %v", err)
+		}
+		update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
+		testkit.Eventually(t, patient, func() error {
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(going), going); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("it is still there: %v", err)
+			}
+			return nil
+		})
+	})
 	t.Run("and gets a new request when the key is lost", func(t *testing.T) {
 		key := h.giveKey(t, c)
 		update(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) { s.Annotations["test/touch"] = "1" })

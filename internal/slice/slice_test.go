@@ -45,7 +45,7 @@ var rights = struct{ wide, tenant, home []rbacv1.PolicyRule }{
 		rule("authentication.liqo.io", "identities", "get", "list", "watch", "create", "patch", "delete"),
 		rule("authentication.liqo.io", "tenants", "get", "list", "watch"),
 		rule("offloading.liqo.io", "quotas", "get", "list", "watch", "create", "patch", "delete"),
-		rule("offloading.liqo.io", "virtualnodes", "get", "list", "watch", "create", "patch"),
+		rule("offloading.liqo.io", "virtualnodes", "get", "list", "watch", "create", "patch", "delete"),
 		rule("certificates.k8s.io", "certificatesigningrequests", "get", "list", "watch", "create", "delete"),
 		rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"),
 		{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"signers"}, ResourceNames: []string{"kubernetes.io/kube-apiserver-client"}, Verbs: []string{"approve"}},

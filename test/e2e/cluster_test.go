@@ -141,7 +141,7 @@ func dump(t *testing.T) {
 	t.Helper()
 	for _, c := range []*cluster{consumer, provider} {
 		for _, args := range [][]string{
-			{"get", "nodes,resourceslices,identities,virtualnodes,namespacemaps,tenants,shadowpods,foreignclusters,pods", "-A", "-o", "wide", "--ignore-not-found"},
+			{"get", "nodes,rslice,identities,virtualnodes,namespacemaps,tenants,shadowpods,foreignclusters,pods", "-A", "-o", "wide", "--ignore-not-found"},
 			{"get", "events", "-A", "--field-selector", "type=Warning"},
 			{"logs", "-n", "liqo", "deploy/liqo-controller-manager", "--tail", "60"},
 			{"logs", "-n", "liqo", "deploy/liqo-crd-replicator", "--tail", "30"},

@@ -164,7 +164,7 @@ func (p *peering) node(t *testing.T) *corev1.Node {
 func (p *peering) end(t *testing.T) {
 	t.Helper()
 	consumer.mustKubectl(t, "delete", "namespaceoffloading", "offloading", "-n", p.Namespace, "--ignore-not-found", "--timeout=2m")
-	consumer.mustKubectl(t, "delete", "resourceslice", p.Slice, "-n", p.ConsumerTenant, "--ignore-not-found", "--timeout=2m")
+	consumer.mustKubectl(t, "delete", "rslice", p.Slice, "-n", p.ConsumerTenant, "--ignore-not-found", "--timeout=2m")
 	consumer.mustKubectl(t, "delete", "secret", "cplane-secret", "-n", p.ConsumerTenant, "--ignore-not-found", "--timeout=2m")
 	provider.mustKubectl(t, "delete", "tenant", "my-tenant", "-n", p.ProviderTenant, "--ignore-not-found", "--timeout=2m")
 	consumer.mustKubectl(t, "delete", "namespace", p.ConsumerTenant, p.Namespace, "--ignore-not-found", "--timeout=2m")
