@@ -77,6 +77,8 @@ func (c *ControlPlane) startAPIServer() error {
 		"--client-ca-file="+file(caCertFile),
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
 		"--service-cluster-ip-range=10.96.0.0/16",
+		// Nothing routes those addresses here: a webhook called by one would be called beyond this machine.
+		"--enable-aggregator-routing=true",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+file(accountsPub), "--service-account-signing-key-file="+file(accountsKey),
 		"--profiling=false", "--endpoint-reconciler-type=none")

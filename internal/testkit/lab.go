@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -136,6 +137,7 @@ func (l *lab) start(name, binary string, args ...string) (*process, error) {
 	defer out.Close()
 	p.cmd = exec.Command(filepath.Join(l.assets, binary), args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = l.dir, out, out
+	p.cmd.Env = withoutProxy(os.Environ())
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started := make(chan error)
 	l.launch <- func() { started <- p.cmd.Start() }
@@ -148,6 +150,14 @@ func (l *lab) start(name, binary string, args ...string) (*process, error) {
 	}()
 	l.processes = append(l.processes, p)
 	return p, nil
+}
+
+// withoutProxy returns an environment in which every call is direct: all that the servers have to call is on this machine.
+func withoutProxy(env []string) []string {
+	return append(slices.DeleteFunc(env, func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return strings.HasSuffix(strings.ToUpper(name), "_PROXY")
+	}), "NO_PROXY=*")
 }
 
 func (p *process) kill() {

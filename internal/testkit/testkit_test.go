@@ -4,10 +4,15 @@
 package testkit_test
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +23,19 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+// outside is a proxy that the environment names: whoever calls it would have called somebody outside of this machine.
+var outside net.Listener
+
+func TestMain(m *testing.M) {
+	var err error
+	if outside, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		panic(err)
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "https_proxy"} {
+		os.Setenv(name, "http://"+outside.Addr().String())
+	}
+	testkit.Main(m)
+}
 
 func TestClusterServesOurKinds(t *testing.T) {
 	c := testkit.Cluster(t)
@@ -91,5 +108,74 @@ func TestOutageKeepsWhatWasStored(t *testing.T) {
 	c.StartAPIServer(t)
 	if err := c.Client.Get(t.Context(), client.ObjectKey{Name: ns}, &corev1.Namespace{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Nothing routes a Service's address here and nothing answers for its name: an API server that tried either would reach
+// out of the machine.
+func TestWebhookCallsStayOnThisMachine(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "webhooks", nil)
+	for name, service := range map[string]*corev1.ServiceSpec{
+		"absent":   nil,
+		"deserted": {Ports: []corev1.ServicePort{{Port: 443}}, Selector: map[string]string{"nobody": "has-it"}},
+		"headless": {Ports: []corev1.ServicePort{{Port: 443}}, ClusterIP: corev1.ClusterIPNone},
+		"outside":  {Type: corev1.ServiceTypeExternalName, ExternalName: "webhook.invalid"},
+	} {
+		if service != nil {
+			if err := c.Client.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: *service}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hook := webhook(ns, name)
+		if err := c.Client.Create(t.Context(), hook); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), hook) })
+	}
+	for name, want := range map[string]string{
+		"absent":   `service "absent" not found`,
+		"deserted": `no endpoints available for service "deserted"`,
+		"headless": `no endpoints available for service "headless"`,
+		"outside":  `unsupported service type "ExternalName"`,
+	} {
+		testkit.Eventually(t, 30*time.Second, func() error {
+			made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "c-", Labels: map[string]string{"call": name}}}
+			err := c.Client.Create(t.Context(), made)
+			switch {
+			case err == nil:
+				return fmt.Errorf("%s: the webhook is not called yet", name)
+			case !strings.Contains(err.Error(), want):
+				return fmt.Errorf("%s: got %w, want %s", name, err, want)
+			}
+			return nil
+		})
+	}
+	if err := outside.(*net.TCPListener).SetDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if conn, err := outside.Accept(); err == nil {
+		conn.Close()
+		t.Error("somebody called the proxy")
+	}
+}
+
+// webhook calls the Service for ConfigMaps labelled with its name.
+func webhook(namespace, service string) *admissionv1.ValidatingWebhookConfiguration {
+	return &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + service},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name:                    service + ".webhooks.test",
+			ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: namespace, Name: service}},
+			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			ObjectSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"call": service}},
+			SideEffects:             new(admissionv1.SideEffectClassNone),
+			TimeoutSeconds:          new(int32(2)),
+			AdmissionReviewVersions: []string{"v1"},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+		}},
 	}
 }
