@@ -46,6 +46,15 @@ func provider(t *testing.T, o NamespaceMapOptions) *testkit.ControlPlane {
 // consumer makes what a consumer and the administrator have before the first offloading, and a NamespaceMap.
 func consumer(t *testing.T, c *testkit.ControlPlane, id string, desired map[string]string) *offv1beta1.NamespaceMap {
 	t.Helper()
+	nm := stranger(t, c, id, desired)
+	judge(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
+	grant(t, c, nm.Namespace, "pool-"+id)
+	return nm
+}
+
+// stranger is a consumer whose Tenant nobody has judged, and who was granted nothing.
+func stranger(t *testing.T, c *testkit.ControlPlane, id string, desired map[string]string) *offv1beta1.NamespaceMap {
+	t.Helper()
 	namespace := testkit.Namespace(t, c, "peering-"+id, map[string]string{names.RemoteClusterID: id, names.TenantNamespace: "true"})
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id}}
 	tenant.Spec.ClusterID = liqov1beta1.ClusterID(id)
@@ -137,7 +146,7 @@ func TestTwinNamespaces(t *testing.T) {
 	})
 	rb := bindingIn(nm, "demo-blue")
 	eventually(t, c, rb, func() error {
-		if len(rb.Subjects) != 1 || rb.Subjects[0].Name != "blue" || rb.Subjects[0].Kind != "Group" || rb.RoleRef.Name != names.RoleVirtualKubeletRemote {
+		if len(rb.Subjects) != 1 || rb.Subjects[0].Name != "pool-blue" || rb.Subjects[0].Kind != rbacv1.UserKind || rb.RoleRef.Name != names.RoleVirtualKubeletRemote {
 			return fmt.Errorf("binding = %+v", rb)
 		}
 		return nil
@@ -221,11 +230,7 @@ func desire(t *testing.T, c *testkit.ControlPlane, nm *offv1beta1.NamespaceMap, 
 
 func switchTenant(t *testing.T, c *testkit.ControlPlane, namespace string, to authv1beta1.TenantCondition) {
 	t.Helper()
-	tenants := &authv1beta1.TenantList{}
-	if err := c.Client.List(t.Context(), tenants, client.InNamespace(namespace)); err != nil || len(tenants.Items) != 1 {
-		t.Fatalf("%d Tenants, %v", len(tenants.Items), err)
-	}
-	tenant := &tenants.Items[0]
+	tenant := tenantIn(t, c, namespace)
 	before := tenant.DeepCopy()
 	tenant.Spec.TenantCondition = to
 	if err := c.Client.Patch(t.Context(), tenant, client.MergeFrom(before)); err != nil {
@@ -249,6 +254,7 @@ func drainStory(t *testing.T, c *testkit.ControlPlane, nm *offv1beta1.NamespaceM
 	gone(t, c, podNamed("demo-blue", "drained"))
 	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingCreationLoopBackOff)
 	switchTenant(t, c, nm.Namespace, authv1beta1.TenantConditionActive)
+	judge(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")
 	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingAccepted)
 	eventually(t, c, bindingIn(nm, "demo-blue"), func() error { return nil })
 	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(data), data); err != nil {

@@ -162,6 +162,11 @@ func (s *namespaceMaps) gather(ctx context.Context, nm *offv1beta1.NamespaceMap)
 		return in, fmt.Errorf("listing Tenants: %w", err)
 	}
 	in.access = accessOf(tenants.Items, in.consumer)
+	quotas := &offv1beta1.QuotaList{}
+	if err := s.client.List(ctx, quotas, client.InNamespace(nm.Namespace)); err != nil {
+		return in, fmt.Errorf("listing Quotas: %w", err)
+	}
+	in.users = usersOf(quotas.Items)
 	return in, nil
 }
 
@@ -224,7 +229,7 @@ func (s *namespaceMaps) label(ctx context.Context, in input, namespace *corev1.N
 	return nil
 }
 
-// rights gives the consumer its role in the namespace, or takes it away, and with a drained consumer its pods.
+// rights gives the consumer's users their role in the namespace, or takes it away, and with a drained consumer its pods.
 func (s *namespaceMaps) rights(ctx context.Context, in input, namespace string) error {
 	want := binding(in, namespace)
 	have := &rbacv1.RoleBinding{}
@@ -232,23 +237,22 @@ func (s *namespaceMaps) rights(ctx context.Context, in input, namespace string) 
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the rights in namespace %q: %w", namespace, err)
 	}
-	present := err == nil
-	if present && (in.access != granted || have.RoleRef != want.RoleRef) {
+	bound := err == nil
+	entitled := in.entitled(bound)
+	if bound && (!entitled || have.RoleRef != want.RoleRef) {
 		if err := s.client.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("withdrawing the rights in namespace %q: %w", namespace, err)
 		}
 	}
-	switch in.access {
-	case granted:
+	if entitled {
 		if _, err := kube.Ensure(ctx, s.client, want); err != nil {
 			return fmt.Errorf("granting rights in namespace %q: %w", namespace, err)
 		}
-		return nil
-	case drained:
-		return s.evict(ctx, namespace)
-	default:
-		return nil
 	}
+	if in.access == drained {
+		return s.evict(ctx, namespace)
+	}
+	return nil
 }
 
 // evict removes the consumer's pods. Their volumes and configuration stay for the day the Tenant is active again.
@@ -268,8 +272,14 @@ func (s *namespaceMaps) evict(ctx context.Context, namespace string) error {
 	return kube.Wait(evictionDelay, "pods of a drained tenant are being removed")
 }
 
-// binding is named after the namespace of the peering, so that each peering has its own in a namespace.
+// binding is named after the namespace of the peering, so that each peering has its own in a namespace. Its subjects are
+// users and never the group of the consumer: certificates cannot be revoked, and those of slices that are gone have that
+// group too.
 func binding(in input, namespace string) *rbacv1.RoleBinding {
+	subjects := make([]rbacv1.Subject, 0, len(in.users))
+	for _, user := range in.users {
+		subjects = append(subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
+	}
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: in.tenant, Namespace: namespace,
@@ -277,7 +287,7 @@ func binding(in input, namespace string) *rbacv1.RoleBinding {
 			Annotations: map[string]string{names.ManagedByNamespaceMap: in.owner},
 		},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletRemote},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: in.consumer}},
+		Subjects: subjects,
 	}
 }
 

@@ -37,7 +37,7 @@ const (
 	accountDelay   = 500 * time.Millisecond
 )
 
-// Reasons of the events on ShadowPods; consumers see them on their pods.
+// Reasons of the events on ShadowPods, for the provider's administrator: consumers have no right to read events here.
 const (
 	reasonCreated = "CreatedPod"
 	reasonFailed  = "FailedCreatePod"

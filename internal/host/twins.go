@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -23,7 +24,9 @@ type access int
 
 const (
 	granted   access = iota
-	suspended        // no Tenant: no rights and nothing new, but nothing is destroyed
+	undecided        // the Tenant was changed and not judged yet: nothing new, and what there is stays for that moment
+	refused          // the Tenant is not ready: no rights and nothing new, but nothing is destroyed
+	suspended        // no Tenant: the same
 	drained          // the Tenant is Drained: no rights and no pods, but namespaces keep their data
 )
 
@@ -34,8 +37,10 @@ type input struct {
 	tenant   string // the namespace of the peering
 	consumer string
 	access   access
-	desired  map[string]string
-	current  map[string]offv1beta1.RemoteNamespaceStatus
+	// users of the consumer's granted slices, sorted: those who get rights in the twins.
+	users   []string
+	desired map[string]string
+	current map[string]offv1beta1.RemoteNamespaceStatus
 	// namespaces of the cluster, by name.
 	namespaces map[string]*corev1.Namespace
 	reserved   rules.Reserved
@@ -99,7 +104,7 @@ func wanted(in input, local string, room int) step {
 	}
 	switch {
 	case s.namespace == nil && in.access != granted:
-		s.do, s.refusal = refuse, errors.New(in.access.why())
+		s.do, s.refusal = refuse, in.access.refusal()
 	case s.namespace == nil && room <= 0:
 		s.do, s.refusal = refuse, fmt.Errorf("no more than %d namespaces are made for one consumer", in.limit)
 	case s.namespace == nil:
@@ -111,7 +116,7 @@ func wanted(in input, local string, room int) step {
 	default:
 		s.do = keep
 		if in.access == drained {
-			s.refusal = errors.New(in.access.why())
+			s.refusal = in.access.refusal()
 		}
 	}
 	return s
@@ -121,11 +126,18 @@ func errNotOurs(name string) error {
 	return fmt.Errorf("the namespace %q exists already and was not made for this offloading", name)
 }
 
-func (a access) why() string {
-	if a == drained {
-		return "the Tenant is drained"
+// refusal is what the consumer's administrator asks the provider's about. An undecided Tenant is nobody's fault.
+func (a access) refusal() error {
+	switch a {
+	case refused:
+		return errors.New("the Tenant is not ready")
+	case suspended:
+		return errors.New("the consumer has no Tenant")
+	case drained:
+		return errors.New("the Tenant is drained")
+	default:
+		return nil
 	}
-	return "the consumer has no Tenant"
 }
 
 // isTwin: a namespace is ours only if we wrote into it that we made it, and for what.
@@ -201,17 +213,51 @@ func phase(in input, s step, err error) offv1beta1.MappingPhase {
 	}
 }
 
-// accessOf reads the switch of the consumer's Tenant.
+// accessOf reads what the consumer's Tenant says, and what was found about it. Of several the first one counts, which is
+// never unseated by one that comes later.
 func accessOf(tenants []authv1beta1.Tenant, consumer string) access {
+	var tenant *authv1beta1.Tenant
 	for i := range tenants {
 		t := &tenants[i]
-		if string(t.Spec.ClusterID) != consumer || !t.DeletionTimestamp.IsZero() {
-			continue
+		if string(t.Spec.ClusterID) == consumer && t.DeletionTimestamp.IsZero() && (tenant == nil || before(t, tenant)) {
+			tenant = t
 		}
-		if t.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
-			return drained
-		}
-		return granted
 	}
-	return suspended
+	if tenant == nil {
+		return suspended
+	}
+	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
+	switch {
+	case tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained:
+		return drained
+	case ready == nil || ready.ObservedGeneration != tenant.Generation:
+		return undecided
+	case ready.Status != metav1.ConditionTrue:
+		return refused
+	}
+	return granted
+}
+
+func before(a, b *authv1beta1.Tenant) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.UID < b.UID
+}
+
+// usersOf are the users of the granted slices: each has a Quota, which goes with the grant. A cordoned one keeps its
+// rights, because pods that run need their virtual kubelet; it is refused new ones by admission.
+func usersOf(quotas []offv1beta1.Quota) []string {
+	users := map[string]bool{}
+	for i := range quotas {
+		if quotas[i].DeletionTimestamp.IsZero() {
+			users[quotas[i].Spec.User] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(users))
+}
+
+// entitled tells whether the consumer's users have rights in a twin, where some are bound already or not.
+func (in *input) entitled(bound bool) bool {
+	return len(in.users) > 0 && (in.access == granted || in.access == undecided && bound)
 }

@@ -106,6 +106,14 @@ func TestDecide(t *testing.T) {
 			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: suspended,
 			want: "keep a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff: the consumer has no Tenant",
 		},
+		"a Tenant that is not ready gets nothing new, and nothing is destroyed": {
+			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: refused,
+			want: "keep a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff: the Tenant is not ready",
+		},
+		"a Tenant that is not judged yet gets nothing new, and nobody is told": {
+			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: undecided,
+			want: "keep a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff",
+		},
 		"a drained Tenant keeps its namespaces, but cannot use them": {
 			desired: map[string]string{"a": "a-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: drained,
 			want: "keep a>a-blue CreationLoopBackOff: the Tenant is drained",
@@ -148,32 +156,58 @@ func TestAnAcceptedMappingStaysAcceptedWhileOnlyWeHaveTrouble(t *testing.T) {
 }
 
 func TestAccessOf(t *testing.T) {
-	tenant := func(id string, c authv1beta1.TenantCondition) authv1beta1.Tenant {
-		tn := authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{TenantCondition: c}}
-		tn.Spec.ClusterID = "blue"
-		if id != "blue" {
-			tn.Spec.ClusterID = "red"
+	const active, cordoned, drain = authv1beta1.TenantConditionActive, authv1beta1.TenantConditionCordoned, authv1beta1.TenantConditionDrained
+	// tenant was made at that second and is of generation 2; observed is what the condition is about, 0 for none.
+	tenant := func(at int64, c authv1beta1.TenantCondition, observed int64, ready metav1.ConditionStatus) authv1beta1.Tenant {
+		out := authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{ClusterID: "blue", TenantCondition: c}}
+		out.CreationTimestamp, out.Generation = metav1.Unix(at, 0), 2
+		if observed > 0 {
+			out.Status.Conditions = []metav1.Condition{{Type: authv1beta1.TenantReady, Status: ready, ObservedGeneration: observed}}
 		}
-		return tn
+		return out
 	}
-	leaving := tenant("blue", authv1beta1.TenantConditionActive)
-	leaving.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
+	red := tenant(1, active, 2, metav1.ConditionTrue)
+	red.Spec.ClusterID = "red"
+	leaving := tenant(1, active, 2, metav1.ConditionTrue)
+	leaving.DeletionTimestamp = new(metav1.Unix(1, 0))
 	for name, tc := range map[string]struct {
 		tenants []authv1beta1.Tenant
 		want    access
 	}{
-		"active":                     {tenants: []authv1beta1.Tenant{tenant("blue", authv1beta1.TenantConditionActive)}, want: granted},
-		"cordoned keeps what it has": {tenants: []authv1beta1.Tenant{tenant("blue", authv1beta1.TenantConditionCordoned)}, want: granted},
-		"drained":                    {tenants: []authv1beta1.Tenant{tenant("blue", authv1beta1.TenantConditionDrained)}, want: drained},
+		"ready":                      {tenants: []authv1beta1.Tenant{tenant(1, active, 2, metav1.ConditionTrue)}, want: granted},
+		"cordoned keeps what it has": {tenants: []authv1beta1.Tenant{tenant(1, cordoned, 2, metav1.ConditionTrue)}, want: granted},
+		"refused":                    {tenants: []authv1beta1.Tenant{tenant(1, active, 2, metav1.ConditionFalse)}, want: refused},
+		"neither ready nor not":      {tenants: []authv1beta1.Tenant{tenant(1, active, 2, metav1.ConditionUnknown)}, want: refused},
+		"not judged":                 {tenants: []authv1beta1.Tenant{tenant(1, active, 0, "")}, want: undecided},
+		"ready before it changed":    {tenants: []authv1beta1.Tenant{tenant(1, active, 1, metav1.ConditionTrue)}, want: undecided},
+		"refused before it changed":  {tenants: []authv1beta1.Tenant{tenant(1, active, 1, metav1.ConditionFalse)}, want: undecided},
+		"drained, judged or not":     {tenants: []authv1beta1.Tenant{tenant(1, drain, 1, metav1.ConditionTrue)}, want: drained},
 		"none":                       {want: suspended},
-		"of somebody else":           {tenants: []authv1beta1.Tenant{tenant("red", authv1beta1.TenantConditionActive)}, want: suspended},
+		"of somebody else":           {tenants: []authv1beta1.Tenant{red}, want: suspended},
 		"on its way out":             {tenants: []authv1beta1.Tenant{leaving}, want: suspended},
+		"of two the first": {
+			tenants: []authv1beta1.Tenant{tenant(9, drain, 2, metav1.ConditionFalse), tenant(1, active, 2, metav1.ConditionTrue)}, want: granted,
+		},
+		"the second when the first goes": {
+			tenants: []authv1beta1.Tenant{leaving, tenant(9, active, 2, metav1.ConditionFalse)}, want: refused,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := accessOf(tc.tenants, "blue"); got != tc.want {
 				t.Errorf("access = %d, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestUsersAreThoseWithAQuota(t *testing.T) {
+	quota := func(user string) offv1beta1.Quota { return offv1beta1.Quota{Spec: offv1beta1.QuotaSpec{User: user}} }
+	cordoned, leaving := quota("b"), quota("d")
+	cordoned.Spec.Cordoned = new(true)
+	leaving.DeletionTimestamp = new(metav1.Unix(1, 0))
+	got := usersOf([]offv1beta1.Quota{quota("c"), cordoned, quota("a"), leaving, quota("c")})
+	if diff := cmp.Diff([]string{"a", "b", "c"}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,7 +33,8 @@ func (s *namespaceMaps) watches(b *builder.Builder) *builder.Builder {
 	return b.
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.ofNamespace), builder.WithPredicates(namespaceChanged)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofAnnotation), builder.WithPredicates(annotated)).
-		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(s.ofTenant), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(tenantChanged)).
+		Watches(&offv1beta1.Quota{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(userChanged))
 }
 
 // namespaceChanged leaves out what no decision reads.
@@ -41,6 +44,24 @@ var namespaceChanged = predicate.Funcs{
 		return !maps.Equal(before.GetLabels(), after.GetLabels()) ||
 			!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
 			before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
+	},
+}
+
+// tenantChanged lets through what the Tenant says and what was found about it.
+var tenantChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*authv1beta1.Tenant), e.ObjectNew.(*authv1beta1.Tenant)
+		was := apimeta.FindStatusCondition(before.Status.Conditions, authv1beta1.TenantReady)
+		is := apimeta.FindStatusCondition(after.Status.Conditions, authv1beta1.TenantReady)
+		return before.Generation != after.Generation || !equality.Semantic.DeepEqual(was, is)
+	},
+}
+
+// userChanged leaves out how much a user may run.
+var userChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*offv1beta1.Quota), e.ObjectNew.(*offv1beta1.Quota)
+		return before.Spec.User != after.Spec.User || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 	},
 }
 
@@ -65,7 +86,8 @@ func (s *namespaceMaps) ofNamespace(ctx context.Context, obj client.Object) []re
 	})...)
 }
 
-func (s *namespaceMaps) ofTenant(ctx context.Context, obj client.Object) []reconcile.Request {
+// inNamespaceOf finds the maps beside an object of the peering.
+func (s *namespaceMaps) inNamespaceOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	return s.requests(ctx, func(nm *offv1beta1.NamespaceMap) bool { return nm.Namespace == obj.GetNamespace() })
 }
 
