@@ -70,19 +70,23 @@ func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, 
 }
 
 // budget finds the Quota of a user in the consumer's own tenant namespace, so that no consumer can shadow that of another.
+// nil says that there is none.
 func (s *shadowPods) budget(ctx context.Context, consumer liqov1beta1.ClusterID, user string) (*offv1beta1.QuotaSpec, error) {
-	tenant, err := peer.TenantNamespace(ctx, s.cached, consumer)
-	if err != nil {
-		return nil, fmt.Errorf("looking for the quota: %w", err)
-	}
 	for _, reader := range []client.Reader{s.cached, s.live} {
+		tenant, err := peer.TenantNamespace(ctx, reader, consumer)
+		if errors.Is(err, peer.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for the quota: %w", err)
+		}
 		quotas := &offv1beta1.QuotaList{}
 		if err := reader.List(ctx, quotas, client.InNamespace(tenant)); err != nil {
 			return nil, fmt.Errorf("listing quotas: %w", err)
 		}
 		for i := range quotas.Items {
-			if quotas.Items[i].Spec.User == user {
-				return &quotas.Items[i].Spec, nil
+			if q := &quotas.Items[i]; q.Spec.User == user && q.DeletionTimestamp.IsZero() {
+				return &q.Spec, nil
 			}
 		}
 	}

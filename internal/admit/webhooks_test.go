@@ -18,9 +18,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -263,53 +261,6 @@ func TestWebhooks(t *testing.T) {
 		}
 	})
 	t.Run("a ShadowPod keeps its creator and obeys the policy", func(t *testing.T) { shadowPodStory(t, c) })
-}
-
-func TestEnforcedBudgets(t *testing.T) {
-	c := testkit.Cluster(t)
-	install(t, c, 1, Options{EnforceResources: true})
-	tenant := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "violet"})
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "violet"})
-	admins := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "violet"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "slice-violet"}},
-	}
-	budget := &offv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "slice-violet"}, Spec: offv1beta1.QuotaSpec{
-		User: "slice-violet", Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
-	}}
-	elsewhere := budget.DeepCopy() // what another consumer may name after this user must not count
-	elsewhere.Namespace, elsewhere.Spec.Cordoned = testkit.Namespace(t, c, "other", nil), new(true)
-	for _, obj := range []client.Object{admins, budget, elsewhere} {
-		if err := c.Client.Create(t.Context(), obj); err != nil {
-			t.Fatal(err)
-		}
-	}
-	user, err := client.New(c.User(t, "slice-violet"), client.Options{Scheme: kube.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	shadow := func(cpu string) *offv1beta1.ShadowPod {
-		sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, GenerateName: "web-", Labels: map[string]string{names.OffloadingOrigin: "violet"}}}
-		sp.Spec.Pod = pod(twin).Spec
-		sp.Spec.Pod.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
-		return sp
-	}
-	soon(t, func() error { return user.Create(t.Context(), shadow("1"), client.DryRunAll) })
-	if err := refusedWith(user.Create(t.Context(), shadow("1001m"), client.DryRunAll), "peering cpu quota usage exceeded"); err != nil {
-		t.Error(err)
-	}
-	if err := refusedWith(c.Client.Create(t.Context(), shadow("1"), client.DryRunAll), "failed getting quota"); err != nil {
-		t.Error(err)
-	}
-	before := budget.DeepCopy()
-	budget.Spec.Cordoned = new(true)
-	if err := c.Client.Patch(t.Context(), budget, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
-	soon(t, func() error {
-		return refusedWith(user.Create(t.Context(), shadow("1"), client.DryRunAll), "user is cordoned")
-	})
 }
 
 type warnings []string

@@ -114,7 +114,7 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 		disabled: peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
 		webhooks: admit.Options{
 			LiqoNamespace: o.liqoNamespace, Port: o.webhookPort, Lifetime: o.webhookCertificate,
-			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template,
+			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce,
 		},
 		local: slice.LocalOptions{
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,

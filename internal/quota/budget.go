@@ -4,7 +4,7 @@
 package quota
 
 import (
-	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,7 +14,7 @@ import (
 // Check tells why a new pod does not fit into the budget of its user, on top of what the user's pods take already.
 func Check(budget *offv1beta1.QuotaSpec, pod *corev1.PodSpec, used corev1.ResourceList) error {
 	if budget.Cordoned != nil && *budget.Cordoned {
-		return errors.New("user is cordoned")
+		return fmt.Errorf("user is cordoned: the pods of %q run on, and new ones are refused", budget.User)
 	}
 	hard := budget.LimitsEnforcement == offv1beta1.HardLimitsEnforcement
 	if err := Requests(pod, hard || budget.LimitsEnforcement == offv1beta1.SoftLimitsEnforcement, hard); err != nil {
