@@ -74,7 +74,7 @@ func TestRightsOfTheChartSuffice(t *testing.T) {
 	s.bind(s.here, "", names.RoleVirtualKubeletLocal, account)
 	s.bind(s.here, s.tenant, names.RoleVirtualKubeletTenant, account)
 	s.bind(s.here, s.local, names.RoleVirtualKubeletNamespace, account)
-	s.bind(s.there, s.twin, names.RoleVirtualKubeletRemote, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "rome"})
+	s.bind(s.there, s.twin, names.RoleVirtualKubeletRemote, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "slice-1"})
 
 	clients, err := kubernetes.NewForConfig(s.here.Config)
 	if err != nil {
