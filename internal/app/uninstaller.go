@@ -4,26 +4,26 @@
 package app
 
 import (
-	"cmp"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/kube"
-	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/removal"
 )
 
-// What the uninstaller looks at, and what it removes because a controller keeps it:
+// What the uninstaller looks at, what it removes because a controller keeps it, and what it takes a controller's finalizer off:
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespaceoffloadings,verbs=get;list;watch
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=resourceslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=internalnodes,verbs=get;list;watch;delete;deletecollection
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch;delete;deletecollection
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch;delete;deletecollection
-// +kubebuilder:rbac:groups=apps,namespace=liqo,resources=deployments,verbs=get;list;patch
+// +kubebuilder:rbac:groups=authentication.liqo.io,resources=renews,verbs=list
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps,verbs=list
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=list
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=liqo-binding-liqo-tenant-replication;liqo-binding-liqo-tenant-secrets,verbs=patch
 
 // uninstaller refuses while something is in use, then removes what would otherwise come back.
 func uninstaller() *cobra.Command {
@@ -39,7 +39,7 @@ func uninstaller() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("making a client: %w", err)
 			}
-			return removal.CleanUp(cmd.Context(), c, cmp.Or(os.Getenv("POD_NAMESPACE"), names.LiqoNamespace))
+			return removal.CleanUp(cmd.Context(), c)
 		},
 	}
 }

@@ -44,8 +44,6 @@ const (
 	CordonTenant = "liqo.io/cordon-tenant"
 	// PermanentlyUnreachable annotates a ForeignCluster that will never come back.
 	PermanentlyUnreachable = "liqo.io/foreign-cluster-permanently-unreachable"
-	// Uninstalling annotates the controller-manager's Deployment while Liqo is being removed.
-	Uninstalling = "liqo.io/uninstalling"
 	// Preinstalled annotates objects that belong to the installation.
 	Preinstalled = "liqo.io/preinstalled"
 	// AppliedHash annotates an object with the hash of what was last applied to it, so that equal writes are skipped.

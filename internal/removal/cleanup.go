@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
@@ -21,9 +23,9 @@ import (
 // patience is how long controllers may take to let go of their objects: longer, and they never will.
 const patience = 5 * time.Minute
 
-// CleanUp removes what the controllers keep for themselves. It runs while they still do, because they hold finalizers, and
-// tells them not to make new ones. It refuses while something is in use.
-func CleanUp(ctx context.Context, c client.WithWatch, namespace string) error {
+// CleanUp removes what the controllers keep for themselves, and lets go of what would need them later. It runs while they
+// still do, because they hold finalizers. It refuses while something is in use.
+func CleanUp(ctx context.Context, c client.WithWatch) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	blockers, err := Check(ctx, c)
@@ -32,9 +34,6 @@ func CleanUp(ctx context.Context, c client.WithWatch, namespace string) error {
 	}
 	if !blockers.Empty() {
 		return fmt.Errorf("liqo is in use: %s", blockers)
-	}
-	if err := announce(ctx, c, namespace); err != nil {
-		return fmt.Errorf("telling the controller-manager: %w", err)
 	}
 	kinds := []client.ObjectList{
 		&liqov1beta1.ForeignClusterList{}, &netv1beta1.InternalNodeList{}, &ipamv1alpha1.IPList{}, &ipamv1alpha1.NetworkList{},
@@ -49,15 +48,32 @@ func CleanUp(ctx context.Context, c client.WithWatch, namespace string) error {
 			return err
 		}
 	}
-	return nil
+	return releaseRights(ctx, c)
 }
 
-// announce marks the controller-manager's Deployment, so that controllers stop making what is removed.
-func announce(ctx context.Context, c client.Client, namespace string) error {
-	d := &appsv1.Deployment{}
-	d.Name, d.Namespace = names.ControllerManager, namespace
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, names.Uninstalling)
-	return client.IgnoreNotFound(c.Patch(ctx, d, client.RawPatch(mergePatch, patch)))
+// releaseRights takes the finalizer off the bindings of tenant namespaces, which nobody would do later. They keep it where
+// the replicator holds an object, for it needs the rights to let go. That no peer's credentials are there, which it holds
+// too, is known from the ForeignClusters.
+func releaseRights(ctx context.Context, c client.Client) error {
+	used := set{}
+	for _, kind := range []schema.GroupVersionKind{
+		authv1beta1.GroupVersion.WithKind("Renew"), authv1beta1.GroupVersion.WithKind("ResourceSlice"), offv1beta1.GroupVersion.WithKind("NamespaceMap"),
+	} {
+		if err := each(ctx, c, listOf(kind), func(obj client.Object) error {
+			if controllerutil.ContainsFinalizer(obj, names.ReplicatorFinalizer) {
+				used.add(obj.GetNamespace())
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return each(ctx, c, listOf(roleBindingKind), func(binding client.Object) error {
+		if used[binding.GetNamespace()] {
+			return nil
+		}
+		return letGo(ctx, c, binding, names.TenantRightsFinalizer)
+	}, client.HasLabels{names.RemoteClusterID})
 }
 
 // deleteAll deletes every object of the list's kind; it does not wait.

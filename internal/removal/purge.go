@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"liqo.io/liqo/internal/names"
 )
@@ -118,7 +119,7 @@ func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error
 	}
 	for _, s := range selections {
 		if err := each(ctx, c, &corev1.NamespaceList{}, func(ns client.Object) error {
-			if err := releaseSecrets(ctx, c, ns.GetName()); err != nil {
+			if err := releaseNamespace(ctx, c, ns.GetName()); err != nil {
 				return err
 			}
 			return c.Delete(ctx, ns)
@@ -134,14 +135,36 @@ func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error
 	return nil
 }
 
-// releaseSecrets takes the replicator's finalizer off the kubeconfigs of peers.
-func releaseSecrets(ctx context.Context, c client.Client, namespace string) error {
-	return each(ctx, c, listOf(corev1.SchemeGroupVersion.WithKind("Secret")), func(secret client.Object) error {
-		if !slices.Contains(secret.GetFinalizers(), names.ReplicatorSecretFinalizer) {
-			return nil
+var roleBindingKind = rbacv1.SchemeGroupVersion.WithKind("RoleBinding")
+
+// holders are our finalizers on objects that are not ours.
+var holders = map[schema.GroupVersionKind][]string{
+	corev1.SchemeGroupVersion.WithKind("Secret"): {names.ReplicatorSecretFinalizer, names.VirtualNodeFinalizer},
+	roleBindingKind: {names.TenantRightsFinalizer},
+}
+
+// releaseNamespace takes our finalizers off whatever has one in a namespace and is not ours.
+func releaseNamespace(ctx context.Context, c client.Client, namespace string) error {
+	for kind, finalizers := range holders {
+		if err := each(ctx, c, listOf(kind), func(obj client.Object) error {
+			return letGo(ctx, c, obj, finalizers...)
+		}, client.InNamespace(namespace)); err != nil {
+			return err
 		}
-		return release(ctx, c, secret)
-	}, client.InNamespace(namespace))
+	}
+	return nil
+}
+
+// letGo takes some finalizers off an object and leaves the others.
+func letGo(ctx context.Context, c client.Client, obj client.Object, finalizers ...string) error {
+	before, held := obj.DeepCopyObject().(client.Object), false
+	for _, f := range finalizers {
+		held = controllerutil.RemoveFinalizer(obj, f) || held
+	}
+	if !held {
+		return nil
+	}
+	return c.Patch(ctx, obj, client.MergeFrom(before))
 }
 
 func purgeClusterWide(ctx context.Context, c client.Client) error {

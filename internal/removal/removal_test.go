@@ -19,7 +19,6 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -28,11 +27,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 func watching(t *testing.T, c *testkit.ControlPlane) client.WithWatch {
 	t.Helper()
-	w, err := client.NewWithWatch(c.Config, client.Options{Scheme: kube.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return asUser(t, c.Config)
 }
 
 // create makes the object, and takes it away whatever holds it.
@@ -128,7 +123,7 @@ remove the following resources:
 	if got.Empty() || !got.Peered() {
 		t.Error("it is in use and peered")
 	}
-	if err := CleanUp(t.Context(), watching(t, c), "liqo"); err == nil || !strings.Contains(err.Error(), "- cl-auth") {
+	if err := CleanUp(t.Context(), uninstaller(t, c)); err == nil || !strings.Contains(err.Error(), "- cl-auth") {
 		t.Errorf("cleaning up does not refuse: %v", err)
 	}
 }
@@ -148,12 +143,12 @@ func TestCleanUpRemovesWhatTheControllersKeep(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err := CleanUp(ctx, watching(t, c), ns)
+	err := CleanUp(ctx, uninstaller(t, c))
 	if err == nil || !strings.Contains(err.Error(), "Network "+ns+"/pod-cidr (held by test.liqo.io/held) is still there") {
 		t.Errorf("the error does not say who is slow: %v", err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- CleanUp(t.Context(), watching(t, c), ns) }()
+	go func() { done <- CleanUp(t.Context(), uninstaller(t, c)) }()
 	if err := release(t.Context(), c.Client, slow); err != nil {
 		t.Fatal(err)
 	}
