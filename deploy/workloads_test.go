@@ -4,6 +4,7 @@
 package deploy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
+
+	"liqo.io/liqo/internal/app"
 )
 
 // pods are the pod templates of a release by the name of what makes them.
@@ -106,6 +109,53 @@ func TestReplicasAvoidEachOther(t *testing.T) {
 	v := values{"controllerManager": values{"replicas": int64(2)}, "common": values{"affinity": values{"nodeAffinity": values{}}}}
 	if pod := pods(t, mustRender(t, v))["liqo-controller-manager"]; pod.Spec.Affinity.PodAntiAffinity != nil {
 		t.Error("the user's affinity was not left alone")
+	}
+}
+
+// A replica that leaves answers until no API server calls it any more, and then has time to end.
+func TestALeavingReplicaStillAnswers(t *testing.T) {
+	pod := pods(t, mustRender(t, values{}))["liqo-controller-manager"].Spec
+	lifecycle := pod.Containers[0].Lifecycle
+	if lifecycle == nil || lifecycle.PreStop == nil || lifecycle.PreStop.Sleep == nil { // the image has no programs to run
+		t.Fatalf("it leaves at once: %v", lifecycle)
+	}
+	const shutdown = 30 // of controller-runtime
+	pause, grace := lifecycle.PreStop.Sleep.Seconds, pod.TerminationGracePeriodSeconds
+	if pause < 5 || grace == nil || *grace < pause+shutdown {
+		t.Errorf("%d s to pause and %v s for all", pause, grace)
+	}
+}
+
+func TestTheControllerManagerIsToldTheValues(t *testing.T) {
+	for path, tc := range map[string]struct {
+		value any
+		flag  string
+	}{
+		"networking.enabled":                  {false, "--networking-enabled=false"},
+		"offloading.enabled":                  {false, "--offloading-enabled=false"},
+		"authentication.tlsCompatibilityMode": {true, "--tls-compatibility-mode=true"},
+		"webhook.certificateDuration":         {"2m", "--webhook-certificate-duration=2m"},
+	} {
+		args := pods(t, mustRender(t, tree(path, tc.value)))["liqo-controller-manager"].Spec.Containers[0].Args
+		if !slices.Contains(args, tc.flag) {
+			t.Errorf("%s: no %s in %v", path, tc.flag, args)
+		}
+	}
+	if _, err := render(t, loadChart(t), tree("webhook.certificateDuration", "2 months"), nil); err == nil {
+		t.Error("a duration that is none is accepted")
+	}
+}
+
+func TestProcessesKnowTheirFlags(t *testing.T) {
+	for name, pod := range pods(t, mustRender(t, tree("discovery.config.clusterLabels", values{"region": "eu"}))) {
+		args := pod.Spec.Containers[0].Args
+		cmd, rest, err := app.Command([]string{"liqo"}).Find(args)
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err != nil {
+			t.Errorf("%s: %v: %v", name, err, args)
+		}
 	}
 }
 
