@@ -92,7 +92,10 @@ suite_e2e() {
 suite_bench() { echo "no ratios are asserted yet"; return 1; }
 suite_soak() { echo "no soak yet"; return 1; }
 
-export KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-${LIQO_PLAYGROUND_HOME:-$HOME/.cache/liqo-playground}/bin}
+# A playground of its own: tests neither meet a running demo nor take its clusters down.
+export LIQO_PLAYGROUND_HOME=${LIQO_PLAYGROUND_HOME:-$HOME/.cache/liqo-playground-test}
+export LIQO_PLAYGROUND_NAME=${LIQO_PLAYGROUND_NAME:-liqo-test} LIQO_PLAYGROUND_NETWORK=${LIQO_PLAYGROUND_NETWORK:-172.28.0.0/16}
+export KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$LIQO_PLAYGROUND_HOME/bin}
 case ${1:-all} in
 all) list="assets lint unit race playground image e2e" ;;
 *) list="$*" ;;

@@ -34,6 +34,7 @@ type cluster struct {
 	kubeconfig string
 	config     *rest.Config
 	client     client.Client
+	empty      []string // the listing before anything was installed
 }
 
 func newCluster(id, kubeconfig string) (*cluster, error) {
@@ -54,9 +55,11 @@ func newCluster(id, kubeconfig string) (*cluster, error) {
 	return &cluster{id: id, kubeconfig: kubeconfig, config: cfg, client: c}, err
 }
 
-// install runs liqoctl as a user would; on a cluster that has this installation it upgrades in place.
+// install runs liqoctl as a user would; on a cluster that has this installation it upgrades in place. Two replicas and a
+// certificate of two minutes make its rotation part of every story.
 func (c *cluster) install() error {
-	_, err := c.liqoctl("install", "kubeadm", "--cluster-id", c.id, "--timeout", "3m")
+	_, err := c.liqoctl("install", "kubeadm", "--cluster-id", c.id, "--timeout", "3m",
+		"--set", "controllerManager.replicas=2", "--set", "webhook.certificateDuration=2m")
 	return err
 }
 
@@ -70,12 +73,15 @@ func (c *cluster) liqoctl(args ...string) (string, error) {
 	return run("", binary("liqoctl", "LIQOCTL"), append(args, "--kubeconfig", c.kubeconfig)...)
 }
 
-func (c *cluster) kubectl(stdin string, args ...string) (string, error) {
-	path := "kubectl"
+func kubectlPath() string {
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
-		path = filepath.Join(assets, "kubectl")
+		return filepath.Join(assets, "kubectl")
 	}
-	return run(stdin, path, append([]string{"--kubeconfig", c.kubeconfig}, args...)...)
+	return "kubectl"
+}
+
+func (c *cluster) kubectl(stdin string, args ...string) (string, error) {
+	return run(stdin, kubectlPath(), append([]string{"--kubeconfig", c.kubeconfig}, args...)...)
 }
 
 func (c *cluster) mustKubectl(t *testing.T, args ...string) string {

@@ -6,13 +6,18 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 )
 
-var consumer, provider *cluster
+var (
+	consumer, provider *cluster
+	// admissions go on while all other stories are told.
+	admissions *traffic
+)
 
 func TestMain(m *testing.M) {
 	if err := setUp(os.Getenv("LIQO_E2E_KUBECONFIGS")); err != nil {
@@ -35,9 +40,13 @@ func setUp(kubeconfigs string) error {
 		return err
 	}
 	for _, c := range []*cluster{consumer, provider} {
+		if c.empty, err = c.listing(context.Background()); err != nil {
+			return err
+		}
 		if err := c.install(); err != nil {
 			return err
 		}
 	}
-	return nil
+	admissions, err = startAdmissions(consumer)
+	return err
 }

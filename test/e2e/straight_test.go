@@ -114,7 +114,8 @@ func (p *peering) checkForeignCluster(t *testing.T) {
 	}
 }
 
-func (p *peering) deployWeb(t *testing.T) {
+// offloaded waits until the story's namespace reaches into the provider.
+func (p *peering) offloaded(t *testing.T) {
 	t.Helper()
 	eventually(t, "namespace "+p.Namespace+" to be offloaded", func(context.Context) error {
 		phase, err := consumer.kubectl("", "get", "namespaceoffloading", "offloading", "-n", p.Namespace, "-o", "jsonpath={.status.offloadingPhase}")
@@ -123,6 +124,11 @@ func (p *peering) deployWeb(t *testing.T) {
 		}
 		return err
 	})
+}
+
+func (p *peering) deployWeb(t *testing.T) {
+	t.Helper()
+	p.offloaded(t)
 	if _, err := consumer.kubectl(webYAML, "apply", "-n", p.Namespace, "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
