@@ -57,7 +57,7 @@ func (c *cli) offload() *cobra.Command {
 	fs.StringArrayVarP(&o.selectors, "selector", "l", nil, "Which clusters, by the labels of their virtual nodes; one of several has to match")
 	fs.StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
 	fs.VarP(oneOf(&o.output, "", []string{"json", "yaml"}), "output", "o", "Print the objects as json or yaml, and apply nothing")
-	fs.DurationVar(&o.timeout, "timeout", 20*time.Second, "How long each namespace may take")
+	fs.DurationVar(&o.timeout, "timeout", 20*time.Second, "How long all of it may take")
 	for flag, values := range map[string][]string{"pod-offloading-strategy": pods, "namespace-mapping-strategy": mappings, "output": {"json", "yaml"}} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
