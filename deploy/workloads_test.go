@@ -38,7 +38,7 @@ func pods(t testing.TB, r *release) map[string]corev1.PodTemplateSpec {
 	return out
 }
 
-func TestPodsHaveNoPrivileges(t *testing.T) {
+func TestPodsHaveNoPrivilegesAndExplainThemselves(t *testing.T) {
 	templates := pods(t, mustRender(t, values{}))
 	if len(templates) != 3 {
 		t.Errorf("%d workloads, want 3", len(templates))
@@ -51,6 +51,9 @@ func TestPodsHaveNoPrivileges(t *testing.T) {
 			sc := c.SecurityContext
 			if sc == nil || *sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem || len(sc.Capabilities.Drop) != 1 || sc.Capabilities.Drop[0] != "ALL" {
 				t.Errorf("%s: security context of the container: %v", name, sc)
+			}
+			if c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+				t.Errorf("%s does not say why it ended", name)
 			}
 			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
 				t.Errorf("%s asks for no resources", name)

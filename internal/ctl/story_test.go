@@ -33,6 +33,7 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	c := testkit.SecondCluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller"))
 	before := listing(t, c.Config)
 	aFailureIsUndone(t, c)
+	aCrashEndsTheWait(t, c, installArgs()...)
 	stop := workload(t, c)
 	defer stop()
 
@@ -63,6 +64,10 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	if got := deployment(t, c).Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(got, ":v9") {
 		t.Errorf("after the rollback the image is %s", got)
 	}
+	aCrashEndsTheWait(t, c, "upgrade")
+	if got := deployment(t, c).Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(got, ":v9") {
+		t.Errorf("after the second rollback the image is %s", got)
+	}
 	liqoctl(t, c.Config, "upgrade", "--timeout", "60s", "--version", "v9").succeeds(t, "All Set!")
 
 	// Nobody serves the webhooks here, and nobody outside of this machine may be asked.
@@ -83,6 +88,53 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("something is left or missing (-before +after):\n%s", diff)
 	}
+}
+
+// broken is a version whose controller-manager crashes.
+const broken = "broken"
+
+// aCrashEndsTheWait installs or upgrades to that version, and does not wait for the timeout.
+func aCrashEndsTheWait(t *testing.T, c *testkit.ControlPlane, command ...string) {
+	t.Helper()
+	crashed := make(chan error, 1)
+	go func() { crashed <- crash(t.Context(), c.Client) }()
+	r := liqoctl(t, c.Config, append(command, "--timeout", "90s", "--version", broken)...)
+	if err := <-crashed; err != nil {
+		t.Fatal(err)
+	}
+	r.refuses(t, "Error installing or upgrading Liqo: pod liqo-controller-manager-0 does not start: CrashLoopBackOff, exit code 1: unknown flag: --no-such-flag")
+	if strings.Contains(r.stderr, "rolling back failed") || strings.Contains(r.stderr, "--verbose") {
+		t.Errorf("it could not go back, or asks to look elsewhere:\n%s", r.stderr)
+	}
+}
+
+// crash makes the pod that the broken Deployment would, as a kubelet reports it after three restarts.
+func crash(ctx context.Context, c client.Client) error {
+	d := &appsv1.Deployment{}
+	for c.Get(ctx, client.ObjectKey{Namespace: "liqo", Name: "liqo-controller-manager"}, d) != nil || !isBroken(d) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
+	pod.Namespace, pod.Name = "liqo", "liqo-controller-manager-0"
+	if err := c.Create(ctx, pod); err != nil {
+		return err
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "controller-manager", RestartCount: 3,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: 1, Reason: "Error", Message: "I1120 starting\nunknown flag: --no-such-flag\n",
+		}},
+	}}
+	return c.Status().Update(ctx, pod)
+}
+
+func isBroken(d *appsv1.Deployment) bool {
+	return strings.HasSuffix(d.Spec.Template.Spec.Containers[0].Image, ":"+broken)
 }
 
 // aFailureIsUndone installs while nothing can start.
@@ -201,7 +253,7 @@ func isGone(err error) error {
 	return err
 }
 
-// workload says that every Deployment is available and every Job complete, as they would be with nodes.
+// workload says that every Deployment that is not broken is available and every Job complete, as they would be with nodes.
 func workload(t *testing.T, c *testkit.ControlPlane) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -223,6 +275,9 @@ func pretend(ctx context.Context, c client.Client) {
 	var deployments appsv1.DeploymentList
 	_ = c.List(ctx, &deployments)
 	for _, d := range deployments.Items {
+		if isBroken(&d) {
+			continue
+		}
 		n := *d.Spec.Replicas
 		d.Status = appsv1.DeploymentStatus{
 			ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,

@@ -49,6 +49,8 @@ volumes:
 {{- define "liqo.container" -}}
 image: {{ include "liqo.image" (dict "root" .root "image" .values.image) | quote }}
 imagePullPolicy: {{ .root.Values.pullPolicy }}
+{{- /* Its last words are in its status, for whoever may not read logs. */}}
+terminationMessagePolicy: FallbackToLogsOnError
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true

@@ -8,7 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,15 +37,13 @@ func (i *Installer) apply(ctx context.Context, p *plan) error {
 		return err
 	}
 	p.newNamespace = apierrors.IsNotFound(i.Client.Get(ctx, client.ObjectKey{Name: i.Namespace}, &corev1.Namespace{}))
-	left := i.Timeout
-	if deadline, ok := ctx.Deadline(); ok {
-		left = time.Until(deadline)
-	}
+	ctx, cancel := context.WithTimeout(ctx, i.Timeout)
+	defer cancel()
 	change := p.helm.install
 	if p.previous.revision > 0 {
 		change = p.helm.upgrade
 	}
-	err = change(ctx, p.chart, p.values, left)
+	err = i.untilStuck(ctx, func(wait context.Context) error { return change(ctx, wait, p.chart, p.values) })
 	if err == nil {
 		return nil
 	}
@@ -62,7 +60,11 @@ func (i *Installer) undo(ctx context.Context, p *plan, step *out.Step, cause err
 	step.Text(reason)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), i.Timeout)
 	defer cancel()
-	problems := i.diagnose(ctx)
+	told := ""
+	if stuck, ok := errors.AsType[*stuckPod](cause); ok {
+		told = stuck.name
+	}
+	problems := i.diagnose(ctx, told)
 	failure := out.Fail("Error installing or upgrading Liqo: %w", cause)
 	if p.previous.deployed > 0 || p.previous.revision == 0 {
 		if err := p.helm.rollback(p.previous.deployed, i.Timeout); err != nil {
@@ -77,7 +79,7 @@ func (i *Installer) undo(ctx context.Context, p *plan, step *out.Step, cause err
 	for _, problem := range problems {
 		failure.Hint("%s", problem)
 	}
-	if !interrupted && len(problems) == 0 {
+	if !interrupted && told == "" && len(problems) == 0 {
 		failure.Hint("Add --verbose to see what Helm did, or raise --timeout if the cluster is slow")
 	}
 	return failure
@@ -93,19 +95,19 @@ func (i *Installer) removeNamespace(ctx context.Context) error {
 	return removal.WaitGone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
 }
 
-// diagnose names the pods that are not ready, and why.
-func (i *Installer) diagnose(ctx context.Context) []string {
+// diagnose names the pods that are not ready, and why, but for the one that was told already.
+func (i *Installer) diagnose(ctx context.Context, told string) []string {
 	var pods corev1.PodList
 	if err := i.Client.List(ctx, &pods, client.InNamespace(i.Namespace)); err != nil {
 		return nil
 	}
 	var problems []string
 	for n := range pods.Items {
-		if why := notReady(&pods.Items[n]); why != "" {
+		if why := notReady(&pods.Items[n]); why != "" && pods.Items[n].Name != told {
 			problems = append(problems, fmt.Sprintf("Pod %s: %s", pods.Items[n].Name, why))
 		}
 	}
-	if len(problems) > 0 {
+	if len(problems) > 0 || told != "" {
 		return problems
 	}
 	var deployments appsv1.DeploymentList
@@ -130,12 +132,12 @@ func notReady(pod *corev1.Pod) string {
 			why := cmp.Or(w.Reason, "waiting")
 			if last := status.LastTerminationState.Terminated; last != nil {
 				why += fmt.Sprintf(", exit code %d", last.ExitCode)
-				return why + detail(last.Message)
+				return why + detail(lastLine(last.Message))
 			}
 			return why + detail(w.Message)
 		}
 		if t := status.State.Terminated; t != nil && t.ExitCode != 0 {
-			return fmt.Sprintf("exit code %d", t.ExitCode) + detail(t.Message)
+			return fmt.Sprintf("exit code %d", t.ExitCode) + detail(lastLine(t.Message))
 		}
 	}
 	for _, c := range pod.Status.Conditions {
@@ -147,6 +149,12 @@ func notReady(pod *corev1.Pod) string {
 		}
 	}
 	return ""
+}
+
+// lastLine of what a container had to say when it ended: the chart lets that be the end of its log.
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndex(text, "\n")+1:]
 }
 
 func detail(message string) string {

@@ -149,26 +149,27 @@ func (h *helm) capabilities() (*common.Capabilities, error) {
 	}, nil
 }
 
-// install installs the release for the first time.
-func (h *helm) install(ctx context.Context, c *chart.Chart, values map[string]any, timeout time.Duration) error {
+// install installs the release for the first time. The end of wait ends the wait for pods alone: the end of ctx, while Helm
+// still writes, would leave it to write beside whoever undoes that.
+func (h *helm) install(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
 	a := action.NewInstall(h.config)
 	a.ReleaseName, a.Namespace, a.CreateNamespace = Release, h.namespace, true
 	a.SkipCRDs = true // applied already
-	a.Timeout, a.WaitForJobs = timeout, true
-	a.WaitStrategy, a.WaitOptions = waiting(ctx)
+	a.Timeout, a.WaitForJobs = left(ctx), true
+	a.WaitStrategy, a.WaitOptions = waiting(wait)
 	_, err := a.RunWithContext(ctx, c, values)
 	return err
 }
 
 // upgrade makes a new revision of the release. The values are whole: what is to be kept of the last ones is in them.
-func (h *helm) upgrade(ctx context.Context, c *chart.Chart, values map[string]any, timeout time.Duration) error {
+func (h *helm) upgrade(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
 	a := action.NewUpgrade(h.config)
 	a.Namespace, a.MaxHistory = h.namespace, 10
 	a.ResetValues, a.SkipCRDs = true, true
 	// Somebody may have edited a Deployment by hand: the chart wins, as it does in every upgrade.
 	a.ForceConflicts, a.ServerSideApply = true, "true"
-	a.Timeout, a.WaitForJobs = timeout, true
-	a.WaitStrategy, a.WaitOptions = waiting(ctx)
+	a.Timeout, a.WaitForJobs = left(ctx), true
+	a.WaitStrategy, a.WaitOptions = waiting(wait)
 	_, err := a.RunWithContext(ctx, Release, c, values)
 	return err
 }
@@ -196,4 +197,10 @@ func (h *helm) uninstall(ctx context.Context, timeout time.Duration, hooks bool)
 
 func waiting(ctx context.Context) (helmkube.WaitStrategy, []helmkube.WaitOption) {
 	return helmkube.StatusWatcherStrategy, []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
+}
+
+// left is the time until the deadline.
+func left(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	return time.Until(deadline)
 }

@@ -117,7 +117,7 @@ func TestAPodSaysWhyItDoesNotWork(t *testing.T) {
 		return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
 	}
 	crashed := waiting("CrashLoopBackOff", "back-off 10s")
-	crashed.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 2, Message: "no such flag"}
+	crashed.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 2, Message: "I1120 starting\nno such flag\n"}
 	for want, status := range map[string]corev1.PodStatus{
 		"":                        {Phase: corev1.PodSucceeded},
 		"ErrImagePull: not found": {ContainerStatuses: []corev1.ContainerStatus{waiting("ErrImagePull", "not found")}},

@@ -1,0 +1,139 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/names"
+)
+
+const (
+	crashes         = 3 // restarts after which another one will not help
+	imagePatience   = time.Minute
+	nodePatience    = 3 * time.Minute // a cluster may have to order a machine first
+	pauseOfTheVigil = 2 * time.Second
+)
+
+// stuckPod is a pod that will not start by itself.
+type stuckPod struct{ name, why string }
+
+func (s *stuckPod) Error() string { return fmt.Sprintf("pod %s does not start: %s", s.name, s.why) }
+
+// untilStuck runs do, and ends its wait for pods when one of those that it made will not start: Helm would go on until its
+// timeout. What ran before does not count: an upgrade may be what repairs it.
+func (i *Installer) untilStuck(ctx context.Context, do func(wait context.Context) error) error {
+	v := &vigil{seen: map[types.UID]symptom{}, old: map[types.UID]bool{}}
+	for _, pod := range i.pods(ctx) {
+		v.old[pod.UID] = true
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var keeping sync.WaitGroup
+	keeping.Go(func() {
+		tick := time.NewTicker(pauseOfTheVigil)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				if stuck := v.look(i.pods(ctx), now); stuck != nil {
+					cancel(stuck)
+				}
+			}
+		}
+	})
+	err := do(ctx)
+	cancel(nil)
+	keeping.Wait()
+	if stuck, ok := errors.AsType[*stuckPod](context.Cause(ctx)); ok && err != nil {
+		return stuck
+	}
+	return err
+}
+
+// pods of the release. That they cannot be listed is not why an installation fails.
+func (i *Installer) pods(ctx context.Context) []corev1.Pod {
+	var list corev1.PodList
+	if err := i.Client.List(ctx, &list, client.InNamespace(i.Namespace), client.HasLabels{names.AppInstance}); err != nil {
+		return nil
+	}
+	var ours []corev1.Pod
+	for _, pod := range list.Items {
+		if strings.HasPrefix(pod.Labels[names.AppInstance], Release+"-") {
+			ours = append(ours, pod)
+		}
+	}
+	return ours
+}
+
+// vigil remembers since when pods have been stuck: their status does not say.
+type vigil struct {
+	old  map[types.UID]bool
+	seen map[types.UID]symptom
+}
+
+type symptom struct {
+	patience time.Duration
+	since    time.Time
+}
+
+// look returns a pod whose time is over.
+func (v *vigil) look(pods []corev1.Pod, now time.Time) *stuckPod {
+	seen := map[types.UID]symptom{}
+	for n := range pods {
+		pod := &pods[n]
+		patience, ill := hopeless(pod)
+		if !ill || v.old[pod.UID] {
+			continue
+		}
+		s, known := v.seen[pod.UID]
+		if !known || s.patience != patience {
+			s = symptom{patience, now}
+		}
+		if now.Sub(s.since) >= patience {
+			return &stuckPod{pod.Name, notReady(pod)}
+		}
+		seen[pod.UID] = s
+	}
+	v.seen = seen
+	return nil
+}
+
+// hopeless says that a pod will hardly start by itself, and for how long that must have been so.
+func hopeless(pod *corev1.Pod) (time.Duration, bool) {
+	if !pod.DeletionTimestamp.IsZero() {
+		return 0, false
+	}
+	for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+		if status.State.Waiting == nil {
+			continue
+		}
+		switch status.State.Waiting.Reason {
+		case "CrashLoopBackOff":
+			if status.RestartCount >= crashes {
+				return 0, true
+			}
+		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
+			"CreateContainerConfigError", "CreateContainerError":
+			return imagePatience, true
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return nodePatience, true
+		}
+	}
+	return 0, false
+}
