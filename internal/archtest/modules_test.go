@@ -21,7 +21,9 @@ type module struct {
 		Path, Version string
 		Indirect      bool
 	}
-	Replace []struct{ New struct{ Path, Version string } }
+	Replace []struct {
+		New struct{ Path, Version string }
+	}
 }
 
 func readModule(t *testing.T, dir string) module {
