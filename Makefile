@@ -7,7 +7,7 @@ TOOL := go tool -modfile=tools/go.mod
 PLAYGROUND := bin/playground
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test build image assets playground generate lint bench soak clean
+.PHONY: help demo demo-down test build image assets playground generate lint soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,10 +41,7 @@ lint: ## vet and staticcheck
 	go vet ./... && $(TOOL) staticcheck ./...
 	cd playground && go vet ./...
 
-bench: ## ratios against vanilla Kubernetes, in one run
-	@test/run.sh bench
-
-soak: ## repetitions, long faults, fuzzing
+soak: ## the playground under faults, and a minute of each fuzz target
 	@test/run.sh soak
 
 clean: ## remove what was built and every cluster of the playground

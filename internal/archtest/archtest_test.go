@@ -173,6 +173,15 @@ func TestNoRoomIsNamedAfterNothing(t *testing.T) {
 	})
 }
 
+func TestNoTestSkips(t *testing.T) {
+	skip := regexp.MustCompile(`\bt\.Skip(Now|f)?\(`)
+	walk(t, func(path string, data []byte) {
+		if strings.HasSuffix(path, "_test.go") && skip.Match(data) {
+			t.Errorf("%s skips: what cannot run is no test", path)
+		}
+	})
+}
+
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
 func walk(t *testing.T, visit func(path string, data []byte)) {

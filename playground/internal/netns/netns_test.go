@@ -16,7 +16,7 @@ import (
 func namespace(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
+		t.Fatal("network namespaces need root: run the tests as root")
 	}
 	const name = "pgunit-t1"
 	if err := Remove(name); err != nil {
