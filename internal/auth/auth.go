@@ -11,25 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"liqo.io/liqo/internal/names"
 )
-
-// directClient reads from the API server what no cache of the manager holds: Secrets.
-func directClient(mgr ctrl.Manager) (client.Client, error) {
-	c, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-	if err != nil {
-		return nil, fmt.Errorf("making a client without cache: %w", err)
-	}
-	return c, nil
-}
-
-// tenantNamespaces selects the namespaces of peerings.
-func tenantNamespaces() labels.Selector {
-	return labels.SelectorFromSet(labels.Set{names.TenantNamespace: "true"}).Add(present(names.RemoteClusterID))
-}
 
 func present(label string) labels.Requirement {
 	// The arguments are constants: this cannot fail.

@@ -46,13 +46,13 @@ type identities struct {
 
 // SetupIdentity registers the controller of Identities.
 func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
-	direct, err := directClient(mgr)
+	direct, err := kube.DirectClient(mgr)
 	if err != nil {
 		return err
 	}
 	i := &identities{client: mgr.GetClient(), direct: direct, options: o}
 	kubeconfigs := labels.NewSelector().Add(present(names.IdentityType))
-	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, tenantNamespaces(), kubeconfigs)
+	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), kubeconfigs)
 	if err := mgr.Add(secrets); err != nil {
 		return fmt.Errorf("adding the watch of kubeconfigs: %w", err)
 	}

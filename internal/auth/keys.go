@@ -47,7 +47,7 @@ type keys struct {
 
 // SetupKeys registers what makes the key pairs.
 func SetupKeys(mgr ctrl.Manager, o KeysOptions) error {
-	direct, err := directClient(mgr)
+	direct, err := kube.DirectClient(mgr)
 	if err != nil {
 		return err
 	}

@@ -54,9 +54,9 @@ func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
 	if o.Workers == 0 {
 		o.Workers = defaultNodeWorkers
 	}
-	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	direct, err := kube.DirectClient(mgr)
 	if err != nil {
-		return fmt.Errorf("making a client without cache: %w", err)
+		return err
 	}
 	pods, err := typedcorev1.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {

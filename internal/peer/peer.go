@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -25,6 +27,15 @@ var (
 	// ErrAmbiguous says that there are several where one is allowed.
 	ErrAmbiguous = errors.New("ambiguous")
 )
+
+// Namespaces selects the tenant namespaces of all peerings.
+func Namespaces() labels.Selector {
+	known, err := labels.NewRequirement(names.RemoteClusterID, selection.Exists, nil)
+	if err != nil {
+		panic(err) // the argument is a constant
+	}
+	return labels.SelectorFromSet(labels.Set{names.TenantNamespace: "true"}).Add(*known)
+}
 
 // TenantNamespace returns the namespace of the peering with a cluster. Namespaces that are going away do not count.
 func TenantNamespace(ctx context.Context, c client.Reader, id liqov1beta1.ClusterID) (string, error) {

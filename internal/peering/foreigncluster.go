@@ -71,12 +71,8 @@ func SetupForeignCluster(mgr ctrl.Manager, o ForeignClusterOptions) error {
 
 // watchCredentials watches Secrets with control-plane credentials in tenant namespaces.
 func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
-	tenants, err := labels.Parse(names.TenantNamespace + "=true," + names.RemoteClusterID)
-	if err != nil {
-		return nil, fmt.Errorf("selecting tenant namespaces: %w", err)
-	}
 	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: names.IdentityControlPlane})
-	watch := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, tenants, credentials)
+	watch := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), credentials)
 	if err := mgr.Add(watch); err != nil {
 		return nil, fmt.Errorf("adding the watch of Secrets: %w", err)
 	}

@@ -74,17 +74,13 @@ type reconciler struct {
 func Setup(mgr ctrl.Manager, o Options) error {
 	o.HealthInterval = cmp.Or(o.HealthInterval, healthInterval)
 	o.HealthTimeout = cmp.Or(o.HealthTimeout, healthTimeout)
-	tenants, err := labels.Parse(names.TenantNamespace + "=true," + names.RemoteClusterID)
-	if err != nil {
-		return fmt.Errorf("selecting tenant namespaces: %w", err)
-	}
 	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: names.IdentityControlPlane})
 	r := &reconciler{
 		options:  o,
 		config:   mgr.GetConfig(),
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
-		secrets:  kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, tenants, credentials),
+		secrets:  kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), credentials),
 		recorder: mgr.GetEventRecorder(names.CRDReplicator),
 		log:      mgr.GetLogger().WithName("replicate"),
 	}

@@ -58,7 +58,7 @@ type locals struct {
 
 // SetupLocal registers the controller of the consumer.
 func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
-	direct, err := directClient(mgr)
+	direct, err := kube.DirectClient(mgr)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 	if err := o.complete(mgr); err != nil {
 		return err
 	}
-	direct, err := directClient(mgr)
+	direct, err := kube.DirectClient(mgr)
 	if err != nil {
 		return err
 	}

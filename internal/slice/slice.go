@@ -16,7 +16,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -37,15 +36,6 @@ func peerOf(ctx context.Context, c client.Reader, namespace string) (liqov1beta1
 			namespace, names.TenantNamespace, names.RemoteClusterID))
 	}
 	return id, nil
-}
-
-// directClient reads from the API server what no cache of the manager holds: Secrets.
-func directClient(mgr ctrl.Manager) (client.Client, error) {
-	c, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-	if err != nil {
-		return nil, fmt.Errorf("making a client without cache: %w", err)
-	}
-	return c, nil
 }
 
 // notes carries what one pass over an object found out to the end of that pass: the events to send, and when to come
