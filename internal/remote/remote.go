@@ -38,6 +38,7 @@ const (
 // Conn is a connection to another cluster. Its methods may be called from any goroutine.
 type Conn struct {
 	config    *rest.Config
+	server    *url.URL
 	dialer    *connrotation.Dialer
 	transport *http.Transport
 	health    *http.Client
@@ -58,6 +59,9 @@ func New(kubeconfig []byte) (*Conn, error) {
 	}
 	dial := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}
 	c := &Conn{dialer: connrotation.NewDialer(dial.DialContext)}
+	if c.server, err = url.Parse(creds.kubeconfig.Server); err != nil {
+		return nil, fmt.Errorf("reading the address of the server: %w", err)
+	}
 	c.current.Store(creds)
 	if c.transport, err = c.newTransport(creds.kubeconfig); err != nil {
 		return nil, err
@@ -143,13 +147,23 @@ func (c *Conn) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate,
 	return &tls.Certificate{}, nil
 }
 
-// authenticated adds the current token to each request.
+// ErrRedirected says that a request would have left the server of the kubeconfig.
+var ErrRedirected = errors.New("the API server sends us elsewhere: redirects to other servers are not followed")
+
+// authenticated adds the current token to each request. It lets none go elsewhere than to the server: a redirect is
+// followed by http.Client above us, with the headers of the first request.
 type authenticated struct {
 	conn *Conn
 	next http.RoundTripper
 }
 
 func (a authenticated) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme != a.conn.server.Scheme || !strings.EqualFold(req.URL.Host, a.conn.server.Host) {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, ErrRedirected
+	}
 	creds := a.conn.current.Load()
 	if creds.certificate == nil && creds.kubeconfig.Token != "" {
 		req = utilnet.CloneRequest(req)
