@@ -39,11 +39,15 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 		return err
 	}
 	node, err := v.node(ctx, vn)
-	if err != nil {
+	// The pods on a Node of others are theirs as well, though they are found under our name.
+	taken := errors.Is(err, errNodeNameTaken)
+	if err != nil && !taken {
 		return err
 	}
-	if err := v.drain(ctx, vn, node); err != nil {
-		return err
+	if !taken {
+		if err := v.drain(ctx, vn, node); err != nil {
+			return err
+		}
 	}
 	setCondition(vn, kubeletCondition, deleting, "", now)
 	if err := v.stopKubelet(ctx, vn); err != nil {

@@ -520,12 +520,22 @@ func TestNodesOfOthersAreNotTouched(t *testing.T) {
 	if err := c.Client.Create(t.Context(), worker); err != nil {
 		t.Fatal(err)
 	}
+	pod := podOn(t, c, testkit.Namespace(t, c, "neighbour", nil), "web", worker.Name, func(*corev1.Pod) {})
 	vn := provide(t, c, "pisa", "worker-1", "")
 	condition(t, c, vn, creating, creating)
 	if err := c.Client.Delete(t.Context(), vn); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, c, vn)
+	testkit.Eventually(t, patience, func() error {
+		exists(t, c, pod)
+		if pod.DeletionTimestamp != nil {
+			t.Fatal("a pod of a real node was evicted")
+		}
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(vn), vn); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the VirtualNode is still there (%v)", err)
+		}
+		return nil
+	})
 	exists(t, c, worker)
 	if worker.Spec.Unschedulable {
 		t.Error("a real node was cordoned")

@@ -161,7 +161,10 @@ func (v *virtualNodes) templateKey(vn *offv1beta1.VirtualNode) types.NamespacedN
 	}
 }
 
-// node returns the Node of the VirtualNode, nil if there is none. A Node of that name which is not ours is never touched.
+var errNodeNameTaken = errors.New("the name of the Node is taken")
+
+// node returns the Node of the VirtualNode, nil if there is none. A Node of that name which is not ours is an
+// errNodeNameTaken, and is never touched.
 func (v *virtualNodes) node(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := v.client.Get(ctx, client.ObjectKey{Name: vn.Name}, node); err != nil {
@@ -171,10 +174,8 @@ func (v *virtualNodes) node(ctx context.Context, vn *offv1beta1.VirtualNode) (*c
 		return nil, fmt.Errorf("reading Node %q: %w", vn.Name, err)
 	}
 	if node.Labels[names.NodeType] != names.NodeTypeVirtualNode || node.Labels[names.RemoteClusterID] != string(vn.Spec.ClusterID) {
-		if !vn.DeletionTimestamp.IsZero() {
-			return nil, nil
-		}
-		return nil, kube.Invalid("NodeNameTaken", fmt.Errorf("the Node %q exists and is not the virtual node of cluster %q", vn.Name, vn.Spec.ClusterID))
+		return nil, kube.Invalid("NodeNameTaken", fmt.Errorf("%w: the Node %q exists and is not the virtual node of cluster %q",
+			errNodeNameTaken, vn.Name, vn.Spec.ClusterID))
 	}
 	return node, nil
 }
