@@ -87,15 +87,14 @@ func matcher(selector *corev1.NodeSelector) (func(*corev1.Node) bool, error) {
 	return parsed.Match, nil
 }
 
-// nodeOf is the Node that the selector looks at: the real one, or what it is going to look like.
+// nodeOf is the Node that the selector looks at: what its virtual kubelet makes of it, whether it is there already, or has
+// all its labels already, or not. Labels that others gave the real one count.
 func (v *view) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
+	labels := map[string]string{}
 	if node, ok := v.kubeNodes[vn.Name]; ok {
-		return node
+		maps.Copy(labels, node.Labels)
 	}
-	labels := maps.Clone(vn.Spec.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	maps.Copy(labels, vn.Spec.Labels)
 	labels[names.NodeType] = names.NodeTypeVirtualNode
 	labels[names.RemoteClusterID] = string(vn.Spec.ClusterID)
 	labels[names.StorageAvailable] = strconv.FormatBool(len(vn.Spec.StorageClasses) > 0)

@@ -105,11 +105,26 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-func TestSelectedUsesTheRealNodeWhereThereIsOne(t *testing.T) {
-	v := viewOf(choosing("tier=gold"), []offv1beta1.NamespaceMap{providerMap("milan", nil, nil)}, vnode("m", "milan", "tier=gold"))
-	v.kubeNodes["m"] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: map[string]string{"tier": "silver"}}}
-	if got, err := v.selected(); err != nil || len(got) > 0 {
-		t.Errorf("selected %v, %v", got, err)
+func TestSelectedReadsTheRealNodeAndWhatItIsGoingToBe(t *testing.T) {
+	for name, tc := range map[string]struct {
+		selector string
+		node     map[string]string
+		want     bool
+	}{
+		"labels that are on their way count":       {"tier=gold", nil, true},
+		"so do those of every virtual node":        {names.RemoteClusterID + "=milan", nil, true},
+		"an old value of a label does not":         {"tier=silver", map[string]string{"tier": "silver"}, false},
+		"its new value does":                       {"tier=gold", map[string]string{"tier": "silver"}, true},
+		"a label that others gave the Node counts": {"zone=a", map[string]string{"zone": "a"}, true},
+		"a label that neither has does not":        {"zone=a", map[string]string{"zone": "b"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := viewOf(choosing(tc.selector), []offv1beta1.NamespaceMap{providerMap("milan", nil, nil)}, vnode("m", "milan", "tier=gold"))
+			v.kubeNodes["m"] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", Labels: tc.node}}
+			if got, err := v.selected(); err != nil || got["milan"] != tc.want {
+				t.Errorf("selected %v, %v", got, err)
+			}
+		})
 	}
 }
 
