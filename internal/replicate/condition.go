@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,6 +44,20 @@ func (s *situation) condition(l *link) *liqov1beta1.Condition {
 	}
 	return ready("the API server answers")
 }
+
+// lost is the condition of a peer that was given up. Others wait for one that is Established, so one that refuses us must
+// not be.
+func (s *situation) lost(l *link) *liqov1beta1.Condition {
+	if l != nil {
+		if state := l.state(); state.failure == "" && state.refusal != "" {
+			return notReady(refusesUs + state.refusal)
+		}
+	}
+	return s.condition(l)
+}
+
+// refusesUs begins the message about a peer that was given up because of what it refuses.
+const refusesUs = "the peer was given up, and its API server refuses our credentials: "
 
 func ready(message string) *liqov1beta1.Condition {
 	return &liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished, Reason: reasonReady, Message: message}
@@ -82,7 +97,8 @@ func withCondition(have []liqov1beta1.Condition, want liqov1beta1.Condition, now
 	i := slices.IndexFunc(have, func(c liqov1beta1.Condition) bool { return c.Type == want.Type })
 	want.LastTransitionTime = now
 	if i >= 0 && have[i].Status == want.Status && have[i].Reason == want.Reason {
-		if len(have) == 1 && (have[i].Message == want.Message || want.Status == liqov1beta1.ConditionError) {
+		sameFailure := want.Status == liqov1beta1.ConditionError && strings.HasPrefix(have[i].Message, refusesUs) == strings.HasPrefix(want.Message, refusesUs)
+		if len(have) == 1 && (have[i].Message == want.Message || sameFailure) {
 			return have, false
 		}
 		want.LastTransitionTime = have[i].LastTransitionTime

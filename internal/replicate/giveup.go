@@ -34,7 +34,7 @@ func (s *situation) givenUp(l *link) bool {
 // credentials are going too, or gone, all others lose their finalizer as well.
 func (r *reconciler) giveUp(ctx context.Context, s *situation) error {
 	staying := slices.ContainsFunc(s.secrets, func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() })
-	condition := s.condition(r.links.get(string(s.peer)))
+	condition := s.lost(r.links.get(string(s.peer)))
 	if !staying {
 		r.links.remove(string(s.peer))
 	}

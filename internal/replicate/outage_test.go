@@ -168,8 +168,11 @@ func TestAPeerThatRefusesAndWasGivenUp(t *testing.T) {
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	p.event("cplane-secret", "RefusedByPeer", "forbidden")
 	stays(t, p.held)
+	p.condition(established, "refuses our calls")
 	p.giveUp()
 	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	// Whoever else waits for this peer goes by the condition.
+	p.condition(failing, "refuses our credentials")
 }
 
 func TestAPeerThatWasGivenUpWithoutCredentials(t *testing.T) {
