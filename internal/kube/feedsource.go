@@ -69,6 +69,10 @@ func (f *Feed) narrowed(list toolscache.ListWithContextFunc, follow toolscache.W
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector, o.FieldSelector = f.options.Labels, f.options.Fields
+			if o.ResourceVersion == "0" {
+				// That is whatever the API server has in its cache, which may be old: what is not in a list counts as gone.
+				o.ResourceVersion = ""
+			}
 			return list(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
