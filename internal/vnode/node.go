@@ -45,6 +45,8 @@ type nodeSync struct {
 const (
 	// appliedTaints remembers on the Node which taints are ours, to take away those that are not wanted any more.
 	appliedTaints = "liqo.io/applied-taints"
+	// registering marks a Node whose labels are not applied yet.
+	registering = "liqo.io/registering"
 	// heartbeatInterval is how often an unchanged status is written; between, the lease is the heartbeat.
 	heartbeatInterval = 5 * time.Minute
 )
@@ -82,7 +84,7 @@ func (s *nodeSync) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 		return err
 	}
 	if facts.current == nil {
-		if facts.current, err = s.register(ctx, vn); err != nil {
+		if facts.current, err = s.register(ctx, wantedNode(facts)); err != nil {
 			return err
 		}
 	}
@@ -117,26 +119,52 @@ func (s *nodeSync) gather(ctx context.Context, vn *offv1beta1.VirtualNode) (node
 	return facts, nil
 }
 
-// register makes the Node, closed to pods from its first moment.
-func (s *nodeSync) register(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Node, error) {
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: vn.Name, Labels: map[string]string{
-			names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: string(vn.Spec.ClusterID),
-		}},
-		Spec: corev1.NodeSpec{Taints: ownTaints(vn)},
+// register makes the Node whole: cluster selectors and the scheduler look at its labels and taints from the first moment
+// on. Creating, unlike applying, never touches a Node of somebody else.
+func (s *nodeSync) register(ctx context.Context, want *corev1.Node) (*corev1.Node, error) {
+	node := &corev1.Node{ObjectMeta: *want.ObjectMeta.DeepCopy(), Spec: *want.Spec.DeepCopy()}
+	remember, err := json.Marshal(want.Spec.Taints)
+	if err != nil {
+		return nil, err
 	}
-	if err := s.client.Create(ctx, node); err != nil {
+	node.Annotations[appliedTaints] = string(remember)
+	node.Annotations[registering] = "true"
+	if err := s.client.Create(ctx, node, client.FieldOwner(names.ReflectionFieldManager)); err != nil {
 		return nil, fmt.Errorf("creating the node: %w", err)
 	}
 	s.applied = nil
 	return node, nil
 }
 
+// disown gives up what creating the Node made ours beside what is applied: labels and annotations could never be taken
+// away again. Taints are not applied, and stay.
+func (s *nodeSync) disown(ctx context.Context, node *corev1.Node) error {
+	if node.Annotations[registering] == "" {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": node.UID, "resourceVersion": node.ResourceVersion,
+		"annotations": map[string]any{registering: nil},
+		"managedFields": []metav1.ManagedFieldsEntry{{
+			Manager: names.ReflectionFieldManager, Operation: metav1.ManagedFieldsOperationUpdate,
+			APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:taints":{}}}`)},
+		}},
+	}})
+	if err != nil {
+		return err
+	}
+	return s.client.Patch(ctx, node, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(names.ReflectionFieldManager))
+}
+
 func (s *nodeSync) apply(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
 	if facts.current.Labels[names.NodeType] != names.NodeTypeVirtualNode {
 		return kube.Invalid("NodeExists", fmt.Errorf("node %q exists and is no virtual node", want.Name))
 	}
-	if err := s.applyTaints(ctx, facts.current, want); err != nil {
+	current := facts.current.DeepCopy()
+	if err := s.disown(ctx, current); err != nil {
+		return fmt.Errorf("finishing the registration of the node: %w", err)
+	}
+	if err := s.applyTaints(ctx, current, want); err != nil {
 		return fmt.Errorf("setting the taints of the node: %w", err)
 	}
 	meta := &metav1.PartialObjectMetadata{TypeMeta: want.TypeMeta, ObjectMeta: want.ObjectMeta}

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -192,6 +193,60 @@ func TestNodeFollowsTheVirtualNode(t *testing.T) {
 		s.pod(s.local, "after")
 		eventually(s, s.there, s.shadow("after"), exists)
 	})
+}
+
+func TestNodeIsWholeFromItsFirstMoment(t *testing.T) {
+	s := newStage(t, func(o *Options) { o.NodeAnnotations = map[string]string{"team": "blue"} })
+	seen := s.watchNode()
+	s.run()
+	node := <-seen
+	for key, want := range map[string]string{
+		"zone": "north", "type": "virtual-kubelet", corev1.LabelHostname: s.node, names.NodeType: names.NodeTypeVirtualNode,
+		names.RemoteClusterID: "milan", names.StorageAvailable: "false",
+	} {
+		if node.Labels[key] != want {
+			t.Errorf("label %s is %q, want %q", key, node.Labels[key], want)
+		}
+	}
+	if node.Annotations["team"] != "blue" || len(taints(node)) != 1 {
+		t.Errorf("annotations are %v, taints %v", node.Annotations, node.Spec.Taints)
+	}
+	s.step("and what it was made with can be taken away", func() {
+		eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+		s.patch(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{"labels":{"zone":null}}}`)
+		eventually(s, s.here, node, func(n *corev1.Node) error {
+			if zone, ok := n.Labels["zone"]; ok {
+				return fmt.Errorf("the zone is still %q", zone)
+			}
+			if _, ok := n.Annotations[registering]; ok {
+				return errors.New("the node is still being registered")
+			}
+			return nil
+		})
+	})
+}
+
+// watchNode shows every state of the node from now on.
+func (s *stage) watchNode() <-chan *corev1.Node {
+	s.t.Helper()
+	clients, err := kubernetes.NewForConfig(s.here.Config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	w, err := clients.CoreV1().Nodes().Watch(s.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + s.node})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(w.Stop)
+	out := make(chan *corev1.Node, 100)
+	go func() {
+		for e := range w.ResultChan() {
+			if node, ok := e.Object.(*corev1.Node); ok {
+				out <- node
+			}
+		}
+	}()
+	return out
 }
 
 func taints(n *corev1.Node) []string {
