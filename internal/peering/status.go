@@ -5,6 +5,7 @@ package peering
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,8 +24,8 @@ func (v *view) status(generation int64, disabled Disabled) liqov1beta1.ForeignCl
 	return liqov1beta1.ForeignClusterStatus{
 		ObservedGeneration: generation,
 		Role:               v.role(),
-		APIServerURL:       v.apiServerURL(),
-		ForeignProxyURL:    v.proxyURL(),
+		APIServerURL:       withoutUser(v.apiServerURL()),
+		ForeignProxyURL:    withoutUser(v.proxyURL()),
 		TenantNamespace:    liqov1beta1.TenantNamespaceType{Local: v.localNamespace(), Remote: v.remoteNamespace()},
 		Modules: liqov1beta1.Modules{
 			Networking:     module(disabled.Networking, v.networking()),
@@ -71,8 +72,8 @@ func (v *view) apiServerURL() string {
 
 func (v *view) proxyURL() string {
 	if len(v.identities) > 0 {
-		if url := v.identities[0].Spec.AuthParams.ProxyURL; url != nil {
-			return *url
+		if proxy := v.identities[0].Spec.AuthParams.ProxyURL; proxy != nil {
+			return *proxy
 		}
 		return ""
 	}
@@ -82,6 +83,16 @@ func (v *view) proxyURL() string {
 		}
 	}
 	return ""
+}
+
+// withoutUser leaves out the name and password in a URL: more people may read the status than the Secret.
+func withoutUser(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	u.User = nil
+	return u.String()
 }
 
 func (v *view) localNamespace() string {

@@ -70,9 +70,20 @@ func identity(secret string) authv1beta1.Identity {
 	return i
 }
 
+func identityThrough(proxy string) authv1beta1.Identity {
+	i := identity("kubeconfig-controlplane-milan")
+	i.Spec.AuthParams.ProxyURL = &proxy
+	return i
+}
+
 func credentials(t *testing.T) corev1.Secret {
 	t.Helper()
-	kubeconfig, err := cred.Kubeconfig{Server: "https://by-hand:6443", Token: "token", Cluster: "milan", User: "rome"}.Encode()
+	return credentialsThrough(t, "")
+}
+
+func credentialsThrough(t *testing.T, proxy string) corev1.Secret {
+	t.Helper()
+	kubeconfig, err := cred.Kubeconfig{Server: "https://by-hand:6443", ProxyURL: proxy, Token: "token", Cluster: "milan", User: "rome"}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +131,27 @@ func TestStatus(t *testing.T) {
 			rule: "credentials made by hand make a provider, without a condition about an identity",
 			view: view{secrets: []corev1.Secret{hand}},
 			want: []string{"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication"},
+		},
+		{
+			rule: "the password of a proxy in a kubeconfig is not shown",
+			view: view{secrets: []corev1.Secret{credentialsThrough(t, "http://user:secret@proxy:8118")}},
+			want: []string{"role Provider", "api https://by-hand:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication"},
+		},
+		{
+			rule: "the password of a proxy in an Identity is not shown",
+			view: view{identities: []authv1beta1.Identity{identityThrough("https://user:secret@proxy:8118")}},
+			want: []string{
+				"role Provider", "api https://milan:6443", "proxy https://proxy:8118", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
+			},
+		},
+		{
+			rule: "a proxy that is no URL is not shown, for it may be a password",
+			view: view{identities: []authv1beta1.Identity{identityThrough("user:secret@proxy:8118")}},
+			want: []string{
+				"role Provider", "api https://milan:6443", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
+			},
 		},
 		{
 			rule: "an unreadable kubeconfig has no address",
