@@ -193,10 +193,12 @@ func checkProxy(proxy string) error {
 		return errors.New("proxy-url is not a URL with a host")
 	}
 	switch u.Scheme {
-	case "http", "https", "socks5":
+	case "http", "https":
 		return nil
+	case "socks5", "socks5h":
+		return errors.New("proxy-url is a SOCKS proxy, through which virtual nodes cannot open streams: use an http or https proxy")
 	}
-	return errors.New("proxy-url must be an http, https or socks5 URL")
+	return errors.New("proxy-url must be an http or https URL")
 }
 
 // Encode writes a kubeconfig with one cluster, one user and one context.

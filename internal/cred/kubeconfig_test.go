@@ -95,7 +95,7 @@ func TestParseKubeconfig(t *testing.T) {
 
 	for name, test := range map[string]struct{ data, why string }{
 		"takes a token, and ignores what other contexts say": {data: base},
-		"takes a CA and a proxy":                             {data: cluster(server + `certificate-authority-data: ` + cert + `, proxy-url: "socks5://p:1"`)},
+		"takes a CA and a proxy":                             {data: cluster(server + `certificate-authority-data: ` + cert + `, proxy-url: "https://p:1"`)},
 		"takes a path in the server":                         {data: cluster(`server: "https://rancher/k8s/clusters/c-1"`)},
 		"refuses exec":                                       {data: user(`exec: {command: sh, apiVersion: v1}`), why: "exec runs a program"},
 		"refuses exec beside a token":                        {data: user(`token: abc, exec: {command: sh, apiVersion: v1}`), why: "exec runs a program"},
@@ -121,6 +121,7 @@ func TestParseKubeconfig(t *testing.T) {
 		"refuses a server with a user":                       {data: cluster(`server: "https://a:b@provider"`), why: "no more"},
 		"refuses a server with a query":                      {data: cluster(`server: "https://provider?x=y"`), why: "no more"},
 		"refuses a proxy of another kind":                    {data: cluster(server + `proxy-url: "file:///x"`), why: "proxy-url"},
+		"refuses a SOCKS proxy":                              {data: cluster(server + `proxy-url: "socks5://p:1"`), why: "SOCKS proxy"},
 		"refuses a namespace that is none":                   {data: strings.Replace(base, "namespace: tenant", `namespace: "../x"`, 1), why: "namespace"},
 		"refuses no current context":                         {data: strings.Replace(base, "current-context: here", "", 1), why: "no current-context"},
 		"refuses a missing context":                          {data: strings.Replace(base, "current-context: here", "current-context: x", 1), why: `no context "x"`},
