@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,24 +32,26 @@ func (s *situation) givenUp(l *link) bool {
 }
 
 // giveUp takes down what is here without asking the peer: objects that are being deleted may go, and when the
-// credentials are going too, or gone, all others lose their finalizer as well.
-func (r *reconciler) giveUp(ctx context.Context, s *situation) error {
+// credentials are going too, or gone, all others lose their finalizer as well. It returns when to look again, 0 for when something changes.
+func (r *reconciler) giveUp(ctx context.Context, s *situation) (time.Duration, error) {
 	staying := slices.ContainsFunc(s.secrets, func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() })
 	condition := s.lost(r.links.get(string(s.peer)))
 	if !staying {
 		r.links.remove(string(s.peer))
 	}
+	var after time.Duration
 	for _, namespace := range s.namespaces {
 		held, err := r.held(ctx, namespace)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		for _, obj := range held {
 			if staying && obj.GetDeletionTimestamp().IsZero() {
+				after = deadInterval
 				continue
 			}
 			if err := letGo(ctx, r.client, obj); err != nil {
-				return err
+				return 0, err
 			}
 			r.log.Info("released an object whose peer was given up", "peer", s.peer, "kind", obj.GetObjectKind().GroupVersionKind().Kind,
 				"object", client.ObjectKeyFromObject(obj))
@@ -59,11 +62,11 @@ func (r *reconciler) giveUp(ctx context.Context, s *situation) error {
 			continue
 		}
 		if err := r.letSecretGo(ctx, &s.secrets[i]); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	r.tell(s, r.links.get(string(s.peer)))
-	return r.writeCondition(ctx, s.cluster, condition)
+	return after, r.writeCondition(ctx, s.cluster, condition)
 }
 
 // held lists the objects of a namespace that carry our finalizer, as the API server has them now.

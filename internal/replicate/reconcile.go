@@ -27,8 +27,9 @@ import (
 // drainInterval is how soon a drain is looked at again, should nobody wake us.
 const drainInterval = 2 * time.Second
 
-// deadInterval is how often the objects of a peer that was given up are looked at.
-const deadInterval = 5 * time.Second
+// deadInterval is how often the objects of a peer that was given up are looked at, while there are some: nothing else
+// tells that one of them is being deleted.
+const deadInterval = 15 * time.Second
 
 // situation is everything that decides about one peer.
 type situation struct {
@@ -61,7 +62,7 @@ func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time
 		return 0, err
 	}
 	if s.givenUp(r.links.get(string(id))) {
-		return deadInterval, r.giveUp(ctx, s)
+		return r.giveUp(ctx, s)
 	}
 	connected := r.connect(ctx, s)
 	if reason, ok := kube.InvalidReason(connected); ok && s.use != nil {

@@ -141,6 +141,8 @@ func (k *reflection) hold(ctx context.Context, it *mirror.Item, local **unstruct
 	if err := it.Local.Client().Patch(ctx, held, patch); err != nil {
 		return fmt.Errorf("adding the finalizer: %w", err)
 	}
+	// Should the peer be given up, there is something to let go again.
+	k.changed()
 	*local = held
 	return nil
 }
