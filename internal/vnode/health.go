@@ -23,15 +23,26 @@ type health struct {
 	// patience is how long failures are blips.
 	patience time.Duration
 	now      func() time.Time
-	// changed is called when the verdict of reachable changes.
+	// changed is called when the verdict changes.
 	changed func()
 	log     logr.Logger
 
 	mu      sync.Mutex
+	began   time.Time
 	lastOK  time.Time
 	lastErr error
-	verdict bool
+	last    verdict
 }
+
+// verdict on the provider.
+type verdict int
+
+const (
+	// undecided: nobody has asked for long enough. A new process knows no better than the one before it.
+	undecided verdict = iota
+	answers
+	silent
+)
 
 // run asks until ctx ends.
 func (h *health) run(ctx context.Context) error {
@@ -66,14 +77,17 @@ func (h *health) record(err error) {
 	if err == nil {
 		h.lastOK = h.now()
 	}
-	before := h.verdict
-	h.verdict = h.reachableLocked()
-	after := h.verdict
+	if h.began.IsZero() {
+		h.began = h.now()
+	}
+	before := h.last
+	h.last = h.judgeLocked()
+	after := h.last
 	h.mu.Unlock()
 	if before == after {
 		return
 	}
-	if after {
+	if after == answers {
 		h.log.Info("the provider answers")
 	} else {
 		h.log.Info("the provider does not answer", "reason", fmt.Sprint(err))
@@ -88,13 +102,20 @@ func (h *health) well() bool {
 	return h.lastErr == nil && !h.lastOK.IsZero()
 }
 
-// reachable tells whether the provider answered lately: one lost answer does not make the node not ready.
-func (h *health) reachable() bool {
+// judge tells whether the provider answered lately: one lost answer does not make the node not ready.
+func (h *health) judge() verdict {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.reachableLocked()
+	return h.judgeLocked()
 }
 
-func (h *health) reachableLocked() bool {
-	return !h.lastOK.IsZero() && (h.interval < 0 || h.now().Sub(h.lastOK) < h.patience)
+func (h *health) judgeLocked() verdict {
+	recent := func(t time.Time) bool { return h.now().Sub(t) < h.patience }
+	switch {
+	case !h.lastOK.IsZero() && (h.interval < 0 || recent(h.lastOK)):
+		return answers
+	case h.lastOK.IsZero() && (h.began.IsZero() || recent(h.began)):
+		return undecided
+	}
+	return silent
 }

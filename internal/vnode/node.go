@@ -96,7 +96,7 @@ func (s *nodeSync) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 
 func (s *nodeSync) gather(ctx context.Context, vn *offv1beta1.VirtualNode) (nodeFacts, error) {
 	facts := nodeFacts{
-		virtualNode: vn, reachable: s.health.reachable(), checkNetwork: s.options.CheckNetwork,
+		virtualNode: vn, provider: s.health.judge(), checkNetwork: s.options.CheckNetwork,
 		labels: s.options.NodeLabels, annotations: s.options.NodeAnnotations,
 		ip: s.options.NodeIP, port: s.options.ListenPort, kubernetesVersion: s.kubernetesVersion, now: s.now(),
 	}

@@ -32,13 +32,20 @@ func TestConditionsOfTheNode(t *testing.T) {
 			Enabled: true, Conditions: []liqov1beta1.Condition{{Type: liqov1beta1.NetworkConnectionStatus, Status: status}},
 		}}}}
 	}
+	was := func(ready corev1.ConditionStatus) *corev1.Node {
+		return &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+	}
 	for _, tc := range []struct {
 		rule string
 		edit func(in *nodeFacts)
 		want string
 	}{
 		{"all is well", nil, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False"},
-		{"an unreachable provider", func(in *nodeFacts) { in.reachable = false }, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False"},
+		{"an unreachable provider", func(in *nodeFacts) { in.provider = silent }, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False"},
+		{"a provider nobody asked yet, and a new node", func(in *nodeFacts) { in.provider = undecided }, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False"},
+		{"a provider nobody asked yet, and a node that was ready", func(in *nodeFacts) { in.provider, in.current = undecided, was(corev1.ConditionTrue) }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False"},
+		{"a provider nobody asked yet, and a node that was lost", func(in *nodeFacts) { in.provider, in.current = undecided, was(corev1.ConditionUnknown) }, "Ready=Unknown MemoryPressure=False DiskPressure=False PIDPressure=False"},
+		{"an unreachable provider, and a node that was ready", func(in *nodeFacts) { in.provider, in.current = silent, was(corev1.ConditionTrue) }, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False"},
 		{"nothing granted", func(in *nodeFacts) { in.virtualNode.Spec.ResourceQuota.Hard = nil }, "Ready=False MemoryPressure=True DiskPressure=True PIDPressure=True"},
 		{"no network yet", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionPending) }, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=True"},
 		{"a network", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionEstablished) }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=False"},
@@ -47,7 +54,7 @@ func TestConditionsOfTheNode(t *testing.T) {
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			in := nodeFacts{
-				reachable: true, checkNetwork: true, peer: &liqov1beta1.ForeignCluster{}, now: time.Unix(1000, 0),
+				provider: answers, checkNetwork: true, peer: &liqov1beta1.ForeignCluster{}, now: time.Unix(1000, 0),
 				virtualNode: &offv1beta1.VirtualNode{Spec: offv1beta1.VirtualNodeSpec{ResourceQuota: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
 					corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
 				}}}},
@@ -287,26 +294,74 @@ func TestHealthForgivesABlip(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = h.run(ctx) }()
-		expect := func(when string, well, reachable bool) {
+		expect := func(when string, well bool, want verdict) {
 			t.Helper()
 			synctest.Wait()
-			if h.well() != well || h.reachable() != reachable {
-				t.Errorf("%s: well %v, reachable %v", when, h.well(), h.reachable())
+			if h.well() != well || h.judge() != want {
+				t.Errorf("%s: well %v, verdict %v", when, h.well(), h.judge())
 			}
 		}
-		expect("at the start", true, true)
+		expect("at the start", true, answers)
 		gone.Store(true)
 		time.Sleep(15 * time.Second)
-		expect("after one lost answer the lease stops", false, true)
+		expect("after one lost answer the lease stops", false, answers)
 		time.Sleep(40 * time.Second)
-		expect("after a while", false, false)
+		expect("after a while", false, silent)
 		gone.Store(false)
 		time.Sleep(10 * time.Second)
-		expect("when it answers again", true, true)
+		expect("when it answers again", true, answers)
 		if n := changes.Load(); n != 3 {
 			t.Errorf("told of %d changes", n)
 		}
 		cancel()
 		synctest.Wait()
 	})
+}
+
+func TestProviderThatNeverAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changes atomic.Int32
+		h := &health{
+			ping: func(context.Context) error { return errors.New("gone") }, interval: 10 * time.Second, timeout: time.Second,
+			patience: 40 * time.Second, now: time.Now, changed: func() { changes.Add(1) },
+		}
+		if got := h.judge(); got != undecided {
+			t.Errorf("before the first question: %v", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = h.run(ctx) }()
+		synctest.Wait()
+		if got := h.judge(); got != undecided || h.well() {
+			t.Errorf("after one lost answer: %v, well %v", got, h.well())
+		}
+		time.Sleep(45 * time.Second)
+		synctest.Wait()
+		if got := h.judge(); got != silent || changes.Load() != 1 {
+			t.Errorf("after a while: %v, told of %d changes", got, changes.Load())
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func TestNodeStaysReadyOverARestart(t *testing.T) {
+	s := newStage(t, nil)
+	stop := s.run()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	stop()
+	seen := s.watchNode()
+	s.run()
+	s.patch(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}, `{"spec":{"labels":{"zone":"south"}}}`)
+	s.pod(s.local, "web")
+	eventually(s, s.there, s.shadow("web"), exists) // the provider is connected to by then
+	s.patch(s.here, node, `{"metadata":{"labels":{"last":"yes"}}}`)
+	for now := range seen {
+		if err := nodeReady(corev1.ConditionTrue)(now); err != nil {
+			t.Errorf("not ready: %v", err)
+		}
+		if now.Labels["last"] == "yes" && now.Labels["zone"] == "south" {
+			return
+		}
+	}
 }

@@ -23,8 +23,8 @@ type nodeFacts struct {
 	virtualNode *offv1beta1.VirtualNode
 	// peer is nil when the provider's ForeignCluster is missing.
 	peer *liqov1beta1.ForeignCluster
-	// reachable: the provider's API server answers.
-	reachable         bool
+	// provider tells whether its API server answers.
+	provider          verdict
 	checkNetwork      bool
 	labels            map[string]string
 	annotations       map[string]string
@@ -134,12 +134,17 @@ func ready(in nodeFacts, enough, network bool) corev1.NodeCondition {
 		Reason: "KubeletNotReady", Message: "The Liqo Virtual Kubelet is currently not ready",
 	}
 	switch {
-	case !in.reachable:
+	case in.provider == silent:
 		out.Message += ": the API server of " + string(in.virtualNode.Spec.ClusterID) + " does not answer"
 	case !enough:
 		out.Message += ": no cpu or no memory is granted"
 	case !network:
 		out.Message += ": the network to " + string(in.virtualNode.Spec.ClusterID) + " is down"
+	case in.provider == undecided:
+		if now, ok := condition(in.current, corev1.NodeReady); ok {
+			return now
+		}
+		out.Message += ": the API server of " + string(in.virtualNode.Spec.ClusterID) + " was not asked yet"
 	default:
 		out.Status, out.Reason, out.Message = corev1.ConditionTrue, "KubeletReady", "The Liqo Virtual Kubelet is posting ready status"
 	}
@@ -179,14 +184,20 @@ func keepTimes(conditions []corev1.NodeCondition, in nodeFacts) []corev1.NodeCon
 	for i := range conditions {
 		c := &conditions[i]
 		c.LastHeartbeatTime, c.LastTransitionTime = now, now
-		if in.current == nil {
-			continue
-		}
-		for _, old := range in.current.Status.Conditions {
-			if old.Type == c.Type && old.Status == c.Status {
-				c.LastTransitionTime = old.LastTransitionTime
-			}
+		if old, ok := condition(in.current, c.Type); ok && old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
 		}
 	}
 	return conditions
+}
+
+func condition(node *corev1.Node, of corev1.NodeConditionType) (corev1.NodeCondition, bool) {
+	if node == nil {
+		return corev1.NodeCondition{}, false
+	}
+	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == of })
+	if i < 0 {
+		return corev1.NodeCondition{}, false
+	}
+	return node.Status.Conditions[i], true
 }
