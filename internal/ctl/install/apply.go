@@ -36,6 +36,11 @@ func (i *Installer) apply(ctx context.Context, p *plan) error {
 	if p.helm, err = newHelm(i.Kube, i.Namespace, i.HelmLog); err != nil {
 		return err
 	}
+	if p.previous.interrupted != nil {
+		if err := p.helm.markFailed(p.previous.interrupted); err != nil {
+			return err
+		}
+	}
 	p.newNamespace = apierrors.IsNotFound(i.Client.Get(ctx, client.ObjectKey{Name: i.Namespace}, &corev1.Namespace{}))
 	ctx, cancel := context.WithTimeout(ctx, i.Timeout)
 	defer cancel()

@@ -25,6 +25,8 @@ type previous struct {
 	revision  int            // 0 = none
 	deployed  int            // the last revision that worked, 0 = none
 	values    map[string]any // as the user and we gave them then
+
+	interrupted *release.Release // the last revision, if its installer was killed
 }
 
 // findPrevious looks for an installation of ours to upgrade, and refuses one that is in the way.
@@ -51,8 +53,11 @@ func (i *Installer) findPrevious(ctx context.Context, h *helm) (*previous, error
 		return p, nil
 	}
 	last := history[len(history)-1]
-	if err := i.checkIdle(h, last); err != nil {
+	if err := i.checkIdle(last); err != nil {
 		return nil, err
+	}
+	if last.Info.Status.IsPending() {
+		p.interrupted = last
 	}
 	if !i.ResetValues {
 		p.values = last.Config
@@ -61,7 +66,7 @@ func (i *Installer) findPrevious(ctx context.Context, h *helm) (*previous, error
 }
 
 // checkIdle refuses to run beside another installer. One that was killed long ago does not count.
-func (i *Installer) checkIdle(h *helm, last *release.Release) error {
+func (i *Installer) checkIdle(last *release.Release) error {
 	if !last.Info.Status.IsPending() {
 		return nil
 	}
@@ -69,7 +74,7 @@ func (i *Installer) checkIdle(h *helm, last *release.Release) error {
 		return out.Fail("another installation or upgrade began %s ago and has not ended", age.Round(time.Second)).
 			Hint("Wait for it. If it was killed, remove what it left: liqoctl uninstall -n %s", i.Namespace)
 	}
-	return h.markFailed(last)
+	return nil
 }
 
 // installedID reads the cluster ID of the installation in our namespace and refuses one in another namespace.
