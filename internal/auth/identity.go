@@ -64,8 +64,25 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 	return c.Complete(b)
 }
 
-// keyDelay is the time after which to look again for a key pair that fits.
-const keyDelay = 5 * time.Second
+// How long to wait before looking again for a key pair that fits, and from when on to say that there is none. A newer
+// certificate comes with a change of the Identity: only a key pair that was put back by hand has to be looked for.
+const (
+	firstKeyDelay   = 10 * time.Second
+	longestKeyDelay = 5 * time.Minute
+	keyPatience     = 30 * time.Second
+)
+
+// reasonNoKey is the reason of the event that says that no key pair fits.
+const reasonNoKey = "NoKeyForCertificate"
+
+// keyDelay doubles with each look.
+func keyDelay(waited time.Duration) time.Duration {
+	return min(max(firstKeyDelay, waited), longestKeyDelay)
+}
+
+func waited(identity *authv1beta1.Identity) time.Duration {
+	return time.Since(identity.CreationTimestamp.Time)
+}
 
 // Sync writes the kubeconfig of one Identity.
 func (i *identities) Sync(ctx context.Context, identity *authv1beta1.Identity) error {
@@ -80,7 +97,7 @@ func (i *identities) Sync(ctx context.Context, identity *authv1beta1.Identity) e
 	key, err := fittingKey(ctx, i.direct, i.options.LiqoNamespace, params.SignedCRT, secrets...)
 	if errors.Is(err, errNoKey) {
 		// The provider may be about to sign a newer request.
-		return kube.Wait(keyDelay, err.Error())
+		return kube.Wait(keyDelay(waited(identity)), err.Error())
 	}
 	if err != nil {
 		return err
@@ -104,6 +121,9 @@ func (i *identities) Sync(ctx context.Context, identity *authv1beta1.Identity) e
 func (i *identities) Report(identity *authv1beta1.Identity, err error) []kube.Event {
 	if reason, ok := kube.InvalidReason(err); ok {
 		return []kube.Event{{Type: corev1.EventTypeWarning, Reason: reason, Message: err.Error()}}
+	}
+	if reason, _, ok := kube.WaitReason(err); ok && reason == errNoKey.Error() && waited(identity) >= keyPatience {
+		return []kube.Event{{Type: corev1.EventTypeWarning, Reason: reasonNoKey, Message: reason}}
 	}
 	if err != nil || identity.Status.KubeconfigSecretRef == nil {
 		return nil
