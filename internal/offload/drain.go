@@ -90,7 +90,7 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 	if len(pods) == 0 {
 		return nil
 	}
-	dead, err := givenUp(ctx, v.client, string(vn.Spec.ClusterID))
+	dead, _, err := givenUp(ctx, v.client, string(vn.Spec.ClusterID))
 	if err != nil {
 		return err
 	}

@@ -151,11 +151,11 @@ func (s *namespaceOffloadings) gather(ctx context.Context, nso *offv1beta1.Names
 	}
 	for i := range in.maps {
 		id := providerOf(&in.maps[i])
-		dead, err := givenUp(ctx, s.client, id)
+		dead, known, err := givenUp(ctx, s.client, id)
 		if err != nil {
 			return nil, err
 		}
-		in.dead[id] = dead
+		in.dead[id] = dead || !known && !in.represented(id)
 	}
 	return in, nil
 }
@@ -231,17 +231,17 @@ func (s *namespaceOffloadings) grant(ctx context.Context, namespace string, node
 	return nil
 }
 
-// givenUp tells whether nobody waits for the peer any more: it is forgotten, or the administrator said that it never
-// comes back and it has not contradicted.
-func givenUp(ctx context.Context, c client.Reader, id string) (bool, error) {
+// givenUp tells whether the administrator said that the peer never comes back, and it has not contradicted. A
+// ForeignCluster that is not there says nothing: it is made again while anything of the peering exists.
+func givenUp(ctx context.Context, c client.Reader, id string) (dead, known bool, err error) {
 	fc := &liqov1beta1.ForeignCluster{}
 	if err := c.Get(ctx, client.ObjectKey{Name: id}, fc); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			return true, nil
+			return false, false, nil
 		}
-		return false, fmt.Errorf("reading ForeignCluster %q: %w", id, err)
+		return false, false, fmt.Errorf("reading ForeignCluster %q: %w", id, err)
 	}
-	return isGivenUp(fc), nil
+	return isGivenUp(fc), true, nil
 }
 
 func isGivenUp(fc *liqov1beta1.ForeignCluster) bool {

@@ -251,6 +251,43 @@ func TestUnoffloadDoesNotWaitForAProviderThatNeverComesBack(t *testing.T) {
 	gone(t, c, nso)
 }
 
+func TestAMissingForeignClusterDoesNotMeanThatItsPeerIsLost(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "unnamed", "unnamed-1", "")
+	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:unnamed-1") })
+	twin := nso.Namespace + "-home"
+	desires(t, c, vn, nso.Namespace, twin)
+	answer(t, c, vn, nso.Namespace, twin, offv1beta1.MappingAccepted)
+	node := run(t, c, vn)
+	condition(t, c, vn, running, running)
+	pod := podOn(t, c, nso.Namespace, "web", node.Name, func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(60)) })
+	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "unnamed"}}
+	if err := c.Client.Delete(t.Context(), fc); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, fc)
+	for _, obj := range []client.Object{nso, vn} {
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, c, pod, func() error {
+		if pod.DeletionTimestamp == nil {
+			return errors.New("not evicted")
+		}
+		return nil
+	})
+	if grace := pod.DeletionGracePeriodSeconds; grace == nil || *grace != 60 {
+		t.Errorf("the pod was given %v seconds to end", grace)
+	}
+	phaseIs(t, c, nso, offv1beta1.TerminatingOffloadingPhaseType)
+	exists(t, c, roleBinding(vn, nso.Namespace, ""))
+	// The end comes without it, too: the virtual node goes once its pods have ended, and its map with it.
+	terminated(t, c, pod)
+	gone(t, c, vn)
+	gone(t, c, nso)
+}
+
 func giveUp(t *testing.T, c *testkit.ControlPlane, id string) {
 	t.Helper()
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: id}}

@@ -26,8 +26,14 @@ type view struct {
 	nodes []offv1beta1.VirtualNode
 	// kubeNodes are the Nodes of the VirtualNodes, by name.
 	kubeNodes map[string]*corev1.Node
-	// dead are the providers that nobody waits for, by cluster ID.
+	// dead are the providers that nobody waits for, by cluster ID: those given up, and those of whose peering nothing but
+	// the NamespaceMap is left.
 	dead map[string]bool
+}
+
+// represented tells whether there is a virtual node of the cluster.
+func (v *view) represented(clusterID string) bool {
+	return slices.ContainsFunc(v.nodes, func(vn offv1beta1.VirtualNode) bool { return string(vn.Spec.ClusterID) == clusterID })
 }
 
 // providerOf is the cluster that a NamespaceMap is for.
