@@ -27,6 +27,11 @@ func serviceAccount(vn *offv1beta1.VirtualNode) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: vn.Name, Labels: labelsOf(vn)}}
 }
 
+// isAccountOf tells whether we made the account. Pods of others run with any other, which must not get a kubelet's rights.
+func isAccountOf(vn *offv1beta1.VirtualNode, account *corev1.ServiceAccount) bool {
+	return account.Labels[names.AppManagedBy] == managedBy && account.Labels[names.VirtualNode] == vn.Name
+}
+
 func subjects(vn *offv1beta1.VirtualNode) []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: vn.Namespace, Name: vn.Name}}
 }

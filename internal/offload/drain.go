@@ -200,7 +200,11 @@ func (v *virtualNodes) removeRights(ctx context.Context, vn *offv1beta1.VirtualN
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("withdrawing the virtual kubelet's rights in its namespace: %w", err)
 	}
-	if err := v.direct.Delete(ctx, serviceAccount(vn)); client.IgnoreNotFound(err) != nil {
+	account, err := v.account(ctx, vn)
+	if err != nil || account == nil || !isAccountOf(vn, account) {
+		return err
+	}
+	if err := v.direct.Delete(ctx, account, client.Preconditions{UID: new(account.UID)}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the virtual kubelet's account: %w", err)
 	}
 	return nil

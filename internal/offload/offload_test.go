@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -579,5 +581,41 @@ func TestNodesOfOthersAreNotTouched(t *testing.T) {
 	}
 	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(kubeletOf(vn)), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a virtual kubelet ran for a real node: %v", err)
+	}
+}
+
+func TestAccountsOfOthersAreNotTakenOver(t *testing.T) {
+	c := home(t)
+	vn := vnode("robot", "siena", "")
+	vn.Namespace = testkit.Namespace(t, c, "peering-siena", map[string]string{names.RemoteClusterID: "siena", names.TenantNamespace: "true"})
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: vn.Name, Labels: map[string]string{"team": "a"}}}
+	for _, obj := range []client.Object{account, &vn} {
+		if err := c.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := account.DeepCopy()
+	testkit.Eventually(t, patience, func() error {
+		list := &eventsv1.EventList{}
+		if err := c.Client.List(t.Context(), list, client.InNamespace(vn.Namespace)); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason == "ServiceAccountTaken" && e.Regarding.Name == vn.Name }) {
+			return fmt.Errorf("no event says why the virtual node does not run (%d others)", len(list.Items))
+		}
+		return nil
+	})
+	for _, obj := range []client.Object{clusterRoleBinding(&vn), roleBinding(&vn, vn.Namespace, ""), kubeletOf(&vn)} {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
+			t.Errorf("there is a %T for somebody else's account (%v)", obj, err)
+		}
+	}
+	if err := c.Client.Delete(t.Context(), &vn); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, &vn)
+	exists(t, c, account)
+	if diff := cmp.Diff(before, account); diff != "" {
+		t.Error(diff)
 	}
 }

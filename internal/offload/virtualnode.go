@@ -181,6 +181,13 @@ func (v *virtualNodes) node(ctx context.Context, vn *offv1beta1.VirtualNode) (*c
 }
 
 func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	account, err := v.account(ctx, vn)
+	if err != nil {
+		return err
+	}
+	if account != nil && !isAccountOf(vn, account) {
+		return kube.Invalid("ServiceAccountTaken", fmt.Errorf("the ServiceAccount %q exists and was not made for this virtual node", account.Name))
+	}
 	if _, err := kube.Ensure(ctx, v.direct, serviceAccount(vn)); err != nil {
 		return fmt.Errorf("making the virtual kubelet's account: %w", err)
 	}
@@ -191,6 +198,18 @@ func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualN
 		return fmt.Errorf("granting the virtual kubelet's rights in its namespace: %w", err)
 	}
 	return nil
+}
+
+// account returns the ServiceAccount of that name, whoever made it, nil if there is none.
+func (v *virtualNodes) account(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.ServiceAccount, error) {
+	account := serviceAccount(vn)
+	if err := v.direct.Get(ctx, client.ObjectKeyFromObject(account), account); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading the virtual kubelet's account: %w", err)
+	}
+	return account, nil
 }
 
 // ensureNamespaceMap keeps the one NamespaceMap of the provider, which all its VirtualNodes share. Its entries belong to
