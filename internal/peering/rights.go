@@ -62,8 +62,9 @@ func (t *tenantNamespaces) grant(ctx context.Context, want *rbacv1.RoleBinding) 
 	return kube.Wait(time.Second, "a binding with another role is being replaced")
 }
 
-// revokeDelay is how soon a namespace that is still being cleaned up is looked at again.
-const revokeDelay = time.Second
+// revokeDelay is how soon a namespace that is still being cleaned up is looked at again, should no watch tell: its peer
+// may be away for days.
+const revokeDelay = 15 * time.Second
 
 func (t *tenantNamespaces) revoke(ctx context.Context, namespace string) error {
 	for _, grant := range t.options.Grants {
