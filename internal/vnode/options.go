@@ -63,7 +63,7 @@ type Options struct {
 	PingInterval, PingTimeout time.Duration
 	// NodeLeaseDuration is how long the Node is believed after the last renewal (--node-lease-duration); 0 is 40 s.
 	NodeLeaseDuration time.Duration
-	// DisableIPReflection hides the addresses of remote pods (--disable-ip-reflection).
+	// DisableIPReflection hides the addresses of remote pods even where a network leads to them (--disable-ip-reflection).
 	DisableIPReflection bool
 	// Certificate is the source of the serving certificate (--certificate-type); empty is CertificateKubelet.
 	Certificate CertificateType

@@ -25,8 +25,10 @@ import (
 type podKind struct {
 	options Options
 	// patch is the offloading patch of the moment.
-	patch  func() *offv1beta1.OffloadingPatch
-	events *eventLog
+	patch func() *offv1beta1.OffloadingPatch
+	// network tells whether addresses of the provider mean anything here.
+	network func(context.Context) (bool, error)
+	events  *eventLog
 
 	mu       sync.Mutex
 	restarts map[types.NamespacedName]podRestarts
@@ -38,9 +40,12 @@ type podRestarts struct {
 	restarts translate.Restarts
 }
 
+// podsKind names the kind to the engine.
+const podsKind = "pods"
+
 func (k *podKind) kind() mirror.Kind {
 	return mirror.Kind{
-		Name:    "pods",
+		Name:    podsKind,
 		Local:   []mirror.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node}},
 		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}}, {Object: &corev1.Pod{}}},
 		Workers: k.options.Pods.Workers,
@@ -252,9 +257,13 @@ func (k *podKind) refuse(ctx context.Context, it *podItem, why error) error {
 func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 	switch {
 	case it.remote != nil:
+		network, err := k.network(ctx)
+		if err != nil {
+			return err
+		}
 		return k.writeStatus(ctx, it, translate.PodStatus(translate.StatusInput{
 			Local: it.local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
-			HideIPs: k.options.DisableIPReflection, Restarts: k.count(it.local, it.remote),
+			HideIPs: k.options.DisableIPReflection || !network, Restarts: k.count(it.local, it.remote),
 		}))
 	case it.shadow == nil:
 		return nil

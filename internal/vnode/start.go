@@ -51,13 +51,14 @@ func (p *process) runConnected(ctx context.Context) error {
 		health: p.health, now: time.Now, log: p.options.Log,
 	}
 	pods := &podKind{
-		options: p.options, patch: p.patch, events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
+		options: p.options, patch: p.patch, network: p.network.enabled, events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
 		restarts: map[types.NamespacedName]podRestarts{},
 	}
 	engine, err := p.engine(pods.kind())
 	if err != nil {
 		return err
 	}
+	p.pods.Store(engine)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.health.run(ctx) })
 	group.Go(func() error { return lease.run(ctx) })

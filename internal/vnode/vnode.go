@@ -31,6 +31,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/vnode/translate"
 )
@@ -46,6 +47,9 @@ type process struct {
 	conn    atomic.Pointer[remote.Conn]
 	way     atomic.Pointer[provider]
 	reader  atomic.Pointer[client.Reader]
+	network *network
+	// pods is the engine that reflects the pods, nil until there is a kubeconfig.
+	pods atomic.Pointer[mirror.Engine]
 	// connected is closed when conn is there; failed gets what only a new process can mend.
 	connected chan struct{}
 	failed    chan error
@@ -179,6 +183,10 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 	}); err != nil {
 		return err
 	}
+	p.network = &network{client: p.mgr.GetClient(), provider: p.options.Provider, changed: p.lookAgain}
+	if err := setupNetwork(ctx, p.mgr, p.network); err != nil {
+		return err
+	}
 	if err := setupCredentials(p.mgr, &credentials{
 		client: p.mgr.GetClient(), process: p, events: newEventLog(p.recorder(ctx, "liqo-virtual-kubelet")),
 	}); err != nil {
@@ -187,6 +195,14 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 	return setupFallback(p.mgr, &fallback{
 		client: p.mgr.GetClient(), twins: p.twins, remote: p.remoteReader, events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
 	}, podWake)
+}
+
+// lookAgain has a pod reflected anew. What is not reflected yet will be.
+func (p *process) lookAgain(pod client.ObjectKey) {
+	engine := p.pods.Load()
+	if twin, ok := p.twins.Twin(pod.Namespace); ok && engine != nil {
+		engine.Enqueue(podsKind, mirror.Pair{Local: pod.Namespace, Remote: twin}, pod.Name)
+	}
 }
 
 // recorder makes events of the given component.
