@@ -162,8 +162,8 @@ func (p *peering) remotePod(t *testing.T) *corev1.Pod {
 	if err := provider.client.Get(t.Context(), client.ObjectKey{Namespace: p.twin(), Name: remote[0].Name}, &twin); err != nil {
 		t.Fatalf("the pod is not in the provider: %v", err)
 	}
-	if twin.Status.PodIP != remote[0].Status.PodIP {
-		t.Errorf("the pod's IP is %s here and %s there", remote[0].Status.PodIP, twin.Status.PodIP)
+	if ip := remote[0].Status.PodIP; ip != "" || twin.Status.PodIP == "" {
+		t.Errorf("the pod's IP is %q there, and %q is shown here, where no network leads to it", twin.Status.PodIP, ip)
 	}
 	return &remote[0]
 }
