@@ -25,12 +25,6 @@ func shorten(s string, limit int) string {
 	return strings.TrimRight(s[:limit-len(hash)-1], "-.") + "-" + hash
 }
 
-// DefaultTenantNamespace is the name given to the namespace of a peering when nobody chose another one.
-func DefaultTenantNamespace(peer string) string { return Join("liqo-tenant", peer) }
-
-// ControlPlaneIdentity names the Identity with which this cluster acts on the provider.
-func ControlPlaneIdentity(provider string) string { return Join("controlplane", provider) }
-
 // SliceIdentity names the Identity of a ResourceSlice.
 func SliceIdentity(slice string) string { return Join("resourceslice", slice) }
 
@@ -59,9 +53,6 @@ func RootCA(consumer string) string {
 	}
 	return "kube-root-ca.crt." + head
 }
-
-// TokenSecret names the Secret that carries a pod's service account tokens in a twin namespace.
-func TokenSecret(pod string) string { return shorten(pod+"-token", 253) }
 
 // PeerKeysSecret names the Secret with the key pair that this cluster uses with one peer only.
 func PeerKeysSecret(peer string) string { return shorten(KeysSecret+"-"+peer, 253) }

@@ -45,11 +45,6 @@ func Toleration() corev1.Toleration {
 	return corev1.Toleration{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
 }
 
-// NodeTaint keeps all other pods away from virtual nodes.
-func NodeTaint() corev1.Taint {
-	return corev1.Taint{Key: names.VirtualNodeTaint, Value: "true", Effect: corev1.TaintEffectNoExecute}
-}
-
 func tolerate(spec *corev1.PodSpec) bool {
 	if slices.ContainsFunc(spec.Tolerations, toleratesVirtualNodes) {
 		return false

@@ -6,12 +6,10 @@ package slice
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,9 +57,7 @@ func (r *remotes) grant(slice *authv1beta1.ResourceSlice, in *view) {
 
 func (r *remotes) grantDefault(slice *authv1beta1.ResourceSlice, in *view) {
 	status, now := &slice.Status, r.options.Now()
-	asks := func(s *authv1beta1.ResourceSlice) corev1.ResourceList { return r.asks(s, in) }
-	err := errors.Join(want.CheckAmounts(slice.Spec.Resources), r.options.Caps.Sum(slice, in.siblings, asks))
-	if err != nil {
+	if err := want.CheckAmounts(slice.Spec.Resources); err != nil {
 		want.Revoke(status)
 		want.ResourcesDenied(err.Error()).Set(status, now)
 		return
@@ -70,19 +66,6 @@ func (r *remotes) grantDefault(slice *authv1beta1.ResourceSlice, in *view) {
 	defaults.StorageClasses = storageOffer(in.storage, r.options.RealStorageClass)
 	want.Grant(&slice.Spec, defaults, status)
 	want.ResourcesAccepted().Set(status, now)
-}
-
-// asks is what a slice of the tenant would be given if there was no cap.
-func (r *remotes) asks(slice *authv1beta1.ResourceSlice, in *view) corev1.ResourceList {
-	switch {
-	case in.refusal(slice, r.options.Caps) != "" || want.CheckAmounts(slice.Spec.Resources) != nil:
-		return nil
-	case !want.DefaultClass(slice.Spec.Class):
-		return slice.Status.Resources
-	}
-	var offer authv1beta1.ResourceSliceStatus
-	want.Grant(&slice.Spec, r.options.Defaults, &offer)
-	return offer.Resources
 }
 
 // deniedForTenant tells whether it was us who denied the resources, because of the Tenant alone.

@@ -120,7 +120,7 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 	if o.Storage {
 		b.Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.all))
 	}
-	if o.Caps.Slices > 0 || len(o.Caps.Resources) > 0 {
+	if o.Caps.Slices > 0 {
 		b.Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf),
 			builder.WithPredicates(predicate.NewPredicateFuncs(peer.IsReplica)))
 	}

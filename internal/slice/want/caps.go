@@ -6,7 +6,6 @@ package want
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -19,8 +18,6 @@ import (
 type Caps struct {
 	// Slices is the number of slices; 0 is any.
 	Slices int
-	// Resources are sums over all slices; a resource that is not listed is not bounded.
-	Resources corev1.ResourceList
 }
 
 // Count tells why the slice is one too many of its tenant's, nil if it is not. The older slices come first, so that a
@@ -33,50 +30,6 @@ func (c Caps) Count(slice *authv1beta1.ResourceSlice, all []authv1beta1.Resource
 		return fmt.Errorf("the tenant may have %d slices and has %d older ones", c.Slices, older)
 	}
 	return nil
-}
-
-// Sum tells why what the slice asks for is too much beside the tenant's older slices, nil if it is not. asks says what
-// a slice would be given if there was no cap. Only that and the ages count, and no earlier decision: so it does not matter
-// in which order slices are decided, nor that the last decision about another one has not been seen yet.
-func (c Caps) Sum(slice *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice, asks func(*authv1beta1.ResourceSlice) corev1.ResourceList) error {
-	if len(c.Resources) == 0 {
-		return nil
-	}
-	older := before(slice, all)
-	slices.SortFunc(older, func(a, b authv1beta1.ResourceSlice) int { return byAge(&a, &b) })
-	held := corev1.ResourceList{}
-	for i := range older {
-		if amounts := asks(&older[i]); c.exceeded(held, amounts) == "" {
-			add(held, amounts)
-		}
-	}
-	amounts := asks(slice)
-	name := c.exceeded(held, amounts)
-	if name == "" {
-		return nil
-	}
-	most, has, more := c.Resources[name], held[name], amounts[name]
-	return fmt.Errorf("the tenant may have %s %s in all, and with %s in older slices this one asks for %s", most.String(), name, has.String(), more.String())
-}
-
-// exceeded names a resource of which there would be too much, "" for none.
-func (c Caps) exceeded(held, more corev1.ResourceList) corev1.ResourceName {
-	for _, name := range slices.Sorted(maps.Keys(c.Resources)) {
-		sum := held[name].DeepCopy()
-		sum.Add(more[name])
-		if sum.Cmp(c.Resources[name]) > 0 {
-			return name
-		}
-	}
-	return ""
-}
-
-func add(to, amounts corev1.ResourceList) {
-	for name, quantity := range amounts {
-		sum := to[name].DeepCopy()
-		sum.Add(quantity)
-		to[name] = sum
-	}
 }
 
 // CheckAmounts tells why the amounts asked for cannot be granted to anybody.

@@ -224,33 +224,6 @@ func TestCapsCount(t *testing.T) {
 	}
 }
 
-func TestCapsSum(t *testing.T) {
-	caps := Caps{Resources: list("cpu", "10")}
-	asks := func(s *authv1beta1.ResourceSlice) corev1.ResourceList { return s.Spec.Resources }
-	for name, test := range map[string]struct {
-		asked [3]string // cpu, by age
-		taken [3]bool
-	}{
-		"room for one":                         {asked: [3]string{"10", "1m", "0"}, taken: [3]bool{true, false, true}},
-		"the older ones come first":            {asked: [3]string{"6", "4", "1m"}, taken: [3]bool{true, true, false}},
-		"one that is too much takes no room":   {asked: [3]string{"11", "10", "1"}, taken: [3]bool{false, true, false}},
-		"a small one fits behind one too much": {asked: [3]string{"8", "3", "2"}, taken: [3]bool{true, false, true}},
-		"a younger one is not in the way":      {asked: [3]string{"1", "9", "10"}, taken: [3]bool{true, true, false}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			all := family()
-			for i := range all {
-				all[i].Spec.Resources = list("cpu", test.asked[i], "memory", "1Ti")
-			}
-			for i, want := range test.taken {
-				if err := caps.Sum(&all[i], all, asks); (err == nil) != want {
-					t.Errorf("slice %d: %v", i, err)
-				}
-			}
-		})
-	}
-}
-
 func TestCheckAmounts(t *testing.T) {
 	if err := CheckAmounts(list("cpu", "-1")); err == nil {
 		t.Error("a negative amount passed")
