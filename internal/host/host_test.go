@@ -248,10 +248,21 @@ func drainStory(t *testing.T, c *testkit.ControlPlane, nm *offv1beta1.NamespaceM
 		t.Fatal(err)
 	}
 	eventually(t, c, podNamed("demo-blue", "drained"), func() error { return nil })
+	stuck := shadowOf("demo-blue", "stuck", "blue")
+	stuck.Finalizers = []string{"example.com/kept"}
+	if err := c.Client.Create(t.Context(), stuck); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, c, podNamed("demo-blue", "stuck"), func() error { return nil })
 	switchTenant(t, c, nm.Namespace, authv1beta1.TenantConditionDrained)
 	gone(t, c, bindingIn(nm, "demo-blue"))
 	gone(t, c, sp)
 	gone(t, c, podNamed("demo-blue", "drained"))
+	gone(t, c, podNamed("demo-blue", "stuck"))
+	if err := c.Client.Patch(t.Context(), stuck, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, stuck)
 	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingCreationLoopBackOff)
 	switchTenant(t, c, nm.Namespace, authv1beta1.TenantConditionActive)
 	judge(t, c, nm.Namespace, metav1.ConditionTrue, "TenantReady")

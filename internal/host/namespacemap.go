@@ -261,8 +261,22 @@ func (s *namespaceMaps) evict(ctx context.Context, namespace string) error {
 	if err := s.client.List(ctx, left, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("listing ShadowPods: %w", err)
 	}
-	if len(left.Items) == 0 {
+	// Not left to the garbage collector alone: a ShadowPod may be kept by a finalizer, and a pod be owned no more.
+	pods := &corev1.PodList{}
+	if err := s.live.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{names.ManagedBy: madeFrom}); err != nil {
+		return fmt.Errorf("listing the pods in namespace %q: %w", namespace, err)
+	}
+	if len(left.Items)+len(pods.Items) == 0 {
 		return nil
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := s.client.Delete(ctx, pod, client.Preconditions{UID: new(pod.UID)}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("removing pod %q in namespace %q: %w", pod.Name, namespace, err)
+		}
 	}
 	for i := range left.Items {
 		if err := s.client.Delete(ctx, &left.Items[i], client.Preconditions{UID: new(left.Items[i].UID)}); client.IgnoreNotFound(err) != nil {
