@@ -16,19 +16,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"liqo.io/liqo/internal/names"
 )
 
 const blockRequest = "CERTIFICATE REQUEST"
 
 // Subject is all that the subject of a certificate of ours says. Kubernetes reads it as a user and its only group.
 type Subject struct{ CommonName, Organization string }
-
-// ControlPlaneSubject is the subject with which a consumer replicates its objects.
-func ControlPlaneSubject(consumer string) Subject {
-	return Subject{CommonName: consumer, Organization: names.ControlPlaneGroup}
-}
 
 // SliceSubject is the subject of a slice of a consumer. The hash keeps the slices of two consumers apart.
 func SliceSubject(slice, consumer string) Subject {

@@ -247,9 +247,18 @@ func TestCheckServingCSR(t *testing.T) {
 	}
 }
 
-func TestNewServingCSRPassesItsCheck(t *testing.T) {
+// newServingCSR asks, as a virtual kubelet does, for the certificate with which a node serves the API of a kubelet, PEM.
+func newServingCSR(key crypto.Signer, node string, ips []netip.Addr, dns []string) ([]byte, error) {
+	template := &x509.CertificateRequest{Subject: ServingSubject(node).name(), DNSNames: dns}
+	for _, ip := range ips {
+		template.IPAddresses = append(template.IPAddresses, net.IP(ip.Unmap().AsSlice()))
+	}
+	return newRequest(key, template)
+}
+
+func TestAServingCSRPassesItsCheck(t *testing.T) {
 	ips, dns := []netip.Addr{netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::1")}, []string{"virtual"}
-	csr, err := NewServingCSR(edKey(t), "virtual", ips, dns)
+	csr, err := newServingCSR(edKey(t), "virtual", ips, dns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,9 +271,6 @@ func TestNewServingCSRPassesItsCheck(t *testing.T) {
 }
 
 func TestSubjects(t *testing.T) {
-	if got, want := ControlPlaneSubject("consumer"), (Subject{"consumer", "liqo.io"}); got != want {
-		t.Errorf("control plane: %+v, want %+v", got, want)
-	}
 	// The hash is part of the contract with other versions: sha256("consumer") begins so.
 	if got, want := SliceSubject("slice", "consumer"), (Subject{"slice-6bfbd709d5fd", "consumer"}); got != want {
 		t.Errorf("slice: %+v, want %+v", got, want)
@@ -322,7 +328,7 @@ func FuzzCheckCSR(f *testing.F) {
 
 func FuzzCheckServingCSR(f *testing.F) {
 	ips := []netip.Addr{netip.MustParseAddr("10.1.2.3")}
-	csr, err := NewServingCSR(edKey(f), "node", ips, nil)
+	csr, err := newServingCSR(edKey(f), "node", ips, nil)
 	if err != nil {
 		f.Fatal(err)
 	}

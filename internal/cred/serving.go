@@ -4,7 +4,6 @@
 package cred
 
 import (
-	"crypto"
 	"crypto/x509"
 	"encoding/asn1"
 	"errors"
@@ -17,15 +16,6 @@ import (
 // ServingSubject is the subject with which a node serves the API of a kubelet.
 func ServingSubject(node string) Subject {
 	return Subject{CommonName: "system:node:" + node, Organization: "system:nodes"}
-}
-
-// NewServingCSR asks for the certificate with which a node serves the API of a kubelet, PEM.
-func NewServingCSR(key crypto.Signer, node string, ips []netip.Addr, dns []string) ([]byte, error) {
-	template := &x509.CertificateRequest{Subject: ServingSubject(node).name(), DNSNames: dns}
-	for _, ip := range ips {
-		template.IPAddresses = append(template.IPAddresses, net.IP(ip.Unmap().AsSlice()))
-	}
-	return newRequest(key, template)
 }
 
 // CheckServingCSR tells why a certificate request, PEM, is not exactly one for the serving certificate of that node

@@ -64,15 +64,6 @@ func Fit(need, used, budget corev1.ResourceList) Shortages {
 	return short
 }
 
-// Sum adds the lists up.
-func Sum(lists ...corev1.ResourceList) corev1.ResourceList {
-	total := corev1.ResourceList{}
-	for _, l := range lists {
-		add(total, l)
-	}
-	return total
-}
-
 // Requests names what a strict budget misses in the pod: with set, every container must request cpu and memory; with
 // equal, each of its limits must also be equal to the request.
 func Requests(pod *corev1.PodSpec, set, equal bool) error {
