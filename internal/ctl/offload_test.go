@@ -89,7 +89,7 @@ func TestOffloadWaitsForTheControllers(t *testing.T) {
 		t.Run(string(phase), func(t *testing.T) {
 			ns := testkit.Namespace(t, c, "offload", map[string]string{"story": string(phase)})
 			done := make(chan error, 1)
-			go func() { done <- answer(t.Context(), c.Client, ns, phase) }()
+			go func() { done <- answer(t.Context(), c.Client, ns, 1, phase) }()
 			r := liqoctl(t, c.Config, "offload", "namespace", "--ns-selector", "story="+string(phase), "--timeout", "30s")
 			if err := <-done; err != nil {
 				t.Fatal(err)
@@ -104,14 +104,14 @@ func TestOffloadWaitsForTheControllers(t *testing.T) {
 	}
 }
 
-// answer is the controller: it looks at the object and says a phase.
-func answer(ctx context.Context, c client.Client, ns string, phase offv1beta1.OffloadingPhaseType) error {
+// answer is the controller: it looks at that generation of the object and says a phase.
+func answer(ctx context.Context, c client.Client, ns string, generation int64, phase offv1beta1.OffloadingPhaseType) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {
 		nso := &offv1beta1.NamespaceOffloading{}
 		err := c.Get(ctx, client.ObjectKey{Namespace: ns, Name: "offloading"}, nso)
-		if err == nil {
+		if err == nil && nso.Generation >= generation {
 			nso.Status.OffloadingPhase, nso.Status.ObservedGeneration = phase, nso.Generation
 			nso.Status.RemoteNamespacesConditions = map[string]offv1beta1.RemoteNamespaceConditions{"cl02": {
 				{Type: offv1beta1.NamespaceReady, Status: corev1.ConditionFalse, Reason: "Refused", Message: "reserved name"},
@@ -127,12 +127,35 @@ func answer(ctx context.Context, c client.Client, ns string, phase offv1beta1.Of
 }
 
 func TestOffloadSaysWhatItWaitedFor(t *testing.T) {
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	for last, want := range map[offv1beta1.OffloadingPhaseType]string{
+		"not looked at":                          `the offloading is "not looked at": timed out waiting for the condition`,
+		offv1beta1.InProgressOffloadingPhaseType: `the offloading is "InProgress": timed out waiting for the condition`,
+	} {
+		_, err := followOffloading(late, nil, 1, &last)
+		if got := describe(err); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestOffloadAgainAndNoMore(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "slow", nil)
-	liqoctl(t, c.Config, "offload", "namespace", ns, "--timeout", "500ms").refuses(t,
-		`offloading namespace "`+ns+`": the offloading is "not looked at": timed out waiting for the condition`)
-	liqoctl(t, c.Config, "offload", "namespace", ns, "--timeout", "500ms", "--pod-offloading-strategy", "Remote").refuses(t,
+	answered := make(chan error, 1)
+	go func() { answered <- answer(t.Context(), c.Client, ns, 1, offv1beta1.ReadyOffloadingPhaseType) }()
+	liqoctl(t, c.Config, "offload", "namespace", ns, "--timeout", "30s").succeeds(t)
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	// The specification changes, and with it the generation: whoever answers has to look again.
+	go func() { answered <- answer(t.Context(), c.Client, ns, 2, offv1beta1.ReadyOffloadingPhaseType) }()
+	liqoctl(t, c.Config, "offload", "namespace", ns, "--timeout", "30s", "--pod-offloading-strategy", "Remote").succeeds(t,
 		" WARN  The PodOffloadingStrategy was mutated to a more restrictive setting")
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
 	liqoctl(t, c.Config, "unoffload", "ns", ns, "--skip-confirm").succeeds(t, "Unoffloading completed successfully")
 	liqoctl(t, c.Config, "unoffload", "ns", ns, "--skip-confirm").succeeds(t, "Unoffloading completed successfully")
 	liqoctl(t, c.Config, "offload", "ns", "--ns-selector", "nobody=has-it").succeeds(t, "No namespaces can be offloaded")
