@@ -23,13 +23,8 @@ const (
 	failure = "ERRO"
 )
 
-// Printer prints lines of one scope. Printers made from one another share their streams.
+// Printer prints the lines of one run of the program. It may be used from any goroutine.
 type Printer struct {
-	*streams
-	scope string
-}
-
-type streams struct {
 	in       io.Reader
 	stdout   io.Writer
 	stderr   io.Writer
@@ -38,19 +33,16 @@ type streams struct {
 	step     *Step // the one that spins now
 }
 
-// New returns a printer without scope. It moves and colours only if both streams are a terminal, because either may be
+// New returns a printer. It moves and colours only if both streams are a terminal, because either may be
 // what somebody's script reads.
 func New(stdin io.Reader, stdout, stderr io.Writer) *Printer {
-	return &Printer{streams: &streams{in: stdin, stdout: stdout, stderr: stderr, terminal: isTerminal(stdout) && isTerminal(stderr)}}
+	return &Printer{in: stdin, stdout: stdout, stderr: stderr, terminal: isTerminal(stdout) && isTerminal(stderr)}
 }
 
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
-
-// Scope returns a printer whose lines say which cluster they are about: local, remote or global.
-func (p *Printer) Scope(scope string) *Printer { return &Printer{streams: p.streams, scope: scope} }
 
 // Result is the stream for what was asked: documents, values, versions.
 func (p *Printer) Result() io.Writer { return p.stdout }
@@ -78,19 +70,11 @@ func (p *Printer) line(level string, colour pterm.Color, format string, args []a
 	fmt.Fprintln(p.stderr, p.format(level, colour, text))
 }
 
-// format keeps the shape of the original's lines: ` INFO   (local) message` with a scope and ` INFO  message` without.
-// The lines of a message that has several are indented to the first.
+// format keeps the shape of the original's lines: ` INFO  message`. The lines of a message that has several are indented to the first.
 func (p *Printer) format(level string, colour pterm.Color, text string) string {
-	scope := ""
-	if p.scope != "" {
-		scope = " (" + p.scope + ") "
-	}
 	text = strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+strings.Repeat(" ", len(" INFO  ")))
 	if !p.terminal {
-		return fmt.Sprintf(" %s  %s%s", level, scope, text)
+		return fmt.Sprintf(" %s  %s", level, text)
 	}
-	if scope != "" {
-		scope = pterm.FgDarkGray.Sprint(scope)
-	}
-	return fmt.Sprintf(" %s  %s%s", colour.Sprint(level), scope, text)
+	return fmt.Sprintf(" %s  %s", colour.Sprint(level), text)
 }

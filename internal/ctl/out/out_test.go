@@ -20,19 +20,19 @@ func pipe(input string) (*Printer, *bytes.Buffer, *bytes.Buffer) {
 func TestPipedLinesHaveTheShapeThatScriptsGrep(t *testing.T) {
 	p, stdout, stderr := pipe("")
 	p.Info("plain %d%%", 5)
-	p.Scope("local").Success("scoped")
-	p.Scope("remote").Warn("careful")
+	p.Success("done")
+	p.Warn("careful")
 	p.Error("you should:\n- x\n")
-	step := p.Scope("local").Step("Working")
+	step := p.Step("Working")
 	step.Text("Still working")
 	step.Done("Worked %s", "well")
 	step.Stop()
 
 	want := " INFO  plain 5%\n" +
-		" INFO   (local) scoped\n" +
-		" WARN   (remote) careful\n" +
+		" INFO  done\n" +
+		" WARN  careful\n" +
 		" ERRO  you should:\n       - x\n" +
-		" INFO   (local) Worked well\n"
+		" INFO  Worked well\n"
 	if diff := cmp.Diff(want, stderr.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -44,8 +44,8 @@ func TestPipedLinesHaveTheShapeThatScriptsGrep(t *testing.T) {
 func TestATerminalGetsColoursAndTheSameWords(t *testing.T) {
 	p, _, stderr := pipe("")
 	p.terminal = true
-	p.Scope("local").Warn("careful")
-	if got := stderr.String(); !strings.Contains(got, "WARN") || !strings.Contains(got, "careful") || !strings.Contains(got, "(local)") {
+	p.Warn("careful")
+	if got := stderr.String(); !strings.Contains(got, "WARN") || !strings.Contains(got, "careful") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -66,13 +66,9 @@ func (s *Step) pause() {
 }
 
 func (s *Step) resume() {
-	style := pterm.NewStyle(pterm.FgBlue)
-	if s.printer.scope == "remote" {
-		style = pterm.NewStyle(pterm.FgMagenta)
-	}
 	spinner, err := pterm.DefaultSpinner.
 		WithWriter(s.printer.stderr).
-		WithStyle(style).
+		WithStyle(pterm.NewStyle(pterm.FgBlue)).
 		WithRemoveWhenDone(true).
 		WithStartedAt(s.started).
 		Start(s.text)
