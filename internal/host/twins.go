@@ -14,8 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/rules"
 )
 
@@ -213,16 +215,9 @@ func phase(in input, s step, err error) offv1beta1.MappingPhase {
 	}
 }
 
-// accessOf reads what the consumer's Tenant says, and what was found about it. Of several the first one counts, which is
-// never unseated by one that comes later.
+// accessOf reads what the consumer's Tenant says, and what was found about it.
 func accessOf(tenants []authv1beta1.Tenant, consumer string) access {
-	var tenant *authv1beta1.Tenant
-	for i := range tenants {
-		t := &tenants[i]
-		if string(t.Spec.ClusterID) == consumer && t.DeletionTimestamp.IsZero() && (tenant == nil || before(t, tenant)) {
-			tenant = t
-		}
-	}
+	tenant := peer.Tenant(tenants, liqov1beta1.ClusterID(consumer))
 	if tenant == nil {
 		return suspended
 	}
@@ -236,13 +231,6 @@ func accessOf(tenants []authv1beta1.Tenant, consumer string) access {
 		return refused
 	}
 	return granted
-}
-
-func before(a, b *authv1beta1.Tenant) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.UID < b.UID
 }
 
 // usersOf are the users of the granted slices: each has a Quota, which goes with the grant. A cordoned one keeps its

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
@@ -70,6 +71,26 @@ func OfNamespace(ns *corev1.Namespace) (liqov1beta1.ClusterID, bool) {
 		return "", false
 	}
 	return liqov1beta1.ClusterID(id), true
+}
+
+// Tenant returns the one that counts for a cluster, nil if there is none. Of several it is the first, which is never
+// unseated by one that comes later.
+func Tenant(all []authv1beta1.Tenant, id liqov1beta1.ClusterID) *authv1beta1.Tenant {
+	var found *authv1beta1.Tenant
+	for i := range all {
+		t := &all[i]
+		if t.Spec.ClusterID == id && t.DeletionTimestamp.IsZero() && (found == nil || earlier(t, found)) {
+			found = t
+		}
+	}
+	return found
+}
+
+func earlier(a, b *authv1beta1.Tenant) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.UID < b.UID
 }
 
 // IsReplica tells whether obj is the copy of an object of another cluster. Admission makes the label trustworthy.

@@ -5,11 +5,14 @@ package peer_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -90,5 +93,28 @@ func TestIsReplicaLooksAtOneLabelOnly(t *testing.T) {
 		if got := peer.IsReplica(obj); got != want {
 			t.Errorf("%s=%s: got %t, want %t", labels[0], labels[1], got, want)
 		}
+	}
+}
+
+func TestOfSeveralTenantsTheFirstCountsInAnyOrder(t *testing.T) {
+	tenant := func(name string, at int64) authv1beta1.Tenant {
+		return authv1beta1.Tenant{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(at, 0)},
+			Spec:       authv1beta1.TenantSpec{ClusterID: "rome"},
+		}
+	}
+	first, second, third := tenant("a", 5), tenant("b", 5), tenant("c", 9)
+	leaving, other := tenant("d", 1), tenant("e", 1)
+	leaving.DeletionTimestamp = new(metav1.Unix(2, 0))
+	other.Spec.ClusterID = "milan"
+	all := []authv1beta1.Tenant{leaving, first, second, third, other}
+	for range 2 {
+		if got := peer.Tenant(all, "rome"); got == nil || got.Name != "a" {
+			t.Errorf("counts: %v", got)
+		}
+		slices.Reverse(all)
+	}
+	if got := peer.Tenant(all, "turin"); got != nil {
+		t.Errorf("of nobody: %v", got)
 	}
 }

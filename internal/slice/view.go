@@ -17,6 +17,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/slice/want"
 )
 
@@ -40,11 +41,7 @@ func (r *remotes) gather(ctx context.Context, slice *authv1beta1.ResourceSlice) 
 	if err := r.client.List(ctx, &tenants, client.InNamespace(slice.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing tenants: %w", err)
 	}
-	for i := range tenants.Items {
-		if t := &tenants.Items[i]; t.Spec.ClusterID == consumer && t.DeletionTimestamp.IsZero() {
-			in.tenant = t
-		}
-	}
+	in.tenant = peer.Tenant(tenants.Items, consumer)
 	var all authv1beta1.ResourceSliceList
 	if err := r.client.List(ctx, &all, client.InNamespace(slice.Namespace), client.MatchingLabels{names.Replicated: "true"}); err != nil {
 		return nil, fmt.Errorf("listing slices: %w", err)
