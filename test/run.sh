@@ -28,7 +28,7 @@ suite() { # NAME: runs suite_NAME and says how long it took
 }
 
 gotest() { # one line per package, and the whole story of what failed; no test may skip: see internal/archtest
-	go test "$@" | grep -v 'no test files'
+	go test "$@" | grep --line-buffered -v 'no test files'
 }
 
 need() { # Debian packages that Go does not bring: PROGRAM PACKAGE
