@@ -297,7 +297,7 @@ func TestVirtualKubeletsPolicy(t *testing.T) {
 	expect(t, vk.Patch(t.Context(), node("gold", ""), merge(`{"metadata":{"labels":{"tier":"gold"}}}`), client.DryRunAll), "")
 	expect(t, vk.Patch(t.Context(), node("gold", ""), merge(`{"spec":{"taints":null}}`), client.DryRunAll), "keeps the taint")
 	expect(t, vk.Patch(t.Context(), node("worker", ""), merge(`{"metadata":{"labels":{"tier":"gold"}}}`), client.DryRunAll), "its own node")
-	expect(t, vk.Delete(t.Context(), node("worker", ""), client.DryRunAll), "its own node")
+	expect(t, vk.Delete(t.Context(), node("worker", ""), client.DryRunAll), "cannot delete resource")
 	expect(t, vk.Status().Patch(t.Context(), node("gold", ""), merge(`{"status":{"phase":"Running"}}`), dry), "")
 	expect(t, vk.Status().Patch(t.Context(), node("worker", ""), merge(`{"status":{"phase":"Running"}}`), dry), "its own node")
 	podsOfOtherNodes(t, c, vk, home)

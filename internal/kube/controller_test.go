@@ -337,28 +337,28 @@ func TestConflictOfTheStatusIsQuietAndTellsNothingTwice(t *testing.T) {
 
 func TestInvalidIsNotRetriedAndFailuresAre(t *testing.T) {
 	s := newScript(func(_ context.Context, obj *tenant, _ int) error {
-		if obj.Name == "bad" {
+		if obj.Name == "wrong" {
 			return kube.Invalid("NotGood", errors.New("only you can fix it"))
 		}
 		return errors.New("out of luck")
 	})
 	b := run(t, kube.Options{Name: "invalid"}, s)
-	b.create(t, "bad")
-	s.reached(t, "bad", 1)
+	b.create(t, "wrong")
+	s.reached(t, "wrong", 1)
 	b.create(t, "unlucky")
 	// By the sixth attempt of the other one, a retry of the first would long have come.
 	s.reached(t, "unlucky", 6)
-	if got := s.called("bad"); got != 1 {
+	if got := s.called("wrong"); got != 1 {
 		t.Errorf("%d attempts at what only the user can fix, want 1", got)
 	}
-	if lines := b.errors.about("bad"); len(lines) > 0 {
+	if lines := b.errors.about("wrong"); len(lines) > 0 {
 		t.Errorf("what only the user can fix was logged as an error: %v", lines)
 	}
 	if len(b.errors.about("out of luck")) == 0 {
 		t.Error("a failure was not logged")
 	}
 	testkit.Eventually(t, limit, func() error {
-		if got, want := b.events(t, "bad"), []string{"Warning NotGood x1"}; !slices.Equal(got, want) {
+		if got, want := b.events(t, "wrong"), []string{"Warning NotGood x1"}; !slices.Equal(got, want) {
 			return fmt.Errorf("events %v, want %v", got, want)
 		}
 		return nil

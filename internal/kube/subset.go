@@ -6,6 +6,7 @@ package kube
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -208,13 +209,20 @@ func quantityEqual(want, have any) bool {
 	return err == nil && a.Cmp(b) == 0
 }
 
+// modest are the quantities that are worth comparing by value. Any string of an object may look like one, and comparing
+// 1e999999999 with 1 takes minutes: whoever writes a ConfigMap would stop us.
+var modest = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([numkKMGTPE]i?|[eE][+-]?[0-9]{1,2})?$`)
+
 func parseQuantity(v any) (resource.Quantity, error) {
+	var text string
 	switch v := v.(type) {
 	case string:
-		return resource.ParseQuantity(v)
+		text = v
 	case int64, float64:
-		return resource.ParseQuantity(fmt.Sprint(v))
-	default:
+		text = fmt.Sprint(v)
+	}
+	if !modest.MatchString(text) {
 		return resource.Quantity{}, resource.ErrFormatWrong
 	}
+	return resource.ParseQuantity(text)
 }
