@@ -45,6 +45,9 @@ func (b Builder) Assets(ctx context.Context) error {
 	return b.links()
 }
 
+// Simulator makes the program that pretends to be nodes.
+func (b Builder) Simulator(ctx context.Context) error { return b.program(ctx, kwok) }
+
 // links are the names under which the multi-call binary is the one or the other program.
 func (b Builder) links() error {
 	for _, name := range []string{

@@ -62,6 +62,23 @@ func TestAProgramIsBuiltAgainOnlyForItsOwnSources(t *testing.T) {
 	}
 }
 
+func TestWhatIsInstalledDependsOnItsVersionOnly(t *testing.T) {
+	stamp := func(version string, files fstest.MapFS) string {
+		s, err := program{name: "x", install: "example.org/x@" + version}.stamp(t.Context(), files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	sources := fstest.MapFS{"go.mod": {Data: []byte("module y")}, "x/main.go": {Data: []byte("package main")}}
+	if stamp("v1", nil) != stamp("v1", sources) {
+		t.Error("it is built again for sources that are not its own")
+	}
+	if stamp("v1", nil) == stamp("v2", nil) {
+		t.Error("another version is not built")
+	}
+}
+
 func TestGoIsReadAsItTalks(t *testing.T) {
 	log := "go: downloading k8s.io/api v0.35.4\nk8s.io/api/core/v1\nk8s.io/api/apps/v1\n# k8s.io/kubernetes/cmd\nmain.go:3:1: syntax error\n"
 	got := watch(strings.NewReader(log), "x", progress.Discard())

@@ -35,7 +35,8 @@ type program struct {
 	name    string
 	about   string // what a human may want to know while waiting
 	ldflags string
-	own     bool // a module of its own, not a package of this one
+	own     bool   // a module of its own, not a package of this one
+	install string // a package of somebody else's at a version, built as it is; no sources of ours
 }
 
 var (
@@ -48,6 +49,10 @@ var (
 		{name: "coredns", about: "CoreDNS " + spec.CoreDNS + "; a minute the first time", own: true},
 		{name: "pause", about: "the first container of every pod"},
 		{name: "httpd", about: "the web server for tests and demos"},
+	}
+	kwok = program{
+		name: "kwok", about: "pretends to be nodes, " + spec.Kwok + "; 2 minutes the first time",
+		install: "sigs.k8s.io/kwok/cmd/kwok@" + spec.Kwok,
 	}
 )
 
@@ -77,8 +82,10 @@ func (b Builder) program(ctx context.Context, p program) error {
 		return nil
 	}
 	b.Log.Say("building %s (%s)", p.name, p.about)
-	if err := unpack(files, folder); err != nil {
-		return err
+	if p.install == "" {
+		if err := unpack(files, folder); err != nil {
+			return err
+		}
 	}
 	if err := b.compile(ctx, p, folder); err != nil {
 		return err
@@ -93,6 +100,9 @@ func exists(path string) bool {
 
 // wants says which files of the sources a program is made of.
 func (p program) wants(path string) bool {
+	if p.install != "" {
+		return false
+	}
 	return p.own || path == "go.mod" || strings.HasPrefix(path, p.name+"/") && !strings.HasSuffix(path, "_test.go")
 }
 
@@ -102,7 +112,7 @@ func (p program) stamp(ctx context.Context, files fs.FS) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("asking Go for its version (is Go installed and in PATH?): %w", err)
 	}
-	fmt.Fprintf(sum, "%s%s\n", goVersion, p.ldflags)
+	fmt.Fprintf(sum, "%s%s%s\n", goVersion, p.ldflags, p.install)
 	err = eachFile(files, func(path string, data []byte) error {
 		if p.wants(path) {
 			fmt.Fprintf(sum, "%s %d\n%s", path, len(data), data)
@@ -136,14 +146,17 @@ func unpack(files fs.FS, folder string) error {
 }
 
 func (b Builder) compile(ctx context.Context, p program, folder string) error {
-	target := "./" + p.name
-	if p.own {
-		target = "."
+	made := filepath.Join(folder, ".new", p.name)
+	args := []string{"build", "-v", "-buildvcs=false", "-ldflags=-s -w" + p.ldflags, "-o", made, "./" + p.name}
+	switch {
+	case p.own:
+		args[len(args)-1] = "."
+	case p.install != "":
+		args = []string{"install", "-v", "-ldflags=-s -w", p.install}
 	}
-	tmp := b.Home.Program("." + p.name + ".new")
-	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-buildvcs=false", "-ldflags=-s -w"+p.ldflags, "-o", tmp, target)
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOOS=linux", "GOBIN="+filepath.Dir(made))
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -155,7 +168,7 @@ func (b Builder) compile(ctx context.Context, p program, folder string) error {
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", p.name, err, complaints)
 	}
-	if err := os.Rename(tmp, b.Home.Program(p.name)); err != nil {
+	if err := os.Rename(made, b.Home.Program(p.name)); err != nil {
 		return fmt.Errorf("placing %s: %w", p.name, err)
 	}
 	return nil

@@ -34,7 +34,8 @@ func TestDryRunShowsEverything(t *testing.T) {
 		"overlay in dual stack with equal networks": func(c *spec.Cluster) {
 			c.Name, c.CNI, c.Family, c.Overlap, c.Workers = "c", spec.Overlay, spec.Dual, true, 2
 		},
-		"masquerade in ipv6": func(c *spec.Cluster) { c.Name, c.Family, c.Workers = "d", spec.IPv6, 2 },
+		"with simulated nodes": func(c *spec.Cluster) { c.Name, c.SimulatedNodes = "e", 2 },
+		"masquerade in ipv6":   func(c *spec.Cluster) { c.Name, c.Family, c.Workers = "d", spec.IPv6, 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := spec.Default("a", w)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"liqo.io/liqo/playground/internal/build"
 	"liqo.io/liqo/playground/internal/cluster"
 	"liqo.io/liqo/playground/internal/home"
 	"liqo.io/liqo/playground/internal/node"
@@ -66,6 +68,7 @@ func newUp(sources fs.FS) (*cobra.Command, *upOptions) {
 	o.flags.BoolVar(&o.noLB, "no-lb", false, "Services of type LoadBalancer stay pending")
 	o.flags.IntVar(&o.wanted.ClientQPS, "client-qps", d.ClientQPS, "requests per second of controller-manager and scheduler")
 	o.flags.StringArrayVar(&o.wanted.APIServerArgs, "apiserver-arg", nil, "one more argument for kube-apiserver")
+	o.flags.IntVar(&o.wanted.SimulatedNodes, "simulated-nodes", 0, "nodes that only pretend to run their pods; pods need a toleration for kwok.x-k8s.io/node")
 	o.flags.BoolVar(&o.dryRun, "dry-run", false, "print what would run, change nothing")
 	return cmd, o
 }
@@ -91,7 +94,7 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 	}
 	defer unlock()
 	ctx := cmd.Context()
-	if err := builder(h, o.sources, log).All(ctx); err != nil {
+	if err := buildFor(ctx, builder(h, o.sources, log), clusters); err != nil {
 		return err
 	}
 	if err := world.Up(h.World); err != nil {
@@ -105,6 +108,17 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	log.Say("try: playground kubectl %s get pods -A", clusters[0].Name)
+	return nil
+}
+
+// buildFor makes what the clusters need; the simulator of nodes is no part of the usual.
+func buildFor(ctx context.Context, b build.Builder, clusters []spec.Cluster) error {
+	if err := b.All(ctx); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(clusters, func(c spec.Cluster) bool { return c.SimulatedNodes > 0 }) {
+		return b.Simulator(ctx)
+	}
 	return nil
 }
 
@@ -159,6 +173,8 @@ func (o *upOptions) merge(c spec.Cluster) spec.Cluster {
 			c.ClientQPS = o.wanted.ClientQPS
 		case "apiserver-arg":
 			c.APIServerArgs = o.wanted.APIServerArgs
+		case "simulated-nodes":
+			c.SimulatedNodes = o.wanted.SimulatedNodes
 		}
 	})
 	return c
@@ -260,12 +276,13 @@ func waitReady(ctx context.Context, h home.Home, c spec.Cluster) error {
 	}
 	return cluster.Poll(ctx, readyLimit, "cluster "+c.Name, func(ctx context.Context) error {
 		for _, n := range c.Nodes() {
-			have, err := api.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
-			if err != nil {
+			if err := nodeIsReady(ctx, api, n.Name, h.Node(n.Name)+"/log"); err != nil {
 				return err
 			}
-			if !nodeReady(have) {
-				return fmt.Errorf("node %s is not ready (logs: %s)", n.Name, h.Node(n.Name)+"/log")
+		}
+		for _, name := range c.Simulated() {
+			if err := nodeIsReady(ctx, api, name, h.Cluster(c.Name)+"/log/kwok.log"); err != nil {
+				return err
 			}
 		}
 		dns, err := api.AppsV1().Deployments("kube-system").Get(ctx, "coredns", metav1.GetOptions{})
@@ -277,6 +294,17 @@ func waitReady(ctx context.Context, h home.Home, c spec.Cluster) error {
 		}
 		return nil
 	})
+}
+
+func nodeIsReady(ctx context.Context, api kubernetes.Interface, name, log string) error {
+	have, err := api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if !nodeReady(have) {
+		return fmt.Errorf("node %s is not ready (logs: %s)", name, log)
+	}
+	return nil
 }
 
 func nodeReady(n *corev1.Node) bool {

@@ -36,6 +36,7 @@ func TestUpOnClustersThatExist(t *testing.T) {
 		"takes no worker away":                    {"--clusters a --workers 1", 0, "none can be taken away"},
 		"changes nothing else":                    {"--clusters a --ip-family dual", 0, "made with other flags"},
 		"names a bad value of a new cluster":      {"--clusters b --cni magic", 0, "--cni is masquerade, plain or overlay"},
+		"names a bad number of simulated nodes":   {"--clusters b --simulated-nodes 101", 0, "--simulated-nodes is 0 to 100"},
 		"names a bad cluster":                     {"--clusters A", 0, "named by one letter"},
 		"refuses certificates that live a second": {"--clusters b --cluster-signing-duration 1s", 0, "at least a minute"},
 	} {

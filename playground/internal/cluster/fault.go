@@ -23,10 +23,10 @@ func Program(short string) (string, error) {
 	switch short {
 	case "apiserver", "controller-manager", "scheduler":
 		return "kube-" + short, nil
-	case "etcd", "loadbalancer", "kube-apiserver", "kube-controller-manager", "kube-scheduler":
+	case "etcd", "loadbalancer", "kwok", "kube-apiserver", "kube-controller-manager", "kube-scheduler":
 		return short, nil
 	}
-	return "", fmt.Errorf("a control plane has no %q: apiserver, controller-manager, scheduler, etcd, loadbalancer", short)
+	return "", fmt.Errorf("a control plane has no %q: apiserver, controller-manager, scheduler, etcd, loadbalancer, kwok", short)
 }
 
 // Fail stops a program of the control plane at once and keeps it stopped.

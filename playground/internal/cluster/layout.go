@@ -51,6 +51,9 @@ func Units(h home.Home, c spec.Cluster) []supervise.Unit {
 	if c.LoadBalancer {
 		units = append(units, loadBalancer(l))
 	}
+	if c.SimulatedNodes > 0 {
+		units = append(units, kwok(l))
+	}
 	return units
 }
 
@@ -59,6 +62,9 @@ func Files(h home.Home, c spec.Cluster) map[string]string {
 	files := map[string]string{"scheduler.yaml": schedulerConfig(newLayout(h, c))}
 	if c.Audit {
 		files["audit.yaml"] = auditPolicy
+	}
+	if c.SimulatedNodes > 0 {
+		files["kwok.yaml"] = kwokConfig(newLayout(h, c))
 	}
 	return files
 }

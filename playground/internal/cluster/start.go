@@ -74,7 +74,7 @@ func Start(ctx context.Context, h home.Home, c spec.Cluster) error {
 	if err := waitServing(ctx, l, api); err != nil {
 		return err
 	}
-	if err := openGates(l, "kube-controller-manager", "kube-scheduler", "loadbalancer"); err != nil {
+	if err := openGates(l, "kube-controller-manager", "kube-scheduler", "loadbalancer", "kwok"); err != nil {
 		return err
 	}
 	objects, err := dynamic.NewForConfig(config)

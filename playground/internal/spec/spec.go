@@ -16,6 +16,7 @@ import (
 const (
 	Kubernetes = "v1.35.4"
 	CoreDNS    = "v1.12.4"
+	Kwok       = "v0.8.0"
 )
 
 // Family says which IP families a cluster speaks.
@@ -37,10 +38,11 @@ const (
 	Overlay CNI = "overlay"
 )
 
-// MaxClusters and MaxWorkers are what the address plan has room for.
+// MaxClusters, MaxWorkers and MaxSimulated are what the address plan has room for.
 const (
-	MaxClusters = 26
-	MaxWorkers  = 50
+	MaxClusters  = 26
+	MaxWorkers   = 50
+	MaxSimulated = 100
 )
 
 // Cluster is what the user chose. Everything else is derived, so that it can be rendered without looking at the machine.
@@ -55,6 +57,7 @@ type Cluster struct {
 	LoadBalancer    bool          `json:"loadBalancer"`
 	ClientQPS       int           `json:"clientQPS"`
 	APIServerArgs   []string      `json:"apiServerArgs,omitempty"`
+	SimulatedNodes  int           `json:"simulatedNodes,omitempty"`
 	World           World         `json:"world"`
 }
 
@@ -80,6 +83,8 @@ func (c Cluster) Validate() error {
 		return fmt.Errorf("a cluster is named by one letter, a to z: %q", c.Name)
 	case c.Workers < 1 || c.Workers > MaxWorkers:
 		return fmt.Errorf("--workers is 1 to %d: %d", MaxWorkers, c.Workers)
+	case c.SimulatedNodes < 0 || c.SimulatedNodes > MaxSimulated:
+		return fmt.Errorf("--simulated-nodes is 0 to %d: %d", MaxSimulated, c.SimulatedNodes)
 	case !slices.Contains([]Family{IPv4, IPv6, Dual}, c.Family):
 		return fmt.Errorf("--ip-family is ipv4, ipv6 or dual: %q", c.Family)
 	case c.HasIPv6() && !c.World.HasIPv6():
@@ -130,6 +135,15 @@ func (c Cluster) Nodes() []Node {
 		nodes[i] = c.node(i + 1)
 	}
 	return nodes
+}
+
+// Simulated names the nodes that nobody runs. They get pod networks from the controller-manager, out of the other half.
+func (c Cluster) Simulated() []string {
+	names := make([]string, c.SimulatedNodes)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-simulated-%d", c.Name, i+1)
+	}
+	return names
 }
 
 // ControlPlane is the node that runs the control plane.
