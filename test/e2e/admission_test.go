@@ -39,10 +39,10 @@ kind: NamespaceOffloading
 metadata: {name: offloading, namespace: %[1]s}
 spec: {podOffloadingStrategy: LocalAndRemote, clusterSelector: {nodeSelectorTerms: [{matchExpressions: [{key: no-node-has-this, operator: Exists}]}]}}
 `, admissionNamespace)
-	if _, err := c.kubectl(manifest, "apply", "-f", "-"); err != nil {
+	if _, err := c.Kubectl(manifest, "apply", "-f", "-"); err != nil {
 		return nil, err
 	}
-	if _, err := c.kubectl("", "wait", "namespace/"+admissionNamespace, "--for=jsonpath={.metadata.labels.liqo\\.io/scheduling-enabled}=true", "--timeout=60s"); err != nil {
+	if _, err := c.Kubectl("", "wait", "namespace/"+admissionNamespace, "--for=jsonpath={.metadata.labels.liqo\\.io/scheduling-enabled}=true", "--timeout=60s"); err != nil {
 		return nil, err
 	}
 	tr := &traffic{}
@@ -67,7 +67,7 @@ func admit(c *cluster) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: admissionNamespace, GenerateName: "admitted-"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "none"}}},
 	}
-	if err := c.client.Create(ctx, pod, client.DryRunAll); err != nil {
+	if err := c.Client.Create(ctx, pod, client.DryRunAll); err != nil {
 		return err
 	}
 	tolerates := func(t corev1.Toleration) bool { return t.Key == "virtual-node.liqo.io/not-allowed" }
@@ -90,7 +90,7 @@ func (tr *traffic) look(c *cluster) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	var secret corev1.Secret
-	if err := c.client.Get(ctx, client.ObjectKey{Namespace: "liqo", Name: "liqo-webhook-certs"}, &secret); err != nil {
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: "liqo", Name: "liqo-webhook-certs"}, &secret); err != nil {
 		return // the admissions tell whether anything is wrong
 	}
 	tr.mu.Lock()

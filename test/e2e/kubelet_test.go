@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/test/clusters"
 )
 
 //go:embed testdata/flaky.yaml
@@ -27,11 +29,11 @@ func TestLogsAndExecThroughTheVirtualNode(t *testing.T) {
 	}
 	p.node(t)
 	p.offloaded(t)
-	if _, err := consumer.kubectl(flakyYAML, "apply", "-n", p.Namespace, "-f", "-"); err != nil {
+	if _, err := consumer.Kubectl(flakyYAML, "apply", "-n", p.Namespace, "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the second run of the container", func(context.Context) error {
-		got, err := consumer.kubectl("", "get", "pod", "flaky", "-n", p.Namespace, "-o", "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}")
+		got, err := consumer.Kubectl("", "get", "pod", "flaky", "-n", p.Namespace, "-o", "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}")
 		if err == nil && got != "1 true" {
 			err = fmt.Errorf("restarts and readiness are %q", got)
 		}
@@ -57,7 +59,7 @@ func (p *peering) followEnds(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	cmd := exec.CommandContext(ctx, kubectlPath(), "--kubeconfig", consumer.kubeconfig, "logs", "-f", "flaky", "-n", p.Namespace)
+	cmd := exec.CommandContext(ctx, clusters.KubectlPath(), "--kubeconfig", consumer.Kubeconfig, "logs", "-f", "flaky", "-n", p.Namespace)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +100,7 @@ func (p *peering) followEnds(t *testing.T) {
 func (p *peering) terminal(t *testing.T) {
 	t.Helper()
 	remote := "until [ \"$(stty size 2>/dev/null)\" = \"33 111\" ]; do sleep 0.1; done; tty; exit 3"
-	line := fmt.Sprintf("stty rows 33 cols 111; %s --kubeconfig %s exec -it -n %s flaky -- sh -c '%s'", kubectlPath(), consumer.kubeconfig, p.Namespace, remote)
+	line := fmt.Sprintf("stty rows 33 cols 111; %s --kubeconfig %s exec -it -n %s flaky -- sh -c '%s'", clusters.KubectlPath(), consumer.Kubeconfig, p.Namespace, remote)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "timeout", "60", "script", "-qec", line, "/dev/null").CombinedOutput()
@@ -114,7 +116,7 @@ func (p *peering) terminal(t *testing.T) {
 func (p *peering) strangersStayOut(t *testing.T) {
 	t.Helper()
 	pod := consumer.mustKubectl(t, "get", "pods", "-n", p.ConsumerTenant, "-l", "liqo.io/virtual-node="+p.Slice, "-o", "jsonpath={.items[0].metadata.name}")
-	out, err := consumer.kubectl("", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/https:%s:10250/proxy/pods", p.ConsumerTenant, pod))
+	out, err := consumer.Kubectl("", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/https:%s:10250/proxy/pods", p.ConsumerTenant, pod))
 	if err == nil || !strings.Contains(err.Error(), "provide credentials") {
 		t.Errorf("without a certificate the port answers %q, %v", out, err)
 	}
@@ -134,11 +136,11 @@ func (p *peering) survivesRestarts(t *testing.T) {
 	}
 	consumer.mustKubectl(t, "create", "configmap", "after", "-n", p.Namespace, "--from-literal=restarted=yes")
 	eventually(t, "reflection to go on", func(context.Context) error {
-		_, err := provider.kubectl("", "get", "configmap", "after", "-n", p.twin())
+		_, err := provider.Kubectl("", "get", "configmap", "after", "-n", p.Twin())
 		return err
 	})
 	eventually(t, "logs to go on", func(context.Context) error {
-		_, err := consumer.kubectl("", "logs", "flaky", "-n", p.Namespace)
+		_, err := consumer.Kubectl("", "logs", "flaky", "-n", p.Namespace)
 		return err
 	})
 	if after := p.twinUID(t); after != before {
@@ -149,7 +151,7 @@ func (p *peering) survivesRestarts(t *testing.T) {
 func (p *peering) twinUID(t *testing.T) types.UID {
 	t.Helper()
 	var twin corev1.Pod
-	if err := provider.client.Get(t.Context(), client.ObjectKey{Namespace: p.twin(), Name: "flaky"}, &twin); err != nil {
+	if err := provider.Client.Get(t.Context(), client.ObjectKey{Namespace: p.Twin(), Name: "flaky"}, &twin); err != nil {
 		t.Fatal(err)
 	}
 	return twin.UID

@@ -22,11 +22,11 @@ var transient = []string{"events", "leases", "pods", "endpointslices", "endpoint
 
 // listing names every object of the cluster, transient kinds aside.
 func (c *cluster) listing(ctx context.Context) ([]string, error) {
-	resources, err := discovery.NewDiscoveryClientForConfigOrDie(c.config).ServerPreferredResources()
+	resources, err := discovery.NewDiscoveryClientForConfigOrDie(c.Config).ServerPreferredResources()
 	if err != nil {
 		return nil, err
 	}
-	objects := metadata.NewForConfigOrDie(c.config)
+	objects := metadata.NewForConfigOrDie(c.Config)
 	var all []string
 	for _, group := range resources {
 		gv, err := schema.ParseGroupVersion(group.GroupVersion)
@@ -71,7 +71,7 @@ func leavesNothing(t *testing.T) func() {
 					return err
 				}
 				if diff := cmp.Diff(want, list); diff != "" {
-					differences = append(differences, errors.New(c.id+" (-before +after):\n"+diff))
+					differences = append(differences, errors.New(c.ID+" (-before +after):\n"+diff))
 				}
 			}
 			return errors.Join(differences...)

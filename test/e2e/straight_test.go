@@ -75,7 +75,7 @@ func (p *peering) checkNode(t *testing.T) {
 	t.Helper()
 	node := p.node(t)
 	for key, want := range map[string]string{
-		"liqo.io/type": "virtual-node", "kubernetes.io/role": "agent", "liqo.io/remote-cluster-id": provider.id,
+		"liqo.io/type": "virtual-node", "kubernetes.io/role": "agent", "liqo.io/remote-cluster-id": provider.ID,
 	} {
 		if got := node.Labels[key]; got != want {
 			t.Errorf("label %s of the node is %q, want %q", key, got, want)
@@ -97,16 +97,16 @@ func (p *peering) checkForeignCluster(t *testing.T) {
 	for c, want := range map[*cluster]struct {
 		peer string
 		role liqov1beta1.RoleType
-	}{consumer: {provider.id, "Provider"}, provider: {consumer.id, "Consumer"}} {
-		eventually(t, "ForeignCluster on "+c.id, func(ctx context.Context) error {
+	}{consumer: {provider.ID, "Provider"}, provider: {consumer.ID, "Consumer"}} {
+		eventually(t, "ForeignCluster on "+c.ID, func(ctx context.Context) error {
 			var fc liqov1beta1.ForeignCluster
-			if err := c.client.Get(ctx, client.ObjectKey{Name: want.peer}, &fc); err != nil {
+			if err := c.Client.Get(ctx, client.ObjectKey{Name: want.peer}, &fc); err != nil {
 				return err
 			}
 			if fc.Status.Role != want.role || !fc.Status.Modules.Authentication.Enabled {
 				return fmt.Errorf("status is %+v", fc.Status)
 			}
-			if c == consumer && (!fc.Status.Modules.Offloading.Enabled || fc.Status.APIServerURL != provider.config.Host) {
+			if c == consumer && (!fc.Status.Modules.Offloading.Enabled || fc.Status.APIServerURL != provider.Config.Host) {
 				return fmt.Errorf("status is %+v", fc.Status)
 			}
 			return nil
@@ -118,7 +118,7 @@ func (p *peering) checkForeignCluster(t *testing.T) {
 func (p *peering) offloaded(t *testing.T) {
 	t.Helper()
 	eventually(t, "namespace "+p.Namespace+" to be offloaded", func(context.Context) error {
-		phase, err := consumer.kubectl("", "get", "namespaceoffloading", "offloading", "-n", p.Namespace, "-o", "jsonpath={.status.offloadingPhase}")
+		phase, err := consumer.Kubectl("", "get", "namespaceoffloading", "offloading", "-n", p.Namespace, "-o", "jsonpath={.status.offloadingPhase}")
 		if err == nil && phase != "Ready" {
 			err = fmt.Errorf("phase is %q", phase)
 		}
@@ -129,11 +129,11 @@ func (p *peering) offloaded(t *testing.T) {
 func (p *peering) deployWeb(t *testing.T) {
 	t.Helper()
 	p.offloaded(t)
-	if _, err := consumer.kubectl(webYAML, "apply", "-n", p.Namespace, "-f", "-"); err != nil {
+	if _, err := consumer.Kubectl(webYAML, "apply", "-n", p.Namespace, "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "both pods of web", func(context.Context) error {
-		ready, err := consumer.kubectl("", "get", "deployment", "web", "-n", p.Namespace, "-o", "jsonpath={.status.readyReplicas}")
+		ready, err := consumer.Kubectl("", "get", "deployment", "web", "-n", p.Namespace, "-o", "jsonpath={.status.readyReplicas}")
 		if err == nil && ready != "2" {
 			err = fmt.Errorf("%q are ready", ready)
 		}
@@ -145,7 +145,7 @@ func (p *peering) deployWeb(t *testing.T) {
 func (p *peering) remotePod(t *testing.T) *corev1.Pod {
 	t.Helper()
 	var pods corev1.PodList
-	if err := consumer.client.List(t.Context(), &pods, client.InNamespace(p.Namespace)); err != nil {
+	if err := consumer.Client.List(t.Context(), &pods, client.InNamespace(p.Namespace)); err != nil {
 		t.Fatal(err)
 	}
 	var remote []corev1.Pod
@@ -159,7 +159,7 @@ func (p *peering) remotePod(t *testing.T) *corev1.Pod {
 		t.Fatalf("%d of %d pods run on the virtual node, want 1", len(remote), len(pods.Items))
 	}
 	var twin corev1.Pod
-	if err := provider.client.Get(t.Context(), client.ObjectKey{Namespace: p.twin(), Name: remote[0].Name}, &twin); err != nil {
+	if err := provider.Client.Get(t.Context(), client.ObjectKey{Namespace: p.Twin(), Name: remote[0].Name}, &twin); err != nil {
 		t.Fatalf("the pod is not in the provider: %v", err)
 	}
 	if ip := remote[0].Status.PodIP; ip != "" || twin.Status.PodIP == "" {
@@ -172,14 +172,14 @@ func (p *peering) checkReflection(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	for kind, path := range map[string]string{"configmap": "{.data.greeting}", "secret": "{.data.password}"} {
 		here := consumer.mustKubectl(t, "get", kind, "web", "-n", p.Namespace, "-o", "jsonpath="+path)
-		there := provider.mustKubectl(t, "get", kind, "web", "-n", p.twin(), "-o", "jsonpath="+path)
+		there := provider.mustKubectl(t, "get", kind, "web", "-n", p.Twin(), "-o", "jsonpath="+path)
 		if here != there || here == "" {
 			t.Errorf("%s web is %q here and %q there", kind, here, there)
 		}
 	}
 	consumer.mustKubectl(t, "patch", "configmap", "web", "-n", p.Namespace, "--type=merge", "-p", `{"data":{"greeting":"changed"}}`)
 	eventually(t, "the change of the ConfigMap", func(context.Context) error {
-		got, err := provider.kubectl("", "get", "configmap", "web", "-n", p.twin(), "-o", "jsonpath={.data.greeting}")
+		got, err := provider.Kubectl("", "get", "configmap", "web", "-n", p.Twin(), "-o", "jsonpath={.data.greeting}")
 		if err == nil && got != "changed" {
 			err = fmt.Errorf("it is %q", got)
 		}
@@ -196,11 +196,11 @@ func (p *peering) checkLogs(t *testing.T, pod *corev1.Pod) {
 		t.Errorf("logs with timestamps are %q", out)
 	}
 	// A follow ends with its container: this one is told to end by the exec below it.
-	if _, err := consumer.kubectl("", "exec", pod.Name, "-n", p.Namespace, "--", "sh", "-c", "echo followed >/proc/1/fd/1"); err != nil {
+	if _, err := consumer.Kubectl("", "exec", pod.Name, "-n", p.Namespace, "--", "sh", "-c", "echo followed >/proc/1/fd/1"); err != nil {
 		t.Error(err)
 	}
 	eventually(t, "what exec wrote to appear in the logs", func(context.Context) error {
-		out, err := consumer.kubectl("", "logs", pod.Name, "-n", p.Namespace, "--tail=1")
+		out, err := consumer.Kubectl("", "logs", pod.Name, "-n", p.Namespace, "--tail=1")
 		if err == nil && !strings.Contains(out, "followed") {
 			err = fmt.Errorf("logs end in %q", out)
 		}
@@ -213,11 +213,11 @@ func (p *peering) checkExec(t *testing.T, pod *corev1.Pod) {
 	if out := consumer.mustKubectl(t, "exec", pod.Name, "-n", p.Namespace, "--", "cat", "/etc/secret/password"); out != "correct horse" {
 		t.Errorf("exec printed %q", out)
 	}
-	out, err := consumer.kubectl("from stdin", "exec", "-i", pod.Name, "-n", p.Namespace, "--", "cat")
+	out, err := consumer.Kubectl("from stdin", "exec", "-i", pod.Name, "-n", p.Namespace, "--", "cat")
 	if err != nil || out != "from stdin" {
 		t.Errorf("exec -i printed %q: %v", out, err)
 	}
-	if _, err := consumer.kubectl("", "exec", pod.Name, "-n", p.Namespace, "--", "sh", "-c", "exit 7"); err == nil || !strings.Contains(err.Error(), "exit code 7") {
+	if _, err := consumer.Kubectl("", "exec", pod.Name, "-n", p.Namespace, "--", "sh", "-c", "exit 7"); err == nil || !strings.Contains(err.Error(), "exit code 7") {
 		t.Errorf("the exit code is lost: %v", err)
 	}
 }
@@ -225,14 +225,14 @@ func (p *peering) checkExec(t *testing.T, pod *corev1.Pod) {
 // checkNoConsumerToken: without a network to the consumer a pod gets no token of it, and is told so.
 func (p *peering) checkNoConsumerToken(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	if out, err := consumer.kubectl("", "exec", pod.Name, "-n", p.Namespace, "--", "cat", "/var/run/secrets/kubernetes.io/serviceaccount/token"); err == nil {
+	if out, err := consumer.Kubectl("", "exec", pod.Name, "-n", p.Namespace, "--", "cat", "/var/run/secrets/kubernetes.io/serviceaccount/token"); err == nil {
 		t.Errorf("the pod has a token of %d bytes", len(out))
 	}
 	if out := consumer.mustKubectl(t, "exec", pod.Name, "-n", p.Namespace, "--", "cat", "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"); !strings.Contains(out, "BEGIN CERTIFICATE") {
 		t.Errorf("the rest of the account's volume is gone: ca.crt is %q", out)
 	}
 	eventually(t, "an event about the token", func(context.Context) error {
-		out, err := consumer.kubectl("", "get", "events", "-n", p.Namespace, "--field-selector", "involvedObject.name="+pod.Name)
+		out, err := consumer.Kubectl("", "get", "events", "-n", p.Namespace, "--field-selector", "involvedObject.name="+pod.Name)
 		if err == nil && !strings.Contains(strings.ToLower(out), "token") {
 			err = fmt.Errorf("events are\n%s", out)
 		}

@@ -29,15 +29,15 @@ func TestTheCertificateOfTheWebhooksIsRenewedUnnoticed(t *testing.T) {
 
 // It is the last one: nothing runs after it.
 func TestUninstallLeavesTheClusterAsItWas(t *testing.T) {
-	if _, err := consumer.liqoctl("uninstall", "--skip-confirm"); err == nil || !strings.Contains(err.Error(), admissionNamespace) {
+	if _, err := consumer.Liqoctl("uninstall", "--skip-confirm"); err == nil || !strings.Contains(err.Error(), admissionNamespace) {
 		t.Fatalf("an installation in use was removed, or it is not said what uses it: %v", err)
 	}
 	consumer.mustKubectl(t, "delete", "namespace", admissionNamespace, "--timeout=2m")
 	for _, c := range []*cluster{consumer, provider} {
-		if _, err := c.liqoctl("uninstall", "--skip-confirm", "--purge"); err != nil {
+		if _, err := c.Liqoctl("uninstall", "--skip-confirm", "--purge"); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, c.id+" to be as before the installation", func(ctx context.Context) error {
+		eventually(t, c.ID+" to be as before the installation", func(ctx context.Context) error {
 			now, err := c.listing(ctx)
 			if err != nil {
 				return err

@@ -1,0 +1,109 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clusters is what end-to-end tests and benchmarks do with clusters that they know by their kubeconfigs only:
+// install, peer, call kubectl and liqoctl as a user would.
+package clusters
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+)
+
+// Cluster is one side of a peering: its ID, its kubeconfig and an administrator's client.
+type Cluster struct {
+	ID         string
+	Kubeconfig string
+	Config     *rest.Config
+	Client     client.Client
+}
+
+// New reads a kubeconfig.
+func New(id, kubeconfig string) (*Cluster, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig of %s: %w", id, err)
+	}
+	cfg.QPS, cfg.Burst = 200, 400
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, authv1beta1.AddToScheme, liqov1beta1.AddToScheme, offv1beta1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	return &Cluster{ID: id, Kubeconfig: kubeconfig, Config: cfg, Client: c}, err
+}
+
+// Install runs liqoctl as a user would; on a cluster that has this installation it upgrades in place.
+func (c *Cluster) Install(args ...string) error {
+	_, err := c.Liqoctl(append([]string{"install", "kubeadm", "--cluster-id", c.ID, "--timeout", "3m"}, args...)...)
+	return err
+}
+
+// Liqoctl runs the liqoctl of this tree, or the one that LIQOCTL names.
+func (c *Cluster) Liqoctl(args ...string) (string, error) {
+	path := cmp.Or(os.Getenv("LIQOCTL"), filepath.Join(root(), "bin", "liqoctl"))
+	return run("", path, append(args, "--kubeconfig", c.Kubeconfig)...)
+}
+
+// root is the folder of the module.
+func root() string {
+	start, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			return start
+		}
+	}
+}
+
+// KubectlPath is the kubectl of the test assets, if there are any.
+func KubectlPath() string {
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
+		return filepath.Join(assets, "kubectl")
+	}
+	return "kubectl"
+}
+
+// Kubectl returns what kubectl printed.
+func (c *Cluster) Kubectl(stdin string, args ...string) (string, error) {
+	return run(stdin, KubectlPath(), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
+}
+
+// run returns what the program printed on standard output; its error carries the rest.
+func run(stdin, program string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdin = bytes.NewBufferString(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%s %v: %w\n%s%s", filepath.Base(program), args, err, stdout.String(), stderr.String())
+	}
+	return stdout.String(), nil
+}
