@@ -48,7 +48,10 @@ type shadowPods struct {
 
 func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, sp *offv1beta1.ShadowPod) ([]string, error) {
 	if old != nil {
-		return nil, refuse(rules.CheckShadowPodUpdate(old, sp))
+		grows := quota.Fit(quota.Need(&sp.Spec.Pod), nil, quota.Need(&old.Spec.Pod)) != nil
+		if err := rules.CheckShadowPodUpdate(old, sp); err != nil || !grows {
+			return nil, refuse(err)
+		}
 	}
 	namespace := &corev1.Namespace{}
 	if err := s.get(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {

@@ -43,15 +43,16 @@ func podAnnotations(sp *offv1beta1.ShadowPod) map[string]string {
 			out[key] = value
 		}
 	}
+	out[followedParts] = partsOf(&sp.Spec.Pod).String()
 	out[names.AppliedHash] = hash(podLabels(sp), out)
 	return out
 }
 
-func hash(parts ...map[string]string) string {
+func hash(values ...any) string {
 	// Encoding sorts the keys.
-	encoded, err := json.Marshal(parts)
+	encoded, err := json.Marshal(values)
 	if err != nil {
-		panic(err) // strings always encode
+		panic(err) // parts of objects always encode
 	}
 	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:8])

@@ -86,7 +86,11 @@ func slim(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		pod.ManagedFields = nil
 		pod.Spec = corev1.PodSpec{}
-		pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+		status := corev1.PodStatus{Phase: pod.Status.Phase}
+		if !pod.DeletionTimestamp.IsZero() {
+			status.ContainerStatuses = pod.Status.ContainerStatuses // for phaseToReport
+		}
+		pod.Status = status
 	}
 	return obj, nil
 }
@@ -114,10 +118,10 @@ func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	case !metav1.IsControlledBy(pod, sp):
 		return inTheWay(pod)
 	}
-	if pod.Status.Phase != "" {
-		sp.Status.Phase = pod.Status.Phase
+	if phase := phaseToReport(pod); phase != "" {
+		sp.Status.Phase = phase
 	}
-	return s.relabel(ctx, sp, pod)
+	return s.follow(ctx, sp, pod)
 }
 
 // Report tells of pods that could not be made. Waiting is told by nobody.
@@ -128,7 +132,7 @@ func (s *shadowPods) Report(_ *offv1beta1.ShadowPod, err error) []kube.Event {
 	if verdict := kube.Judge(err); !verdict.Failed() && !verdict.Invalid() {
 		return nil
 	}
-	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: reasonFailed, Message: err.Error()}}
+	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: failureReason(err), Message: err.Error()}}
 }
 
 func ended(phase corev1.PodPhase) bool {
@@ -206,7 +210,7 @@ func (s *shadowPods) podOf(sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
 			Labels:      podLabels(sp),
 			Annotations: podAnnotations(sp),
 		},
-		Spec: *sp.Spec.Pod.DeepCopy(),
+		Spec: specToMake(sp),
 	}
 	if err := controllerutil.SetControllerReference(sp, pod, s.client.Scheme()); err != nil {
 		return nil, fmt.Errorf("owning the pod: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -74,7 +75,6 @@ func TestCheckShadowPod(t *testing.T) {
 		"a port of the host": {change: func(p *corev1.PodSpec) {
 			p.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 		}, level: PodSecurityBaseline, want: "port 80"},
-		"an ephemeral container": {change: func(p *corev1.PodSpec) { p.EphemeralContainers = make([]corev1.EphemeralContainer, 1) }, want: "ephemeral"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			expect(t, CheckShadowPod(shadow(tc.change), Policy{Consumer: "consumer", PodSecurity: tc.level}), tc.want)
@@ -95,10 +95,15 @@ func TestCheckShadowPodUpdate(t *testing.T) {
 		change func(*corev1.PodSpec)
 		want   string
 	}{
-		"nothing":             {change: func(*corev1.PodSpec) {}},
-		"an image":            {change: func(p *corev1.PodSpec) { p.Containers[0].Image = "web:2" }},
-		"the deadline":        {change: func(p *corev1.PodSpec) { p.ActiveDeadlineSeconds = new(int64(5)) }},
-		"a toleration":        {change: func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{Toleration()} }},
+		"nothing":                {change: func(*corev1.PodSpec) {}},
+		"an image":               {change: func(p *corev1.PodSpec) { p.Containers[0].Image = "web:2" }},
+		"the deadline":           {change: func(p *corev1.PodSpec) { p.ActiveDeadlineSeconds = new(int64(5)) }},
+		"a toleration":           {change: func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{Toleration()} }},
+		"an ephemeral container": {change: func(p *corev1.PodSpec) { p.EphemeralContainers = make([]corev1.EphemeralContainer, 1) }},
+		"resources": {change: func(p *corev1.PodSpec) {
+			p.Resources = &corev1.ResourceRequirements{}
+			p.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+		}},
 		"a command":           {change: func(p *corev1.PodSpec) { p.Containers[0].Command = []string{"sh"} }, want: "only images"},
 		"fewer containers":    {change: func(p *corev1.PodSpec) { p.Containers = nil }, want: "only images"},
 		"a node chosen later": {change: func(p *corev1.PodSpec) { p.NodeName = "node-1" }, want: "only images"},

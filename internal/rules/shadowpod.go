@@ -71,8 +71,6 @@ func checkPlacement(pod *corev1.PodSpec) error {
 		return fmt.Errorf("the priority class %q is kept for the provider's own system pods", pod.PriorityClassName)
 	case pod.Priority != nil && *pod.Priority >= firstSystemPriority:
 		return fmt.Errorf("a priority of %d is kept for the provider's own system pods", *pod.Priority)
-	case len(pod.EphemeralContainers) > 0:
-		return errors.New("a new pod has no ephemeral containers")
 	}
 	return nil
 }
@@ -119,26 +117,25 @@ func forbiddenCapability(sc *corev1.SecurityContext) corev1.Capability {
 	return ""
 }
 
-// CheckShadowPodUpdate tells why old may not become now: as of a Pod, only images, activeDeadlineSeconds and tolerations
-// may change.
+// CheckShadowPodUpdate tells why old may not become now: as of a Pod, only images, resources, activeDeadlineSeconds,
+// tolerations and ephemeral containers may change.
 func CheckShadowPodUpdate(old, now *offv1beta1.ShadowPod) error {
 	if was, is := old.Labels[names.OffloadingOrigin], now.Labels[names.OffloadingOrigin]; was != is {
 		return fmt.Errorf("the label %s is immutable: it was %q and would become %q", names.OffloadingOrigin, was, is)
 	}
 	if !reflect.DeepEqual(fixedPart(&old.Spec.Pod), fixedPart(&now.Spec.Pod)) {
-		return errors.New("of a pod's spec only images, activeDeadlineSeconds and tolerations may change")
+		return errors.New("of a pod's spec only images, resources, activeDeadlineSeconds, tolerations and ephemeral containers may change")
 	}
 	return nil
 }
 
 func fixedPart(pod *corev1.PodSpec) *corev1.PodSpec {
 	fixed := pod.DeepCopy()
-	fixed.ActiveDeadlineSeconds, fixed.Tolerations = nil, nil
-	for i := range fixed.Containers {
-		fixed.Containers[i].Image = ""
-	}
-	for i := range fixed.InitContainers {
-		fixed.InitContainers[i].Image = ""
+	fixed.ActiveDeadlineSeconds, fixed.Tolerations, fixed.Resources, fixed.EphemeralContainers = nil, nil, nil, nil
+	for _, list := range [][]corev1.Container{fixed.InitContainers, fixed.Containers} {
+		for i := range list {
+			list[i].Image, list[i].Resources = "", corev1.ResourceRequirements{}
+		}
 	}
 	return fixed
 }

@@ -6,6 +6,7 @@ package translate
 import (
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,4 +49,26 @@ func restartCount(pod *corev1.Pod, container string) int32 {
 		}
 	}
 	return 0
+}
+
+// Replaceable tells whether somebody in the provider deleted the remote pod before it had ended. Such a pod is made
+// again, so what its containers report while they are stopped is no end.
+func Replaceable(remote *corev1.Pod) bool {
+	if remote.DeletionTimestamp.IsZero() {
+		return false
+	}
+	asked := remote.DeletionTimestamp.Time
+	if grace := remote.DeletionGracePeriodSeconds; grace != nil {
+		asked = asked.Add(-time.Duration(*grace) * time.Second)
+	}
+	// Times have no fractions here: a container that ended in the second of the deletion most likely ended by it.
+	ended := func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated != nil && s.State.Terminated.FinishedAt.Time.Before(asked)
+	}
+	statuses := remote.Status.ContainerStatuses
+	return !terminal(remote.Status.Phase) || len(statuses) == 0 || !all(statuses, ended)
+}
+
+func all[T any](list []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(v T) bool { return !is(v) })
 }

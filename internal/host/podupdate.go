@@ -1,0 +1,258 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// Of an existing Pod these parts follow a later change of its ShadowPod: images, the deadline, added tolerations,
+// resources and added ephemeral containers. Nothing else of a Pod can change.
+//
+// The Pod remembers, as an annotation, a digest of each part that was brought to it. Only what has another digest now is
+// compared with the Pod and written. So what admission or an autoscaler of this cluster made of a part stays, until the
+// consumer changes that very part, and what the API server refused is not tried again before the consumer changes it.
+
+const (
+	followedParts      = names.AppliedHash + ".spec"
+	reasonFailedUpdate = "FailedUpdatePod"
+)
+
+// parts are the digests of what follows, by name.
+type parts map[string]string
+
+func partsOf(spec *corev1.PodSpec) parts {
+	out := parts{}
+	out.put("deadline", spec.ActiveDeadlineSeconds, spec.ActiveDeadlineSeconds != nil)
+	out.put("tolerations", spec.Tolerations, len(spec.Tolerations) > 0)
+	out.put("ephemeral", spec.EphemeralContainers, len(spec.EphemeralContainers) > 0)
+	if r := spec.Resources; r != nil {
+		out.putResources("resources", *r)
+	}
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		out.put("image/"+c.Name, c.Image, true)
+		out.putResources("resources/"+c.Name, c.Resources)
+	}
+	return out
+}
+
+func (p parts) putResources(name string, r corev1.ResourceRequirements) {
+	p.put(name, []corev1.ResourceList{r.Limits, r.Requests}, len(r.Limits)+len(r.Requests) > 0)
+}
+
+// put leaves out what is not set, to keep the annotation short.
+func (p parts) put(name string, value any, set bool) {
+	if set {
+		p[name] = hash(value)[:8]
+	}
+}
+
+func (p parts) String() string {
+	encoded, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(encoded)
+}
+
+// changedSince names the parts that differ from what the annotation of a Pod remembers. A Pod that remembers nothing was
+// made by an earlier version: all of it is compared.
+func (p parts) changedSince(annotation string) parts {
+	before := parts{}
+	if annotation == "" || json.Unmarshal([]byte(annotation), &before) != nil {
+		return p
+	}
+	out := maps.Clone(p)
+	maps.DeleteFunc(out, func(name, value string) bool { return before[name] == value })
+	return out
+}
+
+func (p parts) has(name string) bool { return p[name] != "" }
+
+// podChange is one way to change a Pod: a subresource, "" for the Pod itself, and what it changes.
+type podChange struct {
+	subresource string
+	make        func(pod, want *corev1.PodSpec, changed parts)
+}
+
+var podChanges = []podChange{
+	{"resize", resize},
+	{"ephemeralcontainers", addEphemeral},
+	{"", changeSpec},
+}
+
+func changeSpec(pod, want *corev1.PodSpec, changed parts) {
+	eachContainer(pod, want, func(have, want *corev1.Container) {
+		if changed.has("image/" + want.Name) {
+			have.Image = want.Image
+		}
+	})
+	if changed.has("deadline") {
+		pod.ActiveDeadlineSeconds = want.ActiveDeadlineSeconds
+	}
+	if !changed.has("tolerations") {
+		return
+	}
+	for _, t := range want.Tolerations {
+		if !slices.ContainsFunc(pod.Tolerations, func(have corev1.Toleration) bool { return equality.Semantic.DeepEqual(have, t) }) {
+			pod.Tolerations = append(pod.Tolerations, t)
+		}
+	}
+}
+
+// resize sets what the ShadowPod asks for; what else the Pod has, by a LimitRange for example, it keeps.
+func resize(pod, want *corev1.PodSpec, changed parts) {
+	eachContainer(pod, want, func(have, want *corev1.Container) {
+		if changed.has("resources/" + want.Name) {
+			overlay(&have.Resources, want.Resources)
+		}
+	})
+	if changed.has("resources") {
+		if pod.Resources == nil {
+			pod.Resources = &corev1.ResourceRequirements{}
+		}
+		overlay(pod.Resources, *want.Resources)
+	}
+}
+
+func overlay(have *corev1.ResourceRequirements, want corev1.ResourceRequirements) {
+	have.Limits, have.Requests = with(have.Limits, want.Limits), with(have.Requests, want.Requests)
+}
+
+func with(have, want corev1.ResourceList) corev1.ResourceList {
+	if len(want) == 0 {
+		return have
+	}
+	out := have.DeepCopy()
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	maps.Copy(out, want)
+	return out
+}
+
+func addEphemeral(pod, want *corev1.PodSpec, changed parts) {
+	if !changed.has("ephemeral") {
+		return
+	}
+	for _, c := range want.EphemeralContainers {
+		if !slices.ContainsFunc(pod.EphemeralContainers, func(have corev1.EphemeralContainer) bool { return have.Name == c.Name }) {
+			pod.EphemeralContainers = append(pod.EphemeralContainers, c)
+		}
+	}
+}
+
+func eachContainer(pod, want *corev1.PodSpec, do func(have, want *corev1.Container)) {
+	for _, lists := range [][2][]corev1.Container{{pod.InitContainers, want.InitContainers}, {pod.Containers, want.Containers}} {
+		for i := range lists[0] {
+			for j := range lists[1] {
+				if lists[0][i].Name == lists[1][j].Name {
+					do(&lists[0][i], &lists[1][j])
+				}
+			}
+		}
+	}
+}
+
+// podUpdateError is a change of a ShadowPod that did not reach its Pod.
+type podUpdateError struct{ err error }
+
+func (e *podUpdateError) Error() string { return fmt.Sprintf("updating the pod: %v", e.err) }
+func (e *podUpdateError) Unwrap() error { return e.err }
+
+// failureReason is the reason of the event about err.
+func failureReason(err error) string {
+	if _, ok := errors.AsType[*podUpdateError](err); ok {
+		return reasonFailedUpdate
+	}
+	return reasonFailed
+}
+
+// follow brings later changes of a ShadowPod to its Pod: to its spec, then to its metadata, which remember that.
+func (s *shadowPods) follow(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
+	if !pod.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	err := s.update(ctx, sp, pod)
+	if err != nil && !kube.Judge(err).Invalid() {
+		return err
+	}
+	return errors.Join(err, s.relabel(ctx, sp, pod))
+}
+
+func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
+	changed := partsOf(&sp.Spec.Pod).changedSince(pod.Annotations[followedParts])
+	if len(changed) == 0 || ended(pod.Status.Phase) {
+		return nil
+	}
+	// The cache has no specs.
+	live := &corev1.Pod{}
+	if err := s.live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("reading the pod: %w", err))
+	}
+	if live.UID != pod.UID {
+		return kube.Wait(0, "the pod was replaced")
+	}
+	var refused []error
+	for _, change := range podChanges {
+		next := live.DeepCopy()
+		change.make(&next.Spec, sp.Spec.Pod.DeepCopy(), changed)
+		if equality.Semantic.DeepEqual(live.Spec, next.Spec) {
+			continue
+		}
+		err := s.patch(ctx, live, next, change.subresource)
+		switch {
+		case err == nil:
+			live = next
+		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+			refused = append(refused, err)
+		default:
+			return &podUpdateError{err}
+		}
+	}
+	if len(refused) > 0 {
+		return kube.Invalid(reasonFailedUpdate, &podUpdateError{errors.Join(refused...)})
+	}
+	return nil
+}
+
+// patch writes the difference, and fills next with the answer.
+func (s *shadowPods) patch(ctx context.Context, live, next *corev1.Pod, subresource string) error {
+	patch := client.StrategicMergeFrom(live, client.MergeFromWithOptimisticLock{})
+	if subresource == "" {
+		return s.client.Patch(ctx, next, patch, client.FieldOwner(names.ShadowPodFieldManager))
+	}
+	return s.client.SubResource(subresource).Patch(ctx, next, patch, client.FieldOwner(names.ShadowPodFieldManager))
+}
+
+// phaseToReport is the phase a ShadowPod takes over, "" for none: a pod that somebody deleted did not end by itself, and
+// is made again.
+func phaseToReport(pod *corev1.Pod) corev1.PodPhase {
+	if translate.Replaceable(pod) {
+		return ""
+	}
+	return pod.Status.Phase
+}
+
+// specToMake is what a new Pod is made with: ephemeral containers come later.
+func specToMake(sp *offv1beta1.ShadowPod) corev1.PodSpec {
+	spec := *sp.Spec.Pod.DeepCopy()
+	spec.EphemeralContainers = nil
+	return spec
+}
