@@ -28,6 +28,8 @@ func (v *virtualNodes) mutate(ctx context.Context, req *admission.Request, old, 
 		if err := v.checkNew(ctx, req, vn); err != nil {
 			return err
 		}
+	} else if err := rules.CheckVirtualNodeChange(old, vn); err != nil {
+		return refuse(err)
 	}
 	template := &offv1beta1.VkOptionsTemplate{}
 	key := v.templateOf(vn, req.Namespace)

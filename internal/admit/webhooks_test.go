@@ -215,6 +215,9 @@ func TestWebhooks(t *testing.T) {
 		if vn.Spec.CreateNode == nil || !*vn.Spec.CreateNode || vn.Spec.DisableNetworkCheck == nil || *vn.Spec.DisableNetworkCheck {
 			t.Errorf("spec = %+v", vn.Spec)
 		}
+		moved := vn.DeepCopy()
+		moved.Spec.ClusterID = "another"
+		soon(t, func() error { return refusedWith(c.Client.Update(ctx, moved), "spec.clusterID is immutable") })
 		twin := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "tenant", nil), Name: vn.Name}, Spec: vn.Spec}
 		soon(t, func() error { return refusedWith(c.Client.Create(ctx, twin, client.DryRunAll), "exists already") })
 	})

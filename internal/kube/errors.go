@@ -27,7 +27,7 @@ type invalidError struct {
 	err    error
 }
 
-func (e *invalidError) Error() string { return e.reason + ": " + e.err.Error() }
+func (e *invalidError) Error() string { return e.err.Error() }
 func (e *invalidError) Unwrap() error { return e.err }
 
 // Wait reports that something expected has not happened yet. The object is looked at again after d, or, when d is zero,

@@ -56,3 +56,12 @@ func CheckVirtualNode(vn *offv1beta1.VirtualNode, others []offv1beta1.VirtualNod
 	}
 	return nil
 }
+
+// CheckVirtualNodeChange tells why a VirtualNode cannot change from old to vn, nil if it can. Another cluster is another
+// node: pods of the one must never be taken for pods of the other.
+func CheckVirtualNodeChange(old, vn *offv1beta1.VirtualNode) error {
+	if old.Spec.ClusterID != "" && vn.Spec.ClusterID != old.Spec.ClusterID {
+		return fmt.Errorf("spec.clusterID is immutable: it was %q and would become %q; make another VirtualNode", old.Spec.ClusterID, vn.Spec.ClusterID)
+	}
+	return nil
+}
