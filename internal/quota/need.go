@@ -7,6 +7,8 @@ package quota
 
 import (
 	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,12 +19,16 @@ import (
 // Containers and sidecars (init containers that are restarted always) run together and add up. An ordinary init container
 // runs beside the sidecars started before it, so the larger of the two phases counts. A request at pod level replaces the
 // sum, and the overhead of the runtime class comes on top.
+//
+// The formula is that of KEP-753, "Resources calculation for scheduling and pod admission", of KEP-2837 for pod level and of
+// KEP-688 for the overhead; the scheduler's own is PodRequests of k8s.io/component-helpers/resource, of which a test says
+// that it gives the same.
 func Need(pod *corev1.PodSpec) corev1.ResourceList {
 	need := ofContainers(pod, requests)
 	if pod.Resources != nil {
 		maps.Copy(need, atPodLevel(pod, need))
 	}
-	add(need, pod.Overhead)
+	Add(need, pod.Overhead)
 	need[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	return need
 }
@@ -30,38 +36,86 @@ func Need(pod *corev1.PodSpec) corev1.ResourceList {
 // atPodLevel is what the pod asks for as a whole. As in a container, a limit stands in for a request that is absent,
 // unless the containers have requests of their own.
 func atPodLevel(pod *corev1.PodSpec, containers corev1.ResourceList) corev1.ResourceList {
-	whole := maps.Clone(pod.Resources.Requests)
-	if whole == nil {
-		whole = corev1.ResourceList{}
+	whole := corev1.ResourceList{}
+	for name, request := range pod.Resources.Requests {
+		if mayBeAtPodLevel(name) {
+			whole[name] = request
+		}
 	}
 	for name, limit := range pod.Resources.Limits {
 		_, asked := whole[name]
 		_, summed := containers[name]
-		if !asked && !summed {
+		if mayBeAtPodLevel(name) && !asked && !summed {
 			whole[name] = limit
 		}
 	}
 	return whole
 }
 
+func mayBeAtPodLevel(name corev1.ResourceName) bool {
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// Taken is what a pod takes that exists. While its containers are resized in place, that is the largest of what they are
+// to have, what the node has set aside, and what they have.
+func Taken(pod *corev1.Pod) corev1.ResourceList {
+	if !slices.ContainsFunc(slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses), resized) {
+		return Need(&pod.Spec)
+	}
+	spec := pod.Spec.DeepCopy()
+	if spec.Resources != nil {
+		spec.Resources.Limits = nil // what they stand in for was decided when the pod was made
+	}
+	never := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodResizePending && c.Reason == corev1.PodReasonInfeasible
+	})
+	for i := range spec.Containers {
+		resize(&spec.Containers[i], pod.Status.ContainerStatuses, never)
+	}
+	for i := range spec.InitContainers {
+		if isSidecar(&spec.InitContainers[i]) {
+			resize(&spec.InitContainers[i], pod.Status.InitContainerStatuses, never)
+		}
+	}
+	return Need(spec)
+}
+
+func resized(s corev1.ContainerStatus) bool { return s.Resources != nil }
+
+// resize gives the container the requests that count now. One that its node can never fulfil does not.
+func resize(c *corev1.Container, statuses []corev1.ContainerStatus, never bool) {
+	for _, s := range statuses {
+		if s.Name != c.Name || !resized(s) {
+			continue
+		}
+		now := corev1.ResourceList{}
+		atLeast(now, s.Resources.Requests)
+		atLeast(now, s.AllocatedResources)
+		if !never {
+			atLeast(now, requests(c))
+		}
+		c.Resources = corev1.ResourceRequirements{Requests: now}
+	}
+}
+
 // ofContainers combines one list per container to that of the pod.
 func ofContainers(pod *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	total, sidecars, peak := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range pod.Containers {
-		add(total, of(&pod.Containers[i]))
+		Add(total, of(&pod.Containers[i]))
 	}
 	for i := range pod.InitContainers {
 		c := &pod.InitContainers[i]
 		if isSidecar(c) {
-			add(sidecars, of(c))
+			Add(sidecars, of(c))
 			atLeast(peak, sidecars)
 			continue
 		}
 		running := maps.Clone(sidecars)
-		add(running, of(c))
+		Add(running, of(c))
 		atLeast(peak, running)
 	}
-	add(total, sidecars)
+	Add(total, sidecars)
 	atLeast(total, peak)
 	return total
 }
@@ -81,14 +135,24 @@ func requests(c *corev1.Container) corev1.ResourceList {
 	return out
 }
 
-// add and atLeast change the first list in place; quantities are values, so nothing of the second one is shared.
-func add(sum, more corev1.ResourceList) {
+// Add adds more to sum, in place. Quantities are values, so nothing of more is shared.
+func Add(sum, more corev1.ResourceList) {
 	for name, q := range more {
 		have := sum[name].DeepCopy()
 		have.Add(q)
 		sum[name] = have
 	}
 }
+
+// Sub takes less off sum, in place.
+func Sub(sum, less corev1.ResourceList) {
+	for name, q := range less {
+		have := sum[name].DeepCopy()
+		have.Sub(q)
+		sum[name] = have
+	}
+}
+
 
 func atLeast(floor, other corev1.ResourceList) {
 	for name, q := range other {
