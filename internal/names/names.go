@@ -87,8 +87,10 @@ const (
 	OriginalName = "liqo.io/original-name"
 	// OffloadingPatchHash annotates the virtual kubelet's pod template, so that a changed patch rolls it.
 	OffloadingPatchHash = "liqo.io/offloading-patch-hash"
-	SkipReflection      = "liqo.io/skip-reflection"
-	AllowReflection     = "liqo.io/allow-reflection"
+	// EvictMisplacedPods annotates a NamespaceOffloading whose strategy is to reach pods that run already: true.
+	EvictMisplacedPods = "liqo.io/evict-misplaced-pods"
+	SkipReflection     = "liqo.io/skip-reflection"
+	AllowReflection    = "liqo.io/allow-reflection"
 	// APIServerSupport annotates a pod: remote or disabled.
 	APIServerSupport         = "liqo.io/api-server-support"
 	APIServerSupportRemote   = "remote"

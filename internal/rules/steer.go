@@ -30,12 +30,15 @@ func SteerPod(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass
 }
 
 func hasPlace(pod *corev1.Pod, runtimeClass string) bool {
-	if pod.Spec.NodeName != "" {
-		return true
-	}
-	if class := pod.Spec.RuntimeClassName; class != nil && *class == runtimeClass {
-		return true
-	}
+	return pod.Spec.NodeName != "" || isElsewhereDecided(pod, runtimeClass)
+}
+
+func isElsewhereDecided(pod *corev1.Pod, runtimeClass string) bool {
+	class := pod.Spec.RuntimeClassName
+	return class != nil && *class == runtimeClass || ofDaemonSet(pod)
+}
+
+func ofDaemonSet(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && owner.Kind == "DaemonSet"
 }
