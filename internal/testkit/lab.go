@@ -129,15 +129,20 @@ type process struct {
 
 // start runs a binary of the assets, with its output in a log file.
 func (l *lab) start(name, binary string, args ...string) (*process, error) {
+	return l.run(name, nil, filepath.Join(l.assets, binary), args...)
+}
+
+// run starts a program with more environment than that of the test. Its output is appended to the log of that name.
+func (l *lab) run(name string, env []string, path string, args ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(l.dir, name+".log"), done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
 	}
 	defer out.Close()
-	p.cmd = exec.Command(filepath.Join(l.assets, binary), args...)
+	p.cmd = exec.Command(path, args...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = l.dir, out, out
-	p.cmd.Env = withoutProxy(os.Environ())
+	p.cmd.Env = append(withoutProxy(os.Environ()), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started := make(chan error)
 	l.launch <- func() { started <- p.cmd.Start() }

@@ -1,0 +1,135 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// seedsOf is the number of seeds of a story: soak runs more.
+func seedsOf(t *testing.T, usual int) int {
+	t.Helper()
+	text := os.Getenv("LIQO_SEEDS")
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("reading LIQO_SEEDS: %v", err)
+	}
+	return n
+}
+
+// All objects of a peering and of an application in it are applied in a random order, and between them the processes of
+// both clusters start, in a random order too. What comes of it is always the same.
+func TestAnyOrderOfManifestsEndsTheSame(t *testing.T) {
+	w := newWorld(t)
+	w.named(t, 1)
+	w.startAll(t)
+	for _, d := range w.documents(t) {
+		w.apply(t, d)
+	}
+	want := w.settled(t)
+	w.wipe(t)
+	for seed := range uint64(seedsOf(t, 20)) {
+		began := time.Now()
+		w.named(t, int(seed)+2)
+		var told []string
+		for _, s := range w.shuffled(t, rand.New(rand.NewPCG(seed, 0))) {
+			told = append(told, s.name)
+			s.do(t)
+		}
+		var diff string
+		w.eventually(t, fmt.Sprintf("seed %d to end as the others: %s", seed, strings.Join(told, ", ")), func(ctx context.Context) error {
+			if err := w.works(ctx); err != nil {
+				return err
+			}
+			got, err := w.dump(ctx)
+			if err != nil {
+				return err
+			}
+			if diff = difference(want, got, func(a, b string) string { return cmp.Diff(a, b) }); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
+		t.Logf("seed %d: %d steps, %d objects, %s", seed, len(told), len(want), time.Since(began).Round(100*time.Millisecond))
+		w.wipe(t)
+	}
+}
+
+// settled waits until the story works and nothing changes any more.
+func (w *world) settled(t *testing.T) map[string]string {
+	t.Helper()
+	var last map[string]string
+	var since time.Time
+	const still = 3 * time.Second
+	w.eventually(t, "the clusters to be at rest", func(ctx context.Context) error {
+		if err := w.works(ctx); err != nil {
+			return err
+		}
+		now, err := w.dump(ctx)
+		if err != nil {
+			return err
+		}
+		if diff := difference(last, now, func(a, b string) string { return cmp.Diff(a, b) }); diff != "" {
+			last, since = now, time.Now()
+			return errors.New(diff)
+		}
+		if time.Since(since) < still {
+			return errors.New("at rest for a moment only")
+		}
+		return nil
+	})
+	return last
+}
+
+// step is one thing that a story does.
+type step struct {
+	name string
+	do   func(t *testing.T)
+}
+
+// shuffled are the starts of all processes and all documents, in random order; a namespace comes before what is in it.
+func (w *world) shuffled(t *testing.T, random *rand.Rand) []step {
+	t.Helper()
+	docs := w.documents(t)
+	namespaces := map[string]document{}
+	for _, d := range docs {
+		if d.GetKind() == "Namespace" {
+			namespaces[d.GetName()] = d
+		}
+	}
+	var steps []step
+	done := map[string]bool{}
+	for _, s := range w.sides() {
+		for _, role := range roles {
+			steps = append(steps, step{"start " + role + " of " + s.id, func(t *testing.T) { s.start(t, role) }})
+		}
+	}
+	for _, d := range docs {
+		steps = append(steps, step{d.String(), func(t *testing.T) {
+			if ns, ok := namespaces[d.GetNamespace()]; ok && !done[ns.String()] {
+				done[ns.String()] = true
+				w.apply(t, ns)
+			}
+			if !done[d.String()] {
+				done[d.String()] = true
+				w.apply(t, d)
+			}
+		}})
+	}
+	random.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	return steps
+}
