@@ -121,7 +121,7 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 		},
 		remote:       remote,
 		virtualNodes: offload.VirtualNodeOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template},
-		offloadings:  offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace},
+		offloadings:  offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
 		twins: host.NamespaceMapOptions{
 			LiqoNamespace: o.liqoNamespace, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
 		},

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,9 +23,6 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
-
-// evictionsAtOnce bounds the requests that are in flight for one node.
-const evictionsAtOnce = 10
 
 // Cleanup takes a virtual node down: drain, kubelet, rights, Node, and with the last one the provider's NamespaceMap.
 // Each pass does what it can and returns; no worker waits for a pod.
@@ -82,7 +78,9 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 			return fmt.Errorf("cordoning the node: %w", err)
 		}
 	}
-	list := &corev1.PodList{}
+	// Of thousands of pods, as often as they are looked at, the rest is not worth reading.
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	if err := v.direct.List(ctx, list, client.MatchingFields{"spec.nodeName": vn.Name}); err != nil {
 		return fmt.Errorf("listing the pods of the node: %w", err)
 	}
@@ -94,19 +92,23 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 	if err != nil {
 		return err
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(evictionsAtOnce)
-	for i := range pods {
-		g.Go(func() error { return v.remove(gctx, &pods[i], dead) })
-	}
-	if err := g.Wait(); err != nil {
+	held, err := v.removeAll(ctx, pods, dead)
+	setCondition(vn, nodeCondition, draining, progress(len(pods), held), metav1.Now())
+	if err != nil {
 		return err
 	}
-	return kube.Wait(requeue, fmt.Sprintf("%d pods are being drained", len(pods)))
+	return kube.Wait(requeue, "pods are being drained")
+}
+
+func progress(left, held int) string {
+	if held == 0 {
+		return fmt.Sprintf("%d pods are left", left)
+	}
+	return fmt.Sprintf("%d pods are left, %d of them because of a PodDisruptionBudget", left, held)
 }
 
 // staysOnNode: pods of a DaemonSet come back as long as the node is there, and go with it; static ones are not ours.
-func staysOnNode(pod corev1.Pod) bool {
+func staysOnNode(pod metav1.PartialObjectMetadata) bool {
 	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
 		return true
 	}
@@ -114,32 +116,43 @@ func staysOnNode(pod corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
+// removeAll removes the pods, and tells how many a disruption budget holds. One that cannot be removed holds up no other.
+func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjectMetadata, dead bool) (held int, err error) {
+	errs := make([]error, len(pods))
+	var g errgroup.Group
+	g.SetLimit(evictionsAtOnce)
+	for i := range pods {
+		g.Go(func() error {
+			errs[i] = v.remove(ctx, &pods[i], dead)
+			return nil
+		})
+	}
+	_ = g.Wait() // each has its own error
+	for i, err := range errs {
+		switch {
+		case apierrors.IsTooManyRequests(err):
+			held++
+			errs[i] = nil
+		case client.IgnoreNotFound(err) == nil, apierrors.IsConflict(err):
+			errs[i] = nil
+		default:
+			errs[i] = fmt.Errorf("evicting pod %s/%s: %w", pods[i].Namespace, pods[i].Name, err)
+		}
+	}
+	return held, errors.Join(errs...)
+}
+
 // remove evicts a pod, or, where no kubelet can ever end it, deletes it. An eviction that a disruption budget refuses is
 // tried again with the next pass.
-func (v *virtualNodes) remove(ctx context.Context, pod *corev1.Pod, dead bool) error {
-	same := &metav1.Preconditions{UID: new(pod.UID)}
-	var err error
+func (v *virtualNodes) remove(ctx context.Context, pod *metav1.PartialObjectMetadata, dead bool) error {
 	switch {
 	case dead:
-		err = v.direct.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: same.UID})
+		return v.direct.Delete(ctx, &corev1.Pod{ObjectMeta: pod.ObjectMeta}, client.GracePeriodSeconds(0), client.Preconditions{UID: new(pod.UID)})
 	case !pod.DeletionTimestamp.IsZero():
 		return nil
 	default:
-		err = v.evict(ctx, pod, same)
+		return v.evictor.evict(ctx, pod.Namespace, pod.Name, pod.UID)
 	}
-	if client.IgnoreNotFound(err) == nil || apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
-}
-
-// evict asks once. Other clients follow the answer "retry after ten seconds" of a budget, which would hold up a worker.
-func (v *virtualNodes) evict(ctx context.Context, pod *corev1.Pod, same *metav1.Preconditions) error {
-	return v.pods.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
-		Body(&policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: same},
-		}).MaxRetries(0).Do(ctx).Error()
 }
 
 // stopKubelet deletes the Deployment and waits for its pods: a kubelet that still runs would make the Node again.

@@ -33,13 +33,19 @@ type NamespaceOffloadingOptions struct {
 	ClusterID liqov1beta1.ClusterID
 	// LiqoNamespace is where the installation lives.
 	LiqoNamespace string
+	// RuntimeClass of pods that ask for a virtual node by themselves.
+	RuntimeClass string
 	// Workers is the number of namespaces handled at once; 0 is 1.
 	Workers int
 }
 
 // SetupNamespaceOffloadings registers the controller that extends namespaces to providers.
 func SetupNamespaceOffloadings(mgr ctrl.Manager, o NamespaceOffloadingOptions) error {
-	s := &namespaceOffloadings{client: mgr.GetClient(), clusterID: string(o.ClusterID), liqoNamespace: o.LiqoNamespace}
+	steering, err := newSteering(mgr, o.RuntimeClass)
+	if err != nil {
+		return err
+	}
+	s := &namespaceOffloadings{client: mgr.GetClient(), steering: steering, clusterID: string(o.ClusterID), liqoNamespace: o.LiqoNamespace}
 	c := kube.NewController(mgr, kube.Options{
 		Name:           "namespaceoffloading",
 		Finalizer:      names.NamespaceOffloadingFinalizer,
@@ -51,6 +57,7 @@ func SetupNamespaceOffloadings(mgr ctrl.Manager, o NamespaceOffloadingOptions) e
 
 type namespaceOffloadings struct {
 	client        client.Client
+	steering      *steering
 	clusterID     string
 	liqoNamespace string
 }
@@ -90,7 +97,7 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 		return err
 	}
 	nso.Status = in.status(selected, metav1.Now())
-	return nil
+	return s.steering.correct(ctx, nso, time.Now())
 }
 
 // Cleanup closes the namespace and waits until the last twin of a living provider is gone.
@@ -110,6 +117,9 @@ func (s *namespaceOffloadings) Cleanup(ctx context.Context, nso *offv1beta1.Name
 	nso.Status = in.status(nil, metav1.Now())
 	if left := in.remaining(); len(left) > 0 {
 		return kube.Wait(0, fmt.Sprintf("%d twins are being removed", len(left)))
+	}
+	if err := s.steering.release(ctx, nso.Namespace); err != nil {
+		return err
 	}
 	return s.grant(ctx, nso.Namespace, nil)
 }
@@ -201,6 +211,9 @@ func (s *namespaceOffloadings) label(ctx context.Context, name string, open bool
 	}
 	if err := s.client.Patch(ctx, namespace, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("labelling the namespace: %w", err)
+	}
+	if open {
+		s.steering.opened(name, time.Now())
 	}
 	return nil
 }

@@ -127,6 +127,7 @@ func (v *view) status(selected map[string]bool, now metav1.Time) offv1beta1.Name
 	out := offv1beta1.NamespaceOffloadingStatus{
 		RemoteNamespaceName: remoteName(v.nso, v.clusterID),
 		ObservedGeneration:  v.nso.Generation,
+		MisplacedPods:       v.nso.Status.MisplacedPods, // counted after this
 	}
 	required, ready, failed := 0, 0, 0
 	for i := range v.maps {

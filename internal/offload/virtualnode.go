@@ -15,8 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,11 +56,11 @@ func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
 	if err != nil {
 		return err
 	}
-	pods, err := typedcorev1.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	evictor, err := newEvictor(mgr)
 	if err != nil {
-		return fmt.Errorf("making a client for evictions: %w", err)
+		return err
 	}
-	v := &virtualNodes{client: mgr.GetClient(), direct: direct, pods: pods.RESTClient(), recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o}
+	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o}
 	c := kube.NewController(mgr, kube.Options{Name: "virtualnode", Finalizer: names.VirtualNodeFinalizer, Workers: o.Workers}, v)
 	return c.Complete(v.watches(c.Builder()))
 }
@@ -71,7 +69,7 @@ type virtualNodes struct {
 	client client.Client
 	// direct reads what is not worth a cache: pods, ServiceAccounts, Secrets.
 	direct   client.Client
-	pods     rest.Interface
+	evictor  evictor
 	recorder events.EventRecorder
 	options  VirtualNodeOptions
 }

@@ -18,11 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/rules"
 )
 
 // watches lists what an offloaded namespace depends on. Nodes report their health all the time: only their labels count.
@@ -40,7 +42,18 @@ func (s *namespaceOffloadings) watches(b *builder.Builder) *builder.Builder {
 		Watches(&corev1.Node{}, all, builder.WithPredicates(virtualNode, predicate.LabelChangedPredicate{})).
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&rbacv1.RoleBinding{}, here, builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
-		Watches(&liqov1beta1.ForeignCluster{}, all, builder.WithPredicates(givenUpChanged))
+		Watches(&liqov1beta1.ForeignCluster{}, all, builder.WithPredicates(givenUpChanged)).
+		WatchesRawSource(source.Kind(s.steering.waiting, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(s.ofWaiting)))
+}
+
+// ofWaiting wakes the namespace of a pod without a node if something is to be done about that pod.
+func (s *namespaceOffloadings) ofWaiting(ctx context.Context, pod *corev1.Pod) []reconcile.Request {
+	nso := &offv1beta1.NamespaceOffloading{}
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: names.NamespaceOffloading}
+	if err := s.client.Get(ctx, key, nso); err != nil || rules.RemedyForWaiting(pod, nso, s.steering.class) == rules.Leave {
+		return nil // an offloading that comes later looks at all pods
+	}
+	return offloadingOf(pod.Namespace)
 }
 
 func offloadingOf(namespace string) []reconcile.Request {

@@ -95,6 +95,9 @@ type NamespaceOffloadingStatus struct {
 	// RemoteNamespacesConditions are keyed by the name of the NamespaceMap, which is the provider's cluster ID.
 	RemoteNamespacesConditions map[string]RemoteNamespaceConditions `json:"remoteNamespacesConditions,omitempty"`
 	ObservedGeneration         int64                                `json:"observedGeneration,omitempty"`
+	// MisplacedPods counts the pods that are older than the offloading, or than its present strategy, and that only the user
+	// can move; each has an event that says why.
+	MisplacedPods int32 `json:"misplacedPods,omitempty"`
 }
 
 // NamespaceOffloading extends its namespace to other clusters. Its name is offloading.

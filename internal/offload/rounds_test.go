@@ -1,0 +1,103 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/liqo/internal/rules"
+)
+
+// misplaced is a pod of an owner, made at that second.
+func misplaced(name, owner string, made int64, remedy rules.Remedy) patient {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(made, 0)}}
+	if owner != "" {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: new(true)}}
+	}
+	return patient{pod: pod, remedy: remedy}
+}
+
+func showPlan(p plan) string {
+	var out []string
+	for _, pod := range p.tolerate {
+		out = append(out, "tolerate "+pod.Name)
+	}
+	for _, one := range p.remove {
+		out = append(out, fmt.Sprintf("%s %s", one.remedy, one.pod.Name))
+	}
+	for _, c := range p.tell {
+		out = append(out, "tell "+c.pod.Name)
+	}
+	if p.again > 0 {
+		out = append(out, "again in "+p.again.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestPlan(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, tc := range map[string]struct {
+		found []patient
+		want  string
+	}{
+		"nothing to do": {},
+		"each pod gets its remedy": {
+			found: []patient{misplaced("a", "", 1, rules.Tolerate), misplaced("b", "web", 1, rules.Recreate), misplaced("c", "", 1, rules.Tell), misplaced("d", "db", 1, rules.Evict)},
+			want:  "tolerate a, recreate b, evict d, tell c",
+		},
+		"all pods that an owner has are one round": {
+			found: []patient{misplaced("a", "web", 1, rules.Recreate), misplaced("b", "web", 900, rules.Recreate)}, want: "recreate a, recreate b",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := showPlan(rounds{}.plan(tc.found, 1, now)); got != tc.want {
+				t.Errorf("plan = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWhatComesBackUnchangedIsDeletedLessAndLessOften(t *testing.T) {
+	r := rounds{}
+	step := func(at, made, generation int64, want string) {
+		t.Helper()
+		found := []patient{misplaced(fmt.Sprintf("web-%d", made), "web", made, rules.Recreate)}
+		if got := showPlan(r.plan(found, generation, time.Unix(at, 0))); got != want {
+			t.Errorf("after %d s: %q, want %q", at, got, want)
+		}
+	}
+	step(100, 50, 1, "recreate web-50")
+	step(101, 50, 1, "recreate web-50") // it is still there: the deletion did not get through
+	step(102, 101, 1, "tell web-101, again in 3s")
+	step(105, 101, 1, "recreate web-101")
+	step(106, 106, 1, "tell web-106, again in 9s")
+	step(106, 106, 2, "recreate web-106") // another strategy is another reason
+	step(115, 106, 1, "recreate web-106")
+	step(116, 116, 1, "tell web-116, again in 19s")
+}
+
+func TestRoundsAreForgotten(t *testing.T) {
+	r := rounds{}
+	r.plan([]patient{misplaced("a", "web", 1, rules.Recreate)}, 1, time.Unix(1000, 0))
+	r.plan([]patient{misplaced("b", "db", 1, rules.Recreate)}, 1, time.Unix(1000, 0).Add(forgotten+time.Second))
+	if len(r) != 1 {
+		t.Errorf("%d rounds are remembered, want that of db alone", len(r))
+	}
+}
+
+func TestPausesEnd(t *testing.T) {
+	begun := time.Unix(0, 0)
+	for number, want := range map[int]time.Duration{1: 5 * time.Second, 2: 10 * time.Second, 7: 320 * time.Second, 8: 10 * time.Minute, 99: 10 * time.Minute} {
+		if got := (round{number: number, begun: begun}).next().Sub(begun); got != want {
+			t.Errorf("round %d is followed after %s, want %s", number, got, want)
+		}
+	}
+}

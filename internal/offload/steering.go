@@ -1,0 +1,300 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+)
+
+const (
+	// webhookDelay is after how long every API server sends new pods of a labelled namespace to the webhook.
+	webhookDelay = time.Second
+	// Pods are deleted at most at this rate, in all namespaces together: each deletion makes its owner work.
+	deletionsPerSecond, deletionsAtOnce = 20, 20
+)
+
+// steering moves pods that are older than the offloading of their namespace, or than its strategy, to where it wants them.
+type steering struct {
+	// waiting holds the pods without a node, and of them only what is read here.
+	waiting  cache.Cache
+	nodes    client.Reader
+	direct   client.Client
+	evictor  evictor
+	recorder events.EventRecorder
+	limit    flowcontrol.PassiveRateLimiter
+	class    string
+
+	mu     sync.Mutex
+	rounds rounds
+	// since is when a namespace was opened to the webhook, if that was a moment ago.
+	since map[string]time.Time
+	// told are the pods of each namespace that have their event.
+	told map[string]map[types.UID]string
+}
+
+func newSteering(mgr ctrl.Manager, runtimeClass string) (*steering, error) {
+	waiting, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&corev1.Pod{}: {
+		Field: fields.AndSelectors(
+			fields.OneTermEqualSelector("spec.nodeName", ""),
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+		),
+		Transform: slim,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("reading the pods that wait for a node: %w", err)
+	}
+	direct, err := kube.DirectClient(mgr)
+	if err != nil {
+		return nil, err
+	}
+	evictor, err := newEvictor(mgr)
+	if err != nil {
+		return nil, err
+	}
+	return &steering{
+		waiting: waiting, nodes: mgr.GetClient(), direct: direct, evictor: evictor, class: runtimeClass,
+		recorder: mgr.GetEventRecorder("liqo-steering"),
+		limit:    flowcontrol.NewTokenBucketPassiveRateLimiter(deletionsPerSecond, deletionsAtOnce),
+		rounds:   rounds{}, since: map[string]time.Time{}, told: map[string]map[types.UID]string{},
+	}, nil
+}
+
+// slim keeps what the rules look at.
+func slim(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	pod.ManagedFields, pod.Annotations, pod.Labels = nil, nil, nil
+	pod.Spec = corev1.PodSpec{
+		Tolerations: pod.Spec.Tolerations, Affinity: pod.Spec.Affinity, RuntimeClassName: pod.Spec.RuntimeClassName,
+		RestartPolicy: pod.Spec.RestartPolicy,
+	}
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+	return pod, nil
+}
+
+// opened notes that the namespace was opened to the webhook.
+func (s *steering) opened(namespace string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since[namespace] = now
+}
+
+// settled tells how long to wait until new pods of the namespace pass through the webhook for certain.
+func (s *steering) settled(namespace string, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since, recent := s.since[namespace]
+	if left := webhookDelay - now.Sub(since); recent && left > 0 {
+		return left
+	}
+	delete(s.since, namespace)
+	return 0
+}
+
+// correct applies the remedies to the pods of the namespace, and counts in the status those that need one.
+func (s *steering) correct(ctx context.Context, nso *offv1beta1.NamespaceOffloading, now time.Time) error {
+	if d := s.settled(nso.Namespace, now); d > 0 {
+		return kube.Wait(d, "the API servers see the label of the namespace")
+	}
+	found, err := s.gather(ctx, nso)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	plan := s.rounds.plan(found, nso.Generation, now)
+	s.mu.Unlock()
+	nso.Status.MisplacedPods = int32(min(len(plan.remove)+len(plan.tell), 1<<30))
+	s.tell(nso.Namespace, plan.tell)
+	again, err := s.apply(ctx, plan)
+	if err != nil {
+		return err
+	}
+	if again = earlier(again, plan.again); again > 0 {
+		return kube.Wait(again, "pods are being moved")
+	}
+	return nil
+}
+
+// earlier is the shorter of two waits, of which 0 is none.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// patient is a pod that needs a remedy.
+type patient struct {
+	pod    *corev1.Pod
+	remedy rules.Remedy
+}
+
+func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloading) ([]patient, error) {
+	waiting := &corev1.PodList{}
+	if err := s.waiting.List(ctx, waiting, client.InNamespace(nso.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing the pods that wait for a node: %w", err)
+	}
+	var out []patient
+	for i := range waiting.Items {
+		pod := &waiting.Items[i]
+		if remedy := rules.RemedyForWaiting(pod, nso, s.class); remedy != rules.Leave {
+			out = append(out, patient{pod: pod, remedy: remedy})
+		}
+	}
+	if nso.Annotations[names.EvictMisplacedPods] != "true" {
+		return out, nil
+	}
+	running, nodes, err := s.running(ctx, nso.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	for i := range running {
+		pod := &running[i]
+		if remedy := rules.RemedyForRunning(pod, nodes[pod.Spec.NodeName], nso, s.class); remedy != rules.Leave {
+			out = append(out, patient{pod: pod, remedy: remedy})
+		}
+	}
+	return out, nil
+}
+
+// running reads the pods of the namespace that have a node, which nobody watches, and the nodes.
+func (s *steering) running(ctx context.Context, namespace string) ([]corev1.Pod, map[string]*corev1.Node, error) {
+	pods := &corev1.PodList{}
+	placed := client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("spec.nodeName", "")}
+	if err := s.direct.List(ctx, pods, client.InNamespace(namespace), placed); err != nil {
+		return nil, nil, fmt.Errorf("listing the pods that have a node: %w", err)
+	}
+	list := &corev1.NodeList{}
+	if err := s.nodes.List(ctx, list); err != nil {
+		return nil, nil, fmt.Errorf("listing Nodes: %w", err)
+	}
+	nodes := map[string]*corev1.Node{}
+	for i := range list.Items {
+		nodes[list.Items[i].Name] = &list.Items[i]
+	}
+	return pods.Items, nodes, nil
+}
+
+// tell makes one event of each complaint. Pods without one are forgotten.
+func (s *steering) tell(namespace string, complaints []complaint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, after := s.told[namespace], map[types.UID]string{}
+	for _, c := range complaints {
+		after[c.pod.UID] = c.text
+		if before[c.pod.UID] != c.text {
+			s.recorder.Eventf(c.pod, nil, corev1.EventTypeWarning, "Misplaced", "Steer", "%s", c.text)
+		}
+	}
+	s.told[namespace] = after
+	if len(after) == 0 {
+		delete(s.told, namespace)
+	}
+}
+
+// Times until the pods are looked at again.
+const (
+	evictDelay = 5 * time.Second
+	limitDelay = time.Second
+)
+
+// apply does what it may at this moment, and returns when to look again for the rest.
+func (s *steering) apply(ctx context.Context, p plan) (again time.Duration, err error) {
+	var g errgroup.Group
+	g.SetLimit(evictionsAtOnce)
+	errs := make([]error, len(p.tolerate)+len(p.remove))
+	do := func(i int, pod *corev1.Pod, what func(context.Context, *corev1.Pod) error) {
+		g.Go(func() error {
+			err := what(ctx, pod)
+			// A pod that has changed or gone meanwhile is looked at again by its event.
+			if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err) {
+				errs[i] = fmt.Errorf("steering pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			}
+			return nil
+		})
+	}
+	for i, pod := range p.tolerate {
+		do(i, pod, s.tolerate)
+	}
+	for i, one := range p.remove {
+		if !s.limit.TryAccept() {
+			again = earlier(again, limitDelay)
+			break
+		}
+		remove := s.recreate
+		if one.remedy == rules.Evict {
+			remove, again = s.evict, earlier(again, evictDelay)
+		}
+		do(len(p.tolerate)+i, one.pod, remove)
+	}
+	_ = g.Wait() // each has its own error
+	return again, errors.Join(errs...)
+}
+
+func (s *steering) tolerate(ctx context.Context, pod *corev1.Pod) error {
+	tolerant := pod.DeepCopy()
+	tolerant.Spec.Tolerations = append(tolerant.Spec.Tolerations, rules.Toleration())
+	return s.direct.Patch(ctx, tolerant, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
+}
+
+func (s *steering) recreate(ctx context.Context, pod *corev1.Pod) error {
+	err := s.direct.Delete(ctx, pod, client.Preconditions{UID: new(pod.UID), ResourceVersion: new(pod.ResourceVersion)})
+	if err == nil {
+		owner := metav1.GetControllerOf(pod)
+		s.recorder.Eventf(pod, nil, corev1.EventTypeNormal, "MadeAnew", "Steer",
+			"The strategy of its namespace needs another pod: %s %q makes one", owner.Kind, owner.Name)
+	}
+	return err
+}
+
+func (s *steering) evict(ctx context.Context, pod *corev1.Pod) error {
+	return s.evictor.evict(ctx, pod.Namespace, pod.Name, pod.UID)
+}
+
+// release lets the owners of pods that wait on a virtual node make others, once the namespace is not offloaded any more.
+func (s *steering) release(ctx context.Context, namespace string) error {
+	pods, nodes, err := s.running(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	var stranded []patient
+	for i := range pods {
+		node := nodes[pods[i].Spec.NodeName]
+		if node == nil || node.Labels[names.NodeType] != names.NodeTypeVirtualNode {
+			continue
+		}
+		if remedy := rules.RemedyForStranded(&pods[i]); remedy != rules.Leave {
+			stranded = append(stranded, patient{pod: &pods[i], remedy: remedy})
+		}
+	}
+	again, err := s.apply(ctx, plan{remove: stranded})
+	if err == nil && again > 0 {
+		err = kube.Wait(again, "pods that never started are being made anew")
+	}
+	return err
+}
