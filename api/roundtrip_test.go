@@ -192,6 +192,9 @@ func unseen(path string, s apiextensionsv1.JSONSchemaProps, seen map[string]bool
 	if !seen[path] {
 		return []string{path}
 	}
+	if s.XPreserveUnknownFields != nil { // the schema knows a part of what is kept
+		return nil
+	}
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
 		out = append(out, unseen(path+"."+key, s.Properties[key], seen)...)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -21,10 +22,10 @@ import (
 )
 
 // shadowPodCreator writes down who made a ShadowPod. The label never changes, whoever updates the object: it says whose
-// budget the pod is on.
+// budget the pod is on. It reads no more than the metadata: the CRD, which bounds what takes long to read, is asked later.
 type shadowPodCreator struct{}
 
-func (shadowPodCreator) mutate(_ context.Context, req *admission.Request, old, sp *offv1beta1.ShadowPod) error {
+func (shadowPodCreator) mutate(_ context.Context, req *admission.Request, old, sp *metav1.PartialObjectMetadata) error {
 	creator := rules.CreatorUser(req.UserInfo.Username)
 	if old != nil {
 		creator = old.Labels[names.CreatorUser]

@@ -49,18 +49,14 @@ func crds() error {
 		if err != nil {
 			return fmt.Errorf("reading a CRD: %w", err)
 		}
-		if err := os.WriteFile(file, eitherFamily(data), 0o644); err != nil {
+		if data, err = rewrite(data); err != nil {
+			return fmt.Errorf("rewriting %s: %w", file, err)
+		}
+		if err := os.WriteFile(file, data, 0o644); err != nil {
 			return fmt.Errorf("writing a CRD: %w", err)
 		}
 	}
 	return nil
-}
-
-var formatIP = regexp.MustCompile(`(?m)^( *)format: ip$`)
-
-// eitherFamily replaces our format ip, which no marker can express, by what an API server understands.
-func eitherFamily(crd []byte) []byte {
-	return formatIP.ReplaceAll(crd, []byte("${1}anyOf:\n${1}- format: ipv4\n${1}- format: ipv6"))
 }
 
 func rbac() error {

@@ -19,8 +19,6 @@ type DeploymentTemplate struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 	// +optional
-	// +kubebuilder:validation:Schemaless
-	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec appsv1.DeploymentSpec `json:"spec,omitzero"`
 }
