@@ -83,9 +83,10 @@ func deniedForTenant(slice *authv1beta1.ResourceSlice) bool {
 	return false
 }
 
-// bound keeps the Quota of what was granted.
+// bound keeps the Quota of what was granted. A slice whose credentials are denied has none: the certificate of before
+// lasts, and it is the Quota that lets it into the consumer's namespaces.
 func (r *remotes) bound(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
-	if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
+	if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) || want.Denied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
 		return r.dropQuota(ctx, slice, in)
 	}
 	cordoned := want.Cordoned(slice) || in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned

@@ -185,7 +185,9 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 	}
 	url, err := apiServerURL(r.options.APIServer, in.nodes)
 	if err != nil {
-		deny(err.Error())
+		if slice.Status.AuthParams == nil { // what was given serves on: the request is not at fault
+			deny(err.Error())
+		}
 		return kube.Invalid("AuthParamsFailed", err)
 	}
 	cert, fresh, err := r.issuer.certificate(ctx, slice, in.consumer)

@@ -260,6 +260,17 @@ func wantNoRequests(t *testing.T, c *testkit.ControlPlane, p *consumer) {
 	})
 }
 
+// wantNoQuota expects that the holder of the slice's certificate may nothing any more.
+func wantNoQuota(t *testing.T, c *testkit.ControlPlane, p *consumer, slice string) {
+	t.Helper()
+	testkit.Eventually(t, patient, func() error {
+		if _, err := p.quota(t, c, slice); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Quota is still there: %v", err)
+		}
+		return nil
+	})
+}
+
 func wantCordoned(t *testing.T, c *testkit.ControlPlane, p *consumer, slice string, cordoned bool) {
 	t.Helper()
 	testkit.Eventually(t, patient, func() error {
@@ -348,6 +359,10 @@ func TestMaliciousRequestsAreDenied(t *testing.T) {
 		if got.Status.AuthParams != nil {
 			t.Error("it still has credentials")
 		}
+		wantNoQuota(t, c, p, "turning")
+		update(t, p.client, slice, func(s *authv1beta1.ResourceSlice) { s.Spec.CSR = p.slice(t, "turning").Spec.CSR })
+		wait(t, c.Client, slice, isGranted)
+		testkit.Eventually(t, patient, func() error { _, err := p.quota(t, c, "turning"); return err })
 	})
 	t.Run("a slice that is no replica is not looked at", func(t *testing.T) {
 		local, probe := p.slice(t, "local"), p.slice(t, "probe")
@@ -387,12 +402,7 @@ func TestTenantSwitch(t *testing.T) {
 	if got.Status.AuthParams != nil || got.Status.Resources != nil {
 		t.Errorf("a drained tenant keeps %+v", got.Status)
 	}
-	testkit.Eventually(t, patient, func() error {
-		if _, err := p.quota(t, c, "old"); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Quota is still there: %v", err)
-		}
-		return nil
-	})
+	wantNoQuota(t, c, p, "old")
 
 	p.turn(t, c, authv1beta1.TenantConditionActive)
 	wait(t, c.Client, old, isGranted)
