@@ -107,7 +107,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		with(offload.SetupNamespaceOffloadings, settings.offloadings),
 		// As a provider: twin namespaces and the pods in them.
 		with(host.SetupNamespaceMaps, settings.twins),
-		with(host.SetupShadowPods, host.ShadowPodOptions{Workers: o.shadowPodWorkers}),
+		with(host.SetupShadowPods, host.ShadowPodOptions{Workers: o.shadowPodWorkers, Enforce: o.enforce}),
 	)
 	if err != nil {
 		return err

@@ -36,11 +36,17 @@ const patience = 40 * time.Second
 func provider(t *testing.T, o NamespaceMapOptions) *testkit.ControlPlane {
 	t.Helper()
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
-	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "host"}, func(mgr ctrl.Manager) error {
-		o.LiqoNamespace = "liqo"
-		return errors.Join(SetupNamespaceMaps(mgr, o), SetupShadowPods(mgr, ShadowPodOptions{}))
-	})
+	replica(t, c, kube.ManagerOptions{Name: "host"}, o, ShadowPodOptions{})
 	return c
+}
+
+// replica is one process of the provider.
+func replica(t *testing.T, c *testkit.ControlPlane, m kube.ManagerOptions, o NamespaceMapOptions, p ShadowPodOptions) (stop func()) {
+	t.Helper()
+	return testkit.Manager(t, c.Config, m, func(mgr ctrl.Manager) error {
+		o.LiqoNamespace = "liqo"
+		return errors.Join(SetupNamespaceMaps(mgr, o), SetupShadowPods(mgr, p))
+	})
 }
 
 // consumer makes what a consumer and the administrator have before the first offloading, and a NamespaceMap.
@@ -337,7 +343,6 @@ func TestShadowPods(t *testing.T) {
 		}
 		return nil
 	})
-	told(t, c, sp, "CreatedPod", "web")
 
 	t.Run("labels and annotations follow, those removed included", func(t *testing.T) {
 		pod.Labels["theirs"] = "stays"

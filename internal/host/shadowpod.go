@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -24,6 +24,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/quota"
 	"liqo.io/liqo/internal/rules"
 )
 
@@ -35,16 +36,17 @@ const (
 	successorDelay = 2 * time.Second
 	namespaceDelay = time.Second
 	accountDelay   = 500 * time.Millisecond
+	watchDelay     = 50 * time.Millisecond
+	unseenDelay    = 10 * time.Second
 )
 
-// Reasons of the events on ShadowPods, for the provider's administrator: consumers have no right to read events here.
-const (
-	reasonCreated = "CreatedPod"
-	reasonFailed  = "FailedCreatePod"
-)
+// reasonFailed is that of the event on a ShadowPod whose pod is not made, for the provider's administrator.
+const reasonFailed = "FailedCreatePod"
 
 // ShadowPodOptions say how ShadowPods are handled.
 type ShadowPodOptions struct {
+	// Enforce holds each user of a consumer to its Quota.
+	Enforce bool
 	// Workers is the number of ShadowPods handled at once; 0 is 10.
 	Workers int
 }
@@ -61,13 +63,19 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	if err != nil {
 		return err
 	}
-	s := &shadowPods{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods,
-		recorder: mgr.GetEventRecorder("liqo-shadowpod"),
+	if err := indexQuotas(mgr); err != nil {
+		return err
 	}
+	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods}
+	s.ledger = newLedger(o.Enforce, s.queue.wake)
 	c := kube.NewController(mgr, kube.Options{Name: "shadowpod", Workers: o.Workers}, s)
 	owner := handler.TypedEnqueueRequestForOwner[*corev1.Pod](mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowPod{}, handler.OnlyControllerOwner())
-	return c.Complete(c.Builder().WatchesRawSource(source.Kind(pods, &corev1.Pod{}, owner)))
+	return c.Complete(c.Builder().
+		Watches(&offv1beta1.ShadowPod{}, handler.Funcs{DeleteFunc: s.forget}).
+		Watches(&offv1beta1.Quota{}, handler.EnqueueRequestsFromMapFunc(s.ofQuota)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.ofNamespace), builder.WithPredicates(namespaceChanged)).
+		WatchesRawSource(&s.queue).
+		WatchesRawSource(source.Kind(pods, &corev1.Pod{}, podEvents{owner, s})))
 }
 
 // podCache holds the pods made from ShadowPods and no others, and of them only what is read here.
@@ -84,8 +92,10 @@ func podCache(mgr ctrl.Manager) (cache.Cache, error) {
 
 func slim(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
+		taken := quota.Taken(pod)
+		delete(taken, corev1.ResourcePods)
 		pod.ManagedFields = nil
-		pod.Spec = corev1.PodSpec{}
+		pod.Spec = corev1.PodSpec{Overhead: taken} // which adds up to the same
 		status := corev1.PodStatus{Phase: pod.Status.Phase}
 		if !pod.DeletionTimestamp.IsZero() {
 			status.ContainerStatuses = pod.Status.ContainerStatuses // for phaseToReport
@@ -97,10 +107,14 @@ func slim(obj any) (any, error) {
 
 // shadowPods keeps one pod running for each ShadowPod, until that pod has ended once.
 type shadowPods struct {
-	client   client.Client
-	live     client.Reader
-	pods     client.Reader
-	recorder events.EventRecorder
+	client    client.Client
+	live      client.Reader
+	pods      client.Reader
+	queue     queue
+	ledger    *ledger
+	refused   refusedPods
+	surprises surprises
+	ends      ends
 }
 
 // Sync makes the pod where it is missing, and follows it.
@@ -118,21 +132,24 @@ func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	case !metav1.IsControlledBy(pod, sp):
 		return inTheWay(pod)
 	}
-	if phase := phaseToReport(pod); phase != "" {
-		sp.Status.Phase = phase
-	}
+	takePhase(sp, phaseToReport(pod))
 	return s.follow(ctx, sp, pod)
 }
 
-// Report tells of pods that could not be made. Waiting is told by nobody.
-func (s *shadowPods) Report(_ *offv1beta1.ShadowPod, err error) []kube.Event {
-	if err == nil {
-		return nil
+// takePhase follows the phase of the pod. That a new pod is Pending is not worth a write.
+func takePhase(sp *offv1beta1.ShadowPod, phase corev1.PodPhase) {
+	if phase == "" || phase == corev1.PodPending && sp.Status.Phase == "" {
+		return
 	}
-	if verdict := kube.Judge(err); !verdict.Failed() && !verdict.Invalid() {
-		return nil
+	sp.Status.Phase = phase
+}
+
+// Next looks again at a pod that was made and is not seen: the watch may have been interrupted just then.
+func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
+	if s.ledger.Held(client.ObjectKeyFromObject(sp)) {
+		return unseenDelay
 	}
-	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: failureReason(err), Message: err.Error()}}
+	return 0
 }
 
 func ended(phase corev1.PodPhase) bool {
@@ -140,7 +157,13 @@ func ended(phase corev1.PodPhase) bool {
 }
 
 func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error {
-	sp.Status.Phase = corev1.PodPending
+	if phase, ok := s.ends.Get(sp.UID); ok {
+		sp.Status.Phase = phase
+		return nil
+	}
+	if s.ledger.Seen(client.ObjectKeyFromObject(sp)) {
+		return kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
+	}
 	if err := s.check(ctx, sp); err != nil {
 		return err
 	}
@@ -148,18 +171,36 @@ func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error
 	if err != nil {
 		return err
 	}
-	err = s.client.Create(ctx, pod, client.FieldOwner(names.ShadowPodFieldManager))
-	switch {
-	case err == nil:
-		s.recorder.Eventf(sp, pod, corev1.EventTypeNormal, reasonCreated, "Create", "Created pod %s", pod.Name)
-		return nil
-	case apierrors.IsAlreadyExists(err):
-		return s.existing(ctx, sp)
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "error looking up service account "+sp.Namespace+"/default:"):
-		return kube.Wait(accountDelay, "the namespace is new and has no default service account yet")
-	default:
-		return fmt.Errorf("creating the pod: %w", err)
+	if err := s.reserve(ctx, sp, pod); err != nil {
+		return err
 	}
+	asked := pod.DeepCopy()
+	if err := s.client.Create(ctx, pod, client.FieldOwner(names.ShadowPodFieldManager)); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return s.existing(ctx, sp)
+		}
+		return s.notMade(err, asked)
+	}
+	s.ledger.Made(pod)
+	s.surprises.Compare(asked, pod)
+	takePhase(sp, pod.Status.Phase)
+	return nil
+}
+
+// notMade says what follows from the error of a request to make a pod.
+func (s *shadowPods) notMade(err error, pod *corev1.Pod) error {
+	refused, certain := answered(err)
+	if certain {
+		s.ledger.Release(client.ObjectKeyFromObject(pod))
+	}
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "error looking up service account "+pod.Namespace+"/default:") {
+		return kube.Wait(accountDelay, "the namespace is new and has no default service account yet")
+	}
+	err = fmt.Errorf("creating the pod: %w", err)
+	if refused {
+		return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: err}
+	}
+	return err
 }
 
 // check applies the provider's policy again: admission may have been off, and namespaces may have changed since.
@@ -179,7 +220,7 @@ func (s *shadowPods) check(ctx context.Context, sp *offv1beta1.ShadowPod) error 
 		PodSecurity: namespace.Labels[rules.PodSecurityLabel],
 	})
 	if err != nil {
-		return kube.Invalid(reasonFailed, err)
+		return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: kube.Invalid(offv1beta1.ReasonRefused, err)}
 	}
 	return nil
 }
@@ -191,8 +232,10 @@ func (s *shadowPods) existing(ctx context.Context, sp *offv1beta1.ShadowPod) err
 		return fmt.Errorf("reading the pod in the way: %w", err)
 	}
 	if metav1.IsControlledBy(pod, sp) {
+		s.ledger.Made(pod)
 		return nil
 	}
+	s.ledger.Release(client.ObjectKeyFromObject(sp))
 	return inTheWay(pod)
 }
 
@@ -200,7 +243,8 @@ func inTheWay(pod *corev1.Pod) error {
 	if !pod.DeletionTimestamp.IsZero() {
 		return kube.Wait(successorDelay, "an earlier pod of this name is being deleted")
 	}
-	return fmt.Errorf("a pod %q exists already and was not made from this ShadowPod", pod.Name)
+	err := fmt.Errorf("a pod %q exists already and was not made from this ShadowPod", pod.Name)
+	return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: err}
 }
 
 func (s *shadowPods) podOf(sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {

@@ -13,12 +13,25 @@ const ShadowPodResource = "shadowpods"
 
 // ShadowPodSpec is the pod to make.
 type ShadowPodSpec struct {
-	// Pod is opaque to the schema, its amounts aside: the API server validates it when the Pod is made.
+	// Pod is opaque to the schema: the API server validates it when the Pod is made.
 	//
 	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Pod corev1.PodSpec `json:"pod,omitzero"`
 }
+
+// ShadowPodAccepted is False while the provider does not make the pod; it is absent once it did.
+const ShadowPodAccepted = "Accepted"
+
+// Reasons of ShadowPodAccepted.
+const (
+	// ReasonOverQuota: the pod starts when other pods of its user leave enough of the Quota.
+	ReasonOverQuota = "OverQuota"
+	// ReasonRefused: the provider's policy, its API server or its admission does not take the pod as it is.
+	ReasonRefused = "Refused"
+)
 
 // ShadowPodStatus is how the pod fares.
 type ShadowPodStatus struct {
@@ -26,6 +39,10 @@ type ShadowPodStatus struct {
 	// +kubebuilder:default=Unknown
 	// +kubebuilder:validation:Enum=Pending;Running;Succeeded;Failed;Unknown
 	Phase corev1.PodPhase `json:"phase,omitempty"`
+	// Conditions tell the consumer why its pod is not made. They are absent while there is nothing to tell.
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // ShadowPod asks the provider for a pod, and survives that pod.

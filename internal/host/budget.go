@@ -1,0 +1,150 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/quota"
+	"liqo.io/liqo/internal/rules"
+)
+
+// creatorIndex finds Quotas by the label that ShadowPods of their user have.
+const creatorIndex = "creator"
+
+func indexQuotas(mgr ctrl.Manager) error {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &offv1beta1.Quota{}, creatorIndex, func(obj client.Object) []string {
+		return []string{rules.CreatorUser(obj.(*offv1beta1.Quota).Spec.User)}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing quotas: %w", err)
+	}
+	return nil
+}
+
+// quotaOf finds the Quota of an account, nil if it has none. Only the consumer's own tenant namespace counts.
+func (s *shadowPods) quotaOf(ctx context.Context, a account) (*offv1beta1.Quota, error) {
+	quotas := &offv1beta1.QuotaList{}
+	if err := s.client.List(ctx, quotas, client.MatchingFields{creatorIndex: a.user}); err != nil {
+		return nil, fmt.Errorf("listing quotas: %w", err)
+	}
+	for i := range quotas.Items {
+		q := &quotas.Items[i]
+		consumer, err := s.consumerOf(ctx, q.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if string(consumer) == a.consumer && q.DeletionTimestamp.IsZero() {
+			return q, nil
+		}
+	}
+	return nil, nil
+}
+
+// consumerOf is the consumer of a tenant namespace, "" for any other namespace.
+func (s *shadowPods) consumerOf(ctx context.Context, namespace string) (liqov1beta1.ClusterID, error) {
+	ns := &corev1.Namespace{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		return "", fmt.Errorf("reading the namespace of a quota: %w", err)
+	}
+	id, ok := peer.OfNamespace(ns)
+	if !ok || !ns.DeletionTimestamp.IsZero() {
+		return "", nil
+	}
+	return id, nil
+}
+
+// ofQuota has the ledger look at a Quota again. It wakes those whom that concerns.
+func (s *shadowPods) ofQuota(ctx context.Context, obj client.Object) []reconcile.Request {
+	consumer, err := s.consumerOf(ctx, obj.GetNamespace())
+	if err != nil || consumer == "" {
+		return nil
+	}
+	a := account{consumer: string(consumer), user: rules.CreatorUser(obj.(*offv1beta1.Quota).Spec.User)}
+	if q, err := s.quotaOf(ctx, a); err == nil {
+		s.ledger.Budget(a, q)
+	}
+	return nil
+}
+
+// reserve asks for the share of a pod that is to be made.
+func (s *shadowPods) reserve(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
+	q, err := s.quotaOf(ctx, accountOf(sp))
+	if err != nil {
+		return err
+	}
+	spec, err := s.rehearse(ctx, pod)
+	if err != nil {
+		return err
+	}
+	asking := &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: *spec}}
+	again, err := s.ledger.Reserve(asking, q, sp.Status.Phase == corev1.PodRunning)
+	if err == nil {
+		return nil
+	}
+	reason := offv1beta1.ReasonRefused
+	if short, ok := errors.AsType[quota.Shortages](err); ok && !slices.ContainsFunc(short, func(s quota.Shortage) bool { return s.Unlisted }) {
+		reason = offv1beta1.ReasonOverQuota
+	}
+	return &refusal{reason: reason, why: err, next: kube.Wait(again, err.Error())}
+}
+
+// rehearse returns the spec that the pod will have. Admission of the provider adds to it, by a RuntimeClass, a LimitRange or
+// a webhook; where that is possible, the API server is asked.
+func (s *shadowPods) rehearse(ctx context.Context, pod *corev1.Pod) (*corev1.PodSpec, error) {
+	if !s.ledger.enforce || pod.Spec.RuntimeClassName == nil && !s.surprises.In(pod.Namespace) {
+		return &pod.Spec, nil
+	}
+	dry := pod.DeepCopy()
+	if err := s.client.Create(ctx, dry, client.DryRunAll); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return &pod.Spec, nil
+		}
+		return nil, s.notMade(err, pod)
+	}
+	return &dry.Spec, nil
+}
+
+// surprises are the namespaces where a pod came to need more than was asked for.
+type surprises struct {
+	mu sync.Mutex
+	in map[string]bool
+}
+
+// Compare takes note of what became of a pod.
+func (s *surprises) Compare(asked, made *corev1.Pod) {
+	if quota.Fit(quota.Need(&made.Spec), nil, quota.Need(&asked.Spec)) == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.in == nil {
+		s.in = map[string]bool{}
+	}
+	s.in[made.Namespace] = true
+}
+
+// In tells whether there was one.
+func (s *surprises) In(namespace string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.in[namespace]
+}

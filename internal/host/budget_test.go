@@ -1,0 +1,392 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// enforcing is a provider of several replicas that holds consumers to their Quotas.
+func enforcing(t *testing.T, replicas int) *testkit.ControlPlane {
+	t.Helper()
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
+	lease := testkit.Namespace(t, c, "leases", nil)
+	for range replicas {
+		replica(t, c, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
+	}
+	return c
+}
+
+func electing(namespace string) kube.ManagerOptions {
+	return kube.ManagerOptions{
+		Name: "host", LeaderElection: true, LeaderElectionNamespace: namespace,
+		LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second,
+	}
+}
+
+// twinOf is a consumer with one namespace, and a Quota for each of its users.
+func twinOf(t *testing.T, c *testkit.ControlPlane, id string, budget corev1.ResourceList, users ...string) (twin string, quotas []*offv1beta1.Quota) {
+	t.Helper()
+	twin = "demo-" + id
+	nm := consumer(t, c, id, map[string]string{"demo": twin})
+	for _, user := range users {
+		q := grant(t, c, nm.Namespace, user)
+		rebudget(t, c, q, func(spec *offv1beta1.QuotaSpec) { spec.Resources = budget })
+		quotas = append(quotas, q)
+	}
+	mapping(t, c, nm, "demo", twin, offv1beta1.MappingAccepted)
+	return twin, quotas
+}
+
+func rebudget(t *testing.T, c *testkit.ControlPlane, q *offv1beta1.Quota, change func(*offv1beta1.QuotaSpec)) {
+	t.Helper()
+	before := q.DeepCopy()
+	change(&q.Spec)
+	if err := c.Client.Patch(t.Context(), q, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func cpus(n string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
+}
+
+// asked is a ShadowPod of a user, as admission leaves it.
+func asked(twin, name, origin, user, cpu string) *offv1beta1.ShadowPod {
+	sp := shadowOf(twin, name, origin)
+	sp.Labels[names.CreatorUser] = user
+	sp.Spec.Pod.RestartPolicy = corev1.RestartPolicyNever
+	sp.Spec.Pod.Containers[0].Resources.Requests = cpus(cpu)
+	return sp
+}
+
+func ask(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod) *offv1beta1.ShadowPod {
+	t.Helper()
+	if err := c.Client.Create(t.Context(), sp); err != nil {
+		t.Fatal(err)
+	}
+	return sp
+}
+
+func runs(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod) *corev1.Pod {
+	t.Helper()
+	pod := podNamed(sp.Namespace, sp.Name)
+	eventually(t, c, pod, func() error { return nil })
+	eventually(t, c, sp, func() error {
+		if len(sp.Status.Conditions) > 0 {
+			return fmt.Errorf("conditions are %v", sp.Status.Conditions)
+		}
+		return nil
+	})
+	return pod
+}
+
+func refusedBecause(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod, reason, text string) {
+	t.Helper()
+	eventually(t, c, sp, func() error {
+		no := apimeta.FindStatusCondition(sp.Status.Conditions, offv1beta1.ShadowPodAccepted)
+		if no == nil || no.Status != metav1.ConditionFalse || no.Reason != reason || !strings.Contains(no.Message, text) || sp.Status.Phase != corev1.PodPending {
+			return fmt.Errorf("status is %+v, want %s with %q", sp.Status, reason, text)
+		}
+		return nil
+	})
+}
+
+func report(t *testing.T, c *testkit.ControlPlane, pod *corev1.Pod, phase corev1.PodPhase) {
+	t.Helper()
+	before := pod.DeepCopy()
+	pod.Status.Phase = phase
+	if err := c.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// census follows every event of the pods in a namespace.
+type census struct {
+	mu       sync.Mutex
+	alive    map[string]bool
+	most     int
+	order    []string
+	appeared func(*corev1.Pod)
+}
+
+func countPods(t *testing.T, c *testkit.ControlPlane, namespace string, appeared func(*corev1.Pod)) *census {
+	t.Helper()
+	watching, err := client.NewWithWatch(c.Config, client.Options{Scheme: kube.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := watching.Watch(t.Context(), &corev1.PodList{}, client.InNamespace(namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	n := &census{alive: map[string]bool{}, appeared: appeared}
+	go func() {
+		for e := range w.ResultChan() {
+			if pod, ok := e.Object.(*corev1.Pod); ok {
+				n.note(e.Type, pod)
+			}
+		}
+	}()
+	return n
+}
+
+func (n *census) note(what watch.EventType, pod *corev1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if what == watch.Deleted || ended(pod.Status.Phase) {
+		delete(n.alive, pod.Name)
+	} else {
+		n.alive[pod.Name] = true
+	}
+	n.most = max(n.most, len(n.alive))
+	if what == watch.Added {
+		n.order = append(n.order, pod.Name)
+		if n.appeared != nil {
+			go n.appeared(pod)
+		}
+	}
+}
+
+func (n *census) seen() (most int, order []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.most, append([]string(nil), n.order...)
+}
+
+func TestAQuotaIsNeverExceeded(t *testing.T) {
+	const room, all = 10, 200
+	c := enforcing(t, 2)
+	twin, _ := twinOf(t, c, "teal", cpus("1"), "teal-a")
+	go1 := make(chan struct{})
+	n := countPods(t, c, twin, func(pod *corev1.Pod) {
+		select {
+		case <-go1:
+		case <-t.Context().Done():
+			return
+		}
+		before := pod.DeepCopy()
+		pod.Status.Phase = corev1.PodSucceeded
+		if err := c.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil && t.Context().Err() == nil {
+			t.Errorf("ending a pod: %v", err)
+		}
+	})
+	var group sync.WaitGroup
+	for i := range all {
+		group.Go(func() {
+			if err := c.Client.Create(t.Context(), asked(twin, fmt.Sprintf("job-%03d", i), "teal", "teal-a", "100m")); err != nil {
+				t.Errorf("asking for a pod: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	shadows := func(what func(*offv1beta1.ShadowPod) bool) (count int, err error) {
+		list := &offv1beta1.ShadowPodList{}
+		err = c.Client.List(t.Context(), list, client.InNamespace(twin))
+		for i := range list.Items {
+			if what(&list.Items[i]) {
+				count++
+			}
+		}
+		return count, err
+	}
+	are := func(want int, what string, is func(*offv1beta1.ShadowPod) bool) {
+		t.Helper()
+		testkit.Eventually(t, 4*patience, func() error {
+			if got, err := shadows(is); err != nil || got != want {
+				return fmt.Errorf("%d are %s, want %d (%v)", got, what, want, err)
+			}
+			return nil
+		})
+	}
+	are(all-room, "over the Quota", func(sp *offv1beta1.ShadowPod) bool {
+		no := apimeta.FindStatusCondition(sp.Status.Conditions, offv1beta1.ShadowPodAccepted)
+		return no != nil && no.Reason == offv1beta1.ReasonOverQuota
+	})
+	if most, order := n.seen(); most != room || len(order) != room {
+		t.Errorf("%d pods were made, %d at a time; there is room for %d", len(order), most, room)
+	}
+	close(go1)
+	are(all, "done and without a complaint", func(sp *offv1beta1.ShadowPod) bool {
+		return sp.Status.Phase == corev1.PodSucceeded && len(sp.Status.Conditions) == 0
+	})
+	if most, order := n.seen(); most != room || len(order) != all {
+		t.Errorf("%d pods were made, %d at a time; want %d, %d at a time", len(order), most, all, room)
+	}
+}
+
+func TestThoseWhoWaitStartInTheOrderOfTheirCreation(t *testing.T) {
+	c := enforcing(t, 1)
+	twin, quotas := twinOf(t, c, "cyan", cpus("2"), "cyan-a")
+	first := runs(t, c, ask(t, c, asked(twin, "z-first", "cyan", "cyan-a", "2")))
+	large := ask(t, c, asked(twin, "y-large", "cyan", "cyan-a", "2"))
+	refusedBecause(t, c, large, "OverQuota", "peering cpu quota usage exceeded - free 0 / requested 2")
+	told(t, c, large, "FailedCreatePod", "peering cpu quota usage exceeded")
+	var names []string
+	for _, name := range []string{"x", "w", "v"} {
+		small := ask(t, c, asked(twin, name, "cyan", "cyan-a", "1"))
+		refusedBecause(t, c, small, "OverQuota", "free 0 / requested 1")
+		names = append(names, name)
+	}
+	version := large.ResourceVersion
+	report(t, c, first, corev1.PodRunning)
+	report(t, c, first, corev1.PodFailed) // an evicted pod frees its share too
+	pod := runs(t, c, large)
+	for _, name := range names {
+		sp := asked(twin, name, "cyan", "cyan-a", "1")
+		refusedBecause(t, c, sp, "OverQuota", "")
+	}
+	if version == large.ResourceVersion {
+		t.Error("the condition is not cleared by a write")
+	}
+
+	t.Run("a pod that is being deleted counts until it is gone", func(t *testing.T) {
+		pod.Finalizers = []string{"example.com/kept"}
+		if err := c.Client.Update(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Client.Delete(t.Context(), large); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, c, pod, func() error {
+			if pod.DeletionTimestamp.IsZero() {
+				return errors.New("it is not being deleted")
+			}
+			return nil
+		})
+		other := ask(t, c, asked(twin, "u", "cyan", "cyan-a", "1"))
+		refusedBecause(t, c, other, "OverQuota", "free 0 / requested 1")
+		n := countPods(t, c, twin, nil)
+		if err := c.Client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"x", "w"} {
+			runs(t, c, asked(twin, name, "cyan", "cyan-a", "1"))
+		}
+		refusedBecause(t, c, asked(twin, "v", "cyan", "cyan-a", "1"), "OverQuota", "")
+		if most, _ := n.seen(); most > 3 { // those of the watch's beginning
+			t.Errorf("%d pods at a time", most)
+		}
+	})
+	t.Run("a larger Quota lets them start, a smaller one stops nobody", func(t *testing.T) {
+		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources = cpus("3") })
+		runs(t, c, asked(twin, "v", "cyan", "cyan-a", "1"))
+		refusedBecause(t, c, asked(twin, "u", "cyan", "cyan-a", "1"), "OverQuota", "free 0 / requested 1")
+		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources = cpus("1") })
+		refusedBecause(t, c, asked(twin, "u", "cyan", "cyan-a", "1"), "OverQuota", "free -2 / requested 1")
+		for _, name := range []string{"x", "w", "v"} {
+			runs(t, c, asked(twin, name, "cyan", "cyan-a", "1"))
+		}
+	})
+	t.Run("a cordoned user gets no new pods, and lost ones again", func(t *testing.T) {
+		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources, spec.Cordoned = cpus("9"), new(true) })
+		fresh := ask(t, c, asked(twin, "t", "cyan", "cyan-a", "1"))
+		refusedBecause(t, c, fresh, "Refused", "user is cordoned")
+		refusedBecause(t, c, asked(twin, "u", "cyan", "cyan-a", "1"), "Refused", "user is cordoned")
+		lost, sp := podNamed(twin, "x"), asked(twin, "x", "cyan", "cyan-a", "1")
+		eventually(t, c, lost, func() error { return nil })
+		report(t, c, lost, corev1.PodRunning)
+		eventually(t, c, sp, func() error {
+			if sp.Status.Phase != corev1.PodRunning {
+				return fmt.Errorf("phase is %s", sp.Status.Phase)
+			}
+			return nil
+		})
+		if err := c.Client.Delete(t.Context(), lost, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+		again := podNamed(twin, "x")
+		eventually(t, c, again, func() error {
+			if again.UID == lost.UID {
+				return errors.New("still the lost pod")
+			}
+			return nil
+		})
+		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Cordoned = nil })
+		runs(t, c, fresh)
+	})
+}
+
+func TestEachUserOfEachConsumerIsCountedForItself(t *testing.T) {
+	c := enforcing(t, 1)
+	mint, _ := twinOf(t, c, "mint", cpus("1"), "mint-a", "mint-b")
+	rose, _ := twinOf(t, c, "rose", cpus("1"), "mint-a")
+	for _, sp := range []*offv1beta1.ShadowPod{
+		asked(mint, "a", "mint", "mint-a", "1"), asked(mint, "b", "mint", "mint-b", "1"), asked(rose, "a", "rose", "mint-a", "1"),
+	} {
+		runs(t, c, ask(t, c, sp))
+	}
+	for _, sp := range []*offv1beta1.ShadowPod{
+		asked(mint, "a2", "mint", "mint-a", "1"), asked(mint, "b2", "mint", "mint-b", "1"), asked(rose, "a2", "rose", "mint-a", "1"),
+	} {
+		refusedBecause(t, c, ask(t, c, sp), "OverQuota", "free 0 / requested 1")
+	}
+	nobody := ask(t, c, asked(rose, "nobody", "rose", "mint-b", "1"))
+	refusedBecause(t, c, nobody, "Refused", `failed getting quota: user "mint-b" has none for cluster "rose"`)
+	gpu := asked(mint, "gpu", "mint", "mint-a", "1")
+	gpu.Spec.Pod.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	refusedBecause(t, c, ask(t, c, gpu), "Refused", "example.com/gpu quota limit not found")
+}
+
+func TestTheNextLeaderCountsWhatIsThere(t *testing.T) {
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
+	lease := testkit.Namespace(t, c, "leases", nil)
+	stop := replica(t, c, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
+	twin, _ := twinOf(t, c, "lime", cpus("3"), "lime-a")
+	replica(t, c, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
+	n := countPods(t, c, twin, nil)
+	for i := range 30 {
+		ask(t, c, asked(twin, fmt.Sprint("p", i), "lime", "lime-a", "1"))
+		if i == 10 {
+			stop()
+		}
+	}
+	last := asked(twin, "p29", "lime", "lime-a", "1")
+	refusedBecause(t, c, last, "OverQuota", "")
+	if most, order := n.seen(); most != 3 || len(order) != 3 {
+		t.Errorf("%d pods were made, %d at a time", len(order), most)
+	}
+}
+
+// What admission adds to a pod counts: it is known only once such a pod was made, or asked for by a rehearsal.
+func TestWhatAdmissionAddsCounts(t *testing.T) {
+	c := enforcing(t, 1)
+	twin, _ := twinOf(t, c, "ruby", cpus("3"), "ruby-a")
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "defaults"}}
+	limits.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: cpus("1"), Default: cpus("1")}}
+	if err := c.Client.Create(t.Context(), limits); err != nil {
+		t.Fatal(err)
+	}
+	bare := func(name string) *offv1beta1.ShadowPod {
+		sp := asked(twin, name, "ruby", "ruby-a", "0")
+		sp.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{}
+		return sp
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		pod := runs(t, c, ask(t, c, bare(name)))
+		if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != "1" {
+			t.Fatalf("the LimitRange gave %s", got)
+		}
+	}
+	refusedBecause(t, c, ask(t, c, bare("d")), "OverQuota", "free 0 / requested 1")
+}
+

@@ -1,0 +1,132 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+)
+
+// queue is the controller's, once it runs.
+type queue struct {
+	atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
+}
+
+// Start is a source that never has anything: it is told the queue.
+func (q *queue) Start(_ context.Context, to workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	q.Store(&to)
+	return nil
+}
+
+func (q *queue) wake(key types.NamespacedName) {
+	if to := q.Load(); to != nil {
+		(*to).Add(reconcile.Request{NamespacedName: key})
+	}
+}
+
+// podEvents keeps the ledger, before anybody is woken.
+type podEvents struct {
+	handler.TypedEventHandler[*corev1.Pod, reconcile.Request]
+	s *shadowPods
+}
+
+func (p podEvents) Create(ctx context.Context, e event.TypedCreateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	p.s.ledger.See(e.Object)
+	p.TypedEventHandler.Create(ctx, e, q)
+}
+
+func (p podEvents) Update(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	if e.ObjectOld.UID != e.ObjectNew.UID { // seen through an interrupted watch
+		p.s.gone(ctx, e.ObjectOld)
+	}
+	p.s.ledger.See(e.ObjectNew)
+	if ended(e.ObjectNew.Status.Phase) && !ended(e.ObjectOld.Status.Phase) {
+		p.s.retryIn(e.ObjectNew.Namespace)
+	}
+	p.TypedEventHandler.Update(ctx, e, q)
+}
+
+func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	p.s.gone(ctx, e.Object)
+	p.s.retryIn(e.Object.Namespace)
+	p.TypedEventHandler.Delete(ctx, e, q)
+}
+
+// gone remembers how a pod ended that goes before its end was written down: it must not run again.
+func (s *shadowPods) gone(ctx context.Context, pod *corev1.Pod) {
+	if owner := metav1.GetControllerOf(pod); owner != nil && ended(phaseToReport(pod)) {
+		sp := &offv1beta1.ShadowPod{}
+		err := s.client.Get(ctx, client.ObjectKeyFromObject(pod), sp)
+		if err == nil && sp.UID == owner.UID && !ended(sp.Status.Phase) {
+			s.ends.Put(sp.UID, pod.Status.Phase)
+		}
+	}
+	s.ledger.Gone(pod)
+}
+
+// retryIn has the oldest refused ShadowPod of a namespace tried again, where something became free: a ResourceQuota of the
+// provider may let it in now.
+func (s *shadowPods) retryIn(namespace string) {
+	if key, ok := s.refused.Oldest(namespace); ok {
+		s.queue.wake(key)
+	}
+}
+
+// ofNamespace tries all again that were refused in a namespace: its labels say what it allows.
+func (s *shadowPods) ofNamespace(_ context.Context, obj client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, key := range s.refused.In(obj.GetName()) {
+		out = append(out, reconcile.Request{NamespacedName: key})
+	}
+	return out
+}
+
+// forget drops what is known of a ShadowPod that is gone.
+func (s *shadowPods) forget(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	if sp, ok := e.Object.(*offv1beta1.ShadowPod); ok {
+		s.ledger.Forget(sp)
+		s.refused.Drop(client.ObjectKeyFromObject(sp))
+		s.ends.Drop(sp.UID)
+	}
+}
+
+// ends are the phases in which pods went, by the UID of their ShadowPod.
+type ends struct {
+	mu     sync.Mutex
+	phases map[types.UID]corev1.PodPhase
+}
+
+func (e *ends) Put(shadow types.UID, phase corev1.PodPhase) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.phases == nil {
+		e.phases = map[types.UID]corev1.PodPhase{}
+	}
+	e.phases[shadow] = phase
+}
+
+func (e *ends) Get(shadow types.UID) (corev1.PodPhase, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	phase, ok := e.phases[shadow]
+	return phase, ok
+}
+
+func (e *ends) Drop(shadow types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.phases, shadow)
+}
