@@ -44,5 +44,8 @@ func (namespaceOffloadings) validate(_ context.Context, _ *admission.Request, ol
 	if old == nil || old.Spec.PodOffloadingStrategy == now || now == offv1beta1.LocalAndRemotePodOffloadingStrategyType {
 		return nil, nil
 	}
-	return []string{fmt.Sprintf("the strategy %s applies to new pods: pods that run already stay where they are, even where it forbids them", now)}, nil
+	if nso.Annotations[names.EvictMisplacedPods] == "true" {
+		return []string{fmt.Sprintf("pods that run where the strategy %s forbids them are evicted, as the annotation %s asks for", now, names.EvictMisplacedPods)}, nil
+	}
+	return []string{fmt.Sprintf("pods that run already stay where they are, even where the strategy %s forbids them; the annotation %s=true has them evicted", now, names.EvictMisplacedPods)}, nil
 }

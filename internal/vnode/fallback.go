@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +23,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
@@ -73,8 +75,9 @@ func (f *fallback) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 
 func (f *fallback) follow(ctx context.Context, pod *corev1.Pod) error {
 	state, twin := f.twins.Standing(pod.Namespace)
+	kept := rules.KeptOff(pod)
 	switch {
-	case state == unknown || state == reflected:
+	case state == unknown || state == reflected && !kept:
 		return nil
 	case !pod.DeletionTimestamp.IsZero():
 		return f.release(ctx, pod, twin)
@@ -88,18 +91,22 @@ func (f *fallback) follow(ctx context.Context, pod *corev1.Pod) error {
 	if err := writeStatus(ctx, f.client, pod, want); err != nil {
 		return err
 	}
-	if state == absent {
-		f.events.tell(pod, corev1.EventTypeWarning, reasonDisabled, explain(pod))
+	switch {
+	case kept:
+		// Another pod would come as soon as this one is gone: it stays as it is, and its DaemonSet is told once.
+		f.events.tell(daemonSetOf(pod), corev1.EventTypeWarning, reasonDisabled, fmt.Sprintf("Its pods do not run on the virtual node %q. "+
+			"To have none there, add a node affinity for %s NotIn [%s]; to run there, add a toleration of the key %s",
+			pod.Spec.NodeName, names.NodeType, names.NodeTypeVirtualNode, names.VirtualNodeTaint))
+	case state == absent:
+		f.events.tell(pod, corev1.EventTypeWarning, reasonDisabled,
+			fmt.Sprintf("Namespace %q is not offloaded to the cluster behind node %q", pod.Namespace, pod.Spec.NodeName))
 	}
 	return nil
 }
 
-func explain(pod *corev1.Pod) string {
-	text := fmt.Sprintf("Namespace %q is not offloaded to the cluster behind node %q", pod.Namespace, pod.Spec.NodeName)
-	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
-		text += fmt.Sprintf(": to keep this DaemonSet off virtual nodes, add a node affinity for %s NotIn [%s]", names.NodeType, names.NodeTypeVirtualNode)
-	}
-	return text
+func daemonSetOf(pod *corev1.Pod) *appsv1.DaemonSet {
+	owner := metav1.GetControllerOf(pod)
+	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: owner.Name, UID: owner.UID}}
 }
 
 // retryRemote is how long to wait for the remote pod of a namespace that nobody watches.

@@ -18,6 +18,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
@@ -110,6 +111,8 @@ func (k *podKind) follow(ctx context.Context, it *podItem) error {
 	case it.local == nil:
 		k.forget(it)
 		return k.removeShadow(ctx, it)
+	case rules.KeptOff(it.local):
+		return nil // the fallback looks after it
 	case !it.local.DeletionTimestamp.IsZero():
 		return k.terminate(ctx, it)
 	case ended(it.local):
