@@ -13,11 +13,9 @@ const ShadowPodResource = "shadowpods"
 
 // ShadowPodSpec is the pod to make.
 type ShadowPodSpec struct {
-	// Pod is opaque to the schema: the API server validates it when the Pod is made.
+	// Pod is opaque to the schema, its amounts aside: the API server validates it when the Pod is made.
 	//
 	// +optional
-	// +kubebuilder:validation:Schemaless
-	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Pod corev1.PodSpec `json:"pod,omitzero"`
 }
