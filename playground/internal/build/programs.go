@@ -66,9 +66,12 @@ func versionFlags(version string) string {
 func (b Builder) program(ctx context.Context, p program) error {
 	folder := filepath.Join(b.Home.Sources(), "playground")
 	files, err := fs.Sub(b.Sources, ".")
-	if p.own {
+	switch {
+	case p.own:
 		folder = filepath.Join(b.Home.Sources(), p.name)
 		files, err = fs.Sub(corednsFiles, p.name)
+	case p.install != "":
+		folder = filepath.Join(b.Home.Sources(), p.name)
 	}
 	if err != nil {
 		return fmt.Errorf("finding the sources of %s: %w", p.name, err)
@@ -147,6 +150,9 @@ func unpack(files fs.FS, folder string) error {
 
 func (b Builder) compile(ctx context.Context, p program, folder string) error {
 	made := filepath.Join(folder, ".new", p.name)
+	if err := os.MkdirAll(filepath.Dir(made), 0o755); err != nil {
+		return fmt.Errorf("making a folder for %s: %w", p.name, err)
+	}
 	args := []string{"build", "-v", "-buildvcs=false", "-ldflags=-s -w" + p.ldflags, "-o", made, "./" + p.name}
 	switch {
 	case p.own:

@@ -29,6 +29,8 @@ options:
   manageNodesWithAnnotationSelector: kwok.x-k8s.io/node=fake
   nodeIP: %s
   nodeLeaseDurationSeconds: 40
+  nodeLeaseParallelism: 4
+  nodePlayStageParallelism: 4
   podPlayStageParallelism: 64
   podsOnNodeSyncParallelism: 64
 ---
