@@ -93,7 +93,7 @@ func (e *Engine) attach(pk *pairKind, at *end, namespace string, sources []watch
 			pk.refuse()
 			return
 		}
-		l := &listener{key: w.key, changed: pk.offer, retry: pk.retry}
+		l := newListener(w.Source, pk.offer, pk.retry)
 		*into = append(*into, attached{watched: w, shared: feed, listener: l})
 		feed.listen(l)
 	}

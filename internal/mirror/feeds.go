@@ -42,13 +42,6 @@ type sharedFeed struct {
 	failing   bool
 }
 
-// listener is one source of one kind of one pair.
-type listener struct {
-	key     func(client.Object) string
-	changed func(name string)
-	retry   func()
-}
-
 // acquire returns the feed of a source, started if nobody used it yet. The engine's lock is held.
 func (e *Engine) acquire(at *end, namespace string, w watched) (*sharedFeed, error) {
 	id := feedID{
@@ -115,21 +108,6 @@ func (f *sharedFeed) snapshot() []*listener {
 func (f *sharedFeed) changed(old, now client.Object) {
 	for _, l := range f.snapshot() {
 		l.tell(old, now)
-	}
-}
-
-// tell names the item that an object belongs to, and the one it belonged to before.
-func (l *listener) tell(old, now client.Object) {
-	var previous string
-	if old != nil {
-		if previous = l.key(old); previous != "" {
-			l.changed(previous)
-		}
-	}
-	if now != nil {
-		if name := l.key(now); name != "" && name != previous {
-			l.changed(name)
-		}
 	}
 }
 

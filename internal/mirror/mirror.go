@@ -40,15 +40,26 @@ type Source struct {
 	Labels, Fields string
 	// Key returns the item that an object belongs to, empty for none; nil takes the object's name.
 	Key func(client.Object) string
+	// Keys is Key for objects that belong to several items, or of which an item has several: see Of.
+	Keys func(client.Object) []string
+	// Members has an item synced when an object begins or ceases to belong to it, and not when such an object changes.
+	Members bool
 	// Transform changes each object before it is cached; nil strips the managed fields.
 	Transform func(client.Object)
 }
 
-func (s Source) key(obj client.Object) string {
-	if s.Key == nil {
-		return obj.GetName()
+func (s Source) keys(obj client.Object) []string {
+	if s.Keys != nil {
+		return s.Keys(obj)
 	}
-	return s.Key(obj)
+	key := obj.GetName()
+	if s.Key != nil {
+		key = s.Key(obj)
+	}
+	if key == "" {
+		return nil
+	}
+	return []string{key}
 }
 
 // Kind is one sort of item.

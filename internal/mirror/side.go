@@ -4,8 +4,10 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -90,6 +92,24 @@ func (s Side) List(into client.ObjectList) error {
 		return s.notWatched(gvk)
 	}
 	return meta.SetList(into, out)
+}
+
+// Of returns the objects of type T that belong to an item by the Keys of their source, in order of their names. They are
+// the cached ones and must not be changed.
+func Of[T client.Object](s Side, item string) []T {
+	var out []T
+	for _, a := range s.sources {
+		if _, ok := a.Object.(T); !ok || a.Keys == nil {
+			continue
+		}
+		for _, key := range a.listener.of(item) {
+			if obj, ok := a.shared.feed.Get(key.Namespace, key.Name).(T); ok && slices.Contains(a.Keys(obj), item) {
+				out = append(out, obj)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out
 }
 
 func emptyEntry(gvk schema.GroupVersionKind, loose bool) (client.Object, error) {
