@@ -76,6 +76,12 @@ const (
 	OffloadingNodeName = "offloading.liqo.io/nodename"
 	// OffloadingNamespace annotates a remote pod with its local namespace, for files of the downward API.
 	OffloadingNamespace = "offloading.liqo.io/namespace"
+	// OffloadingUID annotates ShadowPods and remote pods with the UID of the local pod they are for.
+	OffloadingUID = "offloading.liqo.io/uid"
+	// OffloadingLabels and OffloadingAnnotations annotate a remote pod with those of the local pod, as files of the
+	// downward API show them.
+	OffloadingLabels      = "offloading.liqo.io/labels"
+	OffloadingAnnotations = "offloading.liqo.io/annotations"
 	// ServiceAccountName is on token Secrets in the provider.
 	ServiceAccountName = "offloading.liqo.io/service-account-name"
 	// StorageAvailable is true or false on virtual nodes.

@@ -21,6 +21,7 @@ const (
 	reasonFailed       = "FailedReflection"
 	reasonDisabled     = "ReflectionDisabled"
 	reasonNoAPIServer  = "APIServerSupportDisabled"
+	reasonFieldsLost   = "FieldsNotReflected"
 	maxRememberedEvent = 20000
 )
 

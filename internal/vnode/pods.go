@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,6 +114,11 @@ func (k *podKind) follow(ctx context.Context, it *podItem) error {
 		return k.removeShadow(ctx, it)
 	case rules.KeptOff(it.local):
 		return nil // the fallback looks after it
+	case it.ofAnother():
+		if err := k.removeShadow(ctx, it); err != nil {
+			return err
+		}
+		return kube.Wait(0, "the remote pod of an earlier pod of this name is going")
 	case !it.local.DeletionTimestamp.IsZero():
 		return k.terminate(ctx, it)
 	case ended(it.local):
@@ -132,6 +138,11 @@ func (k *podKind) collision(it *podItem) (taken, ours bool) {
 		ours = ours && it.target.OwnsPod(obj)
 	}
 	return taken, ours
+}
+
+// ofAnother tells whether what is in the provider was made for an earlier local pod of this name.
+func (it *podItem) ofAnother() bool {
+	return it.shadow != nil && translate.IsOfAnother(it.shadow, it.local) || it.remote != nil && translate.IsOfAnother(it.remote, it.local)
 }
 
 func isNil(obj client.Object) bool {
@@ -167,10 +178,27 @@ func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 		}
 		return nil
 	}
+	if err := k.forwardGrace(ctx, it); err != nil {
+		return err
+	}
 	if err := k.removeShadow(ctx, it); err != nil {
 		return err
 	}
 	return k.reflectStatus(ctx, it)
+}
+
+// forwardGrace gives the remote pod the time to end that the local one was given. It comes before the ShadowPod is
+// deleted: the time of a pod that is ending cannot be made longer.
+func (k *podKind) forwardGrace(ctx context.Context, it *podItem) error {
+	grace, differs := translate.Grace(it.local, it.remote)
+	if !differs {
+		return nil
+	}
+	err := it.Remote.Delete(ctx, it.remote, client.GracePeriodSeconds(grace))
+	if err != nil && !apierrors.IsForbidden(err) { // an older provider lets pods end in their own time only
+		return fmt.Errorf("deleting the remote pod: %w", err)
+	}
+	return nil
 }
 
 // finish handles pods that have ended, which never run again. An aborted one must not go on in the provider either.
@@ -235,26 +263,14 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		return nil
 	}
 	k.events.normal(it.local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", k.options.Provider))
+	if lost := translate.Lost(it.local); len(lost) > 0 {
+		k.events.normal(it.local, reasonFieldsLost, fmt.Sprintf("The pod runs in cluster %q without %s", k.options.Provider, strings.Join(lost, ", ")))
+	}
 	if translate.UsesToken(it.local) && translate.AccessOf(it.local) == translate.AccessNone {
 		k.events.normal(it.local, reasonNoAPIServer, fmt.Sprintf("The pod runs in cluster %q without an API server: "+
 			"its service account tokens and the address of the API server stay here", k.options.Provider))
 	}
 	return nil
-}
-
-// refused tells whether the provider does not want this pod, as it is or at this moment.
-func refused(err error) bool {
-	return (apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) &&
-		!apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
-}
-
-// refuse shows on the pod why it does not start. Nothing failed for good: quotas are raised and policies change.
-func (k *podKind) refuse(ctx context.Context, it *podItem, why error) error {
-	message := fmt.Sprintf("cluster %q refuses the pod: %v", k.options.Provider, why)
-	if err := k.writeStatus(ctx, it, translate.Refused(it.local, message)); err != nil {
-		return err
-	}
-	return fmt.Errorf("applying the shadow pod: %w", why)
 }
 
 func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
@@ -264,6 +280,7 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 		if err != nil {
 			return err
 		}
+		k.tellTrouble(it)
 		return k.writeStatus(ctx, it, translate.PodStatus(translate.StatusInput{
 			Local: it.local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
 			HideIPs: k.options.DisableIPReflection || !network, Restarts: k.count(it.local, it.remote),
@@ -272,15 +289,18 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 		return nil
 	case it.shadow.Status.Phase == corev1.PodSucceeded || it.shadow.Status.Phase == corev1.PodFailed:
 		return k.writeStatus(ctx, it, translate.Ended(it.local, it.shadow.Status.Phase))
-	case it.local.DeletionTimestamp.IsZero():
-		return k.writeStatus(ctx, it, translate.Missing(it.local))
+	case !it.local.DeletionTimestamp.IsZero():
+		return nil
 	}
-	return nil
+	if no := refusalOf(it.shadow); no != nil {
+		return k.showRefusal(ctx, it, no.Reason, no.Message)
+	}
+	return k.writeStatus(ctx, it, translate.Missing(it.local))
 }
 
 func (k *podKind) writeStatus(ctx context.Context, it *podItem, status corev1.PodStatus) error {
 	want := it.local.DeepCopy()
-	want.Status = status
+	want.Status = withoutRefusal(status)
 	return writeStatus(ctx, it.Local.Client(), it.local, want)
 }
 

@@ -147,15 +147,19 @@ func (s *stage) create(c *testkit.ControlPlane, obj client.Object) {
 // pod makes a local pod that is bound to the virtual node.
 func (s *stage) pod(namespace, name string) *corev1.Pod {
 	s.t.Helper()
-	pod := &corev1.Pod{
+	pod := s.newPod(namespace, name)
+	s.create(s.here, pod)
+	return pod
+}
+
+func (s *stage) newPod(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"app": name}},
 		Spec: corev1.PodSpec{
 			NodeName: s.node, Containers: []corev1.Container{{Name: "main", Image: "web:1"}},
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		},
 	}
-	s.create(s.here, pod)
-	return pod
 }
 
 // eventually reads obj until check is content.

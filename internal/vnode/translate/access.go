@@ -46,6 +46,9 @@ func UsesToken(pod *corev1.Pod) bool {
 
 func isToken(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil }
 
+// isCredential: a certificate, too, would be one of the provider's, for an account that the pod does not know.
+func isCredential(s corev1.VolumeProjection) bool { return isToken(s) || s.PodCertificate != nil }
+
 // access sets the account, and, unless it is the provider's, takes everything away that would let the pod show a token
 // to an API server.
 func access(spec *corev1.PodSpec, in Input) {
@@ -56,7 +59,7 @@ func access(spec *corev1.PodSpec, in Input) {
 	}
 	spec.AutomountServiceAccountToken = new(false)
 	for i := range spec.Volumes {
-		localizeVolume(&spec.Volumes[i], in)
+		localizeVolume(&spec.Volumes[i], in.Target)
 	}
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -66,9 +69,9 @@ func access(spec *corev1.PodSpec, in Input) {
 }
 
 // localizeVolume removes tokens, and keeps the other sources of a volume showing this cluster's values.
-func localizeVolume(v *corev1.Volume, in Input) {
+func localizeVolume(v *corev1.Volume, t Target) {
 	if v.ConfigMap != nil {
-		localizeConfigMap(&v.ConfigMap.LocalObjectReference, in)
+		t.localizeConfigMap(&v.ConfigMap.LocalObjectReference)
 	}
 	if v.DownwardAPI != nil {
 		localizeFiles(v.DownwardAPI.Items)
@@ -76,10 +79,10 @@ func localizeVolume(v *corev1.Volume, in Input) {
 	if v.Projected == nil {
 		return
 	}
-	v.Projected.Sources = slices.DeleteFunc(v.Projected.Sources, isToken)
+	v.Projected.Sources = slices.DeleteFunc(v.Projected.Sources, isCredential)
 	for _, source := range v.Projected.Sources {
 		if source.ConfigMap != nil {
-			localizeConfigMap(&source.ConfigMap.LocalObjectReference, in)
+			t.localizeConfigMap(&source.ConfigMap.LocalObjectReference)
 		}
 		if source.DownwardAPI != nil {
 			localizeFiles(source.DownwardAPI.Items)
@@ -87,8 +90,8 @@ func localizeVolume(v *corev1.Volume, in Input) {
 	}
 }
 
-func localizeConfigMap(ref *corev1.LocalObjectReference, in Input) {
-	ref.Name = in.ConfigMapName(ref.Name)
+func (t Target) localizeConfigMap(ref *corev1.LocalObjectReference) {
+	ref.Name = t.ConfigMapName(ref.Name)
 }
 
 // ConfigMapName is the remote name of a ConfigMap. Every namespace has its cluster's own root CA under a fixed name, so
@@ -111,14 +114,6 @@ func (t Target) LocalConfigMapName(remote string) string {
 	return remote
 }
 
-func localizeFiles(items []corev1.DownwardAPIVolumeFile) {
-	for _, item := range items {
-		if item.FieldRef != nil && item.FieldRef.FieldPath == "metadata.namespace" {
-			item.FieldRef.FieldPath = "metadata.annotations['" + names.OffloadingNamespace + "']"
-		}
-	}
-}
-
 // localizeEnv removes the way to an API server, and writes down what the downward API would answer here. The kubelet
 // adds the address of its own API server to every container unless the container sets it: an empty one tells client
 // libraries that there is none.
@@ -129,7 +124,7 @@ func localizeEnv(c *corev1.Container, in Input) {
 	}
 	for i := range c.EnvFrom {
 		if ref := c.EnvFrom[i].ConfigMapRef; ref != nil {
-			localizeConfigMap(&ref.LocalObjectReference, in)
+			in.localizeConfigMap(&ref.LocalObjectReference)
 		}
 	}
 	c.Env = append(c.Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST"}, corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT"})
@@ -144,7 +139,7 @@ func localizeVariable(e *corev1.EnvVar, in Input) {
 		return
 	}
 	if ref := e.ValueFrom.ConfigMapKeyRef; ref != nil {
-		localizeConfigMap(&ref.LocalObjectReference, in)
+		in.localizeConfigMap(&ref.LocalObjectReference)
 	}
 	if e.ValueFrom.FieldRef == nil {
 		return

@@ -4,7 +4,7 @@
 package translate
 
 import (
-	"cmp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -54,45 +54,57 @@ func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
 	return mark(local, phase, ReasonRemoteTerminated, "")
 }
 
-// Missing is the status of a pod while the provider has none for it. Nothing ended: it will be made again.
+// Missing is the status of a pod while the provider has none for it. Nothing ended: it will be made again. So the phase
+// stays as it is, like that of a pod whose containers are restarted.
 func Missing(local *corev1.Pod) corev1.PodStatus {
 	if terminal(local.Status.Phase) || NeverStarted(local) {
 		return *local.Status.DeepCopy()
 	}
-	return mark(local, corev1.PodPending, ReasonRemoteMissing, "")
+	return mark(local, local.Status.Phase, ReasonRemoteMissing, "")
 }
 
-// mark sets phase and reason; whatever was true of the containers is not any more.
+// mark sets phase and reason; whatever was true of the containers is not any more. What others say about a pod that will
+// run again, such as its gates, is left to them.
 func mark(local *corev1.Pod, phase corev1.PodPhase, reason, message string) corev1.PodStatus {
 	out := *local.Status.DeepCopy()
 	out.Phase, out.Reason, out.Message = phase, reason, message
 	for i := range out.Conditions {
-		if c := &out.Conditions[i]; c.Type != corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+		c := &out.Conditions[i]
+		ours := terminal(phase) || slices.Contains(ofKubelet, c.Type)
+		if ours && c.Type != corev1.PodScheduled && c.Status == corev1.ConditionTrue {
 			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
 		}
 	}
-	for _, list := range [][]corev1.ContainerStatus{out.InitContainerStatuses, out.ContainerStatuses, out.EphemeralContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{out.InitContainerStatuses, out.ContainerStatuses} {
 		for i := range list {
-			markContainer(&list[i], phase, reason)
+			if terminal(phase) {
+				list[i] = stopped(list[i], phase, reason)
+			} else if list[i].State.Terminated == nil {
+				list[i] = waiting(list[i], reason, list[i].RestartCount)
+			}
+			list[i].Ready, list[i].Started = false, new(false)
+		}
+	}
+	if !NeverStarted(local) {
+		for i := range out.EphemeralContainerStatuses {
+			out.EphemeralContainerStatuses[i] = stopped(out.EphemeralContainerStatuses[i], phase, reason)
 		}
 	}
 	return out
 }
 
-func markContainer(s *corev1.ContainerStatus, phase corev1.PodPhase, reason string) {
-	s.Ready, s.Started = false, new(false)
-	switch {
-	case s.State.Terminated != nil:
-	case phase == corev1.PodPending:
-		*s = waiting(*s, reason, s.RestartCount)
-	default:
-		ended := &corev1.ContainerStateTerminated{Reason: reason, ContainerID: s.ContainerID}
-		if phase == corev1.PodFailed {
-			ended.ExitCode = 1
-		}
-		if running := s.State.Running; running != nil {
-			ended.StartedAt = running.StartedAt
-		}
-		s.State = corev1.ContainerState{Terminated: cmp.Or(s.State.Terminated, ended)}
+// stopped is a container that nobody saw end.
+func stopped(s corev1.ContainerStatus, phase corev1.PodPhase, reason string) corev1.ContainerStatus {
+	if s.State.Terminated != nil {
+		return s
 	}
+	ended := &corev1.ContainerStateTerminated{Reason: reason, ContainerID: s.ContainerID}
+	if phase != corev1.PodSucceeded {
+		ended.ExitCode = 1
+	}
+	if running := s.State.Running; running != nil {
+		ended.StartedAt = running.StartedAt
+	}
+	s.Ready, s.State = false, corev1.ContainerState{Terminated: ended}
+	return s
 }

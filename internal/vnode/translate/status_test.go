@@ -179,7 +179,7 @@ func TestMarks(t *testing.T) {
 		{"a pod that runs is not undone by a refusal", Refused(pod("l", corev1.PodRunning, 0, running), "quota"), corev1.PodRunning, ""},
 		{"a refused pod waits", Refused(fresh, "quota"), corev1.PodPending, ReasonBackOff},
 		{"a vanished pod that had ended is ended", Ended(pod("l", corev1.PodRunning, 0, running), corev1.PodSucceeded), corev1.PodSucceeded, ReasonRemoteTerminated},
-		{"a vanished pod that had not ended waits", Missing(pod("l", corev1.PodRunning, 0, running)), corev1.PodPending, ReasonRemoteMissing},
+		{"a vanished pod that had not ended is made again, and is Running all the time", Missing(pod("l", corev1.PodRunning, 0, running)), corev1.PodRunning, ReasonRemoteMissing},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			if tc.got.Phase != tc.phase || tc.got.Reason != tc.reason {

@@ -7,6 +7,7 @@ package translate
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,15 +37,16 @@ type Input struct {
 	Existing *offv1beta1.ShadowPod
 }
 
-// ShadowPod is what the provider is asked for. Of an existing one only the fields that may still change follow the
-// local pod: metadata, images, the deadline and additional tolerations.
+// ShadowPod is what the provider is asked for. Of an existing one only metadata and what follow brings change.
 func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	labels := in.Labels(in.Pod.Labels)
 	labels[names.OffloadingNodeName] = in.Node
 	annotations := in.Annotations(in.Pod.Annotations)
 	if AccessOf(in.Pod) != AccessRemote {
 		annotations[names.OffloadingNamespace] = in.Pod.Namespace
+		in.listings(annotations)
 	}
+	annotations[names.OffloadingUID] = string(in.Pod.UID)
 	out := &offv1beta1.ShadowPod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowPod"},
 		ObjectMeta: metav1.ObjectMeta{Name: in.Pod.Name, Namespace: in.Namespace, Labels: labels, Annotations: annotations},
@@ -60,8 +62,8 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 
 // podSpec copies what means the same in both clusters. What it leaves out belongs to the local scheduler and node, or
 // names local objects that the provider does not have: nodeName, schedulerName, priority and its class,
-// preemptionPolicy, overhead, schedulingGates, ephemeralContainers, resourceClaims, workloadRef, host namespaces. The
-// gates of readiness stay here, because it is here that somebody opens them.
+// preemptionPolicy, overhead, schedulingGates, resourceClaims, workloadRef, host namespaces. The gates of readiness stay
+// here, because it is here that somebody opens them. Ephemeral containers cannot be there from the beginning.
 func podSpec(in Input, labels map[string]string) corev1.PodSpec {
 	local := in.Pod.Spec.DeepCopy()
 	out := corev1.PodSpec{
@@ -91,8 +93,20 @@ func podSpec(in Input, labels map[string]string) corev1.PodSpec {
 		HostUsers:                     local.HostUsers,
 		Resources:                     local.Resources,
 	}
+	if local.HostNetwork {
+		withoutHostPorts(&out)
+	}
 	access(&out, in)
 	return out
+}
+
+// withoutHostPorts takes out what the API server filled in for a pod on the network of its host.
+func withoutHostPorts(spec *corev1.PodSpec) {
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		for i := range c.Ports {
+			c.Ports[i].HostPort = 0
+		}
+	}
 }
 
 // withoutClaims drops the references to resource claims, which are objects of this cluster.
@@ -101,30 +115,6 @@ func withoutClaims(containers []corev1.Container) []corev1.Container {
 		containers[i].Resources.Claims = nil
 	}
 	return containers
-}
-
-// follow brings the later changes of the local pod into the spec of a ShadowPod.
-func follow(spec *corev1.PodSpec, in Input) {
-	followImages(spec.Containers, in.Pod.Spec.Containers)
-	followImages(spec.InitContainers, in.Pod.Spec.InitContainers)
-	if deadline := in.Pod.Spec.ActiveDeadlineSeconds; deadline != nil {
-		spec.ActiveDeadlineSeconds = new(*deadline)
-	}
-	for _, t := range in.tolerations(in.Pod.Spec.Tolerations) {
-		if !hasToleration(spec.Tolerations, t) {
-			spec.Tolerations = append(spec.Tolerations, t)
-		}
-	}
-}
-
-func followImages(remote, local []corev1.Container) {
-	for _, l := range local {
-		for i := range remote {
-			if remote[i].Name == l.Name {
-				remote[i].Image = l.Image
-			}
-		}
-	}
 }
 
 func (t Target) nodeSelector() map[string]string {

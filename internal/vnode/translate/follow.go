@@ -1,0 +1,106 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// follow brings into the spec of a ShadowPod what of the local pod may change: images, resources, the deadline, additional
+// tolerations, ephemeral containers.
+func follow(spec *corev1.PodSpec, in Input) {
+	local := in.Pod.Spec.DeepCopy()
+	followContainers(spec.Containers, local.Containers)
+	followContainers(spec.InitContainers, local.InitContainers)
+	if local.Resources != nil {
+		spec.Resources = local.Resources
+	}
+	if local.ActiveDeadlineSeconds != nil {
+		spec.ActiveDeadlineSeconds = local.ActiveDeadlineSeconds
+	}
+	for _, t := range in.tolerations(local.Tolerations) {
+		if !hasToleration(spec.Tolerations, t) {
+			spec.Tolerations = append(spec.Tolerations, t)
+		}
+	}
+	spec.EphemeralContainers = in.ephemeralContainers(local.EphemeralContainers)
+}
+
+func followContainers(remote, local []corev1.Container) {
+	for _, l := range withoutClaims(local) {
+		for i := range remote {
+			if remote[i].Name == l.Name {
+				remote[i].Image, remote[i].Resources = l.Image, l.Resources
+			}
+		}
+	}
+}
+
+// ephemeralContainers are those that still run, or did not run yet: none runs twice, should the remote pod be made again.
+func (in Input) ephemeralContainers(local []corev1.EphemeralContainer) []corev1.EphemeralContainer {
+	var out []corev1.EphemeralContainer
+	for _, c := range local {
+		over := slices.ContainsFunc(in.Pod.Status.EphemeralContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.Name == c.Name && s.State.Terminated != nil
+		})
+		if over {
+			continue
+		}
+		if AccessOf(in.Pod) != AccessRemote {
+			localizeEnv((*corev1.Container)(&c.EphemeralContainerCommon), in)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// Lost names what a pod asks for and does not get in the provider, for its user.
+func Lost(pod *corev1.Pod) []string {
+	var out []string
+	for _, lost := range []struct {
+		field string
+		is    bool
+	}{
+		{"hostNetwork", pod.Spec.HostNetwork}, {"hostPID", pod.Spec.HostPID}, {"hostIPC", pod.Spec.HostIPC},
+		{"resourceClaims", len(pod.Spec.ResourceClaims) > 0},
+	} {
+		if lost.is {
+			out = append(out, lost.field)
+		}
+	}
+	return out
+}
+
+// IsOfAnother tells whether a remote object was made for an earlier local pod of the same name.
+func IsOfAnother(remote metav1.Object, local *corev1.Pod) bool {
+	uid := remote.GetAnnotations()[names.OffloadingUID]
+	return uid != "" && uid != string(local.UID)
+}
+
+const defaultGrace = 30
+
+// Grace is how long the remote pod may take to end, if that is not what it takes anyway. Nothing is forced there: the
+// provider's node says when the pod is gone, and once the pod is ending its time only gets shorter.
+func Grace(local, remote *corev1.Pod) (seconds int64, differs bool) {
+	if remote == nil || local.DeletionGracePeriodSeconds == nil {
+		return 0, false
+	}
+	want, have := max(1, *local.DeletionGracePeriodSeconds), int64(defaultGrace)
+	switch {
+	case !remote.DeletionTimestamp.IsZero():
+		have = want
+		if own := remote.DeletionGracePeriodSeconds; own != nil {
+			have = *own
+		}
+		return want, want < have
+	case remote.Spec.TerminationGracePeriodSeconds != nil:
+		have = *remote.Spec.TerminationGracePeriodSeconds
+	}
+	return want, want != have
+}
