@@ -389,4 +389,3 @@ func TestWhatAdmissionAddsCounts(t *testing.T) {
 	}
 	refusedBecause(t, c, ask(t, c, bare("d")), "OverQuota", "free 0 / requested 1")
 }
-
