@@ -43,8 +43,8 @@ func deployment(vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTempla
 	replicas := opts.Replicas
 	if user := vn.Spec.Template; user != nil {
 		labels, annotations = merged(labels, user.Labels), merged(annotations, user.Annotations)
-		override(&container, &user.Spec)
-		if user.Spec.Replicas != nil {
+		rendered := override(&container, &user.Spec)
+		if user.Spec.Replicas != nil && !rendered {
 			replicas = user.Spec.Replicas
 		}
 	}
@@ -237,20 +237,27 @@ var identityFlags = []string{
 }
 
 // override takes image, resources and arguments from the first container of the user's template. An argument replaces
-// ours of the same name. A template that was exported from an older installation repeats what we render anyway.
-func override(c *corev1.Container, user *appsv1.DeploymentSpec) {
+// ours of the same name.
+//
+// The original writes the Deployment that it renders into the VirtualNode, from where it gets into manifests. Such a
+// template is no wish of the user where it repeats what follows from the VirtualNode and the options: taken for one, no
+// later change of them would have an effect. Its image is the original's, which cannot run here.
+func override(c *corev1.Container, user *appsv1.DeploymentSpec) (rendered bool) {
 	if len(user.Template.Spec.Containers) == 0 {
-		return
+		return false
 	}
 	from := &user.Template.Spec.Containers[0]
-	c.Image = cmp.Or(from.Image, c.Image)
+	rendered = slices.ContainsFunc(from.Args, func(arg string) bool { return flagName(arg) == "--foreign-cluster-id" })
+	if !rendered {
+		c.Image = cmp.Or(from.Image, c.Image)
+	}
 	if from.Resources.Limits != nil || from.Resources.Requests != nil {
 		c.Resources = from.Resources
 	}
 	replaced := map[string]bool{}
 	for _, arg := range from.Args {
 		name := flagName(arg)
-		if !strings.HasPrefix(arg, "-") || slices.Contains(identityFlags, name) {
+		if !strings.HasPrefix(arg, "-") || slices.Contains(identityFlags, name) || rendered && isDerived(name) {
 			continue
 		}
 		if !replaced[name] {
@@ -259,6 +266,13 @@ func override(c *corev1.Container, user *appsv1.DeploymentSpec) {
 		}
 		c.Args = append(c.Args, arg)
 	}
+	return rendered
+}
+
+// isDerived tells whether we render that argument from the VirtualNode, the options or the network.
+func isDerived(flag string) bool {
+	return strings.HasPrefix(flag, "--remote-") || strings.HasSuffix(flag, "-reflection-workers") || strings.HasSuffix(flag, "-reflection-type") ||
+		slices.Contains([]string{"--local-podcidr", "--enable-storage", "--enable-ingress", "--enable-load-balancer"}, flag)
 }
 
 func flagName(arg string) string {

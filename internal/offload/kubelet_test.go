@@ -4,10 +4,12 @@
 package offload
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,6 +127,66 @@ func TestTheTemplateOfTheUserOverridesImageReplicasAndLabels(t *testing.T) {
 	if d.Labels["mine"] != "yes" || d.Labels[names.VirtualNode] != "m" {
 		t.Errorf("labels = %v", d.Labels)
 	}
+}
+
+// What an installation of the original has written into the VirtualNode, and users have exported.
+func renderedByTheOriginal(vn *offv1beta1.VirtualNode) {
+	user(vn, "--foreign-cluster-id=milan", "--nodename=m", "--node-ip=$(POD_IP)", "--tenant-namespace=liqo-tenant-milan", "--liqo-namespace=liqo",
+		"--home-cluster-id=home", "--local-podcidr=10.200.0.0/16", "--enable-storage", "--remote-real-storage-class-name=old",
+		"--pod-reflection-workers=3", "--secret-reflection-type=AllowList", "--node-extra-labels=mine=yes", "--enable-apiserver-support=true",
+		"--metrics-enabled=false", "--foreign-kubeconfig-secret-name=old", "--create-node=true", "--node-check-network=true", "--remote-pod-cidr=10.60.0.0/16")
+	vn.Spec.Template.Spec.Template.Spec.Containers[0].Image = "ghcr.io/liqotech/virtual-kubelet:v1.0.0"
+}
+
+func TestATemplateThatTheOriginalRenderedHidesNoLaterChange(t *testing.T) {
+	vn, opts := vnode("m", "milan", ""), options()
+	renderedByTheOriginal(&vn)
+	vn.Spec.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "new"}
+	vn.Spec.StorageClasses = []liqov1beta1.StorageType{{StorageClassName: "fast"}}
+	opts.Spec.Replicas = new(int32(3))
+	d := deployment(&vn, opts, kubeletOptions)
+	c := d.Spec.Template.Spec.Containers[0]
+	want := []string{
+		"virtual-kubelet", "--foreign-cluster-id=milan", "--nodename=m", "--node-ip=$(POD_IP)", "--tenant-namespace=tenant",
+		"--liqo-namespace=liqo", "--home-cluster-id=home", "--local-podcidr=10.1.0.0/16",
+		"--enable-storage", "--remote-real-storage-class-name=fast",
+		"--pod-reflection-workers=10", "--secret-reflection-workers=3", "--secret-reflection-type=DenyList",
+		"--node-ping-interval=5s", "--foreign-kubeconfig-secret-name=new", "--create-node=true", "--node-check-network=true",
+		"--node-extra-labels=mine=yes", "--enable-apiserver-support=true", "--metrics-enabled=false",
+	}
+	if diff := cmp.Diff(want, c.Args); diff != "" {
+		t.Error(diff)
+	}
+	if c.Image != "liqo:options" || *d.Spec.Replicas != 3 {
+		t.Errorf("image %s, replicas %d", c.Image, *d.Spec.Replicas)
+	}
+}
+
+func TestATemplateWithoutContainersOverridesLabelsOnly(t *testing.T) {
+	vn := vnode("m", "milan", "")
+	plain := deployment(&vn, options(), kubeletOptions)
+	vn.Spec.Template = &offv1beta1.DeploymentTemplate{}
+	if diff := cmp.Diff(plain, deployment(&vn, options(), kubeletOptions), cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzOverride(f *testing.F) {
+	for _, seed := range []string{"", "-", "--", "=", "--enable-storage", "--nodename", "--pod-reflection-workers=", "a=b=c", "--x\n--x=1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		vn := vnode("m", "milan", "")
+		user(&vn, strings.Split(text, "\n")...)
+		args := deployment(&vn, options(), kubeletOptions).Spec.Template.Spec.Containers[0].Args
+		for _, flag := range []string{"--nodename=m", "--foreign-cluster-id=milan", "--home-cluster-id=home", "--create-node=true"} {
+			name, _, _ := strings.Cut(flag, "=")
+			have := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return flagName(arg) != name })
+			if !slices.Equal(have, []string{flag}) {
+				t.Errorf("%q made it %v", text, have)
+			}
+		}
+	})
 }
 
 func TestWithoutAnImageInTheOptionsTheInstallationsIsUsed(t *testing.T) {
