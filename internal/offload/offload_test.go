@@ -396,6 +396,20 @@ func TestVirtualNodeRuns(t *testing.T) {
 		})
 		condition(t, c, vn, running, running)
 	})
+	t.Run("a new class reaches it", func(t *testing.T) {
+		eventually(t, c, vn, func() error {
+			before := vn.DeepCopy()
+			vn.Spec.StorageClasses = []liqov1beta1.StorageType{{StorageClassName: "fast"}}
+			return c.Client.Patch(t.Context(), vn, client.MergeFrom(before))
+		})
+		eventually(t, c, d, func() error {
+			if args := d.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--remote-real-storage-class-name=fast") {
+				return fmt.Errorf("arguments = %v", args)
+			}
+			return nil
+		})
+		condition(t, c, vn, running, running)
+	})
 	t.Run("what somebody removed comes back", func(t *testing.T) {
 		for _, obj := range []client.Object{kubeletOf(vn), clusterRoleBinding(vn), mapOf(vn)} {
 			if err := c.Client.Delete(t.Context(), obj); err != nil {
@@ -472,6 +486,13 @@ func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
 		return nil
 	})
 	condition(t, c, vn, running, draining)
+	eventually(t, c, vn, func() error {
+		i := slices.IndexFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool { return c.Type == nodeCondition })
+		if got, want := vn.Status.Conditions[i].Message, progress(2, 1); got != want {
+			return fmt.Errorf("the condition says %q, want %q", got, want)
+		}
+		return nil
+	})
 	eventually(t, c, secret, func() error {
 		if !slices.Contains(secret.Finalizers, names.VirtualNodeFinalizer) {
 			return errors.New("the kubeconfig is not held")

@@ -222,6 +222,36 @@ func TestAConditionKeepsItsDateWhileItsStatusIsTheSame(t *testing.T) {
 	}
 }
 
+// Several virtual nodes of one provider have different labels; which of them is listed first must not matter.
+func TestSelectionDoesNotDependOnTheOrderOfLists(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		labels := rapid.SampledFrom([]string{"region=eu", "region=us", "region=eu tier=gold", ""})
+		ids := []string{"milan", "rome", "turin"}
+		var providers []offv1beta1.NamespaceMap
+		var nodes []offv1beta1.VirtualNode
+		for _, id := range ids {
+			providers = append(providers, providerMap(id, nil, nil))
+			for i := range rapid.IntRange(0, 4).Draw(t, "nodes of "+id) {
+				nodes = append(nodes, vnode(fmt.Sprintf("%s-%d", id, i), id, labels.Draw(t, "labels")))
+			}
+		}
+		selector := choosing(rapid.SampledFrom([]string{"", "region=eu", "tier=gold|region=us", "name:rome-1"}).Draw(t, "selector"))
+		now := metav1.NewTime(time.Unix(1, 0))
+		show := func(v *view) string {
+			selected, err := v.selected()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return showStatus(v.status(selected, now))
+		}
+		want := show(viewOf(selector, providers, nodes...))
+		got := show(viewOf(selector, rapid.Permutation(providers).Draw(t, "maps"), rapid.Permutation(nodes).Draw(t, "nodes")...))
+		if got != want {
+			t.Fatalf("%s, in another order %s", want, got)
+		}
+	})
+}
+
 func TestRemoteName(t *testing.T) {
 	for strategy, want := range map[offv1beta1.NamespaceMappingStrategyType]string{
 		offv1beta1.EnforceSameNameMappingStrategyType: "demo",
