@@ -250,7 +250,7 @@ func (l *ledger) Budget(a account, q *offv1beta1.Quota) {
 // serve gives what is free to those who wait.
 func (l *ledger) serve(b *book) {
 	for _, w := range slices.Clone(b.waiting) {
-		if l.check(b, w, nil) == nil {
+		if l.check(b, w, l.entries[w.key]) == nil {
 			b.unwait(w.key)
 			l.hold(b, w)
 			l.wake(w.key)

@@ -19,6 +19,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/quota"
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
@@ -189,26 +190,28 @@ func (s *shadowPods) follow(ctx context.Context, sp *offv1beta1.ShadowPod, pod *
 	if !pod.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	err := s.update(ctx, sp, pod)
-	if err != nil && !kube.Judge(err).Invalid() {
+	done, err := s.update(ctx, sp, pod)
+	if !done {
 		return err
 	}
 	return errors.Join(err, s.relabel(ctx, sp, pod))
 }
 
-func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
+// update is done when nothing of the spec is to be tried again, even if the API server refused something.
+func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) (done bool, err error) {
 	changed := partsOf(&sp.Spec.Pod).changedSince(pod.Annotations[followedParts])
 	if len(changed) == 0 || ended(pod.Status.Phase) {
-		return nil
+		return true, nil
 	}
 	// The cache has no specs.
 	live := &corev1.Pod{}
 	if err := s.live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("reading the pod: %w", err))
+		return false, client.IgnoreNotFound(fmt.Errorf("reading the pod: %w", err))
 	}
 	if live.UID != pod.UID {
-		return kube.Wait(0, "the pod was replaced")
+		return false, kube.Wait(0, "the pod was replaced")
 	}
+	done = true
 	var refused []error
 	for _, change := range podChanges {
 		next := live.DeepCopy()
@@ -216,29 +219,58 @@ func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *
 		if equality.Semantic.DeepEqual(live.Spec, next.Spec) {
 			continue
 		}
-		err := s.patch(ctx, live, next, change.subresource)
-		switch {
+		err := s.makeRoom(ctx, sp, live, next)
+		if err == nil {
+			err = s.patch(ctx, live, next, change.subresource)
+		}
+		switch _, short := errors.AsType[*shortage](err); {
 		case err == nil:
 			live = next
+		case short:
+			done, refused = false, append(refused, err) // the ledger wakes us
 		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 			refused = append(refused, err)
 		default:
-			return &podUpdateError{err}
+			return false, &podUpdateError{err}
 		}
 	}
 	if len(refused) > 0 {
-		return kube.Invalid(reasonFailedUpdate, &podUpdateError{errors.Join(refused...)})
+		return done, kube.Invalid(reasonFailedUpdate, &podUpdateError{errors.Join(refused...)})
+	}
+	return done, nil
+}
+
+// shortage is why a pod may not have more.
+type shortage struct{ error }
+
+// makeRoom asks the ledger for what a pod is to have more.
+func (s *shadowPods) makeRoom(ctx context.Context, sp *offv1beta1.ShadowPod, live, next *corev1.Pod) error {
+	if quota.Fit(quota.Need(&next.Spec), nil, quota.Need(&live.Spec)) == nil {
+		return nil
+	}
+	q, err := s.quotaOf(ctx, accountOf(sp))
+	if err != nil {
+		return err
+	}
+	asking := &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: next.Spec}}
+	if _, err := s.ledger.Reserve(asking, q, true); err != nil {
+		return &shortage{err}
 	}
 	return nil
 }
 
 // patch writes the difference, and fills next with the answer.
 func (s *shadowPods) patch(ctx context.Context, live, next *corev1.Pod, subresource string) error {
-	patch := client.StrategicMergeFrom(live, client.MergeFromWithOptimisticLock{})
+	patch, owner := client.StrategicMergeFrom(live, client.MergeFromWithOptimisticLock{}), client.FieldOwner(names.ShadowPodFieldManager)
 	if subresource == "" {
-		return s.client.Patch(ctx, next, patch, client.FieldOwner(names.ShadowPodFieldManager))
+		return s.client.Patch(ctx, next, patch, owner)
 	}
-	return s.client.SubResource(subresource).Patch(ctx, next, patch, client.FieldOwner(names.ShadowPodFieldManager))
+	if err := s.client.SubResource(subresource).Patch(ctx, next, patch, owner); err != nil {
+		s.ledger.Release(client.ObjectKeyFromObject(live))
+		return err
+	}
+	s.ledger.Made(next)
+	return nil
 }
 
 // phaseToReport is the phase a ShadowPod takes over, "" for none: a pod that somebody deleted did not end by itself, and

@@ -236,6 +236,40 @@ func TestPodsFollowTheirShadowPods(t *testing.T) {
 	})
 }
 
+func TestAResizeWaitsForTheQuota(t *testing.T) {
+	c := enforcing(t, 1)
+	twin, _ := twinOf(t, c, "ochre", cpus("3"), "user-ochre")
+	small, large := ask(t, c, asked(twin, "small", "ochre", "user-ochre", "1")), ask(t, c, asked(twin, "large", "ochre", "user-ochre", "1"))
+	resize := func(sp *offv1beta1.ShadowPod, to string) {
+		t.Helper()
+		before := sp.DeepCopy()
+		sp.Spec.Pod.Containers[0].Resources.Requests = cpus(to)
+		if err := c.Client.Patch(t.Context(), sp, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(sp *offv1beta1.ShadowPod, want string) {
+		t.Helper()
+		pod := podNamed(twin, sp.Name)
+		eventually(t, c, pod, func() error {
+			if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != want {
+				return fmt.Errorf("the pod has %s, want %s", got, want)
+			}
+			return nil
+		})
+	}
+	runs(t, c, small)
+	runs(t, c, large)
+	resize(large, "2")
+	has(large, "2")
+	resize(small, "2")
+	told(t, c, small, "FailedUpdatePod", "peering cpu quota usage exceeded - free 1 / requested 2")
+	has(small, "1")
+	resize(large, "1")
+	has(large, "1")
+	has(small, "2")
+}
+
 // A kubelet reports an end for every pod that is deleted. It is that of the pod, and not of the ShadowPod.
 func TestADeletedPodIsMadeAgainWhateverItsKubeletSays(t *testing.T) {
 	c := provider(t, NamespaceMapOptions{})
