@@ -6,6 +6,7 @@ package peering
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,15 +96,26 @@ func (t *tenantNamespaces) revoke(ctx context.Context, namespace string) error {
 // needed returns an object of the namespace that a holder of the rights must still release, "" for none.
 func (t *tenantNamespaces) needed(ctx context.Context, namespace string) (string, error) {
 	var secrets corev1.SecretList
-	if err := t.live.List(ctx, &secrets, client.InNamespace(namespace), client.MatchingLabels{names.IdentityType: names.IdentityControlPlane}); err != nil {
+	if err := t.live.List(ctx, &secrets, client.InNamespace(namespace), client.HasLabels{names.IdentityType}); err != nil {
 		if apierrors.IsForbidden(err) {
 			return "", nil // the rights are gone already: nobody can use them for anything
 		}
 		return "", fmt.Errorf("listing Secrets of %s: %w", namespace, err)
 	}
 	for i := range secrets.Items {
-		if controllerutil.ContainsFinalizer(&secrets.Items[i], names.ReplicatorSecretFinalizer) {
+		held := secrets.Items[i].Finalizers
+		if slices.Contains(held, names.ReplicatorSecretFinalizer) || slices.Contains(held, names.VirtualNodeFinalizer) {
 			return "Secret " + secrets.Items[i].Name, nil
+		}
+	}
+	// One that has not begun to go will hold its kubeconfig when it does.
+	var nodes offv1beta1.VirtualNodeList
+	if err := t.live.List(ctx, &nodes, client.InNamespace(namespace)); err != nil {
+		return "", fmt.Errorf("listing VirtualNodes of %s: %w", namespace, err)
+	}
+	for i := range nodes.Items {
+		if controllerutil.ContainsFinalizer(&nodes.Items[i], names.VirtualNodeFinalizer) {
+			return "VirtualNode " + nodes.Items[i].Name, nil
 		}
 	}
 	for _, gvk := range replicated {

@@ -93,6 +93,7 @@ func SetupTenantNamespace(mgr ctrl.Manager, o TenantNamespaceOptions) error {
 		Watches(&authv1beta1.ResourceSlice{}, inside).
 		Watches(&authv1beta1.Renew{}, inside).
 		Watches(&offv1beta1.NamespaceMap{}, inside).
+		Watches(&offv1beta1.VirtualNode{}, inside).
 		WatchesRawSource(t.secrets.Source(inside)).
 		Complete(t)
 	if err != nil {
