@@ -93,8 +93,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 	err = setUp(mgr,
 		with(admit.SetupWebhooks, settings.webhooks),
 		// Who the peers are, and what they may do.
-		with(peering.SetupTenantNamespace, peering.TenantNamespaceOptions{LiqoNamespace: o.liqoNamespace}),
-		with(peering.SetupForeignCluster, peering.ForeignClusterOptions{Disabled: settings.disabled}),
+		with(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Disabled: settings.disabled}),
 		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
 		with(auth.SetupTenant, auth.TenantOptions{}),
 		with(auth.SetupIdentity, auth.IdentityOptions{LiqoNamespace: o.liqoNamespace}),

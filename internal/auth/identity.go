@@ -125,7 +125,15 @@ func (i *identities) Report(identity *authv1beta1.Identity, err error) []kube.Ev
 	if reason, _, ok := kube.WaitReason(err); ok && reason == errNoKey.Error() && waited(identity) >= keyPatience {
 		return []kube.Event{{Type: corev1.EventTypeWarning, Reason: reasonNoKey, Message: reason}}
 	}
-	if err != nil || identity.Status.KubeconfigSecretRef == nil {
+	if err != nil {
+		return nil
+	}
+	return i.Recall(identity)
+}
+
+// Recall tells that the kubeconfig is there.
+func (i *identities) Recall(identity *authv1beta1.Identity) []kube.Event {
+	if identity.Status.KubeconfigSecretRef == nil {
 		return nil
 	}
 	return []kube.Event{{Type: corev1.EventTypeNormal, Reason: "KubeconfigEnsured",

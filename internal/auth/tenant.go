@@ -104,6 +104,11 @@ func (t *tenants) Report(tenant *authv1beta1.Tenant, err error) []kube.Event {
 	if reason, ok := kube.InvalidReason(err); ok {
 		setReady(tenant, metav1.ConditionFalse, reason, strings.TrimPrefix(err.Error(), reason+": "))
 	}
+	return t.Recall(tenant)
+}
+
+// Recall tells what the condition says.
+func (t *tenants) Recall(tenant *authv1beta1.Tenant) []kube.Event {
 	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
 	if ready == nil || !tenant.DeletionTimestamp.IsZero() {
 		return nil
@@ -210,7 +215,7 @@ func (t *tenants) bind(ctx context.Context, tenant *authv1beta1.Tenant) error {
 			Name: bindingName(tenant),
 			Labels: map[string]string{
 				names.RemoteClusterID: string(tenant.Spec.ClusterID),
-				names.AppManagedBy:    "liqo",
+				names.AppManagedBy:    names.ManagedByLiqo,
 			},
 		},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletRemoteWide},

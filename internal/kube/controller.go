@@ -4,7 +4,7 @@
 // Package kube owns the loop that every controller runs, and what controllers need to read and write objects: one
 // scheme, one way to apply what is wanted, three kinds of error, manager defaults.
 //
-// A controller implements Syncer, and where it needs them Cleaner, Reporter and Rescheduler. The loop is always:
+// A controller implements Syncer, and where it needs them Cleaner, Reporter, Recaller and Rescheduler. The loop is always:
 // read; if being deleted, Cleanup and drop the finalizer; add the finalizer before the first effect; Sync; Report;
 // one status patch, only if the status changed; the events of what changed.
 package kube
@@ -14,8 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -45,6 +48,12 @@ type Reporter[T client.Object] interface {
 	Report(obj T, err error) []Event
 }
 
+// Recaller returns the events that the status of obj, as it is stored, goes with. It must change nothing. A process that
+// starts does not tell again what is well; what is wrong it does, for Kubernetes forgets events after an hour.
+type Recaller[T client.Object] interface {
+	Recall(obj T) []Event
+}
+
 // Rescheduler tells after which time to look again at an object that was synced without error; 0 is never.
 type Rescheduler[T client.Object] interface {
 	Next(obj T) time.Duration
@@ -69,7 +78,7 @@ type Controller[T client.Object] struct {
 	recorder events.EventRecorder
 	options  Options
 	syncer   Syncer[T]
-	told     *told
+	told     Told[types.NamespacedName, Event]
 }
 
 // NewController makes the controller of one kind. Builder and Complete register it.
@@ -80,7 +89,6 @@ func NewController[T client.Object](mgr ctrl.Manager, o Options, s Syncer[T]) *C
 		recorder: mgr.GetEventRecorder("liqo-" + o.Name),
 		options:  o,
 		syncer:   s,
-		told:     newTold(),
 	}
 }
 
@@ -119,7 +127,7 @@ func (c *Controller[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	obj := newObject[T]()
 	if err := c.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			c.told.forget(req.NamespacedName)
+			c.told.Forget(req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the object: %w", err)
@@ -135,6 +143,10 @@ func (c *Controller[T]) sync(ctx context.Context, obj T) (reconcile.Result, erro
 		if err := c.patchFinalizers(ctx, obj); err != nil {
 			return c.result(ctx, obj, err)
 		}
+	}
+	if recaller, ok := c.syncer.(Recaller[T]); ok {
+		well := slices.DeleteFunc(recaller.Recall(obj), func(e Event) bool { return e.Type != corev1.EventTypeNormal })
+		c.told.Recall(client.ObjectKeyFromObject(obj), well)
 	}
 	before := obj.DeepCopyObject().(T)
 	err := c.syncer.Sync(ctx, obj)
@@ -168,8 +180,8 @@ func (c *Controller[T]) finish(ctx context.Context, before, obj T, err error) (r
 		}
 		return c.result(ctx, obj, patchErr)
 	}
-	for _, e := range c.told.news(client.ObjectKeyFromObject(obj), report) {
-		c.recorder.Eventf(obj, nil, e.Type, e.Reason, "Sync", "%s", e.Message)
+	for _, e := range c.told.News(client.ObjectKeyFromObject(obj), report) {
+		c.recorder.Eventf(obj, nil, e.Type, e.Reason, "Sync", "%s", Note(e.Message))
 	}
 	return c.result(ctx, obj, err)
 }

@@ -78,12 +78,26 @@ func (r reporting) Report(obj *tenant, err error) []kube.Event {
 	return []kube.Event{{Type: kind, Reason: condition.Reason, Message: condition.Message}}
 }
 
+// Recall says what the condition says.
+func (r reporting) Recall(obj *tenant) []kube.Event {
+	var out []kube.Event
+	for _, c := range obj.Status.Conditions {
+		kind := corev1.EventTypeNormal
+		if c.Status != metav1.ConditionTrue {
+			kind = corev1.EventTypeWarning
+		}
+		out = append(out, kube.Event{Type: kind, Reason: c.Reason, Message: c.Message})
+	}
+	return out
+}
+
 // bench is a running controller in a namespace of its own.
 type bench struct {
 	*testkit.ControlPlane
 	namespace string
 	traffic   *traffic
 	errors    *errorLog
+	stop      func()
 }
 
 func run(t *testing.T, o kube.Options, s kube.Syncer[*tenant]) *bench {
@@ -93,7 +107,7 @@ func run(t *testing.T, o kube.Options, s kube.Syncer[*tenant]) *bench {
 	cfg, counts := counted(c.Config)
 	b.traffic = counts
 	options := kube.ManagerOptions{Namespaces: []string{b.namespace}, Log: b.errors.logger()}
-	testkit.Manager(t, cfg, options, func(mgr ctrl.Manager) error {
+	b.stop = testkit.Manager(t, cfg, options, func(mgr ctrl.Manager) error {
 		controller := kube.NewController(mgr, o, s)
 		return controller.Complete(controller.Builder())
 	})
@@ -363,6 +377,46 @@ func TestInvalidIsNotRetriedAndFailuresAre(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestARestartTellsAgainOnlyWhatIsWrong(t *testing.T) {
+	sync := func(_ context.Context, obj *tenant, _ int) error {
+		if obj.Name == "wrong" {
+			return errors.New("no way")
+		}
+		return nil
+	}
+	first := newScript(sync)
+	b := run(t, kube.Options{Name: "restart"}, reporting{first})
+	for _, name := range []string{"fine", "wrong"} {
+		b.create(t, name)
+		testkit.Eventually(t, limit, func() error {
+			if got := b.events(t, name); len(got) != 1 {
+				return fmt.Errorf("events %v, want one", got)
+			}
+			return nil
+		})
+	}
+	b.stop()
+
+	again := newScript(sync)
+	testkit.Manager(t, b.Config, kube.ManagerOptions{Namespaces: []string{b.namespace}, Log: b.errors.logger()}, func(mgr ctrl.Manager) error {
+		controller := kube.NewController(mgr, kube.Options{Name: "restart"}, reporting{again})
+		return controller.Complete(controller.Builder())
+	})
+	again.reached(t, "fine", 1)
+	again.reached(t, "wrong", 1)
+	b.create(t, "later")
+	for name, want := range map[string][]string{
+		"later": {"Normal Fine x1"}, "fine": {"Normal Fine x1"}, "wrong": {"Warning Broken x1", "Warning Broken x1"},
+	} {
+		testkit.Eventually(t, limit, func() error {
+			if got := b.events(t, name); !slices.Equal(got, want) {
+				return fmt.Errorf("events about %s: %v, want %v", name, got, want)
+			}
+			return nil
+		})
+	}
 }
 
 func TestWaitIsQuiet(t *testing.T) {

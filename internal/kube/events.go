@@ -9,14 +9,19 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Event tells a human that something changed. Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 type Event struct{ Type, Reason, Message string }
 
-// maxNote is below what the API accepts as the text of an event.
-const maxNote = 1000
+// Note shortens a text to what the API accepts as that of an event.
+func Note(text string) string {
+	const most = 1000
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
 
 // defaultReport is what a controller without a Reporter tells: only what the user must fix.
 func defaultReport(err error) []Event {
@@ -27,39 +32,45 @@ func defaultReport(err error) []Event {
 	return []Event{{Type: corev1.EventTypeWarning, Reason: reason, Message: err.Error()}}
 }
 
-// told remembers the last events of each object, so that one which is still true is not told again on every pass.
-type told struct {
+// Told remembers what was last told about each subject, so that what is still true is not told again on every pass. The
+// zero value is ready for use.
+type Told[K, E comparable] struct {
 	mu   sync.Mutex
-	last map[types.NamespacedName][]Event
+	last map[K][]E
 }
 
-func newTold() *told { return &told{last: map[types.NamespacedName][]Event{}} }
-
-// news returns those of the events that the previous pass did not have.
-func (t *told) news(key types.NamespacedName, events []Event) []Event {
+// News takes all that is true of a subject, and returns what was not so before.
+func (t *Told[K, E]) News(subject K, now []E) []E {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	previous := t.last[key]
-	if len(events) == 0 {
-		delete(t.last, key)
+	previous := t.last[subject]
+	if len(now) == 0 {
+		delete(t.last, subject)
 		return nil
 	}
-	t.last[key] = slices.Clone(events)
-	var out []Event
-	for _, e := range events {
-		if slices.Contains(previous, e) {
-			continue
-		}
-		if len(e.Message) > maxNote {
-			e.Message = strings.ToValidUTF8(e.Message[:maxNote], "") + "…"
-		}
-		out = append(out, e)
+	if t.last == nil {
+		t.last = map[K][]E{}
 	}
-	return out
+	t.last[subject] = slices.Clone(now)
+	return slices.DeleteFunc(slices.Clone(now), func(e E) bool { return slices.Contains(previous, e) })
 }
 
-func (t *told) forget(key types.NamespacedName) {
+// Forget lets go of a subject that is gone.
+func (t *Told[K, E]) Forget(subject K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.last, key)
+	delete(t.last, subject)
+}
+
+// Recall says what was told about a subject by whoever ran before, unless something is known of it.
+func (t *Told[K, E]) Recall(subject K, then []E) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.last[subject]; known || len(then) == 0 {
+		return
+	}
+	if t.last == nil {
+		t.last = map[K][]E{}
+	}
+	t.last[subject] = then
 }

@@ -121,6 +121,8 @@ const (
 	AppPartOf    = "app.kubernetes.io/part-of"
 	AppVersion   = "app.kubernetes.io/version"
 	AppManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedByLiqo is the value of AppManagedBy on what our controllers make.
+	ManagedByLiqo = "liqo"
 )
 
 // Labels of networking and IPAM.

@@ -9,6 +9,7 @@ package peering
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -30,46 +30,27 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// ForeignClusterOptions say what this cluster takes part in.
-type ForeignClusterOptions struct {
+// Options say what this cluster takes part in.
+type Options struct {
+	// LiqoNamespace holds the ServiceAccounts of our processes; empty is liqo.
+	LiqoNamespace string
 	// Disabled modules show as not enabled, whatever exists.
 	Disabled Disabled
-	// Workers is the number of peers looked at at once; 0 is 1.
-	Workers int
 }
 
 // Disabled are the modules that are switched off.
 type Disabled struct{ Networking, Authentication, Offloading bool }
 
-type foreignClusters struct {
-	client  client.Client
-	secrets *kube.NamespacedWatch
-	options ForeignClusterOptions
-}
-
-// SetupForeignCluster registers the controller that keeps one ForeignCluster for each peer.
-func SetupForeignCluster(mgr ctrl.Manager, o ForeignClusterOptions) error {
+// Setup registers the controllers of tenant namespaces and of ForeignClusters. Both look at the Secrets with control-plane
+// credentials in tenant namespaces.
+func Setup(mgr ctrl.Manager, o Options) error {
 	secrets, err := watchCredentials(mgr)
 	if err != nil {
 		return err
 	}
-	f := &foreignClusters{client: mgr.GetClient(), secrets: secrets, options: o}
-	wake := handler.EnqueueRequestsFromMapFunc(f.peerOf)
-	b := ctrl.NewControllerManagedBy(mgr).
-		Named("foreigncluster").
-		For(&liqov1beta1.ForeignCluster{}).
-		WatchesRawSource(f.secrets.Source(wake)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)})
-	for _, obj := range watched {
-		b.Watches(obj.DeepCopyObject().(client.Object), wake)
-	}
-	if err := b.Complete(f); err != nil {
-		return fmt.Errorf("registering controller foreigncluster: %w", err)
-	}
-	return nil
+	return errors.Join(setupTenantNamespaces(mgr, o, secrets), setupForeignClusters(mgr, o, secrets))
 }
 
-// watchCredentials watches Secrets with control-plane credentials in tenant namespaces.
 func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
 	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: names.IdentityControlPlane})
 	watch := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), credentials)
@@ -77,6 +58,29 @@ func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
 		return nil, fmt.Errorf("adding the watch of Secrets: %w", err)
 	}
 	return watch, nil
+}
+
+// foreignClusters keeps one ForeignCluster for each peer.
+type foreignClusters struct {
+	client   client.Client
+	secrets  *kube.NamespacedWatch
+	disabled Disabled
+}
+
+func setupForeignClusters(mgr ctrl.Manager, o Options, secrets *kube.NamespacedWatch) error {
+	f := &foreignClusters{client: mgr.GetClient(), secrets: secrets, disabled: o.Disabled}
+	wake := handler.EnqueueRequestsFromMapFunc(f.peerOf)
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named("foreigncluster").
+		For(&liqov1beta1.ForeignCluster{}).
+		WatchesRawSource(f.secrets.Source(wake))
+	for _, obj := range watched() {
+		b.Watches(obj, wake)
+	}
+	if err := b.Complete(f); err != nil {
+		return fmt.Errorf("registering controller foreigncluster: %w", err)
+	}
+	return nil
 }
 
 // peerOf wakes the peer that an object is about.
@@ -173,7 +177,7 @@ func (f *foreignClusters) remove(ctx context.Context, fc *liqov1beta1.ForeignClu
 // write patches what changed. The conditions never do: they are somebody else's, so they are never part of the patch.
 func (f *foreignClusters) write(ctx context.Context, fc *liqov1beta1.ForeignCluster, view *view) error {
 	want := fc.DeepCopy()
-	want.Status = view.status(fc.Generation, f.options.Disabled)
+	want.Status = view.status(fc.Generation, f.disabled)
 	want.Status.Conditions = fc.Status.Conditions
 	keepTimes(&want.Status.Modules, fc.Status.Modules, metav1.Now())
 	if equality.Semantic.DeepEqual(want.Status, fc.Status) {

@@ -67,11 +67,20 @@ func gone(t *testing.T, c client.Client, obj client.Object) {
 	})
 }
 
+func runForeignClusters(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
+		secrets, err := watchCredentials(mgr)
+		if err != nil {
+			return err
+		}
+		return setupForeignClusters(mgr, Options{}, secrets)
+	})
+}
+
 func TestForeignClusterFollowsThePeering(t *testing.T) {
 	c := testkit.Cluster(t)
-	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
-		return SetupForeignCluster(mgr, ForeignClusterOptions{})
-	})
+	runForeignClusters(t, c)
 	ns := testkit.Namespace(t, c, "any-name", tenantLabels("milan"))
 	label := map[string]string{"liqo.io/remote-cluster-id": "milan"}
 
@@ -169,8 +178,6 @@ func TestForeignClusterIsRemovedAfterARestart(t *testing.T) {
 	c := testkit.Cluster(t)
 	stale := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "naples"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "naples"}}
 	create(t, c.Client, stale)
-	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
-		return SetupForeignCluster(mgr, ForeignClusterOptions{})
-	})
+	runForeignClusters(t, c)
 	gone(t, c.Client, stale)
 }

@@ -7,40 +7,32 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 )
-
-// managedBy labels the bindings made here.
-const managedBy = "liqo"
 
 // binding is the RoleBinding of a grant. In a namespace that is used it gets a finalizer. That keeps it, when the namespace
 // is deleted as a whole, until those who hold the rights have cleaned up: without the rights they could not take their own
 // finalizers off. In one that is not used nothing may be left that needs us, for we may be uninstalled.
-func (t *tenantNamespaces) binding(grant Grant, namespace string, id liqov1beta1.ClusterID) *rbacv1.RoleBinding {
-	out := &rbacv1.RoleBinding{RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: grant.ClusterRole}}
-	out.Namespace, out.Name = namespace, names.RoleBinding(grant.ClusterRole)
-	out.Labels = map[string]string{names.AppManagedBy: managedBy, names.RemoteClusterID: string(id)}
-	for _, account := range grant.ServiceAccounts {
-		out.Subjects = append(out.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: t.options.LiqoNamespace, Name: account})
-	}
+func (t *tenantNamespaces) binding(grant grant, namespace string, id liqov1beta1.ClusterID) *rbacv1.RoleBinding {
+	out := &rbacv1.RoleBinding{RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: grant.clusterRole}}
+	out.Namespace, out.Name = namespace, names.RoleBinding(grant.clusterRole)
+	out.Labels = map[string]string{names.AppManagedBy: names.ManagedByLiqo, names.RemoteClusterID: string(id)}
+	out.Subjects = []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: t.liqoNamespace, Name: grant.serviceAccount}}
 	return out
 }
 
@@ -68,15 +60,15 @@ func (t *tenantNamespaces) grant(ctx context.Context, want *rbacv1.RoleBinding) 
 const revokeDelay = 15 * time.Second
 
 func (t *tenantNamespaces) revoke(ctx context.Context, namespace string) error {
-	for _, grant := range t.options.Grants {
+	for _, grant := range grants() {
 		var have rbacv1.RoleBinding
-		if err := t.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: names.RoleBinding(grant.ClusterRole)}, &have); err != nil {
+		if err := t.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: names.RoleBinding(grant.clusterRole)}, &have); err != nil {
 			if client.IgnoreNotFound(err) == nil {
 				continue
 			}
-			return fmt.Errorf("reading RoleBinding of %s: %w", grant.ClusterRole, err)
+			return fmt.Errorf("reading RoleBinding of %s: %w", grant.clusterRole, err)
 		}
-		if have.Labels[names.AppManagedBy] != managedBy {
+		if have.Labels[names.AppManagedBy] != names.ManagedByLiqo {
 			continue
 		}
 		needed, err := t.needed(ctx, namespace)
@@ -118,26 +110,27 @@ func (t *tenantNamespaces) needed(ctx context.Context, namespace string) (string
 			return "VirtualNode " + nodes.Items[i].Name, nil
 		}
 	}
-	for _, gvk := range replicated {
-		var list metav1.PartialObjectMetadataList
-		list.SetGroupVersionKind(gvk)
-		if err := t.live.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-			return "", fmt.Errorf("listing %s of %s: %w", gvk.Kind, namespace, err)
+	return held(ctx, t.live, namespace)
+}
+
+// held returns an object of the namespace that the replicator holds, "" for none.
+func held(ctx context.Context, reader client.Reader, namespace string) (string, error) {
+	for _, kind := range peer.Replicated() {
+		if err := reader.List(ctx, kind.List, client.InNamespace(namespace)); err != nil {
+			return "", fmt.Errorf("listing %s of %s: %w", kind.Plural, namespace, err)
 		}
-		for i := range list.Items {
-			if controllerutil.ContainsFinalizer(&list.Items[i], names.ReplicatorFinalizer) {
-				return strings.TrimSuffix(gvk.Kind, "List") + " " + list.Items[i].Name, nil
+		found := ""
+		_ = apimeta.EachListItem(kind.List, func(item runtime.Object) error {
+			if obj := item.(client.Object); controllerutil.ContainsFinalizer(obj, names.ReplicatorFinalizer) {
+				found = kind.Kind + " " + obj.GetName()
 			}
+			return nil
+		})
+		if found != "" {
+			return found, nil
 		}
 	}
 	return "", nil
-}
-
-// replicated are the kinds that the replicator holds.
-var replicated = []schema.GroupVersionKind{
-	authv1beta1.GroupVersion.WithKind("ResourceSliceList"),
-	authv1beta1.GroupVersion.WithKind("RenewList"),
-	offv1beta1.GroupVersion.WithKind("NamespaceMapList"),
 }
 
 // drop deletes a binding and its finalizer.
@@ -155,18 +148,8 @@ func (t *tenantNamespaces) drop(ctx context.Context, have *rbacv1.RoleBinding) e
 
 // used tells whether a namespace has credentials or objects that a holder of the rights must release one day.
 func (t *tenantNamespaces) used(ctx context.Context, namespace string) (bool, error) {
-	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &authv1beta1.RenewList{}, &offv1beta1.NamespaceMapList{}} {
-		if err := t.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return false, fmt.Errorf("listing %T of %s: %w", list, namespace, err)
-		}
-		held := false
-		_ = apimeta.EachListItem(list, func(item runtime.Object) error {
-			held = held || controllerutil.ContainsFinalizer(item.(client.Object), names.ReplicatorFinalizer)
-			return nil
-		})
-		if held {
-			return true, nil
-		}
+	if object, err := held(ctx, t.client, namespace); err != nil || object != "" {
+		return object != "", err
 	}
 	var secrets corev1.SecretList
 	if err := t.secrets.List(ctx, &secrets, client.InNamespace(namespace)); err != nil {

@@ -19,8 +19,8 @@ func TestRightsThatAreStillNeededAreNotAskedForAllTheTime(t *testing.T) {
 	c := testkit.Cluster(t)
 	ns := testkit.Namespace(t, c, "away", nil)
 	held := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "test", Finalizers: []string{"crdreplicator.liqo.io/resource"}}}
-	tn := &tenantNamespaces{client: c.Client, live: c.Client, options: TenantNamespaceOptions{LiqoNamespace: "liqo", Grants: defaultGrants()}}
-	create(t, c.Client, held, tn.binding(tn.options.Grants[0], ns, "lucca"))
+	tn := &tenantNamespaces{client: c.Client, live: c.Client, liqoNamespace: "liqo"}
+	create(t, c.Client, held, tn.binding(grants()[0], ns, "lucca"))
 	err := tn.revoke(t.Context(), ns)
 	if !kube.IsWait(err) {
 		t.Fatalf("got %v, want a wait", err)

@@ -4,12 +4,12 @@
 package peering
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
@@ -31,72 +30,46 @@ import (
 // reasonDuplicateNamespace is the event on namespaces that claim the same peer.
 const reasonDuplicateNamespace = "DuplicateTenantNamespace"
 
-// TenantNamespaceOptions say who gets rights in tenant namespaces.
-type TenantNamespaceOptions struct {
-	// LiqoNamespace holds the ServiceAccounts of our processes.
-	LiqoNamespace string
-	// Grants are given in each tenant namespace; nil is what the controller-manager and the replicator need.
-	Grants []Grant
-}
+// grant gives a ClusterRole, in each tenant namespace, to a ServiceAccount of the Liqo namespace.
+type grant struct{ clusterRole, serviceAccount string }
 
-// Grant gives a ClusterRole, in each tenant namespace, to ServiceAccounts of the Liqo namespace.
-type Grant struct {
-	ClusterRole     string
-	ServiceAccounts []string
-}
-
-func defaultGrants() []Grant {
-	return []Grant{
-		{names.RoleTenantSecrets, []string{names.ControllerManager}},
-		{names.RoleTenantReplication, []string{names.CRDReplicator}},
+func grants() []grant {
+	return []grant{
+		{names.RoleTenantSecrets, names.ControllerManager},
+		{names.RoleTenantReplication, names.CRDReplicator},
 	}
 }
 
 // tenantNamespaces gives our processes their rights in a namespace for as long as it is a tenant namespace.
 type tenantNamespaces struct {
-	client   client.Client
-	live     client.Reader
-	secrets  *kube.NamespacedWatch
-	recorder events.EventRecorder
-	options  TenantNamespaceOptions
-
-	mu   sync.Mutex
-	told map[string]string
+	client        client.Client
+	live          client.Reader
+	secrets       *kube.NamespacedWatch
+	recorder      events.EventRecorder
+	liqoNamespace string
+	told          kube.Told[types.UID, string]
 }
 
-// SetupTenantNamespace registers the controller of tenant namespaces.
-func SetupTenantNamespace(mgr ctrl.Manager, o TenantNamespaceOptions) error {
-	if o.LiqoNamespace == "" {
-		o.LiqoNamespace = names.LiqoNamespace
-	}
-	if o.Grants == nil {
-		o.Grants = defaultGrants()
-	}
-	secrets, err := watchCredentials(mgr)
-	if err != nil {
-		return err
-	}
+func setupTenantNamespaces(mgr ctrl.Manager, o Options, secrets *kube.NamespacedWatch) error {
 	t := &tenantNamespaces{
-		client:   mgr.GetClient(),
-		live:     mgr.GetAPIReader(),
-		secrets:  secrets,
-		recorder: mgr.GetEventRecorder("liqo-tenantnamespace"),
-		options:  o,
-		told:     map[string]string{},
+		client:        mgr.GetClient(),
+		live:          mgr.GetAPIReader(),
+		secrets:       secrets,
+		recorder:      mgr.GetEventRecorder("liqo-tenantnamespace"),
+		liqoNamespace: cmp.Or(o.LiqoNamespace, names.LiqoNamespace),
 	}
 	inside := handler.EnqueueRequestsFromMapFunc(ofNamespace)
-	err = ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("tenantnamespace").
 		For(&corev1.Namespace{}).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(t.rivals)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.ofBinding)).
-		Watches(&authv1beta1.ResourceSlice{}, inside).
-		Watches(&authv1beta1.Renew{}, inside).
-		Watches(&offv1beta1.NamespaceMap{}, inside).
 		Watches(&offv1beta1.VirtualNode{}, inside).
-		WatchesRawSource(t.secrets.Source(inside)).
-		Complete(t)
-	if err != nil {
+		WatchesRawSource(t.secrets.Source(inside))
+	for _, kind := range peer.Replicated() {
+		b.Watches(kind.Object, inside)
+	}
+	if err := b.Complete(t); err != nil {
 		return fmt.Errorf("registering controller tenantnamespace: %w", err)
 	}
 	return nil
@@ -116,7 +89,7 @@ func (t *tenantNamespaces) rivals(ctx context.Context, obj client.Object) []reco
 }
 
 func (t *tenantNamespaces) ofBinding(ctx context.Context, obj client.Object) []reconcile.Request {
-	if !slices.ContainsFunc(t.options.Grants, func(g Grant) bool { return names.RoleBinding(g.ClusterRole) == obj.GetName() }) {
+	if !slices.ContainsFunc(grants(), func(g grant) bool { return names.RoleBinding(g.clusterRole) == obj.GetName() }) {
 		return nil
 	}
 	return ofNamespace(ctx, obj)
@@ -167,7 +140,7 @@ func (t *tenantNamespaces) follow(ctx context.Context, namespace *corev1.Namespa
 		return unknown
 	}
 	errs := []error{unknown}
-	for _, grant := range t.options.Grants {
+	for _, grant := range grants() {
 		want := t.binding(grant, namespace.Name, id)
 		// Secrets can only be read once the rights are given; until then a finalizer that is there stays.
 		if used || unknown != nil && t.guarded(ctx, want) {
@@ -191,15 +164,11 @@ func (t *tenantNamespaces) complaint(ctx context.Context, namespace *corev1.Name
 
 // tell emits a complaint unless it was told before.
 func (t *tenantNamespaces) tell(namespace *corev1.Namespace, complaint string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := t.told[namespace.Name]
-	if complaint == "" {
-		delete(t.told, namespace.Name)
-		return
+	var now []string
+	if complaint != "" {
+		now = append(now, complaint)
 	}
-	t.told[namespace.Name] = complaint
-	if complaint != before {
-		t.recorder.Eventf(namespace, nil, corev1.EventTypeWarning, reasonDuplicateNamespace, "Grant", "%s", complaint)
+	for _, news := range t.told.News(namespace.UID, now) {
+		t.recorder.Eventf(namespace, nil, corev1.EventTypeWarning, reasonDuplicateNamespace, "Grant", "%s", kube.Note(news))
 	}
 }

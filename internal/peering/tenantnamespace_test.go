@@ -26,7 +26,11 @@ import (
 func runTenants(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
 	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
-		return SetupTenantNamespace(mgr, TenantNamespaceOptions{})
+		secrets, err := watchCredentials(mgr)
+		if err != nil {
+			return err
+		}
+		return setupTenantNamespaces(mgr, Options{}, secrets)
 	})
 }
 

@@ -18,23 +18,27 @@ import (
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 )
 
 // watched are the kinds that say something about a peer, besides Secrets.
-var watched = []client.Object{
-	&corev1.Namespace{},
-	&corev1.Node{},
-	&appsv1.Deployment{},
-	&authv1beta1.Tenant{},
-	&authv1beta1.Identity{},
-	&authv1beta1.ResourceSlice{},
-	&authv1beta1.Renew{},
-	&offv1beta1.NamespaceMap{},
-	&offv1beta1.VirtualNode{},
-	&netv1beta1.Configuration{},
-	&netv1beta1.GatewayServer{},
-	&netv1beta1.GatewayClient{},
-	&netv1beta1.Connection{},
+func watched() []client.Object {
+	all := []client.Object{
+		&corev1.Namespace{},
+		&corev1.Node{},
+		&appsv1.Deployment{},
+		&authv1beta1.Tenant{},
+		&authv1beta1.Identity{},
+		&offv1beta1.VirtualNode{},
+		&netv1beta1.Configuration{},
+		&netv1beta1.GatewayServer{},
+		&netv1beta1.GatewayClient{},
+		&netv1beta1.Connection{},
+	}
+	for _, kind := range peer.Replicated() {
+		all = append(all, kind.Object)
+	}
+	return all
 }
 
 // view is all that is known here about one peer.
@@ -56,7 +60,7 @@ type view struct {
 	clients        []netv1beta1.GatewayClient
 	connections    []netv1beta1.Connection
 
-	// deployments are those of virtual kubelets and gateways.
+	// deployments are those of virtual kubelets and gateways. The cache holds those labelled as made by our controllers.
 	deployments map[types.NamespacedName]*appsv1.Deployment
 }
 

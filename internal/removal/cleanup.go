@@ -8,16 +8,15 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 )
 
 // patience is how long controllers may take to let go of their objects: longer, and they never will.
@@ -56,10 +55,8 @@ func CleanUp(ctx context.Context, c client.WithWatch) error {
 // too, is known from the ForeignClusters.
 func releaseRights(ctx context.Context, c client.Client) error {
 	used := set{}
-	for _, kind := range []schema.GroupVersionKind{
-		authv1beta1.GroupVersion.WithKind("Renew"), authv1beta1.GroupVersion.WithKind("ResourceSlice"), offv1beta1.GroupVersion.WithKind("NamespaceMap"),
-	} {
-		if err := each(ctx, c, listOf(kind), func(obj client.Object) error {
+	for _, kind := range peer.Replicated() {
+		if err := each(ctx, c, listOf(kind.GroupVersionKind), func(obj client.Object) error {
 			if controllerutil.ContainsFinalizer(obj, names.ReplicatorFinalizer) {
 				used.add(obj.GetNamespace())
 			}

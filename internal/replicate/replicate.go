@@ -66,7 +66,7 @@ type reconciler struct {
 	recorder events.EventRecorder
 	log      logr.Logger
 	links    links
-	told     told
+	told     kube.Told[liqov1beta1.ClusterID, complaint]
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 

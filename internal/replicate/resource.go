@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/peer"
 )
 
 // resource is a kind that crosses to the peer. Objects travel unstructured, so that a field this version does not know
@@ -21,11 +20,12 @@ type resource struct {
 }
 
 // resources are all of them, in the order in which they start.
-var resources = []resource{
-	{offv1beta1.GroupVersion.WithKind("NamespaceMap"), "namespacemaps"},
-	{authv1beta1.GroupVersion.WithKind("ResourceSlice"), "resourceslices"},
-	{authv1beta1.GroupVersion.WithKind("Renew"), "renews"},
-}
+var resources = func() (all []resource) {
+	for _, kind := range peer.Replicated() {
+		all = append(all, resource{kind.GroupVersionKind, kind.Plural})
+	}
+	return all
+}()
 
 func resourceNamed(plural string) (resource, bool) {
 	i := slices.IndexFunc(resources, func(r resource) bool { return r.plural == plural })

@@ -150,7 +150,12 @@ func (r *remotes) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) er
 
 // Report tells what changed about the slice.
 func (r *remotes) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {
-	events := r.notes.takeEvents(slice, err)
+	return append(r.notes.takeEvents(slice, err), r.Recall(slice)...)
+}
+
+// Recall tells what the conditions say.
+func (r *remotes) Recall(slice *authv1beta1.ResourceSlice) []kube.Event {
+	var events []kube.Event
 	for _, c := range slice.Status.Conditions {
 		e := kube.Event{Type: corev1.EventTypeNormal, Reason: c.Reason, Message: c.Message}
 		if c.Status == authv1beta1.ResourceSliceConditionDenied {
