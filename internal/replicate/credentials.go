@@ -26,6 +26,7 @@ const (
 	reasonDuplicate         = "DuplicateCredentials"
 	reasonRefused           = "RefusedByPeer"
 	reasonDraining          = "Draining"
+	reasonCopiesLeft        = "CopiesLeft"
 	reasonStarted           = "ReplicationStarted"
 	reasonCredentials       = "CredentialsChanged"
 )
@@ -39,8 +40,8 @@ type credentials struct {
 
 func (c *credentials) going() bool { return !c.secret.DeletionTimestamp.IsZero() }
 
-func (c *credentials) pair() *mirror.Pair {
-	return &mirror.Pair{Local: c.secret.Namespace, Remote: c.remoteNamespace}
+func (c *credentials) pair() mirror.Pair {
+	return mirror.Pair{Local: c.secret.Namespace, Remote: c.remoteNamespace}
 }
 
 // check reads a Secret found in the tenant namespace of peer.

@@ -93,7 +93,7 @@ func (l *link) lookOnce(ctx context.Context, timeout time.Duration) {
 	} else {
 		l.found("")
 	}
-	if err != nil || l.state().refusal != "" || !l.engine.Synced(*l.pair.Load()) {
+	if err != nil || l.state().refusal != "" || !l.engine.Synced(l.pair) {
 		l.tryRights(ctx)
 	}
 }
@@ -109,7 +109,7 @@ func (l *link) tryRights(ctx context.Context) {
 	for _, res := range resources {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(res.list().GroupVersionKind())
-		if err := c.List(ctx, list, client.InNamespace(l.pair.Load().Remote), client.Limit(1)); err != nil {
+		if err := c.List(ctx, list, client.InNamespace(l.pair.Remote), client.Limit(1)); err != nil {
 			l.refused(access, answer(err))
 			return
 		}

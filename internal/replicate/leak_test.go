@@ -36,7 +36,7 @@ func TestAStoppedLinkLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, limit, func() error {
-		if s := l.state(); !s.alive() || !l.engine.Synced(*l.pair.Load()) {
+		if s := l.state(); !s.alive() || !l.engine.Synced(l.pair) {
 			return errors.New("not connected yet")
 		}
 		return nil

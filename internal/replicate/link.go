@@ -33,7 +33,7 @@ type link struct {
 	secret      types.NamespacedName
 	fingerprint [sha256.Size]byte
 
-	pair   atomic.Pointer[mirror.Pair]
+	pair   mirror.Pair
 	conn   *remote.Conn
 	engine *mirror.Engine
 	// draining: the credentials are about to go, so nothing new is copied.
@@ -57,10 +57,10 @@ func (r *reconciler) dial(e ends, c *credentials) (*link, error) {
 		changed:     func() { r.enqueue(e.peer) },
 		secret:      types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name},
 		fingerprint: sha256.Sum256(c.kubeconfig),
+		pair:        c.pair(),
 		conn:        conn,
 		health:      health{look: make(chan struct{}, 1)},
 	}
-	l.pair.Store(c.pair())
 	l.draining.Store(c.going())
 	l.engine, err = mirror.New(mirror.Options{
 		Local:        r.config,
@@ -86,7 +86,7 @@ func (l *link) start(o Options) {
 	for _, res := range resources {
 		logStarting(l.ends.peer, res.gvr())
 	}
-	l.engine.Set([]mirror.Pair{*l.pair.Load()})
+	l.engine.Set([]mirror.Pair{l.pair})
 	l.work.Go(func() {
 		if err := l.engine.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			l.log.Error(err, "mirror stopped")
@@ -110,7 +110,8 @@ func (l *link) stop() {
 	l.conn.Close()
 }
 
-// follow makes a running link use credentials. ErrOtherServer says that they lead elsewhere: the link must be replaced.
+// follow makes a running link use credentials for the same namespaces. ErrOtherServer says that they lead elsewhere: the
+// link must be replaced.
 func (l *link) follow(c *credentials) (changed bool, err error) {
 	if fingerprint := sha256.Sum256(c.kubeconfig); fingerprint != l.fingerprint {
 		switch err := l.conn.Swap(c.kubeconfig); {
@@ -123,15 +124,10 @@ func (l *link) follow(c *credentials) (changed bool, err error) {
 		l.lookNow()
 	}
 	l.secret = types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name}
-	if pair := c.pair(); *pair != *l.pair.Load() {
-		l.pair.Store(pair)
-		l.engine.Set([]mirror.Pair{*pair})
-		changed = true
-	}
 	if was := l.draining.Swap(c.going()); was && !c.going() {
 		// What was left alone while draining is looked at by starting again.
 		l.engine.Set(nil)
-		l.engine.Set([]mirror.Pair{*l.pair.Load()})
+		l.engine.Set([]mirror.Pair{l.pair})
 	}
 	return changed, nil
 }

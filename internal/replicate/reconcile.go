@@ -168,6 +168,9 @@ func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
 			return err
 		}
 	}
+	if l.pair != s.use.pair() {
+		return r.move(ctx, s, l)
+	}
 	changed, err := l.follow(s.use)
 	if errors.Is(err, remote.ErrOtherServer) {
 		r.links.remove(string(s.peer))
@@ -179,6 +182,36 @@ func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
 	if changed {
 		logProcessing(client.ObjectKeyFromObject(s.use.secret))
 		r.recorder.Eventf(s.use.secret, nil, corev1.EventTypeNormal, reasonCredentials, "Replicate", "replication to %s goes on with what this Secret says now", s.peer)
+	}
+	return nil
+}
+
+// move replaces a link by one between other namespaces. What was copied into a namespace that is not used any more is taken
+// away first: once, for nobody knows of that namespace later.
+func (r *reconciler) move(ctx context.Context, s *situation, l *link) error {
+	r.links.remove(string(s.peer))
+	if left := l.pair.Remote; left != s.use.remoteNamespace {
+		if err := r.withdraw(ctx, l, left); err != nil {
+			r.recorder.Eventf(s.use.secret, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s",
+				kube.Note(fmt.Sprintf("copies of this cluster's objects may be left in namespace %s of %s, for its administrator to remove: %s", left, s.peer, err)))
+		}
+	}
+	return r.begin(ctx, s)
+}
+
+// withdraw deletes our copies in a namespace of the peer.
+func (r *reconciler) withdraw(ctx context.Context, l *link, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, r.options.HealthTimeout)
+	defer cancel()
+	c, err := client.New(l.conn.Config(), client.Options{})
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	ours := client.MatchingLabels{names.Replicated: "true", names.ReplicationOrigin: string(l.ends.local)}
+	for _, res := range resources {
+		if err := c.DeleteAllOf(ctx, res.object(), client.InNamespace(namespace), ours); err != nil {
+			return fmt.Errorf("deleting %s: %w", res.plural, err)
+		}
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -20,6 +22,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -51,6 +54,42 @@ func captureLog(t *testing.T) *output {
 		klog.LogToStderr(true)
 	})
 	return o
+}
+
+func TestCopiesFollowTheAnnotationToAnotherNamespace(t *testing.T) {
+	p := newPeering(t)
+	secret := p.peered()
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	old := p.copied(nil)
+
+	move := func() {
+		p.providerTenant = testkit.Namespace(t, p.provider, "elsewhere", tenant(p.consumerID))
+		p.bind(p.userName)
+		p.patch(p.consumer, secret, `{"metadata":{"annotations":{"liqo.io/remote-tenant-namespace":"`+p.providerTenant+`"}}}`)
+	}
+	move()
+	p.copied(nil)
+	p.gone(p.provider, old)
+	p.event("cplane-secret", "ReplicationStarted", p.providerTenant)
+
+	// Where the peer took our rights already, nothing can be removed: somebody is told.
+	kept := p.copied(nil)
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: p.providerTenant, Name: "liqo-binding-liqo-remote-controlplane"}}
+	p.remove(p.provider, binding)
+	user, err := client.New(p.user, client.Options{Scheme: kube.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, limit, func() error {
+		if err := user.Get(t.Context(), client.ObjectKeyFromObject(kept), &authv1beta1.ResourceSlice{}); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the peer still lets us in: %v", err)
+		}
+		return nil
+	})
+	move()
+	p.copied(nil)
+	p.event("cplane-secret", "CopiesLeft", kept.Namespace, "forbidden")
 }
 
 func TestTheGuidesSlice(t *testing.T) {
