@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -191,11 +193,13 @@ func classes(s string) []class {
 	return out
 }
 
-// cached narrows what the controller-manager keeps in memory: of Secrets, only its own certificates.
+// cached narrows what the controller-manager keeps in memory: of Secrets only its own certificates, of Deployments only
+// those that it makes.
 func cached(liqoNamespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
 			liqoNamespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.WebhookCertsSecret)},
 		}},
+		&appsv1.Deployment{}: {Label: labels.SelectorFromSet(labels.Set{names.AppManagedBy: names.ManagedByLiqo})},
 	}
 }
