@@ -202,7 +202,7 @@ func (c *cli) offloadOne(ctx context.Context, kube client.WithWatch, want *offv1
 	c.Success("Offloading of namespace %q correctly enabled", want.Namespace)
 	if stricter(before, want.Spec.PodOffloadingStrategy) {
 		c.Warn("The PodOffloadingStrategy was mutated to a more restrictive setting")
-		c.Warn("Existing pods violating this policy might still be running")
+		c.Warn("Existing pods violating this policy might still be running: the annotation %s=true on the NamespaceOffloading has them evicted", names.EvictMisplacedPods)
 	}
 	final, err := awaitOffloading(ctx, kube, want)
 	if err != nil {
