@@ -59,6 +59,8 @@ type entry struct {
 	made types.UID
 	// ran is that of the waiter who got the share.
 	ran bool
+	// growing is what the pod was changed to take, until the watch shows that; shown is what it shows.
+	growing, shown corev1.ResourceList
 }
 
 // book is one account.
@@ -138,7 +140,7 @@ func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool
 	return again, err
 }
 
-// Made tells that the API server made the pod. It counts with what it has become there.
+// Made tells that the API server made the pod, or changed it. It counts with what it has become there.
 func (l *ledger) Made(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,11 +149,17 @@ func (l *ledger) Made(pod *corev1.Pod) {
 	if e == nil {
 		return
 	}
-	l.change(e, quota.Need(&pod.Spec))
-	e.made = pod.UID
-	if e.seen == pod.UID || e.gone == pod.UID {
-		l.settle(key, e)
+	need := quota.Need(&pod.Spec)
+	if e.seen != pod.UID {
+		l.change(e, need)
+		if e.made = pod.UID; e.gone == pod.UID {
+			l.settle(key, e)
+		}
+		return
 	}
+	// It is a change of a pod that is known, or the watch was faster. What it is less counts when the watch shows that.
+	e.grow(need)
+	l.settle(key, e)
 }
 
 // Release gives a share back for which no pod was made.
@@ -190,9 +198,10 @@ func (l *ledger) See(pod *corev1.Pod) {
 	if e == nil {
 		e = l.enter(l.book(accountOf(pod)), key)
 	}
-	e.seen = pod.UID
+	e.seen, e.shown = pod.UID, quota.Need(&pod.Spec)
+	e.grow(e.growing)
 	if e.held.IsZero() || e.made == pod.UID {
-		l.change(e, quota.Need(&pod.Spec))
+		l.change(e, e.now())
 	}
 	if e.made == pod.UID {
 		l.settle(key, e)
@@ -263,7 +272,7 @@ func (l *ledger) hold(b *book, w *waiter) {
 	if e == nil {
 		e = l.enter(b, w.key)
 	}
-	e.held, e.ran = l.now(), w.ran
+	e.held, e.ran, e.growing = l.now(), w.ran, nil
 	b.held[w.key] = e
 	e.take(w.need)
 }
@@ -273,6 +282,7 @@ func (l *ledger) settle(key types.NamespacedName, e *entry) {
 	e.held, e.made = time.Time{}, ""
 	delete(e.book.held, key)
 	if e.seen != "" {
+		l.change(e, e.now())
 		return
 	}
 	delete(l.entries, key)
@@ -289,6 +299,22 @@ func (l *ledger) change(e *entry, need corev1.ResourceList) {
 	}
 	e.take(need)
 	l.serve(e.book)
+}
+
+func (e *entry) grow(to corev1.ResourceList) {
+	if e.growing = to; quota.Fit(to, nil, e.shown) == nil {
+		e.growing = nil
+	}
+}
+
+// now is what a pod counts that the watch shows.
+func (e *entry) now() corev1.ResourceList {
+	out := e.shown.DeepCopy()
+	if out == nil {
+		out = corev1.ResourceList{}
+	}
+	quota.AtLeast(out, e.growing)
+	return out
 }
 
 func (e *entry) take(need corev1.ResourceList) {

@@ -89,10 +89,10 @@ func resize(c *corev1.Container, statuses []corev1.ContainerStatus, never bool) 
 			continue
 		}
 		now := corev1.ResourceList{}
-		atLeast(now, s.Resources.Requests)
-		atLeast(now, s.AllocatedResources)
+		AtLeast(now, s.Resources.Requests)
+		AtLeast(now, s.AllocatedResources)
 		if !never {
-			atLeast(now, requests(c))
+			AtLeast(now, requests(c))
 		}
 		c.Resources = corev1.ResourceRequirements{Requests: now}
 	}
@@ -108,15 +108,15 @@ func ofContainers(pod *corev1.PodSpec, of func(*corev1.Container) corev1.Resourc
 		c := &pod.InitContainers[i]
 		if isSidecar(c) {
 			Add(sidecars, of(c))
-			atLeast(peak, sidecars)
+			AtLeast(peak, sidecars)
 			continue
 		}
 		running := maps.Clone(sidecars)
 		Add(running, of(c))
-		atLeast(peak, running)
+		AtLeast(peak, running)
 	}
 	Add(total, sidecars)
-	atLeast(total, peak)
+	AtLeast(total, peak)
 	return total
 }
 
@@ -153,8 +153,8 @@ func Sub(sum, less corev1.ResourceList) {
 	}
 }
 
-
-func atLeast(floor, other corev1.ResourceList) {
+// AtLeast raises floor to other, in place.
+func AtLeast(floor, other corev1.ResourceList) {
 	for name, q := range other {
 		if have, ok := floor[name]; !ok || have.Cmp(q) < 0 {
 			floor[name] = q.DeepCopy()

@@ -1,0 +1,197 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/quota"
+)
+
+// world is a cluster of the test's imagination: what exists is what counts, the ledger hears of it late.
+type world struct {
+	ledger *ledger
+	budget int
+	quota  *offv1beta1.Quota
+	exist  map[string]*corev1.Pod
+	// unheard are the events that the watch has not delivered, in order.
+	unheard []func()
+	// sent are the requests whose answers have not come.
+	sent  map[string]func()
+	woken map[string]bool
+	uids  int
+}
+
+func newWorld(budget int) *world {
+	w := &world{budget: budget, exist: map[string]*corev1.Pod{}, sent: map[string]func(){}, woken: map[string]bool{}}
+	w.ledger = newLedger(true, func(key types.NamespacedName) { w.woken[key.Name] = true })
+	w.quota = &offv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}, Spec: offv1beta1.QuotaSpec{Resources: cpus(fmt.Sprint(budget))}}
+	return w
+}
+
+func (w *world) shadow(name string, size int) *offv1beta1.ShadowPod {
+	return asked("twin", name, "grey", "user", fmt.Sprint(size))
+}
+
+// try is a pass of the controller over a ShadowPod, up to the request to make its pod.
+func (w *world) try(name string, size int) error {
+	key := types.NamespacedName{Namespace: "twin", Name: name}
+	if w.sent[name] != nil || w.exist[name] != nil || w.ledger.Seen(key) {
+		return nil
+	}
+	sp := w.shadow(name, size)
+	delete(w.woken, name)
+	if _, err := w.ledger.Reserve(sp, w.quota, false); err != nil {
+		return err
+	}
+	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
+	w.uids++
+	pod.UID = types.UID(fmt.Sprint(w.uids))
+	w.exist[name] = pod
+	w.unheard = append(w.unheard, func() { w.ledger.See(pod) })
+	w.sent[name] = func() { w.ledger.Made(pod) }
+	return nil
+}
+
+func (w *world) remove(name string) {
+	if pod := w.exist[name]; pod != nil {
+		delete(w.exist, name)
+		w.unheard = append(w.unheard, func() { w.ledger.Gone(pod) })
+	}
+}
+
+func (w *world) hear() {
+	if len(w.unheard) > 0 {
+		w.unheard[0]()
+		w.unheard = w.unheard[1:]
+	}
+}
+
+func (w *world) answer(name string) {
+	if done := w.sent[name]; done != nil {
+		done()
+		delete(w.sent, name)
+	}
+}
+
+func (w *world) used() int {
+	total := 0
+	for _, pod := range w.exist {
+		need := quota.Need(&pod.Spec)
+		total += int(need.Cpu().Value())
+	}
+	return total
+}
+
+// However late the ledger hears of pods and of answers, there is never too much, and in the end nothing that fits waits.
+func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(rapid.IntRange(1, 6).Draw(t, "budget"))
+		sizes := map[string]int{}
+		for i := range rapid.IntRange(1, 8).Draw(t, "pods") {
+			sizes[fmt.Sprint("p", i)] = rapid.IntRange(1, 3).Draw(t, "size")
+		}
+		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprint("p", rapid.IntRange(0, len(sizes)-1).Draw(t, "pod")) })
+		t.Repeat(map[string]func(*rapid.T){
+			"try":    func(t *rapid.T) { n := name.Draw(t, "name"); _ = w.try(n, sizes[n]) },
+			"remove": func(t *rapid.T) { w.remove(name.Draw(t, "name")) },
+			"hear":   func(*rapid.T) { w.hear() },
+			"answer": func(t *rapid.T) { w.answer(name.Draw(t, "name")) },
+			"": func(t *rapid.T) {
+				if w.used() > w.budget {
+					t.Fatalf("pods take %d of %d", w.used(), w.budget)
+				}
+			},
+		})
+		for n := range sizes {
+			w.answer(n)
+		}
+		for len(w.unheard) > 0 {
+			w.hear()
+		}
+		for n := range w.woken {
+			if err := w.try(n, sizes[n]); err != nil {
+				t.Errorf("%s was woken and may not start: %v", n, err)
+			}
+		}
+		waiting := 0
+		if b := w.ledger.books[account{"grey", "user"}]; b != nil {
+			for _, waiter := range b.waiting {
+				waiting++
+				if sizes[waiter.key.Name] <= w.budget-w.used() {
+					t.Errorf("%s waits with %d of %d in use", waiter.key.Name, w.used(), w.budget)
+				}
+			}
+		}
+		if len(w.exist) == 0 && waiting == 0 && (len(w.ledger.entries) > 0 || len(w.ledger.books) > 0) {
+			t.Errorf("nothing is left, and remembered are %v", w.ledger.entries)
+		}
+	})
+}
+
+func TestAShareOfAPodThatIsNeverSeenComesBack(t *testing.T) {
+	w := newWorld(1)
+	now := time.Unix(0, 0)
+	w.ledger.now = func() time.Time { return now }
+	if err := w.try("lost", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.answer("lost")
+	w.exist, w.unheard = map[string]*corev1.Pod{}, nil // the watch was interrupted meanwhile
+	again, err := w.ledger.Reserve(w.shadow("next", 1), w.quota, false)
+	if err == nil || again != holdLimit {
+		t.Fatalf("got %v, look again after %s", err, again)
+	}
+	now = now.Add(holdLimit + time.Second)
+	if _, err := w.ledger.Reserve(w.shadow("next", 1), w.quota, false); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatAPodIsChangedToTakeCountsAtOnceAndWhatItLosesWhenSeen(t *testing.T) {
+	w := newWorld(4)
+	sp := w.shadow("web", 1)
+	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
+	pod.UID = "1"
+	w.ledger.See(pod)
+	resized := func(cpu string) *corev1.Pod {
+		out := pod.DeepCopy()
+		out.Spec.Containers[0].Resources.Requests = cpus(cpu)
+		return out
+	}
+	counts := func(want string) {
+		t.Helper()
+		used := w.ledger.books[accountOf(sp)].used
+		if got := used.Cpu().String(); got != want {
+			t.Errorf("%s are counted, want %s", got, want)
+		}
+	}
+	asking := sp.DeepCopy()
+	asking.Spec.Pod = resized("3").Spec
+	if _, err := w.ledger.Reserve(asking, w.quota, true); err != nil {
+		t.Fatal(err)
+	}
+	counts("3")
+	w.ledger.Made(resized("3"))
+	w.ledger.See(pod) // an event of before
+	counts("3")
+	w.ledger.See(resized("3"))
+	counts("3")
+	w.ledger.Made(resized("2"))
+	counts("3")
+	w.ledger.See(resized("2"))
+	counts("2")
+	w.ledger.Gone(pod)
+	if len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
+		t.Error("something is left")
+	}
+}
