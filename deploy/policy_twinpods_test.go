@@ -1,0 +1,53 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deploy
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestAPeerDeletesOnlyPodsMadeFromShadowPods(t *testing.T) {
+	c := install(t)
+	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: twin}}
+	mark := `{"metadata":{"annotations":{"` + names.ManagedByNamespaceMap + `":"tenant-milan/home"}}}`
+	if err := c.Client.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json", []byte(mark))); err != nil {
+		t.Fatal(err)
+	}
+	peer := clientOf(t, c.User(t, "gold-1234", "milan", "system:authenticated"))
+	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-1234")
+	rights(t, func() error { return peer.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.Pod{}) })
+
+	pod := func(name string, labels map[string]string) *corev1.Pod {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: name, Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}},
+		}
+		if err := c.Client.Create(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	made, other := pod("made", map[string]string{names.ManagedBy: "shadowpod"}), pod("other", nil)
+	for name, tc := range map[string]struct {
+		user client.Client
+		pod  *corev1.Pod
+		want string
+	}{
+		"a peer deletes a pod made from its ShadowPod": {peer, made, ""},
+		"a peer deletes another pod":                   {peer, other, "only delete pods that were made from ShadowPods"},
+		"an administrator deletes any pod":             {c.Client, other, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expect(t, tc.user.Delete(t.Context(), tc.pod, client.GracePeriodSeconds(5), client.DryRunAll), tc.want)
+		})
+	}
+}
