@@ -34,6 +34,8 @@ const (
 	servingKey   = "serving.key"
 	accountsKey  = "accounts.key"
 	accountsPub  = "accounts.pub"
+	kubeletCert  = "kubelet-client.crt"
+	kubeletKey   = "kubelet-client.key"
 	validityTime = 24 * time.Hour
 )
 
@@ -77,6 +79,10 @@ func (a *authority) writeFiles() error {
 	if err != nil {
 		return err
 	}
+	kubeletClient, kubeletClientKey, err := a.client("kube-apiserver-kubelet-client", []string{"system:masters"})
+	if err != nil {
+		return err
+	}
 	accounts, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -91,7 +97,7 @@ func (a *authority) writeFiles() error {
 	}
 	for name, data := range map[string][]byte{
 		caCertFile: a.pem, caKeyFile: caKey, servingCert: cert, servingKey: key,
-		accountsKey: accountsPrivate, accountsPub: encodePEM("PUBLIC KEY", public),
+		accountsKey: accountsPrivate, accountsPub: encodePEM("PUBLIC KEY", public), kubeletCert: kubeletClient, kubeletKey: kubeletClientKey,
 	} {
 		if err := os.WriteFile(a.file(name), data, 0o600); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)

@@ -75,6 +75,7 @@ func (c *ControlPlane) startAPIServer() error {
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.port),
 		"--tls-cert-file="+file(servingCert), "--tls-private-key-file="+file(servingKey),
 		"--client-ca-file="+file(caCertFile),
+		"--kubelet-client-certificate="+file(kubeletCert), "--kubelet-client-key="+file(kubeletKey), "--kubelet-preferred-address-types=InternalIP",
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
 		"--service-cluster-ip-range=10.96.0.0/16",
 		// Nothing routes those addresses here: a webhook called by one would be called beyond this machine.
