@@ -23,6 +23,8 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/liqo/internal/names"
 )
 
 // kubelet is the HTTP API by which the local API server reaches the containers of this node. Nothing is interpreted
@@ -35,52 +37,81 @@ type kubelet struct {
 	list func(ctx context.Context) ([]corev1.Pod, error)
 	// twin returns the remote namespace of a local one.
 	twin func(namespace string) (string, bool)
-	// provider is where requests go; nil until the provider is known.
-	provider func() *provider
-	logger   logr.Logger
+	// send passes a request on to a path of the provider's API server.
+	send func(w http.ResponseWriter, req *http.Request, to *url.URL)
+	log  logr.Logger
 }
 
-// errNoPod is the answer about pods that are not of this node or not offloaded.
+// errNoPod is the answer about pods that are not of this node.
 var errNoPod = errors.New("pod not found on this node")
 
 func (k *kubelet) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.forward("log", logQuery))
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", k.ofPod(k.forward("log", logQuery)))
 	for _, method := range []string{"GET", "POST"} {
-		mux.HandleFunc(method+" /exec/{namespace}/{pod}/{container}", k.forward("exec", execQuery))
-		mux.HandleFunc(method+" /attach/{namespace}/{pod}/{container}", k.forward("attach", execQuery))
-		mux.HandleFunc(method+" /portForward/{namespace}/{pod}", k.forward("portforward", portQuery))
+		for _, pod := range []string{"/{namespace}/{pod}", "/{namespace}/{pod}/{uid}"} {
+			mux.HandleFunc(method+" /exec"+pod+"/{container}", k.ofPod(k.forward("exec", execQuery)))
+			mux.HandleFunc(method+" /attach"+pod+"/{container}", k.ofPod(k.forward("attach", execQuery)))
+			mux.HandleFunc(method+" /portForward"+pod, k.ofPod(k.forward("portforward", portQuery)))
+		}
+	}
+	for _, path := range []string{"/run/{namespace}/{pod}/{container}", "/run/{namespace}/{pod}/{uid}/{container}", "/checkpoint/{namespace}/{pod}/{container}"} {
+		mux.HandleFunc("POST "+path, k.ofPod(func(w http.ResponseWriter, _ *http.Request, _ *corev1.Pod) { notServed(w, nil) }))
+	}
+	for _, path := range []string{"/stats/", "/metrics", "/metrics/", "/logs/"} {
+		mux.HandleFunc("GET "+path, notServed)
 	}
 	mux.HandleFunc("GET /pods", k.servePods(false))
 	mux.HandleFunc("GET /pods/", k.servePods(false))
 	mux.HandleFunc("GET /runningpods/", k.servePods(true))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	return mux
 }
 
-// forward sends a request on to a subresource of the remote pod.
-func (k *kubelet) forward(subresource string, query func(*http.Request) url.Values) http.HandlerFunc {
+// answer writes a line of text without an end: the local API server makes it the message that the user sees.
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text)
+}
+
+// notServed answers for what a kubelet has and a virtual node has not.
+func notServed(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusNotImplemented, "not served by virtual nodes")
+}
+
+// ofPod finds the pod that a request is about.
+func (k *kubelet) ofPod(next func(http.ResponseWriter, *http.Request, *corev1.Pod)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
-		namespace, name := req.PathValue("namespace"), req.PathValue("pod")
-		if _, err := k.find(req.Context(), namespace, name); err != nil {
-			http.Error(w, err.Error(), http.StatusNotFound)
+		pod, err := k.find(req.Context(), req.PathValue("namespace"), req.PathValue("pod"))
+		if uid := req.PathValue("uid"); err == nil && uid != "" && uid != string(pod.UID) {
+			err = errNoPod
+		}
+		if err != nil {
+			answer(w, http.StatusNotFound, err.Error())
 			return
 		}
-		twin, ok := k.twin(namespace)
-		if !ok {
-			http.Error(w, fmt.Sprintf("namespace %q is not offloaded to this node", namespace), http.StatusNotFound)
-			return
+		next(w, req, pod)
+	}
+}
+
+// forward sends a request on to a subresource of the remote pod.
+func (k *kubelet) forward(subresource string, query func(*http.Request) url.Values) func(http.ResponseWriter, *http.Request, *corev1.Pod) {
+	return func(w http.ResponseWriter, req *http.Request, pod *corev1.Pod) {
+		twin, ok := k.twin(pod.Namespace)
+		switch {
+		case !ok:
+			answer(w, http.StatusNotFound, fmt.Sprintf("namespace %q is not offloaded to this node", pod.Namespace))
+		case pod.Labels[names.ShadowPod] != "true":
+			// What has this name in the provider, if anything has, is another pod.
+			answer(w, http.StatusBadRequest, fmt.Sprintf("pod %q is waiting to start: it is not in the provider yet", pod.Name))
+		default:
+			k.send(w, req, &url.URL{
+				Path:     fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/%s", twin, pod.Name, subresource),
+				RawQuery: query(req).Encode(),
+			})
 		}
-		up := k.provider()
-		if up == nil {
-			http.Error(w, "the provider is not known yet", http.StatusServiceUnavailable)
-			return
-		}
-		to := &url.URL{
-			Path:     fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/%s", twin, name, subresource),
-			RawQuery: query(req).Encode(),
-		}
-		up.forward(w, req, to, k.logger)
 	}
 }
 
@@ -126,7 +157,7 @@ func (k *kubelet) servePods(running bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		pods, err := k.list(req.Context())
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			answer(w, http.StatusInternalServerError, err.Error())
 			return
 		}
 		if running {
@@ -138,34 +169,35 @@ func (k *kubelet) servePods(running bool) http.HandlerFunc {
 		out := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: pods}
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(out); err != nil {
-			k.logger.V(1).Info("client left", "reason", err.Error())
+			k.log.V(1).Info("client left", "reason", err.Error())
 		}
 	}
 }
 
-// responder answers when the provider does not.
-type responder struct{ logger logr.Logger }
-
-func (r responder) Error(w http.ResponseWriter, req *http.Request, err error) {
-	if !errors.Is(err, context.Canceled) {
-		r.logger.Info("request to the provider failed", "path", req.URL.Path, "reason", err.Error())
-	}
-	http.Error(w, "the provider cannot be reached: "+err.Error(), http.StatusBadGateway)
-}
-
-const readHeaderTimeout = 10 * time.Second
+// How long a client may take for what is not its turn to be slow.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readBodyTimeout   = 10 * time.Second
+	idleTimeout       = 90 * time.Second
+)
 
 // serve serves h by TLS until ctx ends. Client certificates are asked for and judged by the gate, so that a wrong one
-// gets an answer.
+// gets an answer. It keeps to HTTP/1.1: a connection carries one request at a time, and can be upgraded.
 func serve(ctx context.Context, listener net.Listener, h http.Handler, certs certificates) error {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
 	server := &http.Server{
-		Handler:           h,
+		Handler:           boundBodies(h),
+		Protocols:         protocols,
 		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			ClientAuth:     tls.RequestClientCert,
 			GetCertificate: certs.forServer,
 		},
+		// Streams end with the server.
+		BaseContext: func(net.Listener) context.Context { return ctx },
 		// Every port scanner would leave a line.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
@@ -175,4 +207,18 @@ func serve(ctx context.Context, listener net.Listener, h http.Handler, certs cer
 		return fmt.Errorf("serving the kubelet API: %w", err)
 	}
 	return nil
+}
+
+// boundBodies gives a body little time. No request here needs one, and the server waits for it before it answers, even
+// if the answer is that the client may not be here.
+func boundBodies(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.ContentLength != 0 {
+			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(readBodyTimeout)); err != nil {
+				answer(w, http.StatusInternalServerError, err.Error())
+				return
+			}
+		}
+		h.ServeHTTP(w, req)
+	})
 }

@@ -30,12 +30,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 )
 
 // upstream is an API server of a provider that says what it was asked, and gives back what is written to a stream.
-func upstream(t *testing.T) *provider {
+func upstream(t *testing.T, edit func(*cred.Kubeconfig)) *provider {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		asked := fmt.Sprintf("%s %s?%s auth=%q", req.Method, req.URL.Path, req.URL.Query().Encode(), req.Header.Get("Authorization"))
@@ -55,7 +56,11 @@ func upstream(t *testing.T) *provider {
 	}))
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	kubeconfig, err := cred.Kubeconfig{Server: server.URL, CA: ca, Token: "ours", Cluster: "milan", User: "slice"}.Encode()
+	k := cred.Kubeconfig{Server: server.URL, CA: ca, Token: "ours", Cluster: "milan", User: "slice"}
+	if edit != nil {
+		edit(&k)
+	}
+	kubeconfig, err := k.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +69,7 @@ func upstream(t *testing.T) *provider {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	p, err := newProvider(conn)
+	p, err := newProvider(conn, logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,13 +79,15 @@ func upstream(t *testing.T) *provider {
 // startKubelet serves the kubelet API of a node with one pod, web/web, guarded if guard is not nil.
 func startKubelet(t *testing.T, guard *gate) (address string) {
 	t.Helper()
-	up := upstream(t)
+	up := upstream(t, nil)
 	k := &kubelet{
 		find: func(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 			if namespace != "web" || name != "web" {
 				return nil, errNoPod
 			}
-			return &corev1.Pod{}, nil
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: name, UID: "7", Labels: map[string]string{names.ShadowPod: "true"},
+			}}, nil
 		},
 		list: func(context.Context) ([]corev1.Pod, error) {
 			return []corev1.Pod{
@@ -88,9 +95,9 @@ func startKubelet(t *testing.T, guard *gate) (address string) {
 				{ObjectMeta: metav1.ObjectMeta{Name: "done"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}},
 			}, nil
 		},
-		twin:     func(namespace string) (string, bool) { return namespace + "-rome", namespace == "web" },
-		provider: func() *provider { return up },
-		logger:   logr.Discard(),
+		twin: func(namespace string) (string, bool) { return namespace + "-rome", namespace == "web" },
+		send: up.forward,
+		log:  logr.Discard(),
 	}
 	handler := k.handler()
 	if guard != nil {
@@ -150,8 +157,8 @@ func TestRequestsGoToTheTwin(t *testing.T) {
 		body               string
 	}{
 		{
-			"logs with their options", "GET", "/containerLogs/web/web/main?follow=true&tailLines=0&previous=true&timestamps=true&sinceSeconds=5&limitBytes=9&insecureSkipTLSVerifyBackend=true",
-			200, `GET /api/v1/namespaces/web-rome/pods/web/log?container=main&follow=true&limitBytes=9&previous=true&sinceSeconds=5&tailLines=0&timestamps=true auth="Bearer ours"`,
+			"logs with their options", "GET", "/containerLogs/web/web/main?follow=true&tailLines=0&previous=true&timestamps=true&sinceSeconds=5&limitBytes=9&stream=Stdout&insecureSkipTLSVerifyBackend=true",
+			200, `GET /api/v1/namespaces/web-rome/pods/web/log?container=main&follow=true&limitBytes=9&previous=true&sinceSeconds=5&stream=Stdout&tailLines=0&timestamps=true auth="Bearer ours"`,
 		},
 		{
 			"commands with their streams", "POST", "/exec/web/web/main?command=sh&command=-c&command=a+b&input=1&output=1&tty=1",
@@ -159,9 +166,21 @@ func TestRequestsGoToTheTwin(t *testing.T) {
 		},
 		{"attachments", "POST", "/attach/web/web/main?output=1&error=1", 200, `POST /api/v1/namespaces/web-rome/pods/web/attach?container=main&stderr=true&stdout=true auth="Bearer ours"`},
 		{"forwarded ports", "GET", "/portForward/web/web?port=80&port=443", 200, `GET /api/v1/namespaces/web-rome/pods/web/portforward?ports=80&ports=443 auth="Bearer ours"`},
-		{"not pods of other nodes", "GET", "/containerLogs/web/other/main", 404, "pod not found on this node\n"},
-		{"not other namespaces", "GET", "/containerLogs/kube-system/web/main", 404, "pod not found on this node\n"},
+		{"not pods of other nodes", "GET", "/containerLogs/web/other/main", 404, "pod not found on this node"},
+		{"not other namespaces", "GET", "/containerLogs/kube-system/web/main", 404, "pod not found on this node"},
 		{"not by a crooked path", "GET", "/containerLogs/web/web/..%2f..%2f..%2fsecrets", 200, `GET /api/v1/namespaces/web-rome/pods/web/log?container=..%2F..%2F..%2Fsecrets auth="Bearer ours"`},
+		{"a pod may be named with its UID", "POST", "/exec/web/web/7/main?command=id&output=1", 200, `POST /api/v1/namespaces/web-rome/pods/web/exec?command=id&container=main&stdout=true auth="Bearer ours"`},
+		{"not another pod of that name", "POST", "/exec/web/web/8/main?command=id&output=1", 404, "pod not found on this node"},
+		{"ports of a pod with its UID", "POST", "/portForward/web/web/7?port=80,443", 200, `POST /api/v1/namespaces/web-rome/pods/web/portforward?ports=80&ports=443 auth="Bearer ours"`},
+		{"no commands by the old way", "POST", "/run/web/web/main?cmd=id", 501, "not served by virtual nodes"},
+		{"no checkpoints", "POST", "/checkpoint/web/web/main", 501, "not served by virtual nodes"},
+		{"no checkpoints of other pods", "POST", "/checkpoint/web/other/main", 404, "pod not found on this node"},
+		{"no statistics", "GET", "/stats/summary", 501, "not served by virtual nodes"},
+		{"no metrics of resources", "GET", "/metrics/resource", 501, "not served by virtual nodes"},
+		{"no metrics", "GET", "/metrics", 501, "not served by virtual nodes"},
+		{"no files of the node", "GET", "/logs/", 501, "not served by virtual nodes"},
+		{"health", "GET", "/healthz", 200, "ok"},
+		{"not by another method", "DELETE", "/exec/web/web/main", 405, "Method Not Allowed\n"},
 		{"not what a kubelet has not", "GET", "/configz", 404, "404 page not found\n"},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -238,6 +257,7 @@ func TestOnlyTheAuthorisedGetIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	allow(t, clients, "reader", "nodes/proxy", "get")
+	allow(t, clients, "lister", "nodes/pods", "get")
 	allow(t, clients, "statistician", "nodes/stats", "get")
 
 	logs, exec, stats := "/containerLogs/web/web/main", "/exec/web/web/main?command=id&output=1", "/stats/summary"
@@ -262,6 +282,9 @@ func TestOnlyTheAuthorisedGetIn(t *testing.T) {
 		{"who may only read runs nothing", clientOf(t, c.User(t, "reader")), "POST", exec, 403},
 		{"not even by a method that reads", clientOf(t, c.User(t, "reader")), "GET", exec, 403},
 		{"who may read statistics reads no logs", clientOf(t, c.User(t, "statistician")), "GET", logs, 403},
+		{"who may list the pods of a node does", clientOf(t, c.User(t, "lister")), "GET", "/pods", 200},
+		{"and so does who may read the proxy", clientOf(t, c.User(t, "reader")), "GET", "/pods", 200},
+		{"who may list pods reads no logs", clientOf(t, c.User(t, "lister")), "GET", logs, 403},
 		{"statistics have a right of their own", clientOf(t, c.User(t, "reader")), "GET", stats, 403},
 		{"an administrator runs commands", clientOf(t, c.Config), "POST", exec, 200},
 	} {

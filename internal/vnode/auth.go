@@ -90,8 +90,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "Unauthorized", http.StatusUnauthorized)
 		return
 	}
-	what := attributes(who.User, g.node, req)
-	decision, reason, err := g.authz.Authorize(req.Context(), what)
+	what, decision, reason, err := g.authorize(who.User, req)
 	switch {
 	case err != nil:
 		g.log.Error(err, "asking for the rights of a client", "user", who.User.GetName())
@@ -105,10 +104,22 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// attributes are the right that a request needs.
-func attributes(who user.Info, node string, req *http.Request) authorizer.AttributesRecord {
+// authorize asks for each right that suffices, and returns the last that it asked for.
+func (g *gate) authorize(who user.Info, req *http.Request) (what authorizer.AttributesRecord, decision authorizer.Decision, reason string, err error) {
+	for _, sub := range subresources(req.URL.Path) {
+		what = attributes(who, g.node, sub, req)
+		decision, reason, err = g.authz.Authorize(req.Context(), what)
+		if err == nil && decision == authorizer.DecisionAllow {
+			break
+		}
+	}
+	return what, decision, reason, err
+}
+
+// attributes are a right to a part of the node.
+func attributes(who user.Info, node, subresource string, req *http.Request) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
-		User: who, Verb: verb(req), APIVersion: "v1", Resource: "nodes", Subresource: subresource(req.URL.Path),
+		User: who, Verb: verb(req), APIVersion: "v1", Resource: "nodes", Subresource: subresource,
 		Name: node, ResourceRequest: true, Path: req.URL.Path,
 	}
 }
@@ -130,11 +141,23 @@ func verb(req *http.Request) string {
 	return strings.ToLower(req.Method)
 }
 
-func subresource(path string) string {
-	for prefix, name := range map[string]string{"/stats": "stats", "/metrics": "metrics", "/logs": "log"} {
-		if path == prefix || strings.HasPrefix(path, prefix+"/") {
-			return name
+// subresources are the parts of the node of which one must be allowed, those of a kubelet.
+func subresources(path string) []string {
+	for _, part := range []struct {
+		prefix string
+		names  []string
+	}{
+		{"/stats", []string{"stats"}},
+		{"/metrics", []string{"metrics"}},
+		{"/logs", []string{"log"}},
+		{"/checkpoint", []string{"checkpoint"}},
+		{"/pods", []string{"pods", "proxy"}},
+		{"/runningpods", []string{"pods", "proxy"}},
+		{"/healthz", []string{"healthz", "proxy"}},
+	} {
+		if path == part.prefix || strings.HasPrefix(path, part.prefix+"/") {
+			return part.names
 		}
 	}
-	return "proxy"
+	return []string{"proxy"}
 }

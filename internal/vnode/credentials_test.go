@@ -7,17 +7,20 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync"
 	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
@@ -75,25 +78,13 @@ func TestAnotherServerNeedsAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestStreamsUseTheProxyOfTheKubeconfig(t *testing.T) {
-	target, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer target.Close()
-	go func() {
-		if conn, err := target.Accept(); err == nil {
-			_, _ = io.Copy(conn, conn)
-			_ = conn.Close()
-		}
-	}()
-	var asked, credentials string
+func TestUsersGoThroughTheProxyOfTheKubeconfig(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		asked, credentials = req.Method+" "+req.Host, req.Header.Get("Proxy-Authorization")
-		if req.Host != target.Addr().String() {
-			http.Error(w, "no", http.StatusForbidden)
-			return
-		}
+		mu.Lock()
+		asked = append(asked, fmt.Sprintf("%s %s %s", req.Method, req.Host, req.Header.Get("Proxy-Authorization")))
+		mu.Unlock()
 		back, err := net.Dial("tcp", req.Host)
 		if err != nil {
 			t.Error(err)
@@ -116,26 +107,34 @@ func TestStreamsUseTheProxyOfTheKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	via.User = url.UserPassword("user", "word")
-	dial := dialVia(http.ProxyURL(via), &url.URL{Scheme: "https", Host: target.Addr().String()})
-
-	conn, err := dial(t.Context(), "tcp", target.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	up := upstream(t, func(k *cred.Kubeconfig) { k.ProxyURL = via.String() })
+	for _, upgrade := range []string{"", "SPDY/3.1"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			up.forward(w, req, &url.URL{Path: "/api/v1/namespaces/web-rome/pods/web/exec"})
+		}))
+		defer server.Close()
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		header := ""
+		if upgrade != "" {
+			header = "Connection: Upgrade\r\nUpgrade: " + upgrade + "\r\n"
+		}
+		fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: node\r\n%s\r\n", header)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{true: 200, false: 101}[upgrade == ""]; resp.StatusCode != want {
+			t.Errorf("got %s, want %d", resp.Status, want)
+		}
 	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, "hello\n"); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "hello\n" {
-		t.Errorf("got %q back: %v", line, err)
-	}
-	if want := "CONNECT " + target.Addr().String(); asked != want || credentials != "Basic dXNlcjp3b3Jk" {
-		t.Errorf("the proxy was asked %q with %q, want %q", asked, credentials, want)
-	}
-	if _, err := dial(t.Context(), "tcp", "127.0.0.1:1"); err == nil {
-		t.Error("a refusal of the proxy went unnoticed")
+	want := "CONNECT " + up.base.Host + " Basic dXNlcjp3b3Jk"
+	mu.Lock()
+	defer mu.Unlock()
+	if diff := cmp.Diff([]string{want, want}, asked); diff != "" {
+		t.Errorf("the proxy was asked (-want +got):\n%s", diff)
 	}
 }

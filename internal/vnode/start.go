@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -184,8 +186,18 @@ func (p *process) serveKubelet(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	api := &kubelet{find: p.findPod, list: p.listPods, twin: p.twins.Twin, provider: p.way.Load, logger: p.options.Log}
+	api := &kubelet{find: p.findPod, list: p.listPods, twin: p.twins.Twin, send: p.send, log: p.options.Log}
 	return serve(ctx, listener, gate.guard(api.handler()), certs)
+}
+
+// send passes a request on to the provider.
+func (p *process) send(w http.ResponseWriter, req *http.Request, to *url.URL) {
+	way := p.way.Load()
+	if way == nil {
+		answer(w, http.StatusBadGateway, "the provider is not known yet")
+		return
+	}
+	way.forward(w, req, to)
 }
 
 func (p *process) findPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
