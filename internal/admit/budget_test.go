@@ -93,6 +93,12 @@ func TestEnforcedBudgets(t *testing.T) {
 			t.Errorf("a pod that asks for %s: %v", name, err)
 		}
 	}
+	existing := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "existing", Labels: map[string]string{names.OffloadingOrigin: "violet"}}}
+	existing.Spec.Pod = pod(twin).Spec
+	existing.Spec.Pod.Containers = append(existing.Spec.Pod.Containers, corev1.Container{Name: "second", Image: "web"})
+	if err := user.Create(t.Context(), existing); err != nil {
+		t.Fatal(err)
+	}
 	refused(amounts("cpu", "20001m"), "peering cpu quota usage exceeded - free 20 / requested 20001m")
 	refused(amounts("ephemeral-storage", "21Gi"), "peering ephemeral-storage quota usage exceeded - free 20Gi / requested 21Gi")
 	refused(amounts("example.com/gpu", "1"), "example.com/gpu quota limit not found for this peering")
@@ -113,6 +119,43 @@ func TestEnforcedBudgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(nil, none)
+	t.Run("what is there is changed and deleted by anybody who may", func(t *testing.T) { othersMay(t, c, existing) })
+}
+
+// othersMay tells the story of a ShadowPod whose user has no Quota any more, and of those who look after it.
+func othersMay(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod) {
+	admin, sibling := c.Client, as(t, c, "second-slice-violet")
+	edit := func(who client.Client, change func(*offv1beta1.ShadowPod)) error {
+		if err := who.Get(t.Context(), client.ObjectKeyFromObject(sp), sp); err != nil {
+			return err
+		}
+		before := sp.DeepCopy()
+		change(sp)
+		return who.Patch(t.Context(), sp, client.MergeFrom(before))
+	}
+	for rule, err := range map[string]error{
+		"the administrator labels it":      edit(admin, func(sp *offv1beta1.ShadowPod) { sp.Labels["seen"] = "yes" }),
+		"another slice changes its image":  edit(sibling, func(sp *offv1beta1.ShadowPod) { sp.Spec.Pod.Containers[0].Image = "web:2" }),
+		"a finalizer comes":                edit(admin, func(sp *offv1beta1.ShadowPod) { sp.Finalizers = []string{"example.com/kept"} }),
+		"a finalizer goes":                 edit(admin, func(sp *offv1beta1.ShadowPod) { sp.Finalizers = nil }),
+		"a finalizer comes before the end": edit(admin, func(sp *offv1beta1.ShadowPod) { sp.Finalizers = []string{"example.com/kept"} }),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", rule, err)
+		}
+	}
+	if err := refusedWith(edit(sibling, func(sp *offv1beta1.ShadowPod) { sp.Spec.Pod.Containers = sp.Spec.Pod.Containers[:1] }), "only images"); err != nil {
+		t.Error("fewer containers:", err)
+	}
+	if sp.Labels[names.CreatorUser] != "slice-violet" {
+		t.Errorf("the creator is %q", sp.Labels[names.CreatorUser])
+	}
+	if err := admin.Delete(t.Context(), sp); err != nil {
+		t.Error("deleting it:", err)
+	}
+	if err := edit(admin, func(sp *offv1beta1.ShadowPod) { sp.Finalizers = nil }); err != nil {
+		t.Error("taking the finalizer off what is being deleted:", err)
+	}
 }
 
 // What is left of a peering is a sentence for the consumer, not trouble of the provider.

@@ -63,19 +63,23 @@ func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, 
 	if err := rules.CheckShadowPod(sp, policy); err != nil || !s.enforce {
 		return nil, refuse(err)
 	}
-	budget, err := s.budget(ctx, liqov1beta1.ClusterID(consumer), req.UserInfo.Username)
+	creator := sp.Labels[names.CreatorUser] // who may be another than the one who changes it
+	budget, err := s.budget(ctx, liqov1beta1.ClusterID(consumer), creator)
 	if err != nil {
 		return nil, err
 	}
 	if budget == nil {
-		return nil, refuse(fmt.Errorf("failed getting quota: user %q has none for cluster %q", req.UserInfo.Username, consumer))
+		return nil, refuse(fmt.Errorf("failed getting quota: user %q has none for cluster %q", creator, consumer))
+	}
+	if old != nil {
+		budget.Cordoned = nil // which is about new pods
 	}
 	return nil, refuse(quota.Check(budget, &sp.Spec.Pod, nil))
 }
 
 // budget finds the Quota of a user in the consumer's own tenant namespace, so that no consumer can shadow that of another.
 // nil says that there is none.
-func (s *shadowPods) budget(ctx context.Context, consumer liqov1beta1.ClusterID, user string) (*offv1beta1.QuotaSpec, error) {
+func (s *shadowPods) budget(ctx context.Context, consumer liqov1beta1.ClusterID, creator string) (*offv1beta1.QuotaSpec, error) {
 	for _, reader := range []client.Reader{s.cached, s.live} {
 		tenant, err := peer.TenantNamespace(ctx, reader, consumer)
 		if errors.Is(err, peer.ErrNotFound) {
@@ -89,7 +93,7 @@ func (s *shadowPods) budget(ctx context.Context, consumer liqov1beta1.ClusterID,
 			return nil, fmt.Errorf("listing quotas: %w", err)
 		}
 		for i := range quotas.Items {
-			if q := &quotas.Items[i]; q.Spec.User == user && q.DeletionTimestamp.IsZero() {
+			if q := &quotas.Items[i]; rules.CreatorUser(q.Spec.User) == creator && q.DeletionTimestamp.IsZero() {
 				return &q.Spec, nil
 			}
 		}
