@@ -35,15 +35,21 @@ func podLabels(sp *offv1beta1.ShadowPod) map[string]string {
 	return out
 }
 
-// podAnnotations are those of the ShadowPod and a hash of all that comes from it, which shows that something was removed.
+// podAnnotations are those of a Pod that has all of its ShadowPod.
 func podAnnotations(sp *offv1beta1.ShadowPod) map[string]string {
+	return annotationsOf(sp, partsOf(&sp.Spec.Pod).String())
+}
+
+// annotationsOf are those of the ShadowPod, what of its spec reached the Pod, and a hash of all that comes from it, which
+// shows that something was removed.
+func annotationsOf(sp *offv1beta1.ShadowPod, parts string) map[string]string {
 	out := map[string]string{}
 	for key, value := range sp.Annotations {
 		if key != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(key, names.AppliedHash) {
 			out[key] = value
 		}
 	}
-	out[followedParts] = partsOf(&sp.Spec.Pod).String()
+	out[followedParts] = parts
 	out[names.AppliedHash] = hash(podLabels(sp), out)
 	return out
 }
@@ -58,9 +64,9 @@ func hash(values ...any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// relabel gives the pod the labels and annotations of its ShadowPod, if it has others.
-func (s *shadowPods) relabel(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
-	wantLabels, wantAnnotations := podLabels(sp), podAnnotations(sp)
+// relabel gives the pod the labels and annotations of its ShadowPod, if it has others. parts is what of the spec reached it.
+func (s *shadowPods) relabel(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, parts string) error {
+	wantLabels, wantAnnotations := podLabels(sp), annotationsOf(sp, parts)
 	if includes(pod.Labels, wantLabels) && includes(pod.Annotations, wantAnnotations) || !pod.DeletionTimestamp.IsZero() {
 		return nil
 	}

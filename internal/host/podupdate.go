@@ -190,16 +190,18 @@ func (s *shadowPods) follow(ctx context.Context, sp *offv1beta1.ShadowPod, pod *
 	if !pod.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	done, err := s.update(ctx, sp, pod)
+	parts := partsOf(&sp.Spec.Pod)
+	done, err := s.update(ctx, sp, pod, parts)
+	reached := parts.String()
 	if !done {
-		return err
+		reached = pod.Annotations[followedParts]
 	}
-	return errors.Join(err, s.relabel(ctx, sp, pod))
+	return errors.Join(err, s.relabel(ctx, sp, pod, reached))
 }
 
 // update is done when nothing of the spec is to be tried again, even if the API server refused something.
-func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) (done bool, err error) {
-	changed := partsOf(&sp.Spec.Pod).changedSince(pod.Annotations[followedParts])
+func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, want parts) (done bool, err error) {
+	changed := want.changedSince(pod.Annotations[followedParts])
 	if len(changed) == 0 || ended(pod.Status.Phase) {
 		return true, nil
 	}

@@ -265,6 +265,18 @@ func TestAResizeWaitsForTheQuota(t *testing.T) {
 	resize(small, "2")
 	told(t, c, small, "FailedUpdatePod", "peering cpu quota usage exceeded - free 1 / requested 2")
 	has(small, "1")
+	before := small.DeepCopy()
+	small.Labels["app"] = "renamed"
+	if err := c.Client.Patch(t.Context(), small, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	pod := podNamed(twin, small.Name)
+	eventually(t, c, pod, func() error {
+		if pod.Labels["app"] != "renamed" {
+			return errors.New("labels wait with the resources")
+		}
+		return nil
+	})
 	resize(large, "1")
 	has(large, "1")
 	has(small, "2")
