@@ -238,7 +238,7 @@ func (p *process) connect(kubeconfig []byte) error {
 	if err != nil {
 		return err
 	}
-	way, err := newProvider(conn)
+	way, err := newProvider(conn, p.options.Log)
 	if err != nil {
 		return err
 	}
