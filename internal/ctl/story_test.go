@@ -35,7 +35,7 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	aFailureIsUndone(t, c)
 	aCrashEndsTheWait(t, c, installArgs()...)
 	stop := workload(t, c)
-	defer stop()
+	defer func() { stop() }()
 
 	liqoctl(t, c.Config, "info").refuses(t, "Liqo is not installed in the current cluster!", "liqoctl install")
 	installed := liqoctl(t, c.Config, installArgs("--timeout", "60s", "--cluster-labels", "region=eu", "--set", "controllerManager.replicas=2")...)
@@ -78,6 +78,9 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	}
 	liqoctl(t, c.Config, "uninstall").refuses(t, "--skip-confirm")
 	refusesWhileUsed(t, c)
+	stop()
+	aStuckJobEndsTheUninstallation(t, c)
+	stop = workload(t, c)
 
 	uninstalled := liqoctl(t, c.Config, "uninstall", "--purge", "--skip-confirm", "--timeout", "60s")
 	uninstalled.succeeds(t)
@@ -97,7 +100,7 @@ const broken = "broken"
 func aCrashEndsTheWait(t *testing.T, c *testkit.ControlPlane, command ...string) {
 	t.Helper()
 	crashed := make(chan error, 1)
-	go func() { crashed <- crash(t.Context(), c.Client) }()
+	go func() { crashed <- crash(t.Context(), c.Client, "liqo-controller-manager-0", brokenManager) }()
 	r := liqoctl(t, c.Config, append(command, "--timeout", "90s", "--version", broken)...)
 	if err := <-crashed; err != nil {
 		t.Fatal(err)
@@ -108,29 +111,62 @@ func aCrashEndsTheWait(t *testing.T, c *testkit.ControlPlane, command ...string)
 	}
 }
 
-// crash makes the pod that the broken Deployment would, as a kubelet reports it after three restarts.
-func crash(ctx context.Context, c client.Client) error {
-	d := &appsv1.Deployment{}
-	for c.Get(ctx, client.ObjectKey{Namespace: "liqo", Name: "liqo-controller-manager"}, d) != nil || !isBroken(d) {
+// aStuckJobEndsTheUninstallation does not wait for the timeout, and removes nothing.
+func aStuckJobEndsTheUninstallation(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	const name = "liqo-pre-delete"
+	crashed := make(chan error, 1)
+	go func() {
+		crashed <- crash(t.Context(), c.Client, name+"-0", func(ctx context.Context, c client.Client) *corev1.PodTemplateSpec {
+			job := &batchv1.Job{}
+			if c.Get(ctx, client.ObjectKey{Namespace: "liqo", Name: name}, job) != nil {
+				return nil
+			}
+			return &job.Spec.Template
+		})
+	}()
+	r := liqoctl(t, c.Config, "uninstall", "--skip-confirm", "--timeout", "90s")
+	if err := <-crashed; err != nil {
+		t.Fatal(err)
+	}
+	r.refuses(t, "Error uninstalling Liqo: pod liqo-pre-delete-0 does not start: CrashLoopBackOff", "before anything is removed")
+	deployment(t, c)
+	if err := c.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: name + "-0"}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crash makes a pod once there is a template for it, as a kubelet reports it after three restarts.
+func crash(ctx context.Context, c client.Client, name string, template func(context.Context, client.Client) *corev1.PodTemplateSpec) error {
+	from := template(ctx, c)
+	for ; from == nil; from = template(ctx, c) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
-	pod.Namespace, pod.Name = "liqo", "liqo-controller-manager-0"
+	pod := &corev1.Pod{ObjectMeta: from.ObjectMeta, Spec: from.Spec}
+	pod.Namespace, pod.Name = "liqo", name
 	if err := c.Create(ctx, pod); err != nil {
 		return err
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "controller-manager", RestartCount: 3,
+		Name: pod.Spec.Containers[0].Name, RestartCount: 3,
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: 1, Reason: "Error", Message: "I1120 starting\nunknown flag: --no-such-flag\n",
 		}},
 	}}
 	return c.Status().Update(ctx, pod)
+}
+
+func brokenManager(ctx context.Context, c client.Client) *corev1.PodTemplateSpec {
+	d := &appsv1.Deployment{}
+	if c.Get(ctx, client.ObjectKey{Namespace: "liqo", Name: "liqo-controller-manager"}, d) != nil || !isBroken(d) {
+		return nil
+	}
+	return &d.Spec.Template
 }
 
 func isBroken(d *appsv1.Deployment) bool {

@@ -48,7 +48,7 @@ func (i *Installer) apply(ctx context.Context, p *plan) error {
 	if p.previous.revision > 0 {
 		change = p.helm.upgrade
 	}
-	err = i.untilStuck(ctx, func(wait context.Context) error { return change(ctx, wait, p.chart, p.values) })
+	err = untilStuck(ctx, i.Client, i.Namespace, func(wait context.Context) error { return change(ctx, wait, p.chart, p.values) })
 	if err == nil {
 		return nil
 	}

@@ -30,11 +30,11 @@ type stuckPod struct{ name, why string }
 
 func (s *stuckPod) Error() string { return fmt.Sprintf("pod %s does not start: %s", s.name, s.why) }
 
-// untilStuck runs do, and ends its wait for pods when one of those that it made will not start: Helm would go on until its
-// timeout. What ran before does not count: an upgrade may be what repairs it.
-func (i *Installer) untilStuck(ctx context.Context, do func(wait context.Context) error) error {
+// untilStuck runs do, and ends its wait for pods of the release in a namespace when one of those that it made will not
+// start: Helm would go on until its timeout. What ran before does not count: an upgrade may be what repairs it.
+func untilStuck(ctx context.Context, c client.Reader, namespace string, do func(wait context.Context) error) error {
 	v := &vigil{seen: map[types.UID]symptom{}, old: map[types.UID]bool{}}
-	for _, pod := range i.pods(ctx) {
+	for _, pod := range podsOfRelease(ctx, c, namespace) {
 		v.old[pod.UID] = true
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -48,7 +48,7 @@ func (i *Installer) untilStuck(ctx context.Context, do func(wait context.Context
 			case <-ctx.Done():
 				return
 			case now := <-tick.C:
-				if stuck := v.look(i.pods(ctx), now); stuck != nil {
+				if stuck := v.look(podsOfRelease(ctx, c, namespace), now); stuck != nil {
 					cancel(stuck)
 				}
 			}
@@ -63,10 +63,10 @@ func (i *Installer) untilStuck(ctx context.Context, do func(wait context.Context
 	return err
 }
 
-// pods of the release. That they cannot be listed is not why an installation fails.
-func (i *Installer) pods(ctx context.Context) []corev1.Pod {
+// podsOfRelease lists them. That they cannot be listed is not why an installation fails.
+func podsOfRelease(ctx context.Context, c client.Reader, namespace string) []corev1.Pod {
 	var list corev1.PodList
-	if err := i.Client.List(ctx, &list, client.InNamespace(i.Namespace), client.HasLabels{names.AppInstance}); err != nil {
+	if err := c.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{names.AppInstance}); err != nil {
 		return nil
 	}
 	var ours []corev1.Pod

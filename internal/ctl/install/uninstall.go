@@ -5,6 +5,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -23,7 +24,12 @@ func Uninstall(ctx context.Context, c client.Client, kube genericclioptions.REST
 	if err != nil {
 		return err
 	}
-	if err := h.uninstall(ctx, timeout, true); err != nil {
+	err = untilStuck(ctx, c, namespace, func(wait context.Context) error { return h.uninstall(wait, timeout, true) })
+	if _, stuck := errors.AsType[*stuckPod](err); stuck {
+		return out.Fail("Error uninstalling Liqo: %w", err).
+			Hint("It has to check and clean up before anything is removed: mend what keeps it from starting, then run this again")
+	}
+	if err != nil {
 		return out.Fail("Error uninstalling Liqo: %w", err).
 			Hint("The job that cleans up says why: kubectl logs -n %s job/liqo-pre-delete", namespace)
 	}
