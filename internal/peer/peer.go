@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -67,7 +68,7 @@ func TenantNamespace(ctx context.Context, c client.Reader, id liqov1beta1.Cluste
 // OfNamespace returns the cluster that a tenant namespace is for; false for any other namespace.
 func OfNamespace(ns *corev1.Namespace) (liqov1beta1.ClusterID, bool) {
 	id := ns.Labels[names.RemoteClusterID]
-	if id == "" || ns.Labels[names.TenantNamespace] != "true" {
+	if ns.Labels[names.TenantNamespace] != "true" || len(validation.IsDNS1123Label(id)) > 0 {
 		return "", false
 	}
 	return liqov1beta1.ClusterID(id), true

@@ -27,8 +27,11 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// reasonDuplicateNamespace is the event on namespaces that claim the same peer.
-const reasonDuplicateNamespace = "DuplicateTenantNamespace"
+// Reasons of the events on tenant namespaces: several claim one peer; the ID of the peer is none.
+const (
+	reasonDuplicateNamespace = "DuplicateTenantNamespace"
+	reasonInvalidID          = "InvalidClusterID"
+)
 
 // grant gives a ClusterRole, in each tenant namespace, to a ServiceAccount of the Liqo namespace.
 type grant struct{ clusterRole, serviceAccount string }
@@ -131,7 +134,8 @@ func (t *tenantNamespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 
 func (t *tenantNamespaces) follow(ctx context.Context, namespace *corev1.Namespace) error {
 	id, tenant := peer.OfNamespace(namespace)
-	t.tell(namespace, t.complaint(ctx, namespace, id))
+	reason, complaint := t.complaint(ctx, namespace)
+	t.tell(namespace, reason, complaint)
 	if !tenant || !namespace.DeletionTimestamp.IsZero() {
 		return t.revoke(ctx, namespace.Name)
 	}
@@ -151,24 +155,30 @@ func (t *tenantNamespaces) follow(ctx context.Context, namespace *corev1.Namespa
 	return errors.Join(errs...)
 }
 
-func (t *tenantNamespaces) complaint(ctx context.Context, namespace *corev1.Namespace, id liqov1beta1.ClusterID) string {
-	if id == "" || !namespace.DeletionTimestamp.IsZero() {
-		return ""
+// complaint is what an administrator must mend about the namespace, with the reason of the event.
+func (t *tenantNamespaces) complaint(ctx context.Context, namespace *corev1.Namespace) (reason, message string) {
+	label, marked := namespace.Labels[names.RemoteClusterID]
+	if !marked || namespace.Labels[names.TenantNamespace] != "true" || !namespace.DeletionTimestamp.IsZero() {
+		return "", ""
+	}
+	id, usable := peer.OfNamespace(namespace)
+	if !usable {
+		return reasonInvalidID, fmt.Sprintf("the label %s is %q, which cannot be the ID of a cluster: lower-case letters, digits and dashes can", names.RemoteClusterID, label)
 	}
 	all := t.namespacesOf(ctx, id)
 	if len(all) < 2 {
-		return ""
+		return "", ""
 	}
-	return fmt.Sprintf("the peering with %s has more than one tenant namespace: %s", id, strings.Join(all, ", "))
+	return reasonDuplicateNamespace, fmt.Sprintf("the peering with %s has more than one tenant namespace: %s; keep one", id, strings.Join(all, ", "))
 }
 
 // tell emits a complaint unless it was told before.
-func (t *tenantNamespaces) tell(namespace *corev1.Namespace, complaint string) {
+func (t *tenantNamespaces) tell(namespace *corev1.Namespace, reason, complaint string) {
 	var now []string
 	if complaint != "" {
 		now = append(now, complaint)
 	}
 	for _, news := range t.told.News(namespace.UID, now) {
-		t.recorder.Eventf(namespace, nil, corev1.EventTypeWarning, reasonDuplicateNamespace, "Grant", "%s", kube.Note(news))
+		t.recorder.Eventf(namespace, nil, corev1.EventTypeWarning, reason, "Grant", "%s", kube.Note(news))
 	}
 }

@@ -123,19 +123,35 @@ func TestTwoNamespacesOfOnePeerAreTold(t *testing.T) {
 	hasRights(t, c.Client, first, allRights...)
 	second := testkit.Namespace(t, c, "second", tenantLabels("parma"))
 	for _, ns := range []string{first, second} {
-		testkit.Eventually(t, limit, func() error {
-			var list eventsv1.EventList
-			if err := c.Client.List(t.Context(), &list); err != nil {
-				return err
-			}
-			for _, e := range list.Items {
-				if e.Regarding.Name == ns && e.Reason == "DuplicateTenantNamespace" && strings.Contains(e.Note, first) && strings.Contains(e.Note, second) {
-					return nil
-				}
-			}
-			return fmt.Errorf("no event on %s", ns)
-		})
+		hasEvent(t, c.Client, ns, "DuplicateTenantNamespace", first+", "+second)
 	}
+}
+
+func TestANamespaceOfNoPossiblePeerIsToldAndGetsNoRights(t *testing.T) {
+	c := testkit.Cluster(t)
+	runTenants(t, c)
+	ns := testkit.Namespace(t, c, "nobody", tenantLabels("Not_A_Name"))
+	hasEvent(t, c.Client, ns, "InvalidClusterID", "Not_A_Name")
+	var bindings rbacv1.RoleBindingList
+	if err := c.Client.List(t.Context(), &bindings, client.InNamespace(ns)); err != nil || len(bindings.Items) > 0 {
+		t.Errorf("the namespace has the bindings %v, %v", bindings.Items, err)
+	}
+}
+
+func hasEvent(t *testing.T, c client.Client, namespace, reason, text string) {
+	t.Helper()
+	testkit.Eventually(t, limit, func() error {
+		var list eventsv1.EventList
+		if err := c.List(t.Context(), &list); err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Regarding.Name == namespace && e.Reason == reason && strings.Contains(e.Note, text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s on %s", reason, namespace)
+	})
 }
 
 // Deleting a namespace deletes its RoleBindings at once. Without them the replicator could never take its finalizers off,
