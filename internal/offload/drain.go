@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
@@ -93,18 +94,23 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 		return err
 	}
 	held, err := v.removeAll(ctx, pods, dead)
-	setCondition(vn, nodeCondition, draining, progress(len(pods), held), metav1.Now())
+	setCondition(vn, nodeCondition, draining, progress(len(pods), held, err), metav1.Now())
 	if err != nil {
 		return err
 	}
 	return kube.Wait(requeue, "pods are being drained")
 }
 
-func progress(left, held int) string {
-	if held == 0 {
-		return fmt.Sprintf("%d pods are left", left)
+func progress(left, held int, err error) string {
+	out := fmt.Sprintf("%d pods are left", left)
+	if held > 0 {
+		out += fmt.Sprintf(", %d of them because of a PodDisruptionBudget", held)
 	}
-	return fmt.Sprintf("%d pods are left, %d of them because of a PodDisruptionBudget", left, held)
+	if err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		out += ": " + first
+	}
+	return out
 }
 
 // staysOnNode: pods of a DaemonSet come back as long as the node is there, and go with it; static ones are not ours.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -488,7 +489,7 @@ func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
 	condition(t, c, vn, running, draining)
 	eventually(t, c, vn, func() error {
 		i := slices.IndexFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool { return c.Type == nodeCondition })
-		if got, want := vn.Status.Conditions[i].Message, progress(2, 1); got != want {
+		if got, want := vn.Status.Conditions[i].Message, progress(2, 1, nil); got != want {
 			return fmt.Errorf("the condition says %q, want %q", got, want)
 		}
 		return nil
@@ -538,6 +539,46 @@ func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
 	}
 	gone(t, c, second)
 	gone(t, c, mapOf(second))
+}
+
+func TestAPodThatCannotBeEvictedHoldsUpNoOther(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "trieste", "trieste-1", "")
+	run(t, c, vn)
+	condition(t, c, vn, running, running)
+	demo := testkit.Namespace(t, c, "stuck", nil)
+	stuck := podOn(t, c, demo, "stuck", vn.Name, func(*corev1.Pod) {})
+	// Kubernetes evicts no pod that two budgets protect, and calls that an internal error.
+	for _, name := range []string{"one", "two"} {
+		budget := &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: demo, Name: name},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "stuck"}}},
+		}
+		if err := c.Client.Create(t.Context(), budget); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var others []*corev1.Pod
+	for i := range 3 * evictionsAtOnce {
+		others = append(others, podOn(t, c, demo, fmt.Sprintf("web-%d", i), vn.Name, func(*corev1.Pod) {}))
+	}
+	if err := c.Client.Delete(t.Context(), vn); err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range others {
+		terminated(t, c, pod)
+	}
+	eventually(t, c, vn, func() error {
+		i := slices.IndexFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool { return c.Type == nodeCondition })
+		if got := vn.Status.Conditions[i].Message; !strings.HasPrefix(got, "1 pods are left: evicting pod "+demo+"/stuck: ") {
+			return fmt.Errorf("the condition says %q", got)
+		}
+		return nil
+	})
+	if err := c.Client.Delete(t.Context(), stuck, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, vn)
 }
 
 // terminated waits for the eviction of a pod and ends it, as the virtual kubelet does.
