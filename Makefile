@@ -7,7 +7,7 @@ TOOL := go tool -modfile=tools/go.mod
 PLAYGROUND := bin/playground
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test build image assets playground generate lint soak clean
+.PHONY: help demo demo-down test build image assets playground generate lint soak bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ lint: ## vet and staticcheck
 
 soak: ## the playground under faults, and a minute of each fuzz target
 	@test/run.sh soak
+
+bench: ## what offloading costs, against promises
+	@test/run.sh bench
 
 clean: ## remove what was built and every cluster of the playground
 	-test -x $(PLAYGROUND) && $(PLAYGROUND) down

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs the suites, each with a printed time budget, and brings the playground up once for those that need clusters.
-#   test/run.sh [all|soak|SUITE...]      suites: assets lint unit race playground image e2e
+#   test/run.sh [all|soak|bench|SUITE...]      suites: assets lint unit race playground image e2e
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # A budget is what a suite may take on 2 cores with cold caches. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([assets]=900 [lint]=420 [unit]=900 [race]=300 [playground]=300 [image]=120 [e2e]=600 [soak]=1800)
+declare -A budget=([assets]=900 [lint]=420 [unit]=900 [race]=300 [playground]=300 [image]=120 [e2e]=600 [soak]=1800 [bench]=1500)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 started=$SECONDS
 
@@ -51,7 +51,7 @@ suite_lint() {
 
 suite_unit() {
 	local packages
-	packages=$(go list ./... | grep -v '/test/') && gotest -p 2 $packages
+	packages=$(go list ./... | grep -v '/test/e2e') && gotest -p 2 $packages
 }
 
 suite_race() { need gcc gcc && CGO_ENABLED=1 gotest -race -p 1 ./internal/mirror ./internal/remote ./internal/kube; }
@@ -79,6 +79,17 @@ suite_soak() { # the playground under faults and killed runs, and every fuzz tar
 	grep -rno '^func Fuzz[A-Za-z]*' --include=*_test.go internal | sed 's/:[0-9]*:func / /' | while read -r file name; do
 		gotest -run '^$' -fuzz "^$name\$" -fuzztime 60s "./${file%/*}" || return 1
 	done
+}
+
+suite_bench() { # promises of speed, on clusters of its own that are made of the programs of the tests'
+	local built=$LIQO_PLAYGROUND_HOME
+	suite_image && make --no-print-directory playground && bin/playground build && (
+		export LIQO_PLAYGROUND_HOME=$HOME/.cache/liqo-playground-bench LIQO_PLAYGROUND_NAME=liqobench LIQO_PLAYGROUND_NETWORK=172.27.0.0/16
+		mkdir -p "$LIQO_PLAYGROUND_HOME" && ln -sfn "$built/bin" "$built/img" "$LIQO_PLAYGROUND_HOME/" || exit 1
+		trap 'bin/playground down' EXIT
+		bin/playground up --clusters a --audit && bin/playground up --clusters b --audit --simulated-nodes 20 &&
+			bin/playground load dist/liqo.tar && go run ./test/bench
+	)
 }
 
 # A playground of its own: tests neither meet a running demo nor take its clusters down.

@@ -1,0 +1,161 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Bench measures what offloading costs, on two clusters of the playground whose provider has simulated nodes: the same
+// bursts of pods directly in the provider and offloaded, by turns, and what idling, ConfigMaps and a restart cost.
+// `make bench` makes the clusters and runs it; it fails when a promise is broken.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	home, pods, output string
+	rounds, samples    int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.home, "home", os.Getenv("LIQO_PLAYGROUND_HOME"), "folder of the playground whose clusters a and b are used")
+	flag.StringVar(&o.pods, "pods", "100,500,2000", "sizes of the bursts")
+	flag.IntVar(&o.rounds, "rounds", 3, "times that each size up to 500 is measured; larger ones are measured once")
+	flag.IntVar(&o.samples, "configmaps", 200, "number of ConfigMaps")
+	flag.StringVar(&o.output, "output", "dist/bench", "folder of the results")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	r, err := run(ctx, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	if slices.ContainsFunc(r.Rows, func(p row) bool { return !p.kept() }) {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (*result, error) {
+	sizes, err := parseSizes(o.pods)
+	if err != nil {
+		return nil, err
+	}
+	say("installing and peering")
+	s, err := newStage(ctx, playground{o.home})
+	if err != nil {
+		return nil, err
+	}
+	r := &result{Version: version(ctx), Machine: machine()}
+	if err := s.measure(ctx, r, sizes, o); err != nil {
+		return nil, err
+	}
+	r.Rows = r.verdict()
+	r.print(os.Stdout)
+	return r, r.save(o.output)
+}
+
+func parseSizes(text string) ([]int, error) {
+	var sizes []int
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("-pods is a list of numbers: %q", text)
+		}
+		sizes = append(sizes, n)
+	}
+	slices.Sort(sizes)
+	return sizes, nil
+}
+
+func (s *stage) measure(ctx context.Context, r *result, sizes []int, o options) error {
+	say("warming up")
+	if err := s.clear(ctx); err != nil { // of a run that was interrupted
+		return err
+	}
+	for _, offloaded := range []bool{false, true} {
+		if _, err := s.burst(ctx, 20, offloaded); err != nil {
+			return err
+		}
+	}
+	if err := s.clear(ctx); err != nil {
+		return err
+	}
+	time.Sleep(2 * settling)
+	say("idling for %v", idleTime)
+	var err error
+	if r.Idle, err = s.idle(ctx); err != nil {
+		return err
+	}
+	r.Baseline = s.idleCPU
+	say("%d ConfigMaps", o.samples)
+	if r.Config, err = s.configMaps(ctx, o.samples); err != nil {
+		return err
+	}
+	for _, pods := range sizes {
+		if err := s.rounds(ctx, r, pods, o.rounds); err != nil {
+			return err
+		}
+	}
+	last := sizes[len(sizes)-1]
+	say("starting the virtual kubelet anew with %d pods", last)
+	if r.Restart, err = s.restart(ctx, last); err != nil {
+		return err
+	}
+	return s.clear(ctx)
+}
+
+// rounds measures one size, vanilla and offloaded by turns, and leaves the last offloaded burst there.
+func (s *stage) rounds(ctx context.Context, r *result, pods, rounds int) error {
+	if pods > 500 {
+		rounds = 1
+	}
+	for range rounds {
+		for _, offloaded := range []bool{false, true} {
+			if err := s.clear(ctx); err != nil {
+				return err
+			}
+			b, err := s.burst(ctx, pods, offloaded)
+			if err != nil {
+				return err
+			}
+			say("%d pods, offloaded %v: %.2f s, %.1f ms CPU per pod", pods, offloaded, b.Seconds, b.CPU*1000)
+			r.Bursts = append(r.Bursts, b)
+		}
+	}
+	return nil
+}
+
+func (r *result) save(folder string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("making the folder of the results: %w", err)
+	}
+	return os.WriteFile(filepath.Join(folder, "result.json"), append(data, '\n'), 0o644)
+}
+
+func version(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty").Output()
+	if err != nil {
+		return "unknown version"
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
+}

@@ -1,0 +1,319 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/liqo/test/clusters"
+)
+
+// side is one cluster with a client that nothing slows down.
+type side struct {
+	*clusters.Cluster
+	api kubernetes.Interface
+}
+
+// stage is two peered clusters and a namespace that reaches from one into the other.
+type stage struct {
+	playground         playground
+	consumer, provider side
+	peering            *clusters.Peering
+	idleCPU            float64 // of everything, in CPU seconds per second
+}
+
+type place struct {
+	side      side
+	namespace string
+}
+
+// places are where pods come to be.
+func (s *stage) places() []place {
+	return []place{{s.provider, vanillaNamespace}, {s.consumer, s.peering.Namespace}, {s.provider, s.peering.Twin()}}
+}
+
+const vanillaNamespace = "bench-vanilla"
+
+// newStage installs and peers, or finds that this was done.
+func newStage(ctx context.Context, p playground) (*stage, error) {
+	s := &stage{playground: p}
+	var err error
+	if s.consumer, err = p.side("cl-consumer", consumerName); err != nil {
+		return nil, err
+	}
+	if s.provider, err = p.side("cl-provider", providerName); err != nil {
+		return nil, err
+	}
+	for _, c := range []side{s.consumer, s.provider} {
+		if err := c.Install(); err != nil {
+			return nil, err
+		}
+	}
+	if s.peering, err = clusters.NewPeering(ctx, s.consumer.Cluster, s.provider.Cluster, "bench"); err != nil {
+		return nil, err
+	}
+	s.peering.CPU, s.peering.Memory, s.peering.Pods, s.peering.Strategy = "1000", "4Ti", "2200", "Remote"
+	if err := s.peer(); err != nil {
+		return nil, err
+	}
+	return s, s.reserve(ctx)
+}
+
+func (p playground) side(id, name string) (side, error) {
+	c, err := clusters.New(id, p.path("clusters", name, "admin.kubeconfig"))
+	if err != nil {
+		return side{}, err
+	}
+	config := rest.CopyConfig(c.Config)
+	config.QPS, config.UserAgent = -1, agent
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = config.ContentType + ",application/json"
+	api, err := kubernetes.NewForConfig(config)
+	return side{Cluster: c, api: api}, err
+}
+
+func (s *stage) peer() error {
+	docs, err := s.peering.Documents()
+	if err != nil {
+		return err
+	}
+	for _, d := range docs {
+		at := s.consumer
+		if d.Cluster == s.provider.ID {
+			at = s.provider
+		}
+		if _, err := at.Kubectl(d.Manifest, "apply", "-f", "-"); err != nil {
+			return err
+		}
+	}
+	for _, args := range [][]string{
+		{"wait", "node/" + s.peering.Slice, "--for=create", "--timeout=2m"},
+		{"wait", "node/" + s.peering.Slice, "--for=condition=Ready", "--timeout=2m"},
+		{"wait", "namespaceoffloading/offloading", "-n", s.peering.Namespace, "--for=jsonpath={.status.offloadingPhase}=Ready", "--timeout=2m"},
+	} {
+		if _, err := s.consumer.Kubectl("", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reserve leaves only simulated nodes to new pods of the provider, and makes the namespace of the bursts there.
+func (s *stage) reserve(ctx context.Context) error {
+	nodes, err := s.provider.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "type!=kwok"})
+	if err != nil {
+		return fmt.Errorf("listing the nodes of the provider: %w", err)
+	}
+	for _, node := range nodes.Items {
+		if _, err := s.provider.Kubectl("", "cordon", node.Name); err != nil {
+			return err
+		}
+	}
+	_, err = s.provider.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: vanillaNamespace}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("making the namespace of the bursts: %w", err)
+	}
+	return nil
+}
+
+// our tells whether a role is one of our processes.
+func our(role string) bool {
+	return slices.ContainsFunc([]string{"virtual-kubelet", " controller-manager", "liqo-controller-manager", "crd-replicator"}, func(program string) bool {
+		return strings.HasSuffix(role, program)
+	})
+}
+
+// virtualKubelet is the process of the one virtual kubelet, 0 if it does not run.
+func virtualKubelet(processes []process) int {
+	for _, p := range processes {
+		if strings.HasSuffix(p.Role, "virtual-kubelet") {
+			return p.PID
+		}
+	}
+	return 0
+}
+
+const idleTime = 30 * time.Second
+
+// idle measures what everybody uses while nobody asks for anything: in millicores, by process of ours. The rest of the
+// machine's idling becomes the zero of later figures.
+func (s *stage) idle(ctx context.Context) (map[string]float64, error) {
+	before, err := s.playground.processes()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(idleTime):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	after, err := s.playground.processes()
+	if err != nil {
+		return nil, err
+	}
+	used := minus(cpu(after), cpu(before))
+	s.idleCPU = max(sum(used), 0) / idleTime.Seconds()
+	out := map[string]float64{}
+	for role, seconds := range used {
+		if our(role) {
+			out[role] = seconds / idleTime.Seconds() * 1000
+		}
+	}
+	return out, nil
+}
+
+// configMaps measures how long it takes until a new ConfigMap is seen in the provider.
+func (s *stage) configMaps(ctx context.Context, samples int) (spread, error) {
+	near, far := s.consumer.api.CoreV1().ConfigMaps(s.peering.Namespace), s.provider.api.CoreV1().ConfigMaps(s.peering.Twin())
+	list, err := far.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return spread{}, fmt.Errorf("listing ConfigMaps: %w", err)
+	}
+	w, err := far.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		return spread{}, fmt.Errorf("watching ConfigMaps: %w", err)
+	}
+	defer w.Stop()
+	var took []time.Duration
+	for i := range samples {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("probe-%d", i)}, Data: map[string]string{"key": "value"}}
+		started := time.Now()
+		if _, err := near.Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+			return spread{}, fmt.Errorf("creating a ConfigMap: %w", err)
+		}
+		if err := seen(ctx, w.ResultChan(), cm.Name); err != nil {
+			return spread{}, err
+		}
+		took = append(took, time.Since(started))
+		if err := near.Delete(ctx, cm.Name, metav1.DeleteOptions{}); err != nil {
+			return spread{}, fmt.Errorf("deleting a ConfigMap: %w", err)
+		}
+		time.Sleep(30 * time.Millisecond) // idle is what is asked for
+	}
+	return spreadOf(took), nil
+}
+
+// seen waits until a watch tells of a new object.
+func seen(ctx context.Context, events <-chan watch.Event, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		select {
+		case event, ok := <-events:
+			if !ok {
+				return errors.New("the watch of the ConfigMaps ended")
+			}
+			if cm, isOne := event.Object.(*corev1.ConfigMap); isOne && event.Type == watch.Added && cm.Name == name {
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for ConfigMap %s: %w", name, ctx.Err())
+		}
+	}
+}
+
+// restart is what happens when the virtual kubelet starts with pods there.
+type restart struct {
+	Pods int `json:"pods"`
+	// Ready is the time from the start of the process to the readiness of its pod, Works to the offloading of a new pod.
+	Ready  float64        `json:"readySeconds"`
+	Works  float64        `json:"worksSeconds"`
+	Writes map[string]int `json:"redundantWrites"`
+}
+
+// restart replaces the virtual kubelet, asks for one more pod at once, and looks at what was written meanwhile.
+func (s *stage) restart(ctx context.Context, pods int) (*restart, error) {
+	near, err := look(ctx, s.consumer.api, s.peering.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer near.close()
+	kubelets, err := look(ctx, s.consumer.api, s.peering.ConsumerTenant)
+	if err != nil {
+		return nil, err
+	}
+	defer kubelets.close()
+	from, err := s.playground.mark()
+	if err != nil {
+		return nil, err
+	}
+	started, err := s.replaceKubelet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old := map[string]bool{}
+	near.mu.Lock()
+	for pod := range near.there {
+		old[pod] = true
+	}
+	near.mu.Unlock()
+	if _, err := s.consumer.Kubectl("", "scale", "deployment", name, "-n", s.peering.Namespace, fmt.Sprintf("--replicas=%d", pods+1)); err != nil {
+		return nil, err
+	}
+	r := &restart{Pods: pods}
+	if err := near.allReady(ctx, pods+1); err != nil {
+		return nil, err
+	}
+	r.Works = time.Since(started).Seconds()
+	ready := func(_ map[string]bool, ready map[string]time.Time) bool { return len(ready) > 1 }
+	if err := kubelets.until(ctx, "the new virtual kubelet to be ready", ready); err != nil {
+		return nil, err
+	}
+	kubelets.mu.Lock()
+	for _, at := range kubelets.ready {
+		r.Ready = max(r.Ready, at.Sub(started).Seconds())
+	}
+	kubelets.mu.Unlock()
+	time.Sleep(settling)
+	requests, err := s.playground.since(from)
+	if err != nil {
+		return nil, err
+	}
+	r.Writes = tally(slices.DeleteFunc(requests, func(q request) bool { return !q.redundant(old) }))
+	return r, nil
+}
+
+// redundant tells whether a request of ours writes to what was there before, and so was right already.
+func (r request) redundant(old map[string]bool) bool {
+	switch r.Object.Resource {
+	case "pods", "shadowpods":
+		return r.ours() && r.writes() && old[r.Object.Name]
+	case "configmaps", "secrets", "nodes", "namespaces", "namespacemaps", "virtualnodes":
+		return r.ours() && r.writes()
+	}
+	return false
+}
+
+// replaceKubelet deletes the pod of the virtual kubelet and returns when the next one started.
+func (s *stage) replaceKubelet(ctx context.Context) (time.Time, error) {
+	before, err := s.playground.processes()
+	if err != nil {
+		return time.Time{}, err
+	}
+	old := virtualKubelet(before)
+	if old == 0 {
+		return time.Time{}, errors.New("no virtual kubelet runs")
+	}
+	if _, err := s.consumer.Kubectl("", "delete", "pods", "-n", s.peering.ConsumerTenant, "-l", "offloading.liqo.io/component=virtual-kubelet", "--wait=false"); err != nil {
+		return time.Time{}, err
+	}
+	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, limit, true, func(context.Context) (bool, error) {
+		now, err := s.playground.processes()
+		return slices.ContainsFunc(now, func(p process) bool { return strings.HasSuffix(p.Role, "virtual-kubelet") && p.PID != old }), err
+	})
+	return time.Now(), err
+}
