@@ -24,10 +24,23 @@ import (
 // carry them, so those that mean nothing here yet are accepted.
 type virtualKubeletOptions struct {
 	vnode.Options
-	nodeIP, home, foreign, certificate    string
-	podWorkers, configWorkers, secWorkers int
-	configType, secretType                string
-	metrics                               bool
+	nodeIP, home, foreign, certificate string
+	podWorkers                         int
+	// configMaps and so on are the flags of one kind each.
+	configMaps, secrets, ingresses, events reflectionFlags
+	resources                              []string
+	ingressClass                           string
+	withIngressClass, metrics              bool
+}
+
+// reflectionFlags are how many objects of a kind are handled at once, and which.
+type reflectionFlags struct {
+	workers int
+	kind    string
+}
+
+func (r reflectionFlags) option() vnode.Reflection {
+	return vnode.Reflection{Workers: orOff(r.workers), Type: translate.ReflectionType(r.kind)}
 }
 
 func virtualKubelet() *cobra.Command {
@@ -66,10 +79,20 @@ func (o *virtualKubeletOptions) flags(fs *pflag.FlagSet) {
 
 func (o *virtualKubeletOptions) reflection(fs *pflag.FlagSet) {
 	fs.IntVar(&o.podWorkers, "pod-reflection-workers", 10, "pods handled at once")
-	fs.IntVar(&o.configWorkers, "configmap-reflection-workers", 3, "ConfigMaps handled at once; 0 reflects none")
-	fs.IntVar(&o.secWorkers, "secret-reflection-workers", 3, "Secrets handled at once; 0 reflects none")
-	fs.StringVar(&o.configType, "configmap-reflection-type", "DenyList", "DenyList or AllowList")
-	fs.StringVar(&o.secretType, "secret-reflection-type", "DenyList", "DenyList or AllowList")
+	for name, kind := range map[string]*reflectionFlags{
+		"configmap": &o.configMaps, "secret": &o.secrets, "ingress": &o.ingresses, "event": &o.events,
+	} {
+		types := "DenyList or AllowList"
+		if name == "configmap" || name == "secret" {
+			types = "DenyList, AllowList or UsedByPods"
+		}
+		fs.IntVar(&kind.workers, name+"-reflection-workers", 3, "objects handled at once; 0 reflects none")
+		fs.StringVar(&kind.kind, name+"-reflection-type", "DenyList", types)
+	}
+	fs.StringArrayVar(&o.resources, "resource-reflection", nil,
+		"one more resource to reflect, as resource.version.group:workers:type; both clusters must grant the rights")
+	fs.BoolVar(&o.withIngressClass, "enable-ingress", false, "name a class of the provider in reflected Ingresses")
+	fs.StringVar(&o.ingressClass, "remote-real-ingress-class-name", "", "which class that is")
 }
 
 func (o *virtualKubeletOptions) timing(fs *pflag.FlagSet) {
@@ -86,14 +109,14 @@ func (o *virtualKubeletOptions) timing(fs *pflag.FlagSet) {
 func accepted(fs *pflag.FlagSet) {
 	for _, name := range []string{
 		"home-kubeconfig", "liqo-namespace", "resync-period", "virtual-storage-class-name", "remote-real-storage-class-name",
-		"remote-real-ingress-class-name", "remote-real-load-balancer-class-name", "home-api-server-host", "home-api-server-port",
-		"client-qps", "client-max-burst", "client-timeout", "service-reflection-type", "ingress-reflection-type", "event-reflection-type",
-		"service-reflection-workers", "endpointslice-reflection-workers", "ingress-reflection-workers", "serviceaccount-reflection-workers",
-		"persistentvolumeclaim-reflection-workers", "event-reflection-workers",
+		"remote-real-load-balancer-class-name", "home-api-server-host", "home-api-server-port",
+		"client-qps", "client-max-burst", "client-timeout", "service-reflection-type",
+		"service-reflection-workers", "endpointslice-reflection-workers", "serviceaccount-reflection-workers",
+		"persistentvolumeclaim-reflection-workers",
 	} {
 		fs.String(name, "", "accepted, without effect")
 	}
-	for _, name := range []string{"enable-apiserver-support", "enable-storage", "enable-ingress", "enable-load-balancer", "enable-profiling"} {
+	for _, name := range []string{"enable-apiserver-support", "enable-storage", "enable-load-balancer", "enable-profiling"} {
 		fs.Bool(name, false, "accepted, without effect")
 	}
 	for _, name := range []string{"local-podcidr", "remote-pod-cidr", "remote-pod-cidr-remap", "remote-external-cidr", "remote-external-cidr-remap"} {
@@ -112,8 +135,17 @@ func (o *virtualKubeletOptions) run(ctx context.Context) error {
 	o.ClusterID, o.Provider = liqov1beta1.ClusterID(o.home), liqov1beta1.ClusterID(o.foreign)
 	o.Certificate = vnode.CertificateType(o.certificate)
 	o.Pods = vnode.Reflection{Workers: orOff(o.podWorkers)}
-	o.ConfigMaps = vnode.Reflection{Workers: orOff(o.configWorkers), Type: translate.ReflectionType(o.configType)}
-	o.Secrets = vnode.Reflection{Workers: orOff(o.secWorkers), Type: translate.ReflectionType(o.secretType)}
+	o.ConfigMaps, o.Secrets, o.Ingresses, o.Events = o.configMaps.option(), o.secrets.option(), o.ingresses.option(), o.events.option()
+	if o.withIngressClass {
+		o.IngressClass = o.ingressClass
+	}
+	for _, text := range o.resources {
+		resource, err := vnode.ParseResourceReflection(text)
+		if err != nil {
+			return fmt.Errorf("reading --resource-reflection: %w", err)
+		}
+		o.Resources = append(o.Resources, resource)
+	}
 	if !o.metrics {
 		o.MetricsAddress = "0"
 	}

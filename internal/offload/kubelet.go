@@ -166,6 +166,10 @@ func arguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpe
 	args = append(args, classArguments(vn)...)
 	for _, kind := range slices.Sorted(maps.Keys(opts.ReflectorsConfig)) {
 		config := opts.ReflectorsConfig[kind]
+		if strings.Contains(kind, ".") {
+			args = append(args, fmt.Sprintf("--resource-reflection=%s:%d:%s", kind, config.NumWorkers, config.Type))
+			continue
+		}
 		args = append(args, fmt.Sprintf("--%s-reflection-workers=%d", kind, config.NumWorkers))
 		if config.Type != "" && slices.Contains(typedReflectors, kind) {
 			args = append(args, fmt.Sprintf("--%s-reflection-type=%s", kind, config.Type))

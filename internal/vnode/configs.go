@@ -6,9 +6,12 @@ package vnode
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,20 +21,70 @@ import (
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
-// copied is one kind whose objects are copied as they are: T is the kind, decide what is particular to it.
+// copied is one kind whose objects are copied as they are: T is the kind, the functions are what is particular to it.
 type copied[T client.Object] struct {
-	options Options
-	patch   func() *offv1beta1.OffloadingPatch
-	events  *eventLog
+	// name of the kind, for logs and metrics; component is who tells of it in events.
+	name, component string
+
+	options    Options
+	reflection Reflection
+	patch      func() *offv1beta1.OffloadingPatch
+	events     *eventLog
+	// begun is when this process began to copy: what is older was told of by an earlier one.
+	begun time.Time
 	// empty makes an object to read into.
 	empty func() T
-	// remoteName is the name of the copy.
+	// fields select the local objects; empty for all.
+	fields string
+	// remoteName is the name of the copy, nil for the same one; localName is the reverse.
 	remoteName func(t translate.Target, local string) string
-	// forbidden says why an object is not copied; empty if it is.
-	forbidden func(obj T) string
+	localName  func(t translate.Target, remote string) string
+	// allows decides instead of the policy, if it answers; nil never does.
+	allows func(obj T) (allowed, decided bool)
+	// uses lists the objects of this kind that a pod refers to; nil where pods refer to none.
+	uses func(spec *corev1.PodSpec) []string
 	// copyOf is the wanted copy.
 	copyOf func(t translate.Target, obj T) T
 }
+
+// kind watches all objects here, but there only the copies: names that are taken are found before they are used.
+func (c *copied[T]) kind() mirror.Kind {
+	t := c.options.target("")
+	there := mirror.Source{Object: c.empty(), Labels: ours(c.options)}
+	if c.localName != nil {
+		there.Key = func(obj client.Object) string { return c.localName(t, obj.GetName()) }
+	}
+	k := mirror.Kind{
+		Name: c.name, Workers: c.reflection.Workers, Sync: c.sync,
+		Local:  []mirror.Source{{Object: c.empty(), Fields: c.fields}},
+		Remote: []mirror.Source{there},
+	}
+	if c.reflection.Type == translate.UsedByPods {
+		k.Remote = append(k.Remote, mirror.Source{
+			Object: &offv1beta1.ShadowPod{}, Labels: ours(c.options), Members: true,
+			Keys: func(obj client.Object) []string { return c.used(t, &obj.(*offv1beta1.ShadowPod).Spec.Pod) },
+		})
+	}
+	return k
+}
+
+// used lists the local names of what a pod of the provider refers to.
+func (c *copied[T]) used(t translate.Target, spec *corev1.PodSpec) []string {
+	used := c.uses(spec)
+	if c.localName == nil {
+		return used
+	}
+	var out []string
+	for _, name := range used {
+		if local := c.localName(t, name); local != "" {
+			out = append(out, local)
+		}
+	}
+	return out
+}
+
+// ours selects what this cluster reflected into the provider.
+func ours(o Options) string { return labels.SelectorFromSet(o.target("").Marks()).String() }
 
 func (c *copied[T]) sync(ctx context.Context, it *mirror.Item) error {
 	t := c.options.target(it.Pair.Remote)
@@ -41,28 +94,30 @@ func (c *copied[T]) sync(ctx context.Context, it *mirror.Item) error {
 	if err != nil {
 		return fmt.Errorf("reading the local object: %w", err)
 	}
-	name := c.remoteName(t, it.Name)
+	name := it.Name
+	if c.remoteName != nil {
+		name = c.remoteName(t, it.Name)
+	}
 	there, err := it.Remote.Get(name, remote)
 	if err != nil {
 		return fmt.Errorf("reading the remote object: %w", err)
 	}
-	if !exists {
-		if there && t.Owns(remote) {
-			return c.remove(ctx, it, remote)
-		}
+	switch {
+	case !exists && there:
+		return c.remove(ctx, it, remote)
+	case !exists:
 		return nil
 	}
 	err = c.follow(ctx, it, t, local, remote, there)
-	c.events.failure(local, err)
+	if !kube.IsWait(err) {
+		c.events.failure(local, err)
+	}
 	return err
 }
 
 func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Target, local, remote T, there bool) error {
-	if there && !t.Owns(remote) {
-		return taken(it, remote.GetName())
-	}
-	if why := c.forbidden(local); why != "" {
-		c.events.normal(local, reasonDisabled, why)
+	if !c.allowed(it, local) {
+		c.disabled(local, there)
 		if there {
 			return c.remove(ctx, it, remote)
 		}
@@ -70,8 +125,12 @@ func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Tar
 	}
 	want := c.copyOf(t, local)
 	if !there {
-		if err := c.mayCreate(ctx, it, t, want); err != nil {
+		free, err := c.free(ctx, it, t, want)
+		if err != nil {
 			return err
+		}
+		if !free {
+			return c.taken(it, local, want.GetName())
 		}
 	}
 	_, err := it.Remote.Apply(ctx, want)
@@ -89,23 +148,45 @@ func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Tar
 	return nil
 }
 
-// mayCreate looks once more, past the cache: applying would take over what somebody made a moment ago.
-func (c *copied[T]) mayCreate(ctx context.Context, it *mirror.Item, t translate.Target, want T) error {
-	live := c.empty()
-	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: want.GetName()}, live)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("looking for the remote object: %w", err)
-	case !t.Owns(live):
-		return taken(it, want.GetName())
+func (c *copied[T]) allowed(it *mirror.Item, local T) bool {
+	if c.allows != nil {
+		if allowed, decided := c.allows(local); decided {
+			return allowed
+		}
 	}
-	return nil
+	used := c.reflection.Type == translate.UsedByPods && len(mirror.Of[*offv1beta1.ShadowPod](it.Remote, it.Name)) > 0
+	return c.reflection.Type.Allows(local, used)
 }
 
-func taken(it *mirror.Item, name string) error {
-	return kube.Invalid("NameTaken", fmt.Errorf("remote object %s/%s already exists", it.Pair.Remote, name))
+// disabled tells that an object stays at home, when that is news: not of everything at each start, and not where most
+// objects are not meant to be copied.
+func (c *copied[T]) disabled(local T, there bool) {
+	fresh := !local.GetCreationTimestamp().Time.Before(c.begun.Truncate(time.Second))
+	if c.reflection.Type != translate.UsedByPods && (there || fresh) {
+		c.events.normal(local, reasonDisabled, "Reflection of this object is disabled by its annotations or by the policy of the virtual node")
+	}
+}
+
+// free looks once more, past the cache, which holds no objects of others: applying would take them over.
+func (c *copied[T]) free(ctx context.Context, it *mirror.Item, t translate.Target, want T) (bool, error) {
+	live := c.empty()
+	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: want.GetName()}, live)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for the remote object: %w", err)
+	}
+	return t.Owns(live), nil
+}
+
+// takenDelay is how often a name that somebody else has is looked at again: no watch tells when it becomes free.
+const takenDelay = 30 * time.Second
+
+func (c *copied[T]) taken(it *mirror.Item, local T, name string) error {
+	text := fmt.Sprintf("remote object %s/%s already exists", it.Pair.Remote, name)
+	c.events.tell(local, corev1.EventTypeWarning, reasonFailed, "Error reflecting object: NameTaken: "+text)
+	return kube.Wait(takenDelay, text)
 }
 
 func (c *copied[T]) remove(ctx context.Context, it *mirror.Item, remote T) error {
@@ -118,54 +199,44 @@ func (c *copied[T]) remove(ctx context.Context, it *mirror.Item, remote T) error
 	return nil
 }
 
-// policyOf says why a policy does not let an object be copied.
-func policyOf(kind translate.ReflectionType, obj client.Object) string {
-	if kind.Allows(obj) {
-		return ""
-	}
-	return "Reflection of this object is disabled by its annotations or by the policy of the virtual node"
-}
-
-func configMaps(o Options, patch func() *offv1beta1.OffloadingPatch, events *eventLog) mirror.Kind {
-	t := o.target("")
-	c := &copied[*corev1.ConfigMap]{
-		options: o, patch: patch, events: events,
+func configMaps(o Options) *copied[*corev1.ConfigMap] {
+	return &copied[*corev1.ConfigMap]{
+		name: "configmaps", component: "liqo-configmap-reflection", options: o, reflection: o.ConfigMaps,
 		empty:      func() *corev1.ConfigMap { return &corev1.ConfigMap{} },
 		remoteName: translate.Target.ConfigMapName,
+		localName:  translate.Target.LocalConfigMapName,
 		copyOf:     translate.Target.ConfigMap,
-		forbidden: func(cm *corev1.ConfigMap) string {
-			if t.ConfigMapName(cm.Name) != cm.Name && translate.AllowsRootCA(cm) {
-				return ""
-			}
-			return policyOf(o.ConfigMaps.Type, cm)
+		allows: func(cm *corev1.ConfigMap) (allowed, decided bool) {
+			return translate.AllowsRootCA(cm), translate.IsRootCA(cm)
 		},
-	}
-	return mirror.Kind{
-		Name: "configmaps", Workers: o.ConfigMaps.Workers, Sync: c.sync,
-		Local: []mirror.Source{{Object: &corev1.ConfigMap{}}},
-		Remote: []mirror.Source{{
-			Object: &corev1.ConfigMap{},
-			Key:    func(obj client.Object) string { return t.LocalConfigMapName(obj.GetName()) },
-		}},
+		uses: func(spec *corev1.PodSpec) []string {
+			used, _ := translate.References(spec)
+			return used
+		},
 	}
 }
 
-func secrets(o Options, patch func() *offv1beta1.OffloadingPatch, events *eventLog) mirror.Kind {
-	c := &copied[*corev1.Secret]{
-		options: o, patch: patch, events: events,
-		empty:      func() *corev1.Secret { return &corev1.Secret{} },
-		remoteName: func(_ translate.Target, name string) string { return name },
-		copyOf:     translate.Target.Secret,
-		forbidden: func(s *corev1.Secret) string {
-			if translate.IsToken(s) {
-				return "Tokens of service accounts never leave this cluster"
-			}
-			return policyOf(o.Secrets.Type, s)
+func secrets(o Options) *copied[*corev1.Secret] {
+	return &copied[*corev1.Secret]{
+		name: "secrets", component: "liqo-secret-reflection", options: o, reflection: o.Secrets,
+		empty: func() *corev1.Secret { return &corev1.Secret{} },
+		// Tokens of service accounts never leave this cluster: they do not even get here.
+		fields: "type!=" + string(corev1.SecretTypeServiceAccountToken),
+		copyOf: translate.Target.Secret,
+		allows: func(s *corev1.Secret) (allowed, decided bool) { return false, translate.IsToken(s) },
+		uses: func(spec *corev1.PodSpec) []string {
+			_, used := translate.References(spec)
+			return used
 		},
 	}
-	return mirror.Kind{
-		Name: "secrets", Workers: o.Secrets.Workers, Sync: c.sync,
-		Local:  []mirror.Source{{Object: &corev1.Secret{}}},
-		Remote: []mirror.Source{{Object: &corev1.Secret{}}},
+}
+
+func ingresses(o Options) *copied[*networkingv1.Ingress] {
+	return &copied[*networkingv1.Ingress]{
+		name: "ingresses", component: "liqo-ingress-reflection", options: o, reflection: o.Ingresses,
+		empty: func() *networkingv1.Ingress { return &networkingv1.Ingress{} },
+		copyOf: func(t translate.Target, local *networkingv1.Ingress) *networkingv1.Ingress {
+			return t.Ingress(local, o.IngressClass)
+		},
 	}
 }

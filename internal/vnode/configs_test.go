@@ -62,8 +62,7 @@ func TestConfigurationIsReflected(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "token", Namespace: s.local, Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}},
 		Type:       corev1.SecretTypeServiceAccountToken,
 	}
-	s.create(s.here, token)
-	s.event(token, "ReflectionDisabled", "never leave")
+	s.create(s.here, token) // that it did not leave is looked at last
 
 	skipped := configMap(s.local, "skipped", nil)
 	skipped.Annotations = map[string]string{names.SkipReflection: "true"}

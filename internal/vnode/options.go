@@ -69,8 +69,13 @@ type Options struct {
 	Certificate CertificateType
 	// ListenPort of the kubelet API (--listen-port); 0 is 10250.
 	ListenPort int
-	// Pods, ConfigMaps and Secrets: --<kind>-reflection-workers and --<kind>-reflection-type.
-	Pods, ConfigMaps, Secrets Reflection
+	// Pods, ConfigMaps, Secrets, Ingresses and Events: --<kind>-reflection-workers and --<kind>-reflection-type.
+	Pods, ConfigMaps, Secrets, Ingresses, Events Reflection
+	// Resources are copied on request (--resource-reflection).
+	Resources []ResourceReflection
+	// IngressClass is the class that Ingresses have in the provider (--remote-real-ingress-class-name, only with
+	// --enable-ingress); empty leaves it to the provider.
+	IngressClass string
 	// LeaseEnabled, LeaseDuration, LeaseRenew and LeaseRetry let one of several replicas act (--vk-lease-enabled,
 	// --vk-lease-duration, --vk-lease-renew-interval, --vk-lease-retry-period).
 	LeaseEnabled                          bool
@@ -110,8 +115,9 @@ func (o Options) withDefaults() Options {
 	o.ListenPort = cmp.Or(o.ListenPort, names.KubeletPort)
 	o.MetricsAddress = cmp.Or(o.MetricsAddress, "0")
 	o.Pods.Workers = cmp.Or(o.Pods.Workers, defaultPodWorkers)
-	o.ConfigMaps.Workers = cmp.Or(o.ConfigMaps.Workers, defaultConfigWorkers)
-	o.Secrets.Workers = cmp.Or(o.Secrets.Workers, defaultConfigWorkers)
+	for _, r := range []*Reflection{&o.ConfigMaps, &o.Secrets, &o.Ingresses, &o.Events} {
+		r.Workers = cmp.Or(r.Workers, defaultConfigWorkers)
+	}
 	return o
 }
 
@@ -126,7 +132,7 @@ func (o Options) validate() error {
 	case !o.NodeIP.IsValid():
 		return errors.New("the address of the virtual node is needed")
 	}
-	return nil
+	return o.validateReflection()
 }
 
 // target is what objects of a namespace are translated for.

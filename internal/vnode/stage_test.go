@@ -217,7 +217,7 @@ func (s *stage) report(pod *corev1.Pod, status corev1.PodStatus) {
 	}
 }
 
-// event waits for an event about obj.
+// event waits for an event about obj. Routine ones come together in one event, which gives their reasons in its text.
 func (s *stage) event(obj client.Object, reason, text string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, limit, func() error {
@@ -226,7 +226,8 @@ func (s *stage) event(obj client.Object, reason, text string) {
 			return err
 		}
 		for _, e := range list.Items {
-			if e.InvolvedObject.Name == obj.GetName() && e.Reason == reason && strings.Contains(e.Message, text) {
+			told := e.Reason == reason || strings.Contains(e.Message, reason+": ")
+			if e.InvolvedObject.Name == obj.GetName() && told && strings.Contains(e.Message, text) {
 				return nil
 			}
 		}

@@ -52,11 +52,12 @@ func (p *process) runConnected(ctx context.Context) error {
 		clients: p.clients, node: p.options.Node, duration: p.options.NodeLeaseDuration,
 		health: p.health, now: time.Now, log: p.options.Log,
 	}
+	recorder, kinds := p.podEvents(ctx)
 	pods := &podKind{
-		options: p.options, patch: p.patch, network: p.network.enabled, events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
+		options: p.options, patch: p.patch, network: p.network.enabled, events: newEventLog(recorder),
 		restarts: map[types.NamespacedName]podRestarts{},
 	}
-	engine, err := p.engine(pods.kind())
+	engine, err := p.engine(append(kinds, pods.kind())...)
 	if err != nil {
 		return err
 	}
@@ -154,21 +155,6 @@ func (p *process) campaign(ctx context.Context, turns chan<- context.Context) er
 func (p *process) identity() string {
 	host, _ := os.Hostname()
 	return p.options.Node + "/" + cmp.Or(p.options.PodName, host)
-}
-
-func (p *process) reflectShared(ctx context.Context) error {
-	var kinds []mirror.Kind
-	if p.options.ConfigMaps.Workers > 0 {
-		kinds = append(kinds, configMaps(p.options, p.patch, newEventLog(p.recorder(ctx, "liqo-configmap-reflection"))))
-	}
-	if p.options.Secrets.Workers > 0 {
-		kinds = append(kinds, secrets(p.options, p.patch, newEventLog(p.recorder(ctx, "liqo-secret-reflection"))))
-	}
-	engine, err := p.engine(kinds...)
-	if err != nil {
-		return err
-	}
-	return p.run(ctx, engine)
 }
 
 // serveKubelet answers the API of a kubelet from the first moment on, so that logs of what runs can be read even while

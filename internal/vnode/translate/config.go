@@ -22,12 +22,19 @@ const (
 	DenyList ReflectionType = "DenyList"
 	// AllowList copies only those annotated with names.AllowReflection.
 	AllowList ReflectionType = "AllowList"
+	// UsedByPods copies only those that a pod in the provider refers to, and those annotated with names.AllowReflection.
+	UsedByPods ReflectionType = "UsedByPods"
+	// CustomLiqo leaves the choice to us: it is DenyList.
+	CustomLiqo ReflectionType = "CustomLiqo"
 )
 
-// Allows tells whether an object is to be copied.
-func (r ReflectionType) Allows(obj metav1.Object) bool {
-	if r == AllowList {
+// Allows tells whether an object is to be copied; used says that a pod in the provider refers to it.
+func (r ReflectionType) Allows(obj metav1.Object, used bool) bool {
+	switch r {
+	case AllowList:
 		return isSet(obj, names.AllowReflection)
+	case UsedByPods:
+		return (used || isSet(obj, names.AllowReflection)) && !isSet(obj, names.SkipReflection)
 	}
 	return !isSet(obj, names.SkipReflection)
 }
@@ -37,6 +44,9 @@ func isSet(obj metav1.Object, key string) bool {
 	value, ok := obj.GetAnnotations()[key]
 	return ok && !strings.EqualFold(value, "false")
 }
+
+// IsRootCA tells whether a ConfigMap is the one that Kubernetes puts into every namespace.
+func IsRootCA(cm *corev1.ConfigMap) bool { return cm.Name == rootCAConfigMap }
 
 // AllowsRootCA is Allows for the root CA, which pods need whatever the policy of other ConfigMaps is: only an explicit
 // annotation counts.

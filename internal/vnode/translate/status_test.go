@@ -216,7 +216,7 @@ func TestReflectionTypes(t *testing.T) {
 		{"not what is allowed by false", AllowList, map[string]string{names.AllowReflection: "false"}, false},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			if got := tc.kind.Allows(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}); got != tc.want {
+			if got := tc.kind.Allows(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}, false); got != tc.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -1,0 +1,72 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/mirror"
+)
+
+// reflectShared copies what the pods of all virtual nodes of this provider need.
+func (p *process) reflectShared(ctx context.Context) error {
+	var kinds []mirror.Kind
+	var about []involvedKind
+	add := func(workers int, kind mirror.Kind, of involvedKind) {
+		if workers > 0 {
+			kinds, about = append(kinds, kind), append(about, of)
+		}
+	}
+	cm, secret, ingress := configMaps(p.options), secrets(p.options), ingresses(p.options)
+	add(p.options.ConfigMaps.Workers, copying(ctx, p, cm), cm)
+	add(p.options.Secrets.Workers, copying(ctx, p, secret), secret)
+	add(p.options.Ingresses.Workers, copying(ctx, p, ingress), ingress)
+	if p.options.Events.Workers > 0 && len(about) > 0 {
+		kinds = append(kinds, sharedEvents(p.options, about...).kind())
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.reflect(ctx, kinds...) })
+	for _, r := range p.options.Resources {
+		if r.Workers > 0 {
+			group.Go(func() error { return p.reflectResource(ctx, r) })
+		}
+	}
+	return group.Wait()
+}
+
+// copying gives a kind what it needs of this process.
+func copying[T client.Object](ctx context.Context, p *process, c *copied[T]) mirror.Kind {
+	c.patch, c.events, c.begun = p.patch, newEventLog(p.recorder(ctx, c.component)), time.Now()
+	return c.kind()
+}
+
+func (p *process) reflect(ctx context.Context, kinds ...mirror.Kind) error {
+	engine, err := p.engine(kinds...)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, engine)
+}
+
+// podEvents is how the pods of this node are told about: by what happens here, and by what the provider says.
+func (p *process) podEvents(ctx context.Context) (record.EventRecorder, []mirror.Kind) {
+	recorder := p.recorder(ctx, podComponent)
+	if p.options.Events.Workers <= 0 {
+		return recorder, nil
+	}
+	back := podEvents(p.options)
+	say := func(pod types.NamespacedName, text string) {
+		back.say(pod, text)
+		if twin, ok := p.twins.Twin(pod.Namespace); ok {
+			p.pods.Load().Enqueue(eventsKind, mirror.Pair{Local: pod.Namespace, Remote: twin}, involvedIn(podKindName, pod.Name))
+		}
+	}
+	return together{EventRecorder: recorder, say: say}, []mirror.Kind{back.kind()}
+}
