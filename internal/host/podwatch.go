@@ -44,7 +44,7 @@ type podEvents struct {
 }
 
 func (p podEvents) Create(ctx context.Context, e event.TypedCreateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	p.s.ledger.See(e.Object)
+	p.s.see(ctx, e.Object)
 	p.TypedEventHandler.Create(ctx, e, q)
 }
 
@@ -52,7 +52,7 @@ func (p podEvents) Update(ctx context.Context, e event.TypedUpdateEvent[*corev1.
 	if e.ObjectOld.UID != e.ObjectNew.UID { // seen through an interrupted watch
 		p.s.gone(ctx, e.ObjectOld)
 	}
-	p.s.ledger.See(e.ObjectNew)
+	p.s.see(ctx, e.ObjectNew)
 	if ended(e.ObjectNew.Status.Phase) && !ended(e.ObjectOld.Status.Phase) {
 		p.s.retryIn(e.ObjectNew.Namespace)
 	}
@@ -65,16 +65,27 @@ func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.
 	p.TypedEventHandler.Delete(ctx, e, q)
 }
 
-// gone remembers how a pod ended that goes before its end was written down: it must not run again.
+func (s *shadowPods) see(ctx context.Context, pod *corev1.Pod) {
+	s.remember(ctx, pod)
+	s.ledger.See(pod)
+}
+
 func (s *shadowPods) gone(ctx context.Context, pod *corev1.Pod) {
-	if owner := metav1.GetControllerOf(pod); owner != nil && ended(phaseToReport(pod)) {
-		sp := &offv1beta1.ShadowPod{}
-		err := s.client.Get(ctx, client.ObjectKeyFromObject(pod), sp)
-		if err == nil && sp.UID == owner.UID && !ended(sp.Status.Phase) {
-			s.ends.Put(sp.UID, pod.Status.Phase)
-		}
-	}
+	s.remember(ctx, pod)
 	s.ledger.Gone(pod)
+}
+
+// remember how a pod ended: it may go before that is written into its ShadowPod, and must not run again.
+func (s *shadowPods) remember(ctx context.Context, pod *corev1.Pod) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || !ended(phaseToReport(pod)) {
+		return
+	}
+	sp := &offv1beta1.ShadowPod{}
+	err := s.client.Get(ctx, client.ObjectKeyFromObject(pod), sp)
+	if err == nil && sp.UID == owner.UID && !ended(sp.Status.Phase) {
+		s.ends.Put(sp.UID, pod.Status.Phase)
+	}
 }
 
 // retryIn has the oldest refused ShadowPod of a namespace tried again, where something became free: a ResourceQuota of the
@@ -103,7 +114,7 @@ func (s *shadowPods) forget(_ context.Context, e event.DeleteEvent, _ workqueue.
 	}
 }
 
-// ends are the phases in which pods went, by the UID of their ShadowPod.
+// ends are the phases in which pods ended, by the UID of their ShadowPod, until they are written there.
 type ends struct {
 	mu     sync.Mutex
 	phases map[types.UID]corev1.PodPhase

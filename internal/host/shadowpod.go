@@ -112,6 +112,7 @@ type shadowPods struct {
 	pods      client.Reader
 	queue     queue
 	ledger    *ledger
+	fence     fence
 	refused   refusedPods
 	surprises surprises
 	ends      ends
@@ -120,6 +121,7 @@ type shadowPods struct {
 // Sync makes the pod where it is missing, and follows it.
 func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	if ended(sp.Status.Phase) {
+		s.ends.Drop(sp.UID)
 		return nil
 	}
 	pod := &corev1.Pod{}
@@ -157,14 +159,18 @@ func ended(phase corev1.PodPhase) bool {
 }
 
 func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error {
+	// In this order: what the ledger shows no more has been remembered.
+	if s.ledger.Seen(client.ObjectKeyFromObject(sp)) {
+		return kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
+	}
 	if phase, ok := s.ends.Get(sp.UID); ok {
 		sp.Status.Phase = phase
 		return nil
 	}
-	if s.ledger.Seen(client.ObjectKeyFromObject(sp)) {
-		return kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
-	}
 	if err := s.check(ctx, sp); err != nil {
+		return err
+	}
+	if err := s.pass(ctx); err != nil {
 		return err
 	}
 	pod, err := s.podOf(sp)
