@@ -278,6 +278,7 @@ func (s *steering) evict(ctx context.Context, pod *corev1.Pod) error {
 
 // release lets the owners of pods that wait on a virtual node make others, once the namespace is not offloaded any more.
 func (s *steering) release(ctx context.Context, namespace string) error {
+	s.tell(namespace, nil)
 	pods, nodes, err := s.running(ctx, namespace)
 	if err != nil {
 		return err

@@ -1,0 +1,181 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "genoa", "genoa-1", "")
+	second := provide(t, c, "genoa", "genoa-2", "")
+	node := run(t, c, vn)
+	condition(t, c, vn, running, running)
+	demo := testkit.Namespace(t, c, "drained", nil)
+	nothing := func(*corev1.Pod) {}
+	pod, guarded := podOn(t, c, demo, "web", vn.Name, nothing), podOn(t, c, demo, "guarded", vn.Name, nothing)
+	daemon := podOn(t, c, demo, "daemon", vn.Name, func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
+	})
+	kubelet := podOn(t, c, vn.Namespace, "vk-pod", "", func(p *corev1.Pod) { p.Labels = kubeletLabels(vn) })
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: demo, Name: "guarded"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guarded"}}},
+	}
+	if err := c.Client.Create(t.Context(), budget); err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: "kubeconfig-genoa-1"}}
+	if err := c.Client.Delete(t.Context(), vn, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Fatal(err)
+	}
+
+	eventually(t, c, node, func() error {
+		if !node.Spec.Unschedulable {
+			return errors.New("not cordoned")
+		}
+		return nil
+	})
+	condition(t, c, vn, running, draining)
+	eventually(t, c, vn, func() error {
+		i := slices.IndexFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool { return c.Type == nodeCondition })
+		if got, want := vn.Status.Conditions[i].Message, progress(2, 1, nil); got != want {
+			return fmt.Errorf("the condition says %q, want %q", got, want)
+		}
+		return nil
+	})
+	eventually(t, c, secret, func() error {
+		if !slices.Contains(secret.Finalizers, names.VirtualNodeFinalizer) {
+			return errors.New("the kubeconfig is not held")
+		}
+		return nil
+	})
+	if err := c.Client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	terminated(t, c, pod)
+	exists(t, c, guarded)
+	if guarded.DeletionTimestamp != nil {
+		t.Fatal("a pod was evicted against its disruption budget")
+	}
+	exists(t, c, kubeletOf(vn))
+	exists(t, c, secret)
+
+	// Another one that nothing holds up is not held up.
+	quick := provide(t, c, "genoa", "genoa-3", "")
+	exists(t, c, kubeletOf(quick))
+	if err := c.Client.Delete(t.Context(), quick); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, quick)
+
+	if err := c.Client.Delete(t.Context(), budget); err != nil {
+		t.Fatal(err)
+	}
+	terminated(t, c, guarded)
+	gone(t, c, kubeletOf(vn))
+	condition(t, c, vn, deleting, draining)
+	exists(t, c, node)
+	if err := c.Client.Delete(t.Context(), kubelet, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range []client.Object{vn, node, secret, serviceAccount(vn), clusterRoleBinding(vn), roleBinding(vn, vn.Namespace, "")} {
+		gone(t, c, obj)
+	}
+	exists(t, c, daemon)
+	exists(t, c, mapOf(second))
+	if err := c.Client.Delete(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, second)
+	gone(t, c, mapOf(second))
+}
+
+func TestAPodThatCannotBeEvictedHoldsUpNoOther(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "trieste", "trieste-1", "")
+	run(t, c, vn)
+	condition(t, c, vn, running, running)
+	demo := testkit.Namespace(t, c, "stuck", nil)
+	stuck := podOn(t, c, demo, "stuck", vn.Name, func(*corev1.Pod) {})
+	// Kubernetes evicts no pod that two budgets protect, and calls that an internal error.
+	for _, name := range []string{"one", "two"} {
+		budget := &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: demo, Name: name},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "stuck"}}},
+		}
+		if err := c.Client.Create(t.Context(), budget); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var others []*corev1.Pod
+	for i := range 3 * evictionsAtOnce {
+		others = append(others, podOn(t, c, demo, fmt.Sprintf("web-%d", i), vn.Name, func(*corev1.Pod) {}))
+	}
+	if err := c.Client.Delete(t.Context(), vn); err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range others {
+		terminated(t, c, pod)
+	}
+	eventually(t, c, vn, func() error {
+		i := slices.IndexFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool { return c.Type == nodeCondition })
+		if got := vn.Status.Conditions[i].Message; !strings.HasPrefix(got, "1 pods are left: evicting pod "+demo+"/stuck: ") {
+			return fmt.Errorf("the condition says %q", got)
+		}
+		return nil
+	})
+	if err := c.Client.Delete(t.Context(), stuck, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, vn)
+}
+
+// terminated waits for the eviction of a pod and ends it, as the virtual kubelet does.
+func terminated(t *testing.T, c *testkit.ControlPlane, pod *corev1.Pod) {
+	t.Helper()
+	eventually(t, c, pod, func() error {
+		if pod.DeletionTimestamp == nil {
+			return errors.New("not evicted")
+		}
+		return nil
+	})
+	if err := c.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPodsOfAProviderThatNeverComesBackAreDeleted(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "venice", "venice-1", "")
+	run(t, c, vn)
+	condition(t, c, vn, running, running)
+	pod := podOn(t, c, testkit.Namespace(t, c, "lost", nil), "web", vn.Name, func(*corev1.Pod) {})
+	if err := c.Client.Delete(t.Context(), vn); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, c, pod, func() error {
+		if pod.DeletionTimestamp == nil {
+			return errors.New("not evicted")
+		}
+		return nil
+	})
+	giveUp(t, c, "venice")
+	gone(t, c, pod)
+	gone(t, c, vn)
+}
