@@ -4,11 +4,20 @@
 package app
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"maps"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path"
 	"slices"
@@ -49,6 +58,8 @@ type side struct {
 	id string
 
 	webhookPort string
+	admission   *httptest.Server
+	webhooks    []*unstructured.Unstructured
 	accounts    map[string]*rest.Config
 	running     map[string]*testkit.Process // by role, virtual kubelets by namespace/name of their Deployment
 }
@@ -60,13 +71,20 @@ var kubernetesControllers = testkit.WithControllers("namespace-controller", "gar
 func newSide(t *testing.T, c *testkit.ControlPlane) *side {
 	t.Helper()
 	s := &side{ControlPlane: c, webhookPort: freePort(t), accounts: map[string]*rest.Config{}, running: map[string]*testkit.Process{}}
+	s.admission = s.frontend(t)
 	for _, obj := range releaseObjects(t) {
-		if err := c.Client.Patch(t.Context(), obj, client.Apply, client.FieldOwner("helm"), client.ForceOwnership); err != nil { //nolint:staticcheck // unstructured objects have no apply configuration
-			t.Fatalf("installing %s %s: %v", obj.GetKind(), obj.GetName(), err)
+		if strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
+			s.webhooks = append(s.webhooks, s.reachable(obj))
+			continue
 		}
+		s.install(t, obj)
 	}
 	for _, role := range roles {
-		s.accounts[role] = s.account(t, names.LiqoNamespace, "liqo-"+role)
+		cfg, err := s.account(t.Context(), names.LiqoNamespace, "liqo-"+role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.accounts[role] = cfg
 	}
 	t.Cleanup(func() {
 		for _, p := range s.running {
@@ -74,6 +92,57 @@ func newSide(t *testing.T, c *testkit.ControlPlane) *side {
 		}
 	})
 	return s
+}
+
+func (s *side) install(t *testing.T, obj *unstructured.Unstructured) {
+	t.Helper()
+	if err := s.Client.Patch(t.Context(), obj.DeepCopy(), client.Apply, client.FieldOwner("helm"), client.ForceOwnership); err != nil { //nolint:staticcheck // unstructured objects have no apply configuration
+		t.Fatalf("installing %s %s: %v", obj.GetKind(), obj.GetName(), err)
+	}
+}
+
+// frontend is what a Service is for the webhooks: without nodes none leads to them.
+func (s *side) frontend(t *testing.T) *httptest.Server {
+	t.Helper()
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "https", Host: "127.0.0.1:" + s.webhookPort})
+		},
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
+		ErrorLog:  log.New(io.Discard, "", 0), // what is not answered is the story
+	}
+	server := httptest.NewTLSServer(proxy)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// reachable makes the API server call the frontend. Under another name, so that nobody changes whom it trusts.
+func (s *side) reachable(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	obj = obj.DeepCopy()
+	obj.SetName("liqo-webhook-of-test")
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.admission.Certificate().Raw}))
+	webhooks, _, _ := unstructured.NestedSlice(obj.Object, "webhooks")
+	for i := range webhooks {
+		webhook := webhooks[i].(map[string]any)
+		path, _, _ := unstructured.NestedString(webhook, "clientConfig", "service", "path")
+		webhook["clientConfig"] = map[string]any{"url": s.admission.URL + path, "caBundle": ca}
+	}
+	obj.Object["webhooks"] = webhooks
+	return obj
+}
+
+// admit has the API server ask the webhooks, or not.
+func (s *side) admit(t *testing.T, asked bool) {
+	t.Helper()
+	for _, obj := range s.webhooks {
+		if asked {
+			s.install(t, obj)
+			continue
+		}
+		if err := s.Client.Delete(t.Context(), obj.DeepCopy()); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // releaseObjects are those of the chart that work without nodes: rights, policies, options.
@@ -89,7 +158,7 @@ func releaseObjects(t *testing.T) []*unstructured.Unstructured {
 				t.Fatal(err)
 			}
 			_, hook := obj.GetAnnotations()["helm.sh/hook"]
-			skipped := []string{"", "Deployment", "Service", "ConfigMap", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+			skipped := []string{"", "Deployment", "Service", "ConfigMap"}
 			if !hook && !slices.Contains(skipped, obj.GetKind()) {
 				out = append(out, obj)
 			}
@@ -136,16 +205,15 @@ func render(t *testing.T) []string {
 }
 
 // account is the configuration of a ServiceAccount, as a pod of it has.
-func (s *side) account(t *testing.T, namespace, name string) *rest.Config {
-	t.Helper()
+func (s *side) account(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 3600))}}
-	if err := s.Client.SubResource("token").Create(t.Context(), account, token); err != nil {
-		t.Fatalf("asking for a token of %s/%s: %v", namespace, name, err)
+	if err := s.Client.SubResource("token").Create(ctx, account, token); err != nil {
+		return nil, fmt.Errorf("asking for a token of %s/%s: %w", namespace, name, err)
 	}
 	cfg := rest.AnonymousClientConfig(s.Config)
 	cfg.BearerToken = token.Status.Token
-	return cfg
+	return cfg, nil
 }
 
 // start runs the process of a role unless it runs already.
@@ -182,6 +250,12 @@ func (s *side) kill(name string) {
 	}
 }
 
+func (s *side) killAll() {
+	for name := range s.running {
+		s.kill(name)
+	}
+}
+
 // kubelets does what nodes do for virtual kubelets: it runs one for each Deployment of one, with the arguments there.
 func (s *side) kubelets(t *testing.T) {
 	t.Helper()
@@ -209,9 +283,9 @@ func (s *side) kubelets(t *testing.T) {
 func (s *side) startKubelet(t *testing.T, key string, d *appsv1.Deployment) {
 	t.Helper()
 	spec := d.Spec.Template.Spec
-	account := &corev1.ServiceAccount{}
-	if s.Client.Get(t.Context(), client.ObjectKey{Namespace: d.Namespace, Name: spec.ServiceAccountName}, account) != nil || !account.DeletionTimestamp.IsZero() {
-		return
+	cfg, err := s.account(t.Context(), d.Namespace, spec.ServiceAccountName)
+	if err != nil {
+		return // in a namespace that goes no pod would start either
 	}
 	args := slices.Clone(spec.Containers[0].Args)
 	for i := range args {
@@ -220,7 +294,7 @@ func (s *side) startKubelet(t *testing.T, key string, d *appsv1.Deployment) {
 	args = append(args, "--listen-port="+freePort(t), "--health-probe-address=0", "--vk-lease-enabled=false", "--node-ping-interval=1s",
 		"--certificate-type=self-signed") // the other type is for pods of the Deployment only, and there are none
 	env := []string{"POD_IP=127.0.0.1", "POD_NAME=vk", "POD_NAMESPACE=" + d.Namespace}
-	s.run(t, key, s.account(t, d.Namespace, spec.ServiceAccountName), env, args)
+	s.run(t, key, cfg, env, args)
 }
 
 // logs are the ends of what the processes said.

@@ -6,10 +6,10 @@ package app
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +23,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/test/clusters"
 )
 
 // limit is wide: a story says that a thing happens, not how fast.
@@ -31,13 +33,11 @@ const limit = 90 * time.Second
 
 // world is two installations, one of them the consumer of the other.
 type world struct {
-	consumer, provider       *side
-	atConsumer, atProvider   *census
-	tag                      string
-	ConsumerTenant, Consumer string
-	ProviderTenant, Provider string
-	User, Kubeconfig         string
-	Slice, Namespace         string
+	clusters.Peering
+
+	consumer, provider     *side
+	atConsumer, atProvider *census
+	tag                    string
 }
 
 func newWorld(t *testing.T) *world {
@@ -51,9 +51,11 @@ func newWorld(t *testing.T) *world {
 	w.named(t, 0)
 	w.startAll(t)
 	for _, s := range w.sides() {
-		testkit.Eventually(t, limit, func() error {
-			return s.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo", Name: "liqo-webhook-certs"}, &corev1.Secret{})
-		})
+		for _, name := range []string{names.WebhookCertsSecret, names.KeysSecret} {
+			testkit.Eventually(t, limit, func() error {
+				return s.Client.Get(t.Context(), client.ObjectKey{Namespace: names.LiqoNamespace, Name: name}, &corev1.Secret{})
+			})
+		}
 	}
 	w.killAll()
 	return w
@@ -63,19 +65,22 @@ func newWorld(t *testing.T) *world {
 func (w *world) named(t *testing.T, n int) {
 	t.Helper()
 	w.tag = "-q" + strconv.Itoa(n) + "q"
-	w.Consumer, w.Provider = "milan"+w.tag, "rome"+w.tag
-	w.consumer.id, w.provider.id = w.Consumer, w.Provider
-	w.ConsumerTenant, w.ProviderTenant = "to-rome"+w.tag, "from-milan"+w.tag
-	w.User, w.Slice, w.Namespace = "milan-user"+w.tag, "rome-node"+w.tag, "shop"+w.tag
+	w.Peering = clusters.Peering{
+		Consumer: "milan" + w.tag, Provider: "rome" + w.tag,
+		ConsumerTenant: "to-rome" + w.tag, ProviderTenant: "from-milan" + w.tag,
+		User: "milan-user" + w.tag, Slice: "rome-node" + w.tag, Namespace: "shop" + w.tag,
+		CPU: "20", Memory: "128Gi", Strategy: "LocalAndRemote",
+	}
 	w.Kubeconfig = base64.StdEncoding.EncodeToString(testkit.Kubeconfig(t, w.provider.User(t, w.User)))
+	w.consumer.id, w.provider.id = w.Consumer, w.Provider
+	for _, s := range w.sides() {
+		s.admit(t, true)
+	}
 	w.atConsumer.remember(t)
 	w.atProvider.remember(t)
 }
 
 func (w *world) sides() []*side { return []*side{w.consumer, w.provider} }
-
-// twin is the name of the application's namespace in the provider.
-func (w *world) twin() string { return w.Namespace + "-" + w.Consumer }
 
 func (w *world) startAll(t *testing.T) {
 	t.Helper()
@@ -88,9 +93,7 @@ func (w *world) startAll(t *testing.T) {
 
 func (w *world) killAll() {
 	for _, s := range w.sides() {
-		for name := range s.running {
-			s.kill(name)
-		}
+		s.killAll()
 	}
 }
 
@@ -125,39 +128,47 @@ type document struct {
 
 func (d document) String() string { return d.GetKind() + " " + d.GetNamespace() + "/" + d.GetName() }
 
+//go:embed testdata/shop.yaml
+var shopYAML string
+
 // documents are those that the end-to-end stories apply too, and an application that runs in the provider.
 func (w *world) documents(t *testing.T) []document {
 	t.Helper()
-	var out []document
-	for _, file := range []string{"../../test/e2e/testdata/peering.yaml", "testdata/shop.yaml"} {
-		data, err := os.ReadFile(file)
-		if err != nil {
+	manifests, err := w.Documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shop bytes.Buffer
+	if err := template.Must(template.New("shop").Parse(shopYAML)).Execute(&shop, w); err != nil {
+		t.Fatal(err)
+	}
+	for part := range strings.SplitSeq(shop.String(), "\n---\n") {
+		manifests = append(manifests, clusters.Document{Cluster: w.Consumer, Manifest: part})
+	}
+	out := make([]document, len(manifests))
+	for i, m := range manifests {
+		out[i] = document{w.consumer, &unstructured.Unstructured{}}
+		if m.Cluster == w.Provider {
+			out[i].side = w.provider
+		}
+		if err := yaml.Unmarshal([]byte(m.Manifest), &out[i].Object); err != nil {
 			t.Fatal(err)
 		}
-		var text bytes.Buffer
-		if err := template.Must(template.New(file).Parse(string(data))).Execute(&text, w); err != nil {
-			t.Fatal(err)
-		}
-		for part := range strings.SplitSeq(text.String(), "\n---\n") {
-			d := document{side: w.consumer, Unstructured: &unstructured.Unstructured{}}
-			if strings.Contains(part, "# cluster: provider") {
-				d.side = w.provider
-			}
-			if err := yaml.Unmarshal([]byte(part), &d.Object); err != nil {
-				t.Fatal(err)
-			}
-			unstructured.RemoveNestedField(d.Object, "metadata", "creationTimestamp")
-			out = append(out, d)
-		}
+		unstructured.RemoveNestedField(out[i].Object, "metadata", "creationTimestamp")
 	}
 	return out
 }
 
-// apply makes a document so, as kubectl apply does. What Kubernetes makes for a new namespace may have to come first.
+// apply makes a document so, as kubectl apply does. What Kubernetes makes for a new namespace may have to come first, and
+// a kind that is not taken without admission needs a controller-manager.
 func (w *world) apply(t *testing.T, d document) {
 	t.Helper()
 	w.eventually(t, "the API server to take "+d.String(), func(ctx context.Context) error {
-		return d.side.Client.Patch(ctx, d.DeepCopy(), client.Apply, client.FieldOwner("user"), client.ForceOwnership) //nolint:staticcheck // unstructured objects have no apply configuration
+		err := d.side.Client.Patch(ctx, d.DeepCopy(), client.Apply, client.FieldOwner("user"), client.ForceOwnership) //nolint:staticcheck // unstructured objects have no apply configuration
+		if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
+			d.side.start(t, controllerManagerRole)
+		}
+		return err
 	})
 }
 
@@ -167,7 +178,9 @@ func (w *world) works(ctx context.Context) error {
 	if err := w.consumer.Client.Get(ctx, client.ObjectKey{Name: w.Slice}, &node); err != nil {
 		return err
 	}
-	ready := func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue }
+	ready := func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}
 	if !slices.ContainsFunc(node.Status.Conditions, ready) {
 		return errors.New("the node is not Ready")
 	}
@@ -179,7 +192,7 @@ func (w *world) works(ctx context.Context) error {
 		return fmt.Errorf("the NamespaceOffloading is %q", nso.Status.OffloadingPhase)
 	}
 	for _, obj := range []client.Object{&corev1.Pod{}, &corev1.ConfigMap{}} {
-		if err := w.provider.Client.Get(ctx, client.ObjectKey{Namespace: w.twin(), Name: "shop"}, obj); err != nil {
+		if err := w.provider.Client.Get(ctx, client.ObjectKey{Namespace: w.Twin(), Name: "shop"}, obj); err != nil {
 			return err
 		}
 	}
@@ -205,6 +218,9 @@ func (w *world) dump(ctx context.Context) (map[string]string, error) {
 func (w *world) wipe(t *testing.T) {
 	t.Helper()
 	w.killAll()
+	for _, s := range w.sides() {
+		s.admit(t, false)
+	}
 	if err := errors.Join(w.atConsumer.wipe(t.Context()), w.atProvider.wipe(t.Context())); err != nil {
 		t.Fatal(err)
 	}
