@@ -1,0 +1,119 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package soak breaks clusters of the playground while an application runs in the provider, and looks at what of it is
+// lost, or run twice. LIQO_E2E_KUBECONFIGS names the consumer's and the provider's kubeconfig, those of clusters a and b;
+// LIQO_PLAYGROUND is the program that runs them, and LIQO_PLAYGROUND_HOME where it does.
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/test/clusters"
+)
+
+var (
+	consumer, provider *clusters.Cluster
+	peering            *clusters.Peering
+)
+
+func TestMain(m *testing.M) {
+	if err := setUp(context.Background(), os.Getenv("LIQO_E2E_KUBECONFIGS")); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// setUp installs with one replica of everything, so that whatever is killed is missed.
+func setUp(ctx context.Context, kubeconfigs string) error {
+	files := strings.Split(kubeconfigs, ",")
+	if len(files) != 2 {
+		return fmt.Errorf("LIQO_E2E_KUBECONFIGS must name two kubeconfigs, consumer,provider: it is %q", kubeconfigs)
+	}
+	var err error
+	if consumer, err = clusters.New("cl-consumer", files[0]); err != nil {
+		return err
+	}
+	if provider, err = clusters.New("cl-provider", files[1]); err != nil {
+		return err
+	}
+	for _, c := range []*clusters.Cluster{consumer, provider} {
+		if err := c.Install("--set", "controllerManager.replicas=1"); err != nil {
+			return err
+		}
+	}
+	if peering, err = clusters.NewPeering(ctx, consumer, provider, "soak"); err != nil {
+		return err
+	}
+	peering.Strategy = "Remote"
+	docs, err := peering.Documents()
+	if err != nil {
+		return err
+	}
+	for _, d := range docs {
+		c := consumer
+		if d.Cluster == provider.ID {
+			c = provider
+		}
+		if _, err := c.Kubectl(d.Manifest, "apply", "-f", "-"); err != nil {
+			return err
+		}
+	}
+	return retry(ctx, 2*time.Minute, func() error {
+		phase, err := consumer.Kubectl("", "get", "namespaceoffloading", "offloading", "-n", peering.Namespace, "-o", "jsonpath={.status.offloadingPhase}")
+		if err == nil && phase != "Ready" {
+			err = fmt.Errorf("the namespace is %q", phase)
+		}
+		return errors.Join(err, nodeIs(ctx, corev1.ConditionTrue))
+	})
+}
+
+// nodeIs wants the virtual node to be Ready, or not.
+func nodeIs(ctx context.Context, want corev1.ConditionStatus) error {
+	var node corev1.Node
+	if err := consumer.Client.Get(ctx, client.ObjectKey{Name: peering.Slice}, &node); err != nil {
+		return err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && (c.Status == corev1.ConditionTrue) == (want == corev1.ConditionTrue) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the node's conditions are %v", node.Status.Conditions)
+}
+
+// retry calls check until it succeeds. Each call ends after a while: an API server that was cut off does not answer.
+func retry(ctx context.Context, limit time.Duration, check func() error) error {
+	for end := time.Now().Add(limit); ; {
+		err := check()
+		if err == nil || time.Now().After(end) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+func eventually(t *testing.T, what string, limit time.Duration, check func(ctx context.Context) error) time.Duration {
+	t.Helper()
+	began := time.Now()
+	err := retry(t.Context(), limit, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		return check(ctx)
+	})
+	if err != nil {
+		load, _ := os.ReadFile("/proc/loadavg")
+		t.Fatalf("waiting for %s: %v (load %s)", what, err, load)
+	}
+	return time.Since(began).Round(100 * time.Millisecond)
+}
