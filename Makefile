@@ -41,7 +41,7 @@ lint: ## vet and staticcheck
 	go vet ./... && $(TOOL) staticcheck ./...
 	cd playground && go vet ./...
 
-soak: ## the playground under faults, and a minute of each fuzz target
+soak: ## faults under load for half an hour, and a minute of each fuzz target
 	@test/run.sh soak
 
 bench: ## what offloading costs, against promises

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # A budget is what a suite may take on 2 cores with cold caches. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([assets]=900 [lint]=420 [unit]=900 [race]=300 [playground]=300 [image]=120 [e2e]=600 [soak]=1800 [bench]=1500)
+declare -A budget=([assets]=900 [lint]=420 [unit]=900 [race]=300 [playground]=300 [image]=120 [e2e]=600 [soak]=2400 [bench]=1500)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 started=$SECONDS
 
@@ -73,8 +73,11 @@ clusters() { # brings up two clusters, once
 
 suite_e2e() { clusters && gotest -count=1 -timeout 30m ./test/e2e/...; }
 
-suite_soak() { # the playground under faults and killed runs, and every fuzz target for a minute
+suite_soak() { # the playground itself, then faults under load on clusters, orders with more seeds, every fuzz target for a minute
 	(cd playground && gotest -tags selftest -timeout 20m ./selftest) || return 1
+	suite_image && clusters && gotest -count=1 -v -timeout 30m ./test/soak || return 1
+	down
+	LIQO_SEEDS=21 gotest -count=1 -v -timeout 20m -run 'TestAnyOrder' ./internal/app || return 1
 	local file name
 	grep -rno '^func Fuzz[A-Za-z]*' --include=*_test.go internal | sed 's/:[0-9]*:func / /' | while read -r file name; do
 		gotest -run '^$' -fuzz "^$name\$" -fuzztime 60s "./${file%/*}" || return 1
