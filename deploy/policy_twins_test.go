@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,36 +21,35 @@ const foreignFinalizer = "example.com/kept"
 
 func TestTwinsPolicy(t *testing.T) {
 	c := install(t)
-	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
-	unmarked := testkit.Namespace(t, c, "plain", map[string]string{names.RemoteClusterID: "milan"})
-	annotate(t, c, twin, names.ManagedByNamespaceMap, "tenant-milan/home")
+	// Somebody removed every label and annotation of it: who is a peer does not depend on them.
+	twin := testkit.Namespace(t, c, "twin", nil)
 	peer := clientOf(t, c.User(t, "gold-1234", "milan", "system:authenticated"))
 	other := clientOf(t, c.User(t, "editor", "staff", "system:authenticated"))
-	for _, user := range []string{"gold-1234", "editor"} {
-		for _, ns := range []string{twin, unmarked} {
-			bind(t, c, ns, names.RoleVirtualKubeletRemote, user)
-		}
+	editor := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-editor-"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"create", "get"}},
+		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"shadowpods"}, Verbs: []string{"create", "get"}},
+	}}
+	if err := c.Client.Create(t.Context(), editor); err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), editor) })
+	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-1234")
+	bind(t, c, twin, editor.Name, "editor")
 	for _, user := range []client.Client{peer, other} {
 		rights(t, func() error {
 			return user.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.Secret{})
 		})
-		rights(t, func() error {
-			return user.Get(t.Context(), client.ObjectKey{Namespace: unmarked, Name: "x"}, &corev1.Secret{})
-		})
 	}
 
-	meta := func(namespace string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: "data", Labels: map[string]string{"app": "web"}}
-	}
-	for kind, bare := range map[string]func(namespace string) client.Object{
-		"ConfigMap": func(ns string) client.Object { return &corev1.ConfigMap{ObjectMeta: meta(ns)} },
-		"Secret":    func(ns string) client.Object { return &corev1.Secret{ObjectMeta: meta(ns)} },
-		"ShadowPod": func(ns string) client.Object { return &offv1beta1.ShadowPod{ObjectMeta: meta(ns)} },
+	meta := metav1.ObjectMeta{Namespace: twin, Name: "data", Labels: map[string]string{"app": "web"}}
+	for kind, bare := range map[string]client.Object{
+		"ConfigMap": &corev1.ConfigMap{ObjectMeta: meta},
+		"Secret":    &corev1.Secret{ObjectMeta: meta},
+		"ShadowPod": &offv1beta1.ShadowPod{ObjectMeta: meta},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			with := func(namespace string, finalizers []string, owner string) client.Object {
-				obj := bare(namespace)
+			with := func(finalizers []string, owner string) client.Object {
+				obj := bare.DeepCopyObject().(client.Object)
 				obj.SetFinalizers(finalizers)
 				if owner != "" {
 					obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner, UID: "y"}})
@@ -61,17 +61,16 @@ func TestTwinsPolicy(t *testing.T) {
 				obj  client.Object
 				want string
 			}{
-				"a peer makes one":                       {peer, bare(twin), ""},
-				"a peer sets a finalizer":                {peer, with(twin, []string{foreignFinalizer}, ""), "may not touch finalizers"},
-				"a peer sets an owner":                   {peer, with(twin, nil, "x"), "may not touch finalizers and owners"},
-				"somebody else sets a finalizer":         {other, with(twin, []string{foreignFinalizer}, ""), ""},
-				"an administrator sets both":             {c.Client, with(twin, []string{foreignFinalizer}, "x"), ""},
-				"a namespace that is no twin is no case": {peer, with(unmarked, []string{foreignFinalizer}, ""), ""},
+				"a peer makes one":               {peer, with(nil, ""), ""},
+				"a peer sets a finalizer":        {peer, with([]string{foreignFinalizer}, ""), "may not touch finalizers"},
+				"a peer sets an owner":           {peer, with(nil, "x"), "may not touch finalizers and owners"},
+				"somebody else sets a finalizer": {other, with([]string{foreignFinalizer}, ""), ""},
+				"an administrator sets both":     {c.Client, with([]string{foreignFinalizer}, "x"), ""},
 			} {
 				t.Run(name, func(t *testing.T) { expect(t, tc.user.Create(t.Context(), tc.obj, client.DryRunAll), tc.want) })
 			}
 
-			kept := with(twin, []string{foreignFinalizer}, "")
+			kept := with([]string{foreignFinalizer}, "")
 			if err := c.Client.Create(t.Context(), kept); err != nil {
 				t.Fatal(err)
 			}
@@ -90,14 +89,5 @@ func TestTwinsPolicy(t *testing.T) {
 				})
 			}
 		})
-	}
-}
-
-func annotate(t testing.TB, c *testkit.ControlPlane, namespace, key, value string) {
-	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+key+`":"`+value+`"}}}`))
-	if err := c.Client.Patch(t.Context(), ns, patch); err != nil {
-		t.Fatal(err)
 	}
 }

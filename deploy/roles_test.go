@@ -105,7 +105,7 @@ func TestMarkingVerbsAreHeldByTheirRolesAlone(t *testing.T) {
 			}
 		}
 	}
-	for verb, want := range map[string]string{names.VerbReplicate: names.RoleRemoteControlPlane, "represent": names.RoleVirtualKubeletLocal} {
+	for verb, want := range map[string]string{names.VerbReplicate: names.RoleRemoteControlPlane + " " + names.RoleVirtualKubeletRemote, "represent": names.RoleVirtualKubeletLocal} {
 		if got := strings.Join(holders[verb], " "); got != want {
 			t.Errorf("%s is held by %q, want %s", verb, got, want)
 		}
