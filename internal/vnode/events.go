@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,6 +47,15 @@ func (l *eventLog) normal(obj client.Object, reason, message string) {
 	l.tell(obj, corev1.EventTypeNormal, reason, message)
 }
 
+// ofOwner tells once what is true of all pods of one owner: a thousand of them need no event each.
+func (l *eventLog) ofOwner(obj client.Object, reason, message string) {
+	about := obj.GetUID()
+	if owner := metav1.GetControllerOf(obj); owner != nil {
+		about = owner.UID
+	}
+	l.say(obj, about, corev1.EventTypeNormal, reason, message)
+}
+
 // failure tells of an error the first time it occurs, and forgets it when it is over.
 func (l *eventLog) failure(obj client.Object, err error) {
 	if verdict := kube.Judge(err); !verdict.Failed() && !verdict.Invalid() {
@@ -58,7 +68,11 @@ func (l *eventLog) failure(obj client.Object, err error) {
 }
 
 func (l *eventLog) tell(obj client.Object, kind, reason, message string) {
-	key := eventKey{obj.GetUID(), reason}
+	l.say(obj, obj.GetUID(), kind, reason, message)
+}
+
+func (l *eventLog) say(obj client.Object, about types.UID, kind, reason, message string) {
+	key := eventKey{about, reason}
 	l.mu.Lock()
 	known := l.told[key] == message
 	if len(l.told) >= maxRememberedEvent {

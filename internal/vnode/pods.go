@@ -264,10 +264,10 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	}
 	k.events.normal(it.local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", k.options.Provider))
 	if lost := translate.Lost(it.local); len(lost) > 0 {
-		k.events.normal(it.local, reasonFieldsLost, fmt.Sprintf("The pod runs in cluster %q without %s", k.options.Provider, strings.Join(lost, ", ")))
+		k.events.ofOwner(it.local, reasonFieldsLost, fmt.Sprintf("The pod runs in cluster %q without %s", k.options.Provider, strings.Join(lost, ", ")))
 	}
 	if translate.UsesToken(it.local) && translate.AccessOf(it.local) == translate.AccessNone {
-		k.events.normal(it.local, reasonNoAPIServer, fmt.Sprintf("The pod runs in cluster %q without an API server: "+
+		k.events.ofOwner(it.local, reasonNoAPIServer, fmt.Sprintf("The pod runs in cluster %q without an API server: "+
 			"its service account tokens and the address of the API server stay here", k.options.Provider))
 	}
 	return nil
