@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// sight is what a watch has seen of the pods of one namespace: which are there, and when each became ready.
+// sight is what a watch has seen of the pods of one namespace: which are there, and since when each is ready.
 type sight struct {
 	cancel context.CancelFunc
 
@@ -84,8 +84,12 @@ func (s *sight) see(kind watch.EventType, pod *corev1.Pod) {
 
 func (s *sight) note(pod *corev1.Pod, now time.Time) {
 	s.there[pod.Name] = true
-	if _, known := s.ready[pod.Name]; !known && isReady(pod) {
+	_, known := s.ready[pod.Name]
+	switch ready := isReady(pod); {
+	case ready && !known:
 		s.ready[pod.Name] = now
+	case !ready:
+		delete(s.ready, pod.Name)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -235,7 +236,7 @@ type restart struct {
 	Writes map[string]int `json:"redundantWrites"`
 }
 
-// restart replaces the virtual kubelet, asks for one more pod at once, and looks at what was written meanwhile.
+// restart lets the virtual kubelet start anew, asks for one more pod at once, and looks at what was written meanwhile.
 func (s *stage) restart(ctx context.Context, pods int) (*restart, error) {
 	near, err := look(ctx, s.consumer.api, s.peering.Namespace)
 	if err != nil {
@@ -251,7 +252,7 @@ func (s *stage) restart(ctx context.Context, pods int) (*restart, error) {
 	if err != nil {
 		return nil, err
 	}
-	started, err := s.replaceKubelet(ctx)
+	started, err := s.renewKubelet(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -269,15 +270,15 @@ func (s *stage) restart(ctx context.Context, pods int) (*restart, error) {
 		return nil, err
 	}
 	r.Works = time.Since(started).Seconds()
-	ready := func(_ map[string]bool, ready map[string]time.Time) bool { return len(ready) > 1 }
-	if err := kubelets.until(ctx, "the new virtual kubelet to be ready", ready); err != nil {
+	err = kubelets.until(ctx, "the new virtual kubelet to be ready", func(_ map[string]bool, ready map[string]time.Time) bool {
+		for _, at := range ready {
+			r.Ready = at.Sub(started).Seconds()
+		}
+		return r.Ready > 0
+	})
+	if err != nil {
 		return nil, err
 	}
-	kubelets.mu.Lock()
-	for _, at := range kubelets.ready {
-		r.Ready = max(r.Ready, at.Sub(started).Seconds())
-	}
-	kubelets.mu.Unlock()
 	time.Sleep(settling)
 	requests, err := s.playground.since(from)
 	if err != nil {
@@ -298,8 +299,8 @@ func (r request) redundant(old map[string]bool) bool {
 	return false
 }
 
-// replaceKubelet deletes the pod of the virtual kubelet and returns when the next one started.
-func (s *stage) replaceKubelet(ctx context.Context) (time.Time, error) {
+// renewKubelet ends the process of the virtual kubelet, whose pod stays and gets another, and returns when that started.
+func (s *stage) renewKubelet(ctx context.Context) (time.Time, error) {
 	before, err := s.playground.processes()
 	if err != nil {
 		return time.Time{}, err
@@ -308,8 +309,8 @@ func (s *stage) replaceKubelet(ctx context.Context) (time.Time, error) {
 	if old == 0 {
 		return time.Time{}, errors.New("no virtual kubelet runs")
 	}
-	if _, err := s.consumer.Kubectl("", "delete", "pods", "-n", s.peering.ConsumerTenant, "-l", "offloading.liqo.io/component=virtual-kubelet", "--wait=false"); err != nil {
-		return time.Time{}, err
+	if err := syscall.Kill(old, syscall.SIGTERM); err != nil {
+		return time.Time{}, fmt.Errorf("ending the virtual kubelet: %w", err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, limit, true, func(context.Context) (bool, error) {
 		now, err := s.playground.processes()
