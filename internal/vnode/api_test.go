@@ -336,7 +336,7 @@ func TestServingCertificateIsAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certs, err := newCertificates(t.Context(), clients, CertificateKubelet, "milan", netip.MustParseAddr("10.0.0.5"))
+	certs, err := newCertificates(t.Context(), clients, CertificateKubelet, "milan", netip.MustParseAddr("10.0.0.5"), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}

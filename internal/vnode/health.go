@@ -56,9 +56,24 @@ func (h *health) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(h.interval):
+		case <-time.After(h.pause()):
 		}
 	}
+}
+
+// pause is the time to the next question: the interval, or less when the patience ends before, so that the verdict is
+// not late.
+func (h *health) pause() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	since := h.lastOK
+	if since.IsZero() {
+		since = h.began
+	}
+	if left := h.patience - h.now().Sub(since); h.lastErr != nil && left > 0 {
+		return min(h.interval, left)
+	}
+	return h.interval
 }
 
 func (h *health) check(ctx context.Context) {

@@ -344,6 +344,70 @@ func TestProviderThatNeverAnswered(t *testing.T) {
 	})
 }
 
+func TestProviderIsMissedAndFoundInTime(t *testing.T) {
+	for _, tc := range []struct {
+		rule string
+		// hangs is how long a question to a provider that is gone goes without an answer, and after when it went.
+		hangs, after time.Duration
+	}{
+		{"it refuses, just after it answered", 0, 20*time.Second + time.Millisecond},
+		{"it is silent, just after it answered", time.Hour, 20*time.Second + time.Millisecond},
+		{"it refuses, just before it was asked", 0, 20*time.Second - time.Millisecond},
+		{"it is silent, between two questions", time.Hour, 25 * time.Second},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var gone atomic.Bool
+				o := Options{}.withDefaults()
+				changes := make(chan struct{}, 10)
+				h := &health{
+					interval: o.PingInterval, timeout: o.PingTimeout, patience: o.NodeLeaseDuration, now: time.Now,
+					changed: func() { changes <- struct{}{} },
+					ping: func(ctx context.Context) error {
+						if !gone.Load() {
+							return nil
+						}
+						select {
+						case <-ctx.Done():
+							return ctx.Err()
+						case <-time.After(tc.hangs):
+							return errors.New("refused")
+						}
+					},
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() { _ = h.run(ctx) }()
+				<-changes
+				time.Sleep(tc.after)
+				gone.Store(true)
+				lost := time.Now()
+				<-changes
+				if took := time.Since(lost); took > 45*time.Second || h.judge() != silent {
+					t.Errorf("missed after %v: %v", took, h.judge())
+				}
+				time.Sleep(2 * time.Minute)
+				gone.Store(false)
+				back := time.Now()
+				<-changes
+				if took := time.Since(back); took > 12*time.Second || h.judge() != answers {
+					t.Errorf("found after %v: %v", took, h.judge())
+				}
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+func TestNodeIsOfTheProvidersArchitecture(t *testing.T) {
+	vn := &offv1beta1.VirtualNode{Spec: offv1beta1.VirtualNodeSpec{Labels: map[string]string{
+		corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "windows",
+	}}}
+	if info := wantedNode(nodeFacts{virtualNode: vn}).Status.NodeInfo; info.Architecture != "arm64" || info.OperatingSystem != "windows" {
+		t.Errorf("the node is %s %s", info.OperatingSystem, info.Architecture)
+	}
+}
+
 func TestNodeStaysReadyOverARestart(t *testing.T) {
 	s := newStage(t, nil)
 	stop := s.run()

@@ -98,7 +98,7 @@ func nodeStatus(in nodeFacts, labels map[string]string) corev1.NodeStatus {
 		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: in.ip.String()}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(in.port)}},
 		NodeInfo: corev1.NodeSystemInfo{
-			KubeletVersion: in.kubernetesVersion, OperatingSystem: "linux", Architecture: labels[corev1.LabelArchStable],
+			KubeletVersion: in.kubernetesVersion, OperatingSystem: labels[corev1.LabelOSStable], Architecture: labels[corev1.LabelArchStable],
 		},
 		Images: in.virtualNode.Spec.Images,
 	}

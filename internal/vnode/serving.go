@@ -5,22 +5,30 @@ package vnode
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/rand"
+	"crypto/elliptic"
+	cryptorand "crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"math/big"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	certv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/certificate"
+	"k8s.io/client-go/util/certificate/csr"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // awsSigner signs serving certificates of kubelets on EKS.
@@ -39,72 +47,118 @@ func (c certificates) forServer(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return nil, errNoCertificate
 }
 
-// newCertificates starts what gets and renews the serving certificate, until ctx ends.
-func newCertificates(ctx context.Context, clients kubernetes.Interface, kind CertificateType, node string, ip netip.Addr) (certificates, error) {
+// newCertificates starts what gets and renews the serving certificate, until ctx ends. failed is told why there is none.
+func newCertificates(
+	ctx context.Context, clients kubernetes.Interface, kind CertificateType, node string, ip netip.Addr, failed func(error),
+) (certificates, error) {
 	switch kind {
-	case CertificateKubelet:
-		return requestCertificates(ctx, clients, certv1.KubeletServingSignerName, node, ip)
-	case CertificateAWS:
-		return requestCertificates(ctx, clients, awsSigner, node, ip)
+	case CertificateKubelet, CertificateAWS:
+		i := newIssuer(clients, kind, node, ip, failed)
+		go i.run(ctx)
+		return i.current.Load, nil
 	case CertificateSelfSigned:
 		return (&selfSigned{node: node, ip: ip, now: time.Now}).current, nil
 	}
 	return nil, fmt.Errorf("unknown certificate type %q", kind)
 }
 
-// requestCertificates asks a signer of the cluster. The certificate lives in memory only: a new process asks again, so
-// that no key is ever written anywhere.
-func requestCertificates(ctx context.Context, clients kubernetes.Interface, signer, node string, ip netip.Addr) (certificates, error) {
-	manager, err := certificate.NewManager(&certificate.Config{
-		Name:        "kubelet-serving",
-		SignerName:  signer,
-		ClientsetFn: func(*tls.Certificate) (kubernetes.Interface, error) { return clients, nil },
-		GetTemplate: func() *x509.CertificateRequest {
-			return &x509.CertificateRequest{
-				Subject:     pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
-				IPAddresses: []net.IP{ip.AsSlice()},
-			}
+// issuer has a signer of the cluster issue the certificate, and another in time; until then the old one is served. It
+// lives in memory only: a new process, which may have another address, asks anew, and no key is ever written anywhere.
+type issuer struct {
+	clients kubernetes.Interface
+	signer  string
+	request x509.CertificateRequest
+	failed  func(error)
+	// renewIn is when to ask for the next certificate after one was issued.
+	renewIn func(leaf *x509.Certificate) time.Duration
+	current atomic.Pointer[tls.Certificate]
+}
+
+func newIssuer(clients kubernetes.Interface, kind CertificateType, node string, ip netip.Addr, failed func(error)) *issuer {
+	signer := certv1.KubeletServingSignerName
+	if kind == CertificateAWS {
+		signer = awsSigner
+	}
+	return &issuer{
+		clients: clients, signer: signer, failed: failed,
+		request: x509.CertificateRequest{
+			Subject:     pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
+			IPAddresses: []net.IP{ip.AsSlice()},
 		},
-		GetUsages:        certificate.DefaultKubeletServingGetUsages,
-		CertificateStore: &memoryStore{},
-		Ctx:              &ctx,
-	})
+		renewIn: func(leaf *x509.Certificate) time.Duration { return renewIn(time.Until(leaf.NotAfter)) },
+	}
+}
+
+const (
+	// approvalPatience is how long a request may wait before somebody is told, and approvalTimeout before another is made.
+	approvalPatience = time.Minute
+	approvalTimeout  = 15 * time.Minute
+	renewMin         = 10 * time.Second
+)
+
+// renewIn renews at 70 to 90 % of what is left: signers set the beginning of a certificate back, so it says nothing.
+func renewIn(left time.Duration) time.Duration {
+	return max(renewMin, left*7/10+rand.N(max(1, left/5)))
+}
+
+// certificateRetry is slow: each try leaves a CertificateSigningRequest behind, and a refusal is rarely a mishap.
+func certificateRetry() wait.Backoff {
+	return wait.Backoff{Duration: 2 * time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: 5 * time.Minute}
+}
+
+func (i *issuer) run(ctx context.Context) {
+	retry := certificateRetry()
+	for {
+		pause := time.Duration(0)
+		if cert, err := i.issue(ctx); err == nil {
+			i.current.Store(cert)
+			retry, pause = certificateRetry(), i.renewIn(cert.Leaf)
+		} else if ctx.Err() == nil {
+			i.failed(err)
+			pause = retry.Step()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// issue asks for a certificate and waits for it.
+func (i *issuer) issue(ctx context.Context) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making the certificate manager: %w", err)
+		return nil, fmt.Errorf("making a key: %w", err)
 	}
-	manager.Start()
-	return manager.Current, nil
-}
-
-// memoryStore keeps one certificate.
-type memoryStore struct {
-	mu   sync.Mutex
-	cert *tls.Certificate
-}
-
-func (s *memoryStore) Current() (*tls.Certificate, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cert == nil {
-		return nil, new(certificate.NoCertKeyError)
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the key: %w", err)
 	}
-	return s.cert, nil
-}
-
-func (s *memoryStore) Update(certPEM, keyPEM []byte) (*tls.Certificate, error) {
+	der, err := x509.CreateCertificateRequest(cryptorand.Reader, &i.request, key)
+	if err != nil {
+		return nil, fmt.Errorf("making a request for a certificate: %w", err)
+	}
+	requestPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	ctx, cancel := context.WithTimeout(ctx, approvalTimeout)
+	defer cancel()
+	name, uid, err := csr.RequestCertificateWithContext(ctx, i.clients, requestPEM, "", i.signer, nil, certificate.DefaultKubeletServingGetUsages(key), key)
+	if err != nil {
+		return nil, fmt.Errorf("asking for a certificate: %w", err)
+	}
+	late := time.AfterFunc(approvalPatience, func() {
+		i.failed(fmt.Errorf("CertificateSigningRequest %s is neither issued nor denied: is there an approver, and who serves the signer %s?", name, i.signer))
+	})
+	defer late.Stop()
+	certPEM, err := csr.WaitForCertificate(ctx, i.clients, name, uid)
+	if err != nil {
+		return nil, fmt.Errorf("waiting for the certificate of CertificateSigningRequest %s: %w", name, err)
+	}
 	cert, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
 		return nil, fmt.Errorf("reading the issued certificate: %w", err)
 	}
-	if cert.Leaf == nil {
-		if cert.Leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
-			return nil, fmt.Errorf("reading the issued certificate: %w", err)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cert = &cert
-	return s.cert, nil
+	return &cert, nil
 }
 
 // selfSigned makes its own certificate, a new one before the old ends.
@@ -134,11 +188,11 @@ func (s *selfSigned) current() *tls.Certificate {
 }
 
 func (s *selfSigned) issue() (*tls.Certificate, error) {
-	public, private, err := ed25519.GenerateKey(rand.Reader)
+	public, private, err := ed25519.GenerateKey(cryptorand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	serial, err := cryptorand.Int(cryptorand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +205,7 @@ func (s *selfSigned) issue() (*tls.Certificate, error) {
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		IPAddresses:  []net.IP{s.ip.AsSlice()},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	der, err := x509.CreateCertificate(cryptorand.Reader, template, template, public, private)
 	if err != nil {
 		return nil, err
 	}

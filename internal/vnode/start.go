@@ -26,8 +26,12 @@ import (
 
 // Start runs what needs the provider, once this replica is the one that acts and there is a kubeconfig.
 func (p *process) Start(ctx context.Context) error {
+	serveKubelet, err := p.openKubelet(ctx)
+	if err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.serveKubelet(ctx) })
+	group.Go(func() error { return serveKubelet(ctx) })
 	group.Go(func() error {
 		select {
 		case err := <-p.failed:
@@ -63,12 +67,32 @@ func (p *process) runConnected(ctx context.Context) error {
 	}
 	p.pods.Store(engine)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.health.run(ctx) })
+	group.Go(func() error {
+		p.settle(ctx, engine)
+		return p.health.run(ctx)
+	})
 	group.Go(func() error { return lease.run(ctx) })
 	group.Go(func() error { return p.run(ctx, engine) })
 	group.Go(func() error { return p.runShared(ctx) })
 	defer p.conn.Load().Close()
 	return group.Wait()
+}
+
+// settleInterval is the time between two looks at whether all pods are known.
+const settleInterval = 50 * time.Millisecond
+
+// settle waits until the pods of all twin namespaces are known: before, the Node stays as ready as it was. It does not
+// wait for long, because one namespace that cannot be read must not take the node from all others.
+func (p *process) settle(ctx context.Context, engine *mirror.Engine) {
+	ctx, cancel := context.WithTimeout(ctx, p.options.NodeLeaseDuration/2)
+	defer cancel()
+	for !p.twins.Synced(engine) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(settleInterval):
+		}
+	}
 }
 
 func (p *process) engine(kinds ...mirror.Kind) (*mirror.Engine, error) {
@@ -157,24 +181,31 @@ func (p *process) identity() string {
 	return p.options.Node + "/" + cmp.Or(p.options.PodName, host)
 }
 
-// serveKubelet answers the API of a kubelet from the first moment on, so that logs of what runs can be read even while
-// the provider is being connected to again.
-func (p *process) serveKubelet(ctx context.Context) error {
+// openKubelet opens the port of the kubelet API, before anybody is told of it, and returns what serves it: from the first
+// moment on, so that logs of what runs can be read even while the provider is being connected to again.
+func (p *process) openKubelet(ctx context.Context) (serveIt func(context.Context) error, err error) {
 	listener, err := p.listen(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	gate, err := newGate(ctx, p.clients, p.options.Node, p.options.Log)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return nil, errors.Join(err, listener.Close())
 	}
-	certs, err := newCertificates(ctx, p.clients, p.options.Certificate, p.options.Node, p.options.NodeIP)
+	events := newEventLog(p.recorder(ctx, "liqo-virtual-kubelet"))
+	certs, err := newCertificates(ctx, p.clients, p.options.Certificate, p.options.Node, p.options.NodeIP, func(err error) {
+		p.options.Log.Info("no new serving certificate", "reason", err.Error())
+		events.tell(p.virtual.Load(), corev1.EventTypeWarning, reasonNoCertificate, err.Error())
+	})
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return nil, errors.Join(err, listener.Close())
 	}
 	api := &kubelet{find: p.findPod, list: p.listPods, twin: p.twins.Twin, send: p.send, log: p.options.Log}
-	return serve(ctx, listener, gate.guard(api.handler()), certs)
+	return func(ctx context.Context) error { return serve(ctx, listener, gate.guard(api.handler()), certs) }, nil
 }
+
+// reasonNoCertificate is the reason of the event on the VirtualNode.
+const reasonNoCertificate = "ServingCertificateFailed"
 
 // send passes a request on to the provider.
 func (p *process) send(w http.ResponseWriter, req *http.Request, to *url.URL) {

@@ -74,6 +74,13 @@ func (t *twins) Detach(e *mirror.Engine) {
 	t.engines = slices.DeleteFunc(t.engines, func(o *mirror.Engine) bool { return o == e })
 }
 
+// Synced tells whether an engine knows both sides of all twins.
+func (t *twins) Synced(e *mirror.Engine) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known && !slices.ContainsFunc(t.pairs(), func(pair mirror.Pair) bool { return !e.Synced(pair) })
+}
+
 func (t *twins) pairs() []mirror.Pair {
 	var out []mirror.Pair
 	for _, local := range slices.Sorted(maps.Keys(t.current)) {
