@@ -59,6 +59,9 @@ func newStage(ctx context.Context, p playground) (*stage, error) {
 	if s.provider, err = p.side("cl-provider", providerName); err != nil {
 		return nil, err
 	}
+	if err := s.realNodes(ctx, "uncordon"); err != nil { // of an earlier run
+		return nil, err
+	}
 	for _, c := range []side{s.consumer, s.provider} {
 		if err := c.Install(); err != nil {
 			return nil, err
@@ -115,18 +118,26 @@ func (s *stage) peer() error {
 
 // reserve leaves only simulated nodes to new pods of the provider, and makes the namespace of the bursts there.
 func (s *stage) reserve(ctx context.Context) error {
+	if err := s.realNodes(ctx, "cordon"); err != nil {
+		return err
+	}
+	_, err := s.provider.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: vanillaNamespace}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("making the namespace of the bursts: %w", err)
+	}
+	return nil
+}
+
+// realNodes cordons or uncordons the nodes of the provider that are not simulated.
+func (s *stage) realNodes(ctx context.Context, verb string) error {
 	nodes, err := s.provider.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "type!=kwok"})
 	if err != nil {
 		return fmt.Errorf("listing the nodes of the provider: %w", err)
 	}
 	for _, node := range nodes.Items {
-		if _, err := s.provider.Kubectl("", "cordon", node.Name); err != nil {
+		if _, err := s.provider.Kubectl("", verb, node.Name); err != nil {
 			return err
 		}
-	}
-	_, err = s.provider.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: vanillaNamespace}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making the namespace of the bursts: %w", err)
 	}
 	return nil
 }
