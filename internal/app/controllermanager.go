@@ -95,7 +95,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		// Who the peers are, and what they may do.
 		with(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Disabled: settings.disabled}),
 		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
-		with(auth.SetupTenant, auth.TenantOptions{}),
+		auth.SetupTenant,
 		with(auth.SetupIdentity, auth.IdentityOptions{LiqoNamespace: o.liqoNamespace}),
 		with(auth.SetupServing, auth.ServingOptions{}),
 		// What is asked of providers, and what is granted to consumers.

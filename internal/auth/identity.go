@@ -33,8 +33,6 @@ import (
 type IdentityOptions struct {
 	// LiqoNamespace holds the key pairs.
 	LiqoNamespace string
-	// Workers is the number of Identities handled at once; 0 is 1.
-	Workers int
 }
 
 // identities turns each Identity into a kubeconfig Secret.
@@ -56,7 +54,7 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 	if err := mgr.Add(secrets); err != nil {
 		return fmt.Errorf("adding the watch of kubeconfigs: %w", err)
 	}
-	c := kube.NewController[*authv1beta1.Identity](mgr, kube.Options{Name: "identity", Workers: o.Workers}, i)
+	c := kube.NewController[*authv1beta1.Identity](mgr, kube.Options{Name: "identity"}, i)
 	toOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.Identity{}, handler.OnlyControllerOwner())
 	b := c.Builder().
 		WatchesRawSource(secrets.Source(toOwner)).

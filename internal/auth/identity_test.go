@@ -56,7 +56,7 @@ type identityLab struct {
 
 func newIdentityLab(t *testing.T) *identityLab {
 	t.Helper()
-	l := &identityLab{c: cluster(t), peer: uniqueID(t)}
+	l := &identityLab{c: cluster(t), peer: testkit.UniqueID()}
 	l.liqo = liqoNamespace(t, l.c)
 	l.ns = tenantNamespace(t, l.c, l.peer)
 	run(t, l.c, func(mgr ctrl.Manager) error {
@@ -109,7 +109,7 @@ func parse(t *testing.T, secret *corev1.Secret) *cred.Kubeconfig {
 func TestIdentityBecomesAKubeconfig(t *testing.T) {
 	l := newIdentityLab(t)
 	slice := l.identity("resourceslice-test", authv1beta1.ResourceSliceIdentityType, l.cert)
-	create(t, l.c.Client, slice)
+	testkit.Create(t, l.c.Client, slice)
 	secret := l.kubeconfig(t, slice)
 	if secret.Name != "kubeconfig-resourceslice-test" || !metav1.IsControlledBy(secret, slice) {
 		t.Errorf("the Secret is %s with owners %v", secret.Name, secret.OwnerReferences)
@@ -127,11 +127,11 @@ func TestIdentityBecomesAKubeconfig(t *testing.T) {
 	if diff := cmp.Diff(want, parse(t, secret)); diff != "" {
 		t.Error(diff)
 	}
-	wantEvent(t, l.c, slice, "KubeconfigEnsured", secret.Name)
+	testkit.WantEvent(t, l.c, slice, "KubeconfigEnsured", secret.Name)
 
 	t.Run("that follows its certificate", func(t *testing.T) {
 		_, renewed := certified(t, keyPair(t, l.c, l.liqo, names.PeerKeysSecret(l.peer)))
-		update(t, l.c.Client, slice, func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = renewed })
+		testkit.Update(t, l.c.Client, slice, func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = renewed })
 		testkit.Eventually(t, patient, func() error {
 			if !cmp.Equal(parse(t, l.kubeconfig(t, slice)).Certificate, renewed) {
 				return errors.New("it is the old certificate")
@@ -161,7 +161,7 @@ func TestControlPlaneIdentityNamesItsNamespace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			identity := l.identity(fmt.Sprintf("controlplane-%d", time.Now().UnixNano()), authv1beta1.ControlPlaneIdentityType, test.cert)
 			identity.Spec.Namespace = new("tenant-there")
-			create(t, l.c.Client, identity)
+			testkit.Create(t, l.c.Client, identity)
 			secret := l.kubeconfig(t, identity)
 			if got := secret.Annotations[names.RemoteTenantNamespace]; got != "tenant-there" {
 				t.Errorf("the annotation is %q", got)
@@ -196,14 +196,14 @@ func TestIdentityThatCannotBeUsedSaysSo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			identity := l.identity(fmt.Sprintf("bad-%d", time.Now().UnixNano()), slice, l.cert)
 			test.edit(identity)
-			create(t, l.c.Client, identity)
-			wantEvent(t, l.c, identity, test.reason, test.why)
+			testkit.Create(t, l.c.Client, identity)
+			testkit.WantEvent(t, l.c, identity, test.reason, test.why)
 		})
 	}
 	t.Run("but a certificate for another key is waited for", func(t *testing.T) {
 		identity := l.identity("early", slice, l.ownCert) // a slice never uses the cluster's key pair
-		create(t, l.c.Client, identity)
-		update(t, l.c.Client, identity, func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = l.cert })
+		testkit.Create(t, l.c.Client, identity)
+		testkit.Update(t, l.c.Client, identity, func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = l.cert })
 		if got := parse(t, l.kubeconfig(t, identity)); !cmp.Equal(got.Key, l.private) {
 			t.Error("the kubeconfig has another key")
 		}

@@ -38,7 +38,7 @@ func keyPair(t *testing.T, c *testkit.ControlPlane, namespace, name string) *cor
 func TestKeysAreMadeOnceForEachPeer(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
-	peer := uniqueID(t)
+	peer := testkit.UniqueID()
 	ns := tenantNamespace(t, c, peer)
 	runKeys(t, c, KeysOptions{LiqoNamespace: liqo})
 
@@ -94,7 +94,7 @@ func TestKeysAreMadeOnceForEachPeer(t *testing.T) {
 func TestKeysThatExistAreKept(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
-	peer, broken, probe := uniqueID(t), uniqueID(t), uniqueID(t)
+	peer, broken, probe := testkit.UniqueID(), testkit.UniqueID(), testkit.UniqueID()
 	key, err := cred.NewCompatibleKey()
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestKeysThatExistAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, data := range map[string][]byte{names.PeerKeysSecret(peer): private, names.PeerKeysSecret(broken): []byte("precious")} {
-		create(t, c.Client, &corev1.Secret{
+		testkit.Create(t, c.Client, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: name},
 			Data:       map[string][]byte{names.PrivateKeyKey: data},
 		})
@@ -123,7 +123,7 @@ func TestKeysThatExistAreKept(t *testing.T) {
 		}
 		return nil
 	})
-	wantEvent(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: brokenNS}}, "WrongKey", "")
+	testkit.WantEvent(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: brokenNS}}, "WrongKey", "")
 	tenantNamespace(t, c, probe)
 	keyPair(t, c, liqo, names.PeerKeysSecret(probe))
 	if got := keyPair(t, c, liqo, names.PeerKeysSecret(broken)).Data[names.PrivateKeyKey]; string(got) != "precious" {

@@ -45,7 +45,7 @@ type kubelet struct {
 func newKubelet(t *testing.T, c *testkit.ControlPlane, namespace string) *kubelet {
 	t.Helper()
 	k := &kubelet{namespace: namespace, node: fmt.Sprintf("vn-%d", time.Now().UnixNano())}
-	create(t, c.Client,
+	testkit.Create(t, c.Client,
 		&offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: k.node}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: k.node}})
 	labels := map[string]string{names.VirtualNode: k.node}
@@ -58,12 +58,12 @@ func newKubelet(t *testing.T, c *testkit.ControlPlane, namespace string) *kubele
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.VirtualKubelet(k.node)},
 		Spec:       appsv1.DeploymentSpec{Selector: selector, Template: pods},
 	}
-	create(t, c.Client, k.deployment)
+	testkit.Create(t, c.Client, k.deployment)
 	k.set = &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: k.deployment.Name + "-1", OwnerReferences: owner("Deployment", k.deployment)},
 		Spec:       appsv1.ReplicaSetSpec{Selector: selector, Template: pods, Replicas: new(int32(0))},
 	}
-	create(t, c.Client, k.set)
+	testkit.Create(t, c.Client, k.set)
 	return k
 }
 
@@ -84,7 +84,7 @@ func (k *kubelet) pod(t *testing.T, c *testkit.ControlPlane, edit func(*corev1.P
 	if edit != nil {
 		edit(pod)
 	}
-	create(t, c.Client, pod)
+	testkit.Create(t, c.Client, pod)
 	setAddresses(t, c, pod, ips...)
 	return pod
 }
@@ -164,7 +164,7 @@ func (a ask) send(t *testing.T, c client.Client) *certv1.CertificateSigningReque
 			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: a.signer, Usages: a.usages,
 		},
 	}
-	create(t, c, out)
+	testkit.Create(t, c, out)
 	return out
 }
 
@@ -189,8 +189,8 @@ func decision(t *testing.T, c *testkit.ControlPlane, request *certv1.Certificate
 func runServing(t *testing.T, c *testkit.ControlPlane, o ServingOptions) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: "everybody-asks"}
-	ensure(t, c, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule("certificates.k8s.io", "certificatesigningrequests", "create")}})
-	ensure(t, c, &rbacv1.ClusterRoleBinding{
+	testkit.Ensure(t, c, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{testkit.Rule("certificates.k8s.io", "certificatesigningrequests", "create")}})
+	testkit.Ensure(t, c, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"}},
@@ -201,7 +201,7 @@ func runServing(t *testing.T, c *testkit.ControlPlane, o ServingOptions) {
 func TestServingCertificateOfAVirtualKubelet(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{})
-	ns := tenantNamespace(t, c, uniqueID(t))
+	ns := tenantNamespace(t, c, testkit.UniqueID())
 	k := newKubelet(t, c, ns)
 	request := k.asks("10.9.8.7").send(t, as(t, c, ns, k.node, k.pod(t, c, nil, "10.9.8.7")))
 	if got := decision(t, c, request); got.Type != certv1.CertificateApproved {
@@ -219,14 +219,14 @@ func TestServingCertificateOfAVirtualKubelet(t *testing.T) {
 func TestServingRequestsAreCheckedWhole(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{})
-	ns := tenantNamespace(t, c, uniqueID(t))
+	ns := tenantNamespace(t, c, testkit.UniqueID())
 	k, other := newKubelet(t, c, ns), newKubelet(t, c, ns)
 	single := k.pod(t, c, nil, "10.1.0.1")
 	dual := k.pod(t, c, nil, "10.1.0.2", "fd00::2")
 	otherPod := other.pod(t, c, nil, "10.1.0.3")
 	stray := k.pod(t, c, func(p *corev1.Pod) { p.OwnerReferences = nil }, "10.1.0.4")
 	bare := k.pod(t, c, func(p *corev1.Pod) { p.Labels = nil }, "10.1.0.5")
-	create(t, c.Client, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gateway"}})
+	testkit.Create(t, c.Client, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gateway"}})
 
 	mine := as(t, c, ns, k.node, single)
 	noPod := as(t, c, ns, k.node, nil)
@@ -278,7 +278,7 @@ func with(a ask, edit func(*ask)) ask {
 func TestServingRequestWaitsForTheAddress(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{})
-	ns := tenantNamespace(t, c, uniqueID(t))
+	ns := tenantNamespace(t, c, testkit.UniqueID())
 	k, probe := newKubelet(t, c, ns), newKubelet(t, c, ns)
 	pod := k.pod(t, c, nil) // the kubelet told the container its address, and not yet the API server
 	request := k.asks("10.2.0.1").send(t, as(t, c, ns, k.node, pod))
@@ -298,7 +298,7 @@ func TestServingRequestWaitsForTheAddress(t *testing.T) {
 func TestServingRequestIsDeniedWhenNoAddressComes(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{Now: func() time.Time { return time.Now().Add(addressLimit + time.Minute) }})
-	ns := tenantNamespace(t, c, uniqueID(t))
+	ns := tenantNamespace(t, c, testkit.UniqueID())
 	k := newKubelet(t, c, ns)
 	request := k.asks("10.4.0.1").send(t, as(t, c, ns, k.node, k.pod(t, c, nil)))
 	if got := decision(t, c, request); got.Type != certv1.CertificateDenied || !strings.Contains(got.Message, "has an address") {
@@ -309,7 +309,7 @@ func TestServingRequestIsDeniedWhenNoAddressComes(t *testing.T) {
 func TestServingRequestsOfOthersAreLeftToOthers(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{})
-	ns := tenantNamespace(t, c, uniqueID(t))
+	ns := tenantNamespace(t, c, testkit.UniqueID())
 	k := newKubelet(t, c, ns)
 	pod := k.pod(t, c, nil, "10.3.0.1")
 	stranger := with(k.asks("10.3.0.2"), func(a *ask) { a.node = "system:node:worker-1" })

@@ -29,20 +29,14 @@ import (
 	"liqo.io/liqo/internal/rules"
 )
 
-// TenantOptions say how consumers are admitted.
-type TenantOptions struct {
-	// Workers is the number of Tenants handled at once; 0 is 1.
-	Workers int
-}
-
 // tenants says of each Tenant whether anything may be granted to it, and gives it its cluster-wide rights. What hangs on
 // a Tenant elsewhere follows its condition.
 type tenants struct{ client client.Client }
 
 // SetupTenant registers the controller of Tenants.
-func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
+func SetupTenant(mgr ctrl.Manager) error {
 	t := &tenants{client: mgr.GetClient()}
-	c := kube.NewController[*authv1beta1.Tenant](mgr, kube.Options{Name: "tenant", Finalizer: names.TenantFinalizer, Workers: o.Workers}, t)
+	c := kube.NewController[*authv1beta1.Tenant](mgr, kube.Options{Name: "tenant", Finalizer: names.TenantFinalizer}, t)
 	// A binding or another Tenant that stands in the way may go; a binding of ours may be changed by somebody.
 	b := c.Builder().
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).

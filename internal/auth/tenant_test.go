@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -27,7 +26,7 @@ import (
 
 func runTenant(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
-	run(t, c, func(mgr ctrl.Manager) error { return SetupTenant(mgr, TenantOptions{}) })
+	run(t, c, SetupTenant)
 }
 
 // typedTenant is the Tenant that administrators are told to apply.
@@ -91,19 +90,19 @@ func wantBound(t *testing.T, c *testkit.ControlPlane, id string, bound bool) {
 func TestTenantAsTyped(t *testing.T) {
 	c := cluster(t)
 	runTenant(t, c)
-	id := uniqueID(t)
+	id := testkit.UniqueID()
 	ns := tenantNamespace(t, c, id)
 	tenant := typedTenant(ns, id)
-	create(t, c.Client, tenant)
+	testkit.Create(t, c.Client, tenant)
 	got := wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	if got.Status.TenantNamespace != ns {
 		t.Errorf("status.tenantNamespace is %q", got.Status.TenantNamespace)
 	}
 	wantBound(t, c, id, true)
-	wantEvent(t, c, tenant, reasonReady, "")
+	testkit.WantEvent(t, c, tenant, reasonReady, "")
 
 	t.Run("has its binding put right", func(t *testing.T) {
-		update(t, c.Client, consumerBinding(id), func(b *rbacv1.ClusterRoleBinding) { b.Subjects[0].Name = "somebody-else" })
+		testkit.Update(t, c.Client, consumerBinding(id), func(b *rbacv1.ClusterRoleBinding) { b.Subjects[0].Name = "somebody-else" })
 		wantBound(t, c, id, true)
 	})
 	t.Run("has a binding to another role replaced", func(t *testing.T) {
@@ -119,17 +118,17 @@ func TestTenantAsTyped(t *testing.T) {
 		wantBound(t, c, id, true)
 	})
 	t.Run("can be cordoned", func(t *testing.T) {
-		update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionCordoned })
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionCordoned })
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonCordoned, "")
 		wantBound(t, c, id, true)
 	})
 	t.Run("can be drained", func(t *testing.T) {
-		update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionDrained })
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionDrained })
 		wantReady(t, c, tenant, metav1.ConditionFalse, reasonDrained, "")
 		wantBound(t, c, id, false)
 	})
 	t.Run("can be made active again", func(t *testing.T) {
-		update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionActive })
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionActive })
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 		wantBound(t, c, id, true)
 	})
@@ -157,44 +156,44 @@ func TestTenantThatIsRefused(t *testing.T) {
 	viewer := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}
 
 	t.Run("because keys cannot be exchanged", func(t *testing.T) {
-		id := uniqueID(t)
+		id := testkit.UniqueID()
 		tenant := typedTenant(tenantNamespace(t, c, id), id)
 		tenant.Spec.AuthzPolicy = nil
-		create(t, c.Client, tenant)
+		testkit.Create(t, c.Client, tenant)
 		wantReady(t, c, tenant, metav1.ConditionFalse, reasonNoHandshake, "TolerateNoHandshake")
 		wantBound(t, c, id, false)
-		wantEvent(t, c, tenant, reasonNoHandshake, "TolerateNoHandshake")
+		testkit.WantEvent(t, c, tenant, reasonNoHandshake, "TolerateNoHandshake")
 	})
 	t.Run("because it is in no tenant namespace, until it is", func(t *testing.T) {
-		id := uniqueID(t)
+		id := testkit.UniqueID()
 		ns := testkit.Namespace(t, c, "plain", nil)
 		tenant := typedTenant(ns, id)
-		create(t, c.Client, tenant)
+		testkit.Create(t, c.Client, tenant)
 		wantReady(t, c, tenant, metav1.ConditionFalse, reasonWrongNamespace, names.TenantNamespace)
-		update(t, c.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, func(n *corev1.Namespace) {
+		testkit.Update(t, c.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, func(n *corev1.Namespace) {
 			n.Labels[names.TenantNamespace], n.Labels[names.RemoteClusterID] = "true", id
 		})
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	})
 	t.Run("because the namespace is another cluster's", func(t *testing.T) {
-		id := uniqueID(t)
+		id := testkit.UniqueID()
 		tenant := typedTenant(tenantNamespace(t, c, id+"-other"), id)
-		create(t, c.Client, tenant)
+		testkit.Create(t, c.Client, tenant)
 		wantReady(t, c, tenant, metav1.ConditionFalse, reasonWrongNamespace, "other")
 	})
 	t.Run("because there is one in the namespace, until that one goes", func(t *testing.T) {
-		id := uniqueID(t)
+		id := testkit.UniqueID()
 		ns := tenantNamespace(t, c, id)
 		first, second := typedTenant(ns, id), typedTenant(ns, id)
 		second.Name = "second-" + id
-		create(t, c.Client, first)
+		testkit.Create(t, c.Client, first)
 		testkit.Eventually(t, patient, func() error {
 			if time.Since(first.CreationTimestamp.Time) < 2*time.Second {
 				return errors.New("they would be of the same second")
 			}
 			return nil
 		})
-		create(t, c.Client, second)
+		testkit.Create(t, c.Client, second)
 		wantReady(t, c, second, metav1.ConditionFalse, reasonNotUnique, first.Name)
 		wantReady(t, c, first, metav1.ConditionTrue, reasonReady, "")
 		wantBound(t, c, id, true)
@@ -205,11 +204,11 @@ func TestTenantThatIsRefused(t *testing.T) {
 		wantBound(t, c, id, true)
 	})
 	t.Run("because its ID is a group that has rights, until it has none", func(t *testing.T) {
-		id := uniqueID(t)
+		id := testkit.UniqueID()
 		admins := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "admins-" + id}, RoleRef: viewer, Subjects: group(id)}
-		create(t, c.Client, admins)
+		testkit.Create(t, c.Client, admins)
 		tenant := typedTenant(tenantNamespace(t, c, id), id)
-		create(t, c.Client, tenant)
+		testkit.Create(t, c.Client, tenant)
 		wantReady(t, c, tenant, metav1.ConditionFalse, reasonIDTaken, admins.Name)
 		wantBound(t, c, id, false)
 		if err := c.Client.Delete(t.Context(), admins); err != nil {
@@ -218,29 +217,29 @@ func TestTenantThatIsRefused(t *testing.T) {
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	})
 	t.Run("because its ID is a user that has rights somewhere, until those are said to be its own", func(t *testing.T) {
-		id := uniqueID(t)
+		id := testkit.UniqueID()
 		somewhere := testkit.Namespace(t, c, "somewhere", nil)
 		user := &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: somewhere, Name: "user"}, RoleRef: viewer,
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: id}},
 		}
-		create(t, c.Client, user)
+		testkit.Create(t, c.Client, user)
 		tenant := typedTenant(tenantNamespace(t, c, id), id)
-		create(t, c.Client, tenant)
+		testkit.Create(t, c.Client, tenant)
 		wantReady(t, c, tenant, metav1.ConditionFalse, reasonIDTaken, somewhere+"/user")
-		update(t, c.Client, user, func(b *rbacv1.RoleBinding) { b.Labels = map[string]string{names.RemoteClusterID: id} })
+		testkit.Update(t, c.Client, user, func(b *rbacv1.RoleBinding) { b.Labels = map[string]string{names.RemoteClusterID: id} })
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	})
 	t.Run("but not because of the binding that the guide asks for", func(t *testing.T) {
-		id := uniqueID(t)
+		id := testkit.UniqueID()
 		ns := tenantNamespace(t, c, id)
-		create(t, c.Client, &rbacv1.RoleBinding{
+		testkit.Create(t, c.Client, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: names.RoleBinding(names.RoleRemoteControlPlane)},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleRemoteControlPlane},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: id}},
 		})
 		tenant := typedTenant(ns, id)
-		create(t, c.Client, tenant)
+		testkit.Create(t, c.Client, tenant)
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	})
 }

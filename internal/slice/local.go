@@ -44,8 +44,6 @@ type LocalOptions struct {
 	NodeLabels []string
 	// DisableOffloading makes no VirtualNodes.
 	DisableOffloading bool
-	// Workers is the number of slices handled at once; 0 is 1.
-	Workers int
 }
 
 // locals follows the slices that were made here.
@@ -66,7 +64,6 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 	isLocal := predicate.NewPredicateFuncs(func(obj client.Object) bool { return !peer.IsReplica(obj) })
 	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{
 		Name:      "resourceslice_local",
-		Workers:   o.Workers,
 		Finalizer: names.ResourceSliceFinalizer,
 		NeedsFinalizer: func(obj client.Object) bool {
 			return !o.DisableOffloading && !peer.IsReplica(obj) && want.AsksForVirtualNode(obj.(*authv1beta1.ResourceSlice))

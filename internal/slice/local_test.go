@@ -39,9 +39,9 @@ type home struct {
 
 func newHome(t *testing.T, c *testkit.ControlPlane) *home {
 	t.Helper()
-	h := &home{provider: uniqueID(t), liqo: testkit.Namespace(t, c, "liqo", nil)}
+	h := &home{provider: testkit.UniqueID(), liqo: testkit.Namespace(t, c, "liqo", nil)}
 	h.namespace = tenantNamespace(t, c, h.provider)
-	allow(t, c, h.liqo, managerUser, rights.home...)
+	testkit.Allow(t, c, h.liqo, managerUser, rights.home...)
 	run(t, c, func(mgr ctrl.Manager) error {
 		return SetupLocal(mgr, LocalOptions{ClusterID: self, LiqoNamespace: h.liqo})
 	})
@@ -66,7 +66,7 @@ func (h *home) giveKey(t *testing.T, c *testkit.ControlPlane) crypto.Signer {
 	if err := c.Client.Delete(t.Context(), secret.DeepCopy()); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
-	create(t, c.Client, secret)
+	testkit.Create(t, c.Client, secret)
 	return key
 }
 
@@ -115,7 +115,7 @@ func hasRequestFor(key crypto.Signer) func(*authv1beta1.ResourceSlice) error {
 // answer is what the provider's grant looks like when it has come back.
 func answer(t *testing.T, c *testkit.ControlPlane, slice *authv1beta1.ResourceSlice) {
 	t.Helper()
-	updateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+	testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
 		s.Status.Resources = s.Spec.Resources
 		s.Status.AuthParams = &authv1beta1.AuthParams{APIServer: "https://provider:6443", SignedCRT: []byte("certificate")}
 		s.Status.NodeLabels = map[string]string{
@@ -149,7 +149,7 @@ func (h *home) virtualNode(t *testing.T, c *testkit.ControlPlane, slice string) 
 // giveKubeconfig says what the controller of Identities would.
 func giveKubeconfig(t *testing.T, c *testkit.ControlPlane, identity *authv1beta1.Identity) {
 	t.Helper()
-	updateStatus(t, c.Client, identity, func(i *authv1beta1.Identity) {
+	testkit.UpdateStatus(t, c.Client, identity, func(i *authv1beta1.Identity) {
 		i.Status.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: names.KubeconfigSecret(i.Name)}
 	})
 }
@@ -158,7 +158,7 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 	c := cluster(t)
 	h := newHome(t, c)
 	slice := h.typed(t, name(t))
-	create(t, c.Client, slice)
+	testkit.Create(t, c.Client, slice)
 	key := h.giveKey(t, c) // after the slice: any order converges
 	wait(t, c.Client, slice, hasRequestFor(key))
 
@@ -176,7 +176,7 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 	if got := vn.Spec.ResourceQuota.Hard.Memory().String(); got != "128Gi" {
 		t.Errorf("the node has %s", got)
 	}
-	wantEvent(t, c, slice, "VirtualNodeCreated", slice.Name)
+	testkit.WantEvent(t, c, slice, "VirtualNodeCreated", slice.Name)
 	testkit.Eventually(t, patient, func() error {
 		// The credentials stay while the node is drained, also after the slice.
 		for _, owner := range h.identity(t, c, slice.Name).OwnerReferences {
@@ -188,7 +188,7 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 	})
 
 	t.Run("which follows the grant", func(t *testing.T) {
-		updateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
 			s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("2")}
 		})
 		testkit.Eventually(t, patient, func() error {
@@ -200,10 +200,10 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 		})
 	})
 	t.Run("and keeps what its users changed", func(t *testing.T) {
-		update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) {
+		testkit.Update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) {
 			vn.Spec.Taints = []corev1.Taint{{Key: "mine", Effect: corev1.TaintEffectNoSchedule}}
 		})
-		updateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
 			s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("3")}
 		})
 		testkit.Eventually(t, patient, func() error {
@@ -215,7 +215,7 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 		})
 	})
 	t.Run("and loses its Identity when the provider turns it down", func(t *testing.T) {
-		updateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
 			want.AuthenticationDenied("no").Set(&s.Status, time.Now())
 		})
 		testkit.Eventually(t, patient, func() error {
@@ -225,14 +225,14 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 			}
 			return nil
 		})
-		wantEvent(t, c, slice, "IdentityDeleted", "")
+		testkit.WantEvent(t, c, slice, "IdentityDeleted", "")
 	})
 	t.Run("and waits, deleted, until that node is drained", func(t *testing.T) {
 		going := h.typed(t, name(t))
-		create(t, c.Client, going)
+		testkit.Create(t, c.Client, going)
 		answer(t, c, going)
 		giveKubeconfig(t, c, h.identity(t, c, going.Name))
-		update(t, c.Client, h.virtualNode(t, c, going.Name), func(vn *offv1beta1.VirtualNode) {
+		testkit.Update(t, c.Client, h.virtualNode(t, c, going.Name), func(vn *offv1beta1.VirtualNode) {
 			vn.Finalizers = append(vn.Finalizers, "test/draining")
 		})
 		if err := c.Client.Delete(t.Context(), going); err != nil {
@@ -248,7 +248,7 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(going), going); err != nil {
 			t.Fatalf("the slice went before its node: %v", err)
 		}
-		update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
+		testkit.Update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
 		testkit.Eventually(t, patient, func() error {
 			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(going), going); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("it is still there: %v", err)
@@ -258,7 +258,7 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 	})
 	t.Run("and gets a new request when the key is lost", func(t *testing.T) {
 		key := h.giveKey(t, c)
-		update(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) { s.Annotations["test/touch"] = "1" })
+		testkit.Update(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) { s.Annotations["test/touch"] = "1" })
 		wait(t, c.Client, slice, hasRequestFor(key))
 	})
 }
@@ -269,7 +269,7 @@ func TestSliceWithoutAnnotationGetsNoNode(t *testing.T) {
 	h.giveKey(t, c)
 	quiet, probe := h.typed(t, name(t)), h.typed(t, name(t))
 	quiet.Annotations = nil
-	create(t, c.Client, quiet, probe)
+	testkit.Create(t, c.Client, quiet, probe)
 	for _, slice := range []*authv1beta1.ResourceSlice{quiet, probe} {
 		answer(t, c, slice)
 		giveKubeconfig(t, c, h.identity(t, c, slice.Name))
@@ -280,7 +280,7 @@ func TestSliceWithoutAnnotationGetsNoNode(t *testing.T) {
 		t.Errorf("reading its VirtualNode: %v", err)
 	}
 	t.Run("until it is annotated", func(t *testing.T) {
-		update(t, c.Client, quiet, func(s *authv1beta1.ResourceSlice) {
+		testkit.Update(t, c.Client, quiet, func(s *authv1beta1.ResourceSlice) {
 			s.Annotations = map[string]string{names.CreateVirtualNode: "true"}
 		})
 		h.virtualNode(t, c, quiet.Name)
@@ -292,11 +292,11 @@ func TestSliceThatCannotWorkSaysSo(t *testing.T) {
 	h := newHome(t, c)
 	key := h.giveKey(t, c)
 	older := h.typed(t, name(t))
-	create(t, c.Client, older)
+	testkit.Create(t, c.Client, older)
 	elsewhere := testkit.Namespace(t, c, "elsewhere", nil)
-	second := tenantNamespace(t, c, uniqueID(t))
+	second := tenantNamespace(t, c, testkit.UniqueID())
 	theirs := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name(t)}}
-	create(t, c.Client, theirs)
+	testkit.Create(t, c.Client, theirs)
 
 	for test, want := range map[string]struct {
 		edit   func(*authv1beta1.ResourceSlice)
@@ -334,11 +334,11 @@ func TestSliceThatCannotWorkSaysSo(t *testing.T) {
 					return nil
 				})
 			}
-			create(t, c.Client, slice)
+			testkit.Create(t, c.Client, slice)
 			if want.then != nil {
 				want.then(slice)
 			}
-			wantEvent(t, c, slice, want.reason, "")
+			testkit.WantEvent(t, c, slice, want.reason, "")
 		})
 	}
 	t.Run("while the older one of a name works", func(t *testing.T) {

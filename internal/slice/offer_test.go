@@ -16,6 +16,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
 )
 
 func TestStorageIsOffered(t *testing.T) {
@@ -24,11 +25,11 @@ func TestStorageIsOffered(t *testing.T) {
 	p := newConsumer(t, c)
 	p.admit(t, c)
 	slice := p.slice(t, "stored")
-	create(t, p.client, slice)
+	testkit.Create(t, p.client, slice)
 	wait(t, c.Client, slice, isGranted)
 	for _, name := range []string{"slow", "fast"} {
 		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "example.com/disk"}
-		create(t, c.Client, class)
+		testkit.Create(t, c.Client, class)
 		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), class) })
 	}
 	wait(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) error {

@@ -47,8 +47,6 @@ type RemoteOptions struct {
 	Caps want.Caps
 	// LimitsEnforcement of Quotas; empty is None.
 	LimitsEnforcement offv1beta1.LimitsEnforcement
-	// Workers is the number of slices handled at once; 0 is 1.
-	Workers int
 	// Now is the time; nil is the clock.
 	Now func() time.Time
 }
@@ -107,7 +105,7 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 		notes:   notes,
 		options: o,
 	}
-	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{Name: "resourceslice_remote", Workers: o.Workers}, r)
+	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{Name: "resourceslice_remote"}, r)
 	b := c.Builder(predicate.NewPredicateFuncs(peer.IsReplica)).
 		Owns(&offv1beta1.Quota{}).
 		Watches(&certv1.CertificateSigningRequest{}, handler.EnqueueRequestsFromMapFunc(ofRequest)).

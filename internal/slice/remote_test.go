@@ -56,9 +56,9 @@ type consumer struct {
 // newConsumer makes the namespace and the credentials of a peer, which has the rights of any peer: no status.
 func newConsumer(t *testing.T, c *testkit.ControlPlane) *consumer {
 	t.Helper()
-	id := uniqueID(t)
+	id := testkit.UniqueID()
 	ns := tenantNamespace(t, c, id)
-	allow(t, c, ns, id, rule("authentication.liqo.io", "resourceslices", "create", "get", "list", "watch", "patch", "update", "delete"))
+	testkit.Allow(t, c, ns, id, testkit.Rule("authentication.liqo.io", "resourceslices", "create", "get", "list", "watch", "patch", "update", "delete"))
 	user, err := client.New(c.User(t, id, names.ControlPlaneGroup), client.Options{Scheme: kube.Scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -77,13 +77,13 @@ func (p *consumer) admit(t *testing.T, c *testkit.ControlPlane) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.id},
 		Spec:       authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(p.id), AuthzPolicy: new(authv1beta1.TolerateNoHandshake)},
 	}
-	create(t, c.Client, p.tenant)
+	testkit.Create(t, c.Client, p.tenant)
 	p.judge(t, c, metav1.ConditionTrue, "TenantReady")
 }
 
 func (p *consumer) judge(t *testing.T, c *testkit.ControlPlane, status metav1.ConditionStatus, reason string) {
 	t.Helper()
-	updateStatus(t, c.Client, p.tenant, func(tn *authv1beta1.Tenant) {
+	testkit.UpdateStatus(t, c.Client, p.tenant, func(tn *authv1beta1.Tenant) {
 		apimeta.SetStatusCondition(&tn.Status.Conditions, metav1.Condition{
 			Type: authv1beta1.TenantReady, Status: status, Reason: reason, Message: "said " + reason, ObservedGeneration: tn.Generation,
 		})
@@ -93,7 +93,7 @@ func (p *consumer) judge(t *testing.T, c *testkit.ControlPlane, status metav1.Co
 // turn moves the switch of the Tenant.
 func (p *consumer) turn(t *testing.T, c *testkit.ControlPlane, to authv1beta1.TenantCondition) {
 	t.Helper()
-	update(t, c.Client, p.tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = to })
+	testkit.Update(t, c.Client, p.tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = to })
 	status := metav1.ConditionTrue
 	if to == authv1beta1.TenantConditionDrained {
 		status = metav1.ConditionFalse
@@ -151,7 +151,7 @@ func TestSliceOfPeerIsGranted(t *testing.T) {
 	})
 	p := newConsumer(t, c)
 	slice := p.slice(t, "test")
-	create(t, p.client, slice)
+	testkit.Create(t, p.client, slice)
 	p.admit(t, c) // after the slice: any order converges
 	got := wait(t, c.Client, slice, isGranted)
 
@@ -183,11 +183,11 @@ func TestSliceOfPeerIsGranted(t *testing.T) {
 		}
 		return nil
 	})
-	wantEvent(t, c, slice, want.ReasonAuthenticationAccepted, "")
+	testkit.WantEvent(t, c, slice, want.ReasonAuthenticationAccepted, "")
 	wantNoRequests(t, c, p)
 
 	t.Run("and what it no longer asks for is taken back", func(t *testing.T) {
-		update(t, p.client, slice, func(s *authv1beta1.ResourceSlice) { delete(s.Spec.Resources, "memory") })
+		testkit.Update(t, p.client, slice, func(s *authv1beta1.ResourceSlice) { delete(s.Spec.Resources, "memory") })
 		wait(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) error {
 			if _, ok := s.Status.Resources["memory"]; ok {
 				return errors.New("memory is still granted")
@@ -206,7 +206,7 @@ func TestSliceOfPeerIsGranted(t *testing.T) {
 		testkit.Eventually(t, patient, func() error { _, err := p.quota(t, c, "test"); return err })
 	})
 	t.Run("and an administrator may cordon it", func(t *testing.T) {
-		update(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+		testkit.Update(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
 			s.Annotations = map[string]string{names.Cordon: "true"}
 		})
 		wantCordoned(t, c, p, "test", true)
@@ -241,7 +241,7 @@ func whoIs(t *testing.T, c *testkit.ControlPlane, key crypto.Signer, certificate
 		t.Fatal(err)
 	}
 	review := &authenticationv1.SelfSubjectReview{}
-	create(t, user, review)
+	testkit.Create(t, user, review)
 	return review.Status.UserInfo
 }
 
@@ -332,19 +332,19 @@ func TestMaliciousRequestsAreDenied(t *testing.T) {
 		t.Run(test, func(t *testing.T) {
 			slice := p.slice(t, fmt.Sprintf("evil-%d", time.Now().UnixNano()))
 			edit.edit(slice)
-			create(t, p.client, slice)
+			testkit.Create(t, p.client, slice)
 			got := wait(t, c.Client, slice, condition(authentication, denied, edit.why))
 			if got.Status.AuthParams != nil {
 				t.Error("credentials were given")
 			}
-			wantEvent(t, c, slice, "InvalidCSR", edit.why)
+			testkit.WantEvent(t, c, slice, "InvalidCSR", edit.why)
 			wantNoRequests(t, c, p)
 		})
 	}
 	t.Run("a slice that says it is another consumer's gets nothing", func(t *testing.T) {
 		slice := p.slice(t, "stranger")
 		slice.Spec.ConsumerClusterID = new(liqov1beta1.ClusterID(victim.id))
-		create(t, p.client, slice)
+		testkit.Create(t, p.client, slice)
 		wait(t, c.Client, slice, isTurnedDown("in the namespace of"))
 		if _, err := p.quota(t, c, "stranger"); !apierrors.IsNotFound(err) {
 			t.Errorf("reading its Quota: %v", err)
@@ -352,23 +352,23 @@ func TestMaliciousRequestsAreDenied(t *testing.T) {
 	})
 	t.Run("a slice that turns bad loses its credentials", func(t *testing.T) {
 		slice := p.slice(t, "turning")
-		create(t, p.client, slice)
+		testkit.Create(t, p.client, slice)
 		wait(t, c.Client, slice, isGranted)
-		update(t, p.client, slice, func(s *authv1beta1.ResourceSlice) { s.Spec.CSR = request(t, p.key, name("admin")) })
+		testkit.Update(t, p.client, slice, func(s *authv1beta1.ResourceSlice) { s.Spec.CSR = request(t, p.key, name("admin")) })
 		got := wait(t, c.Client, slice, condition(authentication, denied, "common name"))
 		if got.Status.AuthParams != nil {
 			t.Error("it still has credentials")
 		}
 		wantNoQuota(t, c, p, "turning")
-		update(t, p.client, slice, func(s *authv1beta1.ResourceSlice) { s.Spec.CSR = p.slice(t, "turning").Spec.CSR })
+		testkit.Update(t, p.client, slice, func(s *authv1beta1.ResourceSlice) { s.Spec.CSR = p.slice(t, "turning").Spec.CSR })
 		wait(t, c.Client, slice, isGranted)
 		testkit.Eventually(t, patient, func() error { _, err := p.quota(t, c, "turning"); return err })
 	})
 	t.Run("a slice that is no replica is not looked at", func(t *testing.T) {
 		local, probe := p.slice(t, "local"), p.slice(t, "probe")
 		delete(local.Labels, names.Replicated)
-		create(t, c.Client, local)
-		create(t, p.client, probe)
+		testkit.Create(t, c.Client, local)
+		testkit.Create(t, p.client, probe)
 		wait(t, c.Client, probe, isGranted)
 		wait(t, c.Client, local, condition(authentication, "", ""))
 	})
@@ -380,14 +380,14 @@ func TestTenantSwitch(t *testing.T) {
 	p := newConsumer(t, c)
 	p.admit(t, c)
 	old := p.slice(t, "old")
-	create(t, p.client, old)
+	testkit.Create(t, p.client, old)
 	wait(t, c.Client, old, isGranted)
 
 	p.turn(t, c, authv1beta1.TenantConditionCordoned)
 	wantCordoned(t, c, p, "old", true)
 	wait(t, c.Client, old, isGranted)
 	late := p.slice(t, "late")
-	create(t, p.client, late)
+	testkit.Create(t, p.client, late)
 	wait(t, c.Client, late, both(condition(authentication, accepted, ""), condition(resources, denied, "cordoned")))
 	if _, err := p.quota(t, c, "late"); !apierrors.IsNotFound(err) {
 		t.Errorf("reading the Quota of a slice that came too late: %v", err)
@@ -425,7 +425,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	p := newConsumer(t, c)
 	p.admit(t, c)
 	slice := p.slice(t, "renewed")
-	create(t, p.client, slice)
+	testkit.Create(t, p.client, slice)
 	first := wait(t, c.Client, slice, isGranted).Status.AuthParams.SignedCRT
 	parsed, err := cred.ParseCertificate(first)
 	if err != nil {
@@ -435,7 +435,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 		t.Errorf("the certificate lasts %v", left)
 	}
 	touch := func(value string) {
-		update(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+		testkit.Update(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
 			s.Annotations = map[string]string{"test/touch": value}
 		})
 	}
@@ -451,7 +451,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	clock.Advance(7 * time.Minute)
 	touch("due")
 	second := other(first)
-	wantEvent(t, c, slice, "CertificateRenewed", "")
+	testkit.WantEvent(t, c, slice, "CertificateRenewed", "")
 	if got := secretOf(t, c, p.namespace, names.RemoteCertificate("renewed")).Data[certificateKey]; !bytes.Equal(got, second) {
 		t.Error("another certificate is kept than the one that was handed out")
 	}
@@ -462,7 +462,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 		if p.key, err = cred.NewKey(); err != nil {
 			t.Fatal(err)
 		}
-		update(t, p.client, slice, func(s *authv1beta1.ResourceSlice) { s.Spec.CSR = p.slice(t, "renewed").Spec.CSR })
+		testkit.Update(t, p.client, slice, func(s *authv1beta1.ResourceSlice) { s.Spec.CSR = p.slice(t, "renewed").Spec.CSR })
 		whoIs(t, c, p.key, other(second))
 	})
 }
@@ -473,12 +473,12 @@ func TestRestartAsksForNoSecondCertificate(t *testing.T) {
 	p := newConsumer(t, c)
 	p.admit(t, c)
 	slice, probe := p.slice(t, "kept"), p.slice(t, "probe")
-	create(t, p.client, slice)
+	testkit.Create(t, p.client, slice)
 	before := wait(t, c.Client, slice, isGranted)
 	testkit.Eventually(t, patient, func() error { _, err := p.quota(t, c, "kept"); return err })
 	stop()
 	runRemote(t, c, RemoteOptions{})
-	create(t, p.client, probe)
+	testkit.Create(t, p.client, probe)
 	wait(t, c.Client, probe, isGranted)
 	after := wait(t, c.Client, slice, isGranted)
 	if before.ResourceVersion != after.ResourceVersion {
@@ -493,9 +493,9 @@ func TestOtherClassesAreLeftToOthers(t *testing.T) {
 	p.admit(t, c)
 	slice := p.slice(t, "special")
 	slice.Spec.Class = "gpu"
-	create(t, p.client, slice)
+	testkit.Create(t, p.client, slice)
 	wait(t, c.Client, slice, both(condition(authentication, accepted, ""), condition(resources, "", "")))
-	updateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+	testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
 		s.Status.Resources = corev1.ResourceList{"cpu": resource.MustParse("1")}
 		s.Status.NodeSelector = map[string]string{"gpu": "true"}
 		want.ResourcesAccepted().Set(&s.Status, time.Now())
@@ -527,7 +527,7 @@ func TestDefaultClassCanBeDisabled(t *testing.T) {
 	p.admit(t, c)
 	slice := p.slice(t, "plain")
 	slice.Spec.Class = ""
-	create(t, p.client, slice)
+	testkit.Create(t, p.client, slice)
 	got := wait(t, c.Client, slice, both(condition(authentication, accepted, ""), condition(resources, denied, "disabled")))
 	for _, condition := range got.Status.Conditions {
 		if condition.Type == resources && condition.Reason != want.ReasonDefaultClassDisabled {
@@ -542,11 +542,11 @@ func TestCaps(t *testing.T) {
 	p := newConsumer(t, c)
 	p.admit(t, c)
 	first, second, third := p.slice(t, "a1"), p.slice(t, "a2"), p.slice(t, "a3")
-	create(t, p.client, first)
+	testkit.Create(t, p.client, first)
 	wait(t, c.Client, first, isGranted)
-	create(t, p.client, second)
+	testkit.Create(t, p.client, second)
 	wait(t, c.Client, second, isGranted)
-	create(t, p.client, third)
+	testkit.Create(t, p.client, third)
 	wait(t, c.Client, third, isTurnedDown("2 slices"))
 
 	if err := p.client.Delete(t.Context(), first); err != nil {
