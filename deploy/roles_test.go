@@ -112,6 +112,40 @@ func TestMarkingVerbsAreHeldByTheirRolesAlone(t *testing.T) {
 	}
 }
 
+// A resource on request is in the roles and the policy of both sides, and nothing that gives rights or makes pods can be.
+func TestReflectionOnRequest(t *testing.T) {
+	r := mustRender(t, everything(t))
+	for role, verbs := range map[string]string{
+		names.RoleVirtualKubeletNamespace: "get list watch", names.RoleVirtualKubeletRemote: "create delete get list patch update watch",
+	} {
+		found := slices.ContainsFunc(clusterRole(t, r, role).Rules, func(rule rbacv1.PolicyRule) bool {
+			return slices.Equal(rule.APIGroups, []string{"example.com"}) && slices.Equal(rule.Resources, []string{"widgets"}) &&
+				strings.Join(rule.Verbs, " ") == verbs
+		})
+		if !found {
+			t.Errorf("%s has no rule for widgets.example.com", role)
+		}
+	}
+	for _, group := range []string{
+		"", "apps", "batch", "networking.k8s.io", "policy", "rbac.authorization.k8s.io", "offloading.liqo.io", "liqo.io",
+		"admissionregistration.k8s.io", "apiextensions.k8s.io", "certificates.k8s.io",
+	} {
+		for _, v := range []values{
+			tree("offloading.twinNamespaces.resources", []any{"things." + group}),
+			tree("offloading.reflection.resources", []any{map[string]any{"resource": "things.v1." + group}}),
+		} {
+			if _, err := render(t, loadChart(t), v, nil); err == nil || !strings.Contains(err.Error(), "never reflected on request") {
+				t.Errorf("%v: error = %v", v, err)
+			}
+		}
+	}
+	for _, text := range []string{"*.example.com", "things/status.example.com", "things"} {
+		if _, err := render(t, loadChart(t), tree("offloading.twinNamespaces.resources", []any{text}), nil); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
 type namedRule struct {
 	name    string
 	cluster bool

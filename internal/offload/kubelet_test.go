@@ -68,6 +68,11 @@ func TestDeploymentOverrides(t *testing.T) {
 		change func(*offv1beta1.VirtualNode, *offv1beta1.VkOptionsTemplate)
 		want   string // is among the arguments, or after ! is not
 	}{
+		"a resource on request": {
+			change: func(_ *offv1beta1.VirtualNode, o *offv1beta1.VkOptionsTemplate) {
+				o.Spec.ReflectorsConfig["widgets.v1.example.com"] = offv1beta1.ReflectorConfig{NumWorkers: 2, Type: offv1beta1.AllowListReflectionType}
+			}, want: "--resource-reflection=widgets.v1.example.com:2:AllowList",
+		},
 		"the VirtualNode decides about its Node": {
 			change: func(vn *offv1beta1.VirtualNode, _ *offv1beta1.VkOptionsTemplate) { vn.Spec.CreateNode = new(false) }, want: "--create-node=false",
 		},
