@@ -16,6 +16,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +198,51 @@ func TestRequestsGoToTheTwin(t *testing.T) {
 	if _, body := ask(t, c, "GET", "https://"+address+"/runningpods/"); strings.Count(body, `"phase"`) != 1 || !strings.Contains(body, "Running") {
 		t.Errorf("running pods are %s", body)
 	}
+}
+
+// FuzzRequestsLeadNowhereElse asks for any path: what is sent to the provider is about the one pod that there is.
+func FuzzRequestsLeadNowhereElse(f *testing.F) {
+	for _, seed := range []string{
+		"/containerLogs/web/web/main?follow=true&tailLines=0", "/exec/web/web/7/main?command=a&command=b&input=1", "/portForward/web/web?port=80,443&port=1",
+		"/containerLogs/web/..%2fweb/main", "/exec/web/web%2f..%2fother/main", "//exec/web/web/main", "/attach/web/web/%00?tty=maybe", "/exec/web/web/main?%zz&;",
+	} {
+		f.Add("GET", seed)
+		f.Add("POST", seed)
+	}
+	f.Fuzz(func(t *testing.T, method, target string) {
+		to, err := url.ParseRequestURI(target)
+		if err != nil {
+			return
+		}
+		k := &kubelet{
+			find: func(_ context.Context, namespace, name string) (*corev1.Pod, error) {
+				if namespace != "web" || name != "web" {
+					return nil, errNoPod
+				}
+				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "web", UID: "7", Labels: map[string]string{names.ShadowPod: "true"}}}, nil
+			},
+			list: func(context.Context) ([]corev1.Pod, error) { return nil, nil },
+			twin: func(string) (string, bool) { return "web-rome", true },
+			send: func(_ http.ResponseWriter, _ *http.Request, to *url.URL) {
+				subresource, ours := strings.CutPrefix(to.Path, "/api/v1/namespaces/web-rome/pods/web/")
+				if !ours || !slices.Contains([]string{"log", "exec", "attach", "portforward"}, subresource) {
+					t.Errorf("%s leads to %s", target, to.Path)
+				}
+				query, err := url.ParseQuery(to.RawQuery)
+				for key := range query {
+					if !slices.Contains(append([]string{"container", "command", "ports", "stdin", "stdout", "stderr", "tty"}, logParameters...), key) {
+						t.Errorf("%s asks for %s", target, key)
+					}
+				}
+				if err != nil || len(query["container"]) > 1 {
+					t.Errorf("%s asks %s", target, to.RawQuery)
+				}
+			},
+			log: logr.Discard(),
+		}
+		req := (&http.Request{Method: method, URL: to, Header: http.Header{}, Body: http.NoBody}).WithContext(t.Context())
+		k.handler().ServeHTTP(httptest.NewRecorder(), req)
+	})
 }
 
 func TestStreamsPassUntouched(t *testing.T) {
