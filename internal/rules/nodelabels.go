@@ -21,6 +21,8 @@ var defaultNodeLabels = []string{
 	corev1.LabelTopologyRegion,
 	corev1.LabelTopologyZone,
 	corev1.LabelInstanceTypeStable,
+	corev1.LabelArchStable,
+	corev1.LabelOSStable,
 }
 
 // fixedNodeLabels are set by us and decide what a node is: no list can give them away.
