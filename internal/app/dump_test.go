@@ -150,7 +150,7 @@ func (c *census) dump(ctx context.Context, tag string) (map[string]string, error
 		if err != nil {
 			return nil, err
 		}
-		untagged := func(s string) string { return nameHash.ReplaceAllString(strings.ReplaceAll(s, tag, ""), "-#") }
+		untagged := func(s string) string { return chance.ReplaceAllString(strings.ReplaceAll(s, tag, ""), "#") }
 		out[untagged(f.String())] = untagged(string(text))
 	}
 	return out, nil
@@ -166,8 +166,8 @@ func keysOf(data any) []any {
 	return out
 }
 
-// nameHash ends names that are made from longer ones.
-var nameHash = regexp.MustCompile(`-[0-9a-f]{12}\b`)
+// chance is what differs by chance in a text: UIDs, and the hashes that end names made from longer ones.
+var chance = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{12}\b`)
 
 // differing are fields that say when or how often, not what.
 var differing = []string{
