@@ -6,10 +6,12 @@
 package vnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/vnode/translate"
 )
@@ -113,6 +116,7 @@ func (p *process) awaitVirtualNode(ctx context.Context) (secret string, err erro
 	if err != nil {
 		return "", err
 	}
+	defer p.answerProbes()()
 	key := types.NamespacedName{Namespace: p.options.TenantNamespace, Name: p.options.Node}
 	for waiting := false; ; waiting = true {
 		vn := &offv1beta1.VirtualNode{}
@@ -125,17 +129,40 @@ func (p *process) awaitVirtualNode(ctx context.Context) (secret string, err erro
 			if ref := vn.Spec.KubeconfigSecretRef; ref != nil && ref.Name != "" {
 				return ref.Name, nil
 			}
-		} else if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		} else if apierrors.IsUnauthorized(err) {
 			return "", err
 		}
+		// Also while the API server is away: a process that ends is started again later and later.
 		if !waiting {
-			p.options.Log.Info("waiting for the virtual node and its kubeconfig", "virtualNode", key.String())
+			p.options.Log.Info("waiting for the virtual node and its kubeconfig", "virtualNode", key.String(), "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
 		case <-time.After(pollInterval):
 		}
+	}
+}
+
+// answerProbes says that this process lives, for as long as there is no manager to say so. It stops when the returned
+// function is called.
+func (p *process) answerProbes() (stop func()) {
+	if p.options.HealthAddress == "0" {
+		return func() {}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	server := &http.Server{Addr: cmp.Or(p.options.HealthAddress, fmt.Sprintf(":%d", names.HealthPort)), Handler: mux, ReadHeaderTimeout: time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			p.options.Log.Error(err, "answering probes failed")
+		}
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
 	}
 }
 
