@@ -210,6 +210,9 @@ func sameTaints(a, b []corev1.Taint) bool {
 
 func (s *nodeSync) applyStatus(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
 	still := withoutHeartbeats(want.Status)
+	if s.applied == nil && alreadyThere(facts.current.Status, still) {
+		s.applied = &still // by the process before this one
+	}
 	if s.applied != nil && apiequality.Semantic.DeepEqual(*s.applied, still) && !drifted(facts.current.Status, still) && !stale(facts) {
 		return nil
 	}
@@ -240,6 +243,18 @@ func withoutHeartbeats(in corev1.NodeStatus) corev1.NodeStatus {
 		out.Conditions[i].LastTransitionTime = metav1.Time{}
 	}
 	return out
+}
+
+// alreadyThere tells whether a status says all of want, and nothing else of what we write.
+func alreadyThere(have, want corev1.NodeStatus) bool {
+	ours := withoutHeartbeats(have)
+	ours.Conditions = slices.DeleteFunc(ours.Conditions, func(c corev1.NodeCondition) bool {
+		return !slices.Contains([]corev1.NodeConditionType{
+			corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable,
+		}, c.Type)
+	})
+	return apiequality.Semantic.DeepEqual(ours.Capacity, want.Capacity) && apiequality.Semantic.DeepEqual(ours.Allocatable, want.Allocatable) &&
+		apiequality.Semantic.DeepEqual(ours.Conditions, want.Conditions) && ours.NodeInfo == want.NodeInfo && len(ours.Images) == len(want.Images)
 }
 
 // drifted tells whether somebody changed what we wrote: the control plane does when heartbeats are late.

@@ -5,13 +5,14 @@ package vnode
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -213,9 +214,6 @@ func (k *podKind) finish(ctx context.Context, it *podItem) error {
 }
 
 func (k *podKind) offload(ctx context.Context, it *podItem) error {
-	if err := k.label(ctx, it); err != nil {
-		return err
-	}
 	if it.shadow != nil && !it.shadow.DeletionTimestamp.IsZero() {
 		if err := k.reflectStatus(ctx, it); err != nil {
 			return err
@@ -229,26 +227,6 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 		}
 	}
 	return k.reflectStatus(ctx, it)
-}
-
-// label tells everybody that this pod runs remotely.
-func (k *podKind) label(ctx context.Context, it *podItem) error {
-	if it.local.Labels[names.ShadowPod] == "true" {
-		return nil
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": it.local.UID, "labels": map[string]string{names.ShadowPod: "true"},
-	}})
-	if err != nil {
-		return err
-	}
-	pod := &corev1.Pod{}
-	pod.Namespace, pod.Name = it.local.Namespace, it.local.Name
-	err = it.Local.Client().Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(names.ReflectionFieldManager))
-	if err != nil {
-		return fmt.Errorf("labelling the local pod: %w", client.IgnoreNotFound(err))
-	}
-	return nil
 }
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
@@ -301,13 +279,16 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 func (k *podKind) writeStatus(ctx context.Context, it *podItem, status corev1.PodStatus) error {
 	want := it.local.DeepCopy()
 	want.Status = withoutRefusal(status)
+	if it.remote != nil { // tells everybody that this pod runs remotely; a write of the status takes labels along
+		metav1.SetMetaDataLabel(&want.ObjectMeta, names.ShadowPod, "true")
+	}
 	return writeStatus(ctx, it.Local.Client(), it.local, want)
 }
 
-// writeStatus writes the status of a local pod if it is not that of current already.
+// writeStatus writes the status and the labels of a local pod if they are not those of current already.
 func writeStatus(ctx context.Context, c client.Client, current, want *corev1.Pod) error {
 	same, err := kube.SameStatus(current, want)
-	if err != nil || same {
+	if err != nil || same && maps.Equal(current.Labels, want.Labels) {
 		return err
 	}
 	err = c.Status().Update(ctx, want, client.FieldOwner(names.ReflectionFieldManager))
