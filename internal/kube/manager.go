@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +35,9 @@ type ManagerOptions struct {
 	LeaderElection bool
 	// LeaderElectionNamespace holds the lease; empty is the namespace the process runs in.
 	LeaderElectionNamespace string
+	// Identity of the process, as its pod has; a container that is started again is the holder of the lease that the one
+	// before it had. Empty is a new one for each process.
+	Identity string
 	// LeaseDuration, RenewDeadline and RetryPeriod of the lease; 0 is 15, 10 and 2 seconds.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// HealthAddress serves /healthz and /readyz; empty is :8081, "0" is none.
@@ -66,7 +72,14 @@ func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	if cfg.QPS == 0 {
 		cfg.QPS, cfg.Burst = clientQPS, clientBurst
 	}
-	mgr, err := ctrl.NewManager(cfg, managerOptions(o))
+	options := managerOptions(o)
+	if o.LeaderElection && o.Identity != "" {
+		var err error
+		if options.LeaderElectionResourceLockInterface, err = lease(cfg, o); err != nil {
+			return nil, err
+		}
+	}
+	mgr, err := ctrl.NewManager(cfg, options)
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
@@ -78,6 +91,24 @@ func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	}
 	return mgr, nil
 }
+
+// lease is the lock of a process with an identity of its own. A call must end in time for another try to renew.
+func lease(cfg *rest.Config, o ManagerOptions) (resourcelock.Interface, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Timeout = cmp.Or(o.RenewDeadline, defaultRenewDeadline) / 2
+	clients, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making the client of the lease: %w", err)
+	}
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, o.LeaderElectionNamespace, o.Name,
+		clients.CoreV1(), clients.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: o.Identity})
+	if err != nil {
+		return nil, fmt.Errorf("making the lease: %w", err)
+	}
+	return lock, nil
+}
+
+const defaultRenewDeadline = 10 * time.Second
 
 // cachesSynced is ready once every cache holds what the API server has.
 func cachesSynced(c cache.Cache) healthz.Checker {

@@ -174,6 +174,7 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 		Name:                    o.Node,
 		LeaderElection:          o.LeaseEnabled,
 		LeaderElectionNamespace: o.TenantNamespace,
+		Identity:                o.PodName,
 		LeaseDuration:           o.LeaseDuration,
 		RenewDeadline:           o.LeaseRenew,
 		RetryPeriod:             o.LeaseRetry,
