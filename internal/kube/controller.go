@@ -79,6 +79,7 @@ type Controller[T client.Object] struct {
 	options  Options
 	syncer   Syncer[T]
 	told     Told[types.NamespacedName, Event]
+	released released
 }
 
 // NewController makes the controller of one kind. Builder and Complete register it.
@@ -128,6 +129,7 @@ func (c *Controller[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if err := c.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			c.told.Forget(req.NamespacedName)
+			c.released.forget(req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the object: %w", err)
@@ -154,7 +156,8 @@ func (c *Controller[T]) sync(ctx context.Context, obj T) (reconcile.Result, erro
 }
 
 func (c *Controller[T]) cleanup(ctx context.Context, obj T) (reconcile.Result, error) {
-	if c.options.Finalizer == "" || !controllerutil.ContainsFinalizer(obj, c.options.Finalizer) {
+	key := client.ObjectKeyFromObject(obj)
+	if c.options.Finalizer == "" || !controllerutil.ContainsFinalizer(obj, c.options.Finalizer) || c.released.has(key, obj.GetUID()) {
 		return reconcile.Result{}, nil
 	}
 	if cleaner, ok := c.syncer.(Cleaner[T]); ok {
@@ -164,7 +167,11 @@ func (c *Controller[T]) cleanup(ctx context.Context, obj T) (reconcile.Result, e
 		}
 	}
 	controllerutil.RemoveFinalizer(obj, c.options.Finalizer)
-	return c.result(ctx, obj, c.patchFinalizers(ctx, obj))
+	err := c.patchFinalizers(ctx, obj)
+	if err == nil {
+		c.released.add(key, obj.GetUID())
+	}
+	return c.result(ctx, obj, err)
 }
 
 func (c *Controller[T]) needsFinalizer(obj T) bool {

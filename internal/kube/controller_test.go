@@ -489,3 +489,69 @@ func reconcileErrors(t *testing.T, controller string) float64 {
 	t.Fatalf("no count of the errors of controller %s", controller)
 	return 0
 }
+
+// lateManager has a cache that goes on showing what was deleted.
+type lateManager struct {
+	ctrl.Manager
+	client client.Client
+}
+
+func (m lateManager) GetClient() client.Client { return m.client }
+
+// lateClient returns an object as it was last seen when it is gone.
+type lateClient struct {
+	client.Client
+	last *tenant
+}
+
+func (c *lateClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	err := c.Client.Get(ctx, key, obj, opts...)
+	into, ok := obj.(*tenant)
+	if !ok {
+		return err
+	}
+	if apierrors.IsNotFound(err) && c.last != nil {
+		c.last.DeepCopyInto(into)
+		return nil
+	}
+	if err == nil {
+		c.last = into.DeepCopy()
+	}
+	return err
+}
+
+func TestCleanupRunsOnceHoweverLateTheCacheIs(t *testing.T) {
+	c := testkit.Cluster(t)
+	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{Name: "late"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := &script{calls: map[string]int{}}
+	script.sync = func(context.Context, *tenant, int) error { return nil }
+	script.cleanup = func(context.Context, *tenant, int) error { return nil }
+	late := lateManager{Manager: mgr, client: &lateClient{Client: c.Client}}
+	controller := kube.NewController[*tenant](late, kube.Options{Name: "late", Finalizer: "example.com/late"}, script)
+
+	obj := &tenant{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "late", nil), Name: "one"}}
+	if err := c.Client.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	reconcile := func() {
+		t.Helper()
+		if _, err := controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(obj)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconcile()
+	if err := c.Client.Delete(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	reconcile()
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), &tenant{}); !apierrors.IsNotFound(err) {
+		t.Fatalf("the object is still there: %v", err)
+	}
+	reconcile()
+	if n := script.called("cleanup/one"); n != 1 {
+		t.Errorf("cleaned up %d times", n)
+	}
+}
