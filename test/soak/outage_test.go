@@ -78,8 +78,8 @@ func TestAnOutageChangesNothingInTheProvider(t *testing.T) {
 				verdict(t, "not Ready after", took, notReadyWithin)
 			}
 			time.Sleep(time.Until(cut.Add(length))) // the length of the outage is the story
-			heal()
 			back := time.Now()
+			heal()
 			took := eventually(t, "the node to be Ready again", 2*time.Minute, func(ctx context.Context) error { return nodeIs(ctx, corev1.ConditionTrue) })
 			verdict(t, "Ready again after", took, readyWithin)
 			took = eventually(t, "the statuses to catch up", 2*time.Minute, caughtUp)
