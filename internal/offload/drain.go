@@ -26,7 +26,8 @@ import (
 )
 
 // Cleanup takes a virtual node down: drain, kubelet, rights, Node, and with the last one the provider's NamespaceMap.
-// Each pass does what it can and returns; no worker waits for a pod.
+// Each pass does what it can and returns; no worker waits for a pod. It asks the API server itself: what was made a moment
+// ago is in no cache, and would be left behind for ever.
 func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	now := metav1.Now()
 	// Others look at what is written, to see whether this node still needs what they share.
@@ -35,7 +36,7 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	if err := v.holdCredentials(ctx, vn); err != nil {
 		return err
 	}
-	node, err := v.node(ctx, vn)
+	node, err := v.node(ctx, v.direct, vn)
 	// The pods on a Node of others are theirs as well, though they are found under our name.
 	taken := errors.Is(err, errNodeNameTaken)
 	if err != nil && !taken {
@@ -164,7 +165,7 @@ func (v *virtualNodes) remove(ctx context.Context, pod *metav1.PartialObjectMeta
 // stopKubelet deletes the Deployment and waits for its pods: a kubelet that still runs would make the Node again.
 func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	d := &appsv1.Deployment{}
-	err := v.client.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, d)
+	err := v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, d)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
 	}
@@ -208,7 +209,7 @@ func (v *virtualNodes) removeRights(ctx context.Context, vn *offv1beta1.VirtualN
 		return v.direct.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})
 	}
 	crb := &rbacv1.ClusterRoleBinding{}
-	err := v.client.Get(ctx, client.ObjectKey{Name: names.VirtualNodeBinding(vn.Name)}, crb)
+	err := v.direct.Get(ctx, client.ObjectKey{Name: names.VirtualNodeBinding(vn.Name)}, crb)
 	if err == nil {
 		err = bound(crb, crb.Subjects)
 	}
@@ -251,7 +252,7 @@ func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.Vi
 		}
 	}
 	maps := &offv1beta1.NamespaceMapList{}
-	if err := v.client.List(ctx, maps, client.MatchingLabels{names.ReplicationDestination: string(vn.Spec.ClusterID)}); err != nil {
+	if err := v.direct.List(ctx, maps, client.MatchingLabels{names.ReplicationDestination: string(vn.Spec.ClusterID)}); err != nil {
 		return fmt.Errorf("listing NamespaceMaps: %w", err)
 	}
 	var errs []error

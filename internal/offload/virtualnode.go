@@ -67,7 +67,7 @@ func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
 
 type virtualNodes struct {
 	client client.Client
-	// direct reads what is not worth a cache: pods, ServiceAccounts, Secrets.
+	// direct reads what is not worth a cache, pods, ServiceAccounts, Secrets, and what must not be overlooked.
 	direct   client.Client
 	evictor  evictor
 	recorder events.EventRecorder
@@ -89,7 +89,7 @@ func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) err
 	if hasNode {
 		setCondition(vn, nodeCondition, creating, "", now)
 	}
-	node, err := v.node(ctx, vn)
+	node, err := v.node(ctx, v.client, vn)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) err
 
 // removeNode takes the Node of a VirtualNode away that is not to have one any more; its kubelet goes on.
 func (v *virtualNodes) removeNode(ctx context.Context, vn *offv1beta1.VirtualNode, now metav1.Time) error {
-	node, err := v.node(ctx, vn)
+	node, err := v.node(ctx, v.client, vn)
 	if err != nil {
 		return err
 	}
@@ -163,9 +163,9 @@ var errNodeNameTaken = errors.New("the name of the Node is taken")
 
 // node returns the Node of the VirtualNode, nil if there is none. A Node of that name which is not ours is an
 // errNodeNameTaken, and is never touched.
-func (v *virtualNodes) node(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Node, error) {
+func (v *virtualNodes) node(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode) (*corev1.Node, error) {
 	node := &corev1.Node{}
-	if err := v.client.Get(ctx, client.ObjectKey{Name: vn.Name}, node); err != nil {
+	if err := from.Get(ctx, client.ObjectKey{Name: vn.Name}, node); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
