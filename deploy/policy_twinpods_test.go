@@ -24,7 +24,9 @@ func TestAPeerDeletesOnlyPodsMadeFromShadowPods(t *testing.T) {
 	}
 	peer := clientOf(t, c.User(t, "gold-1234", "milan", "system:authenticated"))
 	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-1234")
-	rights(t, func() error { return peer.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.Pod{}) })
+	rights(t, func() error {
+		return peer.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.Pod{})
+	})
 
 	pod := func(name string, labels map[string]string) *corev1.Pod {
 		p := &corev1.Pod{
