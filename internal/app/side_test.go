@@ -96,7 +96,8 @@ func newSide(t *testing.T, c *testkit.ControlPlane) *side {
 
 func (s *side) install(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
-	if err := s.Client.Patch(t.Context(), obj.DeepCopy(), client.Apply, client.FieldOwner("helm"), client.ForceOwnership); err != nil { //nolint:staticcheck // unstructured objects have no apply configuration
+	config := client.ApplyConfigurationFromUnstructured(obj.DeepCopy())
+	if err := s.Client.Apply(t.Context(), config, client.FieldOwner("helm"), client.ForceOwnership); err != nil {
 		t.Fatalf("installing %s %s: %v", obj.GetKind(), obj.GetName(), err)
 	}
 }

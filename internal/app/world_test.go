@@ -164,7 +164,8 @@ func (w *world) documents(t *testing.T) []document {
 func (w *world) apply(t *testing.T, d document) {
 	t.Helper()
 	w.eventually(t, "the API server to take "+d.String(), func(ctx context.Context) error {
-		err := d.side.Client.Patch(ctx, d.DeepCopy(), client.Apply, client.FieldOwner("user"), client.ForceOwnership) //nolint:staticcheck // unstructured objects have no apply configuration
+		config := client.ApplyConfigurationFromUnstructured(d.DeepCopy())
+		err := d.side.Client.Apply(ctx, config, client.FieldOwner("user"), client.ForceOwnership)
 		if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
 			d.side.start(t, controllerManagerRole)
 		}
