@@ -61,6 +61,27 @@ func (r rounds) of(c cause, newest, now time.Time) round {
 	return current
 }
 
+// pause is how long a namespace is left alone in which every eviction was refused, ever longer.
+type pause struct {
+	length time.Duration
+	until  time.Time
+}
+
+// Evictions are tried again after the first of these, then, while none succeeds, twice as long, up to the last.
+const (
+	firstHeld = 5 * time.Second
+	lastHeld  = 5 * time.Minute
+)
+
+// after is the pause that follows refusals at that time. Whoever wakes us during a pause makes it no longer.
+func (p pause) after(now time.Time) pause {
+	if now.Before(p.until) {
+		return p
+	}
+	length := min(max(2*p.length, firstHeld), lastHeld)
+	return pause{length: length, until: now.Add(length)}
+}
+
 // plan is what is done about the pods of a namespace.
 type plan struct {
 	tolerate []*corev1.Pod

@@ -101,3 +101,28 @@ func TestPausesEnd(t *testing.T) {
 		}
 	}
 }
+
+func TestNamespacesWhoseEvictionsAreRefusedAreAskedLessAndLessOften(t *testing.T) {
+	s := &steering{held: map[string]pause{}}
+	now := time.Unix(0, 0)
+	step := func(done outcome, want time.Duration) {
+		t.Helper()
+		if got := s.next("shop", done, now); got != want {
+			t.Errorf("after %s: again in %s, want %s", now.Sub(time.Unix(0, 0)), got, want)
+		}
+		now = now.Add(want)
+	}
+	refused := outcome{held: 1, evicted: true}
+	for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+		step(refused, want*time.Second)
+	}
+	now = now.Add(-100 * time.Second) // an event, before the last pause is over
+	step(outcome{held: 20, evicted: true, limited: true}, 100*time.Second)
+	step(outcome{held: 1, moved: 1, evicted: true}, firstHeld)
+	step(refused, firstHeld)
+	step(outcome{limited: true}, limitDelay)
+	step(outcome{}, 0)
+	if len(s.held) != 0 {
+		t.Error("a namespace without refusals is remembered")
+	}
+}

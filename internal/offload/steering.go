@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -33,6 +34,10 @@ const (
 	webhookDelay = time.Second
 	// Pods are deleted at most at this rate, in all namespaces together: each deletion makes its owner work.
 	deletionsPerSecond, deletionsAtOnce = 20, 20
+	// limitDelay is after how long the limit lets more through.
+	limitDelay = time.Second
+	// pageSize is the number of pods that are read at once.
+	pageSize = 500
 )
 
 // steering moves pods that are older than the offloading of their namespace, or than its strategy, to where it wants them.
@@ -52,6 +57,8 @@ type steering struct {
 	since map[string]time.Time
 	// told are the pods of each namespace that have their event.
 	told map[string]map[types.UID]string
+	// held are the namespaces in which the last evictions were refused.
+	held map[string]pause
 }
 
 func newSteering(mgr ctrl.Manager, runtimeClass string) (*steering, error) {
@@ -78,7 +85,7 @@ func newSteering(mgr ctrl.Manager, runtimeClass string) (*steering, error) {
 		waiting: waiting, nodes: mgr.GetClient(), direct: direct, evictor: evictor, class: runtimeClass,
 		recorder: mgr.GetEventRecorder("liqo-steering"),
 		limit:    flowcontrol.NewTokenBucketPassiveRateLimiter(deletionsPerSecond, deletionsAtOnce),
-		rounds:   rounds{}, since: map[string]time.Time{}, told: map[string]map[types.UID]string{},
+		rounds:   rounds{}, since: map[string]time.Time{}, told: map[string]map[types.UID]string{}, held: map[string]pause{},
 	}, nil
 }
 
@@ -130,11 +137,11 @@ func (s *steering) correct(ctx context.Context, nso *offv1beta1.NamespaceOffload
 	s.mu.Unlock()
 	nso.Status.MisplacedPods = int32(min(len(plan.remove)+len(plan.tell), 1<<30))
 	s.tell(nso.Namespace, plan.tell)
-	again, err := s.apply(ctx, plan)
+	done, err := s.apply(ctx, plan)
 	if err != nil {
 		return err
 	}
-	if again = earlier(again, plan.again); again > 0 {
+	if again := earlier(s.next(nso.Namespace, done, now), plan.again); again > 0 {
 		return kube.Wait(again, "pods are being moved")
 	}
 	return nil
@@ -169,35 +176,38 @@ func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloadi
 	if nso.Annotations[names.EvictMisplacedPods] != "true" {
 		return out, nil
 	}
-	running, nodes, err := s.running(ctx, nso.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	for i := range running {
-		pod := &running[i]
-		if remedy := rules.RemedyForRunning(pod, nodes[pod.Spec.NodeName], nso, s.class); remedy != rules.Leave {
-			out = append(out, patient{pod: pod, remedy: remedy})
+	err := s.running(ctx, nso.Namespace, func(pod *corev1.Pod, node *corev1.Node) {
+		if remedy := rules.RemedyForRunning(pod, node, nso, s.class); remedy != rules.Leave {
+			out = append(out, patient{pod: pod.DeepCopy(), remedy: remedy})
 		}
-	}
-	return out, nil
+	})
+	return out, err
 }
 
-// running reads the pods of the namespace that have a node, which nobody watches, and the nodes.
-func (s *steering) running(ctx context.Context, namespace string) ([]corev1.Pod, map[string]*corev1.Node, error) {
-	pods := &corev1.PodList{}
-	placed := client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("spec.nodeName", "")}
-	if err := s.direct.List(ctx, pods, client.InNamespace(namespace), placed); err != nil {
-		return nil, nil, fmt.Errorf("listing the pods that have a node: %w", err)
-	}
+// running shows the pods of the namespace that have a node, which nobody watches, with their nodes, page by page. A pod
+// that is to be kept is to be copied: otherwise it holds its page in memory.
+func (s *steering) running(ctx context.Context, namespace string, look func(*corev1.Pod, *corev1.Node)) error {
 	list := &corev1.NodeList{}
 	if err := s.nodes.List(ctx, list); err != nil {
-		return nil, nil, fmt.Errorf("listing Nodes: %w", err)
+		return fmt.Errorf("listing Nodes: %w", err)
 	}
 	nodes := map[string]*corev1.Node{}
 	for i := range list.Items {
 		nodes[list.Items[i].Name] = &list.Items[i]
 	}
-	return pods.Items, nodes, nil
+	placed := client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("spec.nodeName", "")}
+	for next := ""; ; {
+		pods := &corev1.PodList{}
+		if err := s.direct.List(ctx, pods, client.InNamespace(namespace), placed, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return fmt.Errorf("listing the pods that have a node: %w", err)
+		}
+		for i := range pods.Items {
+			look(&pods.Items[i], nodes[pods.Items[i].Spec.NodeName])
+		}
+		if next = pods.Continue; next == "" {
+			return nil
+		}
+	}
 }
 
 // tell makes one event of each complaint. Pods without one are forgotten.
@@ -217,43 +227,74 @@ func (s *steering) tell(namespace string, complaints []complaint) {
 	}
 }
 
-// Times until the pods are looked at again.
-const (
-	evictDelay = 5 * time.Second
-	limitDelay = time.Second
-)
+// outcome is what came of the removals.
+type outcome struct {
+	// moved were removed; held were not, because of a disruption budget.
+	moved, held int
+	// evicted tells whether an eviction was asked for, and limited whether our own limit left some for later.
+	evicted, limited bool
+}
 
-// apply does what it may at this moment, and returns when to look again for the rest.
-func (s *steering) apply(ctx context.Context, p plan) (again time.Duration, err error) {
+// next tells when to look again at what is still to be removed; 0 is never.
+func (s *steering) next(namespace string, done outcome, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if done.held > 0 && done.moved == 0 {
+		s.held[namespace] = s.held[namespace].after(now)
+		return s.held[namespace].until.Sub(now)
+	}
+	delete(s.held, namespace)
+	switch {
+	case done.limited:
+		return limitDelay
+	case done.evicted:
+		return firstHeld
+	default:
+		return 0
+	}
+}
+
+// apply does what it may at this moment.
+func (s *steering) apply(ctx context.Context, p plan) (outcome, error) {
 	var g errgroup.Group
 	g.SetLimit(evictionsAtOnce)
-	errs := make([]error, len(p.tolerate)+len(p.remove))
-	do := func(i int, pod *corev1.Pod, what func(context.Context, *corev1.Pod) error) {
+	var out outcome
+	var errs []error
+	var mu sync.Mutex
+	do := func(pod *corev1.Pod, what func(context.Context, *corev1.Pod) error, count *int) {
 		g.Go(func() error {
 			err := what(ctx, pod)
-			// A pod that has changed or gone meanwhile is looked at again by its event.
-			if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && !apierrors.IsTooManyRequests(err) {
-				errs[i] = fmt.Errorf("steering pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				*count++
+			case apierrors.IsTooManyRequests(err):
+				out.held++
+			case apierrors.IsNotFound(err), apierrors.IsConflict(err): // its event has it looked at again
+			default:
+				errs = append(errs, fmt.Errorf("steering pod %s/%s: %w", pod.Namespace, pod.Name, err))
 			}
 			return nil
 		})
 	}
-	for i, pod := range p.tolerate {
-		do(i, pod, s.tolerate)
+	for _, pod := range p.tolerate {
+		do(pod, s.tolerate, new(int))
 	}
-	for i, one := range p.remove {
-		if !s.limit.TryAccept() {
-			again = earlier(again, limitDelay)
+	// Those that are held must not use up the limit before others, each time anew.
+	rand.Shuffle(len(p.remove), func(i, j int) { p.remove[i], p.remove[j] = p.remove[j], p.remove[i] })
+	for _, one := range p.remove {
+		if out.limited = !s.limit.TryAccept(); out.limited {
 			break
 		}
 		remove := s.recreate
 		if one.remedy == rules.Evict {
-			remove, again = s.evict, earlier(again, evictDelay)
+			remove, out.evicted = s.evict, true
 		}
-		do(len(p.tolerate)+i, one.pod, remove)
+		do(one.pod, remove, &out.moved)
 	}
-	_ = g.Wait() // each has its own error
-	return again, errors.Join(errs...)
+	_ = g.Wait() // errors are collected
+	return out, errors.Join(errs...)
 }
 
 func (s *steering) tolerate(ctx context.Context, pod *corev1.Pod) error {
@@ -279,23 +320,24 @@ func (s *steering) evict(ctx context.Context, pod *corev1.Pod) error {
 // release lets the owners of pods that wait on a virtual node make others, once the namespace is not offloaded any more.
 func (s *steering) release(ctx context.Context, namespace string) error {
 	s.tell(namespace, nil)
-	pods, nodes, err := s.running(ctx, namespace)
+	var stranded []patient
+	err := s.running(ctx, namespace, func(pod *corev1.Pod, node *corev1.Node) {
+		if node == nil || node.Labels[names.NodeType] != names.NodeTypeVirtualNode {
+			return
+		}
+		if remedy := rules.RemedyForStranded(pod); remedy != rules.Leave {
+			stranded = append(stranded, patient{pod: pod.DeepCopy(), remedy: remedy})
+		}
+	})
 	if err != nil {
 		return err
 	}
-	var stranded []patient
-	for i := range pods {
-		node := nodes[pods[i].Spec.NodeName]
-		if node == nil || node.Labels[names.NodeType] != names.NodeTypeVirtualNode {
-			continue
-		}
-		if remedy := rules.RemedyForStranded(&pods[i]); remedy != rules.Leave {
-			stranded = append(stranded, patient{pod: &pods[i], remedy: remedy})
-		}
+	done, err := s.apply(ctx, plan{remove: stranded})
+	if err != nil {
+		return err
 	}
-	again, err := s.apply(ctx, plan{remove: stranded})
-	if err == nil && again > 0 {
-		err = kube.Wait(again, "pods that never started are being made anew")
+	if again := s.next(namespace, done, time.Now()); again > 0 {
+		return kube.Wait(again, "pods that never started are being made anew")
 	}
-	return err
+	return nil
 }
