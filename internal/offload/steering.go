@@ -135,7 +135,7 @@ func (s *steering) correct(ctx context.Context, nso *offv1beta1.NamespaceOffload
 	s.mu.Lock()
 	plan := s.rounds.plan(found, nso.Generation, now)
 	s.mu.Unlock()
-	nso.Status.MisplacedPods = int32(min(len(plan.remove)+len(plan.tell), 1<<30))
+	nso.Status.MisplacedPods = int32(min(len(plan.tell), 1<<30))
 	s.tell(nso.Namespace, plan.tell)
 	done, err := s.apply(ctx, plan)
 	if err != nil {
