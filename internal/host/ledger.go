@@ -57,6 +57,9 @@ type entry struct {
 	held time.Time
 	// made is the UID of that pod, once the API server has told it.
 	made types.UID
+	// asked is set while a request to make or to change the pod may be under way. A share that is held without one is
+	// offered: a waiter got it, and has not asked again yet.
+	asked bool
 	// ran is that of the waiter who got the share.
 	ran bool
 	// growing is what the pod was changed to take, until the watch shows that; shown is what it shows.
@@ -97,7 +100,8 @@ func newLedger(enforce bool, wake func(types.NamespacedName)) *ledger {
 }
 
 // Reserve gives a ShadowPod its share, or lets it wait and says why. q is the Quota of the account, nil if it has none.
-// What was given before is given again, if it still may. again is when to ask again even if nobody wakes it; 0 is never.
+// What was given before is given again, if it still may. again is when who waits asks again even if nobody wakes it: shares
+// that nobody came for are taken back only then.
 func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool) (again time.Duration, err error) {
 	w := &waiter{
 		key: client.ObjectKeyFromObject(sp), created: sp.CreationTimestamp.Time,
@@ -125,7 +129,7 @@ func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool
 	}
 	l.books[b.account] = b // it may have become empty on the way
 	if err == nil {
-		l.hold(b, w)
+		l.hold(b, w).asked = true
 		return 0, nil
 	}
 	if w.turn == 0 {
@@ -134,10 +138,7 @@ func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool
 	}
 	b.wait(w)
 	l.giveBack(w.key)
-	if len(b.held) > 0 {
-		again = holdLimit
-	}
-	return again, err
+	return holdLimit, err
 }
 
 // Made tells that the API server made the pod, or changed it. It counts with what it has become there.
@@ -149,6 +150,7 @@ func (l *ledger) Made(pod *corev1.Pod) {
 	if e == nil {
 		return
 	}
+	e.asked = false
 	need := quota.Need(&pod.Spec)
 	if e.seen != pod.UID {
 		l.change(e, need)
@@ -170,18 +172,27 @@ func (l *ledger) Release(key types.NamespacedName) {
 }
 
 func (l *ledger) giveBack(key types.NamespacedName) {
-	if e := l.entries[key]; e != nil && e.made == "" {
+	e := l.entries[key]
+	if e == nil {
+		return
+	}
+	if e.asked = false; e.made == "" {
 		l.settle(key, e)
 	}
 }
 
-// Forget drops the wish of a ShadowPod that is gone. Its pod counts as long as it is there.
-func (l *ledger) Forget(sp *offv1beta1.ShadowPod) {
+// Withdraw drops the wish of a ShadowPod that asks for nothing now, and gives to others what it was offered. Its pod counts
+// as long as it is there, and so does one that is being made.
+func (l *ledger) Withdraw(sp *offv1beta1.ShadowPod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	key := client.ObjectKeyFromObject(sp)
 	if b := l.books[accountOf(sp)]; b != nil {
-		b.unwait(client.ObjectKeyFromObject(sp))
+		b.unwait(key)
 		l.tidy(b)
+	}
+	if e := l.entries[key]; e != nil && !e.held.IsZero() && !e.asked {
+		l.giveBack(key)
 	}
 }
 
@@ -200,10 +211,7 @@ func (l *ledger) See(pod *corev1.Pod) {
 	}
 	e.seen, e.shown = pod.UID, quota.Need(&pod.Spec)
 	e.grow(e.growing)
-	if e.held.IsZero() || e.made == pod.UID {
-		l.change(e, e.now())
-	}
-	if e.made == pod.UID {
+	if e.over(pod.UID) {
 		l.settle(key, e)
 	}
 }
@@ -221,9 +229,19 @@ func (l *ledger) Gone(pod *corev1.Pod) {
 	if e.seen == pod.UID {
 		e.seen = ""
 	}
-	if e.held.IsZero() || e.made == pod.UID {
+	if e.over(pod.UID) {
 		l.settle(key, e)
 	}
+}
+
+// over tells whether nothing is held any more, now that the watch shows what became of a pod. While a request for the next
+// one is under way, its share stays held.
+func (e *entry) over(pod types.UID) bool {
+	if e.made != "" && e.made == pod {
+		e.made = ""
+		return !e.asked
+	}
+	return e.held.IsZero()
 }
 
 // Seen tells whether the watch, as far as it was followed here, shows a pod of this name that has not ended.
@@ -267,7 +285,7 @@ func (l *ledger) serve(b *book) {
 	}
 }
 
-func (l *ledger) hold(b *book, w *waiter) {
+func (l *ledger) hold(b *book, w *waiter) *entry {
 	e := l.entries[w.key]
 	if e == nil {
 		e = l.enter(b, w.key)
@@ -275,11 +293,12 @@ func (l *ledger) hold(b *book, w *waiter) {
 	e.held, e.ran, e.growing = l.now(), w.ran, nil
 	b.held[w.key] = e
 	e.take(w.need)
+	return e
 }
 
 // settle ends holding: either the watch shows what there is, or there is nothing.
 func (l *ledger) settle(key types.NamespacedName, e *entry) {
-	e.held, e.made = time.Time{}, ""
+	e.held, e.made, e.asked = time.Time{}, "", false
 	delete(e.book.held, key)
 	if e.seen != "" {
 		l.change(e, e.now())

@@ -69,6 +69,13 @@ func (w *world) remove(name string) {
 	}
 }
 
+// drop deletes a ShadowPod, and with it its pod.
+func (w *world) drop(name string) {
+	delete(w.woken, name)
+	w.ledger.Withdraw(w.shadow(name, 0))
+	w.remove(name)
+}
+
 func (w *world) hear() {
 	if len(w.unheard) > 0 {
 		w.unheard[0]()
@@ -92,6 +99,26 @@ func (w *world) used() int {
 	return total
 }
 
+// A pod that went before the watch showed it is made again, and the watch shows the first one while the second is made.
+func TestAPodThatIsMadeAgainBeforeItWasSeenCounts(t *testing.T) {
+	w := newWorld(1)
+	if err := w.try("web", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.answer("web")
+	w.remove("web")
+	_ = w.try("next", 1)
+	if err := w.try("web", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.hear()
+	w.answer("web")
+	w.hear()
+	if w.woken["next"] {
+		t.Error("the second pod does not count")
+	}
+}
+
 // However late the ledger hears of pods and of answers, there is never too much, and in the end nothing that fits waits.
 func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -104,6 +131,7 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"try":    func(t *rapid.T) { n := name.Draw(t, "name"); _ = w.try(n, sizes[n]) },
 			"remove": func(t *rapid.T) { w.remove(name.Draw(t, "name")) },
+			"drop":   func(t *rapid.T) { w.drop(name.Draw(t, "name")) },
 			"hear":   func(*rapid.T) { w.hear() },
 			"answer": func(t *rapid.T) { w.answer(name.Draw(t, "name")) },
 			"": func(t *rapid.T) {
@@ -138,6 +166,84 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 	})
 }
 
+func TestAShareThatNobodyCameForIsGivenToOthers(t *testing.T) {
+	for how, leave := range map[string]func(w *world, now *time.Time){
+		"its ShadowPod is gone":   func(w *world, _ *time.Time) { w.drop("second") },
+		"nobody told that it was": func(_ *world, now *time.Time) { *now = now.Add(holdLimit + time.Second) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			w, now := newWorld(1), time.Unix(0, 0)
+			w.ledger.now = func() time.Time { return now }
+			if err := w.try("first", 1); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"second", "third"} {
+				again, err := w.ledger.Reserve(w.shadow(name, 1), w.quota, false)
+				if err == nil || again != holdLimit {
+					t.Fatalf("%s: got %v, ask again after %s", name, err, again)
+				}
+			}
+			w.answer("first")
+			w.hear()
+			w.remove("first")
+			w.hear()
+			if !w.woken["second"] || w.woken["third"] {
+				t.Fatalf("woken are %v", w.woken)
+			}
+			leave(w, &now)
+			if err := w.try("third", 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Whoever is woken for a share and has no use for it any more leaves it to the next.
+func TestAShareIsLeftToOthersByWhoeverNeedsNone(t *testing.T) {
+	for what, sync := range map[string]func(*shadowPods, *offv1beta1.ShadowPod) error{
+		"its pod ended, as its status says": func(s *shadowPods, sp *offv1beta1.ShadowPod) error {
+			sp.Status.Phase = corev1.PodSucceeded
+			return s.Sync(t.Context(), sp)
+		},
+		"its pod ended, as is not written yet": func(s *shadowPods, sp *offv1beta1.ShadowPod) error {
+			s.ends.Put(sp.UID, corev1.PodFailed)
+			return s.create(t.Context(), sp)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(1)
+			s := &shadowPods{ledger: w.ledger}
+			if err := w.try("first", 1); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"second", "third"} {
+				if err := w.try(name, 1); err == nil {
+					t.Fatalf("there is room for %s", name)
+				}
+			}
+			w.ledger.Release(types.NamespacedName{Namespace: "twin", Name: "first"})
+			if err := sync(s, w.shadow("second", 1)); err != nil {
+				t.Fatal(err)
+			}
+			if !w.woken["third"] {
+				t.Error("the third still waits")
+			}
+		})
+	}
+}
+
+// A request may have been sent when its ShadowPod goes: what it makes counts.
+func TestAShareThatIsAskedForStaysWhenItsShadowPodGoes(t *testing.T) {
+	w := newWorld(1)
+	if err := w.try("web", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.ledger.Withdraw(w.shadow("web", 1))
+	if err := w.try("next", 1); err == nil {
+		t.Error("there are two pods")
+	}
+}
+
 func TestAShareOfAPodThatIsNeverSeenComesBack(t *testing.T) {
 	w := newWorld(1)
 	now := time.Unix(0, 0)
@@ -147,9 +253,8 @@ func TestAShareOfAPodThatIsNeverSeenComesBack(t *testing.T) {
 	}
 	w.answer("lost")
 	w.exist, w.unheard = map[string]*corev1.Pod{}, nil // the watch was interrupted meanwhile
-	again, err := w.ledger.Reserve(w.shadow("next", 1), w.quota, false)
-	if err == nil || again != holdLimit {
-		t.Fatalf("got %v, look again after %s", err, again)
+	if _, err := w.ledger.Reserve(w.shadow("next", 1), w.quota, false); err == nil {
+		t.Fatal("there is room for two")
 	}
 	now = now.Add(holdLimit + time.Second)
 	if _, err := w.ledger.Reserve(w.shadow("next", 1), w.quota, false); err != nil {

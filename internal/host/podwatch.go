@@ -7,6 +7,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,12 @@ func (q *queue) Start(_ context.Context, to workqueue.TypedRateLimitingInterface
 func (q *queue) wake(key types.NamespacedName) {
 	if to := q.Load(); to != nil {
 		(*to).Add(reconcile.Request{NamespacedName: key})
+	}
+}
+
+func (q *queue) wakeAfter(key types.NamespacedName, d time.Duration) {
+	if to := q.Load(); to != nil {
+		(*to).AddAfter(reconcile.Request{NamespacedName: key}, d)
 	}
 }
 
@@ -108,7 +115,7 @@ func (s *shadowPods) ofNamespace(_ context.Context, obj client.Object) []reconci
 // forget drops what is known of a ShadowPod that is gone.
 func (s *shadowPods) forget(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	if sp, ok := e.Object.(*offv1beta1.ShadowPod); ok {
-		s.ledger.Forget(sp)
+		s.ledger.Withdraw(sp)
 		s.refused.Drop(client.ObjectKeyFromObject(sp))
 		s.ends.Drop(sp.UID)
 	}

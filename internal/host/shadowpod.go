@@ -122,6 +122,7 @@ type shadowPods struct {
 func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	if ended(sp.Status.Phase) {
 		s.ends.Drop(sp.UID)
+		s.ledger.Withdraw(sp)
 		return nil
 	}
 	pod := &corev1.Pod{}
@@ -132,6 +133,7 @@ func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	case err != nil:
 		return fmt.Errorf("reading the pod: %w", err)
 	case !metav1.IsControlledBy(pod, sp):
+		s.ledger.Withdraw(sp)
 		return inTheWay(pod)
 	}
 	takePhase(sp, phaseToReport(pod))
@@ -159,25 +161,12 @@ func ended(phase corev1.PodPhase) bool {
 }
 
 func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error {
-	// In this order: what the ledger shows no more has been remembered.
-	if s.ledger.Seen(client.ObjectKeyFromObject(sp)) {
-		return kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
-	}
-	if phase, ok := s.ends.Get(sp.UID); ok {
-		sp.Status.Phase = phase
-		return nil
-	}
-	if err := s.check(ctx, sp); err != nil {
+	asking, pod, err := s.prepare(ctx, sp)
+	if err != nil || asking == nil {
+		s.ledger.Withdraw(sp)
 		return err
 	}
-	if err := s.pass(ctx); err != nil {
-		return err
-	}
-	pod, err := s.podOf(sp)
-	if err != nil {
-		return err
-	}
-	if err := s.reserve(ctx, sp, pod); err != nil {
+	if err := s.reserve(ctx, sp, asking); err != nil {
 		return err
 	}
 	asked := pod.DeepCopy()
@@ -191,6 +180,33 @@ func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error
 	s.surprises.Compare(asked, pod)
 	takePhase(sp, pod.Status.Phase)
 	return nil
+}
+
+// prepare returns the pod to make, and what to ask the ledger for; nothing where there is to be none.
+func (s *shadowPods) prepare(ctx context.Context, sp *offv1beta1.ShadowPod) (asking *offv1beta1.ShadowPod, pod *corev1.Pod, err error) {
+	// In this order: what the ledger shows no more has been remembered.
+	if s.ledger.Seen(client.ObjectKeyFromObject(sp)) {
+		return nil, nil, kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
+	}
+	if phase, ok := s.ends.Get(sp.UID); ok {
+		sp.Status.Phase = phase
+		return nil, nil, nil
+	}
+	if err := s.check(ctx, sp); err != nil {
+		return nil, nil, err
+	}
+	if err := s.pass(ctx); err != nil {
+		return nil, nil, err
+	}
+	if pod, err = s.podOf(sp); err != nil {
+		return nil, nil, err
+	}
+	spec, err := s.rehearse(ctx, pod)
+	if err != nil {
+		return nil, nil, err
+	}
+	asking = &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: *spec}}
+	return asking, pod, nil
 }
 
 // notMade says what follows from the error of a request to make a pod.
