@@ -4,12 +4,14 @@
 package vnode
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
@@ -43,6 +46,8 @@ type copied[T client.Object] struct {
 	allows func(obj T) (allowed, decided bool)
 	// uses lists the objects of this kind that a pod refers to; nil where pods refer to none.
 	uses func(spec *corev1.PodSpec) []string
+	// fixed tells whether a copy cannot become what is wanted but can be made anew; nil never does.
+	fixed func(have, want T) bool
 	// copyOf is the wanted copy.
 	copyOf func(t translate.Target, obj T) T
 }
@@ -60,27 +65,37 @@ func (c *copied[T]) kind() mirror.Kind {
 		Remote: []mirror.Source{there},
 	}
 	if c.reflection.Type == translate.UsedByPods {
-		k.Remote = append(k.Remote, mirror.Source{
-			Object: &offv1beta1.ShadowPod{}, Labels: ours(c.options), Members: true,
-			Keys: func(obj client.Object) []string { return c.used(t, &obj.(*offv1beta1.ShadowPod).Spec.Pod) },
+		// The pods of this cluster say what is used: what the provider says of them would let it choose what it gets.
+		k.Local = append(k.Local, mirror.Source{
+			Object: &corev1.Pod{}, Fields: "spec.nodeName!=", Members: true,
+			Keys: func(obj client.Object) []string { return c.uses(&obj.(*corev1.Pod).Spec) },
 		})
 	}
 	return k
 }
 
-// used lists the local names of what a pod of the provider refers to.
-func (c *copied[T]) used(t translate.Target, spec *corev1.PodSpec) []string {
-	used := c.uses(spec)
-	if c.localName == nil {
-		return used
-	}
-	var out []string
-	for _, name := range used {
-		if local := c.localName(t, name); local != "" {
-			out = append(out, local)
+// used tells whether a pod refers to the local object that runs on a virtual node of this provider.
+func (c *copied[T]) used(ctx context.Context, it *mirror.Item) (bool, error) {
+	looked := map[string]bool{}
+	for _, pod := range mirror.Of[*corev1.Pod](it.Local, it.Name) {
+		node := pod.Spec.NodeName
+		if looked[node] || rules.KeptOff(pod) {
+			continue
+		}
+		looked[node] = true
+		if node == c.options.Node {
+			return true, nil
+		}
+		vn := &offv1beta1.VirtualNode{}
+		err := it.Local.Client().Get(ctx, types.NamespacedName{Namespace: c.options.TenantNamespace, Name: node}, vn)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("looking for virtual node %s: %w", node, err)
+		}
+		if err == nil && vn.Spec.ClusterID == c.options.Provider {
+			return true, nil
 		}
 	}
-	return out
+	return false, nil
 }
 
 // ours selects what this cluster reflected into the provider.
@@ -116,7 +131,11 @@ func (c *copied[T]) sync(ctx context.Context, it *mirror.Item) error {
 }
 
 func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Target, local, remote T, there bool) error {
-	if !c.allowed(it, local) {
+	allowed, err := c.allowed(ctx, it, local)
+	if err != nil {
+		return err
+	}
+	if !allowed {
 		c.disabled(local, there)
 		if there {
 			return c.remove(ctx, it, remote)
@@ -133,12 +152,16 @@ func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Tar
 			return c.taken(it, local, want.GetName())
 		}
 	}
-	_, err := it.Remote.Apply(ctx, want)
+	_, err = it.Remote.Apply(ctx, want)
 	switch {
 	case err == nil:
-	case there && apierrors.IsInvalid(err):
+	case there && apierrors.IsInvalid(err) && c.fixed != nil && c.fixed(remote, want):
 		// What may not be changed was: the object here is another one, and so must be its copy.
 		return c.remove(ctx, it, remote)
+	case there && apierrors.IsInvalid(err):
+		// A new copy would be refused, too: an old one is better than none.
+		c.events.tell(local, corev1.EventTypeWarning, reasonFailed, "Error reflecting object: the copy stays as it was: "+err.Error())
+		return kube.Wait(againDelay, "the provider refuses the new content")
 	default:
 		return fmt.Errorf("applying the remote object: %w", err)
 	}
@@ -148,14 +171,20 @@ func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Tar
 	return nil
 }
 
-func (c *copied[T]) allowed(it *mirror.Item, local T) bool {
+func (c *copied[T]) allowed(ctx context.Context, it *mirror.Item, local T) (bool, error) {
 	if c.allows != nil {
 		if allowed, decided := c.allows(local); decided {
-			return allowed
+			return allowed, nil
 		}
 	}
-	used := c.reflection.Type == translate.UsedByPods && len(mirror.Of[*offv1beta1.ShadowPod](it.Remote, it.Name)) > 0
-	return c.reflection.Type.Allows(local, used)
+	used := false
+	if c.reflection.Type == translate.UsedByPods {
+		var err error
+		if used, err = c.used(ctx, it); err != nil {
+			return false, err
+		}
+	}
+	return c.reflection.Type.Allows(local, used), nil
 }
 
 // disabled tells that an object stays at home, when that is news: not of everything at each start, and not where most
@@ -180,13 +209,14 @@ func (c *copied[T]) free(ctx context.Context, it *mirror.Item, t translate.Targe
 	return t.Owns(live), nil
 }
 
-// takenDelay is how often a name that somebody else has is looked at again: no watch tells when it becomes free.
-const takenDelay = 30 * time.Second
+// againDelay is how often to try again what the provider does not accept, or where somebody else has the name: no watch
+// tells when that ends.
+const againDelay = 30 * time.Second
 
 func (c *copied[T]) taken(it *mirror.Item, local T, name string) error {
 	text := fmt.Sprintf("remote object %s/%s already exists", it.Pair.Remote, name)
 	c.events.tell(local, corev1.EventTypeWarning, reasonFailed, "Error reflecting object: NameTaken: "+text)
-	return kube.Wait(takenDelay, text)
+	return kube.Wait(againDelay, text)
 }
 
 func (c *copied[T]) remove(ctx context.Context, it *mirror.Item, remote T) error {
@@ -199,6 +229,8 @@ func (c *copied[T]) remove(ctx context.Context, it *mirror.Item, remote T) error
 	return nil
 }
 
+func isTrue(b *bool) bool { return b != nil && *b }
+
 func configMaps(o Options) *copied[*corev1.ConfigMap] {
 	return &copied[*corev1.ConfigMap]{
 		name: "configmaps", component: "liqo-configmap-reflection", options: o, reflection: o.ConfigMaps,
@@ -206,6 +238,10 @@ func configMaps(o Options) *copied[*corev1.ConfigMap] {
 		remoteName: translate.Target.ConfigMapName,
 		localName:  translate.Target.LocalConfigMapName,
 		copyOf:     translate.Target.ConfigMap,
+		fixed: func(have, want *corev1.ConfigMap) bool {
+			return isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data) ||
+				!equality.Semantic.DeepEqual(have.BinaryData, want.BinaryData))
+		},
 		allows: func(cm *corev1.ConfigMap) (allowed, decided bool) {
 			return translate.AllowsRootCA(cm), translate.IsRootCA(cm)
 		},
@@ -223,6 +259,10 @@ func secrets(o Options) *copied[*corev1.Secret] {
 		// Tokens of service accounts never leave this cluster: they do not even get here.
 		fields: "type!=" + string(corev1.SecretTypeServiceAccountToken),
 		copyOf: translate.Target.Secret,
+		fixed: func(have, want *corev1.Secret) bool {
+			return cmp.Or(have.Type, corev1.SecretTypeOpaque) != cmp.Or(want.Type, corev1.SecretTypeOpaque) ||
+				isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data))
+		},
 		allows: func(s *corev1.Secret) (allowed, decided bool) { return false, translate.IsToken(s) },
 		uses: func(spec *corev1.PodSpec) []string {
 			_, used := translate.References(spec)

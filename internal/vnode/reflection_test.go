@@ -5,12 +5,14 @@ package vnode
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,6 +48,46 @@ func secret(namespace, name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"k": []byte("v")}}
 }
 
+// refuseConfigMaps has the provider answer 422 to ConfigMaps of the twin that are not as rule says.
+func (s *stage) refuseConfigMaps(rule string) {
+	s.t.Helper()
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: s.twin},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.twin}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				}}},
+			},
+			Validations: []admissionv1.Validation{{Expression: rule}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.twin},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: s.twin, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	s.create(s.there, policy)
+	s.create(s.there, binding)
+	s.t.Cleanup(func() {
+		for _, obj := range []client.Object{binding, policy} {
+			if err := s.there.Client.Delete(context.Background(), obj); err != nil {
+				s.t.Error(err)
+			}
+		}
+	})
+	testkit.Eventually(s.t, limit, func() error {
+		err := s.there.Client.Create(s.t.Context(), configMap(s.twin, "probe", map[string]string{"v": "2"}), client.DryRunAll)
+		if !apierrors.IsInvalid(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+}
+
 func TestCopiesAreKeptAsTheyShouldBe(t *testing.T) {
 	s := newStage(t, nil)
 	stop := s.run()
@@ -79,6 +121,19 @@ func TestCopiesAreKeptAsTheyShouldBe(t *testing.T) {
 			}
 			return nil
 		})
+	})
+	s.step("a copy that the provider does not let us change stays as it was", func() {
+		s.create(s.here, configMap(s.local, "kept", map[string]string{"v": "1"}))
+		uid := eventually(s, s.there, configMap(s.twin, "kept", nil), exists).UID
+		s.refuseConfigMaps("!has(object.data) || !('v' in object.data) || object.data.v != '2'")
+		s.patch(s.here, configMap(s.local, "kept", nil), `{"data":{"v":"2"}}`)
+		s.event(configMap(s.local, "kept", nil), "FailedReflection", "stays as it was")
+		kept := eventually(s, s.there, configMap(s.twin, "kept", nil), dataIs(map[string]string{"v": "1"}))
+		if kept.UID != uid {
+			s.t.Error("the copy was made anew")
+		}
+		s.patch(s.here, configMap(s.local, "kept", nil), `{"data":{"v":"3"}}`)
+		eventually(s, s.there, configMap(s.twin, "kept", nil), dataIs(map[string]string{"v": "3"}))
 	})
 	s.step("large and binary data arrive as they are", func() {
 		large := configMap(s.local, "large", map[string]string{"text": strings.Repeat("x", 500<<10)})
@@ -171,6 +226,46 @@ func TestOnlyWhatPodsUseIsCopied(t *testing.T) {
 	s.after("second")
 	s.absent(s.there, configMap(s.twin, "unused", nil))
 	s.absent(s.there, secret(s.twin, "unused"))
+
+	s.step("the provider does not choose what it gets", func() {
+		forged := eventually(s, s.there, s.shadow("web"), exists).DeepCopy()
+		forged.ObjectMeta = metav1.ObjectMeta{Name: "forged", Namespace: s.twin, Labels: forged.Labels, Annotations: forged.Annotations}
+		forged.Spec.Pod.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
+		forged.Spec.Pod.Volumes[0].ConfigMap.Name = "unused"
+		s.create(s.there, forged)
+		elsewhere := pod.DeepCopy()
+		elsewhere.ObjectMeta = metav1.ObjectMeta{Name: "elsewhere", Namespace: s.local}
+		elsewhere.Spec.NodeName = "an-ordinary-node"
+		elsewhere.Spec.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
+		s.create(s.here, elsewhere)
+		s.patch(s.here, secret(s.local, "unused"), `{"metadata":{"labels":{"look":"again"}}}`)
+		s.patch(s.here, configMap(s.local, "unused", nil), `{"metadata":{"labels":{"look":"again"}}}`)
+		s.patch(s.here, secret(s.local, "used"), `{"metadata":{"labels":{"look":"again"}}}`)
+		eventually(s, s.there, secret(s.twin, "used"), func(copied *corev1.Secret) error {
+			if copied.Labels["look"] == "" {
+				return fmt.Errorf("labels are %v", copied.Labels)
+			}
+			return nil
+		})
+		s.after("third")
+		s.absent(s.there, configMap(s.twin, "unused", nil))
+		s.absent(s.there, secret(s.twin, "unused"))
+		s.deleteNow(s.there, forged)
+	})
+	s.step("another virtual node of the provider counts", func() {
+		vn := &offv1beta1.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Name: s.node + "-b", Namespace: s.tenant}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: s.remote},
+		}
+		s.create(s.here, vn)
+		other := pod.DeepCopy()
+		other.ObjectMeta = metav1.ObjectMeta{Name: "other", Namespace: s.local}
+		other.Spec.NodeName = vn.Name
+		other.Spec.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
+		s.create(s.here, other)
+		eventually(s, s.there, secret(s.twin, "unused"), exists)
+		s.deleteNow(s.here, other)
+		s.gone(s.there, secret(s.twin, "unused"))
+	})
 
 	if err := s.here.Client.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
