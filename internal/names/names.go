@@ -58,6 +58,8 @@ const (
 	// NodeType is virtual-node on virtual nodes.
 	NodeType            = "liqo.io/type"
 	NodeTypeVirtualNode = "virtual-node"
+	// AppliedTaints annotates a virtual node with the taints that are ours, to take away those that are not wanted any more.
+	AppliedTaints = "liqo.io/applied-taints"
 	// VirtualNode is the VirtualNode's name, on the virtual kubelet's Deployment and pods.
 	VirtualNode = "liqo.io/virtual-node"
 	// OffloadingComponent is virtual-kubelet on the virtual kubelet's Deployment and pods.

@@ -5,8 +5,10 @@ package offload
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -481,6 +484,53 @@ func TestNodesOfOthersAreNotTouched(t *testing.T) {
 	}
 	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(kubeletOf(vn)), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a virtual kubelet ran for a real node: %v", err)
+	}
+}
+
+func TestANodeWhoseLabelsWereEditedIsStillDrainedAndDeleted(t *testing.T) {
+	for label, value := range map[string]any{names.NodeType: nil, names.RemoteClusterID: "lucca"} {
+		t.Run(path.Base(label), func(t *testing.T) {
+			c := home(t)
+			vn := provide(t, c, "ravenna-"+path.Base(label), "ravenna-"+path.Base(label), "")
+			node := run(t, c, vn)
+			pod := podOn(t, c, testkit.Namespace(t, c, "edited", nil), "web", vn.Name, func(*corev1.Pod) {})
+			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+				"labels": map[string]any{label: value}, "annotations": map[string]any{names.AppliedTaints: "[]"},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Client.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, patch)); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Client.Delete(t.Context(), vn); err != nil {
+				t.Fatal(err)
+			}
+			terminated(t, c, pod)
+			gone(t, c, node)
+			gone(t, c, vn)
+		})
+	}
+}
+
+func TestANodeOfAnotherVirtualNodeOfThatNameIsNotTouched(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "rimini", "twice", "")
+	node := run(t, c, vn)
+	before := node.DeepCopy()
+	node.Annotations = map[string]string{names.AppliedTaints: "[]"}
+	if err := c.Client.Patch(t.Context(), node, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	other := provide(t, c, "urbino", "twice", "")
+	condition(t, c, other, creating, creating)
+	if err := c.Client.Delete(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, other)
+	exists(t, c, node)
+	if node.Spec.Unschedulable {
+		t.Error("it was cordoned")
 	}
 }
 

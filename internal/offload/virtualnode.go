@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -171,11 +172,33 @@ func (v *virtualNodes) node(ctx context.Context, from client.Reader, vn *offv1be
 		}
 		return nil, fmt.Errorf("reading Node %q: %w", vn.Name, err)
 	}
-	if node.Labels[names.NodeType] != names.NodeTypeVirtualNode || node.Labels[names.RemoteClusterID] != string(vn.Spec.ClusterID) {
+	if node.Labels[names.NodeType] == names.NodeTypeVirtualNode && node.Labels[names.RemoteClusterID] == string(vn.Spec.ClusterID) {
+		return node, nil
+	}
+	relabelled, err := v.relabelled(ctx, from, vn, node)
+	if err != nil {
+		return nil, err
+	}
+	if !relabelled {
 		return nil, kube.Invalid("NodeNameTaken", fmt.Errorf("%w: the Node %q exists and is not the virtual node of cluster %q",
 			errNodeNameTaken, vn.Name, vn.Spec.ClusterID))
 	}
 	return node, nil
+}
+
+// relabelled tells whether the Node is ours though somebody edited its labels: a virtual kubelet made it, and there is no
+// other VirtualNode of that name whose it could be.
+func (v *virtualNodes) relabelled(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode, node *corev1.Node) (bool, error) {
+	if _, made := node.Annotations[names.AppliedTaints]; !made {
+		return false, nil
+	}
+	all := &offv1beta1.VirtualNodeList{}
+	if err := from.List(ctx, all); err != nil {
+		return false, fmt.Errorf("listing VirtualNodes: %w", err)
+	}
+	return !slices.ContainsFunc(all.Items, func(other offv1beta1.VirtualNode) bool {
+		return other.Name == vn.Name && other.UID != vn.UID
+	}), nil
 }
 
 func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {

@@ -43,8 +43,6 @@ type nodeSync struct {
 }
 
 const (
-	// appliedTaints remembers on the Node which taints are ours, to take away those that are not wanted any more.
-	appliedTaints = "liqo.io/applied-taints"
 	// registering marks a Node whose labels are not applied yet.
 	registering = "liqo.io/registering"
 	// heartbeatInterval is how often an unchanged status is written; between, the lease is the heartbeat.
@@ -127,7 +125,7 @@ func (s *nodeSync) register(ctx context.Context, want *corev1.Node) (*corev1.Nod
 	if err != nil {
 		return nil, err
 	}
-	node.Annotations[appliedTaints] = string(remember)
+	node.Annotations[names.AppliedTaints] = string(remember)
 	node.Annotations[registering] = "true"
 	if err := s.client.Create(ctx, node, client.FieldOwner(names.ReflectionFieldManager)); err != nil {
 		return nil, fmt.Errorf("creating the node: %w", err)
@@ -180,7 +178,7 @@ func (s *nodeSync) apply(ctx context.Context, facts nodeFacts, want *corev1.Node
 // applyTaints writes the taints before the annotation that remembers them, so that none is ever forgotten.
 func (s *nodeSync) applyTaints(ctx context.Context, current, want *corev1.Node) error {
 	var previous []corev1.Taint
-	if remembered := current.Annotations[appliedTaints]; remembered != "" {
+	if remembered := current.Annotations[names.AppliedTaints]; remembered != "" {
 		if err := json.Unmarshal([]byte(remembered), &previous); err != nil {
 			previous = nil // somebody wrote nonsense: nothing is ours then, so nothing is taken away
 		}
@@ -197,7 +195,7 @@ func (s *nodeSync) applyTaints(ctx context.Context, current, want *corev1.Node) 
 	if err != nil {
 		return err
 	}
-	want.Annotations[appliedTaints] = string(remember)
+	want.Annotations[names.AppliedTaints] = string(remember)
 	return nil
 }
 
