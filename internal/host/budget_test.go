@@ -6,16 +6,21 @@ package host
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -365,6 +370,52 @@ func TestTheNextLeaderCountsWhatIsThere(t *testing.T) {
 	if most, order := n.seen(); most != 3 || len(order) != 3 {
 		t.Errorf("%d pods were made, %d at a time", len(order), most)
 	}
+}
+
+// rehearsals calls during while the API server is asked what would become of a pod.
+type rehearsals struct {
+	next   http.RoundTripper
+	during func()
+}
+
+func (r rehearsals) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodPost && req.URL.Query().Has("dryRun") {
+		r.during()
+	}
+	return r.next.RoundTrip(req)
+}
+
+func TestAQuotaThatIsCutDuringARehearsalHolds(t *testing.T) {
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
+	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "heavy"}, Handler: "heavy", Overhead: &nodev1.Overhead{PodFixed: cpus("1")}}
+	if err := c.Client.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	var cut atomic.Pointer[func()]
+	cfg := rest.CopyConfig(c.Config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return rehearsals{next, func() { (*cut.Load())() }} })
+	var cached client.Reader
+	testkit.Manager(t, cfg, kube.ManagerOptions{Name: "host"}, func(mgr ctrl.Manager) error {
+		cached = mgr.GetCache()
+		return errors.Join(SetupNamespaceMaps(mgr, NamespaceMapOptions{LiqoNamespace: "liqo"}), SetupShadowPods(mgr, ShadowPodOptions{Enforce: true}))
+	})
+	twin, quotas := twinOf(t, c, "opal", cpus("3"), "opal-a")
+	var once sync.Once
+	cut.Store(new(func() {
+		once.Do(func() {
+			rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources = cpus("1") })
+			testkit.Eventually(t, patience, func() error {
+				seen := &offv1beta1.Quota{}
+				if err := cached.Get(t.Context(), client.ObjectKeyFromObject(quotas[0]), seen); err != nil || seen.ResourceVersion != quotas[0].ResourceVersion {
+					return fmt.Errorf("the Quota is not seen (%v)", err)
+				}
+				return nil
+			})
+		})
+	}))
+	sp := asked(twin, "web", "opal", "opal-a", "1")
+	sp.Spec.Pod.RuntimeClassName = &class.Name
+	refusedBecause(t, c, ask(t, c, sp), "OverQuota", "free 1 / requested 2")
 }
 
 // What admission adds to a pod counts: it is known only once such a pod was made, or asked for by a rehearsal.
