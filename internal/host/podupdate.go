@@ -188,6 +188,7 @@ func failureReason(err error) string {
 // follow brings later changes of a ShadowPod to its Pod: to its spec, then to its metadata, which remember that.
 func (s *shadowPods) follow(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
 	if !pod.DeletionTimestamp.IsZero() {
+		s.ledger.Withdraw(sp)
 		return nil
 	}
 	parts := partsOf(&sp.Spec.Pod)
@@ -203,6 +204,7 @@ func (s *shadowPods) follow(ctx context.Context, sp *offv1beta1.ShadowPod, pod *
 func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, want parts) (done bool, err error) {
 	changed := want.changedSince(pod.Annotations[followedParts])
 	if len(changed) == 0 || ended(pod.Status.Phase) {
+		s.ledger.Withdraw(sp)
 		return true, nil
 	}
 	// The cache has no specs.
@@ -212,6 +214,9 @@ func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *
 	}
 	if live.UID != pod.UID {
 		return false, kube.Wait(0, "the pod was replaced")
+	}
+	if !asksForMore(&live.Spec, &sp.Spec.Pod, changed) {
+		s.ledger.Withdraw(sp)
 	}
 	done = true
 	var refused []error
@@ -240,6 +245,13 @@ func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *
 		return done, kube.Invalid(reasonFailedUpdate, &podUpdateError{errors.Join(refused...)})
 	}
 	return done, nil
+}
+
+// asksForMore tells whether a pod is to have more than it has. A wish that the ledger refused may be taken back.
+func asksForMore(pod, want *corev1.PodSpec, changed parts) bool {
+	next := pod.DeepCopy()
+	resize(next, want.DeepCopy(), changed)
+	return quota.Fit(quota.Need(next), nil, quota.Need(pod)) != nil
 }
 
 // shortage is why a pod may not have more.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -280,6 +281,60 @@ func TestAResizeWaitsForTheQuota(t *testing.T) {
 	resize(large, "1")
 	has(large, "1")
 	has(small, "2")
+}
+
+// Who wanted more, did not get it and wants it no more leaves it to others.
+func TestAWishForMoreIsTakenBack(t *testing.T) {
+	for what, change := range map[string]func(*corev1.Pod){
+		"by asking for what the pod has": func(*corev1.Pod) {},
+		"by the end of the pod":          func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded },
+		"by the deletion of the pod":     func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.Now()) },
+	} {
+		for when, offered := range map[string]bool{"while it waits": false, "after its share was given": true} {
+			t.Run(what+" "+when, func(t *testing.T) {
+				w := newWorld(3)
+				s := &shadowPods{ledger: w.ledger}
+				sp := w.shadow("small", 1)
+				pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: sp.Spec.Pod}
+				pod.UID, pod.Labels, pod.Annotations = "1", podLabels(sp), podAnnotations(sp)
+				w.ledger.See(pod)
+				if err := w.try("large", 2); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.ledger.Reserve(w.shadow("small", 3), w.quota, true); err == nil {
+					t.Fatal("there is room for more")
+				}
+				if err := w.try("next", 2); err == nil {
+					t.Fatal("there is room for the next")
+				}
+				free := func() { w.ledger.Release(types.NamespacedName{Namespace: "twin", Name: "large"}) }
+				if offered {
+					free()
+				}
+				change(pod)
+				if err := s.follow(t.Context(), sp, pod); err != nil {
+					t.Fatal(err)
+				}
+				if !offered {
+					free()
+				}
+				if !w.woken["next"] {
+					t.Error("the next one still waits")
+				}
+			})
+		}
+	}
+}
+
+func TestOnlyWhoAsksForMoreKeepsWaiting(t *testing.T) {
+	pod := &corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1", Resources: cpu("2")}}}
+	for amount, more := range map[string]bool{"1": false, "2": false, "3": true} {
+		want := pod.DeepCopy()
+		want.Containers[0].Image, want.Containers[0].Resources = "web:2", cpu(amount)
+		if got := asksForMore(pod, want, partsOf(want)); got != more {
+			t.Errorf("with %s of 2 it asks for more: %t", amount, got)
+		}
+	}
 }
 
 // A kubelet reports an end for every pod that is deleted. It is that of the pod, and not of the ShadowPod.
