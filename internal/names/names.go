@@ -40,17 +40,12 @@ const (
 	CreateVirtualNode = "liqo.io/create-virtual-node"
 	// Cordon annotates a replicated ResourceSlice that may not start new pods.
 	Cordon = "liqo.io/cordon"
-	// CordonTenant is Cordon set because of the Tenant's condition.
-	CordonTenant = "liqo.io/cordon-tenant"
 	// PermanentlyUnreachable annotates a ForeignCluster that will never come back.
 	PermanentlyUnreachable = "liqo.io/foreign-cluster-permanently-unreachable"
 	// Preinstalled annotates objects that belong to the installation.
 	Preinstalled = "liqo.io/preinstalled"
 	// AppliedHash annotates an object with the hash of what was last applied to it, so that equal writes are skipped.
 	AppliedHash = "liqo.io/applied-hash"
-	// Version and Capabilities annotate a NamespaceMap with what the writing cluster is able to do.
-	Version      = "liqo.io/version"
-	Capabilities = "liqo.io/capabilities"
 )
 
 // Labels and annotations of offloading.
@@ -84,8 +79,6 @@ const (
 	// downward API show them.
 	OffloadingLabels      = "offloading.liqo.io/labels"
 	OffloadingAnnotations = "offloading.liqo.io/annotations"
-	// ServiceAccountName is on token Secrets in the provider.
-	ServiceAccountName = "offloading.liqo.io/service-account-name"
 	// StorageAvailable is true or false on virtual nodes.
 	StorageAvailable = "storage.liqo.io/available"
 
@@ -100,9 +93,8 @@ const (
 	SkipReflection     = "liqo.io/skip-reflection"
 	AllowReflection    = "liqo.io/allow-reflection"
 	// APIServerSupport annotates a pod: remote or disabled.
-	APIServerSupport         = "liqo.io/api-server-support"
-	APIServerSupportRemote   = "remote"
-	APIServerSupportDisabled = "disabled"
+	APIServerSupport       = "liqo.io/api-server-support"
+	APIServerSupportRemote = "remote"
 	// RemoteServiceAccountName annotates a pod with the provider's account to run as.
 	RemoteServiceAccountName = "liqo.io/remote-service-account-name"
 	RemoteRuntimeClassName   = "liqo.io/remote-runtime-class-name"
@@ -112,8 +104,7 @@ const (
 
 // Labels of webhooks and of the chart.
 const (
-	Webhook     = "liqo.io/webhook"
-	WebhookSkip = "liqo.io/webhook-skip"
+	Webhook = "liqo.io/webhook"
 	// WebhookServiceName annotates the webhook's certificate Secret with the Service the certificate is for.
 	WebhookServiceName = "liqo.io/webhook-service-name"
 
@@ -121,20 +112,15 @@ const (
 	AppInstance  = "app.kubernetes.io/instance"
 	AppComponent = "app.kubernetes.io/component"
 	AppPartOf    = "app.kubernetes.io/part-of"
-	AppVersion   = "app.kubernetes.io/version"
 	AppManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedByLiqo is the value of AppManagedBy on what our controllers make.
 	ManagedByLiqo = "liqo"
 )
 
-// Labels of networking and IPAM.
+// Labels of IPAM.
 const (
-	GatewayResource    = "networking.liqo.io/gateway-resource"
-	GatewayTemplate    = "networking.liqo.io/gatewaytemplate"
-	NetworkType        = "ipam.liqo.io/network-type"
-	NetworkNotRemapped = "ipam.liqo.io/network-not-remapped"
-	NetworkShared      = "ipam.liqo.io/network-shared"
-	IPType             = "ipam.liqo.io/ip-type"
+	NetworkType = "ipam.liqo.io/network-type"
+	IPType      = "ipam.liqo.io/ip-type"
 	// IPTypeAPIServer and IPTypeAPIServerProxy are the addresses that belong to the installation.
 	IPTypeAPIServer      = "api-server"
 	IPTypeAPIServerProxy = "api-server-proxy"
@@ -180,7 +166,6 @@ const (
 	RuntimeClass         = "liqo"
 	NamespaceOffloading  = "offloading"
 	StorageClass         = "liqo"
-	StorageNamespace     = "liqo-storage"
 	KubeconfigKey        = "kubeconfig"
 	// ControlPlaneGroup is the organisation of control-plane certificates.
 	ControlPlaneGroup = "liqo.io"
