@@ -41,7 +41,7 @@ lint: ## vet and staticcheck
 	go vet ./... && $(TOOL) staticcheck ./...
 	cd playground && go vet ./...
 
-soak: ## faults under load for half an hour, and a minute of each fuzz target
+soak: ## faults under load and a minute of each fuzz target, within 40 minutes
 	@test/run.sh soak
 
 bench: ## what offloading costs, against promises

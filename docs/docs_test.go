@@ -154,7 +154,7 @@ func TestRolesWrittenByHandAreExplained(t *testing.T) {
 }
 
 // What a user searches for must be what the processes say: reasons are in the first column of the tables.
-func TestReasonsExistInTheCode(t *testing.T) {
+func TestReasonsOfTheCodeAndThePageAreTheSame(t *testing.T) {
 	var code strings.Builder
 	for _, root := range []string{"../internal", "../api"} {
 		err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -166,6 +166,12 @@ func TestReasonsExistInTheCode(t *testing.T) {
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+	said := regexp.MustCompile(`(?m)(?:kube\.Invalid\(|corev1\.EventType\w+, |^(?:const)?\s*reason[A-Z]\w* += )"([A-Z][A-Za-z]+)"`)
+	for _, r := range said.FindAllStringSubmatch(code.String(), -1) {
+		if !strings.Contains(read(t, "troubleshooting.md"), "`"+r[1]+"`") {
+			t.Errorf("troubleshooting.md does not explain %s", r[1])
 		}
 	}
 	reasons := regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` ").FindAllStringSubmatch(read(t, "troubleshooting.md"), -1)
