@@ -120,28 +120,44 @@ func (s *shadowPods) rehearse(ctx context.Context, pod *corev1.Pod) (*corev1.Pod
 	return &dry.Spec, nil
 }
 
-// surprises are the namespaces where a pod came to need more than was asked for.
+// surprises are the namespaces where a pod came to need more than was asked for, each with the number of pods that may come
+// without a surprise until it is forgotten.
 type surprises struct {
 	mu sync.Mutex
-	in map[string]bool
+	in map[string]int
 }
+
+// calmAfter is more than one: a LimitRange adds to some pods and not to others.
+const calmAfter = 50
 
 // Compare takes note of what became of a pod.
 func (s *surprises) Compare(asked, made *corev1.Pod) {
-	if quota.Fit(quota.Need(&made.Spec), nil, quota.Need(&asked.Spec)) == nil {
-		return
-	}
+	surprise := quota.Fit(quota.Need(&made.Spec), nil, quota.Need(&asked.Spec)) != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.in == nil {
-		s.in = map[string]bool{}
+	left, known := s.in[made.Namespace]
+	switch {
+	case surprise && s.in == nil:
+		s.in = map[string]int{made.Namespace: calmAfter}
+	case surprise:
+		s.in[made.Namespace] = calmAfter
+	case known && left > 1:
+		s.in[made.Namespace] = left - 1
+	case known:
+		delete(s.in, made.Namespace)
 	}
-	s.in[made.Namespace] = true
 }
 
 // In tells whether there was one.
 func (s *surprises) In(namespace string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.in[namespace]
+	return s.in[namespace] > 0
+}
+
+// Drop forgets a namespace.
+func (s *surprises) Drop(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.in, namespace)
 }

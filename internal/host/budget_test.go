@@ -440,3 +440,37 @@ func TestWhatAdmissionAddsCounts(t *testing.T) {
 	}
 	refusedBecause(t, c, ask(t, c, bare("d")), "OverQuota", "free 0 / requested 1")
 }
+
+func TestASurpriseIsForgotten(t *testing.T) {
+	pod := func(cpu string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "twin"}, Spec: asked("twin", "web", "grey", "user", cpu).Spec.Pod}
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "twin"}}
+	namespace.DeletionTimestamp = new(metav1.Now())
+	s := &shadowPods{}
+	is := func(want bool, when string) {
+		t.Helper()
+		if got := s.surprises.In("twin"); got != want {
+			t.Errorf("%s, remembered: %t", when, got)
+		}
+	}
+	s.surprises.Compare(pod("1"), pod("1"))
+	is(false, "before the first")
+	s.surprises.Compare(pod("1"), pod("2"))
+	for range calmAfter - 1 {
+		s.surprises.Compare(pod("1"), pod("1"))
+	}
+	is(true, "with some pods as they were asked for")
+	s.surprises.Compare(pod("1"), pod("2"))
+	for range calmAfter {
+		is(true, "after another one")
+		s.surprises.Compare(pod("1"), pod("1"))
+	}
+	is(false, "after many pods as they were asked for")
+	s.surprises.Compare(pod("1"), pod("2"))
+	s.ofNamespace(t.Context(), namespace)
+	is(false, "without its namespace")
+	if len(s.surprises.in) > 0 {
+		t.Errorf("left are %v", s.surprises.in)
+	}
+}

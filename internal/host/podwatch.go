@@ -105,6 +105,9 @@ func (s *shadowPods) retryIn(namespace string) {
 
 // ofNamespace tries all again that were refused in a namespace: its labels say what it allows.
 func (s *shadowPods) ofNamespace(_ context.Context, obj client.Object) []reconcile.Request {
+	if !obj.GetDeletionTimestamp().IsZero() {
+		s.surprises.Drop(obj.GetName())
+	}
 	var out []reconcile.Request
 	for _, key := range s.refused.In(obj.GetName()) {
 		out = append(out, reconcile.Request{NamespacedName: key})
