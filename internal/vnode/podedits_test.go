@@ -5,6 +5,8 @@ package vnode
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
@@ -123,6 +126,31 @@ func TestGraceOfADeletionReachesTheProvider(t *testing.T) {
 	s.gone(s.there, s.shadow("web"))
 	s.deleteNow(s.there, remote)
 	s.gone(s.here, s.localPod("web"))
+}
+
+// The provider would make another pod for a ShadowPod whose pod goes first.
+func TestAShorterGraceComesAfterTheEndOfTheShadowPod(t *testing.T) {
+	s := newStage(t, nil)
+	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	s.useKubeconfig(testkit.Kubeconfig(t, config))
+	s.run()
+	s.pod(s.local, "web")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	there.take(s.twin)
+	if err := s.here.Client.Delete(t.Context(), s.localPod("web"), client.GracePeriodSeconds(7)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(s, s.there, remote, func(p *corev1.Pod) error {
+		if p.DeletionTimestamp.IsZero() {
+			return fmt.Errorf("the remote pod is not ending")
+		}
+		return nil
+	})
+	deletes := slices.DeleteFunc(there.to("pods/web"), func(write string) bool { return !strings.HasPrefix(write, "DELETE") })
+	if len(deletes) < 2 || !strings.HasSuffix(deletes[0], "/shadowpods/web") {
+		t.Errorf("written in this order: %v", deletes)
+	}
 }
 
 func TestAPodOfTheSameNameGetsARemotePodOfItsOwn(t *testing.T) {

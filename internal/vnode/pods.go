@@ -179,22 +179,27 @@ func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 		}
 		return nil
 	}
-	if err := k.forwardGrace(ctx, it); err != nil {
-		return err
+	// The time of a pod that is ending cannot be made longer, so that comes first. Otherwise the ShadowPod goes first: the
+	// provider would make another pod for one that stays.
+	grace, change := translate.Grace(it.local, it.remote)
+	steps := []func(context.Context, *podItem) error{k.removeShadow}
+	forward := func(ctx context.Context, it *podItem) error { return forwardGrace(ctx, it, grace) }
+	switch {
+	case change > 0:
+		steps = append([]func(context.Context, *podItem) error{forward}, steps...)
+	case change < 0:
+		steps = append(steps, forward)
 	}
-	if err := k.removeShadow(ctx, it); err != nil {
-		return err
+	for _, step := range append(steps, k.reflectStatus) {
+		if err := step(ctx, it); err != nil {
+			return err
+		}
 	}
-	return k.reflectStatus(ctx, it)
+	return nil
 }
 
-// forwardGrace gives the remote pod the time to end that the local one was given. It comes before the ShadowPod is
-// deleted: the time of a pod that is ending cannot be made longer.
-func (k *podKind) forwardGrace(ctx context.Context, it *podItem) error {
-	grace, differs := translate.Grace(it.local, it.remote)
-	if !differs {
-		return nil
-	}
+// forwardGrace gives the remote pod the time to end that the local one was given.
+func forwardGrace(ctx context.Context, it *podItem, grace int64) error {
 	err := it.Remote.Delete(ctx, it.remote, client.GracePeriodSeconds(grace))
 	if err != nil && !apierrors.IsForbidden(err) { // an older provider lets pods end in their own time only
 		return fmt.Errorf("deleting the remote pod: %w", err)

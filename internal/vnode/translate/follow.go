@@ -4,6 +4,7 @@
 package translate
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,11 +86,12 @@ func IsOfAnother(remote metav1.Object, local *corev1.Pod) bool {
 
 const defaultGrace = 30
 
-// Grace is how long the remote pod may take to end, if that is not what it takes anyway. Nothing is forced there: the
-// provider's node says when the pod is gone, and once the pod is ending its time only gets shorter.
-func Grace(local, remote *corev1.Pod) (seconds int64, differs bool) {
+// Grace is how long the remote pod may take to end, and whether that is less (-1) or more (1) than it takes anyway.
+// Nothing is forced there: the provider's node says when the pod is gone, and once the pod is ending its time only gets
+// shorter.
+func Grace(local, remote *corev1.Pod) (seconds int64, change int) {
 	if remote == nil || local.DeletionGracePeriodSeconds == nil {
-		return 0, false
+		return 0, 0
 	}
 	want, have := max(1, *local.DeletionGracePeriodSeconds), int64(defaultGrace)
 	switch {
@@ -98,9 +100,9 @@ func Grace(local, remote *corev1.Pod) (seconds int64, differs bool) {
 		if own := remote.DeletionGracePeriodSeconds; own != nil {
 			have = *own
 		}
-		return want, want < have
+		return want, min(0, cmp.Compare(want, have))
 	case remote.Spec.TerminationGracePeriodSeconds != nil:
 		have = *remote.Spec.TerminationGracePeriodSeconds
 	}
-	return want, want != have
+	return want, cmp.Compare(want, have)
 }

@@ -72,20 +72,21 @@ func TestGrace(t *testing.T) {
 		rule          string
 		local, remote *corev1.Pod
 		want          int64
-		differs       bool
+		change        int
 	}{
-		{"another time than the pod's own goes along", local, remote(new(int64(60))), 5, true},
-		{"another time than the default goes along", local, remote(nil), 5, true},
-		{"the pod's own needs no request", local, remote(new(int64(5))), 5, false},
-		{"nothing is forced", deleted(&corev1.Pod{}, 0), remote(nil), 1, true},
-		{"a shorter time reaches a pod that is ending", local, deleted(&corev1.Pod{}, 30), 5, true},
-		{"a longer one does not", local, deleted(&corev1.Pod{}, 2), 5, false},
-		{"without a remote pod there is nothing to do", local, nil, 0, false},
-		{"nor before the local one is deleted", &corev1.Pod{}, remote(nil), 0, false},
+		{"another time than the pod's own goes along", local, remote(new(int64(60))), 5, -1},
+		{"a longer time than the pod's own goes along", local, remote(new(int64(2))), 5, 1},
+		{"another time than the default goes along", local, remote(nil), 5, -1},
+		{"the pod's own needs no request", local, remote(new(int64(5))), 5, 0},
+		{"nothing is forced", deleted(&corev1.Pod{}, 0), remote(nil), 1, -1},
+		{"a shorter time reaches a pod that is ending", local, deleted(&corev1.Pod{}, 30), 5, -1},
+		{"a longer one does not", local, deleted(&corev1.Pod{}, 2), 5, 0},
+		{"without a remote pod there is nothing to do", local, nil, 0, 0},
+		{"nor before the local one is deleted", &corev1.Pod{}, remote(nil), 0, 0},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
-			if got, differs := Grace(tc.local, tc.remote); got != tc.want || differs != tc.differs {
-				t.Errorf("got %d %t, want %d %t", got, differs, tc.want, tc.differs)
+			if got, change := Grace(tc.local, tc.remote); got != tc.want || change != tc.change {
+				t.Errorf("got %d %d, want %d %d", got, change, tc.want, tc.change)
 			}
 		})
 	}
