@@ -195,12 +195,12 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 
 // setup registers the controllers: this is all that reacts to objects of the tenant namespace and of the cluster.
 func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.GenericEvent) error {
-	version := "v1.25.0"
-	if info, err := p.clients.Discovery().ServerVersion(); err == nil {
-		version = info.GitVersion
+	version, err := p.clients.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("asking for the version of the cluster: %w", err)
 	}
 	node := &nodeSync{
-		client: p.mgr.GetClient(), options: p.options, health: p.health, kubernetesVersion: version, now: time.Now,
+		client: p.mgr.GetClient(), options: p.options, health: p.health, kubernetesVersion: version.GitVersion, now: time.Now,
 		seen: p.virtual.Store,
 	}
 	if err := setupNode(p.mgr, node, nodeWake); err != nil {
