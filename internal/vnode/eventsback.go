@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -37,6 +38,8 @@ type eventKind struct {
 	// objects are what events may be about, by kind.
 	objects map[string]involved
 	now     func() time.Time
+	// budget bounds how often the provider can have us write.
+	budget flowcontrol.RateLimiter
 
 	mu sync.Mutex
 	// own is what we have to say about a pod ourselves, until it is written.
@@ -68,6 +71,13 @@ const (
 	gatherPause = 2 * time.Second
 	gatherLimit = 10 * time.Second
 	repeatPause = 5 * time.Second
+)
+
+// How many of the provider's events come home one by one: in a second, at once, and, of each object, the newest.
+const (
+	eventRate  = 10
+	eventBurst = 200
+	maxEvents  = 20
 )
 
 // eventsKind names the kind to the engine.
@@ -125,7 +135,8 @@ func (c *copied[T]) involved() (string, involved) {
 func newEventKind(o Options, node string, objects map[string]involved) *eventKind {
 	return &eventKind{
 		options: o, node: node, objects: objects, now: time.Now,
-		own: map[types.NamespacedName][]string{}, waiting: map[types.NamespacedName]gathering{}, repeated: map[types.UID]time.Time{},
+		budget: flowcontrol.NewTokenBucketRateLimiter(eventRate, eventBurst),
+		own:    map[types.NamespacedName][]string{}, waiting: map[types.NamespacedName]gathering{}, repeated: map[types.UID]time.Time{},
 	}
 }
 
@@ -200,7 +211,7 @@ func (k *eventKind) sync(ctx context.Context, it *mirror.Item) error {
 		return err
 	}
 	if r == nil {
-		k.forget(key)
+		k.forget(key, len(own))
 		return nil
 	}
 	r.events = events
@@ -248,6 +259,9 @@ func (k *eventKind) gather(it *mirror.Item, about involved, kind, name string) (
 // alone.
 func (k *eventKind) bring(ctx context.Context, it *mirror.Item, want, have *corev1.Event) error {
 	if have == nil {
+		if !k.budget.TryAccept() {
+			return errTooManyEvents()
+		}
 		return ignoreLate(it.Local.Create(ctx, want.DeepCopy()))
 	}
 	if caughtUp(have, want) {
@@ -256,8 +270,13 @@ func (k *eventKind) bring(ctx context.Context, it *mirror.Item, want, have *core
 	if wait := k.repeats(have.UID); wait > 0 {
 		return kube.Wait(wait, "the event was just brought up to date")
 	}
+	if !k.budget.TryAccept() {
+		return errTooManyEvents()
+	}
 	return k.update(ctx, it, want, have)
 }
+
+func errTooManyEvents() error { return kube.Wait(repeatPause, "the provider has many events") }
 
 func (k *eventKind) update(ctx context.Context, it *mirror.Item, want, have *corev1.Event) error {
 	next := have.DeepCopy()
@@ -282,7 +301,7 @@ func (k *eventKind) bringTogether(ctx context.Context, it *mirror.Item, key type
 	source := corev1.EventSource{Component: podComponent, Host: k.options.Node}
 	want := r.together(own, have, source)
 	if want == nil || (have != nil && have.Message == want.Message) {
-		k.forget(key)
+		k.forget(key, len(own))
 		return nil
 	}
 	if wait := k.more(key, want.Message, r.begun); wait > 0 {
@@ -295,7 +314,7 @@ func (k *eventKind) bringTogether(ctx context.Context, it *mirror.Item, key type
 		err = k.update(ctx, it, want, have)
 	}
 	if err == nil {
-		k.forget(key)
+		k.forget(key, len(own))
 	}
 	return err
 }
@@ -308,6 +327,9 @@ func (k *eventKind) more(key types.NamespacedName, message string, begun bool) t
 	now := k.now()
 	g, ok := k.waiting[key]
 	if !ok {
+		if len(k.waiting) >= maxRememberedEvent {
+			clear(k.waiting) // of namespaces that are offloaded no more
+		}
 		g.began = now
 	}
 	if g.message != message {
@@ -340,7 +362,12 @@ func (k *eventKind) repeats(uid types.UID) time.Duration {
 func (k *eventKind) say(pod types.NamespacedName, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.own[pod] = append(k.own[pod], text)
+	if len(k.own) >= maxRememberedEvent {
+		clear(k.own) // of namespaces that are offloaded no more
+	}
+	if len(k.own[pod]) < maxEvents {
+		k.own[pod] = append(k.own[pod], text)
+	}
 }
 
 func (k *eventKind) said(pod types.NamespacedName) []string {
@@ -349,11 +376,14 @@ func (k *eventKind) said(pod types.NamespacedName) []string {
 	return slices.Clone(k.own[pod])
 }
 
-// forget ends the wait for more about a pod.
-func (k *eventKind) forget(pod types.NamespacedName) {
+// forget ends the wait for more about a pod: the first of what was said is written. More may have been said since.
+func (k *eventKind) forget(pod types.NamespacedName, written int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.own, pod)
+	k.own[pod] = k.own[pod][min(written, len(k.own[pod])):]
+	if len(k.own[pod]) == 0 {
+		delete(k.own, pod)
+	}
 	delete(k.waiting, pod)
 }
 

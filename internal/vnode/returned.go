@@ -38,7 +38,7 @@ type returning struct {
 // maxEventAge is after which time the provider's events are history: they have expired here, or soon will.
 const maxEventAge = 50 * time.Minute
 
-// single are the provider's events that come home one by one, and common those that come together.
+// single are the provider's events that come home one by one, and common those that come together: the newest, in order.
 func (r *returning) single() []*corev1.Event { return r.relevant(false) }
 func (r *returning) common() []*corev1.Event { return r.relevant(true) }
 
@@ -50,7 +50,8 @@ func (r *returning) relevant(together bool) []*corev1.Event {
 			out = append(out, e)
 		}
 	}
-	return out
+	slices.SortStableFunc(out, func(a, b *corev1.Event) int { return happened(a).Compare(happened(b)) })
+	return out[max(0, len(out)-maxEvents):]
 }
 
 // each is the local event of one of the provider's.
@@ -88,7 +89,6 @@ func (r *returning) together(own []string, have *corev1.Event, source corev1.Eve
 	if len(events) == 0 && len(own) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(events, func(a, b *corev1.Event) int { return happened(a).Compare(happened(b)) })
 	var parts []string
 	first := r.now
 	if have != nil {

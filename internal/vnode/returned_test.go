@@ -264,3 +264,35 @@ func TestMoreIsWaitedForWithinLimits(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsSaidDuringAWriteIsNotForgotten(t *testing.T) {
+	k := newEventKind(Options{}, "node", nil)
+	pod := types.NamespacedName{Namespace: "shop", Name: "web"}
+	k.say(pod, "first")
+	written := len(k.said(pod))
+	k.say(pod, "second")
+	k.forget(pod, written)
+	if diff := cmp.Diff([]string{"second"}, k.said(pod)); diff != "" {
+		t.Errorf("left to say (-want +got):\n%s", diff)
+	}
+	k.forget(pod, 1)
+	k.forget(pod, 1)
+	if len(k.own) != 0 {
+		t.Errorf("remembered: %v", k.own)
+	}
+}
+
+func TestOnlyTheNewestEventsComeHome(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	r := &returning{local: &corev1.Pod{}, kind: "Pod", remote: []types.UID{"r"}, now: now}
+	for i := range 50 {
+		r.events = append(r.events, &corev1.Event{
+			Type: corev1.EventTypeWarning, Reason: "Failed", LastTimestamp: metav1.NewTime(now.Add(-time.Duration(i) * time.Second)),
+			InvolvedObject: corev1.ObjectReference{UID: "r"},
+		})
+	}
+	single := r.single()
+	if len(single) != maxEvents || single[len(single)-1] != r.events[0] {
+		t.Errorf("%d events come home, the last from %v", len(single), single[len(single)-1].LastTimestamp)
+	}
+}
