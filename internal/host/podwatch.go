@@ -5,11 +5,13 @@ package host
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -63,7 +65,17 @@ func (p podEvents) Update(ctx context.Context, e event.TypedUpdateEvent[*corev1.
 	if ended(e.ObjectNew.Status.Phase) && !ended(e.ObjectOld.Status.Phase) {
 		p.s.retryIn(e.ObjectNew.Namespace)
 	}
-	p.TypedEventHandler.Update(ctx, e, q)
+	if concernsShadow(e.ObjectOld, e.ObjectNew) {
+		p.TypedEventHandler.Update(ctx, e, q)
+	}
+}
+
+// concernsShadow leaves out the changes of a pod of which Sync reads nothing: most are of conditions and of addresses.
+func concernsShadow(before, after *corev1.Pod) bool {
+	return before.UID != after.UID || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) ||
+		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
+		!equality.Semantic.DeepEqual(before.Status, after.Status) // as slim leaves it
 }
 
 func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
