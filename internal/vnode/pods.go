@@ -9,6 +9,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +36,8 @@ type podKind struct {
 
 	mu       sync.Mutex
 	restarts map[types.NamespacedName]podRestarts
+	// unseen are the local pods whose ShadowPod was made and is in no cache yet.
+	unseen sync.Map
 }
 
 // podRestarts are the restarts of one local pod; another pod of the same name starts anew.
@@ -96,6 +99,9 @@ func (k *podKind) gather(item *mirror.Item) (*podItem, error) {
 	} else if ok {
 		it.remote = remote
 	}
+	if it.local != nil && (it.shadow != nil || it.remote != nil) && !it.ofAnother() {
+		k.unseen.Delete(it.local.UID)
+	}
 	return it, nil
 }
 
@@ -111,7 +117,7 @@ func (k *podKind) follow(ctx context.Context, it *podItem) error {
 	}
 	switch {
 	case it.local == nil:
-		k.forget(it)
+		k.forget(it) // what the caches lack yet is removed when they have it
 		return k.removeShadow(ctx, it)
 	case rules.KeptOff(it.local):
 		return nil // the fallback looks after it
@@ -173,6 +179,9 @@ func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
 // terminate lets the remote pod end in its own time; the local pod goes when nothing is left there.
 func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 	if it.shadow == nil && it.remote == nil {
+		if err := k.lookPastCaches(ctx, it); err != nil {
+			return err
+		}
 		k.forget(it)
 		if err := it.Local.Delete(ctx, it.local, client.GracePeriodSeconds(0)); err != nil {
 			return fmt.Errorf("deleting the local pod: %w", err)
@@ -197,6 +206,27 @@ func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 	}
 	return nil
 }
+
+// lookPastCaches waits for the caches if they do not have yet what was just made in the provider.
+func (k *podKind) lookPastCaches(ctx context.Context, it *podItem) error {
+	if _, unseen := k.unseen.Load(it.local.UID); !unseen {
+		return nil
+	}
+	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
+		err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: it.Name}, obj)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("looking for the remote pod: %w", err)
+		}
+		if err == nil && it.target.OwnsPod(obj) {
+			return kube.Wait(unseenDelay, "the caches do not have the remote pod yet")
+		}
+	}
+	k.unseen.Delete(it.local.UID)
+	return nil
+}
+
+// unseenDelay is how soon to look again for what the caches lack.
+const unseenDelay = time.Second
 
 // forwardGrace gives the remote pod the time to end that the local one was given.
 func forwardGrace(ctx context.Context, it *podItem, grace int64) error {
@@ -236,6 +266,9 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	want := translate.ShadowPod(translate.Input{Target: it.target, Pod: it.local, Existing: it.shadow})
+	if it.shadow == nil {
+		k.unseen.Store(it.local.UID, nil)
+	}
 	if _, err := it.Remote.Apply(ctx, want); err != nil {
 		if it.shadow == nil && refused(err) {
 			return k.refuse(ctx, it, err)
