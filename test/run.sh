@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # A budget is what a suite may take on 2 cores with cold caches. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([assets]=780 [lint]=420 [unit]=900 [race]=240 [playground]=240 [image]=120 [e2e]=600 [soak]=2400 [bench]=1500)
+declare -A budget=([assets]=600 [lint]=420 [unit]=900 [race]=420 [playground]=180 [image]=120 [e2e]=600 [soak]=2400 [bench]=1500)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 started=$SECONDS
 
