@@ -18,6 +18,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -80,6 +81,7 @@ type Controller[T client.Object] struct {
 	syncer   Syncer[T]
 	told     Told[types.NamespacedName, Event]
 	released released
+	held     held[T]
 }
 
 // NewController makes the controller of one kind. Builder and Complete register it.
@@ -130,7 +132,7 @@ func (c *Controller[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 		if client.IgnoreNotFound(err) == nil {
 			c.told.Forget(req.NamespacedName)
 			c.released.forget(req.NamespacedName)
-			return reconcile.Result{}, nil
+			return c.cleanupGone(ctx, req.NamespacedName)
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the object: %w", err)
 	}
@@ -149,6 +151,9 @@ func (c *Controller[T]) sync(ctx context.Context, obj T) (reconcile.Result, erro
 	if recaller, ok := c.syncer.(Recaller[T]); ok {
 		well := slices.DeleteFunc(recaller.Recall(obj), func(e Event) bool { return e.Type != corev1.EventTypeNormal })
 		c.told.Recall(client.ObjectKeyFromObject(obj), well)
+	}
+	if _, ok := c.syncer.(Cleaner[T]); ok && c.options.Finalizer != "" && controllerutil.ContainsFinalizer(obj, c.options.Finalizer) {
+		c.held.set(client.ObjectKeyFromObject(obj), obj)
 	}
 	before := obj.DeepCopyObject().(T)
 	err := c.syncer.Sync(ctx, obj)
@@ -170,8 +175,27 @@ func (c *Controller[T]) cleanup(ctx context.Context, obj T) (reconcile.Result, e
 	err := c.patchFinalizers(ctx, obj)
 	if err == nil {
 		c.released.add(key, obj.GetUID())
+		c.held.forget(key)
 	}
 	return c.result(ctx, obj, err)
+}
+
+// cleanupGone cleans up after an object that went in spite of our finalizer. An API server that is asked to delete an
+// object while its first finalizer is being written takes the finalizer and deletes the object all the same; and people
+// take finalizers off by hand.
+func (c *Controller[T]) cleanupGone(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
+	obj, ok := c.held.get(key)
+	if !ok {
+		return reconcile.Result{}, nil
+	}
+	if obj.GetDeletionTimestamp().IsZero() {
+		obj.SetDeletionTimestamp(new(metav1.Now()))
+	}
+	if err := c.syncer.(Cleaner[T]).Cleanup(ctx, obj); err != nil {
+		return c.result(ctx, obj, err)
+	}
+	c.held.forget(key)
+	return reconcile.Result{}, nil
 }
 
 func (c *Controller[T]) needsFinalizer(obj T) bool {

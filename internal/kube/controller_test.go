@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -522,7 +523,7 @@ func (c *lateClient) Get(ctx context.Context, key client.ObjectKey, obj client.O
 
 func TestCleanupRunsOnceHoweverLateTheCacheIs(t *testing.T) {
 	c := testkit.Cluster(t)
-	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{Name: "late"})
+	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{Name: "late", HealthAddress: "0", MetricsAddress: "0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -553,5 +554,51 @@ func TestCleanupRunsOnceHoweverLateTheCacheIs(t *testing.T) {
 	reconcile()
 	if n := script.called("cleanup/one"); n != 1 {
 		t.Errorf("cleaned up %d times", n)
+	}
+}
+
+func TestWhatWentInSpiteOfItsFinalizerIsCleanedUp(t *testing.T) {
+	c := testkit.Cluster(t)
+	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{Name: "gone", HealthAddress: "0", MetricsAddress: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := &script{calls: map[string]int{}}
+	script.sync = func(context.Context, *tenant, int) error { return nil }
+	script.cleanup = func(_ context.Context, _ *tenant, call int) error {
+		if call == 1 {
+			return kube.Wait(time.Minute, "something else goes first")
+		}
+		return nil
+	}
+	direct := lateManager{Manager: mgr, client: c.Client}
+	controller := kube.NewController[*tenant](direct, kube.Options{Name: "gone", Finalizer: "example.com/gone"}, script)
+
+	obj := &tenant{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "gone", nil), Name: "one"}}
+	if err := c.Client.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	reconcile := func() ctrl.Result {
+		t.Helper()
+		result, err := controller.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	reconcile()
+	if err := c.Client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Client.Delete(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	if again := reconcile().RequeueAfter; again != time.Minute {
+		t.Errorf("looks again after %s", again)
+	}
+	reconcile()
+	reconcile()
+	if n := script.called("cleanup/one"); n != 2 {
+		t.Errorf("cleaned up %d times, want 2: once in vain and once for good", n)
 	}
 }

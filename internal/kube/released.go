@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // released are the objects whose finalizer we took off, until the cache knows that they are gone. Cleanup must not run
@@ -35,4 +36,32 @@ func (r *released) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.uid, key)
+}
+
+// held are the objects that were synced under our finalizer, as last seen.
+type held[T client.Object] struct {
+	mu  sync.Mutex
+	obj map[types.NamespacedName]T
+}
+
+func (h *held[T]) set(key types.NamespacedName, obj T) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.obj == nil {
+		h.obj = map[types.NamespacedName]T{}
+	}
+	h.obj[key] = obj
+}
+
+func (h *held[T]) get(key types.NamespacedName) (T, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	obj, ok := h.obj[key]
+	return obj, ok
+}
+
+func (h *held[T]) forget(key types.NamespacedName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.obj, key)
 }
