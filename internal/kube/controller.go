@@ -188,6 +188,12 @@ func (c *Controller[T]) cleanupGone(ctx context.Context, key types.NamespacedNam
 	if !ok {
 		return reconcile.Result{}, nil
 	}
+	// A cache of some objects only also forgets what it is not to show any more.
+	if err := c.mgr.GetAPIReader().Get(ctx, key, newObject[T]()); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("looking whether the object is gone: %w", err)
+	} else if err == nil {
+		return reconcile.Result{}, nil
+	}
 	if obj.GetDeletionTimestamp().IsZero() {
 		obj.SetDeletionTimestamp(new(metav1.Now()))
 	}
