@@ -31,6 +31,7 @@ type virtualKubeletOptions struct {
 	resources                              []string
 	ingressClass                           string
 	withIngressClass, metrics              bool
+	profiling                              profiling
 }
 
 // reflectionFlags are how many objects of a kind are handled at once, and which.
@@ -74,6 +75,7 @@ func (o *virtualKubeletOptions) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ListenPort, "listen-port", names.KubeletPort, "port of the kubelet API")
 	fs.BoolVar(&o.metrics, "metrics-enabled", false, "serve metrics")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", ":8082", "where, by TLS to those who may read them")
+	o.profiling.flag(fs)
 	fs.StringVar(&o.HealthAddress, "health-probe-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 }
 
@@ -116,7 +118,7 @@ func accepted(fs *pflag.FlagSet) {
 	} {
 		fs.String(name, "", "accepted, without effect")
 	}
-	for _, name := range []string{"enable-apiserver-support", "enable-storage", "enable-load-balancer", "enable-profiling"} {
+	for _, name := range []string{"enable-apiserver-support", "enable-storage", "enable-load-balancer"} {
 		fs.Bool(name, false, "accepted, without effect")
 	}
 	for _, name := range []string{"local-podcidr", "remote-pod-cidr", "remote-pod-cidr-remap", "remote-external-cidr", "remote-external-cidr-remap"} {
@@ -149,6 +151,7 @@ func (o *virtualKubeletOptions) run(ctx context.Context) error {
 	if !o.metrics {
 		o.MetricsAddress = "0"
 	}
+	o.ProfilingAddress = o.profiling.address()
 	if o.Options.PingInterval == 0 {
 		o.PingInterval = -1
 	}

@@ -44,6 +44,8 @@ type ManagerOptions struct {
 	HealthAddress string
 	// MetricsAddress serves /metrics by TLS to those who may get it; empty is :8082, "0" is none.
 	MetricsAddress string
+	// ProfilingAddress serves /debug/pprof/ to all who reach it; empty is none.
+	ProfilingAddress string
 	// Objects narrows what is cached, by kind. A kind that nobody watches is not cached at all and cannot be read.
 	Objects map[client.Object]cache.ByObject
 	// Namespaces narrows all that is cached to these namespaces; empty is all.
@@ -130,6 +132,7 @@ func managerOptions(o ManagerOptions) ctrl.Options {
 		WebhookServer:                 o.Webhooks,
 		HealthProbeBindAddress:        addressOr(o.HealthAddress, names.HealthPort),
 		Metrics:                       metricsOptions(o),
+		PprofBindAddress:              o.ProfilingAddress,
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              o.Name,
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,

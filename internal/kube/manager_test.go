@@ -16,11 +16,11 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestManagerServesHealthToAllAndMetricsToTheAuthorised(t *testing.T) {
+func TestManagerServesHealthAndProfilesToAllAndMetricsToTheAuthorised(t *testing.T) {
 	c := testkit.Cluster(t)
-	health, metrics := freeAddress(t), freeAddress(t)
+	health, metrics, profiles := freeAddress(t), freeAddress(t), freeAddress(t)
 	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{
-		Name: "served", HealthAddress: health, MetricsAddress: metrics, RepeatNames: true,
+		Name: "served", HealthAddress: health, MetricsAddress: metrics, ProfilingAddress: profiles, RepeatNames: true,
 		LeaderElection: true, LeaderElectionNamespace: "default",
 	})
 	if err != nil {
@@ -38,9 +38,10 @@ func TestManagerServesHealthToAllAndMetricsToTheAuthorised(t *testing.T) {
 	// The manager's certificate is self-signed, as behind a scraper that pins nothing.
 	visitor := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	for url, want := range map[string]int{
-		"http://" + health + "/healthz":   http.StatusOK,
-		"http://" + health + "/readyz":    http.StatusOK,
-		"https://" + metrics + "/metrics": http.StatusUnauthorized,
+		"http://" + health + "/healthz":            http.StatusOK,
+		"http://" + health + "/readyz":             http.StatusOK,
+		"https://" + metrics + "/metrics":          http.StatusUnauthorized,
+		"http://" + profiles + "/debug/pprof/heap": http.StatusOK,
 	} {
 		testkit.Eventually(t, limit, func() error {
 			resp, err := visitor.Get(url)

@@ -180,6 +180,7 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 		RetryPeriod:             o.LeaseRetry,
 		HealthAddress:           o.HealthAddress,
 		MetricsAddress:          o.MetricsAddress,
+		ProfilingAddress:        o.ProfilingAddress,
 		Log:                     o.Log,
 		RepeatNames:             o.RepeatNames,
 		Objects: map[client.Object]cache.ByObject{
