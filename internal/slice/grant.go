@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,6 +65,8 @@ func (r *remotes) grantDefault(slice *authv1beta1.ResourceSlice, in *view) {
 	}
 	defaults := r.options.Defaults
 	defaults.StorageClasses = storageOffer(in.storage, r.options.RealStorageClass)
+	defaults.NodeLabels = platform(in.nodes)
+	maps.Copy(defaults.NodeLabels, r.options.Defaults.NodeLabels)
 	want.Grant(&slice.Spec, defaults, status)
 	want.ResourcesAccepted().Set(status, now)
 }

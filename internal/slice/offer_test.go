@@ -6,6 +6,7 @@ package slice
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +17,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/slice/want"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -58,6 +60,60 @@ func TestStorageOffer(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestTheNodesSayOfWhatPlatformTheClusterIs(t *testing.T) {
+	node := func(arch, os, kind string) corev1.Node {
+		labels := map[string]string{corev1.LabelArchStable: arch, corev1.LabelOSStable: os, names.NodeType: kind}
+		maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+	}
+	for rule, tc := range map[string]struct {
+		nodes []corev1.Node
+		want  map[string]string
+	}{
+		"no node says nothing":                  {nil, map[string]string{}},
+		"all alike":                             {[]corev1.Node{node("arm64", "linux", ""), node("arm64", "linux", "")}, map[string]string{corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "linux"}},
+		"two architectures say nothing of that": {[]corev1.Node{node("arm64", "linux", ""), node("amd64", "linux", "")}, map[string]string{corev1.LabelOSStable: "linux"}},
+		"a node that says nothing spoils it":    {[]corev1.Node{node("arm64", "linux", ""), node("", "linux", "")}, map[string]string{corev1.LabelOSStable: "linux"}},
+		"nodes of other clusters do not count":  {[]corev1.Node{node("arm64", "linux", ""), node("amd64", "windows", names.NodeTypeVirtualNode)}, map[string]string{corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "linux"}},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, platform(tc.nodes)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The labels that the administrator gave win, and a node that comes later counts.
+func TestThePlatformIsOffered(t *testing.T) {
+	c := cluster(t)
+	runRemote(t, c, RemoteOptions{Defaults: want.Defaults{NodeLabels: map[string]string{corev1.LabelOSStable: "windows"}}})
+	p := newConsumer(t, c)
+	p.admit(t, c)
+	slice := p.slice(t, "platform")
+	testkit.Create(t, p.client, slice)
+	wait(t, c.Client, slice, isGranted)
+	labelled := func(want map[string]string) {
+		t.Helper()
+		wait(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) error {
+			if diff := cmp.Diff(want, s.Status.NodeLabels); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
+	}
+	for _, arch := range []string{"arm64", "amd64"} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "platform-" + arch, Labels: map[string]string{corev1.LabelArchStable: arch, corev1.LabelOSStable: "linux"}}}
+		testkit.Create(t, c.Client, node)
+		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
+		if arch == "arm64" {
+			labelled(map[string]string{corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "windows"})
+		} else {
+			labelled(map[string]string{corev1.LabelOSStable: "windows"})
+		}
 	}
 }
 

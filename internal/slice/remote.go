@@ -38,7 +38,7 @@ type RemoteOptions struct {
 	CertificateDuration time.Duration
 	// DisableDefaultClass leaves slices of the default class denied.
 	DisableDefaultClass bool
-	// Defaults of the default class, less storage classes.
+	// Defaults of the default class, less storage classes. Its labels win over those that all nodes share.
 	Defaults want.Defaults
 	// Storage offers the storage classes of this cluster. RealStorageClass is the default one; if empty, the cluster's.
 	Storage          bool
@@ -112,9 +112,11 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace),
 			builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	nodes := platformChanged()
 	if o.APIServer == "" {
-		b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(controlPlaneMoved()))
+		nodes = predicate.Or(nodes, controlPlaneMoved())
 	}
+	b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(nodes))
 	if o.Storage {
 		b.Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.all))
 	}

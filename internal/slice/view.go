@@ -47,13 +47,11 @@ func (r *remotes) gather(ctx context.Context, slice *authv1beta1.ResourceSlice) 
 		return nil, fmt.Errorf("listing slices: %w", err)
 	}
 	in.siblings = all.Items
-	if r.options.APIServer == "" {
-		var nodes corev1.NodeList
-		if err := r.client.List(ctx, &nodes); err != nil {
-			return nil, fmt.Errorf("listing nodes: %w", err)
-		}
-		in.nodes = nodes.Items
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
+	in.nodes = nodes.Items
 	if r.options.Storage {
 		var classes storagev1.StorageClassList
 		if err := r.client.List(ctx, &classes); err != nil {
