@@ -51,6 +51,7 @@ func FuzzAdmission(f *testing.F) {
 		"pods":        mutating(decoder, &pods{reading: in, runtimeClass: "liqo"}),
 		"tenants":     mutating(decoder, tenantDefaults{}),
 		"strategies":  validating(decoder, namespaceOffloadings{}),
+		"nodes":       withoutAmounts(mutating(decoder, &virtualNodes{reading: in})),
 	}
 	f.Fuzz(func(t *testing.T, operation, before, after string) {
 		if tooLong.MatchString(before) || tooLong.MatchString(after) {

@@ -5,10 +5,13 @@ package admit
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -16,6 +19,45 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/rules"
 )
+
+// withoutAmounts hides from the webhook of VirtualNodes what it does not look at: it is asked before the CRD, which refuses
+// amounts that would take minutes to read. A patch between two encodings without them never touches them.
+func withoutAmounts(h admission.Handler) admission.Handler {
+	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+		for _, obj := range []*runtime.RawExtension{&req.Object, &req.OldObject} {
+			var err error
+			if obj.Raw, err = withoutFields(obj.Raw, "resourceQuota", "template"); err != nil {
+				return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the VirtualNode: %w", err))
+			}
+		}
+		return h.Handle(ctx, req)
+	})
+}
+
+// withoutFields is an object without these fields of its spec.
+func withoutFields(raw []byte, fields ...string) ([]byte, error) {
+	if len(raw) == 0 {
+		return raw, nil
+	}
+	var obj, spec map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &obj); err != nil {
+		return nil, err
+	}
+	if len(obj["spec"]) == 0 {
+		return raw, nil
+	}
+	if err := json.Unmarshal(obj["spec"], &spec); err != nil {
+		return nil, err
+	}
+	for _, field := range fields {
+		delete(spec, field)
+	}
+	var err error
+	if obj["spec"], err = json.Marshal(spec); err != nil {
+		return nil, err
+	}
+	return json.Marshal(obj)
+}
 
 // virtualNodes fills in what VirtualNodes leave to the options, and keeps them from taking the name of a Node.
 type virtualNodes struct {

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -220,6 +221,20 @@ func TestWebhooks(t *testing.T) {
 		soon(t, func() error { return refusedWith(c.Client.Update(ctx, moved), "spec.clusterID is immutable") })
 		twin := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "tenant", nil), Name: vn.Name}, Spec: vn.Spec}
 		soon(t, func() error { return refusedWith(c.Client.Create(ctx, twin, client.DryRunAll), "exists already") })
+	})
+	t.Run("an amount that takes long to read is left to the CRD, which refuses it", func(t *testing.T) {
+		vn := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"clusterID": "provider", "resourceQuota": map[string]any{"hard": map[string]any{"cpu": "1e-999999999"}},
+		}}}
+		vn.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("VirtualNode"))
+		vn.SetNamespace("default")
+		vn.SetName("slow")
+		soon(t, func() error {
+			if err := c.Client.Create(ctx, vn.DeepCopy()); !apierrors.IsInvalid(err) {
+				return fmt.Errorf("want the complaint of the CRD: %w", err)
+			}
+			return nil
+		})
 	})
 	t.Run("a VirtualNode may not take the name of a Node", func(t *testing.T) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "taken"}}
