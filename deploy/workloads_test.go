@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -68,13 +69,19 @@ func TestPodsHaveNoPrivilegesAndExplainThemselves(t *testing.T) {
 func TestEverySelectorFindsItsPods(t *testing.T) {
 	r := mustRender(t, values{"nameOverride": "mesh", "controllerManager": values{"replicas": int64(2), "metrics": tree("serviceMonitor.enabled", true)}})
 	templates := pods(t, r)
-	services := 0
+	services, budgets := 0, 0
 	for _, obj := range r.objects {
 		switch obj.GetKind() {
 		case "Deployment":
 			d := as[appsv1.Deployment](t, obj)
 			if !labels.SelectorFromSet(d.Spec.Selector.MatchLabels).Matches(labels.Set(d.Spec.Template.Labels)) {
 				t.Errorf("Deployment %s does not select its own pods", d.Name)
+			}
+		case "PodDisruptionBudget":
+			budgets++
+			b := as[policyv1.PodDisruptionBudget](t, obj)
+			if !labels.SelectorFromSet(b.Spec.Selector.MatchLabels).Matches(labels.Set(templates["mesh-controller-manager"].Labels)) {
+				t.Errorf("PodDisruptionBudget %s does not select the controller-manager", b.Name)
 			}
 		case "Service":
 			services++
@@ -88,8 +95,8 @@ func TestEverySelectorFindsItsPods(t *testing.T) {
 			}
 		}
 	}
-	if services != 2 {
-		t.Errorf("%d Services, want 2", services)
+	if services != 2 || budgets != 1 {
+		t.Errorf("%d Services and %d PodDisruptionBudgets, want 2 and 1", services, budgets)
 	}
 }
 
@@ -108,6 +115,10 @@ func TestReplicasAvoidEachOther(t *testing.T) {
 		if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
 			t.Errorf("%T: no anti-affinity", replicas)
 		}
+	}
+	// One replica with a budget could be drained only by force.
+	if slices.ContainsFunc(mustRender(t, values{}).objects, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == "PodDisruptionBudget" }) {
+		t.Error("a single replica has a PodDisruptionBudget")
 	}
 	v := values{"controllerManager": values{"replicas": int64(2)}, "common": values{"affinity": values{"nodeAffinity": values{}}}}
 	if pod := pods(t, mustRender(t, v))["liqo-controller-manager"]; pod.Spec.Affinity.PodAntiAffinity != nil {

@@ -18,10 +18,10 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// Whoever only looks must not end the revision of another installer.
-func TestOnlyLookingLeavesAnInterruptedReleaseAsItIs(t *testing.T) {
-	c := testkit.Cluster(t)
-	ns := testkit.Namespace(t, c, "pending", nil)
+// recorded is an installation of ours in a namespace of its own, as Helm remembers it.
+func recorded(t *testing.T, c *testkit.ControlPlane, status releasecommon.Status, since time.Time) (*storage.Storage, string) {
+	t.Helper()
+	ns := testkit.Namespace(t, c, "recorded", nil)
 	clientset, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -29,11 +29,35 @@ func TestOnlyLookingLeavesAnInterruptedReleaseAsItIs(t *testing.T) {
 	releases := storage.Init(driver.NewSecrets(clientset.CoreV1().Secrets(ns)))
 	err = releases.Create(&release.Release{
 		Name: "liqo", Namespace: ns, Version: 1, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "liqo"}},
-		Info: &release.Info{Status: releasecommon.StatusPendingInstall, LastDeployed: time.Now().Add(-24 * time.Hour)},
+		Info: &release.Info{Status: status, LastDeployed: since, Deleted: since},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return releases, ns
+}
+
+func TestNobodyInstallsBesideAnother(t *testing.T) {
+	c := testkit.Cluster(t)
+	for status, what := range map[releasecommon.Status]string{
+		releasecommon.StatusPendingInstall:  "another installation or upgrade began 1m",
+		releasecommon.StatusPendingUpgrade:  "another installation or upgrade began 1m",
+		releasecommon.StatusPendingRollback: "another installation or upgrade began 1m",
+		releasecommon.StatusUninstalling:    "another uninstallation began 1m",
+	} {
+		t.Run(status.String(), func(t *testing.T) {
+			_, ns := recorded(t, c, status, time.Now().Add(-time.Minute))
+			args := installArgs("--namespace", ns, "--dry-run")
+			liqoctl(t, c.Config, append(args, "--timeout", "10m")...).refuses(t, what, "If it was killed, try again in ", "liqoctl uninstall -n "+ns)
+			liqoctl(t, c.Config, append(args, "--timeout", "59s")...).succeeds(t)
+		})
+	}
+}
+
+// Whoever only looks must not end the revision of another installer.
+func TestOnlyLookingLeavesAnInterruptedReleaseAsItIs(t *testing.T) {
+	c := testkit.Cluster(t)
+	releases, ns := recorded(t, c, releasecommon.StatusPendingInstall, time.Now().Add(-24*time.Hour))
 	for rule, args := range map[string][]string{
 		"dry run":     {"--dry-run"},
 		"only values": {"--only-output-values", "--dump-values-path", filepath.Join(t.TempDir(), "values.yaml")},

@@ -152,6 +152,54 @@ func TestKubeadmClustersSayWhatTheyAre(t *testing.T) {
 	changesNothing(t, c)
 }
 
+func TestTwoNodesGetTwoControllerManagers(t *testing.T) {
+	c := testkit.Cluster(t)
+	chosen := func(more ...string) any {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "values.yaml")
+		liqoctl(t, c.Config, installArgs(append(more, "--disable-kernel-version-check", "--only-output-values", "--dump-values-path", path)...)...).succeeds(t)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			ControllerManager struct{ Replicas any }
+		}
+		if err := yaml.Unmarshal(data, &got); err != nil {
+			t.Fatal(err)
+		}
+		return got.ControllerManager.Replicas
+	}
+	node := func(name string, edit func(*corev1.Node)) {
+		t.Helper()
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		edit(n)
+		create(t, c, n)
+		ready := n.DeepCopy() // the API server taints new nodes as not ready
+		edit(ready)
+		if err := c.Client.Update(t.Context(), ready); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node("one", func(n *corev1.Node) { n.Spec.Taints = nil })
+	node("cordoned", func(n *corev1.Node) { n.Spec.Taints, n.Spec.Unschedulable = nil, true })
+	node("controls", func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	node("virtual", func(n *corev1.Node) { n.Spec.Taints, n.Labels = nil, map[string]string{"liqo.io/type": "virtual-node"} })
+	if got := chosen(); got != nil {
+		t.Errorf("one node: %v", got)
+	}
+	node("two", func(n *corev1.Node) { n.Spec.Taints = nil })
+	if got := chosen(); got != 2.0 {
+		t.Errorf("two nodes: %v", got)
+	}
+	if got := chosen("--set", "controllerManager.replicas=1"); got != 1.0 {
+		t.Errorf("two nodes, and a user who wants one: %v", got)
+	}
+	liqoctl(t, c.Config, installArgs("--disable-kernel-version-check", "--dry-run")...).succeeds(t) // the schema takes it
+}
+
 func TestInstallSaysWhichRightsAreMissing(t *testing.T) {
 	c := testkit.Cluster(t)
 	create(t, c, &rbacv1.ClusterRole{

@@ -5,12 +5,17 @@ package ctl
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	releasecommon "helm.sh/helm/v4/pkg/release/common"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage"
+	"helm.sh/helm/v4/pkg/storage/driver"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,6 +65,8 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	liqoctl(t, c.Config, "info", "--get", "local.labels.region").succeeds(t, "eu\n")
 	liqoctl(t, c.Config, "version").succeeds(t, "Client version: dev\nServer version: v9\n", "does not match the Liqo server version")
 
+	whatWasInterruptedIsTakenUp(t, c)
+
 	// An upgrade that fails goes back to what was there.
 	liqoctl(t, c.Config, "upgrade", "--timeout", "60s", "--set-string", "controllerManager.pod.labels.x=no label!").refuses(t, "Error installing or upgrading Liqo: ", "no label!")
 	if got := deployment(t, c).Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(got, ":v9") {
@@ -90,6 +98,49 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	before = slices.DeleteFunc(before, func(s string) bool { return strings.HasSuffix(s, ".liqo.io") })
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("something is left or missing (-before +after):\n%s", diff)
+	}
+}
+
+// whatWasInterruptedIsTakenUp kills an installer and an uninstaller at every point at which Helm remembers what they did.
+func whatWasInterruptedIsTakenUp(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	clientset, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	releases := storage.Init(driver.NewSecrets(clientset.CoreV1().Secrets("liqo")))
+	for _, status := range []releasecommon.Status{
+		releasecommon.StatusPendingInstall, releasecommon.StatusPendingUpgrade, releasecommon.StatusPendingRollback,
+		releasecommon.StatusFailed, releasecommon.StatusUninstalling, releasecommon.StatusUninstalled,
+	} {
+		last, err := releases.Last("liqo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := last.(*release.Release)
+		r.Info.Status, r.Info.LastDeployed, r.Info.Deleted = status, time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
+		if err := releases.Update(r); err != nil {
+			t.Fatal(err)
+		}
+		// Half of it is gone, or was never there.
+		id := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-clusterid-configmap"}}
+		for _, obj := range []client.Object{deployment(t, c), id} {
+			if err := c.Client.Delete(t.Context(), obj); err != nil {
+				t.Fatal(err)
+			}
+		}
+		upgraded := liqoctl(t, c.Config, "install", "--timeout", "60s", "--version", "v9")
+		upgraded.succeeds(t, "All Set!")
+		line := fmt.Sprintf(" WARN  Revision %d of Helm release \"liqo\" was left %s: going on from there\n", r.Version, status)
+		if told := strings.Count(upgraded.stderr, line); told != 1 && status != releasecommon.StatusFailed {
+			t.Errorf("%s: told %d times:\n%s", status, told, upgraded.stderr)
+		}
+		if got := *deployment(t, c).Spec.Replicas; got != 2 {
+			t.Errorf("%s: a value was forgotten: %d replicas", status, got)
+		}
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(id), id); err != nil || id.Data["CLUSTER_ID"] != "cl-test" {
+			t.Errorf("%s: the cluster is called %q: %v", status, id.Data["CLUSTER_ID"], err)
+		}
 	}
 }
 

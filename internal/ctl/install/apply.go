@@ -36,8 +36,9 @@ func (i *Installer) apply(ctx context.Context, p *plan) error {
 	if p.helm, err = newHelm(i.Kube, i.Namespace, i.HelmLog); err != nil {
 		return err
 	}
-	if p.previous.interrupted != nil {
-		if err := p.helm.markFailed(p.previous.interrupted); err != nil {
+	if r := p.previous.interrupted; r != nil {
+		i.Printer.Warn("Revision %d of Helm release %q was left %s: going on from there", r.Version, r.Name, r.Info.Status)
+		if err := p.helm.markFailed(r); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
 )
 
 // facts is what the flags and the cluster say about it.
@@ -29,6 +30,7 @@ type facts struct {
 	apiServer       string
 	values          map[string]any // what this kind of cluster needs
 	labels          map[string]string
+	workers         int // nodes that take our pods
 }
 
 // CIDRs that kubeadm and k3s use when nobody says otherwise.
@@ -80,7 +82,25 @@ func (i *Installer) detect(ctx context.Context, prev *previous) (*facts, error) 
 		return nil, err
 	}
 	f.apiServer = i.chooseAPIServer(stringAt(prev.values, "apiServer", "address"))
-	return f, nil
+	f.workers, err = countWorkers(ctx, i.Client)
+	return f, err
+}
+
+// countWorkers counts the nodes of this cluster that take any pod.
+func countWorkers(ctx context.Context, c client.Reader) (int, error) {
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes); err != nil {
+		return 0, fmt.Errorf("listing nodes: %w", err)
+	}
+	n := 0
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		repels := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
+		if node.Labels[names.NodeType] != names.NodeTypeVirtualNode && !node.Spec.Unschedulable && !repels {
+			n++
+		}
+	}
+	return n, nil
 }
 
 func orElse(have []string, def ...string) []string {

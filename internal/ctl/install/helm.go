@@ -64,9 +64,9 @@ func (h *helm) history(name string) ([]*release.Release, error) {
 	return all, nil
 }
 
-// markFailed ends a revision whose installer was killed.
+// markFailed ends a revision whose installer or uninstaller was killed.
 func (h *helm) markFailed(r *release.Release) error {
-	r.SetStatus(releasecommon.StatusFailed, "the installer ended before the release was complete")
+	r.SetStatus(releasecommon.StatusFailed, fmt.Sprintf("interrupted while it was %s", r.Info.Status))
 	if err := h.config.Releases.Update(r); err != nil {
 		return fmt.Errorf("taking over the interrupted revision %d of Helm release %q: %w", r.Version, r.Name, err)
 	}

@@ -4,12 +4,15 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
+	releasecommon "helm.sh/helm/v4/pkg/release/common"
 	release "helm.sh/helm/v4/pkg/release/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -26,7 +29,7 @@ type previous struct {
 	deployed  int            // the last revision that worked, 0 = none
 	values    map[string]any // as the user and we gave them then
 
-	interrupted *release.Release // the last revision, if its installer was killed
+	interrupted *release.Release // the last revision, if who made or removed it did not come to an end
 }
 
 // findPrevious looks for an installation of ours to upgrade, and refuses one that is in the way.
@@ -56,7 +59,7 @@ func (i *Installer) findPrevious(ctx context.Context, h *helm) (*previous, error
 	if err := i.checkIdle(last); err != nil {
 		return nil, err
 	}
-	if last.Info.Status.IsPending() {
+	if !upgradable(last.Info.Status) {
 		p.interrupted = last
 	}
 	if !i.ResetValues {
@@ -65,16 +68,27 @@ func (i *Installer) findPrevious(ctx context.Context, h *helm) (*previous, error
 	return p, nil
 }
 
-// checkIdle refuses to run beside another installer. One that was killed long ago does not count.
+// upgradable tells whether Helm upgrades a release whose last revision is so.
+func upgradable(s releasecommon.Status) bool {
+	return slices.Contains([]releasecommon.Status{releasecommon.StatusDeployed, releasecommon.StatusFailed, releasecommon.StatusSuperseded}, s)
+}
+
+// checkIdle refuses to run beside somebody else who changes the release. Who was killed long ago does not count.
 func (i *Installer) checkIdle(last *release.Release) error {
-	if !last.Info.Status.IsPending() {
+	what, began := "installation or upgrade", last.Info.LastDeployed
+	switch {
+	case last.Info.Status == releasecommon.StatusUninstalling:
+		what, began = "uninstallation", last.Info.Deleted
+	case !last.Info.Status.IsPending():
 		return nil
 	}
-	if age := time.Since(last.Info.LastDeployed); age < i.Timeout {
-		return out.Fail("another installation or upgrade began %s ago and has not ended", age.Round(time.Second)).
-			Hint("Wait for it. If it was killed, remove what it left: liqoctl uninstall -n %s", i.Namespace)
+	age := time.Since(began)
+	if age >= i.Timeout {
+		return nil
 	}
-	return nil
+	return out.Fail("another %s began %s ago and has not ended", what, age.Round(time.Second)).
+		Hint("Wait for it. If it was killed, try again in %s, or remove at once what it left: liqoctl uninstall -n %s",
+			(i.Timeout - age).Round(time.Second), i.Namespace)
 }
 
 // installedID reads the cluster ID of the installation in our namespace and refuses one in another namespace.
@@ -107,10 +121,8 @@ func (i *Installer) resolveClusterID(f *facts, prev *previous) error {
 	if err := prev.checkClusterID(i.ClusterID); err != nil {
 		return err
 	}
-	f.clusterID = i.ClusterID
-	if f.clusterID == "" {
-		f.clusterID = prev.clusterID
-	}
+	// Half an uninstallation takes the ID away, but not what it was given by.
+	f.clusterID = cmp.Or(i.ClusterID, prev.clusterID, stringAt(prev.values, "discovery", "config", "clusterID"))
 	if f.clusterID == "" {
 		f.clusterID = generateID()
 		i.Printer.Info("No cluster id specified. Generated: %q", f.clusterID)

@@ -39,6 +39,10 @@ func (i *Installer) ourValues(f *facts, prev *previous) map[string]any {
 	if i.EnableMetrics {
 		v = merge(v, map[string]any{"metrics": map[string]any{"enabled": true, "prometheusOperator": map[string]any{"enabled": true}}})
 	}
+	// Admission must not go with a node where there is another one.
+	if replicas := []string{"controllerManager", "replicas"}; f.workers > 1 && at(prev.values, replicas...) == nil {
+		v = merge(v, nested(2, replicas...))
+	}
 	if i.SkipKernelCheck {
 		v = merge(v, nested(false, "requirements", "kernel", "enabled"))
 	}
