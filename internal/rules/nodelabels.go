@@ -14,7 +14,8 @@ import (
 )
 
 // defaultNodeLabels is the list of labels that a consumer takes over from a provider when it has no list of its own:
-// those that describe where and what the provider is, and all that carry no meaning to Kubernetes or Liqo.
+// those that describe where and what the provider is, and all without a prefix. Prefixes belong to whoever acts on them:
+// clouds, autoscalers, network plugins. A provider must not speak to those of the consumer.
 var defaultNodeLabels = []string{
 	"*",
 	"liqo.io/provider",
@@ -34,8 +35,8 @@ var fixedNodeLabels = []string{
 var meaningfulDomains = []string{"kubernetes.io", "k8s.io", "liqo.io"}
 
 // OfferedNodeLabels returns those of a provider's labels that its virtual node may carry. An entry of allow is a key; one
-// that ends in * stands for all keys that begin so. A bare * stands for every key outside the domains of Kubernetes and
-// Liqo. No allow is a list that suits most.
+// that ends in * stands for all keys that begin so. A bare * stands for every key without a prefix, and */* for every key
+// with one that is not a domain of Kubernetes or Liqo. No allow is a list that suits most.
 func OfferedNodeLabels(labels map[string]string, allow []string) map[string]string {
 	if allow == nil {
 		allow = defaultNodeLabels
@@ -54,16 +55,18 @@ func allowedNodeLabel(key string, allow []string) bool {
 		return false
 	}
 	return slices.ContainsFunc(allow, func(pattern string) bool {
-		if pattern == "*" {
-			return !meaningful(key)
+		switch domain, _, prefixed := strings.Cut(key, "/"); pattern {
+		case "*":
+			return !prefixed
+		case "*/*":
+			return prefixed && !meaningful(domain)
 		}
 		return matches(pattern, key)
 	})
 }
 
-func meaningful(key string) bool {
-	domain, _, ok := strings.Cut(key, "/")
-	return ok && slices.ContainsFunc(meaningfulDomains, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
+func meaningful(domain string) bool {
+	return slices.ContainsFunc(meaningfulDomains, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 }
 
 func validLabel(key, value string) bool {

@@ -204,17 +204,27 @@ func TestOfferedNodeLabels(t *testing.T) {
 		"liqo.io/type": "fake", "liqo.io/remote-cluster-id": "other", "kubernetes.io/hostname": "master", "type": "x",
 		"node-role.kubernetes.io/control-plane": "", "node.kubernetes.io/exclude-from-external-load-balancers": "",
 		"evil.liqo.io/x": "y", "bad value": "x", "tier2": "not a value!",
+		"cloud.google.com/gke-spot": "true", "karpenter.sh/do-not-disrupt": "true", "node.cilium.io/egress": "",
+		"topology.kubernetes.io/zone": "eu-1", "node.kubernetes.io/instance-type": "large",
+		"kubernetes.io/arch": "arm64", "kubernetes.io/os": "linux",
 	}
 	for name, tc := range map[string]struct {
 		allow []string
 		want  map[string]string
 	}{
-		"the default list": {want: map[string]string{"tier": "gold", "example.com/rack": "7", "liqo.io/provider": "kubeadm", "topology.kubernetes.io/region": "eu"}},
+		"the default list": {want: map[string]string{
+			"tier": "gold", "liqo.io/provider": "kubeadm", "topology.kubernetes.io/region": "eu", "topology.kubernetes.io/zone": "eu-1",
+			"node.kubernetes.io/instance-type": "large", "kubernetes.io/arch": "arm64", "kubernetes.io/os": "linux",
+		}},
+		"all without a prefix": {allow: []string{"*"}, want: map[string]string{"tier": "gold"}},
+		"all with the prefix of somebody else": {allow: []string{"*/*"}, want: map[string]string{
+			"example.com/rack": "7", "cloud.google.com/gke-spot": "true", "karpenter.sh/do-not-disrupt": "true", "node.cilium.io/egress": "",
+		}},
 		"nothing":          {allow: []string{}, want: map[string]string{}},
 		"one key":          {allow: []string{"tier"}, want: map[string]string{"tier": "gold"}},
 		"one domain":       {allow: []string{"example.com/*"}, want: map[string]string{"example.com/rack": "7"}},
 		"what is ours cannot be given away": {
-			allow: []string{"liqo.io/*", "kubernetes.io/*", "type"}, want: map[string]string{"liqo.io/provider": "kubeadm"},
+			allow: []string{"liqo.io/*", "kubernetes.io/host*", "type"}, want: map[string]string{"liqo.io/provider": "kubeadm"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
