@@ -30,9 +30,10 @@ import (
 // fallback looks after pods of this node whose namespace is not offloaded to its provider: they cannot run, and
 // somebody must say so and let them go. It decides nothing before the NamespaceMap is known.
 type fallback struct {
-	client client.Client
-	twins  *twins
-	events *eventLog
+	client  client.Client
+	options Options
+	twins   *twins
+	events  *eventLog
 	// remote reads from the provider; nil until it is known.
 	remote func() client.Reader
 }
@@ -114,27 +115,42 @@ const retryRemote = 5 * time.Second
 
 // release lets a deleted pod go once nothing of it is left in the provider. twin is empty where it has no namespace.
 func (f *fallback) release(ctx context.Context, pod *corev1.Pod, twin string) error {
-	if twin != "" && pod.Labels[names.ShadowPod] == "true" {
-		reader := f.remote()
-		if reader == nil {
-			return kube.Wait(retryRemote, "the provider is not known yet")
-		}
-		for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
-			err := reader.Get(ctx, client.ObjectKey{Namespace: twin, Name: pod.Name}, obj)
-			switch {
-			case err == nil:
-				return kube.Wait(retryRemote, "the remote pod is still there")
-			case apierrors.IsForbidden(err):
-				// Our rights go with the twin namespace. As long as it is not certain that it is gone, the pod stays.
-				return kube.Wait(retryRemote, "the provider does not say whether the remote pod is gone")
-			case !apierrors.IsNotFound(err):
-				return fmt.Errorf("looking for the remote pod: %w", err)
-			}
+	if twin != "" && !rules.KeptOff(pod) {
+		if err := f.gone(ctx, pod, twin); err != nil {
+			return err
 		}
 	}
 	err := f.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: new(pod.UID)})
 	if err := client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("deleting the local pod: %w", err)
+	}
+	return nil
+}
+
+// gone waits until the provider has nothing of a pod. Of one that was there, the name alone counts: what the provider says
+// of its owner proves nothing. One that was never seen there does not wait for somebody else's of its name, nor for an
+// answer that may never come.
+func (f *fallback) gone(ctx context.Context, pod *corev1.Pod, twin string) error {
+	wasThere := pod.Labels[names.ShadowPod] == "true" || !translate.NeverStarted(pod)
+	reader := f.remote()
+	if reader == nil {
+		if wasThere {
+			return kube.Wait(retryRemote, "the provider is not known yet")
+		}
+		return nil
+	}
+	target := f.options.target(twin)
+	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
+		err := reader.Get(ctx, client.ObjectKey{Namespace: twin, Name: pod.Name}, obj)
+		switch {
+		case err == nil && (wasThere || target.OwnsPod(obj) && !translate.IsOfAnother(obj, pod)):
+			return kube.Wait(retryRemote, "the remote pod is still there")
+		case apierrors.IsForbidden(err) && wasThere:
+			// Our rights go with the twin namespace. As long as it is not certain that it is gone, the pod stays.
+			return kube.Wait(retryRemote, "the provider does not say whether the remote pod is gone")
+		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+			return fmt.Errorf("looking for the remote pod: %w", err)
+		}
 	}
 	return nil
 }

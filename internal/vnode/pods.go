@@ -36,6 +36,8 @@ type podKind struct {
 
 	mu       sync.Mutex
 	restarts map[types.NamespacedName]podRestarts
+	// ends are the last statuses of local pods, as long as they could not be written.
+	ends sync.Map
 	// unseen are the local pods whose ShadowPod was made and is in no cache yet.
 	unseen sync.Map
 }
@@ -162,9 +164,9 @@ func isNil(obj client.Object) bool {
 	return obj == nil
 }
 
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
+func ended(pod *corev1.Pod) bool { return endedPhase(pod.Status.Phase) }
+
+func endedPhase(phase corev1.PodPhase) bool { return phase == corev1.PodSucceeded || phase == corev1.PodFailed }
 
 func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
 	if it.shadow == nil || !it.shadow.DeletionTimestamp.IsZero() {
@@ -237,18 +239,23 @@ func forwardGrace(ctx context.Context, it *podItem, grace int64) error {
 	return nil
 }
 
-// finish handles pods that have ended, which never run again. An aborted one must not go on in the provider either.
+// finish handles pods that have ended, which never run again: in the provider nothing goes on or begins anew either. It
+// does where the remote pod went before its end was written into the ShadowPod.
 func (k *podKind) finish(ctx context.Context, it *podItem) error {
-	if it.local.Status.Reason == translate.ReasonAborted {
-		return k.removeShadow(ctx, it)
-	}
-	if it.remote == nil {
+	switch {
+	case it.local.Status.Reason == translate.ReasonAborted:
+	case it.remote != nil && ended(it.remote):
+		return k.reflectStatus(ctx, it)
+	case it.shadow != nil && endedPhase(it.shadow.Status.Phase):
 		return nil
 	}
-	return k.reflectStatus(ctx, it)
+	return k.removeShadow(ctx, it)
 }
 
 func (k *podKind) offload(ctx context.Context, it *podItem) error {
+	if status, ok := k.ends.Load(it.local.UID); ok { // whatever became of the remote pod since
+		return k.writeStatus(ctx, it, status.(corev1.PodStatus))
+	}
 	if it.shadow != nil && !it.shadow.DeletionTimestamp.IsZero() {
 		if err := k.reflectStatus(ctx, it); err != nil {
 			return err
@@ -303,7 +310,7 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 		}))
 	case it.shadow == nil:
 		return nil
-	case it.shadow.Status.Phase == corev1.PodSucceeded || it.shadow.Status.Phase == corev1.PodFailed:
+	case endedPhase(it.shadow.Status.Phase):
 		return k.writeStatus(ctx, it, translate.Ended(it.local, it.shadow.Status.Phase))
 	case !it.local.DeletionTimestamp.IsZero():
 		return nil
@@ -320,7 +327,15 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, status corev1.Po
 	if it.remote != nil { // tells everybody that this pod runs remotely; a write of the status takes labels along
 		metav1.SetMetaDataLabel(&want.ObjectMeta, names.ShadowPod, "true")
 	}
-	return writeStatus(ctx, it.Local.Client(), it.local, want)
+	if !endedPhase(status.Phase) {
+		return writeStatus(ctx, it.Local.Client(), it.local, want)
+	}
+	k.ends.Store(it.local.UID, status)
+	err := writeStatus(ctx, it.Local.Client(), it.local, want)
+	if err == nil {
+		k.ends.Delete(it.local.UID)
+	}
+	return err
 }
 
 // writeStatus writes the status and the labels of a local pod if they are not those of current already.
@@ -352,5 +367,7 @@ func (k *podKind) count(local, remote *corev1.Pod) translate.Restarts {
 func (k *podKind) forget(it *podItem) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.restarts, types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name})
+	key := types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name}
+	k.ends.Delete(k.restarts[key].uid)
+	delete(k.restarts, key)
 }

@@ -35,6 +35,8 @@ import (
 type counter struct {
 	mu     sync.Mutex
 	writes []string
+	// closed is a part of the paths that nothing is written to.
+	closed string
 }
 
 // newCounter returns a way to the server of cfg, and cfg with the address of that way.
@@ -59,7 +61,12 @@ func newCounter(t *testing.T, cfg *rest.Config) (*counter, *rest.Config) {
 		if req.Method != http.MethodGet {
 			c.mu.Lock()
 			c.writes = append(c.writes, req.Method+" "+req.URL.Path)
+			closed := c.closed != "" && strings.Contains(req.URL.Path, c.closed)
 			c.mu.Unlock()
+			if closed {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
 		}
 		proxy.ServeHTTP(w, req)
 	}))
@@ -68,6 +75,13 @@ func newCounter(t *testing.T, cfg *rest.Config) (*counter, *rest.Config) {
 	t.Cleanup(server.CloseClientConnections) // watches do not end by themselves
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	return c, &rest.Config{Host: server.URL, BearerToken: "any", TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+}
+
+// close refuses what is written to paths that contain part; empty ends that.
+func (c *counter) close(part string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = part
 }
 
 // to returns what was written to paths that contain part, since the last take.

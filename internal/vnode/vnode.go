@@ -222,7 +222,7 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 		return err
 	}
 	return setupFallback(p.mgr, &fallback{
-		client: p.mgr.GetClient(), twins: p.twins, remote: p.remoteReader, events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
+		client: p.mgr.GetClient(), options: p.options, twins: p.twins, remote: p.remoteReader, events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
 	}, podWake)
 }
 
