@@ -21,6 +21,7 @@ import (
 // Namespaces of peers and of consumers, and the pods in them.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups="",resources=pods/ephemeralcontainers;pods/resize,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch;delete
@@ -45,7 +46,8 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings;rolebindings,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=liqo-tenant-replication;liqo-tenant-secrets;liqo-virtual-kubelet-local;liqo-virtual-kubelet-local-namespace;liqo-virtual-kubelet-local-tenant;liqo-virtual-kubelet-remote;liqo-virtual-kubelet-remote-clusterwide,verbs=bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=liqo-tenant-replication;liqo-tenant-secrets;liqo-virtual-kubelet-local;liqo-virtual-kubelet-local-namespace;liqo-virtual-kubelet-remote;liqo-virtual-kubelet-remote-clusterwide,verbs=bind
 //
 // Certificates of consumers and of virtual kubelets.
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=get;list;watch;create;delete

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,7 +97,7 @@ func (s *shadowPods) reserve(ctx context.Context, sp, asking *offv1beta1.ShadowP
 		return nil
 	}
 	reason := offv1beta1.ReasonRefused
-	if short, ok := errors.AsType[quota.Shortages](err); ok && !slices.ContainsFunc(short, func(s quota.Shortage) bool { return s.Unlisted }) {
+	if over, ok := errors.AsType[*overQuota](err); ok && over.passes() {
 		reason = offv1beta1.ReasonOverQuota
 	}
 	return &refusal{reason: reason, why: err, next: kube.Wait(again, err.Error())}

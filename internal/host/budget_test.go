@@ -244,12 +244,12 @@ func TestThoseWhoWaitStartInTheOrderOfTheirCreation(t *testing.T) {
 	twin, quotas := twinOf(t, c, "cyan", cpus("2"), "cyan-a")
 	first := runs(t, c, ask(t, c, asked(twin, "z-first", "cyan", "cyan-a", "2")))
 	large := ask(t, c, asked(twin, "y-large", "cyan", "cyan-a", "2"))
-	refusedBecause(t, c, large, "OverQuota", "peering cpu quota usage exceeded - free 0 / requested 2")
+	refusedBecause(t, c, large, "OverQuota", "peering cpu quota usage exceeded - requested 2 of 2")
 	told(t, c, large, "FailedCreatePod", "peering cpu quota usage exceeded")
 	var names []string
 	for _, name := range []string{"x", "w", "v"} {
 		small := ask(t, c, asked(twin, name, "cyan", "cyan-a", "1"))
-		refusedBecause(t, c, small, "OverQuota", "free 0 / requested 1")
+		refusedBecause(t, c, small, "OverQuota", "requested 1 of 2")
 		names = append(names, name)
 	}
 	version := large.ResourceVersion
@@ -279,7 +279,7 @@ func TestThoseWhoWaitStartInTheOrderOfTheirCreation(t *testing.T) {
 			return nil
 		})
 		other := ask(t, c, asked(twin, "u", "cyan", "cyan-a", "1"))
-		refusedBecause(t, c, other, "OverQuota", "free 0 / requested 1")
+		refusedBecause(t, c, other, "OverQuota", "requested 1 of 2")
 		n := countPods(t, c, twin, nil)
 		if err := c.Client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 			t.Fatal(err)
@@ -295,9 +295,9 @@ func TestThoseWhoWaitStartInTheOrderOfTheirCreation(t *testing.T) {
 	t.Run("a larger Quota lets them start, a smaller one stops nobody", func(t *testing.T) {
 		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources = cpus("3") })
 		runs(t, c, asked(twin, "v", "cyan", "cyan-a", "1"))
-		refusedBecause(t, c, asked(twin, "u", "cyan", "cyan-a", "1"), "OverQuota", "free 0 / requested 1")
+		refusedBecause(t, c, asked(twin, "u", "cyan", "cyan-a", "1"), "OverQuota", "requested 1 of 3")
 		rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Resources = cpus("1") })
-		refusedBecause(t, c, asked(twin, "u", "cyan", "cyan-a", "1"), "OverQuota", "free -2 / requested 1")
+		refusedBecause(t, c, asked(twin, "u", "cyan", "cyan-a", "1"), "OverQuota", "requested 1 of 1")
 		for _, name := range []string{"x", "w", "v"} {
 			runs(t, c, asked(twin, name, "cyan", "cyan-a", "1"))
 		}
@@ -343,7 +343,7 @@ func TestEachUserOfEachConsumerIsCountedForItself(t *testing.T) {
 	for _, sp := range []*offv1beta1.ShadowPod{
 		asked(mint, "a2", "mint", "mint-a", "1"), asked(mint, "b2", "mint", "mint-b", "1"), asked(rose, "a2", "rose", "mint-a", "1"),
 	} {
-		refusedBecause(t, c, ask(t, c, sp), "OverQuota", "free 0 / requested 1")
+		refusedBecause(t, c, ask(t, c, sp), "OverQuota", "requested 1 of 1")
 	}
 	nobody := ask(t, c, asked(rose, "nobody", "rose", "mint-b", "1"))
 	refusedBecause(t, c, nobody, "Refused", `failed getting quota: user "mint-b" has none for cluster "rose"`)
@@ -415,7 +415,7 @@ func TestAQuotaThatIsCutDuringARehearsalHolds(t *testing.T) {
 	}))
 	sp := asked(twin, "web", "opal", "opal-a", "1")
 	sp.Spec.Pod.RuntimeClassName = &class.Name
-	refusedBecause(t, c, ask(t, c, sp), "OverQuota", "free 1 / requested 2")
+	refusedBecause(t, c, ask(t, c, sp), "OverQuota", "requested 2 of 1")
 }
 
 // What admission adds to a pod counts: it is known only once such a pod was made, or asked for by a rehearsal.
@@ -438,7 +438,7 @@ func TestWhatAdmissionAddsCounts(t *testing.T) {
 			t.Fatalf("the LimitRange gave %s", got)
 		}
 	}
-	refusedBecause(t, c, ask(t, c, bare("d")), "OverQuota", "free 0 / requested 1")
+	refusedBecause(t, c, ask(t, c, bare("d")), "OverQuota", "requested 1 of 3")
 }
 
 func TestASurpriseIsForgotten(t *testing.T) {

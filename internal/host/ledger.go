@@ -4,9 +4,6 @@
 package host
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,17 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/quota"
 )
-
-// account is a user of a consumer: it has one Quota, or none.
-type account struct{ consumer, user string }
-
-func accountOf(obj client.Object) account {
-	labels := obj.GetLabels()
-	return account{consumer: labels[names.OffloadingOrigin], user: labels[names.CreatorUser]}
-}
 
 // ledger counts what each account has in this cluster, and lets those wait who would have too much. It is exact because
 // the one leader asks it before each pod that is made: what counts are the pods that exist, until they ended or are gone,
@@ -45,51 +33,6 @@ type ledger struct {
 	entries map[types.NamespacedName]*entry
 	books   map[account]*book
 	turns   int
-}
-
-// entry is what one name takes. There is never more than one pod of a name, so it counts once.
-type entry struct {
-	book *book
-	need corev1.ResourceList
-	// seen is the pod that the watch shows, and gone the last one that it showed ending or going.
-	seen, gone types.UID
-	// held is when the share was given for a pod that the watch does not show yet; zero once it does.
-	held time.Time
-	// made is the UID of that pod, once the API server has told it.
-	made types.UID
-	// asked is set while a request to make or to change the pod may be under way. A share that is held without one is
-	// offered: a waiter got it, and has not asked again yet.
-	asked bool
-	// ran is that of the waiter who got the share.
-	ran bool
-	// growing is what the pod was changed to take, until the watch shows that; shown is what it shows.
-	growing, shown corev1.ResourceList
-}
-
-// book is one account.
-type book struct {
-	account account
-	// budget is nil where nothing was granted; version is that of the Quota.
-	budget  *offv1beta1.QuotaSpec
-	version string
-	used    corev1.ResourceList
-	entries int
-	// held are the names whose share is held.
-	held map[types.NamespacedName]*entry
-	// waiting is in order of creation.
-	waiting []*waiter
-}
-
-// waiter is a ShadowPod that asks for a share.
-type waiter struct {
-	key     types.NamespacedName
-	created time.Time
-	pod     *corev1.PodSpec
-	need    corev1.ResourceList
-	// turn is when it first had to wait, among those created in the same second.
-	turn int
-	// ran tells that it had a running pod before, which a cordon does not end.
-	ran bool
 }
 
 // holdLimit is how long a share is held for a pod that is never seen. Any request to make one is over by then.
@@ -114,9 +57,9 @@ func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool
 		l.settle(w.key, e) // somebody else's ShadowPod had this name
 	}
 	if b.update(q) {
-		l.serve(b)
+		l.renew(b)
 	}
-	if old := b.unwait(w.key); old != nil {
+	if old := b.waiting.remove(w.key); old != nil {
 		w.turn, w.ran = old.turn, w.ran || old.ran
 	}
 	own := l.entries[w.key]
@@ -136,7 +79,7 @@ func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool
 		l.turns++
 		w.turn = l.turns
 	}
-	b.wait(w)
+	b.waiting.add(w, b.rank(w, own))
 	l.giveBack(w.key)
 	return holdLimit, err
 }
@@ -153,7 +96,7 @@ func (l *ledger) Made(pod *corev1.Pod) {
 	e.asked = false
 	need := quota.Need(&pod.Spec)
 	if e.seen != pod.UID {
-		l.change(e, need)
+		l.change(key, e, need)
 		if e.made = pod.UID; e.gone == pod.UID {
 			l.settle(key, e)
 		}
@@ -188,7 +131,7 @@ func (l *ledger) Withdraw(sp *offv1beta1.ShadowPod) {
 	defer l.mu.Unlock()
 	key := client.ObjectKeyFromObject(sp)
 	if b := l.books[accountOf(sp)]; b != nil {
-		b.unwait(key)
+		b.waiting.remove(key)
 		l.tidy(b)
 	}
 	if e := l.entries[key]; e != nil && !e.held.IsZero() && !e.asked {
@@ -211,9 +154,7 @@ func (l *ledger) See(pod *corev1.Pod) {
 	}
 	e.seen, e.shown = pod.UID, quota.Need(&pod.Spec)
 	e.grow(e.growing)
-	if e.over(pod.UID) {
-		l.settle(key, e)
-	}
+	l.shown(key, e, pod.UID)
 }
 
 // Gone tells that the watch shows the pod no more, or that it ended.
@@ -229,19 +170,20 @@ func (l *ledger) Gone(pod *corev1.Pod) {
 	if e.seen == pod.UID {
 		e.seen = ""
 	}
-	if e.over(pod.UID) {
-		l.settle(key, e)
-	}
+	l.shown(key, e, pod.UID)
 }
 
-// over tells whether nothing is held any more, now that the watch shows what became of a pod. While a request for the next
-// one is under way, its share stays held.
-func (e *entry) over(pod types.UID) bool {
+// shown ends holding now that the watch shows what became of a pod. While a request for the next one is under way, its
+// share stays held.
+func (l *ledger) shown(key types.NamespacedName, e *entry, pod types.UID) {
+	over := e.held.IsZero()
 	if e.made != "" && e.made == pod {
 		e.made = ""
-		return !e.asked
+		over = !e.asked
 	}
-	return e.held.IsZero()
+	if over {
+		l.settle(key, e)
+	}
 }
 
 // Seen tells whether the watch, as far as it was followed here, shows a pod of this name that has not ended.
@@ -268,21 +210,31 @@ func (l *ledger) Budget(a account, q *offv1beta1.Quota) {
 	if b == nil || !b.update(q) {
 		return
 	}
-	l.serve(b)
-	for _, w := range b.waiting {
-		l.wake(w.key)
+	l.renew(b)
+	for key := range b.waiting.of {
+		l.wake(key)
 	}
+}
+
+// renew begins anew with another Quota: it may let in others than the one before.
+func (l *ledger) renew(b *book) {
+	for key, w := range b.waiting.of {
+		b.waiting.move(w, b.rank(w, l.entries[key]))
+	}
+	l.serve(b)
 }
 
 // serve gives what is free to those who wait.
 func (l *ledger) serve(b *book) {
-	for _, w := range slices.Clone(b.waiting) {
-		if l.check(b, w, l.entries[w.key]) == nil {
-			b.unwait(w.key)
-			l.hold(b, w)
-			l.wake(w.key)
+	b.waiting.serve(func(w *waiter) bool {
+		if l.check(b, w, l.entries[w.key]) != nil {
+			return false
 		}
-	}
+		b.waiting.remove(w.key)
+		l.hold(b, w)
+		l.wake(w.key)
+		return true
+	})
 }
 
 func (l *ledger) hold(b *book, w *waiter) *entry {
@@ -290,9 +242,15 @@ func (l *ledger) hold(b *book, w *waiter) *entry {
 	if e == nil {
 		e = l.enter(b, w.key)
 	}
-	e.held, e.ran, e.growing = l.now(), w.ran, nil
+	if e.held, e.ran, e.growing = l.now(), w.ran, nil; len(b.held) == 0 {
+		b.oldest = e.held
+	}
 	b.held[w.key] = e
-	e.take(w.need)
+	need := w.need.DeepCopy()
+	if e.seen != "" {
+		quota.AtLeast(need, e.shown)
+	}
+	l.take(w.key, e, need)
 	return e
 }
 
@@ -301,54 +259,48 @@ func (l *ledger) settle(key types.NamespacedName, e *entry) {
 	e.held, e.made, e.asked = time.Time{}, "", false
 	delete(e.book.held, key)
 	if e.seen != "" {
-		l.change(e, e.now())
+		l.change(key, e, e.now())
 		return
 	}
 	delete(l.entries, key)
 	e.book.entries--
-	e.take(nil)
+	l.take(key, e, nil)
 	l.serve(e.book)
 	l.tidy(e.book)
 }
 
 // change takes what an entry needs now; what it needs no more is given to others.
-func (l *ledger) change(e *entry, need corev1.ResourceList) {
+func (l *ledger) change(key types.NamespacedName, e *entry, need corev1.ResourceList) {
 	if equality.Semantic.DeepEqual(e.need, need) {
 		return
 	}
-	e.take(need)
+	l.take(key, e, need)
 	l.serve(e.book)
 }
 
-func (e *entry) grow(to corev1.ResourceList) {
-	if e.growing = to; quota.Fit(to, nil, e.shown) == nil {
-		e.growing = nil
-	}
-}
-
-// now is what a pod counts that the watch shows.
-func (e *entry) now() corev1.ResourceList {
-	out := e.shown.DeepCopy()
-	if out == nil {
-		out = corev1.ResourceList{}
-	}
-	quota.AtLeast(out, e.growing)
-	return out
-}
-
-func (e *entry) take(need corev1.ResourceList) {
+// take counts what an entry needs. Who waits to have more than that lacks another amount then.
+func (l *ledger) take(key types.NamespacedName, e *entry, need corev1.ResourceList) {
 	quota.Sub(e.book.used, e.need)
 	quota.Add(e.book.used, need)
 	e.need = need
+	if w := e.book.waiting.of[key]; w != nil {
+		e.book.waiting.move(w, e.book.rank(w, e))
+	}
 }
 
 // expire drops shares of pods that nobody has ever seen: the watch was interrupted while they were made and deleted.
 func (l *ledger) expire(b *book) bool {
+	if l.now().Sub(b.oldest) <= holdLimit {
+		return false
+	}
 	expired := false
+	b.oldest = l.now()
 	for key, e := range b.held {
 		if l.now().Sub(e.held) > holdLimit {
 			l.settle(key, e)
 			expired = true
+		} else if e.held.Before(b.oldest) {
+			b.oldest = e.held
 		}
 	}
 	return expired
@@ -364,28 +316,16 @@ func (l *ledger) enter(b *book, key types.NamespacedName) *entry {
 func (l *ledger) book(a account) *book {
 	b := l.books[a]
 	if b == nil {
-		b = &book{account: a, used: corev1.ResourceList{}, held: map[types.NamespacedName]*entry{}}
+		b = newBook(a)
 		l.books[a] = b
 	}
 	return b
 }
 
 func (l *ledger) tidy(b *book) {
-	if b.entries == 0 && len(b.waiting) == 0 {
+	if b.entries == 0 && len(b.waiting.of) == 0 {
 		delete(l.books, b.account)
 	}
-}
-
-// update takes the Quota as it is now, and tells whether it is another one.
-func (b *book) update(q *offv1beta1.Quota) bool {
-	var budget *offv1beta1.QuotaSpec
-	version := ""
-	if q != nil {
-		budget, version = &q.Spec, string(q.UID)+"/"+q.ResourceVersion
-	}
-	changed := version != b.version
-	b.budget, b.version = budget, version
-	return changed
 }
 
 // check tells why there is no share for w, besides the one in own.
@@ -393,37 +333,10 @@ func (l *ledger) check(b *book, w *waiter, own *entry) error {
 	if !l.enforce {
 		return nil
 	}
-	if b.budget == nil {
-		return fmt.Errorf("failed getting quota: user %q has none for cluster %q", b.account.user, b.account.consumer)
-	}
 	used := b.used
 	if own != nil {
 		used = used.DeepCopy()
 		quota.Sub(used, own.need)
 	}
-	if short := quota.Fit(w.need, used, b.budget.Resources); short != nil {
-		return short
-	}
-	if w.ran {
-		return nil
-	}
-	return quota.Check(b.budget, w.pod, used)
-}
-
-func (b *book) wait(w *waiter) {
-	at, _ := slices.BinarySearchFunc(b.waiting, w, func(a, b *waiter) int {
-		return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.turn, b.turn))
-	})
-	b.waiting = slices.Insert(b.waiting, at, w)
-}
-
-// unwait takes a waiter off the list, nil if it is not there.
-func (b *book) unwait(key types.NamespacedName) *waiter {
-	at := slices.IndexFunc(b.waiting, func(w *waiter) bool { return w.key == key })
-	if at < 0 {
-		return nil
-	}
-	w := b.waiting[at]
-	b.waiting = slices.Delete(b.waiting, at, at+1)
-	return w
+	return b.check(w, used)
 }

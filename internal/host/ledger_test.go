@@ -9,9 +9,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/quota"
@@ -153,7 +155,7 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 		}
 		waiting := 0
 		if b := w.ledger.books[account{"grey", "user"}]; b != nil {
-			for _, waiter := range b.waiting {
+			for _, waiter := range b.waiting.of {
 				waiting++
 				if sizes[waiter.key.Name] <= w.budget-w.used() {
 					t.Errorf("%s waits with %d of %d in use", waiter.key.Name, w.used(), w.budget)
@@ -298,5 +300,69 @@ func TestWhatAPodIsChangedToTakeCountsAtOnceAndWhatItLosesWhenSeen(t *testing.T)
 	w.ledger.Gone(pod)
 	if len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
 		t.Error("something is left")
+	}
+}
+
+// A pod that is to have more of one resource and less of another has both until that is done.
+func TestWhatAPodIsChangedToLoseCountsUntilItLostIt(t *testing.T) {
+	w := newWorld(9)
+	sp := w.shadow("web", 1)
+	sp.Spec.Pod.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("4Gi")
+	w.quota.Spec.Resources[corev1.ResourceMemory] = resource.MustParse("4Gi")
+	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
+	pod.UID = "1"
+	w.ledger.See(pod)
+	asking := sp.DeepCopy()
+	asking.Spec.Pod.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	if _, err := w.ledger.Reserve(asking, w.quota, true); err != nil {
+		t.Fatal(err)
+	}
+	used := w.ledger.books[accountOf(sp)].used
+	if cpu, memory := used.Cpu().String(), used.Memory().String(); cpu != "2" || memory != "4Gi" {
+		t.Errorf("%s and %s are counted", cpu, memory)
+	}
+}
+
+// What a pod costs that asks, starts or goes does not depend on how many wait.
+func TestWhoeverWaitsCostsTheOthersNothing(t *testing.T) {
+	cost := func(waiting int) float64 {
+		w := newWorld(2)
+		for _, name := range []string{"a", "b"} {
+			if err := w.try(name, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range waiting {
+			if err := w.try(fmt.Sprint("w", i), 2); err == nil {
+				t.Fatal("there is room for three")
+			}
+		}
+		a, last := w.shadow("a", 1), w.shadow(fmt.Sprint("w", waiting-1), 2)
+		return testing.AllocsPerRun(20, func() {
+			w.ledger.Release(client.ObjectKeyFromObject(a))
+			_, asked := w.ledger.Reserve(a, w.quota, false)
+			_, waits := w.ledger.Reserve(last, w.quota, false)
+			if asked != nil || waits == nil {
+				t.Fatalf("got %v and %v", asked, waits)
+			}
+		})
+	}
+	if few, many := cost(2), cost(2000); many > 2*few {
+		t.Errorf("%v allocations where two wait, %v where 2000 do", few, many)
+	}
+}
+
+// Why a pod waits does not change with what the others take: it is written and told of once.
+func TestWhyAPodWaitsDoesNotChangeWithWhatOthersTake(t *testing.T) {
+	w := newWorld(4)
+	if err := w.try("a", 2); err != nil {
+		t.Fatal(err)
+	}
+	before := w.try("large", 4)
+	if err := w.try("b", 1); err != nil {
+		t.Fatal(err)
+	}
+	if after := w.try("large", 4); before == nil || after == nil || before.Error() != after.Error() {
+		t.Errorf("it was %v and is %v", before, after)
 	}
 }

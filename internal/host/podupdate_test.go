@@ -264,7 +264,7 @@ func TestAResizeWaitsForTheQuota(t *testing.T) {
 	resize(large, "2")
 	has(large, "2")
 	resize(small, "2")
-	told(t, c, small, "FailedUpdatePod", "peering cpu quota usage exceeded - free 1 / requested 2")
+	told(t, c, small, "FailedUpdatePod", "peering cpu quota usage exceeded - requested 2 of 3")
 	has(small, "1")
 	before := small.DeepCopy()
 	small.Labels["app"] = "renamed"

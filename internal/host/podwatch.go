@@ -63,7 +63,7 @@ func (p podEvents) Update(ctx context.Context, e event.TypedUpdateEvent[*corev1.
 	}
 	p.s.see(ctx, e.ObjectNew)
 	if ended(e.ObjectNew.Status.Phase) && !ended(e.ObjectOld.Status.Phase) {
-		p.s.retryIn(e.ObjectNew.Namespace)
+		p.s.refused.Retry(e.ObjectNew.Namespace, perRelease)
 	}
 	if concernsShadow(e.ObjectOld, e.ObjectNew) {
 		p.TypedEventHandler.Update(ctx, e, q)
@@ -80,7 +80,7 @@ func concernsShadow(before, after *corev1.Pod) bool {
 
 func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	p.s.gone(ctx, e.Object)
-	p.s.retryIn(e.Object.Namespace)
+	p.s.refused.Retry(e.Object.Namespace, perRelease)
 	p.TypedEventHandler.Delete(ctx, e, q)
 }
 
@@ -104,14 +104,6 @@ func (s *shadowPods) remember(ctx context.Context, pod *corev1.Pod) {
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(pod), sp)
 	if err == nil && sp.UID == owner.UID && !ended(sp.Status.Phase) {
 		s.ends.Put(sp.UID, pod.Status.Phase)
-	}
-}
-
-// retryIn has the oldest refused ShadowPod of a namespace tried again, where something became free: a ResourceQuota of the
-// provider may let it in now.
-func (s *shadowPods) retryIn(namespace string) {
-	if key, ok := s.refused.Oldest(namespace); ok {
-		s.queue.wake(key)
 	}
 }
 

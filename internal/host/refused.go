@@ -6,15 +6,14 @@ package host
 import (
 	"errors"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -28,10 +27,20 @@ type refusal struct {
 	why    error
 	// next says to the queue what happens now.
 	next error
+	// room tells that it may be let in when others go.
+	room bool
 }
 
 func (r *refusal) Error() string { return r.why.Error() }
 func (r *refusal) Unwrap() error { return r.next }
+
+// what tells what would have to become free, the same for all pods that lack the same; "" if that would not help.
+func (r *refusal) what(sp *offv1beta1.ShadowPod) string {
+	if !r.room {
+		return ""
+	}
+	return strings.ReplaceAll(steady(r.Error()), strconv.Quote(sp.Name), "")
+}
 
 // answered sorts the error of a request to make a pod: refused by the API server or by admission, and if so, whether it is
 // certain that no pod was made.
@@ -57,21 +66,54 @@ func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
 	no, refused := errors.AsType[*refusal](err)
 	switch {
 	case refused:
-		sp.Status.Phase = corev1.PodPending
-		apimeta.SetStatusCondition(&sp.Status.Conditions, metav1.Condition{
-			Type: offv1beta1.ShadowPodAccepted, Status: metav1.ConditionFalse, Reason: no.reason, Message: shorten(no.Error()),
-		})
-		s.refused.Add(sp)
+		if kube.IsWait(no.next) { // the ledger wakes it
+			s.refused.Drop(client.ObjectKeyFromObject(sp))
+		} else {
+			s.refused.Add(sp, no.what(sp))
+		}
+		return writeRefusal(sp, no, failureReason(err))
 	case err == nil:
 		if apimeta.RemoveStatusCondition(&sp.Status.Conditions, offv1beta1.ShadowPodAccepted) && len(sp.Status.Conditions) == 0 {
 			sp.Status.Conditions = nil
 		}
 		s.refused.Drop(client.ObjectKeyFromObject(sp))
 		return nil
-	case !kube.Judge(err).Failed() && !kube.Judge(err).Invalid():
+	}
+	s.refused.Skip(client.ObjectKeyFromObject(sp))
+	if !kube.Judge(err).Failed() && !kube.Judge(err).Invalid() {
 		return nil
 	}
 	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: failureReason(err), Message: err.Error()}}
+}
+
+// writeRefusal writes down why there is no pod, as it was written before unless it has become another reason: a pod that is tried
+// again and again is written, and told of, once.
+func writeRefusal(sp *offv1beta1.ShadowPod, no *refusal, event string) []kube.Event {
+	now := metav1.Condition{
+		Type: offv1beta1.ShadowPodAccepted, Status: metav1.ConditionFalse, Reason: no.reason,
+		ObservedGeneration: sp.Generation, Message: shorten(steady(no.Error())),
+	}
+	before := apimeta.FindStatusCondition(sp.Status.Conditions, now.Type)
+	if before != nil && before.Reason == now.Reason && before.ObservedGeneration == now.ObservedGeneration && sameWords(before.Message, now.Message) {
+		now.Message = before.Message
+	}
+	sp.Status.Phase = corev1.PodPending
+	apimeta.SetStatusCondition(&sp.Status.Conditions, now)
+	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: event, Message: now.Message}}
+}
+
+// used is what others take of a ResourceQuota, in the message of the API server.
+var used = regexp.MustCompile(`(exceeded quota: [^ ]*, requested: .*?), used: .*?, limited: `)
+
+// steady leaves out what changes while nothing changes for the pod.
+func steady(message string) string { return used.ReplaceAllString(message, "$1, limited: ") }
+
+// numbered are the words of a message that has an identifier, a time, or an address.
+var numbered = regexp.MustCompile(`[[:alnum:]]*[0-9][[:alnum:].:_-]*`)
+
+// sameWords tells whether two messages are the same but for what webhooks, and connections to them, say differently each time.
+func sameWords(a, b string) bool {
+	return strings.Contains(b, "webhook") && numbered.ReplaceAllString(a, "#") == numbered.ReplaceAllString(b, "#")
 }
 
 func shorten(text string) string {
@@ -79,56 +121,4 @@ func shorten(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
-}
-
-// refusedPods are the ShadowPods whose pods are refused, by namespace.
-type refusedPods struct {
-	mu sync.Mutex
-	in map[string]map[string]time.Time
-}
-
-// Add remembers a ShadowPod.
-func (r *refusedPods) Add(sp *offv1beta1.ShadowPod) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.in == nil {
-		r.in = map[string]map[string]time.Time{}
-	}
-	if r.in[sp.Namespace] == nil {
-		r.in[sp.Namespace] = map[string]time.Time{}
-	}
-	r.in[sp.Namespace][sp.Name] = sp.CreationTimestamp.Time
-}
-
-// Drop forgets one.
-func (r *refusedPods) Drop(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if delete(r.in[key.Namespace], key.Name); len(r.in[key.Namespace]) == 0 {
-		delete(r.in, key.Namespace)
-	}
-}
-
-// In lists those of a namespace.
-func (r *refusedPods) In(namespace string) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var out []types.NamespacedName
-	for name := range r.in[namespace] {
-		out = append(out, types.NamespacedName{Namespace: namespace, Name: name})
-	}
-	return out
-}
-
-// Oldest is the one of a namespace that was created first.
-func (r *refusedPods) Oldest(namespace string) (types.NamespacedName, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	first := ""
-	for name, created := range r.in[namespace] {
-		if first == "" || created.Before(r.in[namespace][first]) || created.Equal(r.in[namespace][first]) && name < first {
-			first = name
-		}
-	}
-	return types.NamespacedName{Namespace: namespace, Name: first}, first != ""
 }

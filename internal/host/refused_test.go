@@ -130,6 +130,63 @@ func TestATwinThatIsDeletedByHandComesBack(t *testing.T) {
 	runs(t, c, ask(t, c, shadowOf("demo-sand", "web", "sand")))
 }
 
+// A limit that the provider's administrator changes is no reason to wait for the next of the attempts, which become rare.
+func TestARefusedPodIsTriedAgainWhenItsLimitIsChanged(t *testing.T) {
+	c := enforcing(t, 1)
+	twin, _ := twinOf(t, c, "coal", cpus("99"), "coal-a")
+	ctx := t.Context()
+	limit := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "cpu"}}
+	limit.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("2")}
+	if err := c.Client.Create(ctx, limit); err != nil {
+		t.Fatal(err)
+	}
+	// The controller of ResourceQuotas does not run here.
+	hard := func(n string) {
+		t.Helper()
+		limit.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse(n)}
+		if err := c.Client.Update(ctx, limit); err != nil {
+			t.Fatal(err)
+		}
+		limit.Status = corev1.ResourceQuotaStatus{Hard: limit.Spec.Hard, Used: corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("0")}}
+		if err := c.Client.Status().Update(ctx, limit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hard("2")
+	never := ask(t, c, asked(twin, "a-never", "coal", "coal-a", "50"))
+	refusedBecause(t, c, never, "Refused", "exceeded quota: cpu, requested: requests.cpu=50, limited: requests.cpu=2")
+	large := ask(t, c, asked(twin, "b-large", "coal", "coal-a", "3"))
+	refusedBecause(t, c, large, "Refused", "exceeded quota")
+	hard("4")
+	runs(t, c, large)
+
+	bounds := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "bounds"}}
+	bounds.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Min: cpus("500m")}}
+	if err := c.Client.Create(ctx, bounds); err != nil {
+		t.Fatal(err)
+	}
+	small := asked(twin, "c-small", "coal", "coal-a", "100m")
+	testkit.Eventually(t, patience, func() error { // until admission knows of the LimitRange
+		pod := podNamed(twin, "probe")
+		pod.Spec = small.Spec.Pod
+		if err := c.Client.Create(ctx, pod, client.DryRunAll); err == nil {
+			return errors.New("a small pod is allowed")
+		}
+		return nil
+	})
+	refusedBecause(t, c, ask(t, c, small), "Refused", "minimum cpu usage per Container is 500m")
+	bounds.Spec.Limits[0].Min = cpus("100m")
+	if err := c.Client.Update(ctx, bounds); err != nil {
+		t.Fatal(err)
+	}
+	runs(t, c, small)
+	version := never.ResourceVersion
+	refusedBecause(t, c, never, "Refused", "requested: requests.cpu=50, limited: requests.cpu=4")
+	if never.ResourceVersion == version {
+		t.Error("what it says of the limit is old")
+	}
+}
+
 // writes counts requests that change something in one namespace.
 type writes struct {
 	next      http.RoundTripper

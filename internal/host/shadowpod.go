@@ -67,15 +67,19 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 		return err
 	}
 	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods}
-	s.ledger = newLedger(o.Enforce, s.queue.wake)
+	s.ledger, s.refused.wake = newLedger(o.Enforce, s.queue.wake), s.queue.wake
 	c := kube.NewController(mgr, kube.Options{Name: "shadowpod", Workers: o.Workers}, s)
 	owner := handler.TypedEnqueueRequestForOwner[*corev1.Pod](mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowPod{}, handler.OnlyControllerOwner())
-	return c.Complete(c.Builder().
+	b := c.Builder().
 		Watches(&offv1beta1.ShadowPod{}, handler.Funcs{DeleteFunc: s.forget}).
 		Watches(&offv1beta1.Quota{}, handler.EnqueueRequestsFromMapFunc(s.ofQuota)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.ofNamespace), builder.WithPredicates(namespaceChanged)).
 		WatchesRawSource(&s.queue).
-		WatchesRawSource(source.Kind(pods, &corev1.Pod{}, podEvents{owner, s})))
+		WatchesRawSource(source.Kind(pods, &corev1.Pod{}, podEvents{owner, s}))
+	if err := s.watchLimits(mgr, b); err != nil {
+		return err
+	}
+	return c.Complete(b)
 }
 
 // podCache holds the pods made from ShadowPods and no others, and of them only what is read here.
@@ -220,7 +224,7 @@ func (s *shadowPods) notMade(err error, pod *corev1.Pod) error {
 	}
 	err = fmt.Errorf("creating the pod: %w", err)
 	if refused {
-		return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: err}
+		return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: err, room: true}
 	}
 	return err
 }
