@@ -97,6 +97,9 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 	if err := buildFor(ctx, builder(h, o.sources, log), clusters); err != nil {
 		return err
 	}
+	if err := node.RaiseLimits(); err != nil {
+		return err
+	}
 	if err := world.Up(h.World); err != nil {
 		return err
 	}
@@ -274,7 +277,7 @@ func waitReady(ctx context.Context, h home.Home, c spec.Cluster) error {
 	if err != nil {
 		return fmt.Errorf("making a client for cluster %s: %w", c.Name, err)
 	}
-	return cluster.Poll(ctx, readyLimit, "cluster "+c.Name, func(ctx context.Context) error {
+	err = cluster.Poll(ctx, readyLimit, "cluster "+c.Name, func(ctx context.Context) error {
 		for _, n := range c.Nodes() {
 			if err := nodeIsReady(ctx, api, n.Name, h.Node(n.Name)+"/log"); err != nil {
 				return err
@@ -294,6 +297,25 @@ func waitReady(ctx context.Context, h home.Home, c spec.Cluster) error {
 		}
 		return nil
 	})
+	for _, n := range c.Nodes() {
+		if said := lastError(h.Node(n.Name) + "/log/kubelet.log"); err != nil && said != "" {
+			err = fmt.Errorf("%w; last error of the kubelet of %s: %s", err, n.Name, said)
+		}
+	}
+	return err
+}
+
+// lastError is the last line of a klog file that tells of an error, "" if there is none: whoever reads it may have no file
+// any more, because clusters that did not come up are removed.
+func lastError(file string) string {
+	data, _ := os.ReadFile(file)
+	last := ""
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "E") || strings.HasPrefix(line, "F") {
+			last = strings.TrimSpace(line)
+		}
+	}
+	return last
 }
 
 func nodeIsReady(ctx context.Context, api kubernetes.Interface, name, log string) error {
