@@ -39,7 +39,7 @@ var rights = struct{ wide, tenant, home []rbacv1.PolicyRule }{
 		testkit.Rule("authentication.liqo.io", "identities/status", "patch"),
 		testkit.Rule("authentication.liqo.io", "identities/finalizers", "update"),
 		testkit.Rule("offloading.liqo.io", "virtualnodes", "get", "list", "watch"),
-		testkit.Rule("certificates.k8s.io", "certificatesigningrequests", "get", "list", "watch"),
+		testkit.Rule("certificates.k8s.io", "certificatesigningrequests", "get", "list", "watch", "delete"),
 		testkit.Rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"),
 		{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"signers"}, ResourceNames: []string{"kubernetes.io/kubelet-serving"}, Verbs: []string{"approve"}},
 		testkit.Rule("rbac.authorization.k8s.io", "clusterrolebindings", "get", "list", "watch", "create", "patch", "delete"),

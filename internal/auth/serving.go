@@ -35,8 +35,9 @@ type ServingOptions struct {
 	Now func() time.Time
 }
 
-// servings approves the serving certificates of virtual kubelets, and denies what looks like one and is none. Requests of
-// real kubelets, and of others, are left to others.
+// servings approves the serving certificates of virtual kubelets, and denies what looks like one and is none. What it
+// approved goes once it was served, so that nothing of a peering outlives it. Requests of real kubelets, and of others, are
+// left to others.
 type servings struct {
 	client client.Client
 	// direct reads all as it is now: a virtual kubelet asks in its first second, and seldom again.
@@ -51,7 +52,25 @@ func SetupServing(mgr ctrl.Manager, o ServingOptions) error {
 	}
 	s := &servings{client: mgr.GetClient(), direct: mgr.GetAPIReader(), options: o}
 	c := kube.NewController[*certv1.CertificateSigningRequest](mgr, kube.Options{Name: "serving"}, s)
-	return c.Complete(c.Builder(predicate.NewPredicateFuncs(undecided)))
+	concern := func(obj client.Object) bool {
+		request, ok := obj.(*certv1.CertificateSigningRequest)
+		return ok && (undecided(obj) || served(request) != nil)
+	}
+	return c.Complete(c.Builder(predicate.NewPredicateFuncs(concern)))
+}
+
+// served returns the approval of ours with which a certificate was issued, or nil.
+func served(request *certv1.CertificateSigningRequest) *certv1.CertificateSigningRequestCondition {
+	if request.Spec.SignerName != certv1.KubeletServingSignerName || len(request.Status.Certificate) == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(request.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool {
+		return c.Type == certv1.CertificateApproved && c.Reason == reasonServingApproved
+	})
+	if i < 0 {
+		return nil
+	}
+	return &request.Status.Conditions[i]
 }
 
 // undecided lets through requests for serving certificates that nobody approved or denied.
@@ -69,10 +88,15 @@ const (
 	// addressLimit is how long the API server may need to learn the address of a pod that runs already.
 	addressLimit = 2 * time.Minute
 	addressDelay = time.Second
+	// servedFor is how long an issued certificate stays to be read. Who asked watches for it, and asks anew if it was gone.
+	servedFor = 10 * time.Second
 )
 
 // Sync decides about one request.
 func (s *servings) Sync(ctx context.Context, request *certv1.CertificateSigningRequest) error {
+	if approval := served(request); approval != nil {
+		return s.remove(ctx, request, approval.LastUpdateTime.Time)
+	}
 	if !undecided(request) {
 		return nil
 	}
@@ -85,6 +109,18 @@ func (s *servings) Sync(ctx context.Context, request *certv1.CertificateSigningR
 		return kube.Wait(addressDelay, "the pod of the virtual kubelet has no address yet")
 	}
 	return s.decide(ctx, request, denial)
+}
+
+// remove deletes a request whose certificate was issued, a while after it was approved.
+func (s *servings) remove(ctx context.Context, request *certv1.CertificateSigningRequest, approved time.Time) error {
+	if left := approved.Add(servedFor).Sub(s.options.Now()); left > 0 {
+		return kube.Wait(left, "the issued certificate is being read")
+	}
+	err := s.client.Delete(ctx, request, client.Preconditions{UID: &request.UID})
+	if err := client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("removing the request of an issued certificate: %w", err)
+	}
+	return nil
 }
 
 // asker is the ServiceAccount that made the request, and what it runs.

@@ -22,6 +22,7 @@ import (
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -214,6 +215,30 @@ func TestServingCertificateOfAVirtualKubelet(t *testing.T) {
 		_, err := cred.ParseCertificate(request.Status.Certificate)
 		return err
 	})
+}
+
+// What is left in the cluster of a virtual node is nothing: its requests go when they were answered, and only those.
+func TestServingRequestGoesAfterItsCertificateWasIssued(t *testing.T) {
+	c := cluster(t)
+	runServing(t, c, ServingOptions{Now: func() time.Time { return time.Now().Add(servedFor + time.Second) }})
+	ns := tenantNamespace(t, c, testkit.UniqueID())
+	k := newKubelet(t, c, ns)
+	mine := as(t, c, ns, k.node, k.pod(t, c, nil, "10.9.8.6"))
+	denied := k.asks("10.9.8.5").send(t, mine)
+	if got := decision(t, c, denied); got.Type != certv1.CertificateDenied {
+		t.Fatalf("%s: %s", got.Type, got.Message)
+	}
+	request := k.asks("10.9.8.6").send(t, mine)
+	testkit.Eventually(t, patient, func() error {
+		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading the request answers: %v", err)
+	})
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(denied), denied); err != nil {
+		t.Errorf("the request that was denied, and why, cannot be read: %v", err)
+	}
 }
 
 func TestServingRequestsAreCheckedWhole(t *testing.T) {
