@@ -53,6 +53,8 @@ const (
 	// NodeType is virtual-node on virtual nodes.
 	NodeType            = "liqo.io/type"
 	NodeTypeVirtualNode = "virtual-node"
+	// Withdrawn annotates a VirtualNode with the reason for which its provider denies the ResourceSlice that it was made for.
+	Withdrawn = "liqo.io/withdrawn"
 	// AppliedTaints annotates a virtual node with the taints that are ours, to take away those that are not wanted any more.
 	AppliedTaints = "liqo.io/applied-taints"
 	// VirtualNode is the VirtualNode's name, on the virtual kubelet's Deployment and pods.

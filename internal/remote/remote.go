@@ -231,6 +231,9 @@ func (c *Conn) cut() {
 	c.transport.CloseIdleConnections()
 }
 
+// ErrRefused says that the API server is alive and does not accept our credentials, or not for what we are here for.
+var ErrRefused = errors.New("the API server refuses our credentials")
+
 // Healthy asks the API server whether it is alive.
 func (c *Conn) Healthy(ctx context.Context) error {
 	target, err := url.JoinPath(c.config.Host, "livez")
@@ -246,6 +249,9 @@ func (c *Conn) Healthy(ctx context.Context) error {
 		return fmt.Errorf("asking for the health of the API server: %w", err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusUnauthorized {
+		return fmt.Errorf("asking for the health of the API server: %w", ErrRefused)
+	}
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("asking for the health of the API server: %s", resp.Status)
 	}

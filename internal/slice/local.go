@@ -103,6 +103,9 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 	if err != nil {
 		return err
 	}
+	if err := l.tellNode(ctx, slice, vn); err != nil {
+		return err
+	}
 	identity, err := l.identity(ctx, slice, provider, vn)
 	if err != nil || identity == nil {
 		return err
@@ -280,6 +283,24 @@ func (l *locals) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSli
 	}
 	if have == nil {
 		l.notes.normal(slice, "VirtualNodeCreated", fmt.Sprintf("VirtualNode %s was made for the slice", vn.Name))
+	}
+	return nil
+}
+
+// tellNode lets the VirtualNode say that the provider denies the slice: what was granted before is not taken from the pods
+// that run, but no other pod is to come.
+func (l *locals) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice, vn *offv1beta1.VirtualNode) error {
+	why := want.Denial(slice)
+	if vn == nil || vn.Annotations[names.Withdrawn] == why {
+		return nil
+	}
+	told := vn.DeepCopy()
+	delete(told.Annotations, names.Withdrawn)
+	if why != "" {
+		metav1.SetMetaDataAnnotation(&told.ObjectMeta, names.Withdrawn, why)
+	}
+	if err := l.client.Patch(ctx, told, client.MergeFrom(vn)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("telling the VirtualNode of the slice: %w", err)
 	}
 	return nil
 }

@@ -227,6 +227,20 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 		})
 		testkit.WantEvent(t, c, slice, "IdentityDeleted", "")
 	})
+	t.Run("and whose node says so for as long as it is denied", func(t *testing.T) {
+		withdrawn := func(why string) {
+			t.Helper()
+			testkit.Eventually(t, patient, func() error {
+				if got := h.virtualNode(t, c, slice.Name).Annotations[names.Withdrawn]; got != why {
+					return fmt.Errorf("it says %q, not %q", got, why)
+				}
+				return nil
+			})
+		}
+		withdrawn("ResourceSlice authentication denied: no")
+		answer(t, c, slice)
+		withdrawn("")
+	})
 	t.Run("and waits, deleted, until that node is drained", func(t *testing.T) {
 		going := h.typed(t, name(t))
 		testkit.Create(t, c.Client, going)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"liqo.io/liqo/internal/remote"
 )
 
 // health knows whether the provider's API server answers. It asks by itself, so that a dead provider is noticed even
@@ -31,7 +33,9 @@ type health struct {
 	began   time.Time
 	lastOK  time.Time
 	lastErr error
-	last    verdict
+	// refusals are the questions in a row to which the provider said that it does not want us.
+	refusals int
+	last     verdict
 }
 
 // verdict on the provider.
@@ -42,6 +46,14 @@ const (
 	undecided verdict = iota
 	answers
 	silent
+	// refuses: it lives, and does not let us work.
+	refuses
+)
+
+// One refusal may be of credentials that are just being exchanged, so the provider is asked once more, soon.
+const (
+	enoughRefusals = 2
+	refusalPause   = 3 * time.Second
 )
 
 // run asks until ctx ends.
@@ -73,6 +85,9 @@ func (h *health) pause() time.Duration {
 	if left := h.patience - h.now().Sub(since); h.lastErr != nil && left > 0 {
 		return min(h.interval, left)
 	}
+	if h.refusals > 0 && h.refusals < enoughRefusals {
+		return min(h.interval, refusalPause)
+	}
 	return h.interval
 }
 
@@ -88,9 +103,16 @@ func (h *health) check(ctx context.Context) {
 
 func (h *health) record(err error) {
 	h.mu.Lock()
-	h.lastErr = err
-	if err == nil {
-		h.lastOK = h.now()
+	switch {
+	case err == nil:
+		h.lastOK, h.lastErr, h.refusals = h.now(), nil, 0
+	case errors.Is(err, remote.ErrRefused):
+		h.lastErr = nil
+		if h.refusals++; h.refusals >= enoughRefusals {
+			h.lastOK = h.now()
+		}
+	default:
+		h.lastErr = err
 	}
 	if h.began.IsZero() {
 		h.began = h.now()
@@ -102,15 +124,18 @@ func (h *health) record(err error) {
 	if before == after {
 		return
 	}
-	if after == answers {
+	switch after {
+	case answers:
 		h.log.Info("the provider answers")
-	} else {
+	case refuses:
+		h.log.Info("the provider refuses our credentials", "reason", fmt.Sprint(err))
+	default:
 		h.log.Info("the provider does not answer", "reason", fmt.Sprint(err))
 	}
 	h.changed()
 }
 
-// well tells whether the last question was answered: the lease is renewed only then.
+// well tells whether the last question was answered, be it with a refusal: the lease is renewed only then.
 func (h *health) well() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,6 +152,8 @@ func (h *health) judge() verdict {
 func (h *health) judgeLocked() verdict {
 	recent := func(t time.Time) bool { return h.now().Sub(t) < h.patience }
 	switch {
+	case h.refusals >= enoughRefusals:
+		return refuses
 	case !h.lastOK.IsZero() && (h.interval < 0 || recent(h.lastOK)):
 		return answers
 	case h.lastOK.IsZero() && (h.began.IsZero() || recent(h.began)):

@@ -128,12 +128,23 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 	return keepTimes(out, in)
 }
 
+// Reasons of a Node that is not ready because its provider does not want it.
+const (
+	reasonWithdrawn = "ResourceSliceWithdrawn"
+	reasonNotLetIn  = "CredentialsRefused"
+)
+
 func ready(in nodeFacts, enough, network bool) corev1.NodeCondition {
 	out := corev1.NodeCondition{
 		Type: corev1.NodeReady, Status: corev1.ConditionFalse,
 		Reason: "KubeletNotReady", Message: "The Liqo Virtual Kubelet is currently not ready",
 	}
 	switch {
+	case in.virtualNode.Annotations[names.Withdrawn] != "":
+		out.Reason, out.Message = reasonWithdrawn, "The provider withdrew the ResourceSlice of this node: "+in.virtualNode.Annotations[names.Withdrawn]
+	case in.provider == refuses:
+		out.Reason = reasonNotLetIn
+		out.Message += ": the API server of " + string(in.virtualNode.Spec.ClusterID) + " refuses the credentials of this node"
 	case in.provider == silent:
 		out.Message += ": the API server of " + string(in.virtualNode.Spec.ClusterID) + " does not answer"
 	case !enough:

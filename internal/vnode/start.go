@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -124,7 +125,7 @@ func (p *process) runShared(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		for ctx.Err() == nil {
-			if err := p.campaign(ctx, turns); err != nil {
+			if err := p.whileFit(ctx, func(ctx context.Context) error { return p.campaign(ctx, turns) }); err != nil {
 				return err
 			}
 		}
@@ -143,6 +144,31 @@ func (p *process) runShared(ctx context.Context) error {
 		}
 	})
 	return group.Wait()
+}
+
+// whileFit waits until the provider lets this virtual node work, and then does something for as long as it does: the
+// credentials of the other virtual nodes may be good when ours are not.
+func (p *process) whileFit(ctx context.Context, do func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer stop()
+	awaitVerdict := func(is bool) {
+		for (p.health.judge() == answers) != is && ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(p.options.LeaseRetry):
+			}
+		}
+	}
+	if awaitVerdict(true); ctx.Err() != nil {
+		return nil
+	}
+	watch.Go(func() {
+		awaitVerdict(false)
+		stop()
+	})
+	return do(ctx)
 }
 
 // campaign waits for the shared lease, and sends a context that lasts as long as it is held.

@@ -91,6 +91,17 @@ func (t *twins) pairs() []mirror.Pair {
 	return out
 }
 
+// Remotes are the names of all twins.
+func (t *twins) Remotes() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []string
+	for _, pair := range t.pairs() {
+		out = append(out, pair.Remote)
+	}
+	return out
+}
+
 // Standing of a namespace, with the name of its twin as far as it is known.
 func (t *twins) Standing(namespace string) (standing, string) {
 	t.mu.Lock()

@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -249,7 +250,29 @@ func (p *process) ping(ctx context.Context) error {
 	if conn == nil {
 		return errNotConnected
 	}
-	return conn.Healthy(ctx)
+	if err := conn.Healthy(ctx); err != nil {
+		return err
+	}
+	return p.mayWork(ctx)
+}
+
+// mayWork asks for what the reflection reads, in one twin namespace after the other until one answers: a provider that
+// took our rights away lives all the same, and watches that were begun go on for minutes.
+func (p *process) mayWork(ctx context.Context) error {
+	var refused error
+	for _, twin := range p.twins.Remotes() {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("ShadowPodList"))
+		err := p.remoteReader().List(ctx, list, client.InNamespace(twin), client.Limit(1))
+		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
+			return nil // whatever else is wrong is for those who work there to tell
+		}
+		refused = err
+	}
+	if refused != nil {
+		return fmt.Errorf("%w: %w", remote.ErrRefused, refused)
+	}
+	return nil
 }
 
 func (p *process) patch() *offv1beta1.OffloadingPatch { return translate.PatchOf(p.virtual.Load()) }

@@ -4,6 +4,7 @@
 package want
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -94,4 +95,14 @@ func Accepted(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceCondi
 // Denied tells whether the provider denied that side of the slice.
 func Denied(slice *authv1beta1.ResourceSlice, t authv1beta1.ResourceSliceConditionType) bool {
 	return Condition(slice, t) == authv1beta1.ResourceSliceConditionDenied
+}
+
+// Denial is what the provider said when it denied one side of the slice, "" if it denied none.
+func Denial(slice *authv1beta1.ResourceSlice) string {
+	for _, c := range slice.Status.Conditions {
+		if c.Status == authv1beta1.ResourceSliceConditionDenied {
+			return cmp.Or(c.Message, c.Reason, string(c.Type)+" denied")
+		}
+	}
+	return ""
 }

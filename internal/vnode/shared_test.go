@@ -1,0 +1,135 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// letIn gives a user of the provider all rights there, until the returned binding is deleted.
+func (s *stage) letIn(user string) *rbacv1.ClusterRoleBinding {
+	s.t.Helper()
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	s.create(s.there, binding)
+	t := s.t
+	t.Cleanup(func() { _ = s.there.Client.Delete(context.Background(), binding.DeepCopy()) }) // may be gone already
+	return binding
+}
+
+// second is another virtual node of the same provider, with credentials of its own.
+func (s *stage) second(kubeconfig []byte) Options {
+	s.t.Helper()
+	o := s.options
+	o.Node, o.PodName, o.ListenPort = s.node+"-b", "b", freePort(s.t)
+	s.create(s.here, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubeconfig-b", Namespace: s.tenant}, Data: map[string][]byte{names.KubeconfigKey: kubeconfig},
+	})
+	vn := eventually(s, s.here, s.virtualNode(), exists)
+	s.create(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: o.Node, Namespace: s.tenant}, Spec: *vn.Spec.DeepCopy()})
+	s.patch(s.here, &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: o.Node, Namespace: s.tenant}},
+		`{"spec":{"kubeconfigSecretRef":{"name":"kubeconfig-b"}}}`)
+	return o
+}
+
+func (s *stage) holder() string {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: sharedLease, Namespace: s.tenant}}
+	held := eventually(s, s.here, lease, func(l *coordinationv1.Lease) error {
+		if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
+			return errors.New("nobody reflects what is shared")
+		}
+		return nil
+	})
+	node, _, _ := strings.Cut(*held.Spec.HolderIdentity, "/")
+	return node
+}
+
+func TestAVirtualNodeThatIsRefusedHandsOverWhatIsShared(t *testing.T) {
+	s := newStage(t, func(o *Options) {
+		o.LeaseEnabled, o.PodName = true, "a"
+		o.LeaseDuration, o.LeaseRenew, o.LeaseRetry = 6*time.Second, 4*time.Second, time.Second
+		o.ConfigMaps.Workers = 1
+	})
+	one, two := testkit.UniqueID(), testkit.UniqueID()
+	let := s.letIn(one)
+	s.letIn(two)
+	s.useKubeconfig(testkit.Kubeconfig(t, s.there.User(t, one)))
+	first := s.options
+	second := s.second(testkit.Kubeconfig(t, s.there.User(t, two)))
+	s.run()
+	if got := s.holder(); got != first.Node {
+		t.Fatalf("%s reflects what is shared", got)
+	}
+	s.options = second
+	s.run()
+	nodes := map[string]*corev1.Node{}
+	for _, name := range []string{first.Node, second.Node} {
+		nodes[name] = eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, nodeReady(corev1.ConditionTrue))
+	}
+	copied := func(name string) {
+		s.t.Helper()
+		s.create(s.here, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.local}, Data: map[string]string{"for": "both"}})
+		eventually(s, s.there, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.twin}}, exists)
+	}
+	copied("before")
+
+	s.step("the other one goes on with what is shared", func() {
+		if err := s.there.Client.Delete(s.t.Context(), let); err != nil {
+			s.t.Fatal(err)
+		}
+		eventually(s, s.here, nodes[first.Node], func(n *corev1.Node) error {
+			for _, c := range n.Status.Conditions {
+				if c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse && c.Reason == "CredentialsRefused" {
+					return nil
+				}
+			}
+			return fmt.Errorf("conditions are %v", n.Status.Conditions)
+		})
+		copied("after")
+		if got := s.holder(); got != second.Node {
+			s.t.Errorf("%s reflects what is shared", got)
+		}
+	})
+	s.step("a node that is let in again is ready again", func() {
+		s.create(s.there, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: let.Name + "-back"}, RoleRef: let.RoleRef, Subjects: let.Subjects,
+		})
+		eventually(s, s.here, nodes[first.Node], nodeReady(corev1.ConditionTrue))
+	})
+}
+
+func TestTheNodeOfAWithdrawnSliceIsNotReady(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	s.patch(s.here, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":"the tenant is drained"}}}`)
+	eventually(s, s.here, node, func(n *corev1.Node) error {
+		c, _ := condition(n, corev1.NodeReady)
+		if got, want := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message),
+			"False ResourceSliceWithdrawn The provider withdrew the ResourceSlice of this node: the tenant is drained"; got != want {
+			return fmt.Errorf("got  %s\nwant %s", got, want)
+		}
+		return nil
+	})
+	s.patch(s.here, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":null}}}`)
+	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+}
