@@ -93,7 +93,7 @@ func (e *Engine) attach(pk *pairKind, at *end, namespace string, sources []watch
 			pk.refuse()
 			return
 		}
-		l := newListener(w.Source, pk.offer, pk.retry)
+		l := newListener(w.Source, func(name string) { pk.offer(name, at == e.remote) }, pk.retry)
 		*into = append(*into, attached{watched: w, shared: feed, listener: l})
 		feed.listen(l)
 	}
@@ -132,7 +132,7 @@ func (e *Engine) stop(run *pairRun) {
 // followed is ignored.
 func (e *Engine) Enqueue(kind string, pair Pair, name string) {
 	if pk := e.find(kind, pair); pk != nil {
-		pk.offer(name)
+		pk.offer(name, false)
 	}
 }
 

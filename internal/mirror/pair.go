@@ -28,15 +28,16 @@ type attached struct {
 	listener *listener
 }
 
-// offer queues an item, or parks it until both sides are known.
-func (pk *pairKind) offer(name string) {
+// offer queues an item, or parks it until both sides are known. What is urgent, because it changed in the peer, gets its
+// turn first.
+func (pk *pairKind) offer(name string, urgent bool) {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
 	if pk.ctx.Err() != nil {
 		return
 	}
 	if pk.ready {
-		pk.kind.add(itemKey{pair: pk.pair, name: name})
+		pk.kind.add(itemKey{pair: pk.pair, name: name}, urgent)
 		return
 	}
 	if _, ok := pk.parked[name]; !ok {
@@ -54,7 +55,7 @@ func (pk *pairKind) unpark() bool {
 	}
 	pk.ready = true
 	for name := range pk.parked {
-		pk.kind.add(itemKey{pair: pk.pair, name: name})
+		pk.kind.add(itemKey{pair: pk.pair, name: name}, false)
 	}
 	pk.clear()
 	return true

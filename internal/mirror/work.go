@@ -26,6 +26,7 @@ type kind struct {
 
 	mu      sync.Mutex
 	since   map[itemKey]time.Time // of the oldest change that is not applied
+	urgent  map[itemKey]struct{}  // those that changed in the peer, until they get their turn
 	failing map[itemKey]struct{}
 }
 
@@ -42,23 +43,40 @@ const (
 
 func newKind(k Kind, peer string) *kind {
 	k.Workers = cmp.Or(k.Workers, defaultWorkers)
-	return &kind{
+	out := &kind{
 		Kind:    k,
-		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[itemKey](retryBase, retryCap)),
 		metrics: newKindMetrics(k.Name, peer),
 		since:   map[itemKey]time.Time{},
+		urgent:  map[itemKey]struct{}{},
 		failing: map[itemKey]struct{}{},
 	}
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[itemKey]{Queue: newLanes(out.isUrgent)})
+	out.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[itemKey](retryBase, retryCap),
+		workqueue.TypedRateLimitingQueueConfig[itemKey]{
+			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[itemKey]{Queue: queue}),
+		})
+	return out
 }
 
-// add queues an item and remembers when it changed.
-func (k *kind) add(key itemKey) {
+// add queues an item and remembers when it changed, and whether in the peer.
+func (k *kind) add(key itemKey, urgent bool) {
 	k.mu.Lock()
 	if _, ok := k.since[key]; !ok {
 		k.since[key] = time.Now()
 	}
+	if urgent {
+		k.urgent[key] = struct{}{}
+	}
 	k.mu.Unlock()
 	k.queue.Add(key)
+}
+
+func (k *kind) isUrgent(key itemKey) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, is := k.urgent[key]
+	return is
 }
 
 // retry lets the failing items of a pair try again at once, from the shortest back-off.
@@ -98,7 +116,7 @@ func (e *Engine) handle(k *kind, key itemKey) {
 	if !pk.isReady() {
 		// The pair was stopped and started again since the item was queued.
 		k.drop(key)
-		pk.offer(key.name)
+		pk.offer(key.name, false)
 		return
 	}
 	started := k.startOf(key)
@@ -172,6 +190,7 @@ func (pk *pairKind) outage() bool {
 func (k *kind) startOf(key itemKey) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	delete(k.urgent, key)
 	started, ok := k.since[key]
 	if !ok {
 		return time.Now()
@@ -201,4 +220,5 @@ func (k *kind) drop(key itemKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.since, key)
+	delete(k.urgent, key)
 }
