@@ -181,6 +181,35 @@ func TestImageOfAnotherDistributionIsRefused(t *testing.T) {
 	}
 }
 
+func TestMirrorsOfAnotherDistributionAreKnownByTheirComponents(t *testing.T) {
+	c := loadChart(t)
+	for image, ours := range map[string]bool{
+		"harbor.example/liqo/liqo":                    true,
+		"harbor.example/liqo/liqo/v1":                 true,
+		"harbor.example:5000/liqo":                    true,
+		"liqo/liqo":                                   true,
+		"harbor.example/liqo/our-proxy":               true,
+		"harbor.example/liqo.io/proxy":                true,
+		"harbor.example/cloud/proxy":                  true,
+		"harbor.example/liqo/ipam":                    false,
+		"harbor.example/liqo/fabric":                  false,
+		"harbor.example/liqo/proxy":                   false,
+		"harbor.example/liqo/gateway":                 false,
+		"harbor.example/liqo/gateway/wireguard":       false,
+		"harbor.example/liqo/webhook@sha256":          false,
+		"harbor.example/liqo/liqo-controller-manager": false,
+		"liqo/virtual-kubelet":                        false,
+		"liqo/crd-replicator:v1":                      false,
+		"harbor.example/ghcr/liqotech/uninstaller":    false,
+		"docker.io/liqotech":                          false,
+	} {
+		_, err := render(t, c, tree("image.name", image), nil)
+		if refused := err != nil && strings.Contains(err.Error(), "belongs to another distribution"); refused == ours || ours && err != nil {
+			t.Errorf("%s: %v", image, err)
+		}
+	}
+}
+
 func TestImage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		values values

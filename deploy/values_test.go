@@ -117,6 +117,23 @@ func TestSchemaAndDefaultsKnowTheSameValues(t *testing.T) {
 	}
 }
 
+// The list is written by hand: the schema must not be its own witness.
+func TestEveryValueOfTheOriginalIsAccepted(t *testing.T) {
+	data, err := os.ReadFile("testdata/original.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, defaults := chartFile(t, "values.schema.json"), parse(t, chartFile(t, "values.yaml"))
+	for path, value := range parse(t, data) {
+		if err := util.ValidateAgainstSingleSchema(tree(path, value), schema); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, ok := at(defaults, path); !ok {
+			t.Errorf("%s has no default", path)
+		}
+	}
+}
+
 func TestUnknownValueIsRefused(t *testing.T) {
 	_, err := render(t, loadChart(t), tree("controllerManager.replica", 2), nil)
 	if err == nil || !strings.Contains(err.Error(), "replica") {

@@ -1,7 +1,13 @@
-{{- /* The image of a component. Arguments: root, image (the component's values). */ -}}
+{{- /*
+The image of a component. Arguments: root, image (the component's values).
+
+An image of the original is known by the organization that publishes it, or, in a mirror, by a directory "liqo" and the
+name of one of its components. A mirror of ours may well be in such a directory.
+*/ -}}
 {{- define "liqo.image" -}}
 {{- $name := .image.name | default .root.Values.image.name -}}
-{{- if regexMatch "(^|/)liqotech(/|$)|(^|[./])liqo/(liqo|virtual-kubelet|crd-replicator|webhook)([/:@]|$)" $name -}}
+{{- $components := "liqo-controller-manager|webhook|crd-replicator|virtual-kubelet|ipam|fabric|gateway|proxy|metric-agent|cert-creator|telemetry|uninstaller|liqo-crd-upgrade" -}}
+{{- if regexMatch (printf "(^|/)liqotech(/|$)|(^|/)liqo/(%s)([/:@]|$)" $components) $name -}}
 {{- fail (printf "the image %q belongs to another distribution of Liqo and does not run with this chart: remove the image.name values, one image (image.name) serves every component" $name) -}}
 {{- end -}}
 {{- $version := .image.version | default .root.Values.image.version | default .root.Values.tag | default .root.Chart.AppVersion -}}
