@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,7 +99,7 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 		return err
 	}
 	nso.Status = in.status(selected, metav1.Now())
-	return s.steering.correct(ctx, nso, time.Now())
+	return s.steering.correct(ctx, nso, in.unreached(selected), time.Now())
 }
 
 // Cleanup closes the namespace and waits until the last twin of a living provider is gone.
@@ -118,7 +120,7 @@ func (s *namespaceOffloadings) Cleanup(ctx context.Context, nso *offv1beta1.Name
 	if left := in.remaining(); len(left) > 0 {
 		return kube.Wait(0, fmt.Sprintf("%d twins are being removed", len(left)))
 	}
-	if err := s.steering.release(ctx, nso.Namespace); err != nil {
+	if err := s.steering.release(ctx, nso.Namespace, slices.Sorted(maps.Keys(in.kubeNodes))); err != nil {
 		return err
 	}
 	return s.grant(ctx, nso.Namespace, nil)
@@ -138,12 +140,12 @@ func (s *namespaceOffloadings) acceptable(ctx context.Context, name string) erro
 
 func (s *namespaceOffloadings) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloading) (*view, error) {
 	in := &view{clusterID: s.clusterID, nso: nso, kubeNodes: map[string]*corev1.Node{}, dead: map[string]bool{}}
-	maps := &offv1beta1.NamespaceMapList{}
-	if err := s.client.List(ctx, maps); err != nil {
+	all := &offv1beta1.NamespaceMapList{}
+	if err := s.client.List(ctx, all); err != nil {
 		return nil, fmt.Errorf("listing NamespaceMaps: %w", err)
 	}
-	for i := range maps.Items {
-		if nm := &maps.Items[i]; !peer.IsReplica(nm) {
+	for i := range all.Items {
+		if nm := &all.Items[i]; !peer.IsReplica(nm) {
 			in.maps = append(in.maps, *nm)
 		}
 	}

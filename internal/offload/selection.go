@@ -122,6 +122,25 @@ func (v *view) served(selected map[string]bool) []offv1beta1.VirtualNode {
 	return slices.DeleteFunc(slices.Clone(v.nodes), func(vn offv1beta1.VirtualNode) bool { return !providers[string(vn.Spec.ClusterID)] })
 }
 
+// unreached are the virtual nodes of the providers that the namespace does not extend to, not even on its way out.
+func (v *view) unreached(selected map[string]bool) []string {
+	var out []string
+	for i := range v.maps {
+		nm := &v.maps[i]
+		_, desired := nm.Spec.DesiredMapping[v.nso.Namespace]
+		_, current := nm.Status.CurrentMapping[v.nso.Namespace]
+		if selected[nm.Name] || desired || current {
+			continue
+		}
+		for j := range v.nodes {
+			if vn := &v.nodes[j]; string(vn.Spec.ClusterID) == providerOf(nm) && v.kubeNodes[vn.Name] != nil {
+				out = append(out, vn.Name)
+			}
+		}
+	}
+	return out
+}
+
 // status is what is known about all providers.
 func (v *view) status(selected map[string]bool, now metav1.Time) offv1beta1.NamespaceOffloadingStatus {
 	out := offv1beta1.NamespaceOffloadingStatus{

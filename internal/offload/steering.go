@@ -123,12 +123,13 @@ func (s *steering) settled(namespace string, now time.Time) time.Duration {
 	return 0
 }
 
-// correct applies the remedies to the pods of the namespace, and counts in the status those that need one.
-func (s *steering) correct(ctx context.Context, nso *offv1beta1.NamespaceOffloading, now time.Time) error {
+// correct applies the remedies to the pods of the namespace, and counts in the status those that need one. unreached are
+// the virtual nodes on which none of them can run.
+func (s *steering) correct(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string, now time.Time) error {
 	if d := s.settled(nso.Namespace, now); d > 0 {
 		return kube.Wait(d, "the API servers see the label of the namespace")
 	}
-	found, err := s.gather(ctx, nso)
+	found, err := s.gather(ctx, nso, unreached)
 	if err != nil {
 		return err
 	}
@@ -161,12 +162,19 @@ type patient struct {
 	remedy rules.Remedy
 }
 
-func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloading) ([]patient, error) {
+func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string) ([]patient, error) {
+	out, err := s.stranded(ctx, nso.Namespace, unreached)
+	if err != nil {
+		return nil, err
+	}
+	found := map[types.UID]bool{}
+	for _, p := range out {
+		found[p.pod.UID] = true
+	}
 	waiting := &corev1.PodList{}
 	if err := s.waiting.List(ctx, waiting, client.InNamespace(nso.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing the pods that wait for a node: %w", err)
 	}
-	var out []patient
 	for i := range waiting.Items {
 		pod := &waiting.Items[i]
 		if remedy := rules.RemedyForWaiting(pod, nso, s.class); remedy != rules.Leave {
@@ -176,8 +184,8 @@ func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloadi
 	if nso.Annotations[names.EvictMisplacedPods] != "true" {
 		return out, nil
 	}
-	err := s.running(ctx, nso.Namespace, func(pod *corev1.Pod, node *corev1.Node) {
-		if remedy := rules.RemedyForRunning(pod, node, nso, s.class); remedy != rules.Leave {
+	err = s.running(ctx, nso.Namespace, func(pod *corev1.Pod, node *corev1.Node) {
+		if remedy := rules.RemedyForRunning(pod, node, nso, s.class); remedy != rules.Leave && !found[pod.UID] {
 			out = append(out, patient{pod: pod.DeepCopy(), remedy: remedy})
 		}
 	})
@@ -195,14 +203,20 @@ func (s *steering) running(ctx context.Context, namespace string, look func(*cor
 	for i := range list.Items {
 		nodes[list.Items[i].Name] = &list.Items[i]
 	}
-	placed := client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("spec.nodeName", "")}
+	return s.pages(ctx, namespace, fields.OneTermNotEqualSelector("spec.nodeName", ""), func(pod *corev1.Pod) {
+		look(pod, nodes[pod.Spec.NodeName])
+	})
+}
+
+func (s *steering) pages(ctx context.Context, namespace string, which fields.Selector, look func(*corev1.Pod)) error {
 	for next := ""; ; {
 		pods := &corev1.PodList{}
-		if err := s.direct.List(ctx, pods, client.InNamespace(namespace), placed, client.Limit(pageSize), client.Continue(next)); err != nil {
+		err := s.direct.List(ctx, pods, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: which}, client.Limit(pageSize), client.Continue(next))
+		if err != nil {
 			return fmt.Errorf("listing the pods that have a node: %w", err)
 		}
 		for i := range pods.Items {
-			look(&pods.Items[i], nodes[pods.Items[i].Spec.NodeName])
+			look(&pods.Items[i])
 		}
 		if next = pods.Continue; next == "" {
 			return nil
@@ -317,18 +331,27 @@ func (s *steering) evict(ctx context.Context, pod *corev1.Pod) error {
 	return s.evictor.evict(ctx, pod.Namespace, pod.Name, pod.UID)
 }
 
-// release lets the owners of pods that wait on a virtual node make others, once the namespace is not offloaded any more.
-func (s *steering) release(ctx context.Context, namespace string) error {
+// stranded are the pods of the namespace that wait on nodes which it does not reach.
+func (s *steering) stranded(ctx context.Context, namespace string, nodes []string) ([]patient, error) {
+	var out []patient
+	for _, node := range nodes {
+		err := s.pages(ctx, namespace, fields.OneTermEqualSelector("spec.nodeName", node), func(pod *corev1.Pod) {
+			if remedy := rules.RemedyForStranded(pod); remedy != rules.Leave {
+				out = append(out, patient{pod: pod.DeepCopy(), remedy: remedy})
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// release lets the owners of pods that wait on one of these virtual nodes make others, once the namespace is not offloaded
+// any more.
+func (s *steering) release(ctx context.Context, namespace string, nodes []string) error {
 	s.tell(namespace, nil)
-	var stranded []patient
-	err := s.running(ctx, namespace, func(pod *corev1.Pod, node *corev1.Node) {
-		if node == nil || node.Labels[names.NodeType] != names.NodeTypeVirtualNode {
-			return
-		}
-		if remedy := rules.RemedyForStranded(pod); remedy != rules.Leave {
-			stranded = append(stranded, patient{pod: pod.DeepCopy(), remedy: remedy})
-		}
-	})
+	stranded, err := s.stranded(ctx, namespace, nodes)
 	if err != nil {
 		return err
 	}

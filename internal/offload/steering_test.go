@@ -292,6 +292,47 @@ func TestRunningPodsAreMovedOnlyOnRequest(t *testing.T) {
 	misplacedAre(t, c, nso, 1)
 }
 
+func TestPodsThatNeverStartedAreMadeAnewWhenTheirProviderIsDeselected(t *testing.T) {
+	c := home(t)
+	left, kept := provide(t, c, "deselected", "deselected-1", "pick=yes"), provide(t, c, "selected", "selected-1", "pick=yes")
+	virtual := run(t, c, left)
+	here := run(t, c, kept)
+	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("pick=yes") })
+	twin := nso.Namespace + "-home"
+	for _, vn := range []*offv1beta1.VirtualNode{left, kept} {
+		desires(t, c, vn, nso.Namespace, twin)
+		answer(t, c, vn, nso.Namespace, twin, offv1beta1.MappingAccepted)
+	}
+	ran := podOn(t, c, nso.Namespace, "ran", virtual.Name, owned)
+	bound := func(name, node string) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: nso.Namespace, Name: name}, Spec: template("web", corev1.RestartPolicyAlways).Spec}
+		pod.Spec.NodeName = node
+		owned(pod)
+		create(t, c, pod)
+		return pod
+	}
+	waits, elsewhere := bound("waits", virtual.Name), bound("elsewhere", here.Name)
+	testkit.Update(t, c.Client, left, func(vn *offv1beta1.VirtualNode) { vn.Spec.Labels["pick"] = "no" })
+	testkit.Update(t, c.Client, virtual, func(node *corev1.Node) { node.Labels["pick"] = "no" })
+	desires(t, c, left, nso.Namespace, "")
+	exists(t, c, waits)
+	if waits.DeletionTimestamp != nil {
+		t.Error("a pod was deleted before its twin namespace was gone")
+	}
+	answer(t, c, left, nso.Namespace, twin, "")
+	eventually(t, c, waits, func() error {
+		if waits.DeletionTimestamp == nil {
+			return fmt.Errorf("it waits on a node that it never reaches")
+		}
+		return nil
+	})
+	for _, pod := range []*corev1.Pod{ran, elsewhere} {
+		if exists(t, c, pod); pod.DeletionTimestamp != nil {
+			t.Errorf("%s was deleted", pod.Name)
+		}
+	}
+}
+
 func TestPodsThatNeverStartedAreMadeAnewAfterTheOffloading(t *testing.T) {
 	c := home(t)
 	vn := provide(t, c, "stranded", "stranded-1", "")
