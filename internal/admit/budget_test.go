@@ -4,6 +4,7 @@
 package admit
 
 import (
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -167,5 +168,21 @@ func TestAConsumerWithoutATenantNamespaceHasNoBudget(t *testing.T) {
 	sp.Spec.Pod = pod(twin).Spec
 	soon(t, func() error {
 		return refusedWith(c.Client.Create(t.Context(), sp.DeepCopy(), client.DryRunAll), `has none for cluster "nowhere"`)
+	})
+}
+
+// Which of two tenant namespaces counts nobody can tell: that is a sentence, too, and says what to do.
+func TestAConsumerWithTwoTenantNamespacesIsRefused(t *testing.T) {
+	c := testkit.Cluster(t)
+	install(t, c, 1, Options{EnforceResources: true})
+	labels := map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "twice"}
+	one, other := testkit.Namespace(t, c, "tenant", labels), testkit.Namespace(t, c, "tenant", labels)
+	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "twice"})
+	sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "web", Labels: map[string]string{names.OffloadingOrigin: "twice"}}}
+	sp.Spec.Pod = pod(twin).Spec
+	soon(t, func() error {
+		return errors.Join(
+			refusedWith(c.Client.Create(t.Context(), sp.DeepCopy(), client.DryRunAll), "takes the label "+names.TenantNamespace+" off"),
+			refusedWith(c.Client.Create(t.Context(), sp.DeepCopy(), client.DryRunAll), min(one, other)+", "+max(one, other)))
 	})
 }

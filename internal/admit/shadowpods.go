@@ -85,6 +85,10 @@ func (s *shadowPods) budget(ctx context.Context, consumer liqov1beta1.ClusterID,
 		if errors.Is(err, peer.ErrNotFound) {
 			continue
 		}
+		if errors.Is(err, peer.ErrAmbiguous) {
+			return nil, refuse(fmt.Errorf("failed getting quota: %w; which of them counts is for the provider's administrator to decide, who deletes the others or takes the label %s off them",
+				err, names.TenantNamespace))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("looking for the quota: %w", err)
 		}

@@ -6,7 +6,6 @@ package host
 import (
 	"context"
 	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -126,32 +125,4 @@ func (s *shadowPods) forget(_ context.Context, e event.DeleteEvent, _ workqueue.
 		s.refused.Drop(client.ObjectKeyFromObject(sp))
 		s.ends.Drop(sp.UID)
 	}
-}
-
-// ends are the phases in which pods ended, by the UID of their ShadowPod, until they are written there.
-type ends struct {
-	mu     sync.Mutex
-	phases map[types.UID]corev1.PodPhase
-}
-
-func (e *ends) Put(shadow types.UID, phase corev1.PodPhase) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.phases == nil {
-		e.phases = map[types.UID]corev1.PodPhase{}
-	}
-	e.phases[shadow] = phase
-}
-
-func (e *ends) Get(shadow types.UID) (corev1.PodPhase, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	phase, ok := e.phases[shadow]
-	return phase, ok
-}
-
-func (e *ends) Drop(shadow types.UID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.phases, shadow)
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -119,7 +120,8 @@ type shadowPods struct {
 	fence     fence
 	refused   refusedPods
 	surprises surprises
-	ends      ends
+	// ends are the phases in which pods ended, by the UID of their ShadowPod, until they are written there.
+	ends kube.Table[types.UID, corev1.PodPhase]
 }
 
 // Sync makes the pod where it is missing, and follows it.

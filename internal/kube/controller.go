@@ -80,8 +80,11 @@ type Controller[T client.Object] struct {
 	options  Options
 	syncer   Syncer[T]
 	told     Told[types.NamespacedName, Event]
-	released released
-	held     held[T]
+	// released are the UIDs of objects whose finalizer we took off, until the cache knows that they are gone. Cleanup must not
+	// run again for an object that a late cache still shows: what it would hold anew, nobody would ever release.
+	released Table[types.NamespacedName, types.UID]
+	// held are the objects that were synced under our finalizer, as last seen.
+	held Table[types.NamespacedName, T]
 }
 
 // NewController makes the controller of one kind. Builder and Complete register it.
@@ -131,7 +134,7 @@ func (c *Controller[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if err := c.client.Get(ctx, req.NamespacedName, obj); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			c.told.Forget(req.NamespacedName)
-			c.released.forget(req.NamespacedName)
+			c.released.Drop(req.NamespacedName)
 			return c.cleanupGone(ctx, req.NamespacedName)
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the object: %w", err)
@@ -153,7 +156,7 @@ func (c *Controller[T]) sync(ctx context.Context, obj T) (reconcile.Result, erro
 		c.told.Recall(client.ObjectKeyFromObject(obj), well)
 	}
 	if _, ok := c.syncer.(Cleaner[T]); ok && c.options.Finalizer != "" && controllerutil.ContainsFinalizer(obj, c.options.Finalizer) {
-		c.held.set(client.ObjectKeyFromObject(obj), obj)
+		c.held.Put(client.ObjectKeyFromObject(obj), obj)
 	}
 	before := obj.DeepCopyObject().(T)
 	err := c.syncer.Sync(ctx, obj)
@@ -162,7 +165,10 @@ func (c *Controller[T]) sync(ctx context.Context, obj T) (reconcile.Result, erro
 
 func (c *Controller[T]) cleanup(ctx context.Context, obj T) (reconcile.Result, error) {
 	key := client.ObjectKeyFromObject(obj)
-	if c.options.Finalizer == "" || !controllerutil.ContainsFinalizer(obj, c.options.Finalizer) || c.released.has(key, obj.GetUID()) {
+	if c.options.Finalizer == "" || !controllerutil.ContainsFinalizer(obj, c.options.Finalizer) {
+		return reconcile.Result{}, nil
+	}
+	if uid, ok := c.released.Get(key); ok && uid == obj.GetUID() {
 		return reconcile.Result{}, nil
 	}
 	if cleaner, ok := c.syncer.(Cleaner[T]); ok {
@@ -174,8 +180,8 @@ func (c *Controller[T]) cleanup(ctx context.Context, obj T) (reconcile.Result, e
 	controllerutil.RemoveFinalizer(obj, c.options.Finalizer)
 	err := c.patchFinalizers(ctx, obj)
 	if err == nil {
-		c.released.add(key, obj.GetUID())
-		c.held.forget(key)
+		c.released.Put(key, obj.GetUID())
+		c.held.Drop(key)
 	}
 	return c.result(ctx, obj, err)
 }
@@ -184,7 +190,7 @@ func (c *Controller[T]) cleanup(ctx context.Context, obj T) (reconcile.Result, e
 // object while its first finalizer is being written takes the finalizer and deletes the object all the same; and people
 // take finalizers off by hand.
 func (c *Controller[T]) cleanupGone(ctx context.Context, key types.NamespacedName) (reconcile.Result, error) {
-	obj, ok := c.held.get(key)
+	obj, ok := c.held.Get(key)
 	if !ok {
 		return reconcile.Result{}, nil
 	}
@@ -200,7 +206,7 @@ func (c *Controller[T]) cleanupGone(ctx context.Context, key types.NamespacedNam
 	if err := c.syncer.(Cleaner[T]).Cleanup(ctx, obj); err != nil {
 		return c.result(ctx, obj, err)
 	}
-	c.held.forget(key)
+	c.held.Drop(key)
 	return reconcile.Result{}, nil
 }
 

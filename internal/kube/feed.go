@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,6 +49,8 @@ type FeedOptions struct {
 	Namespace string
 	// Labels and Fields are selectors; empty for all.
 	Labels, Fields string
+	// Optional: the right to read them may be missing for good, and is asked for ever less often.
+	Optional bool
 	// Transform changes each object before it is kept; nil strips the managed fields.
 	Transform func(client.Object)
 	// Changed is called after each change, in one goroutine: old is nil for a new object, now is nil for one that is gone.
@@ -139,11 +142,13 @@ func (f *Feed) List() []client.Object {
 	return out
 }
 
-// The waits between two attempts to follow the API server, and how long an attempt must last to start from the shortest.
+// The waits between two attempts to follow the API server, the longest where a right is missing that may be, and how long an
+// attempt must last to start from the shortest.
 const (
-	feedRetryMin = 100 * time.Millisecond
-	feedRetryMax = 5 * time.Second
-	feedHealthy  = 20 * time.Second
+	feedRetryMin     = 100 * time.Millisecond
+	feedRetryMax     = 5 * time.Second
+	feedForbiddenMax = time.Minute
+	feedHealthy      = 20 * time.Second
 )
 
 // Run follows the API server until ctx ends.
@@ -158,7 +163,7 @@ func (f *Feed) Run(ctx context.Context) {
 			lw, err := f.listWatch()
 			if err != nil {
 				f.broken(err)
-				wait = pause(ctx, wait)
+				wait = f.pause(ctx, wait, err)
 				continue
 			}
 			reflector = toolscache.NewReflectorWithOptions(lw, f.options.Object, feedStore{f}, toolscache.ReflectorOptions{
@@ -174,19 +179,24 @@ func (f *Feed) Run(ctx context.Context) {
 		if time.Since(started) > feedHealthy {
 			wait = feedRetryMin
 		}
-		wait = pause(ctx, wait)
+		wait = f.pause(ctx, wait, err)
 	}
 }
 
-// pause waits for about d, or until ctx ends, and returns the next time to wait.
-func pause(ctx context.Context, d time.Duration) time.Duration {
+// pause waits for about d after an error, or until ctx ends, and returns the next time to wait.
+func (f *Feed) pause(ctx context.Context, d time.Duration, err error) time.Duration {
+	longest := feedRetryMax
+	if f.options.Optional && apierrors.IsForbidden(err) {
+		longest = feedForbiddenMax
+	}
+	d = min(d, longest)
 	timer := time.NewTimer(d + rand.N(d/2))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	return min(2*d, feedRetryMax)
+	return min(2*d, longest)
 }
 
 func (f *Feed) broken(err error) {

@@ -136,16 +136,16 @@ func (e *Engine) Enqueue(kind string, pair Pair, name string) {
 	}
 }
 
-// Synced tells whether all kinds of a pair know both their sides.
-func (e *Engine) Synced(pair Pair) bool {
+// Synced tells whether these kinds of a pair, all of them if none is named, know both their sides.
+func (e *Engine) Synced(pair Pair, kinds ...string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	run := e.pairs[pair]
 	if run == nil {
 		return false
 	}
-	for _, pk := range run.kinds {
-		if !pk.isReady() {
+	for name, pk := range run.kinds {
+		if (len(kinds) == 0 || slices.Contains(kinds, name)) && !pk.isReady() {
 			return false
 		}
 	}

@@ -60,7 +60,7 @@ func (e *Engine) acquire(at *end, namespace string, w watched) (*sharedFeed, err
 	}
 	feed, err := kube.NewFeed(kube.FeedOptions{
 		Cluster: at.cluster, Object: w.Object, Namespace: namespace, Labels: w.Labels, Fields: w.Fields,
-		Transform: w.Transform, Changed: f.changed, Broken: f.broken, Recovered: f.recovered,
+		Optional: w.Optional, Transform: w.Transform, Changed: f.changed, Broken: f.broken, Recovered: f.recovered,
 	})
 	if err != nil {
 		return nil, err

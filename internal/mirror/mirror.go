@@ -44,6 +44,8 @@ type Source struct {
 	Keys func(client.Object) []string
 	// Members has an item synced when an object begins or ceases to belong to it, and not when such an object changes.
 	Members bool
+	// Optional: the right to read them may be missing for good, and is asked for ever less often.
+	Optional bool
 	// Transform changes each object before it is cached; nil strips the managed fields.
 	Transform func(client.Object)
 }

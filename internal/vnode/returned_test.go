@@ -12,11 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
 )
 
 // eventThere makes an event in the provider about an object of the twin.
@@ -295,4 +298,18 @@ func TestOnlyTheNewestEventsComeHome(t *testing.T) {
 	if len(single) != maxEvents || single[len(single)-1] != r.events[0] {
 		t.Errorf("%d events come home, the last from %v", len(single), single[len(single)-1].LastTimestamp)
 	}
+}
+
+// A provider that gives no right to its events has its node ready as soon as any other.
+func TestANodeDoesNotWaitForEventsThatMayNotBeRead(t *testing.T) {
+	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = time.Hour })
+	read := rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.tenant}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps", "pods", "secrets"}, Verbs: []string{rbacv1.VerbAll}},
+		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"shadowpods"}, Verbs: []string{rbacv1.VerbAll}},
+	}}
+	s.create(s.there, &read)
+	s.bind(s.there, s.twin, read.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "eventless"})
+	s.useKubeconfig(testkit.Kubeconfig(t, s.there.User(t, "eventless", "rome")))
+	s.run()
+	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 }

@@ -83,11 +83,12 @@ func (p *process) runConnected(ctx context.Context) error {
 const settleInterval = 50 * time.Millisecond
 
 // settle waits until the pods of all twin namespaces are known: before, the Node stays as ready as it was. It does not
-// wait for long, because one namespace that cannot be read must not take the node from all others.
+// wait for long, because one namespace that cannot be read must not take the node from all others, and it does not wait for
+// events, which a provider may give no right to.
 func (p *process) settle(ctx context.Context, engine *mirror.Engine) {
 	ctx, cancel := context.WithTimeout(ctx, p.options.NodeLeaseDuration/2)
 	defer cancel()
-	for !p.twins.Synced(engine) {
+	for !p.twins.Synced(engine, podsKind) {
 		select {
 		case <-ctx.Done():
 			return

@@ -74,11 +74,11 @@ func (t *twins) Detach(e *mirror.Engine) {
 	t.engines = slices.DeleteFunc(t.engines, func(o *mirror.Engine) bool { return o == e })
 }
 
-// Synced tells whether an engine knows both sides of all twins.
-func (t *twins) Synced(e *mirror.Engine) bool {
+// Synced tells whether an engine knows both sides of all twins, as far as a kind is concerned.
+func (t *twins) Synced(e *mirror.Engine, kind string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.known && !slices.ContainsFunc(t.pairs(), func(pair mirror.Pair) bool { return !e.Synced(pair) })
+	return t.known && !slices.ContainsFunc(t.pairs(), func(pair mirror.Pair) bool { return !e.Synced(pair, kind) })
 }
 
 func (t *twins) pairs() []mirror.Pair {
