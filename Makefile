@@ -18,7 +18,7 @@ demo: ## two real clusters on this machine, peered, with an application on both
 demo-down: ## remove everything the demo started
 	@demo/run.sh --down
 
-test: ## every test: unit, golden, API server, end to end
+test: ## every test that a change must pass: unit, golden, API server, end to end
 	@test/run.sh
 
 build: ## bin/liqo and bin/liqoctl
@@ -33,9 +33,11 @@ playground: ## bin/playground, the program that runs clusters on this machine
 assets: playground ## the API server and etcd that tests start
 	@$(PLAYGROUND) assets
 
-generate: ## deep copies, CRDs, RBAC, references: leaves a clean tree
+generate: ## deep copies, CRDs, RBAC, the parts of docs/ that come from code: leaves a clean tree
 	$(TOOL) controller-gen object:headerFile=tools/header.go.txt paths=./api/...
 	go -C tools run ./gen ..
+	go test ./deploy -run 'TestDefaultInstallation|TestRolesThatOthersAreGiven' -update
+	go test ./docs ./internal/ctl ./internal/vnode/translate -run 'AreListed|TestReference|TestTheTableOfFields' -update
 
 lint: ## vet and staticcheck
 	go vet ./... && $(TOOL) staticcheck ./...

@@ -6,24 +6,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 started=$SECONDS
 playground=bin/playground
+. demo/machine.sh
 
-bold() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+bold() { # begins a step
+	step=$*
+	printf '\n\033[1m%s\033[0m\n' "$*"
+}
 show() { # prints a command, as one would type it, and runs it
 	printf '\033[2m$ %s\033[0m\n' "$*"
 	"$@"
 }
-fail() { echo "demo: $*" >&2; exit 1; }
 consumer() { show "$playground" kubectl a "$@"; }
 provider() { show "$playground" kubectl b "$@"; }
-
-check_machine() {
-	[ "$(uname -s)" = Linux ] || fail "the playground's clusters are made of Linux namespaces: this needs Linux"
-	[ "$(id -u)" = 0 ] || fail "the playground makes network namespaces, mounts and cgroups: run it as root"
-	command -v go >/dev/null || fail "install Go (https://go.dev/doc/install), then run this again"
-	command -v openssl >/dev/null && return
-	command -v apt-get >/dev/null || fail "install openssl, then run this again"
-	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openssl >/dev/null
-}
 
 build() {
 	bold "Building (minutes the first time: Kubernetes itself is compiled here)"
@@ -40,11 +34,14 @@ clusters() {
 
 install() {
 	bold "Installing Liqo in both"
-	show bin/liqoctl install kubeadm --cluster-id cl-consumer --kubeconfig "$A" &
+	install_in a cl-consumer "$A" &
 	local first=$!
-	show bin/liqoctl install kubeadm --cluster-id cl-provider --kubeconfig "$B"
+	install_in b cl-provider "$B" &
 	wait "$first"
+	wait $!
 }
+
+install_in() { show bin/liqoctl install kubeadm --cluster-id "$2" --kubeconfig "$3" 2>&1 | sed -u "s/^/$1: /"; }
 
 # The provider's administrator hands out credentials: a certificate for the user "consumer".
 credentials() {
@@ -95,45 +92,81 @@ peer() {
 	consumer get nodes
 }
 
+# Each cluster tells the addresses of its own nodes. A pod looks its host up there: that address it has from the kubelet that runs it.
+clusters_by_host() {
+	local pairs=() host
+	for host in $(hosts a); do pairs+=(--from-literal="$host=cl-consumer"); done
+	for host in $(hosts b); do pairs+=(--from-literal="$host=cl-provider"); done
+	"$playground" kubectl a create configmap clusters -n demo "${pairs[@]}" --dry-run=client -o yaml | "$playground" kubectl a apply -f -
+}
+
+hosts() { "$playground" kubectl "$1" get nodes -l '!liqo.io/type' -o 'jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}'; }
+
 offload() {
 	bold "Offloading a namespace and an application"
 	consumer apply -f demo/manifests/offloading.yaml
 	consumer wait namespaceoffloading/offloading -n demo --for=jsonpath='{.status.offloadingPhase}'=Ready --timeout=60s
+	clusters_by_host
 	consumer apply -n demo -f demo/manifests/web.yaml
 	consumer rollout status deployment/web -n demo --timeout=120s
 	consumer get pods -n demo -o wide
 	bold "The same pod, seen by the provider"
 	provider get pods -n demo-cl-consumer -o wide
+	provider get nodes -o wide
 }
 
 try_it() {
 	bold "What each pod serves, read through kubectl exec; one of them answers from the other cluster"
-	local pod
-	for pod in $("$playground" kubectl a get pods -n demo -l app=web -o name); do
-		consumer exec -n demo "$pod" -- wget -q -O - http://127.0.0.1:8080/
+	local pod page pages=
+	for pod in $("$playground" kubectl a get pods -n demo -l app=web -o go-template='{{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}'); do
+		printf '\033[2m$ %s\033[0m\n' "$playground kubectl a exec -n demo $pod -- wget -q -O - http://127.0.0.1:8080/"
+		page=$("$playground" kubectl a exec -n demo "$pod" -- wget -q -O - http://127.0.0.1:8080/)
+		echo "$page"
+		pages+=$page
 		consumer logs -n demo "$pod"
+	done
+	local cluster
+	for cluster in cl-consumer cl-provider; do
+		[[ $pages = *"in cluster $cluster"* ]] || { echo "no pod says that it runs in cluster $cluster" >&2; return 1; }
 	done
 }
 
 finish() {
-	bold "Done in $((SECONDS - started)) s. Try next:"
+	bold "Done in $((SECONDS - started)) s, the clusters use $("$playground" status | awk '/ MiB$/ { sum += $(NF - 1) } END { print sum }') MiB. Try next:"
 	cat <<-TXT
-		  export KUBECONFIG=$A PATH=$("$playground" assets):\$PATH      # the consumer; the provider is $B
+		  export PATH=$("$playground" assets):\$PATH
+		  export KUBECONFIG=$A      # the consumer's
 		  kubectl get nodes
-		  kubectl scale deployment web -n demo --replicas 6 && kubectl get pods -n demo -o wide -w
-		  kubectl logs -f -n demo deploy/web
+		  kubectl scale deployment web -n demo --replicas 6 && kubectl get pods -n demo -o wide -w      # until Ctrl-C
+		  kubectl logs -f -n demo deploy/web                                                          # until Ctrl-C
+		  kubectl get pods -n demo-cl-consumer -o wide --kubeconfig $B      # the provider's
 		  $PWD/bin/liqoctl info
-		  make demo-down                                    # removes everything
+		  make demo-down      # removes everything
 	TXT
 }
 
+# ended says what to do next if this was not the end of the demo.
+ended() {
+	local rc=$?
+	[ $rc != 0 ] || return 0
+	kill $(jobs -p) 2>/dev/null && wait
+	{
+		echo
+		[ $rc = 130 ] && echo "demo: interrupted" || echo "demo: this failed: $step"
+		echo "  make demo                             goes on from here"
+		echo "  bin/playground status                 shows the clusters; logs are in ${LIQO_PLAYGROUND_HOME:-~/.cache/liqo-playground}/{clusters,nodes}/*/log"
+		echo "  bin/playground kubectl a get pods -A  what runs in the consumer; b is the provider"
+		echo "  make demo-down                        removes everything"
+	} >&2
+}
+
 if [ "${1:-}" = --down ]; then
-	[ -x "$playground" ] || make --no-print-directory playground
+	[ -x "$playground" ] || { need_go && make --no-print-directory playground; }
 	exec "$playground" down
 fi
-trap 'echo; echo "demo: interrupted; \`make demo\` goes on from here, \`make demo-down\` removes everything"; exit 130' INT TERM
-trap 'echo "demo: failed; \`make demo-down\` removes everything" >&2' ERR
-check_machine
+need_clusters && need_go && need openssl openssl || exit 1
+trap ended EXIT
+trap 'exit 130' INT TERM
 build
 clusters
 A=$("$playground" kubeconfig a)

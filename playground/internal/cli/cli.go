@@ -32,7 +32,7 @@ func Main(sources fs.FS) int {
 	case err == nil:
 		return 0
 	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "playground: interrupted; the same command continues, `playground down` removes everything")
+		fmt.Fprintf(os.Stderr, "playground: interrupted; the same command continues, `%s down` removes everything\n", os.Args[0])
 		return 130
 	case errors.As(err, &exit):
 		return int(exit) // the program that ran has spoken for itself
@@ -53,9 +53,9 @@ func root(sources fs.FS) *cobra.Command {
 		Short: "Real Kubernetes clusters on one Linux machine",
 		Long: `Real Kubernetes clusters on one Linux machine: no Docker, no registry, nothing leaves the machine.
 
-  playground up --clusters 2             two clusters, a and b, with one node each
-  playground kubectl a get pods -A       kubectl with the kubeconfig of a
-  playground down                        leaves nothing
+  ` + os.Args[0] + ` up --clusters 2             two clusters, a and b, with one node each
+  ` + os.Args[0] + ` kubectl a get pods -A       kubectl with the kubeconfig of a
+  ` + os.Args[0] + ` down                        leaves nothing
 
 Files are in $LIQO_PLAYGROUND_HOME (default ~/.cache/liqo-playground).`,
 		SilenceUsage: true, SilenceErrors: true,

@@ -38,7 +38,7 @@ func statusCommand() *cobra.Command {
 				return err
 			}
 			if len(clusters) == 0 {
-				fmt.Fprintln(cmd.OutOrStdout(), "no clusters; playground up starts some")
+				fmt.Fprintf(cmd.OutOrStdout(), "no clusters; %s up starts some\n", os.Args[0])
 				return nil
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)

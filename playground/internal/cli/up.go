@@ -110,7 +110,7 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	log.Say("try: playground kubectl %s get pods -A", clusters[0].Name)
+	log.Say("try: %s kubectl %s get pods -A", os.Args[0], clusters[0].Name)
 	return nil
 }
 
@@ -186,11 +186,11 @@ func (o *upOptions) merge(c spec.Cluster) spec.Cluster {
 func (o *upOptions) extend(have spec.Cluster) (spec.Cluster, error) {
 	want := o.merge(have)
 	if want.Workers < have.Workers {
-		return have, fmt.Errorf("cluster %s has %d workers, and none can be taken away: playground down --clusters %[1]s first", have.Name, have.Workers)
+		return have, fmt.Errorf("cluster %s has %d workers, and none can be taken away: %[3]s down --clusters %[1]s first", have.Name, have.Workers, os.Args[0])
 	}
 	have.Workers = want.Workers
 	if fmt.Sprint(want) != fmt.Sprint(have) {
-		return have, fmt.Errorf("cluster %s exists and was made with other flags: playground down --clusters %[1]s first", have.Name)
+		return have, fmt.Errorf("cluster %s exists and was made with other flags: %[2]s down --clusters %[1]s first", have.Name, os.Args[0])
 	}
 	return have, nil
 }
