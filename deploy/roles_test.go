@@ -22,7 +22,7 @@ import (
 // handWritten are the roles that no marker generates: those that others are given, and those bound namespace by namespace.
 var handWritten = []string{
 	names.RoleRemoteControlPlane, names.RoleVirtualKubeletRemote, names.RoleVirtualKubeletRemoteWide,
-	names.RoleVirtualKubeletLocal, names.RoleVirtualKubeletNamespace, names.RoleVirtualKubeletTenant, names.RoleTenantSecrets, names.RoleTenantReplication,
+	names.RoleVirtualKubeletLocal, names.RoleVirtualKubeletNamespace, names.RoleTenantSecrets, names.RoleTenantReplication,
 }
 
 // processes are those whose rights are generated.

@@ -44,6 +44,29 @@ func clusterRoleBinding(vn *offv1beta1.VirtualNode) *rbacv1.ClusterRoleBinding {
 	}
 }
 
+// tenantRole is what the virtual kubelet reads in its own namespace: of its Secrets only the kubeconfig of its provider,
+// beside which are those of the controllers.
+func tenantRole(vn *offv1beta1.VirtualNode) *rbacv1.Role {
+	read := []string{"get", "list", "watch"}
+	rules := []rbacv1.PolicyRule{
+		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"virtualnodes"}, ResourceNames: []string{vn.Name}, Verbs: read},
+		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"namespacemaps"}, Verbs: read},
+	}
+	if ref := vn.Spec.KubeconfigSecretRef; ref != nil && ref.Name != "" {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: []string{ref.Name}, Verbs: read})
+	}
+	return &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},
+		Rules:      rules,
+	}
+}
+
+func tenantBinding(vn *offv1beta1.VirtualNode) *rbacv1.RoleBinding {
+	out := roleBinding(vn, vn.Namespace, tenantRole(vn).Name)
+	out.RoleRef.Kind = "Role"
+	return out
+}
+
 func roleBinding(vn *offv1beta1.VirtualNode, namespace, role string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},

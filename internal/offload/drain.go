@@ -216,9 +216,10 @@ func (v *virtualNodes) removeRights(ctx context.Context, vn *offv1beta1.VirtualN
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("withdrawing the virtual kubelet's rights in the cluster: %w", err)
 	}
-	err = v.direct.Delete(ctx, roleBinding(vn, vn.Namespace, ""))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("withdrawing the virtual kubelet's rights in its namespace: %w", err)
+	for _, obj := range []client.Object{tenantBinding(vn), tenantRole(vn)} {
+		if err := client.IgnoreNotFound(v.direct.Delete(ctx, obj)); err != nil {
+			return fmt.Errorf("withdrawing the virtual kubelet's rights in its namespace: %w", err)
+		}
 	}
 	account, err := v.account(ctx, vn)
 	if err != nil || account == nil || !isAccountOf(vn, account) {

@@ -94,7 +94,7 @@ func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), kubelet, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	for _, obj := range []client.Object{vn, node, secret, serviceAccount(vn), clusterRoleBinding(vn), roleBinding(vn, vn.Namespace, "")} {
+	for _, obj := range []client.Object{vn, node, secret, serviceAccount(vn), clusterRoleBinding(vn), tenantBinding(vn), tenantRole(vn)} {
 		gone(t, c, obj)
 	}
 	exists(t, c, daemon)

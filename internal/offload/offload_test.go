@@ -363,7 +363,7 @@ func TestVirtualNodeRuns(t *testing.T) {
 	exists(t, c, d)
 	exists(t, c, serviceAccount(vn))
 	exists(t, c, clusterRoleBinding(vn))
-	exists(t, c, roleBinding(vn, vn.Namespace, ""))
+	exists(t, c, tenantBinding(vn))
 	nm := mapOf(vn)
 	exists(t, c, nm)
 	if nm.Labels[names.Replication] != "true" || nm.Labels[names.ReplicationDestination] != "turin" {
@@ -555,7 +555,7 @@ func TestAccountsOfOthersAreNotTakenOver(t *testing.T) {
 		}
 		return nil
 	})
-	for _, obj := range []client.Object{clusterRoleBinding(&vn), roleBinding(&vn, vn.Namespace, ""), kubeletOf(&vn)} {
+	for _, obj := range []client.Object{clusterRoleBinding(&vn), tenantRole(&vn), tenantBinding(&vn), kubeletOf(&vn)} {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
 			t.Errorf("there is a %T for somebody else's account (%v)", obj, err)
 		}

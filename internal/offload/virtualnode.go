@@ -215,7 +215,10 @@ func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualN
 	if _, err := kube.Ensure(ctx, v.client, clusterRoleBinding(vn)); err != nil {
 		return fmt.Errorf("granting the virtual kubelet's rights in the cluster: %w", err)
 	}
-	if _, err := kube.Ensure(ctx, v.client, roleBinding(vn, vn.Namespace, names.RoleVirtualKubeletTenant)); err != nil {
+	if _, err := kube.Ensure(ctx, v.direct, tenantRole(vn)); err != nil {
+		return fmt.Errorf("saying what the virtual kubelet may read in its namespace: %w", err)
+	}
+	if _, err := kube.Ensure(ctx, v.client, tenantBinding(vn)); err != nil {
 		return fmt.Errorf("granting the virtual kubelet's rights in its namespace: %w", err)
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -60,6 +61,21 @@ func (s *stage) bind(c *testkit.ControlPlane, namespace, role string, subject rb
 	s.create(c, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{subject}})
 }
 
+// tenantRole gives what the controller of virtual nodes gives for the tenant namespace.
+func (s *stage) tenantRole(subject rbacv1.Subject) {
+	s.t.Helper()
+	read := []string{"get", "list", "watch"}
+	meta := metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}
+	s.create(s.here, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"virtualnodes"}, ResourceNames: []string{s.node}, Verbs: read},
+		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"namespacemaps"}, Verbs: read},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"kubeconfig"}, Verbs: read},
+	}})
+	s.create(s.here, &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}, Subjects: []rbacv1.Subject{subject},
+	})
+}
+
 // TestRightsOfTheChartSuffice lives through a pod's life with what the chart gives to a virtual kubelet and to a slice.
 func TestRightsOfTheChartSuffice(t *testing.T) {
 	s := newStage(t, func(o *Options) {
@@ -72,7 +88,7 @@ func TestRightsOfTheChartSuffice(t *testing.T) {
 	s.create(s.here, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}})
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: s.node, Namespace: s.tenant}
 	s.bind(s.here, "", names.RoleVirtualKubeletLocal, account)
-	s.bind(s.here, s.tenant, names.RoleVirtualKubeletTenant, account)
+	s.tenantRole(account)
 	s.bind(s.here, s.local, names.RoleVirtualKubeletNamespace, account)
 	s.bind(s.there, s.twin, names.RoleVirtualKubeletRemote, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "slice-1"})
 
