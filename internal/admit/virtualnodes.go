@@ -59,31 +59,30 @@ func withoutFields(raw []byte, fields ...string) ([]byte, error) {
 	return json.Marshal(obj)
 }
 
-// virtualNodes fills in what VirtualNodes leave to the options, and keeps them from taking the name of a Node.
+// virtualNodes keeps VirtualNodes from taking the name of a Node. What they leave to their options is not written into
+// them: it would not follow a change of the options.
 type virtualNodes struct {
 	reading
 	template types.NamespacedName
 }
 
 func (v *virtualNodes) mutate(ctx context.Context, req *admission.Request, old, vn *offv1beta1.VirtualNode) error {
-	if old == nil {
-		if err := v.checkNew(ctx, req, vn); err != nil {
-			return err
+	if old != nil {
+		if err := rules.CheckVirtualNodeChange(old, vn); err != nil {
+			return refuse(err)
 		}
-	} else if err := rules.CheckVirtualNodeChange(old, vn); err != nil {
-		return refuse(err)
+		return nil
 	}
-	template := &offv1beta1.VkOptionsTemplate{}
+	if err := v.checkNew(ctx, req, vn); err != nil {
+		return err
+	}
 	key := v.templateOf(vn, req.Namespace)
-	err := v.get(ctx, key, template)
+	err := v.get(ctx, key, &offv1beta1.VkOptionsTemplate{})
 	switch {
 	case err == nil:
-		rules.DefaultVirtualNode(vn, template)
 		return nil
-	case apierrors.IsNotFound(err) && old == nil:
-		return refuse(fmt.Errorf("the VkOptionsTemplate %q does not exist", key))
 	case apierrors.IsNotFound(err):
-		return nil
+		return refuse(fmt.Errorf("the VkOptionsTemplate %q does not exist", key))
 	default:
 		return fmt.Errorf("reading VkOptionsTemplate %q: %w", key, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -209,12 +210,12 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("warnings = %q", *warned)
 		}
 	})
-	t.Run("a VirtualNode takes its defaults", func(t *testing.T) {
+	t.Run("a VirtualNode leaves to its options what it does not say, and so follows their changes", func(t *testing.T) {
 		namespace := testkit.Namespace(t, c, "tenant", nil)
 		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "vn-defaults"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "provider"}}
 		soon(t, func() error { return c.Client.Create(ctx, vn) })
-		if vn.Spec.CreateNode == nil || !*vn.Spec.CreateNode || vn.Spec.DisableNetworkCheck == nil || *vn.Spec.DisableNetworkCheck {
-			t.Errorf("spec = %+v", vn.Spec)
+		if diff := cmp.Diff(offv1beta1.VirtualNodeSpec{ClusterID: "provider"}, vn.Spec); diff != "" {
+			t.Errorf("spec (-want +got):\n%s", diff)
 		}
 		moved := vn.DeepCopy()
 		moved.Spec.ClusterID = "another"

@@ -91,6 +91,8 @@ func (o *virtualKubeletOptions) reflection(fs *pflag.FlagSet) {
 		fs.IntVar(&kind.workers, name+"-reflection-workers", 3, "objects handled at once; 0 reflects none")
 		fs.StringVar(&kind.kind, name+"-reflection-type", "DenyList", types)
 	}
+	fs.StringSliceVar(&o.LabelsNotReflected, "labels-not-reflected", nil, "labels that stay here, beside those that the VirtualNode names")
+	fs.StringSliceVar(&o.AnnotationsNotReflected, "annotations-not-reflected", nil, "annotations that stay here, beside those that the VirtualNode names")
 	fs.StringArrayVar(&o.resources, "resource-reflection", nil,
 		"one more resource to reflect, as resource.version.group:workers:type; both clusters must grant the rights")
 	fs.BoolVar(&o.withIngressClass, "enable-ingress", false, "name a class of the provider in reflected Ingresses")

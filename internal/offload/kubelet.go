@@ -177,6 +177,8 @@ func arguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpe
 	}
 	args = append(args, pairs("--node-extra-annotations=", opts.NodeExtraAnnotations)...)
 	args = append(args, pairs("--node-extra-labels=", opts.NodeExtraLabels)...)
+	args = append(args, listed("--labels-not-reflected=", opts.LabelsNotReflected)...)
+	args = append(args, listed("--annotations-not-reflected=", opts.AnnotationsNotReflected)...)
 	args = append(args, opts.ExtraArgs...)
 	args = append(args, "--metrics-enabled="+strconv.FormatBool(opts.MetricsEnabled))
 	if opts.MetricsEnabled {
@@ -224,14 +226,18 @@ func classArguments(vn *offv1beta1.VirtualNode) []string {
 }
 
 func pairs(flag string, m map[string]string) []string {
-	if len(m) == 0 {
-		return nil
-	}
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		parts = append(parts, key+"="+m[key])
 	}
-	return []string{flag + strings.Join(parts, ",")}
+	return listed(flag, parts)
+}
+
+func listed(flag string, list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return []string{flag + strings.Join(list, ",")}
 }
 
 // identityFlags say which node the process is: they follow from the VirtualNode and nobody overrides them.

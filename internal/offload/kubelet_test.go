@@ -84,6 +84,11 @@ func TestDeploymentOverrides(t *testing.T) {
 		"metrics have an address only where they are enabled": {
 			change: func(_ *offv1beta1.VirtualNode, o *offv1beta1.VkOptionsTemplate) { o.Spec.MetricsEnabled = true }, want: "--metrics-address=:5872",
 		},
+		"what the options keep at home": {
+			change: func(_ *offv1beta1.VirtualNode, o *offv1beta1.VkOptionsTemplate) {
+				o.Spec.LabelsNotReflected = []string{"team", "cost-centre"}
+			}, want: "--labels-not-reflected=team,cost-centre",
+		},
 		"the user replaces an argument": {
 			change: func(vn *offv1beta1.VirtualNode, _ *offv1beta1.VkOptionsTemplate) {
 				user(vn, "--pod-reflection-workers=50")

@@ -220,9 +220,9 @@ func TestOfferedNodeLabels(t *testing.T) {
 		"all with the prefix of somebody else": {allow: []string{"*/*"}, want: map[string]string{
 			"example.com/rack": "7", "cloud.google.com/gke-spot": "true", "karpenter.sh/do-not-disrupt": "true", "node.cilium.io/egress": "",
 		}},
-		"nothing":          {allow: []string{}, want: map[string]string{}},
-		"one key":          {allow: []string{"tier"}, want: map[string]string{"tier": "gold"}},
-		"one domain":       {allow: []string{"example.com/*"}, want: map[string]string{"example.com/rack": "7"}},
+		"nothing":    {allow: []string{}, want: map[string]string{}},
+		"one key":    {allow: []string{"tier"}, want: map[string]string{"tier": "gold"}},
+		"one domain": {allow: []string{"example.com/*"}, want: map[string]string{"example.com/rack": "7"}},
 		"what is ours cannot be given away": {
 			allow: []string{"liqo.io/*", "kubernetes.io/host*", "type"}, want: map[string]string{"liqo.io/provider": "kubeadm"},
 		},
@@ -232,28 +232,6 @@ func TestOfferedNodeLabels(t *testing.T) {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-func TestDefaultVirtualNode(t *testing.T) {
-	opts := &offv1beta1.VkOptionsTemplate{Spec: offv1beta1.VkOptionsTemplateSpec{
-		CreateNode: true, LabelsNotReflected: []string{"l"}, AnnotationsNotReflected: []string{"a", "b"},
-	}}
-	vn := &offv1beta1.VirtualNode{Spec: offv1beta1.VirtualNodeSpec{
-		DisableNetworkCheck: new(true), OffloadingPatch: &offv1beta1.OffloadingPatch{AnnotationsNotReflected: []string{"b", "mine"}},
-	}}
-	if !DefaultVirtualNode(vn, opts) {
-		t.Error("reported no change")
-	}
-	want := offv1beta1.VirtualNodeSpec{
-		CreateNode: new(true), DisableNetworkCheck: new(true),
-		OffloadingPatch: &offv1beta1.OffloadingPatch{LabelsNotReflected: []string{"l"}, AnnotationsNotReflected: []string{"b", "mine", "a"}},
-	}
-	if diff := cmp.Diff(want, vn.Spec); diff != "" {
-		t.Error(diff)
-	}
-	if DefaultVirtualNode(vn, opts) {
-		t.Error("doing it twice changed it again")
 	}
 }
 

@@ -6,39 +6,12 @@ package rules
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
-
-// DefaultVirtualNode fills in what the VirtualNode leaves to the options, and tells whether it changed.
-func DefaultVirtualNode(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplate) (changed bool) {
-	if vn.Spec.CreateNode == nil {
-		vn.Spec.CreateNode, changed = new(opts.Spec.CreateNode), true
-	}
-	if vn.Spec.DisableNetworkCheck == nil {
-		vn.Spec.DisableNetworkCheck, changed = new(opts.Spec.DisableNetworkCheck), true
-	}
-	if vn.Spec.OffloadingPatch == nil {
-		vn.Spec.OffloadingPatch, changed = &offv1beta1.OffloadingPatch{}, true
-	}
-	patch := vn.Spec.OffloadingPatch
-	labels := union(&patch.LabelsNotReflected, opts.Spec.LabelsNotReflected)
-	annotations := union(&patch.AnnotationsNotReflected, opts.Spec.AnnotationsNotReflected)
-	return changed || labels || annotations
-}
-
-func union(list *[]string, more []string) (changed bool) {
-	for _, s := range more {
-		if !slices.Contains(*list, s) {
-			*list, changed = append(*list, s), true
-		}
-	}
-	return changed
-}
 
 // CheckVirtualNode tells why the VirtualNode cannot become a node, nil if it can. Its name goes into labels and names a
 // cluster-wide object.

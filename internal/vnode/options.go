@@ -71,6 +71,9 @@ type Options struct {
 	ListenPort int
 	// Pods, ConfigMaps, Secrets, Ingresses and Events: --<kind>-reflection-workers and --<kind>-reflection-type.
 	Pods, ConfigMaps, Secrets, Ingresses, Events Reflection
+	// LabelsNotReflected and AnnotationsNotReflected stay here, beside what the VirtualNode's patch says
+	// (--labels-not-reflected, --annotations-not-reflected).
+	LabelsNotReflected, AnnotationsNotReflected []string
 	// Resources are copied on request (--resource-reflection).
 	Resources []ResourceReflection
 	// IngressClass is the class that Ingresses have in the provider (--remote-real-ingress-class-name, only with

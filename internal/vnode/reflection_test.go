@@ -314,6 +314,36 @@ func TestPoliciesAndFilters(t *testing.T) {
 	})
 }
 
+func TestWhatTheOptionsKeepHereFollowsThem(t *testing.T) {
+	s := newStage(t, nil)
+	cm := configMap(s.local, "settings", nil)
+	cm.Labels, cm.Annotations = map[string]string{"private": "1", "app": "shop"}, map[string]string{"example.com/owner": "me"}
+	s.create(s.here, cm)
+	sent := func(labels, annotations string) {
+		s.t.Helper()
+		eventually(s, s.there, configMap(s.twin, "settings", nil), func(cm *corev1.ConfigMap) error {
+			if cm.Labels["private"] != labels || cm.Annotations["example.com/owner"] != annotations || cm.Labels["app"] != "shop" {
+				return fmt.Errorf("labels %v, annotations %v", cm.Labels, cm.Annotations)
+			}
+			return nil
+		})
+	}
+	stop := s.run()
+	sent("1", "me")
+	stop()
+	s.step("a key that is to stay here is not sent any more", func() {
+		s.options.LabelsNotReflected, s.options.AnnotationsNotReflected = []string{"private"}, []string{"example.com/owner"}
+		stop = s.run()
+		sent("", "")
+		stop()
+	})
+	s.step("and is sent again when it need not", func() {
+		s.options.LabelsNotReflected, s.options.AnnotationsNotReflected = nil, nil
+		s.run()
+		sent("1", "me")
+	})
+}
+
 func TestResourcesAreCopiedOnRequest(t *testing.T) {
 	widgets := schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "widgets"}
 	s := newStage(t, func(o *Options) {

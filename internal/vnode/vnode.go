@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -275,7 +276,13 @@ func (p *process) mayWork(ctx context.Context) error {
 	return nil
 }
 
-func (p *process) patch() *offv1beta1.OffloadingPatch { return translate.PatchOf(p.virtual.Load()) }
+// patch is the offloading patch of the VirtualNode of this moment, with what the options keep here.
+func (p *process) patch() *offv1beta1.OffloadingPatch {
+	patch := *translate.PatchOf(p.virtual.Load())
+	patch.LabelsNotReflected = slices.Concat(patch.LabelsNotReflected, p.options.LabelsNotReflected)
+	patch.AnnotationsNotReflected = slices.Concat(patch.AnnotationsNotReflected, p.options.AnnotationsNotReflected)
+	return &patch
+}
 
 func (p *process) remoteReader() client.Reader {
 	if reader := p.reader.Load(); reader != nil {
