@@ -139,21 +139,21 @@ func (w *world) up(t *testing.T, n int) {
 // Whatever the order, nothing is left: no object, no finalizer, no binding, no namespace. Where the provider forgot the
 // consumer before that one was done, it takes the word of the user that the provider is not coming back.
 func TestAnyOrderOfDeletionLeavesNothing(t *testing.T) {
-	w := newWorld(t)
-	for seed := range uint64(seedsOf(t, 9)) {
+	inWorlds(t, seedsOf(t, 9), func(t *testing.T, w *world, seed uint64) {
 		began := time.Now()
 		w.up(t, int(seed)+1)
+		up := time.Now()
 		order := deletionOrder(beginnings[seed%uint64(len(beginnings))], rand.New(rand.NewPCG(seed, 1)))
 		t.Logf("seed %d: %s", seed, strings.Join(order, ", "))
 		w.takeDown(t, order, rand.New(rand.NewPCG(seed, 2)))
-		t.Logf("seed %d: nothing is left after %s", seed, time.Since(began).Round(100*time.Millisecond))
-	}
+		t.Logf("seed %d: up after %s, nothing is left after %s", seed, passed(began, up), passed(up, time.Now()))
+	})
 }
 
 // The other cluster is gone, its API server and all. What is here goes, once the user says so; should the other one come
 // back after all, it can clean up as well.
 func TestAPeerThatIsGoneForGoodIsForgotten(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, 0)
 	nothing := func(t *testing.T, c *census) {
 		t.Helper()
 		w.eventually(t, "nothing to be left", func(ctx context.Context) error {

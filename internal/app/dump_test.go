@@ -35,6 +35,8 @@ type census struct {
 	kinds  []schema.GroupVersionResource
 	// known objects were there before the story.
 	known map[types.UID]bool
+	// lingering kinds had something left at the last look.
+	lingering []schema.GroupVersionResource
 }
 
 func newCensus(t *testing.T, s *side) *census {
@@ -68,10 +70,12 @@ func (f found) String() string {
 	return strings.TrimSpace(f.resource.Resource + " " + strings.TrimPrefix(f.GetNamespace()+"/"+f.GetName(), "/"))
 }
 
-// list returns what is new since the last call of remember.
-func (c *census) list(ctx context.Context) ([]found, error) {
+// list returns what is new of all kinds since the last call of remember.
+func (c *census) list(ctx context.Context) ([]found, error) { return c.listOf(ctx, c.kinds) }
+
+func (c *census) listOf(ctx context.Context, kinds []schema.GroupVersionResource) ([]found, error) {
 	var out []found
-	for _, kind := range c.kinds {
+	for _, kind := range kinds {
 		list, err := c.client.Resource(kind).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", kind.Resource, err)
@@ -96,14 +100,22 @@ func (c *census) remember(t *testing.T) {
 	}
 }
 
-// nothing is the wish that all that is new be gone again; its error names what is not, and who holds it.
+// nothing is the wish that all that is new be gone again; its error names what is not, and who holds it. While something
+// of a kind lingers it looks no further: to list all kinds is much work, done only when it may be the last time.
 func (c *census) nothing(ctx context.Context) error {
-	left, err := c.list(ctx)
+	left, err := c.listOf(ctx, c.lingering)
+	if err == nil && len(left) == 0 {
+		left, err = c.list(ctx)
+	}
 	if err != nil {
 		return err
 	}
+	c.lingering = nil
 	var errs []error
 	for _, f := range left {
+		if !slices.Contains(c.lingering, f.resource) {
+			c.lingering = append(c.lingering, f.resource)
+		}
 		errs = append(errs, fmt.Errorf("left: %s (finalizers %v, deleted %v)", f, f.GetFinalizers(), f.GetDeletionTimestamp()))
 	}
 	return errors.Join(errs...)

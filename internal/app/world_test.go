@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"text/template"
 	"time"
@@ -40,11 +41,38 @@ type world struct {
 	tag                    string
 }
 
-func newWorld(t *testing.T) *world {
+// worlds is how many stories are told at the same time. Most of a story is waiting: for the pause that Kubernetes makes
+// before it empties a namespace, for retries of processes that found others dead.
+const worlds = 2
+
+// inWorlds tells a story for each seed, in whichever world is free.
+func inWorlds(t *testing.T, seeds int, tell func(t *testing.T, w *world, seed uint64)) {
+	t.Helper()
+	next := make(chan uint64, seeds)
+	for seed := range seeds {
+		next <- uint64(seed)
+	}
+	close(next)
+	var telling sync.WaitGroup
+	for n := range min(worlds, seeds) {
+		telling.Go(func() {
+			t.Run("world "+strconv.Itoa(n), func(t *testing.T) {
+				w := newWorld(t, n)
+				for seed := range next {
+					tell(t, w, seed)
+				}
+			})
+		})
+	}
+	telling.Wait()
+}
+
+// newWorld is the nth of the worlds.
+func newWorld(t *testing.T, n int) *world {
 	t.Helper()
 	w := &world{
-		consumer: newSide(t, testkit.Cluster(t, kubernetesControllers)),
-		provider: newSide(t, testkit.SecondCluster(t, kubernetesControllers)),
+		consumer: newSide(t, testkit.NthCluster(t, 2*n, kubernetesControllers)),
+		provider: newSide(t, testkit.NthCluster(t, 2*n+1, kubernetesControllers)),
 	}
 	w.atConsumer, w.atProvider = newCensus(t, w.consumer), newCensus(t, w.provider)
 	// What a first start makes for the installation itself is no part of any story.
@@ -97,7 +125,8 @@ func (w *world) killAll() {
 	}
 }
 
-// eventually waits until check holds, and plays the nodes meanwhile.
+// eventually waits until check holds, and plays the nodes meanwhile. It leaves the machine to the others at least half of the
+// time: some checks list all that there is.
 func (w *world) eventually(t *testing.T, what string, check func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -105,6 +134,7 @@ func (w *world) eventually(t *testing.T, what string, check func(ctx context.Con
 	var last error // an error of the deadline itself says nothing
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 300*time.Millisecond) {
 		w.consumer.kubelets(t)
+		began := time.Now()
 		err := check(ctx)
 		if err == nil {
 			return
@@ -113,7 +143,7 @@ func (w *world) eventually(t *testing.T, what string, check func(ctx context.Con
 			last = err
 		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(max(wait, time.Since(began))):
 		case <-ctx.Done():
 			t.Fatalf("waiting for %s: %v\nconsumer:\n%s\nprovider:\n%s", what, last, w.consumer.logs(), w.provider.logs())
 		}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -25,8 +26,10 @@ type lab struct {
 	assets    string
 	authority *authority
 	launch    chan func()
-	processes []*process
 	etcdURL   string
+
+	sync.Mutex // of processes
+	processes  []*process
 }
 
 const dirPrefix = "liqo-testkit-"
@@ -153,6 +156,8 @@ func (l *lab) run(name string, env []string, path string, args ...string) (*proc
 		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
+	l.Lock()
+	defer l.Unlock()
 	l.processes = append(l.processes, p)
 	return p, nil
 }

@@ -31,9 +31,15 @@ import (
 // servers are the servers of this test binary. They outlive every test, so they cannot belong to one.
 var servers struct {
 	sync.Mutex
-	lab      *lab
-	clusters [2]*ControlPlane
-	failed   [2]error
+	lab   *lab
+	slots map[int]*slot
+}
+
+// slot is where one cluster is, and is started while others may be.
+type slot struct {
+	sync.Mutex
+	cluster *ControlPlane
+	failed  error
 }
 
 // Main runs the tests of a package and stops the servers that they started.
@@ -51,7 +57,7 @@ func shutdown() {
 	}
 	servers.lab.close()
 	servers.lab = nil
-	clear(servers.clusters[:])
+	clear(servers.slots)
 }
 
 // Option asks for more than an API server.
@@ -69,41 +75,55 @@ func WithControllers(names ...string) Option {
 // Cluster returns the cluster of this test binary.
 func Cluster(t testing.TB, opts ...Option) *ControlPlane {
 	t.Helper()
-	return cluster(t, 0, opts)
+	return NthCluster(t, 0, opts...)
 }
 
 // SecondCluster returns another cluster, for what crosses clusters.
 func SecondCluster(t testing.TB, opts ...Option) *ControlPlane {
 	t.Helper()
-	return cluster(t, 1, opts)
+	return NthCluster(t, 1, opts...)
 }
 
-func cluster(t testing.TB, index int, opts []Option) *ControlPlane {
+// NthCluster returns one of any number of clusters, counted from 0: Cluster is the first. Tests that run at the same time
+// can ask for it.
+func NthCluster(t testing.TB, n int, opts ...Option) *ControlPlane {
 	t.Helper()
 	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
+	l, s, err := slotOf(n)
+	if err != nil {
+		t.Fatalf("preparing the test servers: %v", err)
+	}
+	s.Lock()
+	defer s.Unlock()
+	if s.cluster == nil && s.failed == nil {
+		s.cluster, s.failed = newControlPlane(l, fmt.Sprintf("cluster%d", n+1))
+	}
+	if s.failed != nil {
+		t.Fatalf("starting a test cluster: %v", s.failed)
+	}
+	if err := s.cluster.runControllers(o.controllers); err != nil {
+		t.Fatalf("starting controllers: %v", err)
+	}
+	return s.cluster
+}
+
+func slotOf(n int) (*lab, *slot, error) {
 	servers.Lock()
 	defer servers.Unlock()
 	if servers.lab == nil {
 		l, err := newLab()
 		if err != nil {
-			t.Fatalf("preparing the test servers: %v", err)
+			return nil, nil, err
 		}
-		servers.lab = l
+		servers.lab, servers.slots = l, map[int]*slot{}
 	}
-	if servers.clusters[index] == nil && servers.failed[index] == nil {
-		servers.clusters[index], servers.failed[index] = newControlPlane(servers.lab, fmt.Sprintf("cluster%d", index+1))
+	if servers.slots[n] == nil {
+		servers.slots[n] = &slot{}
 	}
-	if err := servers.failed[index]; err != nil {
-		t.Fatalf("starting a test cluster: %v", err)
-	}
-	c := servers.clusters[index]
-	if err := c.runControllers(o.controllers); err != nil {
-		t.Fatalf("starting controllers: %v", err)
-	}
-	return c
+	return servers.lab, servers.slots[n], nil
 }
 
 // Namespace makes a namespace with a name that begins with prefix, and the ServiceAccount without which no pod can be
