@@ -110,7 +110,7 @@ demo() { # [SECONDS]
 }
 
 suite_bench() { # promises of speed
-	suite_image && beside demo 172.25.0.0/16 demo 90 && beside bench 172.27.0.0/16 bench
+	suite_image && beside bench 172.27.0.0/16 bench && beside demo 172.25.0.0/16 demo 90
 }
 
 bench() {
