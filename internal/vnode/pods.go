@@ -166,7 +166,9 @@ func isNil(obj client.Object) bool {
 
 func ended(pod *corev1.Pod) bool { return endedPhase(pod.Status.Phase) }
 
-func endedPhase(phase corev1.PodPhase) bool { return phase == corev1.PodSucceeded || phase == corev1.PodFailed }
+func endedPhase(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
 
 func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
 	if it.shadow == nil || !it.shadow.DeletionTimestamp.IsZero() {
@@ -262,11 +264,8 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 		}
 		return kube.Wait(0, "the previous shadow pod is going")
 	}
-	// While the provider cannot be reached only the status is kept true.
-	if it.shadow == nil || it.local.Labels[names.RemoteUnavailable] != "true" {
-		if err := k.applyShadow(ctx, it); err != nil {
-			return err
-		}
+	if err := k.applyShadow(ctx, it); err != nil {
+		return err
 	}
 	return k.reflectStatus(ctx, it)
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"liqo.io/liqo/internal/names"
 )
 
 // ofKubelet are the conditions that describe the one pod that runs: the remote ones replace the local ones.
@@ -33,10 +31,7 @@ func conditions(in StatusInput) []corev1.PodCondition {
 			out = append(out, c)
 		}
 	}
-	switch {
-	case local.Labels[names.RemoteUnavailable] == "true":
-		return notReady(out, local, "RemoteUnavailable", "the provider cannot be reached")
-	case !gatesOpen(local):
+	if !gatesOpen(local) {
 		return notReady(out, local, "ReadinessGatesNotReady", "a readiness gate of the pod is not open")
 	}
 	return keepTransition(out, local)
