@@ -8,36 +8,31 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
+	authzv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/request/websocket"
+	"k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
+
+	"liqo.io/liqo/internal/kube"
 )
 
 // gate lets through who the local API server knows and allows to use this node, as a kubelet does.
 type gate struct {
-	authn authenticator.Request
-	authz authorizer.Authorizer
-	node  string
-	log   logr.Logger
-	next  http.Handler
+	authn   authenticator.Request
+	reviews *kube.Reviews
+	node    string
+	log     logr.Logger
+	next    http.Handler
 }
-
-const (
-	authCacheTTL      = 10 * time.Second
-	authAnswerTimeout = 10 * time.Second
-)
-
-// authBackoff bounds how long a client waits while the local API server does not answer.
-var authBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 
 // newGate trusts the client certificates that the local API server trusts, and asks it about tokens and rights. The
 // certificate authority is followed until ctx ends.
@@ -51,27 +46,24 @@ func newGate(ctx context.Context, clients kubernetes.Interface, node string, log
 		return nil, fmt.Errorf("reading the authority of client certificates: %w", err)
 	}
 	go ca.Run(ctx, 1)
-	backoff := authBackoff
-	authn, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
-		TokenAccessReviewClient:            clients.AuthenticationV1(),
-		TokenAccessReviewTimeout:           authAnswerTimeout,
-		WebhookRetryBackoff:                &backoff,
-		CacheTTL:                           authCacheTTL,
-		ClientCertificateCAContentProvider: ca,
-	}.New()
-	if err != nil {
-		return nil, fmt.Errorf("making the authenticator: %w", err)
-	}
-	authz, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: clients.AuthorizationV1(),
-		AllowCacheTTL:             authCacheTTL,
-		DenyCacheTTL:              authCacheTTL,
-		WebhookRetryBackoff:       &backoff,
-	}.New()
-	if err != nil {
-		return nil, fmt.Errorf("making the authorizer: %w", err)
-	}
-	return &gate{authn: authn, authz: authz, node: node, log: log}, nil
+	reviews := kube.NewReviews(clients.AuthenticationV1(), clients.AuthorizationV1())
+	tokens := authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+		who, ok, err := reviews.Who(ctx, token)
+		if err != nil || !ok {
+			return nil, false, err
+		}
+		out := &user.DefaultInfo{Name: who.Username, UID: who.UID, Groups: who.Groups, Extra: map[string][]string{}}
+		for key, values := range who.Extra {
+			out.Extra[key] = values
+		}
+		return &authenticator.Response{User: out}, true, nil
+	})
+	authn := group.NewAuthenticatedGroupAdder(union.New(
+		x509.NewDynamic(ca.VerifyOptions, x509.CommonNameUserConversion),
+		bearertoken.New(tokens),
+		websocket.NewProtocolAuthenticator(tokens),
+	))
+	return &gate{authn: authn, reviews: reviews, node: node, log: log}, nil
 }
 
 // guard puts the gate before h.
@@ -90,38 +82,34 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "Unauthorized", http.StatusUnauthorized)
 		return
 	}
-	what, decision, reason, err := g.authorize(who.User, req)
+	subresource, allowed, reason, err := g.authorize(who.User, req)
 	switch {
 	case err != nil:
 		g.log.Error(err, "asking for the rights of a client", "user", who.User.GetName())
 		http.Error(w, "Authorization error", http.StatusInternalServerError)
-	case decision != authorizer.DecisionAllow:
-		g.log.V(1).Info("client not allowed", "user", who.User.GetName(), "subresource", what.Subresource, "reason", reason)
+	case !allowed:
+		g.log.V(1).Info("client not allowed", "user", who.User.GetName(), "subresource", subresource, "reason", reason)
 		http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource=%s)",
-			who.User.GetName(), what.Verb, what.Subresource), http.StatusForbidden)
+			who.User.GetName(), verb(req), subresource), http.StatusForbidden)
 	default:
 		g.next.ServeHTTP(w, req)
 	}
 }
 
-// authorize asks for each right that suffices, and returns the last that it asked for.
-func (g *gate) authorize(who user.Info, req *http.Request) (what authorizer.AttributesRecord, decision authorizer.Decision, reason string, err error) {
-	for _, sub := range subresources(req.URL.Path) {
-		what = attributes(who, g.node, sub, req)
-		decision, reason, err = g.authz.Authorize(req.Context(), what)
-		if err == nil && decision == authorizer.DecisionAllow {
+// authorize asks for each right to a part of the node that suffices, and returns the last that it asked for.
+func (g *gate) authorize(who user.Info, req *http.Request) (subresource string, allowed bool, reason string, err error) {
+	for _, subresource = range subresources(req.URL.Path) {
+		allowed, reason, err = g.reviews.May(req.Context(), authzv1.SubjectAccessReviewSpec{
+			User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: kube.Extra(who.GetExtra()),
+			ResourceAttributes: &authzv1.ResourceAttributes{
+				Verb: verb(req), Version: "v1", Resource: "nodes", Subresource: subresource, Name: g.node,
+			},
+		})
+		if err == nil && allowed {
 			break
 		}
 	}
-	return what, decision, reason, err
-}
-
-// attributes are a right to a part of the node.
-func attributes(who user.Info, node, subresource string, req *http.Request) authorizer.AttributesRecord {
-	return authorizer.AttributesRecord{
-		User: who, Verb: verb(req), APIVersion: "v1", Resource: "nodes", Subresource: subresource,
-		Name: node, ResourceRequest: true, Path: req.URL.Path,
-	}
+	return subresource, allowed, reason, err
 }
 
 // verb follows the method, except that running something in a container is never just reading, though a WebSocket
