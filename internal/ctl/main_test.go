@@ -5,6 +5,7 @@ package ctl
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,11 +28,17 @@ type result struct {
 // liqoctl runs the program on a cluster, as a user would with a pipe on every stream.
 func liqoctl(t *testing.T, cfg *rest.Config, args ...string) result {
 	t.Helper()
+	return liqoctlUntil(t.Context(), t, cfg, args...)
+}
+
+// liqoctlUntil is liqoctl, interrupted at the end of ctx.
+func liqoctlUntil(ctx context.Context, t *testing.T, cfg *rest.Config, args ...string) result {
+	t.Helper()
 	if cfg != nil {
 		args = append(args, "--kubeconfig", kubeconfigFile(t, cfg))
 	}
 	var stdout, stderr bytes.Buffer
-	err := Run(t.Context(), Options{
+	err := Run(ctx, Options{
 		Args:  append([]string{"liqoctl"}, args...),
 		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
 		Chart: deploy.Chart(),

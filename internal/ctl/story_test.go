@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	c := testkit.SecondCluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller"))
 	before := listing(t, c.Config)
 	aFailureIsUndone(t, c)
+	aSignalIsUndone(t, c)
 	aCrashEndsTheWait(t, c, installArgs()...)
 	stop := workload(t, c)
 	defer func() { stop() }()
@@ -88,6 +90,7 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	liqoctl(t, c.Config, "uninstall").refuses(t, "--skip-confirm")
 	refusesWhileUsed(t, c)
 	stop()
+	aSignalEndsTheUninstallation(t, c)
 	aStuckJobEndsTheUninstallation(t, c)
 	stop = workload(t, c)
 
@@ -111,8 +114,7 @@ func whatWasInterruptedIsTakenUp(t *testing.T, c *testkit.ControlPlane) {
 	}
 	releases := storage.Init(driver.NewSecrets(clientset.CoreV1().Secrets("liqo")))
 	for _, status := range []releasecommon.Status{
-		releasecommon.StatusPendingInstall, releasecommon.StatusPendingUpgrade, releasecommon.StatusPendingRollback,
-		releasecommon.StatusFailed, releasecommon.StatusUninstalling, releasecommon.StatusUninstalled,
+		releasecommon.StatusPendingInstall, releasecommon.StatusPendingUpgrade, releasecommon.StatusFailed, releasecommon.StatusUninstalling,
 	} {
 		last, err := releases.Last("liqo")
 		if err != nil {
@@ -130,7 +132,7 @@ func whatWasInterruptedIsTakenUp(t *testing.T, c *testkit.ControlPlane) {
 				t.Fatal(err)
 			}
 		}
-		upgraded := liqoctl(t, c.Config, "install", "--timeout", "60s", "--version", "v9")
+		upgraded := liqoctl(t, c.Config, "install", "--timeout", "120s", "--version", "v9")
 		upgraded.succeeds(t, "All Set!")
 		line := fmt.Sprintf(" WARN  Revision %d of Helm release \"liqo\" was left %s: going on from there\n", r.Version, status)
 		if told := strings.Count(upgraded.stderr, line); told != 1 && status != releasecommon.StatusFailed {
@@ -229,6 +231,48 @@ func isBroken(d *appsv1.Deployment) bool {
 func aFailureIsUndone(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
 	liqoctl(t, c.Config, installArgs("--timeout", "12s")...).refuses(t, "Error installing or upgrading Liqo: ", "liqo-controller-manager")
+	nothingIsInstalled(t, c)
+}
+
+// interrupted runs a command until there is an object, and then sends the signal of Ctrl-C.
+func interrupted(t *testing.T, c *testkit.ControlPlane, obj client.Object, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer cancel()
+		for ctx.Err() == nil && c.Client.Get(ctx, client.ObjectKeyFromObject(obj), obj) != nil {
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	r := liqoctlUntil(ctx, t, c.Config, args...)
+	cancel()
+	watching.Wait()
+	return r
+}
+
+// aSignalIsUndone interrupts an installation while Helm writes: it must not go on beside what is undone.
+func aSignalIsUndone(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	early := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager"}}
+	interrupted(t, c, early, installArgs("--timeout", "60s")...).refuses(t, "Error installing or upgrading Liqo: ")
+	nothingIsInstalled(t, c)
+}
+
+// aSignalEndsTheUninstallation before anything is removed: while its Job runs.
+func aSignalEndsTheUninstallation(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-pre-delete"}}
+	interrupted(t, c, job, "uninstall", "--skip-confirm", "--timeout", "90s").refuses(t, "Error uninstalling Liqo: ")
+	deployment(t, c)
+	if err := c.Client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func nothingIsInstalled(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
 	var secrets corev1.SecretList
 	if err := c.Client.List(t.Context(), &secrets, client.InNamespace("liqo")); err != nil {
 		t.Fatal(err)

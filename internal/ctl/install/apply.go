@@ -49,7 +49,9 @@ func (i *Installer) apply(ctx context.Context, p *plan) error {
 	if p.previous.revision > 0 {
 		change = p.helm.upgrade
 	}
-	err = untilStuck(ctx, i.Client, i.Namespace, func(wait context.Context) error { return change(ctx, wait, p.chart, p.values) })
+	writing, stop := afterwards(ctx)
+	defer stop()
+	err = untilStuck(ctx, i.Client, i.Namespace, func(wait context.Context) error { return change(writing, wait, p.chart, p.values) })
 	if err == nil {
 		return nil
 	}

@@ -150,12 +150,12 @@ func (h *helm) capabilities() (*common.Capabilities, error) {
 }
 
 // install installs the release for the first time. The end of wait ends the wait for pods alone: the end of ctx, while Helm
-// still writes, would leave it to write beside whoever undoes that.
+// still writes, leaves it to write beside whoever undoes that.
 func (h *helm) install(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
 	a := action.NewInstall(h.config)
 	a.ReleaseName, a.Namespace, a.CreateNamespace = Release, h.namespace, true
 	a.SkipCRDs = true // applied already
-	a.Timeout, a.WaitForJobs = left(ctx), true
+	a.Timeout, a.WaitForJobs = left(wait), true
 	a.WaitStrategy, a.WaitOptions = waiting(wait)
 	_, err := a.RunWithContext(ctx, c, values)
 	return err
@@ -168,7 +168,7 @@ func (h *helm) upgrade(ctx, wait context.Context, c *chart.Chart, values map[str
 	a.ResetValues, a.SkipCRDs = true, true
 	// Somebody may have edited a Deployment by hand: the chart wins, as it does in every upgrade.
 	a.ForceConflicts, a.ServerSideApply = true, "true"
-	a.Timeout, a.WaitForJobs = left(ctx), true
+	a.Timeout, a.WaitForJobs = left(wait), true
 	a.WaitStrategy, a.WaitOptions = waiting(wait)
 	_, err := a.RunWithContext(ctx, Release, c, values)
 	return err
@@ -197,6 +197,16 @@ func (h *helm) uninstall(ctx context.Context, timeout time.Duration, hooks bool)
 
 func waiting(ctx context.Context) (helmkube.WaitStrategy, []helmkube.WaitOption) {
 	return helmkube.StatusWatcherStrategy, []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
+}
+
+// writePatience is how long Helm may go on writing when nobody waits for the outcome any more.
+const writePatience = 30 * time.Second
+
+// afterwards ends a while after ctx.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(writePatience, cancel) })
+	return later, func() { stop(); cancel() }
 }
 
 // left is the time until the deadline.
