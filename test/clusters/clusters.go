@@ -40,7 +40,7 @@ func New(id, kubeconfig string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of %s: %w", id, err)
 	}
-	cfg.QPS, cfg.Burst = 200, 400
+	cfg.QPS = -1 // an error of the limiter would hide what was waited for
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, authv1beta1.AddToScheme, liqov1beta1.AddToScheme, offv1beta1.AddToScheme,

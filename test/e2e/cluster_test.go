@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"regexp"
 	"testing"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 // A cluster is one side of a story.
 type cluster struct {
 	*clusters.Cluster
-	empty []string // the listing before anything was installed
+	empty listing // the listing before anything was installed
 }
 
 func newCluster(id, kubeconfig string) (*cluster, error) {
@@ -78,25 +77,4 @@ func loadavg() string {
 		return "unknown"
 	}
 	return string(bytes.TrimSpace(data))
-}
-
-// interesting leaves out what every start of a process says.
-func interesting(log string) string {
-	return regexp.MustCompile(`(?m)^.*"(Starting|Registering|Serving|starting) .*\n`).ReplaceAllString(log, "")
-}
-
-// dump shows what a reader of a failure asks first.
-func dump(t *testing.T) {
-	t.Helper()
-	for _, c := range []*cluster{consumer, provider} {
-		for _, args := range [][]string{
-			{"get", "nodes,rslice,identities,virtualnodes,namespacemaps,tenants,shadowpods,foreignclusters,pods", "-A", "-o", "wide", "--ignore-not-found"},
-			{"get", "events", "-A", "--field-selector", "type=Warning"},
-			{"logs", "-n", "liqo", "deploy/liqo-controller-manager", "--tail", "60"},
-			{"logs", "-n", "liqo", "deploy/liqo-crd-replicator", "--tail", "30"},
-		} {
-			out, err := c.Kubectl("", args...)
-			t.Logf("%s $ kubectl %v\n%s%v", c.ID, args, interesting(out), err)
-		}
-	}
 }

@@ -5,14 +5,17 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	_ "embed"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/test/clusters"
@@ -21,14 +24,22 @@ import (
 //go:embed testdata/flaky.yaml
 var flakyYAML string
 
-func TestLogsAndExecThroughTheVirtualNode(t *testing.T) {
+const remoteYAML = `
+{apiVersion: v1, kind: Namespace, metadata: {name: %[1]s}}
+---
+{apiVersion: offloading.liqo.io/v1beta1, kind: NamespaceOffloading, metadata: {name: offloading, namespace: %[1]s}, spec: {podOffloadingStrategy: Remote}}
+`
+
+func TestAVirtualNodeIsUsedAsAnyNode(t *testing.T) {
 	p := newPeering(t, "kubelet")
 	t.Cleanup(func() { p.end(t) })
-	for _, d := range p.documents(t) {
-		d.cluster.apply(t, d.manifest)
-	}
-	p.node(t)
-	p.offloaded(t)
+	t.Cleanup(func() {
+		consumer.mustKubectl(t, "delete", "namespace", p.remote(), "--ignore-not-found", "--timeout=2m")
+	})
+	p.begin(t)
+	consumer.apply(t, fmt.Sprintf(remoteYAML, p.remote()))
+	p.offloaded(t, p.Namespace)
+	p.offloaded(t, p.remote())
 	if _, err := consumer.Kubectl(flakyYAML, "apply", "-n", p.Namespace, "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
@@ -48,52 +59,13 @@ func TestLogsAndExecThroughTheVirtualNode(t *testing.T) {
 	if got := logs("--tail=1"); got != "line 3\n" {
 		t.Errorf("logs --tail=1 are %q", got)
 	}
-	p.followEnds(t)
-	p.terminal(t)
-	p.strangersStayOut(t)
-	p.survivesRestarts(t)
-}
-
-// followEnds: a follow sees what comes later, and ends when it is told to.
-func (p *peering) followEnds(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	cmd := exec.CommandContext(ctx, clusters.KubectlPath(), "--kubeconfig", consumer.Kubeconfig, "logs", "-f", "flaky", "-n", p.Namespace)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	consumer.mustKubectl(t, "exec", "flaky", "-n", p.Namespace, "--", "sh", "-c", "echo later >/proc/1/fd/1")
-	seen := make(chan string, 1)
-	go func() {
-		var all strings.Builder
-		buf := make([]byte, 4096)
-		for !strings.Contains(all.String(), "later\n") {
-			n, err := out.Read(buf)
-			all.Write(buf[:n])
-			if err != nil {
-				break
-			}
-		}
-		seen <- all.String()
-	}()
-	eventually(t, "the line that came later", func(context.Context) error {
-		select {
-		case got := <-seen:
-			if !strings.Contains(got, "later\n") {
-				t.Fatalf("the follow ended with %q", got)
-			}
-			return nil
-		default:
-			return fmt.Errorf("not yet")
-		}
-	})
-	cancel()
-	_ = cmd.Wait() // it was killed: its error says so
+	t.Run("a terminal has its size", p.terminal)
+	t.Run("strangers stay out", p.strangersStayOut)
+	t.Run("streams", p.streams)
+	t.Run("a log is followed", p.follows)
+	t.Run("refusals are told", p.refusals)
+	t.Run("a Job runs once whatever is killed", p.jobRunsOnce)
+	t.Run("restarts are not noticed", p.survivesRestarts)
 }
 
 // terminal: exec -it has a terminal of the caller's size, and the exit code comes back.
@@ -112,7 +84,9 @@ func (p *peering) terminal(t *testing.T) {
 	}
 }
 
-// strangersStayOut: the API server's proxy for pods shows no certificate, as any pod that knocks.
+// strangersStayOut: the port asks who knocks, as a kubelet's does, and whether they may. The API server's proxy for pods
+// shows no certificate; a token or a certificate of somebody without rights is not enough, and neither is one that
+// another authority signed.
 func (p *peering) strangersStayOut(t *testing.T) {
 	t.Helper()
 	pod := consumer.mustKubectl(t, "get", "pods", "-n", p.ConsumerTenant, "-l", "liqo.io/virtual-node="+p.Slice, "-o", "jsonpath={.items[0].metadata.name}")
@@ -120,6 +94,69 @@ func (p *peering) strangersStayOut(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "provide credentials") {
 		t.Errorf("without a certificate the port answers %q, %v", out, err)
 	}
+	address := forward(t, nil, "-n", p.ConsumerTenant, "pod/"+pod, ":10250")
+	certificate := func(c *cluster) tls.Certificate {
+		kubeconfig, err := c.Credentials(t.Context(), "stranger")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := tls.X509KeyPair(cfg.CertData, cfg.KeyData)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	admin, err := tls.X509KeyPair(consumer.Config.CertData, consumer.Config.KeyData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimSpace(consumer.mustKubectl(t, "create", "token", "default", "-n", p.Namespace))
+	own := strings.TrimSpace(consumer.mustKubectl(t, "create", "token", p.Slice, "-n", p.ConsumerTenant))
+	for _, knock := range []struct {
+		who         string
+		token       string
+		certificate []tls.Certificate
+		want        int
+	}{
+		{"nobody", "", nil, http.StatusUnauthorized},
+		{"a made-up token", "made-up", nil, http.StatusUnauthorized},
+		{"a user of another cluster", "", []tls.Certificate{certificate(provider)}, http.StatusUnauthorized},
+		{"a pod's own account", token, nil, http.StatusForbidden},
+		{"the virtual kubelet's own account", own, nil, http.StatusForbidden},
+		{"a user without rights", "", []tls.Certificate{certificate(consumer)}, http.StatusForbidden},
+		{"an administrator", "", []tls.Certificate{admin}, http.StatusOK},
+	} {
+		for _, path := range []string{"/pods", "/containerLogs/" + p.Namespace + "/flaky/flaky"} {
+			if got := knocks(t, "https://"+address+path, knock.token, knock.certificate); got != knock.want {
+				t.Errorf("%s gets %d from %s, want %d", knock.who, got, path, knock.want)
+			}
+		}
+	}
+}
+
+func knocks(t *testing.T, url, token string, certificates []tls.Certificate) int {
+	t.Helper()
+	// The name of the server is not the point here: it is reached through a port of this machine.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		t.Errorf("asking for %s: %v", url, err)
+		return 0
+	}
+	defer response.Body.Close()
+	return response.StatusCode
 }
 
 // survivesRestarts: every process of ours goes and comes back, and the pod does not notice.

@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,7 @@ type peering struct{ *clusters.Peering }
 
 func newPeering(t *testing.T, name string) *peering {
 	t.Helper()
+	tell(name)
 	p, err := clusters.NewPeering(t.Context(), consumer.Cluster, provider.Cluster, name)
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +51,19 @@ func (p *peering) documents(t *testing.T) []document {
 	return docs
 }
 
+// begin applies all documents, which is one call of kubectl for each cluster, and waits for the node.
+func (p *peering) begin(t *testing.T) {
+	t.Helper()
+	all := map[*cluster][]string{}
+	for _, d := range p.documents(t) {
+		all[d.cluster] = append(all[d.cluster], d.manifest)
+	}
+	for c, manifests := range all {
+		c.apply(t, strings.Join(manifests, "\n---\n"))
+	}
+	p.node(t)
+}
+
 // node waits for the virtual node of the peering.
 func (p *peering) node(t *testing.T) *corev1.Node {
 	t.Helper()
@@ -66,6 +81,9 @@ func (p *peering) node(t *testing.T) *corev1.Node {
 	})
 	return &node
 }
+
+// remote is a second namespace of the story, all of whose pods run in the provider.
+func (p *peering) remote() string { return p.Namespace + "-remote" }
 
 // end takes the peering down the way a user does, and waits until both sides have forgotten it.
 func (p *peering) end(t *testing.T) {

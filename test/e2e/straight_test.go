@@ -7,7 +7,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -39,38 +38,6 @@ func TestThePeeringOfTheGuideOffloadsHalfADeployment(t *testing.T) {
 	p.checkLogs(t, remote)
 	p.checkExec(t, remote)
 	p.checkNoConsumerToken(t, remote)
-}
-
-func TestTheManifestsConvergeInAnyOrder(t *testing.T) {
-	unchanged := leavesNothing(t)
-	t.Cleanup(unchanged)
-	for i, seed := range []uint64{1, 2, rand.Uint64()} {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			p := newPeering(t, fmt.Sprintf("shuffled-%d", i))
-			t.Cleanup(func() { p.end(t) })
-			p.applyShuffled(t, rand.New(rand.NewPCG(seed, 0)))
-			p.checkNode(t)
-			p.deployWeb(t)
-			p.remotePod(t)
-		})
-	}
-}
-
-// applyShuffled begins with the namespaces: without them nothing else can be said. All else may come in any order.
-func (p *peering) applyShuffled(t *testing.T, random *rand.Rand) {
-	t.Helper()
-	var rest []document
-	for _, d := range p.documents(t) {
-		if strings.Contains(d.manifest, "kind: Namespace\n") {
-			d.cluster.apply(t, d.manifest)
-		} else {
-			rest = append(rest, d)
-		}
-	}
-	random.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
-	for _, d := range rest {
-		d.cluster.apply(t, d.manifest)
-	}
 }
 
 // checkNode looks at what `kubectl get nodes` and the scheduler see.
@@ -117,11 +84,11 @@ func (p *peering) checkForeignCluster(t *testing.T) {
 	}
 }
 
-// offloaded waits until the story's namespace reaches into the provider.
-func (p *peering) offloaded(t *testing.T) {
+// offloaded waits until a namespace of the story reaches into the provider.
+func (p *peering) offloaded(t *testing.T, namespace string) {
 	t.Helper()
-	eventually(t, "namespace "+p.Namespace+" to be offloaded", func(context.Context) error {
-		phase, err := consumer.Kubectl("", "get", "namespaceoffloading", "offloading", "-n", p.Namespace, "-o", "jsonpath={.status.offloadingPhase}")
+	eventually(t, "namespace "+namespace+" to be offloaded", func(context.Context) error {
+		phase, err := consumer.Kubectl("", "get", "namespaceoffloading", "offloading", "-n", namespace, "-o", "jsonpath={.status.offloadingPhase}")
 		if err == nil && phase != "Ready" {
 			err = fmt.Errorf("phase is %q", phase)
 		}
@@ -131,7 +98,7 @@ func (p *peering) offloaded(t *testing.T) {
 
 func (p *peering) deployWeb(t *testing.T) {
 	t.Helper()
-	p.offloaded(t)
+	p.offloaded(t, p.Namespace)
 	if _, err := consumer.Kubectl(webYAML, "apply", "-n", p.Namespace, "-f", "-"); err != nil {
 		t.Fatal(err)
 	}

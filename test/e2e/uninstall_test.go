@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // It runs after the other stories: their time counts.
@@ -42,7 +40,7 @@ func TestUninstallLeavesTheClusterAsItWas(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if diff := cmp.Diff(c.empty, now); diff != "" {
+			if diff := changes(c.empty, now); diff != "" {
 				return fmt.Errorf("(-before +after):\n%s", diff)
 			}
 			return nil

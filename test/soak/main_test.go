@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/story"
 )
 
 var (
@@ -69,7 +70,7 @@ func setUp(ctx context.Context, kubeconfigs string) error {
 			return err
 		}
 	}
-	return retry(ctx, 2*time.Minute, func() error {
+	return story.Retry(ctx, 2*time.Minute, func(ctx context.Context) error {
 		phase, err := consumer.Kubectl("", "get", "namespaceoffloading", "offloading", "-n", peering.Namespace, "-o", "jsonpath={.status.offloadingPhase}")
 		if err == nil && phase != "Ready" {
 			err = fmt.Errorf("the namespace is %q", phase)
@@ -90,30 +91,4 @@ func nodeIs(ctx context.Context, want corev1.ConditionStatus) error {
 		}
 	}
 	return fmt.Errorf("the node's conditions are %v", node.Status.Conditions)
-}
-
-// retry calls check until it succeeds. Each call ends after a while: an API server that was cut off does not answer.
-func retry(ctx context.Context, limit time.Duration, check func() error) error {
-	for end := time.Now().Add(limit); ; {
-		err := check()
-		if err == nil || time.Now().After(end) || ctx.Err() != nil {
-			return err
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-}
-
-func eventually(t *testing.T, what string, limit time.Duration, check func(ctx context.Context) error) time.Duration {
-	t.Helper()
-	began := time.Now()
-	err := retry(t.Context(), limit, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		return check(ctx)
-	})
-	if err != nil {
-		load, _ := os.ReadFile("/proc/loadavg")
-		t.Fatalf("waiting for %s: %v (load %s)", what, err, load)
-	}
-	return time.Since(began).Round(100 * time.Millisecond)
 }

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/test/story"
 )
 
 // Pods that stay as they are, and one that ends while nobody is told.
@@ -74,21 +76,21 @@ func TestAnOutageChangesNothingInTheProvider(t *testing.T) {
 			}
 			defer heal()
 			if o.seen {
-				took := eventually(t, "the node to be not Ready", 2*time.Minute, func(ctx context.Context) error { return nodeIs(ctx, corev1.ConditionFalse) })
+				took := story.Eventually(t, "the node to be not Ready", 2*time.Minute, func(ctx context.Context) error { return nodeIs(ctx, corev1.ConditionFalse) })
 				verdict(t, "not Ready after", took, notReadyWithin)
 			}
 			time.Sleep(time.Until(cut.Add(length))) // the length of the outage is the story
 			back := time.Now()
 			heal()
-			took := eventually(t, "the node to be Ready again", 2*time.Minute, func(ctx context.Context) error { return nodeIs(ctx, corev1.ConditionTrue) })
+			took := story.Eventually(t, "the node to be Ready again", 2*time.Minute, func(ctx context.Context) error { return nodeIs(ctx, corev1.ConditionTrue) })
 			verdict(t, "Ready again after", took, readyWithin)
-			took = eventually(t, "the statuses to catch up", 2*time.Minute, caughtUp)
+			took = story.Eventually(t, "the statuses to catch up", 2*time.Minute, caughtUp)
 			t.Logf("statuses caught up %s after the node was Ready", took)
 			if diff := cmp.Diff(before, ran(t)); diff != "" {
 				t.Errorf("pods of the provider changed (-before +after):\n%s", diff)
 			}
 			writes := map[string]int{}
-			for _, r := range requests(t, "a", func(r request) bool {
+			for _, r := range story.Audit(t, consumer, func(r story.Request) bool {
 				return r.Ref.Resource == "pods" && r.Ref.Namespace == peering.Namespace && (r.Verb == "update" || r.Verb == "patch") && r.At.After(back)
 			}) {
 				writes[r.User.Username+" "+strings.TrimSuffix(r.Ref.Resource+"/"+r.Ref.Subresource, "/")]++
@@ -103,6 +105,13 @@ func TestAnOutageChangesNothingInTheProvider(t *testing.T) {
 
 func kubelet() string {
 	return "system:serviceaccount:" + peering.ConsumerTenant + ":" + peering.Slice
+}
+
+func mustPlayground(t *testing.T, args ...string) {
+	t.Helper()
+	if err := story.Playground(args...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func verdict(t *testing.T, what string, took, within time.Duration) {
@@ -124,7 +133,7 @@ func begin(t *testing.T, manifest string, count int) {
 			t.Error(err)
 		}
 	})
-	eventually(t, "all pods to run", 3*time.Minute, func(ctx context.Context) error {
+	story.Eventually(t, "all pods to run", 3*time.Minute, func(ctx context.Context) error {
 		var pods corev1.PodList
 		if err := consumer.Client.List(ctx, &pods, client.InNamespace(peering.Namespace)); err != nil {
 			return err
@@ -146,7 +155,7 @@ func begin(t *testing.T, manifest string, count int) {
 func ran(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	eventually(t, "the provider's pods", time.Minute, func(ctx context.Context) error {
+	story.Eventually(t, "the provider's pods", time.Minute, func(ctx context.Context) error {
 		var pods corev1.PodList
 		if err := provider.Client.List(ctx, &pods, client.InNamespace(peering.Twin())); err != nil {
 			return err
@@ -236,7 +245,7 @@ func TestBeyondTheEvictionTimeAPodIsDoubled(t *testing.T) {
 	list := func(ctx context.Context) error {
 		return consumer.Client.List(ctx, &pods, client.InNamespace(peering.Namespace), client.MatchingLabels{"app": "impatient"})
 	}
-	eventually(t, "the pod", time.Minute, func(ctx context.Context) error {
+	story.Eventually(t, "the pod", time.Minute, func(ctx context.Context) error {
 		if err := list(ctx); err != nil || len(pods.Items) != 1 {
 			return fmt.Errorf("%d pods: %w", len(pods.Items), err)
 		}
@@ -251,7 +260,7 @@ func TestBeyondTheEvictionTimeAPodIsDoubled(t *testing.T) {
 			mustPlayground(t, "heal", "b1", "--network")
 		}
 	}()
-	took := eventually(t, "a second pod", 3*time.Minute, func(ctx context.Context) error {
+	took := story.Eventually(t, "a second pod", 3*time.Minute, func(ctx context.Context) error {
 		if err := list(ctx); err != nil || len(pods.Items) != 2 {
 			return fmt.Errorf("%d pods: %w", len(pods.Items), err)
 		}
@@ -263,7 +272,7 @@ func TestBeyondTheEvictionTimeAPodIsDoubled(t *testing.T) {
 	if now := uid(first); now != "" && now != was {
 		t.Errorf("the first pod was made anew in the provider: %s, was %s", now, was)
 	}
-	took = eventually(t, "only the second pod to be left on both sides", 2*time.Minute, func(ctx context.Context) error {
+	took = story.Eventually(t, "only the second pod to be left on both sides", 2*time.Minute, func(ctx context.Context) error {
 		if err := list(ctx); err != nil {
 			return err
 		}

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package soak
+package story
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"liqo.io/liqo/test/clusters"
 )
 
-// recorder watches the pods of a namespace, through restarts of the API server.
-type recorder struct {
+// Recorder watches the pods of a namespace, through restarts of the API server.
+type Recorder struct {
 	mu       sync.Mutex
 	uids     map[string]map[types.UID]bool // that a name ever had
 	phases   map[types.UID]corev1.PodPhase
@@ -27,9 +27,10 @@ type recorder struct {
 	back     []string // what went backwards
 }
 
-func record(t *testing.T, c *clusters.Cluster, namespace string) *recorder {
+// Record watches until the test ends.
+func Record(t *testing.T, c *clusters.Cluster, namespace string) *Recorder {
 	t.Helper()
-	r := &recorder{uids: map[string]map[types.UID]bool{}, phases: map[types.UID]corev1.PodPhase{}, restarts: map[types.UID]int32{}}
+	r := &Recorder{uids: map[string]map[types.UID]bool{}, phases: map[types.UID]corev1.PodPhase{}, restarts: map[types.UID]int32{}}
 	pods := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Pods(namespace)
 	go func() {
 		for t.Context().Err() == nil {
@@ -63,7 +64,7 @@ func record(t *testing.T, c *clusters.Cluster, namespace string) *recorder {
 	return r
 }
 
-func (r *recorder) follow(ctx context.Context, watch func(context.Context) (<-chan *corev1.Pod, error)) {
+func (r *Recorder) follow(ctx context.Context, watch func(context.Context) (<-chan *corev1.Pod, error)) {
 	pods, err := watch(ctx)
 	if err != nil {
 		return
@@ -75,7 +76,7 @@ func (r *recorder) follow(ctx context.Context, watch func(context.Context) (<-ch
 
 var order = map[corev1.PodPhase]int{"": 0, corev1.PodPending: 0, corev1.PodRunning: 1, corev1.PodSucceeded: 2, corev1.PodFailed: 2}
 
-func (r *recorder) see(pod *corev1.Pod) {
+func (r *Recorder) see(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.uids[pod.Name] == nil {
@@ -97,8 +98,8 @@ func (r *recorder) see(pod *corev1.Pod) {
 	r.restarts[pod.UID] = restarts
 }
 
-// check fails the test for each name that had more than one UID, and for all that went backwards.
-func (r *recorder) check(t *testing.T, where string) {
+// Check fails the test for each name that had more than one UID, and for all that went backwards.
+func (r *Recorder) Check(t *testing.T, where string) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
