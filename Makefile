@@ -41,7 +41,7 @@ generate: ## deep copies, CRDs, RBAC, the parts of docs/ that come from code: le
 
 lint: ## vet and staticcheck
 	go vet ./... && $(TOOL) staticcheck ./...
-	cd playground && go vet ./...
+	check=$$($(TOOL) -n staticcheck) && cd playground && go vet ./... && "$$check" ./...
 
 soak: ## faults under load and a minute of each fuzz target, within 40 minutes
 	@test/run.sh soak
@@ -49,6 +49,6 @@ soak: ## faults under load and a minute of each fuzz target, within 40 minutes
 bench: ## what offloading costs, against promises
 	@test/run.sh bench
 
-clean: ## remove what was built and every cluster of the playground
-	-test -x $(PLAYGROUND) && $(PLAYGROUND) down
+clean: ## remove what was built and every cluster of the playground, those of the demo, of tests and of benchmarks
+	-test ! -x $(PLAYGROUND) || { $(PLAYGROUND) down; test/run.sh down; }
 	rm -rf bin dist

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the suites, each with a printed time budget, and brings the playground up once for those that need clusters.
 #   test/run.sh [all|soak|bench|SUITE...]      suites: assets lint unit race playground image demo e2e
+#   test/run.sh down                           removes clusters that an interrupted run left
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . demo/machine.sh
@@ -8,6 +9,7 @@ cd "$(dirname "$0")/.."
 # A budget is what a suite may take on 2 cores with cold caches, 55 minutes for all but the last two. It is printed, not enforced: a slow machine is no bug.
 declare -A budget=([assets]=600 [lint]=390 [unit]=900 [race]=390 [playground]=210 [image]=90 [demo]=120 [e2e]=600 [soak]=2400 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
+bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 # where clusters beside those of the tests are
 started=$SECONDS
 
 finish() {
@@ -64,6 +66,8 @@ suite_image() { make --no-print-directory image build; }
 
 down() { bin/playground down || true; clusters_up=; }
 
+down_all() { bin/playground down && (apart bench "$bench_network" && bin/playground down) && (apart demo "$demo_network" && bin/playground down); }
+
 clusters() { # brings up two clusters, once
 	[ -z "${clusters_up:-}" ] || return 0
 	make --no-print-directory playground image build && clusters_up=yes &&
@@ -73,7 +77,9 @@ clusters() { # brings up two clusters, once
 		export LIQO_E2E_KUBECONFIGS
 }
 
-suite_e2e() { clusters && gotest -count=1 -timeout 30m ./test/e2e/...; }
+suite_e2e() { # prints how long each story took, and the whole of those that fail; bad inputs are too many to name
+	clusters && gotest -count=1 -v -timeout 30m ./test/e2e/... | grep --line-buffered -v '^=== \|^ *--- PASS: TestABadInput[A-Za-z]*/'
+}
 
 suite_soak() { # the playground itself, then faults under load on clusters, orders with more seeds, every fuzz target for a minute
 	(cd playground && gotest -tags selftest -timeout 20m ./selftest) || return 1
@@ -86,10 +92,14 @@ suite_soak() { # the playground itself, then faults under load on clusters, orde
 	done
 }
 
+apart() { # NAME NETWORK: names clusters other than those of the tests
+	export LIQO_PLAYGROUND_HOME=$HOME/.cache/liqo-playground-$1 LIQO_PLAYGROUND_NAME=liqo$1 LIQO_PLAYGROUND_NETWORK=$2
+}
+
 beside() ( # NAME NETWORK COMMAND...: with clusters of its own, which are made of the programs of the tests'
 	make --no-print-directory playground && bin/playground build || exit 1
 	built=$LIQO_PLAYGROUND_HOME
-	export LIQO_PLAYGROUND_HOME=$HOME/.cache/liqo-playground-$1 LIQO_PLAYGROUND_NAME=liqo$1 LIQO_PLAYGROUND_NETWORK=$2
+	apart "$1" "$2"
 	mkdir -p "$LIQO_PLAYGROUND_HOME" && ln -sfn "$built/bin" "$built/img" "$LIQO_PLAYGROUND_HOME/" || exit 1
 	trap 'bin/playground down' EXIT
 	shift 2
@@ -97,7 +107,7 @@ beside() ( # NAME NETWORK COMMAND...: with clusters of its own, which are made o
 )
 
 # How long it takes is a promise for a machine that does nothing else, so only bench insists on it.
-suite_demo() { beside demo 172.25.0.0/16 demo; }
+suite_demo() { beside demo "$demo_network" demo; }
 
 demo() { # [SECONDS]
 	local at=$SECONDS took used
@@ -110,7 +120,7 @@ demo() { # [SECONDS]
 }
 
 suite_bench() { # promises of speed
-	suite_image && beside bench 172.27.0.0/16 bench && beside demo 172.25.0.0/16 demo 90
+	suite_image && beside bench "$bench_network" bench && beside demo "$demo_network" demo 90
 }
 
 bench() {
@@ -123,6 +133,7 @@ export LIQO_PLAYGROUND_HOME=${LIQO_PLAYGROUND_HOME:-$HOME/.cache/liqo-playground
 export LIQO_PLAYGROUND_NAME=${LIQO_PLAYGROUND_NAME:-liqo-test} LIQO_PLAYGROUND_NETWORK=${LIQO_PLAYGROUND_NETWORK:-172.28.0.0/16}
 export KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS:-$LIQO_PLAYGROUND_HOME/bin}
 case ${1:-all} in
+down) down_all; exit ;;
 all) list="assets lint unit race playground image demo e2e" ;;
 *) list="$*" ;;
 esac
