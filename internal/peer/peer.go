@@ -30,6 +30,10 @@ var (
 	ErrAmbiguous = errors.New("ambiguous")
 )
 
+// RefusesCalls begins the message of the condition APIServerStatus of a peer that is Established, because it answers, and of
+// no use, because of what it answers.
+const RefusesCalls = "the API server answers and refuses our calls: "
+
 // Namespaces selects the tenant namespaces of all peerings.
 func Namespaces() labels.Selector {
 	known, err := labels.NewRequirement(names.RemoteClusterID, selection.Exists, nil)

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -177,6 +178,9 @@ func (f *foreignClusters) remove(ctx context.Context, fc *liqov1beta1.ForeignClu
 // write patches what changed. The conditions never do: they are somebody else's, so they are never part of the patch.
 func (f *foreignClusters) write(ctx context.Context, fc *liqov1beta1.ForeignCluster, view *view) error {
 	want := fc.DeepCopy()
+	if i := slices.IndexFunc(fc.Status.Conditions, func(c liqov1beta1.Condition) bool { return c.Type == liqov1beta1.APIServerStatus }); i >= 0 {
+		view.answer = &fc.Status.Conditions[i]
+	}
 	want.Status = view.status(fc.Generation, f.disabled)
 	want.Status.Conditions = fc.Status.Conditions
 	keepTimes(&want.Status.Modules, fc.Status.Modules, metav1.Now())

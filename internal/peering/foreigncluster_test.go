@@ -104,16 +104,16 @@ func TestForeignClusterFollowsThePeering(t *testing.T) {
 	secret.Namespace, secret.Labels = ns, map[string]string{"liqo.io/remote-cluster-id": "milan", "liqo.io/identity-type": "ControlPlane"}
 	create(t, c.Client, &secret)
 	says(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
-		"authentication AuthTenantStatus Ready (TenantReady)")
+		"authentication AuthTenantStatus Ready (TenantReady)", "authentication AuthIdentityControlPlaneStatus Pending (APIServerNotAsked)")
 
-	// What the replicator writes stays.
+	// What the replicator writes stays, and is heard.
 	fc.Status.Conditions = []liqov1beta1.Condition{{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished}}
 	patchConditions(t, c.Client, fc)
 
 	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "test", Labels: label}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan"}}
 	create(t, c.Client, vn)
 	fc = says(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
-		"authentication AuthTenantStatus Ready (TenantReady)", "offloading",
+		"authentication AuthTenantStatus Ready (TenantReady)", "authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)", "offloading",
 		"offloading OffloadingVirtualNodeStatus NotReady (VirtualNodesNotReady)", "offloading OffloadingNodeStatus NotReady (NodesNotReady)")
 	if len(fc.Status.Conditions) != 1 {
 		t.Errorf("the conditions of the replicator are gone: %v", fc.Status.Conditions)
@@ -139,7 +139,7 @@ func TestForeignClusterFollowsThePeering(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(t, c.Client, "milan", "role ConsumerAndProvider", "api https://by-hand:6443", "local "+ns, "remote at-milan", "authentication",
-		"authentication AuthTenantStatus Ready (TenantReady)", "offloading",
+		"authentication AuthTenantStatus Ready (TenantReady)", "authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)", "offloading",
 		"offloading OffloadingVirtualNodeStatus Ready (VirtualNodesReady)", "offloading OffloadingNodeStatus Ready (NodesReady)")
 
 	// A slice alone is enough to keep the object.

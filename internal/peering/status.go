@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 )
 
 // status is what the ForeignCluster should say, without the conditions of the replicator and without times.
@@ -62,12 +64,20 @@ func (v *view) apiServerURL() string {
 	if len(v.identities) > 0 {
 		return v.identities[0].Spec.AuthParams.APIServer
 	}
-	for i := range v.secrets {
-		if kubeconfig, err := cred.ParseKubeconfig(v.secrets[i].Data[names.KubeconfigKey]); err == nil {
-			return kubeconfig.Server
-		}
+	if kubeconfig := v.kubeconfig(); kubeconfig != nil {
+		return kubeconfig.Server
 	}
 	return ""
+}
+
+// kubeconfig is the first hand-made one that can be read.
+func (v *view) kubeconfig() *cred.Kubeconfig {
+	for i := range v.secrets {
+		if kubeconfig, err := cred.ParseKubeconfig(v.secrets[i].Data[names.KubeconfigKey]); err == nil {
+			return kubeconfig
+		}
+	}
+	return nil
 }
 
 func (v *view) proxyURL() string {
@@ -77,10 +87,8 @@ func (v *view) proxyURL() string {
 		}
 		return ""
 	}
-	for i := range v.secrets {
-		if kubeconfig, err := cred.ParseKubeconfig(v.secrets[i].Data[names.KubeconfigKey]); err == nil {
-			return kubeconfig.ProxyURL
-		}
+	if kubeconfig := v.kubeconfig(); kubeconfig != nil {
+		return kubeconfig.ProxyURL
 	}
 	return ""
 }
@@ -179,8 +187,11 @@ func (v *view) authentication() liqov1beta1.Module {
 	if len(v.tenants) > 0 {
 		m.Conditions = append(m.Conditions, tenantStatus(&v.tenants[0]))
 	}
-	if len(v.identities) > 0 {
+	switch {
+	case len(v.identities) > 0:
 		m.Conditions = append(m.Conditions, identityStatus(&v.identities[0]))
+	case len(v.secrets) > 0:
+		m.Conditions = append(m.Conditions, v.credentialsStatus())
 	}
 	return m
 }
@@ -198,6 +209,24 @@ func identityStatus(i *authv1beta1.Identity) liqov1beta1.Condition {
 		return condition(liqov1beta1.AuthIdentityControlPlaneStatus, liqov1beta1.ConditionNotReady, "IdentityNotReady", "the identity has no kubeconfig yet")
 	}
 	return condition(liqov1beta1.AuthIdentityControlPlaneStatus, liqov1beta1.ConditionReady, "IdentityReady", "the identity is ready")
+}
+
+// credentialsStatus says of a hand-made kubeconfig, which no Identity speaks for, whether it is of any use.
+func (v *view) credentialsStatus() liqov1beta1.Condition {
+	status := func(s liqov1beta1.ConditionStatus, reason, message string) liqov1beta1.Condition {
+		return condition(liqov1beta1.AuthIdentityControlPlaneStatus, s, reason, message)
+	}
+	switch {
+	case v.kubeconfig() == nil: // why is told where the Secret can be read
+		return status(liqov1beta1.ConditionNotReady, "InvalidKubeconfig", "the kubeconfig in the Secret cannot be used: the events of the Secret say why")
+	case v.answer == nil:
+		return status(liqov1beta1.ConditionPending, "APIServerNotAsked", "the API server of the peer was not asked yet")
+	case v.answer.Status != liqov1beta1.ConditionEstablished:
+		return status(liqov1beta1.ConditionNotReady, v.answer.Reason, v.answer.Message)
+	case strings.HasPrefix(v.answer.Message, peer.RefusesCalls):
+		return status(liqov1beta1.ConditionNotReady, "RefusedByPeer", v.answer.Message)
+	}
+	return status(liqov1beta1.ConditionReady, "IdentityReady", "the peer takes the credentials in the Secret")
 }
 
 func (v *view) offloading() liqov1beta1.Module {

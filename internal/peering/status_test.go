@@ -22,6 +22,7 @@ import (
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/peer"
 )
 
 // summary is a status in one line for each thing it says.
@@ -92,6 +93,10 @@ func credentialsThrough(t *testing.T, proxy string) corev1.Secret {
 	return s
 }
 
+func answer(s liqov1beta1.ConditionStatus, reason, message string) *liqov1beta1.Condition {
+	return &liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: s, Reason: reason, Message: message}
+}
+
 func deployment(name string, replicas, ready int32) map[types.NamespacedName]*appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: meta(name), Spec: appsv1.DeploymentSpec{Replicas: &replicas}}
 	d.Generation, d.Status.ObservedGeneration = 2, 2
@@ -128,14 +133,42 @@ func TestStatus(t *testing.T) {
 			want: []string{"role Consumer", "local any-name", "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"},
 		},
 		{
-			rule: "credentials made by hand make a provider, without a condition about an identity",
+			rule: "credentials made by hand make a provider, and wait for its answer",
 			view: view{secrets: []corev1.Secret{hand}},
-			want: []string{"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication"},
+			want: []string{
+				"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthIdentityControlPlaneStatus Pending (APIServerNotAsked)",
+			},
+		},
+		{
+			rule: "credentials made by hand are ready when the peer takes them",
+			view: view{secrets: []corev1.Secret{hand}, answer: answer(liqov1beta1.ConditionEstablished, "APIServerReady", "the API server answers")},
+			want: []string{
+				"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
+			},
+		},
+		{
+			rule: "a peer that answers may refuse them",
+			view: view{secrets: []corev1.Secret{hand}, answer: answer(liqov1beta1.ConditionEstablished, "APIServerReady", peer.RefusesCalls+"Unauthorized")},
+			want: []string{
+				"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthIdentityControlPlaneStatus NotReady (RefusedByPeer)",
+			},
+		},
+		{
+			rule: "credentials for a peer that does not answer are not ready",
+			view: view{secrets: []corev1.Secret{hand}, answer: answer(liqov1beta1.ConditionError, "APIServerNotReady", "connection refused")},
+			want: []string{
+				"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthIdentityControlPlaneStatus NotReady (APIServerNotReady)",
+			},
 		},
 		{
 			rule: "the password of a proxy in a kubeconfig is not shown",
 			view: view{secrets: []corev1.Secret{credentialsThrough(t, "http://user:secret@proxy:8118")}},
-			want: []string{"role Provider", "api https://by-hand:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication"},
+			want: []string{"role Provider", "api https://by-hand:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthIdentityControlPlaneStatus Pending (APIServerNotAsked)"},
 		},
 		{
 			rule: "the password of a proxy in an Identity is not shown",
@@ -154,9 +187,9 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
-			rule: "an unreadable kubeconfig has no address",
+			rule: "an unreadable kubeconfig has no address and is not ready",
 			view: view{secrets: []corev1.Secret{{ObjectMeta: meta("x"), Data: map[string][]byte{"kubeconfig": []byte("?")}}}},
-			want: []string{"role Provider", "local tenant", "authentication"},
+			want: []string{"role Provider", "local tenant", "authentication", "authentication AuthIdentityControlPlaneStatus NotReady (InvalidKubeconfig)"},
 		},
 		{
 			rule: "an identity says more than its Secret",

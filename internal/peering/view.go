@@ -60,6 +60,9 @@ type view struct {
 	clients        []netv1beta1.GatewayClient
 	connections    []netv1beta1.Connection
 
+	// answer is what the replicator says of the peer's API server, nil for nothing.
+	answer *liqov1beta1.Condition
+
 	// deployments are those of virtual kubelets and gateways. The cache holds those labelled as made by our controllers.
 	deployments map[types.NamespacedName]*appsv1.Deployment
 }

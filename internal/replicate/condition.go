@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/peer"
 )
 
 // Reasons of the condition APIServerStatus.
@@ -40,7 +41,7 @@ func (s *situation) condition(l *link) *liqov1beta1.Condition {
 	case state.failure != "":
 		return notReady(state.failure)
 	case state.refusal != "":
-		return ready("the API server answers and refuses our calls: " + state.refusal)
+		return ready(peer.RefusesCalls + state.refusal)
 	}
 	return ready("the API server answers")
 }
