@@ -72,15 +72,21 @@ func (l *eventLog) tell(obj client.Object, kind, reason, message string) {
 }
 
 func (l *eventLog) say(obj client.Object, about types.UID, kind, reason, message string) {
-	key := eventKey{about, reason}
+	if l.isNew(eventKey{about, reason}, message) {
+		l.recorder.Event(obj, kind, reason, message)
+	}
+}
+
+// isNew remembers what is told, and tells whether it was not told last.
+func (l *eventLog) isNew(key eventKey, what string) bool {
 	l.mu.Lock()
-	known := l.told[key] == message
+	defer l.mu.Unlock()
+	if said, known := l.told[key]; known && said == what {
+		return false
+	}
 	if len(l.told) >= maxRememberedEvent {
 		clear(l.told) // better told twice than remembered for ever
 	}
-	l.told[key] = message
-	l.mu.Unlock()
-	if !known {
-		l.recorder.Event(obj, kind, reason, message)
-	}
+	l.told[key] = what
+	return true
 }

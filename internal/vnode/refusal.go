@@ -135,20 +135,9 @@ func troubles(pod *corev1.Pod) []trouble {
 
 // begins tells of something that lasts, once for each thing that it is about.
 func (l *eventLog) begins(obj *corev1.Pod, reason, what, message string) {
-	key := eventKey{obj.GetUID(), reason}
-	l.mu.Lock()
-	said, known := l.told[key]
-	l.mu.Unlock()
-	if known && said == what {
-		return
+	if l.isNew(eventKey{obj.GetUID(), reason}, what) {
+		l.recorder.Event(obj, corev1.EventTypeWarning, reason, message)
 	}
-	l.recorder.Event(obj, corev1.EventTypeWarning, reason, message)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.told) >= maxRememberedEvent {
-		clear(l.told) // better told twice than remembered for ever
-	}
-	l.told[key] = what
 }
 
 // over forgets what was told, so that it is told when it begins again.
