@@ -152,9 +152,12 @@ func (k *remoteKubelet) command(command []string, streams map[string]httpstream.
 		}
 		fmt.Fprint(streams[corev1.StreamTypeStderr], "counted")
 	case "size":
-		var size remotecommand.TerminalSize
-		_ = json.NewDecoder(streams[corev1.StreamTypeResize]).Decode(&size)
-		fmt.Fprintf(stdout, "%dx%d", size.Width, size.Height)
+		told := json.NewDecoder(streams[corev1.StreamTypeResize])
+		for range 2 {
+			var size remotecommand.TerminalSize
+			_ = told.Decode(&size)
+			fmt.Fprintf(stdout, "%dx%d\n", size.Width, size.Height)
+		}
 	case "fail":
 		return &metav1.Status{
 			Status: metav1.StatusFailure, Reason: remotecommandproto.NonZeroExitCodeReason, Message: "command terminated with non-zero exit code",
@@ -339,11 +342,28 @@ func TestCommandsRunAsOnAnyNode(t *testing.T) {
 					s.t.Errorf("got %q, %q: %v", out.String(), failures.String(), err)
 				}
 			})
-			s.step("terminals have a size", func() {
-				var out bytes.Buffer
-				err := w.stream(s.t.Context(), remotecommand.StreamOptions{Stdout: &out, Tty: true, TerminalSizeQueue: &oneSize{}}, "size")
-				if err != nil || out.String() != "80x25" {
-					s.t.Errorf("got %q: %v", out.String(), err)
+			s.step("terminals have a size, and get another one", func() {
+				queue := make(sizes, 1)
+				queue <- remotecommand.TerminalSize{Width: 80, Height: 25}
+				in, out := io.Pipe()
+				ended := make(chan error, 1)
+				go func() {
+					err := w.stream(s.t.Context(), remotecommand.StreamOptions{Stdout: out, Tty: true, TerminalSizeQueue: queue}, "size")
+					out.CloseWithError(io.EOF)
+					ended <- err
+				}()
+				shown := bufio.NewReader(in)
+				for _, want := range []string{"80x25\n", "120x40\n"} {
+					if line, err := shown.ReadString('\n'); line != want {
+						s.t.Errorf("got %q: %v, want %q", line, err, want)
+					}
+					if want == "80x25\n" { // only now: the other end must hear of it while it runs
+						queue <- remotecommand.TerminalSize{Width: 120, Height: 40}
+						close(queue)
+					}
+				}
+				if err := within(s.t, ended); err != nil {
+					s.t.Error(err)
 				}
 			})
 			s.step("exit codes arrive", func() {
@@ -384,14 +404,14 @@ func TestCommandsRunAsOnAnyNode(t *testing.T) {
 	}
 }
 
-type oneSize struct{ told bool }
+// sizes are those that a terminal gets one after the other.
+type sizes chan remotecommand.TerminalSize
 
-func (q *oneSize) Next() *remotecommand.TerminalSize {
-	if q.told {
-		return nil
+func (q sizes) Next() *remotecommand.TerminalSize {
+	if size, ok := <-q; ok {
+		return &size
 	}
-	q.told = true
-	return &remotecommand.TerminalSize{Width: 80, Height: 25}
+	return nil
 }
 
 // blocked is an input that nobody types.

@@ -3,6 +3,9 @@
 
 // Program gen writes what controller-gen derives from the Go sources into the chart: the CRDs of api/ and, for each file of
 // internal/app that has RBAC markers, the rights of that process. Its argument is the root of the repository.
+//
+// The virtual kubelet has no markers: markers describe one role that holds everywhere, while its rights differ from place
+// to place, and what it may do where depends on the values of the chart. See roles-virtual-kubelet.yaml there.
 package main
 
 import (
@@ -111,7 +114,6 @@ func rights(role string, markers []byte) ([]byte, error) {
 var roles = map[string]string{
 	"controllermanager": "controller-manager",
 	"crdreplicator":     "crd-replicator",
-	"virtualkubelet":    "virtual-kubelet",
 	"uninstaller":       "pre-delete",
 }
 
