@@ -92,15 +92,14 @@ suite_soak() { # the playground itself, then faults under load on clusters, orde
 	done
 }
 
-apart() { # NAME NETWORK: names clusters other than those of the tests
+apart() { # NAME NETWORK: names clusters other than those of the tests, which are made of the same programs
+	local built=$LIQO_PLAYGROUND_HOME
 	export LIQO_PLAYGROUND_HOME=$HOME/.cache/liqo-playground-$1 LIQO_PLAYGROUND_NAME=liqo$1 LIQO_PLAYGROUND_NETWORK=$2
+	mkdir -p "$LIQO_PLAYGROUND_HOME" && ln -sfn "$built/bin" "$built/img" "$LIQO_PLAYGROUND_HOME/"
 }
 
-beside() ( # NAME NETWORK COMMAND...: with clusters of its own, which are made of the programs of the tests'
-	make --no-print-directory playground && bin/playground build || exit 1
-	built=$LIQO_PLAYGROUND_HOME
-	apart "$1" "$2"
-	mkdir -p "$LIQO_PLAYGROUND_HOME" && ln -sfn "$built/bin" "$built/img" "$LIQO_PLAYGROUND_HOME/" || exit 1
+beside() ( # NAME NETWORK COMMAND...: with clusters of its own
+	make --no-print-directory playground && bin/playground build && apart "$1" "$2" || exit 1
 	trap 'bin/playground down' EXIT
 	shift 2
 	"$@"
