@@ -99,7 +99,7 @@ func (c *cli) runInstall(ctx context.Context, o *install.Options) error {
 		return err
 	}
 	return install.New(*o, install.Environment{
-		Printer: c.Printer, Client: kube, Config: cfg, Kube: c.kubeFlags, Chart: c.chart,
+		Printer: c.Printer, Client: kube, Config: cfg, Kube: c.kubeFlags, Chart: c.chart, Stamp: c.stamp,
 		CLIVersion: Version, Stdin: c.stdin, HelmLog: c.helmLog(),
 	}).Run(ctx)
 }

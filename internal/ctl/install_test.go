@@ -75,27 +75,53 @@ func TestInstallRefusesBeforeItChangesAnything(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a pod CIDR that is none":                 {installArgs("--pod-cidr", "10.200.0.0"), `the pod CIDR "10.200.0.0" is not an address range`},
-		"a pod CIDR with host bits":               {[]string{"install", "--pod-cidr", "10.200.1.0/16", "--service-cidr", serviceCIDR}, `did you mean "10.200.0.0/16"?`},
-		"overlapping pod CIDRs":                   {installArgs("--pod-cidr", "10.200.128.0/17"), "10.200.0.0/16 and 10.200.128.0/17 overlap"},
-		"pods and services in one range":          {installArgs("--pod-cidr", "10.0.0.0/8"), "overlap"},
-		"no CIDRs at all":                         {[]string{"install"}, "--pod-cidr and --service-cidr are required"},
-		"a service CIDR without the services":     {installArgs("--service-cidr", "10.99.0.0/16"), `validating Service CIDR "10.99.0.0/16": service default/kubernetes has cluster IP 10.96.0.1, which is outside`},
-		"a cluster ID that is no label":           {installArgs("--cluster-id", "No_Label"), `validating cluster id: "No_Label"`},
-		"an API server on this machine":           {installArgs("--api-server-url", "https://localhost:6443"), "peers cannot reach a cluster at localhost"},
-		"an API server that is another":           {installArgs("--api-server-url", "https://10.1.2.3:6443"), "does not match the kubeconfig one"},
-		"values that the schema refuses":          {installArgs("--set", "controllerManager.replicas=many"), "the values are not valid"},
-		"an image of the original":                {installArgs("--set", "controllerManager.image.name=ghcr.io/liqotech/liqo-controller-manager"), "another distribution"},
-		"a file of values that is not there":      {installArgs("--values", "/nowhere.yaml"), "reading the values in /nowhere.yaml"},
-		"kubeadm on a cluster it did not make":    {[]string{"install", "kubeadm"}, "this cluster was not made by kubeadm"},
-		"a dump path without dumping":             {installArgs("--dump-values-path", "x"), "--dump-values-path is only valid with --only-output-values"},
-		"a repository, because the chart is here": {installArgs("--repo-url", "https://example.com"), "--repo-url is not supported"},
+		"a pod CIDR that is none":                   {installArgs("--pod-cidr", "10.200.0.0"), `the pod CIDR "10.200.0.0" is not an address range`},
+		"a pod CIDR with host bits":                 {[]string{"install", "--pod-cidr", "10.200.1.0/16", "--service-cidr", serviceCIDR}, `did you mean "10.200.0.0/16"?`},
+		"overlapping pod CIDRs":                     {installArgs("--pod-cidr", "10.200.128.0/17"), "10.200.0.0/16 and 10.200.128.0/17 overlap"},
+		"pods and services in one range":            {installArgs("--pod-cidr", "10.0.0.0/8"), "overlap"},
+		"no CIDRs at all":                           {[]string{"install"}, "--pod-cidr and --service-cidr are required"},
+		"a service CIDR without the services":       {installArgs("--service-cidr", "10.99.0.0/16"), `validating Service CIDR "10.99.0.0/16": service default/kubernetes has cluster IP 10.96.0.1, which is outside`},
+		"a cluster ID that is no label":             {installArgs("--cluster-id", "No_Label"), `validating cluster id: "No_Label"`},
+		"an API server on this machine":             {installArgs("--api-server-url", "https://localhost:6443"), "peers cannot reach a cluster at localhost"},
+		"an API server that is another":             {installArgs("--api-server-url", "https://10.1.2.3:6443"), "does not match the kubeconfig one"},
+		"an API server on this machine, as a value": {installArgs("--set", "apiServer.address=https://127.0.0.1:6443"), "peers cannot reach a cluster at 127.0.0.1"},
+		"an API server that is another, as a value": {installArgs("--set", "apiServer.address=https://10.1.2.3:6443"), "does not match the kubeconfig one"},
+		"a pod CIDR that is none, as a value":       {installArgs("--set", "ipam.podCIDRs={bad}"), `the pod CIDR "bad" is not an address range`},
+		"overlapping pod CIDRs, as a value":         {installArgs("--set", "ipam.podCIDRs={10.200.0.0/16,10.200.1.0/24}"), "overlap"},
+		"a service CIDR without the services, in a file": {
+			installArgs("--values", valuesFile(t, "ipam: {serviceCIDR: 10.99.0.0/16}")), "kubernetes has cluster IP 10.96.0.1, which is outside",
+		},
+		"no pod CIDR, as a value":                    {installArgs("--set", "ipam.podCIDRs=null"), "the values take away ipam.podCIDRs"},
+		"a reserved subnet that is none, as a value": {installArgs("--set", "ipam.reservedSubnets={10.0.0.1/8}"), `did you mean "10.0.0.0/8"?`},
+		"a cluster ID that is no label, as a value":  {installArgs("--set", "discovery.config.clusterID=No_Label"), `'No_Label' does not match pattern`},
+		"values that the schema refuses":             {installArgs("--set", "controllerManager.replicas=many"), "the values are not valid"},
+		"an image of the original":                   {installArgs("--set", "controllerManager.image.name=ghcr.io/liqotech/liqo-controller-manager"), "another distribution"},
+		"a file of values that is not there":         {installArgs("--values", "/nowhere.yaml"), "reading the values in /nowhere.yaml"},
+		"kubeadm on a cluster it did not make":       {[]string{"install", "kubeadm"}, "this cluster was not made by kubeadm"},
+		"a dump path without dumping":                {installArgs("--dump-values-path", "x"), "--dump-values-path is only valid with --only-output-values"},
+		"a repository, because the chart is here":    {installArgs("--repo-url", "https://example.com"), "--repo-url is not supported"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			liqoctl(t, c.Config, tc.args...).refuses(t, tc.want)
 		})
 	}
 	changesNothing(t, c)
+}
+
+func valuesFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A value that is right counts, not the flag that it replaces.
+func TestAValueIsJudgedInsteadOfItsFlag(t *testing.T) {
+	c := testkit.Cluster(t)
+	liqoctl(t, c.Config, installArgs("--dry-run", "--service-cidr", "10.99.0.0/16", "--set", "ipam.serviceCIDR="+serviceCIDR)...).succeeds(t)
+	liqoctl(t, c.Config, installArgs("--dry-run", "--set", "ipam.serviceCIDR=10.99.0.0/16", "--skip-validation")...).succeeds(t)
 }
 
 func TestInstallComparesThePodCIDRWithThePods(t *testing.T) {

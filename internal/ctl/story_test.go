@@ -21,6 +21,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,8 +48,10 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	defer func() { stop() }()
 
 	liqoctl(t, c.Config, "info").refuses(t, "Liqo is not installed in the current cluster!", "liqoctl install")
-	installed := liqoctl(t, c.Config, installArgs("--timeout", "60s", "--cluster-labels", "region=eu", "--set", "controllerManager.replicas=2")...)
+	installed := liqoctl(t, c.Config, installArgs("--timeout", "60s", "--cluster-labels", "region=eu", "--set", "controllerManager.replicas=2",
+		"--global-labels", "team=net-${kind}", "--global-annotations", "where=${namespace}/${name}")...)
 	installed.succeeds(t)
+	everythingIsStamped(t, c)
 	wantLines(t, installed.stderr,
 		"Installer initialized", "Cluster configuration correctly retrieved", "Installation parameters correctly generated",
 		"All Set! You can now proceed establishing a peering (liqoctl peer --help for more information)",
@@ -332,6 +336,31 @@ func checkInfo(t *testing.T, c *testkit.ControlPlane) {
 }
 
 // refusesWhileUsed makes what blocks an uninstallation, and removes it again.
+// everythingIsStamped looks at one object of each way in which the installation makes them.
+func everythingIsStamped(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	for where, gvk := range map[string]schema.GroupVersionKind{
+		"/liqo":                           corev1.SchemeGroupVersion.WithKind("Namespace"),
+		"/tenants.authentication.liqo.io": apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
+		"liqo/liqo-controller-manager":    appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		"/liqo-remote-controlplane":       rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
+		"/liqo-webhook":                   admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"),
+	} {
+		obj, kind := &metav1.PartialObjectMetadata{}, gvk.Kind
+		obj.SetGroupVersionKind(gvk)
+		namespace, name, _ := strings.Cut(where, "/")
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj); err != nil {
+			t.Fatal(err)
+		}
+		if got := obj.GetLabels()["team"]; got != "net-"+kind {
+			t.Errorf("%s %s has the label %q", kind, where, got)
+		}
+		if got := obj.GetAnnotations()["where"]; got != where {
+			t.Errorf("%s %s has the annotation %q", kind, where, got)
+		}
+	}
+}
+
 func refusesWhileUsed(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
 	ns := testkit.Namespace(t, c, "used", nil)

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,11 +30,11 @@ func (i *Installer) apply(ctx context.Context, p *plan) error {
 		return err
 	}
 	i.warnLeftovers(ctx)
-	if err := i.applyCRDs(ctx, crds); err != nil {
+	if err := i.applyCRDs(ctx, stamper(i.Stamp).all(crds)); err != nil {
 		return out.Fail("Error installing or upgrading Liqo: %w", err)
 	}
 	// The kinds of the CRDs are new to whoever asked before.
-	if p.helm, err = newHelm(i.Kube, i.Namespace, i.HelmLog); err != nil {
+	if p.helm, err = newHelm(i.Kube, i.Namespace, i.Stamp, i.HelmLog); err != nil {
 		return err
 	}
 	if r := p.previous.interrupted; r != nil {
@@ -42,7 +43,9 @@ func (i *Installer) apply(ctx context.Context, p *plan) error {
 			return err
 		}
 	}
-	p.newNamespace = apierrors.IsNotFound(i.Client.Get(ctx, client.ObjectKey{Name: i.Namespace}, &corev1.Namespace{}))
+	if p.newNamespace, err = i.makeNamespace(ctx); err != nil {
+		return out.Fail("Error installing or upgrading Liqo: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, i.Timeout)
 	defer cancel()
 	change := p.helm.install
@@ -93,7 +96,22 @@ func (i *Installer) undo(ctx context.Context, p *plan, step *out.Step, cause err
 	return failure
 }
 
-// removeNamespace removes the namespace that Helm made, and waits: the next try would find it ending.
+// makeNamespace makes the namespace as Helm would, and tells whether it was missing.
+func (i *Installer) makeNamespace(ctx context.Context) (bool, error) {
+	ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
+	err := i.Client.Get(ctx, client.ObjectKey{Name: i.Namespace}, ns)
+	if !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	ns.Name, ns.Labels = i.Namespace, map[string]string{"name": i.Namespace}
+	i.Stamp(ns)
+	if err := i.Client.Create(ctx, ns); err != nil {
+		return false, fmt.Errorf("making namespace %s: %w", i.Namespace, err)
+	}
+	return true, nil
+}
+
+// removeNamespace removes the namespace that we made, and waits: the next try would find it ending.
 func (i *Installer) removeNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{}
 	ns.Name = i.Namespace

@@ -62,7 +62,7 @@ func (i *Installer) detect(ctx context.Context, prev *previous) (*facts, error) 
 		pods, services = orElse(pods, k3sPodCIDR), cmp.Or(services, k3sServiceCIDR)
 		f.values = nested(false, "networking", "fabric", "config", "nftablesMonitor")
 	default:
-		pods, services = orElse(pods, prev.podCIDRs()...), cmp.Or(services, stringAt(prev.values, "ipam", "serviceCIDR"))
+		pods, services = orElse(pods, stringsAt(prev.values, "ipam", "podCIDRs")...), cmp.Or(services, stringAt(prev.values, "ipam", "serviceCIDR"))
 	}
 	if i.Provider != "generic" {
 		f.labels = map[string]string{"liqo.io/provider": i.Provider}
@@ -84,6 +84,27 @@ func (i *Installer) detect(ctx context.Context, prev *previous) (*facts, error) 
 	f.apiServer = i.chooseAPIServer(stringAt(prev.values, "apiServer", "address"))
 	f.workers, err = countWorkers(ctx, i.Client)
 	return f, err
+}
+
+// as returns the facts as the values say them in the end, which the chart has found to be of the right types.
+func (f *facts) as(values map[string]any) (*facts, error) {
+	said := *f
+	said.apiServer = stringAt(values, "apiServer", "address")
+	var err error
+	if said.podCIDRs, err = parseCIDRs("pod", stringsAt(values, "ipam", "podCIDRs")); err != nil {
+		return nil, err
+	}
+	services, err := parseCIDRs("service", []string{stringAt(values, "ipam", "serviceCIDR")})
+	if err != nil {
+		return nil, err
+	}
+	if len(said.podCIDRs) == 0 || len(services) == 0 {
+		return nil, out.Fail("the values take away ipam.podCIDRs or ipam.serviceCIDR, which are required")
+	}
+	// The values have room for the first one.
+	said.serviceCIDRs = append(services, f.serviceCIDRs[1:]...)
+	said.reservedSubnets, err = parseCIDRs("reserved", stringsAt(values, "ipam", "reservedSubnets"))
+	return &said, err
 }
 
 // countWorkers counts the nodes of this cluster that take any pod.

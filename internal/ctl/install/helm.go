@@ -33,16 +33,17 @@ import (
 type helm struct {
 	config    *action.Configuration
 	namespace string
+	stamp     stamper
 }
 
-func newHelm(kube genericclioptions.RESTClientGetter, namespace string, log slog.Handler) (*helm, error) {
+func newHelm(kube genericclioptions.RESTClientGetter, namespace string, stamp stamper, log slog.Handler) (*helm, error) {
 	// Helm would name the manager of the fields it writes after this program, and its own CLI could not take over.
 	helmkube.ManagedFieldsManager = "helm"
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(log))
 	if err := cfg.Init(namespaced{kube, namespace}, namespace, "secret"); err != nil {
 		return nil, fmt.Errorf("preparing Helm: %w", err)
 	}
-	return &helm{config: cfg, namespace: namespace}, nil
+	return &helm{config: cfg, namespace: namespace, stamp: stamp}, nil
 }
 
 // history returns the revisions of a release, oldest first; none if there is no such release.
@@ -112,7 +113,8 @@ func (h *helm) render(c *chart.Chart, values map[string]any, revision int) ([]*u
 	for _, hook := range hooks {
 		texts = append(texts, hook.Manifest)
 	}
-	return decode(texts)
+	objects, err := decode(texts)
+	return h.stamp.all(objects), err
 }
 
 func decode(texts []string) ([]*unstructured.Unstructured, error) {
@@ -153,8 +155,9 @@ func (h *helm) capabilities() (*common.Capabilities, error) {
 // still writes, leaves it to write beside whoever undoes that.
 func (h *helm) install(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
 	a := action.NewInstall(h.config)
-	a.ReleaseName, a.Namespace, a.CreateNamespace = Release, h.namespace, true
+	a.ReleaseName, a.Namespace = Release, h.namespace
 	a.SkipCRDs = true // applied already
+	a.PostRenderer = h.stamp
 	a.Timeout, a.WaitForJobs = left(wait), true
 	a.WaitStrategy, a.WaitOptions = waiting(wait)
 	_, err := a.RunWithContext(ctx, c, values)
@@ -166,6 +169,7 @@ func (h *helm) upgrade(ctx, wait context.Context, c *chart.Chart, values map[str
 	a := action.NewUpgrade(h.config)
 	a.Namespace, a.MaxHistory = h.namespace, 10
 	a.ResetValues, a.SkipCRDs = true, true
+	a.PostRenderer = h.stamp
 	// Somebody may have edited a Deployment by hand: the chart wins, as it does in every upgrade.
 	a.ForceConflicts, a.ServerSideApply = true, "true"
 	a.Timeout, a.WaitForJobs = left(wait), true

@@ -59,7 +59,9 @@ type Environment struct {
 	// Kube are the flags that tell Helm the cluster.
 	Kube genericclioptions.RESTClientGetter
 	// Chart is the embedded chart.
-	Chart      fs.FS
+	Chart fs.FS
+	// Stamp puts the labels and annotations on an object that the user wants on every object.
+	Stamp      func(client.Object)
 	CLIVersion string
 	Stdin      io.Reader
 	HelmLog    slog.Handler

@@ -52,7 +52,7 @@ func (i *Installer) initialize(ctx context.Context, p *plan) error {
 	if p.chart, err = i.loadChart(); err != nil {
 		return err
 	}
-	if p.helm, err = newHelm(i.Kube, i.Namespace, i.HelmLog); err != nil {
+	if p.helm, err = newHelm(i.Kube, i.Namespace, i.Stamp, i.HelmLog); err != nil {
 		return err
 	}
 	if p.previous, err = i.findPrevious(ctx, p.helm); err != nil {
@@ -75,11 +75,6 @@ func (i *Installer) inspect(ctx context.Context, p *plan) (*facts, error) {
 	if err := i.resolveClusterID(f, p.previous); err != nil {
 		return nil, err
 	}
-	if !i.SkipValidation {
-		if err := i.validate(ctx, f); err != nil {
-			return nil, err
-		}
-	}
 	step.Done("Cluster configuration correctly retrieved")
 	return f, nil
 }
@@ -98,6 +93,15 @@ func (i *Installer) parametrize(ctx context.Context, p *plan, f *facts) error {
 	rendered, err := p.helm.render(p.chart, p.values, p.previous.revision)
 	if err != nil {
 		return err
+	}
+	// Whatever flag or file a value is from, it is the one that counts.
+	if f, err = f.as(p.values); err != nil {
+		return err
+	}
+	if !i.SkipValidation {
+		if err := i.validate(ctx, f); err != nil {
+			return err
+		}
 	}
 	if !i.SkipValidation && !i.OnlyOutputValues {
 		if err := i.checkObjects(ctx, p.chart, rendered); err != nil {

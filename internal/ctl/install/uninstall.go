@@ -20,7 +20,7 @@ import (
 
 // Uninstall removes the release with its hooks. None is fine, unless what belongs to it is still there.
 func Uninstall(ctx context.Context, c client.Client, kube genericclioptions.RESTClientGetter, namespace string, timeout time.Duration, log slog.Handler) error {
-	h, err := newHelm(kube, namespace, log)
+	h, err := newHelm(kube, namespace, nil, log)
 	if err != nil {
 		return err
 	}

@@ -162,14 +162,13 @@ func texts(prefixes []netip.Prefix) []any {
 	return all
 }
 
-// podCIDRs are those of the previous installation.
-func (p *previous) podCIDRs() []string {
-	var cidrs []string
-	list, _ := at(p.values, "ipam", "podCIDRs").([]any)
-	for _, c := range list {
-		if s, ok := c.(string); ok {
-			cidrs = append(cidrs, s)
+func stringsAt(values map[string]any, path ...string) []string {
+	var all []string
+	list, _ := at(values, path...).([]any)
+	for _, item := range list {
+		if s, ok := item.(string); ok {
+			all = append(all, s)
 		}
 	}
-	return cidrs
+	return all
 }
