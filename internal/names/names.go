@@ -66,7 +66,7 @@ const (
 	SchedulingEnabled = "liqo.io/scheduling-enabled"
 	// ShadowPod is "true" on local pods that run remotely.
 	ShadowPod = "liqo.io/shadowPod"
-	// RemoteUnavailable was the original's mark on pods of a virtual node that is not ready. It is only kept from the provider.
+	// RemoteUnavailable is "true" on local offloaded pods while their virtual node is not ready.
 	RemoteUnavailable = "liqo.io/remote-unavailable"
 	// OffloadingOrigin and OffloadingDestination are cluster IDs, on every object reflected into a provider.
 	OffloadingOrigin      = "offloading.liqo.io/origin"

@@ -36,8 +36,9 @@ type nodeSync struct {
 	health            *health
 	kubernetesVersion string
 	now               func() time.Time
-	// seen is told of each state of the VirtualNode.
-	seen func(*offv1beta1.VirtualNode)
+	// seen is told of each state of the VirtualNode, and ready of whether its pods can be reached, once that is decided.
+	seen  func(*offv1beta1.VirtualNode)
+	ready func(context.Context, bool)
 	// applied is the status we last wrote, without heartbeats. One worker uses it.
 	applied *corev1.NodeStatus
 }
@@ -89,7 +90,12 @@ func (s *nodeSync) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	if !facts.current.DeletionTimestamp.IsZero() {
 		return kube.BeingDeleted("Node", vn.Name)
 	}
-	return s.apply(ctx, facts, wantedNode(facts))
+	want := wantedNode(facts)
+	if facts.provider != undecided {
+		now, _ := condition(want, corev1.NodeReady)
+		defer s.ready(ctx, now.Status == corev1.ConditionTrue)
+	}
+	return s.apply(ctx, facts, want)
 }
 
 func (s *nodeSync) gather(ctx context.Context, vn *offv1beta1.VirtualNode) (nodeFacts, error) {

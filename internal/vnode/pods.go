@@ -33,6 +33,8 @@ type podKind struct {
 	// network tells whether addresses of the provider mean anything here.
 	network func(context.Context) (bool, error)
 	events  *eventLog
+	// available tells whether the provider can be reached.
+	available *available
 
 	mu       sync.Mutex
 	restarts map[types.NamespacedName]podRestarts
@@ -303,8 +305,10 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 			return err
 		}
 		k.tellTrouble(it)
+		local := it.local.DeepCopy()
+		k.available.labelled(local)
 		return k.writeStatus(ctx, it, translate.PodStatus(translate.StatusInput{
-			Local: it.local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
+			Local: local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
 			HideIPs: k.options.DisableIPReflection || !network, Restarts: k.count(it.local, it.remote),
 		}))
 	case it.shadow == nil:
@@ -325,10 +329,12 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, status corev1.Po
 	want.Status = withoutRefusal(status)
 	if it.remote != nil { // tells everybody that this pod runs remotely; a write of the status takes labels along
 		metav1.SetMetaDataLabel(&want.ObjectMeta, names.ShadowPod, "true")
+		k.available.labelled(want)
 	}
 	if !endedPhase(status.Phase) {
 		return writeStatus(ctx, it.Local.Client(), it.local, want)
 	}
+	delete(want.Labels, names.RemoteUnavailable)
 	k.ends.Store(it.local.UID, status)
 	err := writeStatus(ctx, it.Local.Client(), it.local, want)
 	if err == nil {

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -207,15 +208,71 @@ func TestNothingIsWrittenForWhatDidNotChange(t *testing.T) {
 		}
 		expect("one", "two")
 	})
-	s.step("after an outage of the provider", func() {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+	all := func(want corev1.ConditionStatus) {
+		s.t.Helper()
+		for _, name := range []string{"one", "two", "three"} {
+			eventually(s, s.here, s.localPod(name), isReady(want))
+		}
+	}
+	s.step("in an outage, except once that a pod cannot be reached", func() {
 		s.there.StopAPIServer(s.t)
 		eventually(s, s.here, node, nodeIsLost)
-		here.take(s.local)
+		all(corev1.ConditionFalse)
+		expect("one", "three", "two")
+	})
+	s.step("after it, except once that a pod can be reached again", func() {
 		s.there.StartAPIServer(s.t)
 		eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+		all(corev1.ConditionTrue)
 		change("three", "Survived")
-		expect("three")
+		expect("one", "three", "three", "two")
+	})
+}
+
+func isReady(want corev1.ConditionStatus) func(*corev1.Pod) error {
+	return func(p *corev1.Pod) error {
+		label := ""
+		if want == corev1.ConditionFalse {
+			label = "true"
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == want && p.Labels[names.RemoteUnavailable] == label {
+				return nil
+			}
+		}
+		return fmt.Errorf("labels %v, conditions %v", p.Labels, p.Status.Conditions)
+	}
+}
+
+// What the control plane says of the pods of a lost node stays true until the node is back.
+func TestPodsOfANodeThatIsNotReadyAreNotReady(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+	s.pod(s.local, "web")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	pod := eventually(s, s.here, s.localPod("web"), isReady(corev1.ConditionTrue))
+	s.patch(s.here, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":"no"}}}`)
+	eventually(s, s.here, node, nodeReady(corev1.ConditionFalse))
+	eventually(s, s.here, pod, isReady(corev1.ConditionFalse))
+
+	s.step("whatever happens in the provider", func() {
+		status := remote.Status
+		status.Reason = "Checked"
+		s.report(remote, status)
+		eventually(s, s.here, pod, reasonIs("Checked"))
+		if err := isReady(corev1.ConditionFalse)(pod); err != nil {
+			s.t.Error(err)
+		}
+	})
+	s.step("and a pod that ends has nothing of it left", func() {
+		status := remote.Status
+		status.Phase = corev1.PodSucceeded
+		s.report(remote, status)
+		if eventually(s, s.here, pod, phaseIs(corev1.PodSucceeded)).Labels[names.RemoteUnavailable] != "" {
+			s.t.Errorf("labels are %v", pod.Labels)
+		}
 	})
 }
 

@@ -52,6 +52,8 @@ type process struct {
 	way     atomic.Pointer[provider]
 	reader  atomic.Pointer[client.Reader]
 	network *network
+	// available tells whether the pods can be reached.
+	available *available
 	// pods is the engine that reflects the pods, nil until there is a kubeconfig.
 	pods atomic.Pointer[mirror.Engine]
 	// connected is closed when conn is there; failed gets what only a new process can mend.
@@ -84,6 +86,7 @@ func (p *process) prepare(ctx context.Context) error {
 	if p.mgr, err = kube.NewManager(p.options.Config, managerOptions(p.options, secret)); err != nil {
 		return err
 	}
+	p.available = &available{pods: p.mgr.GetClient(), changed: p.lookAgain, log: p.options.Log}
 	nodeWake, podWake := make(chan event.GenericEvent, 1), make(chan event.GenericEvent, 1)
 	p.health = &health{
 		ping: p.ping, interval: p.options.PingInterval, timeout: p.options.PingTimeout,
@@ -197,7 +200,7 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 	}
 	node := &nodeSync{
 		client: p.mgr.GetClient(), options: p.options, health: p.health, kubernetesVersion: version.GitVersion, now: time.Now,
-		seen: p.virtual.Store,
+		seen: p.virtual.Store, ready: p.available.set,
 	}
 	if err := setupNode(p.mgr, node, nodeWake); err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/internal/names"
 )
 
 // ofKubelet are the conditions that describe the one pod that runs: the remote ones replace the local ones.
@@ -31,7 +33,10 @@ func conditions(in StatusInput) []corev1.PodCondition {
 			out = append(out, c)
 		}
 	}
-	if !gatesOpen(local) {
+	switch {
+	case local.Labels[names.RemoteUnavailable] == "true":
+		return notReady(out, local, "RemoteUnavailable", "the virtual node of the pod is not ready")
+	case !gatesOpen(local):
 		return notReady(out, local, "ReadinessGatesNotReady", "a readiness gate of the pod is not open")
 	}
 	return keepTransition(out, local)

@@ -73,6 +73,12 @@ func TestPodStatusRules(t *testing.T) {
 			corev1.PodQOSBurstable,
 		},
 		{
+			"a pod of a node that is not ready is not ready",
+			func(in *StatusInput) { in.Local.Labels[names.RemoteUnavailable] = "true" },
+			func(s corev1.PodStatus) any { return s.Conditions[0].Status },
+			corev1.ConditionFalse,
+		},
+		{
 			"a closed gate here keeps the pod from being ready",
 			func(in *StatusInput) { in.Local.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "lb"}} },
 			func(s corev1.PodStatus) any { return s.Conditions[0].Status },
