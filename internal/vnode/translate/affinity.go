@@ -24,7 +24,7 @@ const (
 
 // affinity is what the provider's scheduler is told. The pod's own affinity chose the virtual node and ends there.
 func affinity(in Input, labels map[string]string) *corev1.Affinity {
-	out := &corev1.Affinity{PodAntiAffinity: antiAffinity(in.Pod, labels)}
+	out := &corev1.Affinity{PodAntiAffinity: antiAffinity(in, labels)}
 	if in.Patch != nil && in.Patch.Affinity != nil && in.Patch.Affinity.NodeAffinity != nil {
 		out.NodeAffinity = in.Patch.Affinity.NodeAffinity.DeepCopy()
 	}
@@ -34,13 +34,16 @@ func affinity(in Input, labels map[string]string) *corev1.Affinity {
 	return out
 }
 
-func antiAffinity(pod *corev1.Pod, labels map[string]string) *corev1.PodAntiAffinity {
+func antiAffinity(in Input, labels map[string]string) *corev1.PodAntiAffinity {
+	pod := in.Pod
 	switch pod.Annotations[names.AntiAffinityPreset] {
 	case presetPropagate:
 		if pod.Spec.Affinity == nil {
 			return nil
 		}
-		return unmergeAntiAffinity(pod.Spec.Affinity.PodAntiAffinity.DeepCopy())
+		out := unmergeAntiAffinity(pod.Spec.Affinity.PodAntiAffinity.DeepCopy())
+		in.toTwin(out)
+		return out
 	case presetSoft:
 		return &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
 			{Weight: 1, PodAffinityTerm: likeMe(pod, labels)},
@@ -49,6 +52,24 @@ func antiAffinity(pod *corev1.Pod, labels map[string]string) *corev1.PodAntiAffi
 		return &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{likeMe(pod, labels)}}
 	}
 	return nil
+}
+
+// toTwin has terms that name the namespace of the pod name its twin.
+func (in Input) toTwin(a *corev1.PodAntiAffinity) {
+	if a == nil {
+		return
+	}
+	replace := func(namespaces []string) {
+		if i := slices.Index(namespaces, in.Pod.Namespace); i >= 0 {
+			namespaces[i] = in.Namespace
+		}
+	}
+	for _, term := range a.RequiredDuringSchedulingIgnoredDuringExecution {
+		replace(term.Namespaces)
+	}
+	for _, term := range a.PreferredDuringSchedulingIgnoredDuringExecution {
+		replace(term.PodAffinityTerm.Namespaces)
+	}
 }
 
 // likeMe matches the pods of the same workload on one machine: those with the labels of this one that are not its own

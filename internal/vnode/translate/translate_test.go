@@ -225,6 +225,25 @@ func TestShadowPodRules(t *testing.T) {
 			[]bool{true, true},
 		},
 		{
+			"a propagated term that names the pod's namespace names its twin",
+			func(in *Input) {
+				in.Pod.Annotations = map[string]string{names.AntiAffinityPreset: "propagate"}
+				term := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, Namespaces: []string{"other", "web"}}
+				in.Pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution:  []corev1.PodAffinityTerm{*term.DeepCopy()},
+					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: term}},
+				}}
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				anti := sp.Spec.Pod.Affinity.PodAntiAffinity
+				return [][]string{
+					anti.RequiredDuringSchedulingIgnoredDuringExecution[0].Namespaces,
+					anti.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.Namespaces,
+				}
+			},
+			[][]string{{"other", "web-rome"}, {"other", "web-rome"}},
+		},
+		{
 			"what the API server merged into a spread selector is taken out",
 			func(in *Input) {
 				in.Pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
