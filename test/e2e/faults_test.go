@@ -18,16 +18,10 @@ import (
 
 // refusals: whatever a provider does not run says so on the pod of its owner, in the status and as an event.
 func (p *peering) refusals(t *testing.T) {
-	all := story.Refusals(p.Slice)
-	var manifests []string
-	for _, r := range all {
-		manifests = append(manifests, r.Manifest())
-	}
-	manifest := strings.Join(manifests, "---\n")
-	if _, err := consumer.Kubectl(manifest, "apply", "-n", p.remote(), "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range all {
+	for _, r := range story.Refusals(p.Slice) {
+		if _, err := consumer.Kubectl(r.Manifest(), "apply", "-n", p.remote(), "-f", "-"); err != nil {
+			t.Fatal(err)
+		}
 		eventually(t, "the refusal "+r.Name+" to be told", func(ctx context.Context) error {
 			var pod corev1.Pod
 			var events corev1.EventList
@@ -37,9 +31,7 @@ func (p *peering) refusals(t *testing.T) {
 				r.Shown(&pod, events.Items))
 		})
 	}
-	if _, err := consumer.Kubectl(manifest, "delete", "-n", p.remote(), "--timeout=2m", "-f", "-"); err != nil {
-		t.Error(err)
-	}
+	consumer.mustKubectl(t, "delete", "pods", "--all", "-n", p.remote(), "--timeout=2m")
 }
 
 // jobRunsOnce: processes on both sides are killed while the Job goes on, each when some more of it is done.

@@ -20,10 +20,10 @@ const refusalWithin = 2 * time.Second
 func TestARefusalIsSeenSoon(t *testing.T) {
 	for _, r := range story.Refusals(peering.Slice) {
 		t.Run(r.Name, func(t *testing.T) {
-			known := time.Now()
 			if _, err := consumer.Kubectl(r.Manifest(), "apply", "-n", peering.Namespace, "-f", "-"); err != nil {
 				t.Fatal(err)
 			}
+			known := time.Now()
 			t.Cleanup(func() {
 				if _, err := consumer.Kubectl("", "delete", "pod", r.Pod(), "-n", peering.Namespace, "--timeout=1m"); err != nil {
 					t.Error(err)

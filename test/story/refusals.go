@@ -25,15 +25,10 @@ type Refusal struct {
 // accepted is the condition of a pod that the provider does not even make.
 const accepted corev1.PodConditionType = "offloading.liqo.io/Accepted"
 
-// Refusals are one of each kind, on the virtual node of a provider whose real nodes have fewer than 15 CPUs.
+// Refusals are one of each kind, on the virtual node of a provider whose real nodes have fewer than 15 CPUs. The last one
+// leaves no room on the virtual node.
 func Refusals(virtualNode string) []Refusal {
 	return []Refusal{
-		{
-			Name: "quota", Event: "FailedReflection", Told: condition(accepted, "Refused"),
-			// It names its node: the scheduler knows better than to choose a node that is too small. Such a pod is not steered,
-			// and has to say itself that it may stay.
-			spec: fmt.Sprintf("nodeName: %s, tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists}], containers: [{name: c, image: busybox, resources: {requests: {cpu: 21}}}]", virtualNode),
-		},
 		{
 			Name: "image", Event: "RemoteImageFailed", Told: waiting("ErrImageNeverPull"), There: true,
 			spec: "containers: [{name: c, image: absent.example/absent, imagePullPolicy: Never}]",
@@ -45,6 +40,12 @@ func Refusals(virtualNode string) []Refusal {
 		{
 			Name: "admission", Event: "FailedReflection", Told: condition(accepted, "Refused"),
 			spec: "containers: [{name: c, image: busybox, securityContext: {privileged: true}}]",
+		},
+		{
+			Name: "quota", Event: "FailedReflection", Told: condition(accepted, "Refused"),
+			// It names its node: the scheduler knows better than to choose a node that is too small. Such a pod is not steered,
+			// and has to say itself that it may stay.
+			spec: fmt.Sprintf("nodeName: %s, tolerations: [{key: virtual-node.liqo.io/not-allowed, operator: Exists}], containers: [{name: c, image: busybox, resources: {requests: {cpu: 21}}}]", virtualNode),
 		},
 	}
 }
