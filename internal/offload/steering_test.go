@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -17,6 +18,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -290,6 +294,45 @@ func TestRunningPodsAreMovedOnlyOnRequest(t *testing.T) {
 	}
 	terminated(t, c, guarded)
 	misplacedAre(t, c, nso, 1)
+}
+
+func TestPodsAreMadeAnewAtALimitedRate(t *testing.T) {
+	c := home(t)
+	namespace := testkit.Namespace(t, c, "limited", nil)
+	now := testingclock.NewFakeClock(time.Unix(1000, 0))
+	s := &steering{
+		direct: c.Client, recorder: events.NewFakeRecorder(100),
+		limit: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(deletionsPerSecond, deletionsAtOnce, now),
+	}
+	const all = 2*deletionsAtOnce + 5
+	for i := range all {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("p", i)}, Spec: template("web", corev1.RestartPolicyAlways).Spec}
+		owned(pod)
+		create(t, c, pod)
+	}
+	left := func() (out []patient) {
+		list := &corev1.PodList{}
+		if err := c.Client.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			out = append(out, patient{pod: &list.Items[i], remedy: rules.Recreate})
+		}
+		return out
+	}
+	for round, want := range []int{all - deletionsAtOnce, all - 2*deletionsAtOnce, 0} {
+		done, err := s.apply(t.Context(), plan{remove: left()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := s.apply(t.Context(), plan{remove: left()}); err != nil || again.moved > 0 {
+			t.Errorf("round %d: %d more pods in the same moment (%v)", round, again.moved, err)
+		}
+		if got := len(left()); got != want || done.limited != (want > 0) {
+			t.Errorf("round %d: %d pods are left, want %d; limited %v", round, got, want, done.limited)
+		}
+		now.Step(time.Second)
+	}
 }
 
 func TestPodsThatNeverStartedAreMadeAnewWhenTheirProviderIsDeselected(t *testing.T) {

@@ -88,6 +88,19 @@ func TestDaemonSetsThatTolerateEverythingAreKeptOff(t *testing.T) {
 		if got := eventually(s, s.here, agent, exists[*corev1.Pod]); got.ResourceVersion != version {
 			t.Errorf("it was written again: %s", got.Status.Reason)
 		}
+		var events corev1.EventList
+		if err := s.here.Client.List(s.t.Context(), &events, client.InNamespace(agents.Namespace)); err != nil {
+			s.t.Fatal(err)
+		}
+		times := int32(0)
+		for _, e := range events.Items {
+			if e.InvolvedObject.UID == agents.UID && e.Reason == reasonDisabled {
+				times += max(e.Count, 1)
+			}
+		}
+		if times != 1 {
+			s.t.Errorf("the DaemonSet was told %d times", times)
+		}
 	})
 	s.step("its pods go with it", func() {
 		if err := s.here.Client.Delete(t.Context(), agents, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
