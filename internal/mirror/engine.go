@@ -17,7 +17,6 @@ type Engine struct {
 	local, remote *end
 	kinds         map[string]*kind
 	order         []string // of the kinds, as they were given
-	transforms    int
 	background    sync.WaitGroup
 
 	mu     sync.Mutex

@@ -25,7 +25,7 @@ type feedID struct {
 	gvk            schema.GroupVersionKind
 	form           reflect.Type // of the prototype: typed and unstructured copies differ
 	labels, fields string
-	transform      int
+	transform      *Transform
 }
 
 // sharedFeed is a feed with the kinds of pairs that listen to it.
@@ -46,7 +46,7 @@ type sharedFeed struct {
 func (e *Engine) acquire(at *end, namespace string, w watched) (*sharedFeed, error) {
 	id := feedID{
 		end: at.name, namespace: namespace, gvk: w.gvk, form: reflect.TypeOf(w.Object),
-		labels: w.Labels, fields: w.Fields, transform: w.transform,
+		labels: w.Labels, fields: w.Fields, transform: w.Transform,
 	}
 	if f := e.feeds[id]; f != nil {
 		f.users++
@@ -58,9 +58,13 @@ func (e *Engine) acquire(at *end, namespace string, w watched) (*sharedFeed, err
 		log:       e.options.Log.WithValues("side", at.name, "namespace", namespace, "watched", w.gvk.Kind),
 		listeners: map[*listener]struct{}{},
 	}
+	var transform func(client.Object)
+	if w.Transform != nil {
+		transform = w.Transform.Apply
+	}
 	feed, err := kube.NewFeed(kube.FeedOptions{
 		Cluster: at.cluster, Object: w.Object, Namespace: namespace, Labels: w.Labels, Fields: w.Fields,
-		Optional: w.Optional, Transform: w.Transform, Changed: f.changed, Broken: f.broken, Recovered: f.recovered,
+		Optional: w.Optional, Transform: transform, Changed: f.changed, Broken: f.broken, Recovered: f.recovered,
 	})
 	if err != nil {
 		return nil, err

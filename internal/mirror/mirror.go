@@ -47,8 +47,11 @@ type Source struct {
 	// Optional: the right to read them may be missing for good, and is asked for ever less often.
 	Optional bool
 	// Transform changes each object before it is cached; nil strips the managed fields.
-	Transform func(client.Object)
+	Transform *Transform
 }
+
+// Transform is known by its address: sources with the same one share what they cache.
+type Transform struct{ Apply func(client.Object) }
 
 func (s Source) keys(obj client.Object) []string {
 	if s.Keys != nil {
@@ -159,8 +162,6 @@ func (e *Engine) addKind(k Kind) error {
 type watched struct {
 	Source
 	gvk schema.GroupVersionKind
-	// transform is 0 for the default one, else unique: functions cannot be compared, so such a source is not shared.
-	transform int
 }
 
 func (e *Engine) watches(side string, sources []Source) ([]watched, error) {
@@ -176,12 +177,7 @@ func (e *Engine) watches(side string, sources []Source) ([]watched, error) {
 		if _, err := fields.ParseSelector(s.Fields); err != nil {
 			return nil, fmt.Errorf("reading the field selector of %s %s: %w", side, gvk.Kind, err)
 		}
-		w := watched{Source: s, gvk: gvk}
-		if s.Transform != nil {
-			e.transforms++
-			w.transform = e.transforms
-		}
-		out = append(out, w)
+		out = append(out, watched{Source: s, gvk: gvk})
 	}
 	return out, nil
 }

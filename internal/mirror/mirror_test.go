@@ -248,7 +248,7 @@ func TestSeveralSourcesFeedOneItem(t *testing.T) {
 		Name: "several",
 		Local: []mirror.Source{
 			{Object: &corev1.ConfigMap{}, Labels: mine, Key: func(o client.Object) string { return o.GetAnnotations()["item"] },
-				Transform: func(o client.Object) { o.(*corev1.ConfigMap).Data = map[string]string{"value": "cut"} }},
+				Transform: &mirror.Transform{Apply: func(o client.Object) { o.(*corev1.ConfigMap).Data = map[string]string{"value": "cut"} }}},
 			{Object: &corev1.ConfigMap{}, Labels: copied, Key: func(client.Object) string { return "x" }},
 		},
 		Remote: []mirror.Source{{Object: loose}},

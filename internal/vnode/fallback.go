@@ -30,7 +30,9 @@ import (
 // fallback looks after pods of this node whose namespace is not offloaded to its provider: they cannot run, and
 // somebody must say so and let them go. It decides nothing before the NamespaceMap is known.
 type fallback struct {
-	client  client.Client
+	client client.Client
+	// live reads what the cache lacks: all but the name of a pod and whose it is.
+	live    client.Reader
 	options Options
 	twins   *twins
 	events  *eventLog
@@ -67,19 +69,23 @@ func (f *fallback) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err := f.client.Get(ctx, req.NamespacedName, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	err := f.follow(ctx, pod)
+	state, twin := f.twins.Standing(pod.Namespace)
+	if state == unknown || state == reflected && !rules.KeptOff(pod) {
+		return reconcile.Result{}, nil
+	}
+	if err := f.live.Get(ctx, req.NamespacedName, pod); err != nil || pod.Spec.NodeName != f.options.Node {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	err := f.follow(ctx, pod, state, twin)
 	if verdict := kube.Judge(err); !verdict.Failed() {
 		return reconcile.Result{RequeueAfter: verdict.After}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-func (f *fallback) follow(ctx context.Context, pod *corev1.Pod) error {
-	state, twin := f.twins.Standing(pod.Namespace)
+func (f *fallback) follow(ctx context.Context, pod *corev1.Pod, state standing, twin string) error {
 	kept := rules.KeptOff(pod)
 	switch {
-	case state == unknown || state == reflected && !kept:
-		return nil
 	case !pod.DeletionTimestamp.IsZero():
 		return f.release(ctx, pod, twin)
 	case ended(pod):

@@ -57,7 +57,7 @@ func (k *podKind) kind() mirror.Kind {
 	return mirror.Kind{
 		Name:    podsKind,
 		Local:   []mirror.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node}},
-		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}}, {Object: &corev1.Pod{}}},
+		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}}, {Object: &corev1.Pod{}, Transform: slimRemote}},
 		Workers: k.options.Pods.Workers,
 		Sync:    k.sync,
 	}

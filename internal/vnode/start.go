@@ -16,10 +16,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
@@ -246,7 +248,11 @@ func (p *process) send(w http.ResponseWriter, req *http.Request, to *url.URL) {
 
 func (p *process) findPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
-	if err := p.mgr.GetClient().Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod); err != nil {
+	err := p.mgr.GetAPIReader().Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading the pod: %w", err)
+	}
+	if err != nil || pod.Spec.NodeName != p.options.Node {
 		return nil, errNoPod
 	}
 	return pod, nil
@@ -254,7 +260,7 @@ func (p *process) findPod(ctx context.Context, namespace, name string) (*corev1.
 
 func (p *process) listPods(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	if err := p.mgr.GetClient().List(ctx, &pods); err != nil {
+	if err := p.mgr.GetAPIReader().List(ctx, &pods, client.MatchingFields{"spec.nodeName": p.options.Node}); err != nil {
 		return nil, fmt.Errorf("listing the pods of the node: %w", err)
 	}
 	return pods.Items, nil

@@ -187,7 +187,7 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 			&corev1.Secret{}:              {Namespaces: tenant, Field: named(secret)},
 			&corev1.Node{}:                {Field: named(o.Node)},
 			&liqov1beta1.ForeignCluster{}: {Field: named(string(o.Provider))},
-			&corev1.Pod{}:                 {Field: fields.OneTermEqualSelector("spec.nodeName", o.Node)},
+			&corev1.Pod{}:                 {Field: fields.OneTermEqualSelector("spec.nodeName", o.Node), Transform: slimLocal},
 		},
 	}
 }
@@ -220,7 +220,8 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 		return err
 	}
 	return setupFallback(p.mgr, &fallback{
-		client: p.mgr.GetClient(), options: p.options, twins: p.twins, remote: p.remoteReader, events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
+		client: p.mgr.GetClient(), live: p.mgr.GetAPIReader(), options: p.options, twins: p.twins, remote: p.remoteReader,
+		events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
 	}, podWake)
 }
 

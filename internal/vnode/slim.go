@@ -1,0 +1,53 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+)
+
+// slimLocal leaves of a pod of this node what tells whether it is reflected: the engine has all of those that are, and the
+// few others are read when their turn comes.
+func slimLocal(obj any) (any, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		spec := corev1.PodSpec{NodeName: pod.Spec.NodeName}
+		if rules.KeptOff(pod) != rules.KeptOff(&corev1.Pod{ObjectMeta: pod.ObjectMeta}) {
+			spec.Tolerations = pod.Spec.Tolerations
+		}
+		pod.ManagedFields, pod.Annotations = nil, nil
+		pod.Spec, pod.Status = spec, corev1.PodStatus{}
+	}
+	return obj, nil
+}
+
+// slimRemote leaves of a remote pod what is read of it: its status, whose it is, what its containers were given, and how
+// long it may take to end. What it was asked to be is in its ShadowPod.
+var slimRemote = &mirror.Transform{Apply: func(obj client.Object) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	annotations := map[string]string{}
+	if uid, ok := pod.Annotations[names.OffloadingUID]; ok {
+		annotations[names.OffloadingUID] = uid
+	}
+	pod.ManagedFields, pod.OwnerReferences, pod.Annotations = nil, nil, annotations
+	pod.Spec = corev1.PodSpec{
+		InitContainers: slimContainers(pod.Spec.InitContainers), Containers: slimContainers(pod.Spec.Containers),
+		TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds,
+	}
+}}
+
+func slimContainers(of []corev1.Container) []corev1.Container {
+	out := make([]corev1.Container, 0, len(of))
+	for i := range of {
+		out = append(out, corev1.Container{Name: of[i].Name, Resources: of[i].Resources})
+	}
+	return out
+}
