@@ -202,3 +202,18 @@ func (a *Application) Apply(ctx context.Context, c client.Client, current client
 	}
 	return true, nil
 }
+
+// Make sends the fields if there is no object of that name yet; false says that there is one, whoever made it. It is one
+// request: applying with a version that no object has creates, and never changes what is there.
+func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err error) {
+	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(a.fields)}
+	u.SetResourceVersion("1")
+	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(a.manager), client.ForceOwnership)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("making %s %s: %w", a.gvk.Kind, a.name, err)
+	}
+	return true, nil
+}

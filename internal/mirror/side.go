@@ -128,23 +128,40 @@ func emptyEntry(gvk schema.GroupVersionKind, loose bool) (client.Object, error) 
 // Apply makes an object of this side look as want says, by server-side apply in this side's namespace. Nothing is sent
 // when the cached object has all the fields of want and they are what was applied last. want is not changed.
 func (s Side) Apply(ctx context.Context, want client.Object) (changed bool, err error) {
-	gvk, err := s.gvk(want)
+	application, gvk, want, err := s.application(want)
 	if err != nil {
 		return false, err
-	}
-	want, err = s.placed(want)
-	if err != nil {
-		return false, err
-	}
-	application, err := kube.NewApplication(want, gvk, s.manager)
-	if err != nil {
-		return false, fmt.Errorf("preparing %s %s: %w", gvk.Kind, want.GetName(), err)
 	}
 	current, err := s.current(ctx, gvk, want)
 	if err != nil {
 		return false, err
 	}
 	return application.Apply(ctx, s.end.client, current)
+}
+
+// Make is the first Apply of an object; false says that the name is taken, and nothing was changed.
+func (s Side) Make(ctx context.Context, want client.Object) (made bool, err error) {
+	application, _, _, err := s.application(want)
+	if err != nil {
+		return false, err
+	}
+	return application.Make(ctx, s.end.client)
+}
+
+// application prepares what is to be applied, of which it returns the kind and a copy in this side's namespace.
+func (s Side) application(want client.Object) (*kube.Application, schema.GroupVersionKind, client.Object, error) {
+	gvk, err := s.gvk(want)
+	if err != nil {
+		return nil, gvk, nil, err
+	}
+	if want, err = s.placed(want); err != nil {
+		return nil, gvk, nil, err
+	}
+	application, err := kube.NewApplication(want, gvk, s.manager)
+	if err != nil {
+		return nil, gvk, nil, fmt.Errorf("preparing %s %s: %w", gvk.Kind, want.GetName(), err)
+	}
+	return application, gvk, want, nil
 }
 
 // UpdateStatus writes the status of obj, unless the cached object has it already.

@@ -144,11 +144,15 @@ func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Tar
 	}
 	want := c.copyOf(t, local)
 	if !there {
-		free, err := c.free(ctx, it, t, want)
-		if err != nil {
-			return err
+		if made, err := it.Remote.Make(ctx, want); err != nil {
+			return fmt.Errorf("making the remote object: %w", err)
+		} else if made {
+			c.events.normal(local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", c.options.Provider))
+			return nil
 		}
-		if !free {
+		if ours, err := c.owned(ctx, it, t, want); err != nil {
+			return err
+		} else if !ours {
 			return c.taken(it, local, want.GetName())
 		}
 	}
@@ -164,9 +168,6 @@ func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Tar
 		return kube.Wait(againDelay, "the provider refuses the new content")
 	default:
 		return fmt.Errorf("applying the remote object: %w", err)
-	}
-	if !there {
-		c.events.normal(local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", c.options.Provider))
 	}
 	return nil
 }
@@ -196,12 +197,13 @@ func (c *copied[T]) disabled(local T, there bool) {
 	}
 }
 
-// free looks once more, past the cache, which holds no objects of others: applying would take them over.
-func (c *copied[T]) free(ctx context.Context, it *mirror.Item, t translate.Target, want T) (bool, error) {
+// owned looks past the cache, which holds no objects of others, whose the object of that name is: applying would take it
+// over.
+func (c *copied[T]) owned(ctx context.Context, it *mirror.Item, t translate.Target, want T) (bool, error) {
 	live := c.empty()
 	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: want.GetName()}, live)
 	if apierrors.IsNotFound(err) {
-		return true, nil
+		return false, kube.Wait(unseenDelay, "the remote object went a moment ago")
 	}
 	if err != nil {
 		return false, fmt.Errorf("looking for the remote object: %w", err)
