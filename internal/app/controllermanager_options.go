@@ -121,9 +121,11 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 		local: slice.LocalOptions{
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,
 		},
-		remote:       remote,
-		virtualNodes: offload.VirtualNodeOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template},
-		offloadings:  offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
+		remote: remote,
+		virtualNodes: offload.VirtualNodeOptions{
+			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: checkVirtualKubelet,
+		},
+		offloadings: offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
 		twins: host.NamespaceMapOptions{
 			LiqoNamespace: o.liqoNamespace, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
 		},

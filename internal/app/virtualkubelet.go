@@ -129,10 +129,42 @@ func accepted(fs *pflag.FlagSet) {
 }
 
 func (o *virtualKubeletOptions) run(ctx context.Context) error {
+	if err := o.read(); err != nil {
+		return err
+	}
 	var err error
 	if o.Config, err = localConfig(); err != nil {
 		return err
 	}
+	o.PodName = os.Getenv("POD_NAME")
+	o.Log = klog.Background()
+	return vnode.Run(ctx, o.Options)
+}
+
+// checkVirtualKubelet tells why a virtual kubelet would not start with these arguments, nil if it would.
+func checkVirtualKubelet(args []string) error {
+	o := &virtualKubeletOptions{}
+	fs := pflag.NewFlagSet("virtual-kubelet", pflag.ContinueOnError)
+	o.flags(fs)
+	o.reflection(fs)
+	o.timing(fs)
+	accepted(fs)
+	fs.String("log-format", "", "")
+	fs.StringP("v", "v", "", "") // those of logs would change how this process logs
+	fs.String("vmodule", "", "")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	o.nodeIP = netip.IPv4Unspecified().String() // known only where it runs
+	if err := o.read(); err != nil {
+		return err
+	}
+	return o.Check()
+}
+
+// read turns the flags into options.
+func (o *virtualKubeletOptions) read() error {
+	var err error
 	if o.NodeIP, err = netip.ParseAddr(o.nodeIP); err != nil {
 		return fmt.Errorf("reading --node-ip: %w", err)
 	}
@@ -157,9 +189,7 @@ func (o *virtualKubeletOptions) run(ctx context.Context) error {
 	if o.Options.PingInterval == 0 {
 		o.PingInterval = -1
 	}
-	o.PodName = os.Getenv("POD_NAME")
-	o.Log = klog.Background()
-	return vnode.Run(ctx, o.Options)
+	return nil
 }
 
 // orOff turns the flags' 0, which reflects nothing, into the options' negative.

@@ -39,6 +39,8 @@ type VirtualNodeOptions struct {
 	PodCIDRs []string
 	// VkOptionsTemplate is used by VirtualNodes that name none; the default is virtual-kubelet-default in LiqoNamespace.
 	VkOptionsTemplate types.NamespacedName
+	// CheckArguments tells why a virtual kubelet would not start with these arguments; nil never does.
+	CheckArguments func(args []string) error
 	// Workers is the number of VirtualNodes handled at once; 0 is 4.
 	Workers int
 }
@@ -273,6 +275,11 @@ const tenantDelay = 5 * time.Second
 // ensureDeployment renders the virtual kubelet and tells whether one runs.
 func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (available bool, err error) {
 	want := deployment(vn, template, v.options)
+	if check := v.options.CheckArguments; check != nil {
+		if err := check(want.Spec.Template.Spec.Containers[0].Args[1:]); err != nil {
+			return false, kube.Invalid("InvalidOptions", fmt.Errorf("a virtual kubelet would not start with its options and arguments: %w", err))
+		}
+	}
 	have := &appsv1.Deployment{}
 	err = v.client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	if client.IgnoreNotFound(err) != nil {

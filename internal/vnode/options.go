@@ -127,9 +127,15 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	switch {
-	case o.Config == nil:
+	if o.Config == nil {
 		return errors.New("no connection to the local cluster")
+	}
+	return o.Check()
+}
+
+// Check tells what is wrong with the options, wherever they are to be used.
+func (o Options) Check() error {
+	switch {
 	case o.Node == "" || o.TenantNamespace == "":
 		return errors.New("the names of the virtual node and of its tenant namespace are needed")
 	case o.ClusterID == "" || o.Provider == "":

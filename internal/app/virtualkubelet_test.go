@@ -1,0 +1,31 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestArgumentsThatNoVirtualKubeletStartsWith(t *testing.T) {
+	usual := []string{
+		"--foreign-cluster-id=milan", "--nodename=gold", "--node-ip=$(POD_IP)", "--tenant-namespace=tenant", "--liqo-namespace=liqo",
+		"--home-cluster-id=rome", "--local-podcidr=10.1.0.0/16", "--pod-reflection-workers=10", "--service-reflection-workers=3",
+		"--service-reflection-type=DenyList", "--metrics-enabled=false", "--create-node=true", "--node-check-network=true", "--v=4", "-v=2",
+		"--labels-not-reflected=a,b", "--enable-apiserver-support=true",
+	}
+	for arg, want := range map[string]string{
+		"--certificate-type=kubelet":            "",
+		"--configmap-reflection-type=Denylist":  `the reflection type "Denylist" of ConfigMaps does not exist`,
+		"--ingress-reflection-type=UsedByPods":  `the reflection type "UsedByPods" of Ingresses does not exist`,
+		"--configmaps-reflection-workers=3":     "unknown flag: --configmaps-reflection-workers",
+		"--node-ping-interval=often":            "--node-ping-interval",
+		"--resource-reflection=widgets:3:Never": "widgets",
+	} {
+		err := checkVirtualKubelet(append(usual, arg))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", arg, err, want)
+		}
+	}
+}
