@@ -42,6 +42,7 @@ type podKind struct {
 	ends sync.Map
 	// unseen are the local pods whose ShadowPod was made and is in no cache yet.
 	unseen sync.Map
+	calm   calm
 }
 
 // podRestarts are the restarts of one local pod; another pod of the same name starts anew.
@@ -305,6 +306,9 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 			return err
 		}
 		k.tellTrouble(it)
+		if err := k.calm.keep(it.local, it.remote); err != nil {
+			return err
+		}
 		local := it.local.DeepCopy()
 		k.available.labelled(local)
 		return k.writeStatus(ctx, it, translate.PodStatus(translate.StatusInput{
@@ -374,5 +378,6 @@ func (k *podKind) forget(it *podItem) {
 	defer k.mu.Unlock()
 	key := types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name}
 	k.ends.Delete(k.restarts[key].uid)
+	k.calm.forget(k.restarts[key].uid)
 	delete(k.restarts, key)
 }

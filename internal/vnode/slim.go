@@ -12,8 +12,8 @@ import (
 	"liqo.io/liqo/internal/rules"
 )
 
-// slimLocal leaves of a pod of this node what tells whether it is reflected: the engine has all of those that are, and the
-// few others are read when their turn comes.
+// slimLocal leaves of a pod of this node what tells whether it is reflected, and whether it ended: the engine has all of
+// those that are, and the few others are read when their turn comes.
 func slimLocal(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		spec := corev1.PodSpec{NodeName: pod.Spec.NodeName}
@@ -21,7 +21,7 @@ func slimLocal(obj any) (any, error) {
 			spec.Tolerations = pod.Spec.Tolerations
 		}
 		pod.ManagedFields, pod.Annotations = nil, nil
-		pod.Spec, pod.Status = spec, corev1.PodStatus{}
+		pod.Spec, pod.Status = spec, corev1.PodStatus{Phase: pod.Status.Phase}
 	}
 	return obj, nil
 }

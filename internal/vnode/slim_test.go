@@ -95,11 +95,14 @@ func TestASlimLocalPodTellsWhoseItIs(t *testing.T) {
 			if _, err := slimLocal(slim); err != nil {
 				t.Fatal(err)
 			}
-			if slim.Spec.Containers != nil || slim.Status.Phase != "" {
+			if slim.Spec.Containers != nil || slim.Status.ContainerStatuses != nil {
 				t.Error("it is not slim")
 			}
 			if got, want := rules.KeptOff(slim), rules.KeptOff(full); got != want {
 				t.Errorf("kept off: %v, want %v", got, want)
+			}
+			if ended(slim) != ended(full) {
+				t.Error("it ended or did not")
 			}
 			if slim.Spec.NodeName != full.Spec.NodeName || slim.Name != full.Name || slim.UID != full.UID {
 				t.Errorf("lost: %v", slim)
