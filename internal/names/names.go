@@ -92,8 +92,10 @@ const (
 	OffloadingPatchHash = "liqo.io/offloading-patch-hash"
 	// EvictMisplacedPods annotates a NamespaceOffloading whose strategy is to reach pods that run already: true.
 	EvictMisplacedPods = "liqo.io/evict-misplaced-pods"
-	SkipReflection     = "liqo.io/skip-reflection"
-	AllowReflection    = "liqo.io/allow-reflection"
+	// ImposedAffinity annotates a pod that requires more of its node than its owner wrote, with a hash of what was added.
+	ImposedAffinity = "liqo.io/imposed-affinity"
+	SkipReflection  = "liqo.io/skip-reflection"
+	AllowReflection = "liqo.io/allow-reflection"
 	// APIServerSupport annotates a pod: remote or disabled.
 	APIServerSupport       = "liqo.io/api-server-support"
 	APIServerSupportRemote = "remote"

@@ -117,6 +117,9 @@ func (s *namespaceOffloadings) Cleanup(ctx context.Context, nso *offv1beta1.Name
 		}
 	}
 	nso.Status = in.status(nil, metav1.Now())
+	if err := s.steering.releaseWaiting(ctx, nso, time.Now()); err != nil {
+		return err
+	}
 	if left := in.remaining(); len(left) > 0 {
 		return kube.Wait(0, fmt.Sprintf("%d twins are being removed", len(left)))
 	}
@@ -214,9 +217,7 @@ func (s *namespaceOffloadings) label(ctx context.Context, name string, open bool
 	if err := s.client.Patch(ctx, namespace, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("labelling the namespace: %w", err)
 	}
-	if open {
-		s.steering.opened(name, time.Now())
-	}
+	s.steering.switched(name, time.Now())
 	return nil
 }
 

@@ -136,7 +136,7 @@ func ownerOf(pod *corev1.Pod) types.UID {
 const notSteered = "The pod was made anew and still does not fit the strategy of its namespace: either its owner names a node, or new pods do not pass through the webhook of Liqo"
 
 func explain(pod *corev1.Pod) string {
-	const why = "The pod is older than the offloading of its namespace or its strategy, and what it requires of its node cannot be changed: "
+	const why = "The pod was made before the offloading of its namespace began, changed or ended, and what it requires of its node cannot be changed: "
 	owner := metav1.GetControllerOf(pod)
 	switch {
 	case owner == nil:

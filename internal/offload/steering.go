@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ type steering struct {
 
 	mu     sync.Mutex
 	rounds rounds
-	// since is when a namespace was opened to the webhook, if that was a moment ago.
+	// since is when a namespace was opened to the webhook or closed, if that was a moment ago.
 	since map[string]time.Time
 	// told are the pods of each namespace that have their event.
 	told map[string]map[types.UID]string
@@ -95,7 +96,11 @@ func slim(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
+	imposed, steered := pod.Annotations[names.ImposedAffinity]
 	pod.ManagedFields, pod.Annotations, pod.Labels = nil, nil, nil
+	if steered {
+		pod.Annotations = map[string]string{names.ImposedAffinity: imposed}
+	}
 	pod.Spec = corev1.PodSpec{
 		Tolerations: pod.Spec.Tolerations, Affinity: pod.Spec.Affinity, RuntimeClassName: pod.Spec.RuntimeClassName,
 		RestartPolicy: pod.Spec.RestartPolicy,
@@ -104,14 +109,14 @@ func slim(obj any) (any, error) {
 	return pod, nil
 }
 
-// opened notes that the namespace was opened to the webhook.
-func (s *steering) opened(namespace string, now time.Time) {
+// switched notes that the namespace was opened to the webhook, or closed.
+func (s *steering) switched(namespace string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since[namespace] = now
 }
 
-// settled tells how long to wait until new pods of the namespace pass through the webhook for certain.
+// settled tells how long to wait until new pods of the namespace pass through the webhook, or past it, for certain.
 func (s *steering) settled(namespace string, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,6 +141,10 @@ func (s *steering) correct(ctx context.Context, nso *offv1beta1.NamespaceOffload
 	s.mu.Lock()
 	plan := s.rounds.plan(found, nso.Generation, now)
 	s.mu.Unlock()
+	return s.carryOut(ctx, nso, plan, now)
+}
+
+func (s *steering) carryOut(ctx context.Context, nso *offv1beta1.NamespaceOffloading, plan plan, now time.Time) error {
 	nso.Status.MisplacedPods = int32(min(len(plan.tell), 1<<30))
 	s.tell(nso.Namespace, plan.tell)
 	done, err := s.apply(ctx, plan)
@@ -171,16 +180,11 @@ func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloadi
 	for _, p := range out {
 		found[p.pod.UID] = true
 	}
-	waiting := &corev1.PodList{}
-	if err := s.waiting.List(ctx, waiting, client.InNamespace(nso.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing the pods that wait for a node: %w", err)
+	waiting, err := s.unscheduled(ctx, nso.Namespace, func(pod *corev1.Pod) rules.Remedy { return rules.RemedyForWaiting(pod, nso, s.class) })
+	if err != nil {
+		return nil, err
 	}
-	for i := range waiting.Items {
-		pod := &waiting.Items[i]
-		if remedy := rules.RemedyForWaiting(pod, nso, s.class); remedy != rules.Leave {
-			out = append(out, patient{pod: pod, remedy: remedy})
-		}
-	}
+	out = append(out, waiting...)
 	if nso.Annotations[names.EvictMisplacedPods] != "true" {
 		return out, nil
 	}
@@ -190,6 +194,22 @@ func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloadi
 		}
 	})
 	return out, err
+}
+
+// unscheduled are the pods of the namespace without a node that need a remedy.
+func (s *steering) unscheduled(ctx context.Context, namespace string, remedyFor func(*corev1.Pod) rules.Remedy) ([]patient, error) {
+	waiting := &corev1.PodList{}
+	if err := s.waiting.List(ctx, waiting, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the pods that wait for a node: %w", err)
+	}
+	var out []patient
+	for i := range waiting.Items {
+		pod := &waiting.Items[i]
+		if remedy := remedyFor(pod); remedy != rules.Leave {
+			out = append(out, patient{pod: pod, remedy: remedy})
+		}
+	}
+	return out, nil
 }
 
 // running shows the pods of the namespace that have a node, which nobody watches, with their nodes, page by page. A pod
@@ -245,8 +265,9 @@ func (s *steering) tell(namespace string, complaints []complaint) {
 type outcome struct {
 	// moved were removed; held were not, because of a disruption budget.
 	moved, held int
-	// evicted tells whether an eviction was asked for, and limited whether our own limit left some for later.
-	evicted, limited bool
+	// evicted tells whether an eviction was asked for, limited whether our own limit left some for later, and changed whether
+	// some were not as the cache had them.
+	evicted, limited, changed bool
 }
 
 // next tells when to look again at what is still to be removed; 0 is never.
@@ -259,7 +280,7 @@ func (s *steering) next(namespace string, done outcome, now time.Time) time.Dura
 	}
 	delete(s.held, namespace)
 	switch {
-	case done.limited:
+	case done.limited, done.changed:
 		return limitDelay
 	case done.evicted:
 		return firstHeld
@@ -285,7 +306,9 @@ func (s *steering) apply(ctx context.Context, p plan) (outcome, error) {
 				*count++
 			case apierrors.IsTooManyRequests(err):
 				out.held++
-			case apierrors.IsNotFound(err), apierrors.IsConflict(err): // its event has it looked at again
+			case apierrors.IsConflict(err):
+				out.changed = true
+			case apierrors.IsNotFound(err):
 			default:
 				errs = append(errs, fmt.Errorf("steering pod %s/%s: %w", pod.Namespace, pod.Name, err))
 			}
@@ -347,10 +370,27 @@ func (s *steering) stranded(ctx context.Context, namespace string, nodes []strin
 	return out, nil
 }
 
+// releaseWaiting lets the owners of pods that wait for a node make others, which nobody steers, once the namespace is
+// closed to the webhook. Those that come back the same are so by their owners' will.
+func (s *steering) releaseWaiting(ctx context.Context, nso *offv1beta1.NamespaceOffloading, now time.Time) error {
+	if d := s.settled(nso.Namespace, now); d > 0 {
+		return kube.Wait(d, "the API servers see that the namespace has lost its label")
+	}
+	found, err := s.unscheduled(ctx, nso.Namespace, func(pod *corev1.Pod) rules.Remedy { return rules.RemedyForReleased(pod, s.class) })
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	plan := s.rounds.plan(found, nso.Generation, now)
+	s.mu.Unlock()
+	plan.again = 0
+	plan.tell = slices.DeleteFunc(plan.tell, func(c complaint) bool { return c.text == notSteered })
+	return s.carryOut(ctx, nso, plan, now)
+}
+
 // release lets the owners of pods that wait on one of these virtual nodes make others, once the namespace is not offloaded
 // any more.
 func (s *steering) release(ctx context.Context, namespace string, nodes []string) error {
-	s.tell(namespace, nil)
 	stranded, err := s.stranded(ctx, namespace, nodes)
 	if err != nil {
 		return err
@@ -362,5 +402,6 @@ func (s *steering) release(ctx context.Context, namespace string, nodes []string
 	if again := s.next(namespace, done, time.Now()); again > 0 {
 		return kube.Wait(again, "pods that never started are being made anew")
 	}
+	s.tell(namespace, nil)
 	return nil
 }

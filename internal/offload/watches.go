@@ -50,8 +50,8 @@ func (s *namespaceOffloadings) watches(b *builder.Builder) *builder.Builder {
 func (s *namespaceOffloadings) ofWaiting(ctx context.Context, pod *corev1.Pod) []reconcile.Request {
 	nso := &offv1beta1.NamespaceOffloading{}
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: names.NamespaceOffloading}
-	if err := s.client.Get(ctx, key, nso); err != nil || rules.RemedyForWaiting(pod, nso, s.steering.class) == rules.Leave {
-		return nil // an offloading that comes later looks at all pods
+	if err := s.client.Get(ctx, key, nso); err != nil || !nso.DeletionTimestamp.IsZero() || rules.RemedyForWaiting(pod, nso, s.steering.class) == rules.Leave {
+		return nil // an offloading that comes later looks at all pods, as does one that goes
 	}
 	return offloadingOf(pod.Namespace)
 }

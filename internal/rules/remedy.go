@@ -5,6 +5,7 @@ package rules
 
 import (
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,16 +37,50 @@ func RemedyForWaiting(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runt
 		return Leave
 	}
 	steered := pod.DeepCopy()
+	changed := SteerPod(steered, nso, runtimeClass)
 	switch {
-	case !SteerPod(steered, nso, runtimeClass):
+	case isOutdated(pod, nso) && !hasPlace(pod, runtimeClass):
+		return anew(pod)
+	case !changed:
 		return Leave
 	case reflect.DeepEqual(steered.Spec.Affinity, pod.Spec.Affinity):
 		return Tolerate
-	case isReplaced(pod):
+	default:
+		return anew(pod)
+	}
+}
+
+// isOutdated tells whether the pod was steered to nodes that the strategy does not ask for any more.
+func isOutdated(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading) bool {
+	was, steered := pod.Annotations[names.ImposedAffinity]
+	if !steered || nso.Spec.PodOffloadingStrategy == offv1beta1.LocalPodOffloadingStrategyType {
+		return steered
+	}
+	return was != hash(imposed(nso.Spec.PodOffloadingStrategy, nso.Spec.ClusterSelector))
+}
+
+// RemedyForReleased decides about a pod that has no node yet when its namespace is not offloaded any more. With the
+// toleration alone it might still get a virtual node, which would never run it.
+func RemedyForReleased(pod *corev1.Pod, runtimeClass string) Remedy {
+	_, steered := pod.Annotations[names.ImposedAffinity]
+	switch {
+	case over(pod), hasPlace(pod, runtimeClass):
+		return Leave
+	case steered:
+		return anew(pod)
+	case isReplaced(pod) && slices.Contains(pod.Spec.Tolerations, Toleration()):
 		return Recreate
 	default:
-		return Tell
+		return Leave
 	}
+}
+
+// anew is the remedy for what cannot be changed of a pod.
+func anew(pod *corev1.Pod) Remedy {
+	if isReplaced(pod) {
+		return Recreate
+	}
+	return Tell
 }
 
 // RemedyForRunning decides about a pod that has a node, provided that the user wants the strategy enforced on such pods.

@@ -34,21 +34,28 @@ func TestRemedyForWaiting(t *testing.T) {
 		"either, any cluster: the toleration is enough": {strategy: either, want: Tolerate},
 		"whoever owns it": {strategy: either, change: replicated, want: Tolerate},
 		"also of a Job":   {strategy: either, change: job, want: Tolerate},
-		"what tolerates virtual nodes already is left":           {strategy: either, change: tolerating, want: Leave},
-		"remote needs an affinity, which the owner's next has":   {strategy: remote, change: replicated, want: Recreate},
-		"so do chosen clusters":                                  {strategy: either, selector: "region=eu", change: replicated, want: Recreate},
-		"a toleration without the affinity is not enough":        {strategy: remote, change: also(replicated, tolerating), want: Recreate},
-		"a pod that nobody makes anew is left to the user":       {strategy: remote, want: Tell},
-		"a Job would count the deletion as a failure":            {strategy: remote, change: job, want: Tell},
-		"a pod that requires the right nodes itself needs less":  {strategy: remote, pod: "liqo.io/type=virtual-node", want: Tolerate},
-		"a pod steered to clusters that were chosen before":      {strategy: remote, selector: "region=us", pod: "region=eu liqo.io/type=virtual-node", change: also(replicated, tolerating), want: Recreate},
-		"a local namespace asks for nothing":                     {strategy: local, change: replicated, want: Leave},
-		"a pod of a DaemonSet has its place":                     {strategy: remote, change: ownedBy("DaemonSet"), want: Leave},
-		"a pod of the Liqo runtime class has its place":          {strategy: remote, change: func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("liqo") }, want: Leave},
-		"a pod that found a node is none of these":               {strategy: remote, change: func(p *corev1.Pod) { p.Spec.NodeName = "worker" }, want: Leave},
-		"a pod on its way out goes":                              {strategy: remote, change: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, want: Leave},
-		"a pod that ended without a node stays as it is":         {strategy: remote, change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, want: Leave},
-		"a pod that matches no node is not made to match a node": {strategy: remote, pod: "|", change: tolerating, want: Leave},
+		"what tolerates virtual nodes already is left":            {strategy: either, change: tolerating, want: Leave},
+		"remote needs an affinity, which the owner's next has":    {strategy: remote, change: replicated, want: Recreate},
+		"so do chosen clusters":                                   {strategy: either, selector: "region=eu", change: replicated, want: Recreate},
+		"a toleration without the affinity is not enough":         {strategy: remote, change: also(replicated, tolerating), want: Recreate},
+		"a pod that nobody makes anew is left to the user":        {strategy: remote, want: Tell},
+		"a Job would count the deletion as a failure":             {strategy: remote, change: job, want: Tell},
+		"a pod that requires the right nodes itself needs less":   {strategy: remote, pod: "liqo.io/type=virtual-node", want: Tolerate},
+		"a pod steered to clusters that were chosen before":       {strategy: remote, selector: "region=us", pod: "region=eu liqo.io/type=virtual-node", change: also(replicated, tolerating), want: Recreate},
+		"a local namespace asks for nothing":                      {strategy: local, change: replicated, want: Leave},
+		"a pod of a DaemonSet has its place":                      {strategy: remote, change: ownedBy("DaemonSet"), want: Leave},
+		"a pod of the Liqo runtime class has its place":           {strategy: remote, change: func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("liqo") }, want: Leave},
+		"a pod that found a node is none of these":                {strategy: remote, change: func(p *corev1.Pod) { p.Spec.NodeName = "worker" }, want: Leave},
+		"a pod on its way out goes":                               {strategy: remote, change: func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, want: Leave},
+		"a pod that ended without a node stays as it is":          {strategy: remote, change: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, want: Leave},
+		"a pod steered to virtual nodes that may be anywhere now": {strategy: either, change: also(replicated, steeredFor(remote, "")), want: Recreate},
+		"or is to stay here":                                      {strategy: local, change: also(replicated, steeredFor(remote, "region=eu")), want: Recreate},
+		"or to clusters that need not be chosen now":              {strategy: either, change: also(replicated, steeredFor(either, "region=eu")), want: Recreate},
+		"or to fewer clusters than now":                           {strategy: remote, change: also(replicated, steeredFor(remote, "region=eu")), want: Recreate},
+		"which nobody makes anew":                                 {strategy: local, change: steeredFor(remote, ""), want: Tell},
+		"what its owner requires is its owner's business":         {strategy: either, pod: "liqo.io/type=virtual-node", change: also(replicated, steeredFor(remote, "")), want: Leave},
+		"a steered pod that found a node":                         {strategy: local, change: also(steeredFor(remote, ""), func(p *corev1.Pod) { p.Spec.NodeName = "worker" }), want: Leave},
+		"a pod that matches no node is not made to match a node":  {strategy: remote, pod: "|", change: tolerating, want: Leave},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podRequiring(tc.pod)
@@ -60,6 +67,10 @@ func TestRemedyForWaiting(t *testing.T) {
 			}
 		})
 	}
+}
+
+func steeredFor(strategy offv1beta1.PodOffloadingStrategyType, selector string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { SteerPod(p, offloading(strategy, selector), "liqo") }
 }
 
 func tolerating(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, Toleration()) }
@@ -114,6 +125,35 @@ func TestRemedyForRunning(t *testing.T) {
 				tc.change(pod)
 			}
 			if got := RemedyForRunning(pod, tc.node, offloading(tc.strategy, tc.selector), "liqo"); got != tc.want {
+				t.Errorf("remedy = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestRemedyForReleased(t *testing.T) {
+	replicated := ownedBy("ReplicaSet")
+	for name, tc := range map[string]struct {
+		pod    string
+		change func(*corev1.Pod)
+		want   Remedy
+	}{
+		"what was steered to virtual nodes is made anew": {change: also(replicated, steeredFor(remote, "")), want: Recreate},
+		"or to chosen ones": {change: also(replicated, steeredFor(either, "region=eu")), want: Recreate},
+		"with the toleration it might go where nothing runs": {change: also(replicated, steeredFor(either, "")), want: Recreate},
+		"whatever it requires itself":                        {pod: "disk=ssd", change: also(replicated, steeredFor(remote, "")), want: Recreate},
+		"a steered pod that nobody makes anew is the user's": {change: steeredFor(remote, ""), want: Tell},
+		"a Job would count it as a failure":                  {change: also(ownedBy("Job"), steeredFor(remote, "")), want: Tell},
+		"a toleration keeps no pod from running here":        {change: steeredFor(either, ""), want: Leave},
+		"what nobody steered stays":                          {change: replicated, want: Leave},
+		"as does one of a DaemonSet":                         {change: also(ownedBy("DaemonSet"), tolerating), want: Leave},
+		"and one that found a node":                          {change: also(also(replicated, steeredFor(remote, "")), func(p *corev1.Pod) { p.Spec.NodeName = "worker" }), want: Leave},
+		"and one on its way out":                             {change: also(also(replicated, steeredFor(remote, "")), func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }), want: Leave},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := podRequiring(tc.pod)
+			tc.change(pod)
+			if got := RemedyForReleased(pod, "liqo"); got != tc.want {
 				t.Errorf("remedy = %s, want %s", got, tc.want)
 			}
 		})

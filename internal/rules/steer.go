@@ -6,6 +6,9 @@
 package rules
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -26,7 +29,20 @@ func SteerPod(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass
 		return false
 	}
 	changed = tolerate(&pod.Spec)
-	return require(&pod.Spec, imposed(strategy, nso.Spec.ClusterSelector)) || changed
+	terms := imposed(strategy, nso.Spec.ClusterSelector)
+	if !require(&pod.Spec, terms) {
+		return changed
+	}
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, names.ImposedAffinity, hash(terms))
+	return true
+}
+
+func hash(terms []corev1.NodeSelectorTerm) string {
+	body, err := json.Marshal(terms)
+	if err != nil {
+		panic(err) // strings only
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(body))[:16]
 }
 
 func hasPlace(pod *corev1.Pod, runtimeClass string) bool {

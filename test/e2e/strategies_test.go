@@ -204,9 +204,9 @@ func (o offloading) placed(ctx context.Context, p *peering) (here, there []strin
 	return here, there, waiting, nil
 }
 
-// home wants no twin any more, and both pods on real nodes, if they ran before: nothing is said of those that never did.
+// home wants no twin any more, and both pods on real nodes, also where none could run before.
 func (o offloading) home(ctx context.Context, p *peering) error {
-	if err := o.twins(ctx, p, ""); err != nil || o.here+o.there == 0 {
+	if err := o.twins(ctx, p, ""); err != nil {
 		return err
 	}
 	here, there, _, err := o.placed(ctx, p)

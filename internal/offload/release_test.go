@@ -1,0 +1,121 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package offload
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// steeredPod is made as if it had passed through the webhook.
+func steeredPod(t *testing.T, c *testkit.ControlPlane, nso *offv1beta1.NamespaceOffloading, name string, change func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: nso.Namespace, Name: name}, Spec: template("web", corev1.RestartPolicyAlways).Spec}
+	change(pod)
+	rules.SteerPod(pod, nso, "")
+	create(t, c, pod)
+	return pod
+}
+
+// deleted wants the pod to go, once no new one of its namespace is steered.
+func deleted(t *testing.T, c *testkit.ControlPlane, pod *corev1.Pod) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		current := &corev1.Pod{}
+		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), current)
+		if client.IgnoreNotFound(err) != nil || err == nil && current.DeletionTimestamp == nil {
+			return fmt.Errorf("pod %s waits for a node of an offloading that is over (%v)", pod.Name, err)
+		}
+		return nil
+	})
+	namespace := &corev1.Namespace{}
+	if err := c.Client.Get(t.Context(), client.ObjectKey{Name: pod.Namespace}, namespace); err != nil {
+		t.Fatal(err)
+	}
+	if _, open := namespace.Labels[names.SchedulingEnabled]; open {
+		t.Error("a pod was made anew while the webhook still steers")
+	}
+}
+
+func bare(*corev1.Pod) {}
+
+func TestPodsThatWaitForANodeAreMadeAnewAfterTheOffloading(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "unreached", "unreached-1", "")
+	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) {
+		s.PodOffloadingStrategy, s.ClusterSelector = offv1beta1.RemotePodOffloadingStrategyType, choosing("name:nobody")
+	})
+	phaseIs(t, c, nso, offv1beta1.NoClusterSelectedOffloadingPhaseType)
+	web, lonely := steeredPod(t, c, nso, "web", owned), steeredPod(t, c, nso, "lonely", bare)
+	tolerant := steeredPod(t, c, nso, "tolerant", func(p *corev1.Pod) {
+		owned(p)
+		p.Spec.Tolerations, p.Spec.Affinity = []corev1.Toleration{rules.Toleration()}, &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: choosing("name:worker liqo.io/type=virtual-node"),
+		}}
+	})
+	own := steeredPod(t, c, nso, "own", func(p *corev1.Pod) {
+		owned(p)
+		p.Spec.NodeName = "worker-x"
+	})
+	// A provider that still removes its twin keeps the NamespaceOffloading, and no pod waiting.
+	answer(t, c, vn, nso.Namespace, nso.Namespace+"-home", offv1beta1.MappingAccepted)
+	if err := c.Client.Delete(t.Context(), nso); err != nil {
+		t.Fatal(err)
+	}
+	deleted(t, c, web)
+	deleted(t, c, tolerant)
+	if note := eventOn(t, c, lonely, "Misplaced").Note; note != explain(lonely) {
+		t.Errorf("event = %q", note)
+	}
+	misplacedAre(t, c, nso, 1)
+	answer(t, c, vn, nso.Namespace, nso.Namespace+"-home", "")
+	gone(t, c, nso)
+	for _, pod := range []*corev1.Pod{lonely, own} {
+		if exists(t, c, pod); pod.DeletionTimestamp != nil {
+			t.Errorf("%s was deleted", pod.Name)
+		}
+	}
+}
+
+func TestPodsThatWaitForNodesOfAnEarlierStrategyAreMadeAnew(t *testing.T) {
+	c := home(t)
+	provide(t, c, "changing", "changing-1", "")
+	for name, change := range map[string]func(*offv1beta1.NamespaceOffloadingSpec){
+		"local": func(s *offv1beta1.NamespaceOffloadingSpec) {
+			s.PodOffloadingStrategy = offv1beta1.LocalPodOffloadingStrategyType
+		},
+		"local and remote": func(s *offv1beta1.NamespaceOffloadingSpec) {
+			s.PodOffloadingStrategy, s.ClusterSelector = offv1beta1.LocalAndRemotePodOffloadingStrategyType, nil
+		},
+		"without a selector": func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) {
+				s.PodOffloadingStrategy, s.ClusterSelector = offv1beta1.RemotePodOffloadingStrategyType, choosing("name:nobody")
+			})
+			phaseIs(t, c, nso, offv1beta1.NoClusterSelectedOffloadingPhaseType)
+			web, lonely := steeredPod(t, c, nso, "web", owned), steeredPod(t, c, nso, "lonely", bare)
+			testkit.Update(t, c.Client, nso, func(n *offv1beta1.NamespaceOffloading) { change(&n.Spec) })
+			testkit.Eventually(t, patience, func() error {
+				current := &corev1.Pod{}
+				if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(web), current); err == nil && current.DeletionTimestamp == nil {
+					return fmt.Errorf("it waits for a node of the strategy before")
+				} else {
+					return client.IgnoreNotFound(err)
+				}
+			})
+			eventOn(t, c, lonely, "Misplaced")
+			misplacedAre(t, c, nso, 1)
+		})
+	}
+}
