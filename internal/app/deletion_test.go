@@ -150,6 +150,27 @@ func TestAnyOrderOfDeletionLeavesNothing(t *testing.T) {
 	})
 }
 
+// A consumer that is done before its provider forgets it needs no word of its user.
+func TestAConsumerThatGoesFirstNeedsNoWord(t *testing.T) {
+	inWorlds(t, seedsOf(t, 2), func(t *testing.T, w *world, seed uint64) {
+		w.up(t, int(seed)+2000)
+		random := rand.New(rand.NewPCG(seed, 3))
+		for _, of := range []struct {
+			objects []string
+			nothing func(context.Context) error
+		}{{ofConsumer, w.atConsumer.nothing}, {ofProvider, w.atProvider.nothing}} {
+			order := slices.Clone(of.objects)
+			random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+			t.Logf("seed %d: %s", seed, strings.Join(order, ", "))
+			for _, name := range order {
+				w.remove(t, name)
+				w.pause(t, time.Duration(random.IntN(300))*time.Millisecond)
+			}
+			w.eventually(t, "nothing to be left of what was deleted", of.nothing)
+		}
+	})
+}
+
 // The other cluster is gone, its API server and all. What is here goes, once the user says so; should the other one come
 // back after all, it can clean up as well.
 func TestAPeerThatIsGoneForGoodIsForgotten(t *testing.T) {

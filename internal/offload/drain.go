@@ -94,7 +94,11 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 	if err != nil {
 		return err
 	}
-	held, err := v.removeAll(ctx, pods, dead)
+	own, err := v.ownMaps(ctx, vn)
+	if err != nil {
+		return err
+	}
+	held, err := v.removeAll(ctx, pods, ending{dead: dead, nothingThere: len(own) == 0})
 	setCondition(vn, nodeCondition, draining, progress(len(pods), held, err), metav1.Now())
 	if err != nil {
 		return err
@@ -123,14 +127,23 @@ func staysOnNode(pod metav1.PartialObjectMetadata) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
+// ending is what is known of the provider while a node is drained.
+type ending struct {
+	// dead: the user said that it never comes back.
+	dead bool
+	// nothingThere: our NamespaceMap is gone, and it goes only when the provider has none of our namespaces any more. The
+	// virtual kubelet need not have lived to see that: where the tenant namespace is deleted, it goes before its pods.
+	nothingThere bool
+}
+
 // removeAll removes the pods, and tells how many a disruption budget holds. One that cannot be removed holds up no other.
-func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjectMetadata, dead bool) (held int, err error) {
+func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjectMetadata, e ending) (held int, err error) {
 	errs := make([]error, len(pods))
 	var g errgroup.Group
 	g.SetLimit(evictionsAtOnce)
 	for i := range pods {
 		g.Go(func() error {
-			errs[i] = v.remove(ctx, &pods[i], dead)
+			errs[i] = v.remove(ctx, &pods[i], e)
 			return nil
 		})
 	}
@@ -149,13 +162,14 @@ func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjec
 	return held, errors.Join(errs...)
 }
 
-// remove evicts a pod, or, where no kubelet can ever end it, deletes it. An eviction that a disruption budget refuses is
-// tried again with the next pass.
-func (v *virtualNodes) remove(ctx context.Context, pod *metav1.PartialObjectMetadata, dead bool) error {
+// remove evicts a pod, or, where no kubelet can ever end it or none need do so, deletes it. An eviction that a disruption
+// budget refuses is tried again with the next pass.
+func (v *virtualNodes) remove(ctx context.Context, pod *metav1.PartialObjectMetadata, e ending) error {
+	terminating := !pod.DeletionTimestamp.IsZero()
 	switch {
-	case dead:
+	case e.dead, e.nothingThere && terminating:
 		return v.direct.Delete(ctx, &corev1.Pod{ObjectMeta: pod.ObjectMeta}, client.GracePeriodSeconds(0), client.Preconditions{UID: new(pod.UID)})
-	case !pod.DeletionTimestamp.IsZero():
+	case terminating:
 		return nil
 	default:
 		return v.evictor.evict(ctx, pod.Namespace, pod.Name, pod.UID)
@@ -252,14 +266,14 @@ func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.Vi
 			return nil
 		}
 	}
-	maps := &offv1beta1.NamespaceMapList{}
-	if err := v.direct.List(ctx, maps, client.MatchingLabels{names.ReplicationDestination: string(vn.Spec.ClusterID)}); err != nil {
-		return fmt.Errorf("listing NamespaceMaps: %w", err)
+	own, err := v.ownMaps(ctx, vn)
+	if err != nil {
+		return err
 	}
 	var errs []error
-	for i := range maps.Items {
-		nm := &maps.Items[i]
-		if peer.IsReplica(nm) || !nm.DeletionTimestamp.IsZero() {
+	for i := range own {
+		nm := &own[i]
+		if !nm.DeletionTimestamp.IsZero() {
 			continue
 		}
 		if err := v.client.Delete(ctx, nm, client.Preconditions{UID: new(nm.UID)}); client.IgnoreNotFound(err) != nil {
@@ -267,6 +281,19 @@ func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.Vi
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// ownMaps are the NamespaceMaps that we made for the provider: one, as long as there is anything of us in it. One whose
+// labels somebody edited is still ours, by its name.
+func (v *virtualNodes) ownMaps(ctx context.Context, vn *offv1beta1.VirtualNode) ([]offv1beta1.NamespaceMap, error) {
+	list := &offv1beta1.NamespaceMapList{}
+	if err := v.direct.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing NamespaceMaps: %w", err)
+	}
+	id := string(vn.Spec.ClusterID)
+	return slices.DeleteFunc(list.Items, func(nm offv1beta1.NamespaceMap) bool {
+		return peer.IsReplica(&nm) || nm.Name != id && nm.Labels[names.ReplicationDestination] != id
+	}), nil
 }
 
 // holdCredentials keeps the kubeconfig that the virtual kubelet works with until its pods are drained: whoever deletes

@@ -179,3 +179,45 @@ func TestPodsOfAProviderThatNeverComesBackAreDeleted(t *testing.T) {
 	gone(t, c, pod)
 	gone(t, c, vn)
 }
+
+// Whoever deletes the tenant namespace first ends the virtual kubelet before its pods. The NamespaceMap outlives it until
+// the provider has nothing left.
+func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "pisa", "pisa-1", "")
+	run(t, c, vn)
+	condition(t, c, vn, running, running)
+	nm := mapOf(vn)
+	exists(t, c, nm)
+	nm.Finalizers = []string{names.ReplicatorFinalizer}
+	if err := c.Client.Update(t.Context(), nm); err != nil {
+		t.Fatal(err)
+	}
+	demo := testkit.Namespace(t, c, "orphaned", nil)
+	first, second := podOn(t, c, demo, "first", vn.Name, func(*corev1.Pod) {}), podOn(t, c, demo, "second", vn.Name, func(*corev1.Pod) {})
+	if err := c.Client.Delete(t.Context(), vn); err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range []client.Object{kubeletOf(vn), nm} {
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	terminated(t, c, first) // a pass that finds one pod left has looked at the other one
+	eventually(t, c, vn, func() error {
+		i := slices.IndexFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool { return c.Type == nodeCondition })
+		if got, want := vn.Status.Conditions[i].Message, progress(1, 0, nil); got != want {
+			return fmt.Errorf("the condition says %q, want %q", got, want)
+		}
+		return nil
+	})
+	exists(t, c, second)
+	exists(t, c, nm)
+	nm.Finalizers = nil
+	if err := c.Client.Update(t.Context(), nm); err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range []client.Object{second, vn} {
+		gone(t, c, obj)
+	}
+}
