@@ -97,8 +97,9 @@ const (
 	SkipReflection  = "liqo.io/skip-reflection"
 	AllowReflection = "liqo.io/allow-reflection"
 	// APIServerSupport annotates a pod: remote or disabled.
-	APIServerSupport       = "liqo.io/api-server-support"
-	APIServerSupportRemote = "remote"
+	APIServerSupport         = "liqo.io/api-server-support"
+	APIServerSupportRemote   = "remote"
+	APIServerSupportDisabled = "disabled"
 	// RemoteServiceAccountName annotates a pod with the provider's account to run as.
 	RemoteServiceAccountName = "liqo.io/remote-service-account-name"
 	RemoteRuntimeClassName   = "liqo.io/remote-runtime-class-name"

@@ -23,6 +23,7 @@ const (
 	reasonDisabled     = "ReflectionDisabled"
 	reasonNoAPIServer  = "APIServerSupportDisabled"
 	reasonFieldsLost   = "FieldsNotReflected"
+	reasonMeaningless  = "InvalidAnnotation"
 	maxRememberedEvent = 20000
 )
 
@@ -48,12 +49,12 @@ func (l *eventLog) normal(obj client.Object, reason, message string) {
 }
 
 // ofOwner tells once what is true of all pods of one owner: a thousand of them need no event each.
-func (l *eventLog) ofOwner(obj client.Object, reason, message string) {
+func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
 	about := obj.GetUID()
 	if owner := metav1.GetControllerOf(obj); owner != nil {
 		about = owner.UID
 	}
-	l.say(obj, about, corev1.EventTypeNormal, reason, message)
+	l.say(obj, about, kind, reason, message)
 }
 
 // failure tells of an error the first time it occurs, and forgets it when it is over.

@@ -20,7 +20,7 @@ func TestWhatIsTrueOfAllPodsOfAnOwnerIsToldOnce(t *testing.T) {
 		if pod.owner != "" {
 			obj.OwnerReferences = []metav1.OwnerReference{{UID: pod.owner, Controller: new(true)}}
 		}
-		log.ofOwner(obj, reasonNoAPIServer, "so it is")
+		log.ofOwner(obj, corev1.EventTypeNormal, reasonNoAPIServer, "so it is")
 	}
 	if got := len(recorder.Events); got != 4 {
 		t.Errorf("%d events, want 4: one for each owner, one for each pod without", got)

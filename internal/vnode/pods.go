@@ -288,11 +288,15 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		return nil
 	}
 	k.events.normal(it.local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", k.options.Provider))
+	if wrong := translate.Meaningless(it.local); len(wrong) > 0 {
+		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonMeaningless, fmt.Sprintf("The pod runs in cluster %q with the default, because %s",
+			k.options.Provider, strings.Join(wrong, "; ")))
+	}
 	if lost := translate.Lost(it.local); len(lost) > 0 {
-		k.events.ofOwner(it.local, reasonFieldsLost, fmt.Sprintf("The pod runs in cluster %q without %s", k.options.Provider, strings.Join(lost, ", ")))
+		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonFieldsLost, fmt.Sprintf("The pod runs in cluster %q without %s", k.options.Provider, strings.Join(lost, ", ")))
 	}
 	if translate.UsesToken(it.local) && translate.AccessOf(it.local) == translate.AccessNone {
-		k.events.ofOwner(it.local, reasonNoAPIServer, fmt.Sprintf("The pod runs in cluster %q without an API server: "+
+		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonNoAPIServer, fmt.Sprintf("The pod runs in cluster %q without an API server: "+
 			"its service account tokens and the address of the API server stay here", k.options.Provider))
 	}
 	return nil

@@ -1,0 +1,32 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// Meaningless says of each annotation of a pod whose value is none of those that mean something what it could be. The pod
+// is reflected as if the annotation were not there.
+func Meaningless(pod *corev1.Pod) []string {
+	var out []string
+	for _, a := range []struct {
+		key    string
+		values []string
+	}{
+		{names.AntiAffinityPreset, []string{presetPropagate, presetSoft, presetHard}},
+		{names.APIServerSupport, []string{names.APIServerSupportRemote, names.APIServerSupportDisabled}},
+	} {
+		if value := pod.Annotations[a.key]; value != "" && !slices.Contains(a.values, value) {
+			out = append(out, fmt.Sprintf("the annotation %s is %q, which means nothing: it can be %s", a.key, value, strings.Join(a.values, ", ")))
+		}
+	}
+	return out
+}
