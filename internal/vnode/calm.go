@@ -47,7 +47,9 @@ func starting(local, remote *corev1.Pod) bool {
 	return local.DeletionTimestamp.IsZero() && remote.DeletionTimestamp.IsZero() &&
 		(local.Status.Phase == "" || local.Status.Phase == corev1.PodPending) && remote.Status.Phase == corev1.PodPending &&
 		local.Status.Reason == "" && local.Status.Message == "" && remote.Status.Reason == "" &&
-		!slices.ContainsFunc(local.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type != corev1.PodScheduled || c.Status != corev1.ConditionTrue }) &&
+		!slices.ContainsFunc(local.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type != corev1.PodScheduled || c.Status != corev1.ConditionTrue
+		}) &&
 		len(local.Status.ContainerStatuses) == 0 && len(troubles(remote)) == 0 &&
 		!slices.ContainsFunc(slices.Concat(remote.Status.InitContainerStatuses, remote.Status.ContainerStatuses), begun)
 }
