@@ -148,6 +148,9 @@ const (
 // VirtualNodeTaint keeps pods off virtual nodes; its value is "true" and its effect NoExecute.
 const VirtualNodeTaint = "virtual-node.liqo.io/not-allowed"
 
+// WithdrawnTaint keeps new pods off a virtual node whose ResourceSlice is denied; its effect is NoSchedule.
+const WithdrawnTaint = "virtual-node.liqo.io/withdrawn"
+
 // Identity types.
 const (
 	IdentityControlPlane  = "ControlPlane"

@@ -49,7 +49,10 @@ func TestConditionsOfTheNode(t *testing.T) {
 		{"a provider that refuses our credentials", func(in *nodeFacts) { in.provider, in.current = refuses, was(corev1.ConditionTrue) }, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False"},
 		{"a slice that was withdrawn", func(in *nodeFacts) {
 			in.virtualNode.Annotations = map[string]string{names.Withdrawn: "no"}
-		}, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False"},
+		}, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False ResourceSliceWithdrawn=True"},
+		{"a slice that was withdrawn, with the credentials", func(in *nodeFacts) {
+			in.virtualNode.Annotations, in.provider = map[string]string{names.Withdrawn: "no"}, refuses
+		}, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False ResourceSliceWithdrawn=True"},
 		{"nothing granted", func(in *nodeFacts) { in.virtualNode.Spec.ResourceQuota.Hard = nil }, "Ready=False MemoryPressure=True DiskPressure=True PIDPressure=True"},
 		{"no network yet", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionPending) }, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=True"},
 		{"a network", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionEstablished) }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=False"},

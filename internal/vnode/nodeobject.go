@@ -69,11 +69,16 @@ func wantedNode(in nodeFacts) *corev1.Node {
 	}
 }
 
-// ownTaints are the taints of a virtual node; the first keeps away who does not ask for one.
+// ownTaints are the taints of a virtual node; the first keeps away who does not ask for one. Pods that run on a node whose
+// slice is withdrawn go on.
 func ownTaints(vn *offv1beta1.VirtualNode) []corev1.Taint {
-	return append([]corev1.Taint{
+	taints := append([]corev1.Taint{
 		{Key: names.VirtualNodeTaint, Value: "true", Effect: corev1.TaintEffectNoExecute},
 	}, vn.Spec.Taints...)
+	if vn.Annotations[names.Withdrawn] != "" {
+		taints = append(taints, corev1.Taint{Key: names.WithdrawnTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule})
+	}
+	return taints
 }
 
 // mergeTaints puts ours among those of others. previous are the ones we put there before: what is not wanted any more
@@ -125,13 +130,20 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 		}
 		out = append(out, c)
 	}
+	if why := in.virtualNode.Annotations[names.Withdrawn]; why != "" {
+		out = append(out, corev1.NodeCondition{
+			Type: conditionWithdrawn, Status: corev1.ConditionTrue,
+			Reason: "DeniedByProvider", Message: "The provider withdrew the ResourceSlice of this node: " + why,
+		})
+	}
 	return keepTimes(out, in)
 }
 
-// Reasons of a Node that is not ready because its provider does not want it.
 const (
-	reasonWithdrawn = "ResourceSliceWithdrawn"
-	reasonNotLetIn  = "CredentialsRefused"
+	// conditionWithdrawn is on a Node whose ResourceSlice the provider denies: no other pod is to come.
+	conditionWithdrawn corev1.NodeConditionType = "ResourceSliceWithdrawn"
+	// reasonNotLetIn is that of a Node that is not ready because its provider does not let it work.
+	reasonNotLetIn = "CredentialsRefused"
 )
 
 func ready(in nodeFacts, enough, network bool) corev1.NodeCondition {
@@ -140,8 +152,6 @@ func ready(in nodeFacts, enough, network bool) corev1.NodeCondition {
 		Reason: "KubeletNotReady", Message: "The Liqo Virtual Kubelet is currently not ready",
 	}
 	switch {
-	case in.virtualNode.Annotations[names.Withdrawn] != "":
-		out.Reason, out.Message = reasonWithdrawn, "The provider withdrew the ResourceSlice of this node: "+in.virtualNode.Annotations[names.Withdrawn]
 	case in.provider == refuses:
 		out.Reason = reasonNotLetIn
 		out.Message += ": the API server of " + string(in.virtualNode.Spec.ClusterID) + " refuses the credentials of this node"

@@ -253,7 +253,7 @@ func TestPodsOfANodeThatIsNotReadyAreNotReady(t *testing.T) {
 	s.pod(s.local, "web")
 	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
 	pod := eventually(s, s.here, s.localPod("web"), isReady(corev1.ConditionTrue))
-	s.patch(s.here, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":"no"}}}`)
+	s.patch(s.here, s.virtualNode(), `{"spec":{"resourceQuota":{"hard":{"cpu":"0"}}}}`)
 	eventually(s, s.here, node, nodeReady(corev1.ConditionFalse))
 	eventually(s, s.here, pod, isReady(corev1.ConditionFalse))
 

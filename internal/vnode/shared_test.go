@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,20 +117,34 @@ func TestAVirtualNodeThatIsRefusedHandsOverWhatIsShared(t *testing.T) {
 	})
 }
 
-func TestTheNodeOfAWithdrawnSliceIsNotReady(t *testing.T) {
+func TestTheNodeOfAWithdrawnSliceStaysReadyAndTakesNoNewPods(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
 	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
-	s.patch(s.here, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":"the tenant is drained"}}}`)
-	eventually(s, s.here, node, func(n *corev1.Node) error {
-		c, _ := condition(n, corev1.NodeReady)
-		if got, want := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message),
-			"False ResourceSliceWithdrawn The provider withdrew the ResourceSlice of this node: the tenant is drained"; got != want {
-			return fmt.Errorf("got  %s\nwant %s", got, want)
+	s.pod(s.local, "web")
+	s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("web"), isReady(corev1.ConditionTrue))
+	looks := func(want string, taint bool) func(*corev1.Node) error {
+		return func(n *corev1.Node) error {
+			c, _ := condition(n, "ResourceSliceWithdrawn")
+			if got := fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message); got != want {
+				return fmt.Errorf("got  %s\nwant %s", got, want)
+			}
+			tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+				return t.Key == "virtual-node.liqo.io/withdrawn" && t.Effect == corev1.TaintEffectNoSchedule
+			})
+			if tainted != taint {
+				return fmt.Errorf("taints are %v", n.Spec.Taints)
+			}
+			return nodeReady(corev1.ConditionTrue)(n)
 		}
-		return nil
-	})
+	}
+	s.patch(s.here, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":"the tenant is drained"}}}`)
+	eventually(s, s.here, node, looks("True DeniedByProvider The provider withdrew the ResourceSlice of this node: the tenant is drained", true))
+	if err := isReady(corev1.ConditionTrue)(eventually(s, s.here, s.localPod("web"), exists)); err != nil {
+		t.Error(err)
+	}
 	s.patch(s.here, s.virtualNode(), `{"metadata":{"annotations":{"liqo.io/withdrawn":null}}}`)
-	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
+	eventually(s, s.here, node, looks("  ", false))
 }
