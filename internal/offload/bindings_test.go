@@ -9,9 +9,12 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -53,5 +56,20 @@ func TestAVirtualKubeletReadsNoSecretOfItsTenantButItsKubeconfig(t *testing.T) {
 				t.Errorf("it may %s the Secret %q", verb, secret)
 			}
 		}
+	}
+}
+
+func TestAnUpgradeReplacesTheBindingToTheClusterRoleOfBefore(t *testing.T) {
+	c := home(t)
+	tenant := testkit.Namespace(t, c, "peering-arezzo", map[string]string{names.RemoteClusterID: "arezzo", names.TenantNamespace: "true"})
+	old := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: names.VirtualNodeBinding("arezzo-1")},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "liqo-virtual-kubelet-local-tenant"},
+	}
+	testkit.Create(t, c.Client, old)
+	vn := provide(t, c, "arezzo", "arezzo-1", "")
+	exists(t, c, kubeletOf(vn))
+	if exists(t, c, old); old.RoleRef != tenantBinding(vn).RoleRef {
+		t.Errorf("it binds %v", old.RoleRef)
 	}
 }

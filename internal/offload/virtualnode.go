@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -220,8 +221,16 @@ func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualN
 	if _, err := kube.Ensure(ctx, v.direct, tenantRole(vn)); err != nil {
 		return fmt.Errorf("saying what the virtual kubelet may read in its namespace: %w", err)
 	}
-	if _, err := kube.Ensure(ctx, v.client, tenantBinding(vn)); err != nil {
+	// Earlier versions bound a ClusterRole under this name.
+	if err := kube.EnsureRoleBinding(ctx, v.client, tenantBinding(vn), v.dropBinding); err != nil {
 		return fmt.Errorf("granting the virtual kubelet's rights in its namespace: %w", err)
+	}
+	return nil
+}
+
+func (v *virtualNodes) dropBinding(ctx context.Context, have *rbacv1.RoleBinding) error {
+	if err := v.direct.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting RoleBinding %q: %w", have.Name, err)
 	}
 	return nil
 }

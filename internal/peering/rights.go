@@ -36,25 +36,6 @@ func (t *tenantNamespaces) binding(grant grant, namespace string, id liqov1beta1
 	return out
 }
 
-func (t *tenantNamespaces) grant(ctx context.Context, want *rbacv1.RoleBinding) error {
-	_, applied := kube.Ensure(ctx, t.client, want)
-	if !apierrors.IsInvalid(applied) {
-		return applied
-	}
-	// The role of a binding cannot be changed: one that refers to another role is replaced.
-	var have rbacv1.RoleBinding
-	if err := t.client.Get(ctx, client.ObjectKeyFromObject(want), &have); err != nil {
-		return fmt.Errorf("reading RoleBinding %s/%s: %w", want.Namespace, want.Name, err)
-	}
-	if have.RoleRef == want.RoleRef {
-		return applied
-	}
-	if err := t.drop(ctx, &have); err != nil {
-		return err
-	}
-	return kube.Wait(time.Second, "a binding with another role is being replaced")
-}
-
 // revokeDelay is how soon a namespace that is still being cleaned up is looked at again, should no watch tell: its peer
 // may be away for days.
 const revokeDelay = 15 * time.Second

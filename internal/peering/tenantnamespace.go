@@ -150,7 +150,7 @@ func (t *tenantNamespaces) follow(ctx context.Context, namespace *corev1.Namespa
 		if used || unknown != nil && t.guarded(ctx, want) {
 			want.Finalizers = []string{names.TenantRightsFinalizer}
 		}
-		errs = append(errs, t.grant(ctx, want))
+		errs = append(errs, kube.EnsureRoleBinding(ctx, t.client, want, t.drop))
 	}
 	return errors.Join(errs...)
 }
