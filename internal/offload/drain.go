@@ -94,11 +94,11 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 	if err != nil {
 		return err
 	}
-	own, err := v.ownMaps(ctx, vn)
+	nothing, err := v.nothingThere(ctx, vn)
 	if err != nil {
 		return err
 	}
-	held, err := v.removeAll(ctx, pods, ending{dead: dead, nothingThere: len(own) == 0})
+	held, err := v.removeAll(ctx, pods, ending{dead: dead, nothingThere: nothing})
 	setCondition(vn, nodeCondition, draining, progress(len(pods), held, err), metav1.Now())
 	if err != nil {
 		return err
@@ -131,9 +131,24 @@ func staysOnNode(pod metav1.PartialObjectMetadata) bool {
 type ending struct {
 	// dead: the user said that it never comes back.
 	dead bool
-	// nothingThere: our NamespaceMap is gone, and it goes only when the provider has none of our namespaces any more. The
-	// virtual kubelet need not have lived to see that: where the tenant namespace is deleted, it goes before its pods.
+	// nothingThere: the provider has none of our namespaces any more, and no virtual kubelet lives that could end the pods.
 	nothingThere bool
+}
+
+// nothingThere tells whether the tenant namespace is being deleted, with which the virtual kubelet goes before its pods, and
+// our NamespaceMap is gone, which goes only when the provider has none of our namespaces any more. Anywhere else one that
+// is missing proves nothing: it may never have been there, or lost its finalizer to somebody, and a kubelet may be there.
+func (v *virtualNodes) nothingThere(ctx context.Context, vn *offv1beta1.VirtualNode) (bool, error) {
+	namespace := &corev1.Namespace{}
+	err := v.direct.Get(ctx, client.ObjectKey{Name: vn.Namespace}, namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the tenant namespace: %w", err)
+	}
+	if err == nil && namespace.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	own, err := v.ownMaps(ctx, vn)
+	return len(own) == 0, err
 }
 
 // removeAll removes the pods, and tells how many a disruption budget holds. One that cannot be removed holds up no other.

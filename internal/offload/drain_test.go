@@ -203,21 +203,33 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	terminated(t, c, first) // a pass that finds one pod left has looked at the other one
-	eventually(t, c, vn, func() error {
-		i := slices.IndexFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool { return c.Type == nodeCondition })
-		if got, want := vn.Status.Conditions[i].Message, progress(1, 0, nil); got != want {
-			return fmt.Errorf("the condition says %q, want %q", got, want)
-		}
-		return nil
-	})
+	left := func(pods int) {
+		t.Helper()
+		eventually(t, c, vn, func() error {
+			i := slices.IndexFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool { return c.Type == nodeCondition })
+			if got, want := vn.Status.Conditions[i].Message, progress(pods, 0, nil); got != want {
+				return fmt.Errorf("the condition says %q, want %q", got, want)
+			}
+			return nil
+		})
+	}
+	terminated(t, c, first)
+	left(1) // a pass that finds one pod left has looked at the other one
 	exists(t, c, second)
 	exists(t, c, nm)
 	nm.Finalizers = nil
 	if err := c.Client.Update(t.Context(), nm); err != nil {
 		t.Fatal(err)
 	}
-	for _, obj := range []client.Object{second, vn} {
+	gone(t, c, nm)
+	// While the tenant namespace is there, that proves nothing.
+	third := podOn(t, c, demo, "third", vn.Name, func(*corev1.Pod) {})
+	left(2)
+	exists(t, c, second)
+	if err := c.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: vn.Namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range []client.Object{second, third, vn} {
 		gone(t, c, obj)
 	}
 }
