@@ -290,7 +290,7 @@ func (l *locals) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSli
 // tellNode lets the VirtualNode say that the provider denies the slice: what was granted before is not taken from the pods
 // that run, but no other pod is to come.
 func (l *locals) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice, vn *offv1beta1.VirtualNode) error {
-	why := want.Denial(slice)
+	why := kube.Note(want.Denial(slice)) // of the provider's making, and shown in a condition of the Node
 	if vn == nil || vn.Annotations[names.Withdrawn] == why {
 		return nil
 	}

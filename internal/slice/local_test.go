@@ -7,6 +7,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -238,6 +239,11 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 			})
 		}
 		withdrawn("ResourceSlice authentication denied: no")
+		// What a provider says is cut: a Node carries it.
+		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+			want.AuthenticationDenied(strings.Repeat("è", 2000)).Set(&s.Status, time.Now())
+		})
+		withdrawn("ResourceSlice authentication denied: " + strings.Repeat("è", (1000-len("ResourceSlice authentication denied: "))/2) + "…")
 		answer(t, c, slice)
 		withdrawn("")
 	})
