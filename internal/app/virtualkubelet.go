@@ -4,10 +4,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,7 +143,8 @@ func (o *virtualKubeletOptions) run(ctx context.Context) error {
 	return vnode.Run(ctx, o.Options)
 }
 
-// checkVirtualKubelet tells why a virtual kubelet would not start with these arguments, nil if it would.
+// checkVirtualKubelet tells why a virtual kubelet would not start with these arguments, nil if it would. What $(VAR) becomes
+// in an argument is known only where it runs.
 func checkVirtualKubelet(args []string) error {
 	o := &virtualKubeletOptions{}
 	fs := pflag.NewFlagSet("virtual-kubelet", pflag.ContinueOnError)
@@ -152,14 +155,32 @@ func checkVirtualKubelet(args []string) error {
 	fs.String("log-format", "", "")
 	fs.StringP("v", "v", "", "") // those of logs would change how this process logs
 	fs.String("vmodule", "", "")
-	if err := fs.Parse(args); err != nil {
+	if err := fs.Parse(literal(args)); err != nil {
 		return err
 	}
-	o.nodeIP = netip.IPv4Unspecified().String() // known only where it runs
+	o.nodeIP = netip.IPv4Unspecified().String()
+	for _, needed := range []*string{&o.Node, &o.TenantNamespace, &o.home, &o.foreign} {
+		*needed = cmp.Or(*needed, "unknown")
+	}
 	if err := o.read(); err != nil {
 		return err
 	}
 	return o.Check()
+}
+
+// literal leaves out the arguments that Kubernetes expands, and the flags that they are the values of.
+func literal(args []string) []string {
+	var out []string
+	for _, arg := range args {
+		if !strings.Contains(arg, "$(") {
+			out = append(out, arg)
+			continue
+		}
+		if last := len(out) - 1; last >= 0 && !strings.HasPrefix(arg, "-") && strings.HasPrefix(out[last], "-") && !strings.Contains(out[last], "=") {
+			out = out[:last]
+		}
+	}
+	return out
 }
 
 // read turns the flags into options.

@@ -17,13 +17,17 @@ func TestArgumentsThatNoVirtualKubeletStartsWith(t *testing.T) {
 	}
 	for arg, want := range map[string]string{
 		"--certificate-type=kubelet":            "",
+		"--pod-reflection-workers=$(WORKERS)":   "",
+		"--pod-reflection-workers $(WORKERS)":   "",
+		"--nodename=$(NODE)":                    "",
+		"$(MORE)":                               "",
 		"--configmap-reflection-type=Denylist":  `the reflection type "Denylist" of ConfigMaps does not exist`,
 		"--ingress-reflection-type=UsedByPods":  `the reflection type "UsedByPods" of Ingresses does not exist`,
 		"--configmaps-reflection-workers=3":     "unknown flag: --configmaps-reflection-workers",
 		"--node-ping-interval=often":            "--node-ping-interval",
 		"--resource-reflection=widgets:3:Never": "widgets",
 	} {
-		err := checkVirtualKubelet(append(usual, arg))
+		err := checkVirtualKubelet(append(usual, strings.Fields(arg)...))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", arg, err, want)
 		}
