@@ -254,14 +254,21 @@ func (p *process) ping(ctx context.Context) error {
 	return p.mayWork(ctx)
 }
 
+// askedTwins is how many are asked at most: all have to answer within the time of one ping.
+const askedTwins = 3
+
 // mayWork asks for what the reflection reads, in one twin namespace after the other until one answers: a provider that
 // took our rights away lives all the same, and watches that were begun go on for minutes.
 func (p *process) mayWork(ctx context.Context) error {
 	var refused error
-	for _, twin := range p.twins.Remotes() {
+	remotes := p.twins.Remotes()
+	for _, twin := range remotes[:min(askedTwins, len(remotes))] {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("ShadowPodList"))
 		err := p.remoteReader().List(ctx, list, client.InNamespace(twin), client.Limit(1))
+		if refused != nil && ctx.Err() != nil {
+			break // no answer is none that takes the refusal back
+		}
 		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
 			return nil // whatever else is wrong is for those who work there to tell
 		}
