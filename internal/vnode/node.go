@@ -75,7 +75,13 @@ func (s *nodeSync) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	if vn.Spec.CreateNode != nil {
 		create = *vn.Spec.CreateNode
 	}
-	if vn.Name != s.options.Node || !create {
+	if vn.Name != s.options.Node {
+		return nil
+	}
+	if !create { // there are no conditions of ours to go by
+		if judged := s.health.judge(); judged != undecided {
+			s.ready(ctx, judged == answers)
+		}
 		return nil
 	}
 	facts, err := s.gather(ctx, vn)

@@ -80,6 +80,26 @@ func TestConditionsOfTheNode(t *testing.T) {
 	}
 }
 
+func TestPodsFollowTheProviderWhereNoNodeIsMade(t *testing.T) {
+	for want, h := range map[string]*health{
+		"[true]":  {lastOK: time.Now(), patience: time.Hour, now: time.Now},
+		"[false]": {began: time.Now(), now: time.Now}, // and not one answer since
+		"[]":      {now: time.Now},                    // nobody asked yet
+	} {
+		var got []bool
+		s := &nodeSync{
+			options: Options{Node: "milan"}, health: h, seen: func(*offv1beta1.VirtualNode) {},
+			ready: func(_ context.Context, is bool) { got = append(got, is) },
+		}
+		if err := s.Sync(t.Context(), &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}); err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("told %v, want %s", got, want)
+		}
+	}
+}
+
 func TestTimeOfTransitionIsKept(t *testing.T) {
 	in := nodeFacts{virtualNode: &offv1beta1.VirtualNode{}, now: time.Unix(1000, 0)}
 	in.current = &corev1.Node{Status: corev1.NodeStatus{Conditions: nodeConditions(in)}}
