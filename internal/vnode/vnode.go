@@ -266,7 +266,7 @@ func (p *process) mayWork(ctx context.Context) error {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("ShadowPodList"))
 		err := p.remoteReader().List(ctx, list, client.InNamespace(twin), client.Limit(1))
-		if refused != nil && ctx.Err() != nil {
+		if refused != nil && err != nil && ctx.Err() != nil {
 			break // no answer is none that takes the refusal back
 		}
 		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
