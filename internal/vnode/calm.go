@@ -5,42 +5,40 @@ package vnode
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/liqo/internal/kube"
 )
 
-// calm holds back the news that a remote pod is about to start: mostly the next news, that it runs, is there before anybody
-// could read the first, and one write is half of two.
-type calm struct {
-	now   func() time.Time
-	since sync.Map // the time of the first such news by the UID of the local pod
-}
-
 // calmTime is how long a pod may be about to start before that is told.
 const calmTime = time.Second
 
-// keep returns an error that says how long to wait, nil where there is something to tell now.
-func (c *calm) keep(local, remote *corev1.Pod) error {
+// calm holds back the news that a remote pod is about to start: mostly the next news, that it runs, is there before anybody
+// could read the first, and one write is half of two. It returns an error that says how long to wait, nil where there is
+// something to tell now.
+func (m *memory) calm(local, remote *corev1.Pod) error {
 	if !starting(local, remote) {
-		c.since.Delete(local.UID)
+		m.of(local, func(known *podMemory) { known.starting = time.Time{} })
 		return nil
 	}
 	if !placed(remote) {
 		return kube.Wait(0, "nothing is known of the remote pod yet")
 	}
-	first, _ := c.since.LoadOrStore(local.UID, c.now())
-	if left := calmTime - c.now().Sub(first.(time.Time)); left > 0 {
+	now := m.now()
+	var first time.Time
+	m.of(local, func(known *podMemory) {
+		if known.starting.IsZero() {
+			known.starting = now
+		}
+		first = known.starting
+	})
+	if left := calmTime - now.Sub(first); left > 0 {
 		return kube.Wait(left, "the remote pod is starting")
 	}
 	return nil
 }
-
-func (c *calm) forget(local types.UID) { c.since.Delete(local) }
 
 // starting tells whether a remote pod does as all pods do before they run, and the local one shows nothing else.
 func starting(local, remote *corev1.Pod) bool {

@@ -52,8 +52,8 @@ func TestOnlyNewsThatTheNextWillReplaceWait(t *testing.T) {
 			remote := &corev1.Pod{Status: *local.Status.DeepCopy()}
 			c.change(local, remote)
 			now := time.Unix(0, 0)
-			k := &calm{now: func() time.Time { return now }}
-			err := k.keep(local, remote)
+			k := newMemory(func() time.Time { return now })
+			err := k.calm(local, remote)
 			if tell := err == nil; tell != c.tell {
 				t.Fatalf("%v, want to tell: %v", err, c.tell)
 			}
@@ -61,7 +61,7 @@ func TestOnlyNewsThatTheNextWillReplaceWait(t *testing.T) {
 				t.Errorf("looks again after %v", after)
 			}
 			now = now.Add(calmTime)
-			if err := k.keep(local, remote); err != nil {
+			if err := k.calm(local, remote); err != nil {
 				t.Errorf("not told after %v: %v", calmTime, err)
 			}
 		})
@@ -70,8 +70,8 @@ func TestOnlyNewsThatTheNextWillReplaceWait(t *testing.T) {
 
 func TestNothingIsToldOfAPodThatWasOnlyMade(t *testing.T) {
 	local, remote := &corev1.Pod{}, &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
-	k := &calm{now: time.Now}
-	if verdict := kube.Judge(k.keep(local, remote)); verdict.Failed() || verdict.Invalid() || verdict.After != 0 {
+	k := newMemory(time.Now)
+	if verdict := kube.Judge(k.calm(local, remote)); verdict.Failed() || verdict.Invalid() || verdict.After != 0 {
 		t.Errorf("%+v", verdict)
 	}
 }

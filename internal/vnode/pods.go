@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,20 +34,7 @@ type podKind struct {
 	events  *eventLog
 	// available tells whether the provider can be reached.
 	available *available
-
-	mu       sync.Mutex
-	restarts map[types.NamespacedName]podRestarts
-	// ends are the last statuses of local pods, as long as they could not be written.
-	ends sync.Map
-	// unseen are the local pods whose ShadowPod was made and is in no cache yet.
-	unseen sync.Map
-	calm   calm
-}
-
-// podRestarts are the restarts of one local pod; another pod of the same name starts anew.
-type podRestarts struct {
-	uid      types.UID
-	restarts translate.Restarts
+	memory    *memory
 }
 
 // podsKind names the kind to the engine.
@@ -105,12 +91,15 @@ func (k *podKind) gather(item *mirror.Item) (*podItem, error) {
 		it.remote = remote
 	}
 	if it.local != nil && (it.shadow != nil || it.remote != nil) && !it.ofAnother() {
-		k.unseen.Delete(it.local.UID)
+		k.memory.of(it.local, func(m *podMemory) { m.unseen = false })
 	}
 	return it, nil
 }
 
 func (k *podKind) follow(ctx context.Context, it *podItem) error {
+	if it.local == nil {
+		k.memory.forget(types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name})
+	}
 	switch taken, ours := k.collision(it); {
 	case it.local == nil && (taken || !ours):
 		return nil
@@ -122,8 +111,7 @@ func (k *podKind) follow(ctx context.Context, it *podItem) error {
 	}
 	switch {
 	case it.local == nil:
-		k.forget(it) // what the caches lack yet is removed when they have it
-		return k.removeShadow(ctx, it)
+		return k.removeShadow(ctx, it) // what the caches lack yet is removed when they have it
 	case rules.KeptOff(it.local):
 		return nil // the fallback looks after it
 	case it.ofAnother():
@@ -189,7 +177,6 @@ func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 		if err := k.lookPastCaches(ctx, it); err != nil {
 			return err
 		}
-		k.forget(it)
 		if err := it.Local.Delete(ctx, it.local, client.GracePeriodSeconds(0)); err != nil {
 			return fmt.Errorf("deleting the local pod: %w", err)
 		}
@@ -216,7 +203,9 @@ func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 
 // lookPastCaches waits for the caches if they do not have yet what was just made in the provider.
 func (k *podKind) lookPastCaches(ctx context.Context, it *podItem) error {
-	if _, unseen := k.unseen.Load(it.local.UID); !unseen {
+	unseen := false
+	k.memory.of(it.local, func(m *podMemory) { unseen = m.unseen })
+	if !unseen {
 		return nil
 	}
 	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
@@ -228,7 +217,7 @@ func (k *podKind) lookPastCaches(ctx context.Context, it *podItem) error {
 			return kube.Wait(unseenDelay, "the caches do not have the remote pod yet")
 		}
 	}
-	k.unseen.Delete(it.local.UID)
+	k.memory.of(it.local, func(m *podMemory) { m.unseen = false })
 	return nil
 }
 
@@ -258,8 +247,10 @@ func (k *podKind) finish(ctx context.Context, it *podItem) error {
 }
 
 func (k *podKind) offload(ctx context.Context, it *podItem) error {
-	if status, ok := k.ends.Load(it.local.UID); ok { // whatever became of the remote pod since
-		return k.writeStatus(ctx, it, status.(corev1.PodStatus))
+	var end *corev1.PodStatus
+	k.memory.of(it.local, func(m *podMemory) { end = m.end })
+	if end != nil { // whatever became of the remote pod since
+		return k.writeStatus(ctx, it, *end)
 	}
 	if it.shadow != nil && !it.shadow.DeletionTimestamp.IsZero() {
 		if err := k.reflectStatus(ctx, it); err != nil {
@@ -276,7 +267,7 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	want := translate.ShadowPod(translate.Input{Target: it.target, Pod: it.local, Existing: it.shadow})
 	if it.shadow == nil {
-		k.unseen.Store(it.local.UID, nil)
+		k.memory.of(it.local, func(m *podMemory) { m.unseen = true })
 	}
 	if _, err := it.Remote.Apply(ctx, want); err != nil {
 		if it.shadow == nil && refused(err) {
@@ -310,14 +301,14 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 			return err
 		}
 		k.tellTrouble(it)
-		if err := k.calm.keep(it.local, it.remote); err != nil {
+		if err := k.memory.calm(it.local, it.remote); err != nil {
 			return err
 		}
 		local := it.local.DeepCopy()
 		k.available.labelled(local)
 		return k.writeStatus(ctx, it, translate.PodStatus(translate.StatusInput{
 			Local: local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
-			HideIPs: k.options.DisableIPReflection || !network, Restarts: k.count(it.local, it.remote),
+			HideIPs: k.options.DisableIPReflection || !network, Restarts: k.memory.count(it.local, it.remote),
 		}))
 	case it.shadow == nil:
 		return nil
@@ -343,10 +334,10 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, status corev1.Po
 		return writeStatus(ctx, it.Local.Client(), it.local, want)
 	}
 	delete(want.Labels, names.RemoteUnavailable)
-	k.ends.Store(it.local.UID, status)
+	k.memory.of(it.local, func(m *podMemory) { m.end = &status })
 	err := writeStatus(ctx, it.Local.Client(), it.local, want)
 	if err == nil {
-		k.ends.Delete(it.local.UID)
+		k.memory.of(it.local, func(m *podMemory) { m.end = nil })
 	}
 	return err
 }
@@ -362,26 +353,4 @@ func writeStatus(ctx context.Context, c client.Client, current, want *corev1.Pod
 		return fmt.Errorf("writing the status of the local pod: %w", err)
 	}
 	return nil
-}
-
-func (k *podKind) count(local, remote *corev1.Pod) translate.Restarts {
-	key := client.ObjectKeyFromObject(local)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known := k.restarts[key]
-	if known.uid != local.UID {
-		known = podRestarts{uid: local.UID}
-	}
-	known.restarts = known.restarts.Count(local, remote)
-	k.restarts[key] = known
-	return known.restarts
-}
-
-func (k *podKind) forget(it *podItem) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	key := types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name}
-	k.ends.Delete(k.restarts[key].uid)
-	k.calm.forget(k.restarts[key].uid)
-	delete(k.restarts, key)
 }

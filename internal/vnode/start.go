@@ -62,7 +62,7 @@ func (p *process) runConnected(ctx context.Context) error {
 	recorder, kinds := p.podEvents(ctx)
 	pods := &podKind{
 		options: p.options, patch: p.patch, network: p.network.enabled, events: newEventLog(recorder),
-		available: p.available, restarts: map[types.NamespacedName]podRestarts{}, calm: calm{now: time.Now},
+		available: p.available, memory: newMemory(time.Now),
 	}
 	engine, err := p.engine(append(kinds, pods.kind())...)
 	if err != nil {

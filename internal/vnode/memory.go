@@ -1,0 +1,67 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// memory is what this process alone knows of the local pods.
+type memory struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	pods map[types.NamespacedName]*podMemory
+}
+
+// podMemory is what is known of one local pod; another pod of the same name starts anew.
+type podMemory struct {
+	uid      types.UID
+	restarts translate.Restarts
+	// end is the last status, as long as it could not be written.
+	end *corev1.PodStatus
+	// starting is since when the remote pod is about to start; zero when it is not.
+	starting time.Time
+	// unseen: the ShadowPod was made and is in no cache yet.
+	unseen bool
+}
+
+func newMemory(now func() time.Time) *memory {
+	return &memory{now: now, pods: map[types.NamespacedName]*podMemory{}}
+}
+
+// of lets use read and change what is known of a pod.
+func (m *memory) of(local *corev1.Pod, use func(*podMemory)) {
+	key := client.ObjectKeyFromObject(local)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.pods[key]
+	if known == nil || known.uid != local.UID {
+		known = &podMemory{uid: local.UID}
+		m.pods[key] = known
+	}
+	use(known)
+}
+
+func (m *memory) count(local, remote *corev1.Pod) (restarts translate.Restarts) {
+	m.of(local, func(known *podMemory) {
+		known.restarts = known.restarts.Count(local, remote)
+		restarts = known.restarts
+	})
+	return restarts
+}
+
+// forget is for pods that are gone.
+func (m *memory) forget(local types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pods, local)
+}
