@@ -4,10 +4,14 @@
 package offload
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -117,5 +121,70 @@ func TestPodsThatWaitForNodesOfAnEarlierStrategyAreMadeAnew(t *testing.T) {
 			eventOn(t, c, lonely, "Misplaced")
 			misplacedAre(t, c, nso, 1)
 		})
+	}
+}
+
+// keep forbids the deletion of the pods of a namespace whose names begin with "kept".
+func keep(t *testing.T, c *testkit.ControlPlane, namespace string) {
+	t.Helper()
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Delete},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+				}}},
+			},
+			Validations: []admissionv1.Validation{{
+				Expression: "!oldObject.metadata.name.startsWith('kept')", Message: "ask the owner first", Reason: new(metav1.StatusReasonForbidden),
+			}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: namespace, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	for _, obj := range []client.Object{policy, binding} {
+		testkit.Create(t, c.Client, obj)
+		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), obj) })
+	}
+	probe := podOn(t, c, namespace, "kept-probe", "", bare)
+	testkit.Eventually(t, patience, func() error {
+		if err := c.Client.Delete(t.Context(), probe, client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+}
+
+func TestAPodThatAPolicyKeepsDoesNotKeepTheNamespaceOffloading(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "keeping", "keeping-1", "")
+	run(t, c, vn)
+	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) {
+		s.PodOffloadingStrategy, s.ClusterSelector = offv1beta1.RemotePodOffloadingStrategyType, choosing("name:nobody")
+	})
+	phaseIs(t, c, nso, offv1beta1.NoClusterSelectedOffloadingPhaseType)
+	keep(t, c, nso.Namespace)
+	waiting := steeredPod(t, c, nso, "kept-waiting", owned)
+	stranded := steeredPod(t, c, nso, "kept-stranded", func(p *corev1.Pod) {
+		owned(p)
+		p.Spec.NodeName = vn.Name
+	})
+	if err := c.Client.Delete(t.Context(), nso); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, nso)
+	for _, pod := range []*corev1.Pod{waiting, stranded} {
+		if note := eventOn(t, c, pod, "Misplaced").Note; !strings.Contains(note, "ask the owner first") {
+			t.Errorf("the event on %s says %q", pod.Name, note)
+		}
+		if exists(t, c, pod); pod.DeletionTimestamp != nil {
+			t.Errorf("%s was deleted", pod.Name)
+		}
 	}
 }

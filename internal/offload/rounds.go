@@ -89,6 +89,8 @@ type plan struct {
 	tell     []complaint
 	// again is when to look again; 0 is never.
 	again time.Duration
+	// last: the offloading ends, which a pod that somebody's policy keeps does not hold up.
+	last bool
 }
 
 // complaint is what the user is told about a pod.

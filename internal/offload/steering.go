@@ -145,9 +145,10 @@ func (s *steering) correct(ctx context.Context, nso *offv1beta1.NamespaceOffload
 }
 
 func (s *steering) carryOut(ctx context.Context, nso *offv1beta1.NamespaceOffloading, plan plan, now time.Time) error {
-	nso.Status.MisplacedPods = int32(min(len(plan.tell), 1<<30))
-	s.tell(nso.Namespace, plan.tell)
 	done, err := s.apply(ctx, plan)
+	tell := slices.Concat(plan.tell, done.refused)
+	nso.Status.MisplacedPods = int32(min(len(tell), 1<<30))
+	s.tell(nso.Namespace, tell)
 	if err != nil {
 		return err
 	}
@@ -268,6 +269,8 @@ type outcome struct {
 	// evicted tells whether an eviction was asked for, limited whether our own limit left some for later, and changed whether
 	// some were not as the cache had them.
 	evicted, limited, changed bool
+	// refused are those that somebody's policy keeps.
+	refused []complaint
 }
 
 // next tells when to look again at what is still to be removed; 0 is never.
@@ -309,6 +312,8 @@ func (s *steering) apply(ctx context.Context, p plan) (outcome, error) {
 			case apierrors.IsConflict(err):
 				out.changed = true
 			case apierrors.IsNotFound(err):
+			case p.last && (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)):
+				out.refused = append(out.refused, complaint{pod: pod, text: kube.Note("The pod waits for a node of an offloading that is over, and its deletion is refused: " + err.Error())})
 			default:
 				errs = append(errs, fmt.Errorf("steering pod %s/%s: %w", pod.Namespace, pod.Name, err))
 			}
@@ -383,7 +388,7 @@ func (s *steering) releaseWaiting(ctx context.Context, nso *offv1beta1.Namespace
 	s.mu.Lock()
 	plan := s.rounds.plan(found, nso.Generation, now)
 	s.mu.Unlock()
-	plan.again = 0
+	plan.again, plan.last = 0, true
 	plan.tell = slices.DeleteFunc(plan.tell, func(c complaint) bool { return c.text == notSteered })
 	return s.carryOut(ctx, nso, plan, now)
 }
@@ -395,13 +400,14 @@ func (s *steering) release(ctx context.Context, namespace string, nodes []string
 	if err != nil {
 		return err
 	}
-	done, err := s.apply(ctx, plan{remove: stranded})
+	done, err := s.apply(ctx, plan{remove: stranded, last: true})
 	if err != nil {
 		return err
 	}
 	if again := s.next(namespace, done, time.Now()); again > 0 {
 		return kube.Wait(again, "pods that never started are being made anew")
 	}
+	s.tell(namespace, done.refused)
 	s.tell(namespace, nil)
 	return nil
 }
