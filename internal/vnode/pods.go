@@ -250,7 +250,7 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 	var end *corev1.PodStatus
 	k.memory.of(it.local, func(m *podMemory) { end = m.end })
 	if end != nil { // whatever became of the remote pod since
-		return k.writeStatus(ctx, it, *end)
+		return k.writeStatus(ctx, it, it.local.DeepCopy(), *end)
 	}
 	if it.shadow != nil && !it.shadow.DeletionTimestamp.IsZero() {
 		if err := k.reflectStatus(ctx, it); err != nil {
@@ -306,29 +306,28 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 		}
 		local := it.local.DeepCopy()
 		k.available.labelled(local)
-		return k.writeStatus(ctx, it, translate.PodStatus(translate.StatusInput{
+		return k.writeStatus(ctx, it, local, translate.PodStatus(translate.StatusInput{
 			Local: local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
 			HideIPs: k.options.DisableIPReflection || !network, Restarts: k.memory.count(it.local, it.remote),
 		}))
 	case it.shadow == nil:
 		return nil
 	case endedPhase(it.shadow.Status.Phase):
-		return k.writeStatus(ctx, it, translate.Ended(it.local, it.shadow.Status.Phase))
+		return k.writeStatus(ctx, it, it.local.DeepCopy(), translate.Ended(it.local, it.shadow.Status.Phase))
 	case !it.local.DeletionTimestamp.IsZero():
 		return nil
 	}
 	if no := refusalOf(it.shadow); no != nil {
 		return k.showRefusal(ctx, it, no.Reason, no.Message)
 	}
-	return k.writeStatus(ctx, it, translate.Missing(it.local))
+	return k.writeStatus(ctx, it, it.local.DeepCopy(), translate.Missing(it.local))
 }
 
-func (k *podKind) writeStatus(ctx context.Context, it *podItem, status corev1.PodStatus) error {
-	want := it.local.DeepCopy()
+// writeStatus writes want, a copy of the local pod, with the given status.
+func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod, status corev1.PodStatus) error {
 	want.Status = withoutRefusal(status)
 	if it.remote != nil { // tells everybody that this pod runs remotely; a write of the status takes labels along
 		metav1.SetMetaDataLabel(&want.ObjectMeta, names.ShadowPod, "true")
-		k.available.labelled(want)
 	}
 	if !endedPhase(status.Phase) {
 		return writeStatus(ctx, it.Local.Client(), it.local, want)
