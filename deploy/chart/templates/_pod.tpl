@@ -45,7 +45,7 @@ volumes:
   emptyDir: {}
 {{- end -}}
 
-{{- /* What the containers of all processes share. Arguments: root, values. */ -}}
+{{- /* What the containers of all processes share. Arguments: root, values, cpu that is requested unless values say otherwise. */ -}}
 {{- define "liqo.container" -}}
 image: {{ include "liqo.image" (dict "root" .root "image" .values.image) | quote }}
 imagePullPolicy: {{ .root.Values.pullPolicy }}
@@ -63,7 +63,7 @@ resources:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   requests:
-    {{- .values.pod.resources.requests | default (dict "cpu" "20m" "memory" "64Mi") | toYaml | nindent 4 }}
+    {{- .values.pod.resources.requests | default (dict "cpu" (.cpu | default "20m") "memory" "64Mi") | toYaml | nindent 4 }}
 volumeMounts:
 - name: tmp
   mountPath: /tmp

@@ -29,6 +29,30 @@ func ensureCgroup(path string) error {
 		if err := inheritCPUs(h, path); err != nil {
 			return err
 		}
+		if err := weigh(h, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// weights of a node where the CPU is short: as much as eight threads of the machine, among which are the control planes and
+// whoever builds. As one cgroup among them, all pods of all clusters would get what one thread gets.
+var weights = map[string]string{"cpu.shares": "8192", "cpu.weight": "800"}
+
+// weigh sets the weight of each cgroup on the way, where the hierarchy is about the CPU.
+func weigh(hierarchy, path string) error {
+	for file, weight := range weights {
+		dir := hierarchy
+		for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+			dir = filepath.Join(dir, part)
+			if _, err := os.Stat(filepath.Join(dir, file)); errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(weight), 0o644); err != nil {
+				return fmt.Errorf("weighing cgroup %s: %w", dir, err)
+			}
+		}
 	}
 	return nil
 }
@@ -89,7 +113,7 @@ func ensureUnified(path string) error {
 			return fmt.Errorf("making cgroup %s: %w", dir, err)
 		}
 	}
-	return nil
+	return weigh(cgroups, path)
 }
 
 // RemoveCgroups removes a cgroup and all below it, in every hierarchy. The kernel needs a moment to let go of what
