@@ -184,7 +184,7 @@ func TestPodsOfAProviderThatNeverComesBackAreDeleted(t *testing.T) {
 // the provider has nothing left.
 func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 	c := home(t)
-	vn := provide(t, c, "siena", "siena-1", "")
+	vn := provide(t, c, "modena", "modena-1", "")
 	run(t, c, vn)
 	condition(t, c, vn, running, running)
 	nm := mapOf(vn)
