@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -26,17 +28,7 @@ func TestManagerServesHealthAndProfilesToAllAndMetricsToTheAuthorised(t *testing
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
-	// The manager's certificate is self-signed, as behind a scraper that pins nothing.
-	visitor := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	visitor := visit(t, mgr)
 	for url, want := range map[string]int{
 		"http://" + health + "/healthz":            http.StatusOK,
 		"http://" + health + "/readyz":             http.StatusOK,
@@ -55,6 +47,22 @@ func TestManagerServesHealthAndProfilesToAllAndMetricsToTheAuthorised(t *testing
 			return nil
 		})
 	}
+}
+
+// visit runs a manager until the test ends, and returns a client of its ports.
+func visit(t *testing.T, mgr manager.Manager) *http.Client {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	// The manager's certificate is self-signed, as behind a scraper that pins nothing.
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 }
 
 func freeAddress(t *testing.T) string {

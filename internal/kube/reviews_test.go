@@ -5,7 +5,6 @@ package kube_test
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net/http"
 	"testing"
@@ -58,17 +57,8 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}()
-	visitor := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	for _, visit := range []struct {
+	visitor := visit(t, mgr)
+	for _, try := range []struct {
 		header string
 		want   int
 	}{
@@ -82,18 +72,18 @@ func TestMetricsAreForThoseWhoMayReadThem(t *testing.T) {
 	} {
 		// The API server learns of new rights by watches of its own.
 		testkit.Eventually(t, limit, func() error {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
 			if err != nil {
 				return err
 			}
-			req.Header.Set("Authorization", visit.header)
+			req.Header.Set("Authorization", try.header)
 			resp, err := visitor.Do(req)
 			if err != nil {
 				return err
 			}
 			defer resp.Body.Close()
-			if resp.StatusCode != visit.want {
-				return fmt.Errorf("%.12q: got %s, want %d", visit.header, resp.Status, visit.want)
+			if resp.StatusCode != try.want {
+				return fmt.Errorf("%.12q: got %s, want %d", try.header, resp.Status, try.want)
 			}
 			return nil
 		})

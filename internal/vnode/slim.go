@@ -17,7 +17,7 @@ import (
 func slimLocal(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		spec := corev1.PodSpec{NodeName: pod.Spec.NodeName}
-		if rules.KeptOff(pod) != rules.KeptOff(&corev1.Pod{ObjectMeta: pod.ObjectMeta}) {
+		if rules.KeptOff(&corev1.Pod{ObjectMeta: pod.ObjectMeta}) { // unless it has the right toleration
 			spec.Tolerations = pod.Spec.Tolerations
 		}
 		pod.ManagedFields, pod.Annotations = nil, nil
