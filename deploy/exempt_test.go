@@ -150,6 +150,18 @@ func TestWithoutWebhooksOnlyWhatTheyAreForIsRefused(t *testing.T) {
 		}
 	}
 
+	peer, err := client.New(c.User(t, "slice", "system:masters"), client.Options{Scheme: c.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for creator, by := range map[string]string{"": "mutate", "somebody-else": "mutate", "slice": "validate"} {
+		told := shadowPod("new")
+		told.SetLabels(map[string]string{names.CreatorUser: creator})
+		if err := refusedBy(peer.Create(t.Context(), told, client.DryRunAll), "shadowpod."+by); err != nil {
+			t.Errorf("a ShadowPod that says it was made by %q: %v", creator, err)
+		}
+	}
+
 	label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 	let := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
 	for _, obj := range living {

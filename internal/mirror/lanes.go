@@ -22,7 +22,7 @@ type lane struct {
 
 // fairness is how many urgent items may go before one of the others: a peer that changes something all the time must not
 // stop what is new.
-const fairness = 8
+const fairness = 32
 
 func newLanes(isUrgent func(itemKey) bool) *lanes {
 	return &lanes{isUrgent: isUrgent, urgent: lane{queued: map[itemKey]struct{}{}}, other: lane{queued: map[itemKey]struct{}{}}}

@@ -170,6 +170,7 @@ func (k *kind) settle(log logr.Logger, pk *pairKind, key itemKey, started time.T
 		k.metrics.lag.Observe(time.Since(started).Seconds())
 	}
 	if verdict.After > 0 {
+		k.hurry(key)
 		k.queue.AddAfter(key, verdict.After)
 	}
 }
@@ -200,6 +201,13 @@ func (k *kind) startOf(key itemKey) time.Time {
 }
 
 // markFailing keeps the time of the change that could not be applied.
+// hurry gives an item that only waits a moment its turn before what is new.
+func (k *kind) hurry(key itemKey) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.urgent[key] = struct{}{}
+}
+
 func (k *kind) markFailing(key itemKey, started time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

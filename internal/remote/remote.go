@@ -92,6 +92,14 @@ func parse(kubeconfig []byte) (*credentials, error) {
 	return out, nil
 }
 
+// User is the name in the client certificate of the moment; empty where there is none.
+func (c *Conn) User() string {
+	if pair := c.current.Load().certificate; pair != nil && pair.Leaf != nil {
+		return pair.Leaf.Subject.CommonName
+	}
+	return ""
+}
+
 // newTransport makes a transport that knows where to go and whom to trust, and asks for the client certificate at each
 // handshake.
 func (c *Conn) newTransport(k cred.Kubeconfig) (*http.Transport, error) {

@@ -32,6 +32,10 @@ type podMemory struct {
 	starting time.Time
 	// unseen: the ShadowPod was made and is in no cache yet.
 	unseen bool
+	// applied is what the ShadowPod is right for.
+	applied basis
+	// sent is the last status that was written.
+	sent sent
 }
 
 func newMemory(now func() time.Time) *memory {

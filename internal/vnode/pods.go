@@ -29,6 +29,10 @@ type podKind struct {
 	options Options
 	// patch is the offloading patch of the moment.
 	patch func() *offv1beta1.OffloadingPatch
+	// generation is that of the VirtualNode, which the patch is from.
+	generation func() int64
+	// user is the label value of the user that this process is in the provider; empty is unknown.
+	user func() string
 	// network tells whether addresses of the provider mean anything here.
 	network func(context.Context) (bool, error)
 	events  *eventLog
@@ -73,7 +77,7 @@ func (k *podKind) sync(ctx context.Context, item *mirror.Item) error {
 
 func (k *podKind) gather(item *mirror.Item) (*podItem, error) {
 	it := &podItem{Item: item, target: k.options.target(item.Pair.Remote)}
-	it.target.Patch = k.patch()
+	it.target.Patch, it.target.Creator = k.patch(), k.user()
 	local, shadow, remote := &corev1.Pod{}, &offv1beta1.ShadowPod{}, &corev1.Pod{}
 	if ok, err := item.Local.Get(item.Name, local); err != nil {
 		return nil, fmt.Errorf("reading the local pod: %w", err)
@@ -265,17 +269,29 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 }
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
+	basis, known := k.basis(it)
+	if known {
+		right := false
+		k.memory.of(it.local, func(m *podMemory) { right = m.applied == basis })
+		if right {
+			return nil
+		}
+	}
 	want := translate.ShadowPod(translate.Input{Target: it.target, Pod: it.local, Existing: it.shadow})
 	if it.shadow == nil {
 		k.memory.of(it.local, func(m *podMemory) { m.unseen = true })
 	}
-	if _, err := it.Remote.Apply(ctx, want); err != nil {
+	changed, err := it.Remote.Apply(ctx, want)
+	if err != nil {
 		if it.shadow == nil && refused(err) {
 			return k.refuse(ctx, it, err)
 		}
 		return fmt.Errorf("applying the shadow pod: %w", err)
 	}
 	if it.shadow != nil {
+		if known && !changed {
+			k.memory.of(it.local, func(m *podMemory) { m.applied = basis })
+		}
 		return nil
 	}
 	k.events.normal(it.local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", k.options.Provider))
@@ -330,24 +346,59 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod
 		metav1.SetMetaDataLabel(&want.ObjectMeta, names.ShadowPod, "true")
 	}
 	if !endedPhase(status.Phase) {
-		return writeStatus(ctx, it.Local.Client(), it.local, want)
+		return k.send(ctx, it.Local.Client(), it.local, want)
 	}
 	delete(want.Labels, names.RemoteUnavailable)
 	k.memory.of(it.local, func(m *podMemory) { m.end = &status })
-	err := writeStatus(ctx, it.Local.Client(), it.local, want)
+	err := k.send(ctx, it.Local.Client(), it.local, want)
 	if err == nil {
 		k.memory.of(it.local, func(m *podMemory) { m.end = nil })
 	}
 	return err
 }
 
-// writeStatus writes the status and the labels of a local pod if they are not those of current already.
-func writeStatus(ctx context.Context, c client.Client, current, want *corev1.Pod) error {
-	same, err := kube.SameStatus(current, want)
-	if err != nil || same && maps.Equal(current.Labels, want.Labels) {
+// send writes the status and the labels of local, which want is a copy of, if it does not have them, or is about to have
+// them, already.
+func (k *podKind) send(ctx context.Context, c client.Client, local, want *corev1.Pod) error {
+	same, err := sameStatus(local, want)
+	if err != nil || same {
 		return err
 	}
-	err = c.Status().Update(ctx, want, client.FieldOwner(names.ReflectionFieldManager))
+	now, err := sentOf(local, want)
+	if err != nil {
+		return err
+	}
+	var last sent
+	k.memory.of(local, func(m *podMemory) { last = m.sent })
+	if last.onto == now.onto { // the cache does not show the last one yet
+		if last.what == now.what {
+			return nil
+		}
+		want.ResourceVersion = last.made
+	}
+	if err := putStatus(ctx, c, want); err != nil {
+		return err
+	}
+	now.made = want.ResourceVersion
+	k.memory.of(local, func(m *podMemory) { m.sent = now })
+	return nil
+}
+
+// writeStatus writes the status and the labels of a local pod if they are not those of current already.
+func writeStatus(ctx context.Context, c client.Client, current, want *corev1.Pod) error {
+	if same, err := sameStatus(current, want); err != nil || same {
+		return err
+	}
+	return putStatus(ctx, c, want)
+}
+
+func sameStatus(current, want *corev1.Pod) (bool, error) {
+	same, err := kube.SameStatus(current, want)
+	return same && maps.Equal(current.Labels, want.Labels), err
+}
+
+func putStatus(ctx context.Context, c client.Client, want *corev1.Pod) error {
+	err := c.Status().Update(ctx, want, client.FieldOwner(names.ReflectionFieldManager))
 	if err := client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("writing the status of the local pod: %w", err)
 	}

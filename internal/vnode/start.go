@@ -61,8 +61,8 @@ func (p *process) runConnected(ctx context.Context) error {
 	}
 	recorder, kinds := p.podEvents(ctx)
 	pods := &podKind{
-		options: p.options, patch: p.patch, network: p.network.enabled, events: newEventLog(recorder),
-		available: p.available, memory: newMemory(time.Now),
+		options: p.options, patch: p.patch, generation: p.generation, user: p.user, network: p.network.enabled,
+		events: newEventLog(recorder), available: p.available, memory: newMemory(time.Now),
 	}
 	engine, err := p.engine(append(kinds, pods.kind())...)
 	if err != nil {

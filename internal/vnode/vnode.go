@@ -37,6 +37,7 @@ import (
 	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
@@ -286,6 +287,16 @@ func (p *process) patch() *offv1beta1.OffloadingPatch {
 	patch.LabelsNotReflected = slices.Concat(patch.LabelsNotReflected, p.options.LabelsNotReflected)
 	patch.AnnotationsNotReflected = slices.Concat(patch.AnnotationsNotReflected, p.options.AnnotationsNotReflected)
 	return &patch
+}
+
+func (p *process) generation() int64 { return p.virtual.Load().Generation }
+
+// user is the value of the label CreatorUser for what this process makes in the provider; empty where it is not known.
+func (p *process) user() string {
+	if conn := p.conn.Load(); conn != nil {
+		return rules.CreatorUser(conn.User())
+	}
+	return ""
 }
 
 func (p *process) remoteReader() client.Reader {

@@ -27,6 +27,8 @@ type Target struct {
 	Namespace string
 	// Patch holds the filters and the additions of the virtual node; nil is none.
 	Patch *offv1beta1.OffloadingPatch
+	// Creator is the label value of the user who makes ShadowPods; empty leaves it to the provider to say.
+	Creator string
 }
 
 // Input is what the ShadowPod of a pod is made from.
@@ -41,6 +43,9 @@ type Input struct {
 func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	labels := in.Labels(in.Pod.Labels)
 	labels[names.OffloadingNodeName] = in.Node
+	if creator := in.creator(); creator != "" {
+		labels[names.CreatorUser] = creator
+	}
 	annotations := in.Annotations(in.Pod.Annotations)
 	if AccessOf(in.Pod) != AccessRemote {
 		annotations[names.OffloadingNamespace] = in.Pod.Namespace
@@ -58,6 +63,14 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	out.Spec.Pod = *in.Existing.Spec.Pod.DeepCopy()
 	follow(&out.Spec.Pod, in)
 	return out
+}
+
+// creator says who makes a ShadowPod, which saves the provider a webhook; of one that exists that never changes.
+func (in Input) creator() string {
+	if in.Creator != "" && in.Existing != nil {
+		return in.Existing.Labels[names.CreatorUser]
+	}
+	return in.Creator
 }
 
 // podSpec copies what means the same in both clusters. What it leaves out belongs to the local scheduler and node, or

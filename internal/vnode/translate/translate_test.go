@@ -68,6 +68,33 @@ func shadow(edit func(in *Input)) *offv1beta1.ShadowPod {
 	return ShadowPod(in)
 }
 
+func TestTheCreatorIsToldAndNeverChanges(t *testing.T) {
+	made := func(label string) *offv1beta1.ShadowPod {
+		sp := &offv1beta1.ShadowPod{}
+		if label != "" {
+			sp.Labels = map[string]string{names.CreatorUser: label}
+		}
+		return sp
+	}
+	for name, c := range map[string]struct {
+		creator  string
+		existing *offv1beta1.ShadowPod
+		want     string
+	}{
+		"new":                     {"me", nil, "me"},
+		"new, nobody knows":       {"", nil, ""},
+		"mine":                    {"me", made("me"), "me"},
+		"of who I was":            {"me", made("former"), "former"},
+		"the provider said":       {"", made("me"), ""},
+		"nobody has ever said so": {"me", made(""), ""},
+	} {
+		got := shadow(func(in *Input) { in.Creator, in.Existing = c.creator, c.existing })
+		if got.Labels[names.CreatorUser] != c.want {
+			t.Errorf("%s: %q, want %q", name, got.Labels[names.CreatorUser], c.want)
+		}
+	}
+}
+
 func TestShadowPodOfAnOrdinaryPod(t *testing.T) {
 	got := shadow(nil)
 	wantMeta := metav1.ObjectMeta{

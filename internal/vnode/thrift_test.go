@@ -1,0 +1,102 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestAllThatAShadowPodFollowsFromIsInItsBasis(t *testing.T) {
+	make := func() (*podKind, *podItem) {
+		meta := metav1.ObjectMeta{Generation: 1, Labels: map[string]string{"a": "1", "b": "2"}, Annotations: map[string]string{"c": "3"}}
+		return &podKind{generation: func() int64 { return 7 }},
+			&podItem{local: &corev1.Pod{ObjectMeta: *meta.DeepCopy()}, shadow: &offv1beta1.ShadowPod{ObjectMeta: *meta.DeepCopy()}}
+	}
+	k, it := make()
+	first, known := k.basis(it)
+	if !known {
+		t.Fatal("nothing is known of a pod with a generation")
+	}
+	for name, c := range map[string]struct {
+		change func(k *podKind, it *podItem)
+		same   bool
+	}{
+		"nothing":             {func(*podKind, *podItem) {}, true},
+		"statuses":            {func(_ *podKind, it *podItem) { it.local.Status.Phase, it.shadow.Status.Phase = "Running", "Running" }, true},
+		"versions":            {func(_ *podKind, it *podItem) { it.local.ResourceVersion, it.shadow.ResourceVersion = "5", "6" }, true},
+		"the pod's spec":      {func(_ *podKind, it *podItem) { it.local.Generation++ }, false},
+		"a label":             {func(_ *podKind, it *podItem) { it.local.Labels["a"] = "2" }, false},
+		"labels exchanged":    {func(_ *podKind, it *podItem) { it.local.Labels["a"], it.local.Labels["b"] = "2", "1" }, false},
+		"an annotation":       {func(_ *podKind, it *podItem) { it.local.Annotations["d"] = "" }, false},
+		"a label less there":  {func(_ *podKind, it *podItem) { delete(it.shadow.Labels, "a") }, false},
+		"an annotation there": {func(_ *podKind, it *podItem) { it.shadow.Annotations["c"] = "4" }, false},
+		"labels here, not there": {func(_ *podKind, it *podItem) {
+			it.local.Labels, it.local.Annotations = it.local.Annotations, it.local.Labels
+		}, false},
+		"the spec there":  {func(_ *podKind, it *podItem) { it.shadow.Generation++ }, false},
+		"the VirtualNode": {func(k *podKind, _ *podItem) { k.generation = func() int64 { return 8 } }, false},
+	} {
+		k, it := make()
+		c.change(k, it)
+		if got, _ := k.basis(it); (got == first) != c.same {
+			t.Errorf("%s changed: the same basis is %v", name, got == first)
+		}
+	}
+	it.local.Generation = 0
+	if _, known := k.basis(it); known {
+		t.Error("a pod without generation, as old API servers have them, may have changed")
+	}
+	it.local.Generation, it.shadow = 1, nil
+	if _, known := k.basis(it); known {
+		t.Error("a ShadowPod that does not exist is right")
+	}
+}
+
+// The cache shows a status some time after it was written.
+func TestAStatusIsWrittenOnceWhileTheCacheLags(t *testing.T) {
+	c := testkit.Cluster(t)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "lag", nil), Name: "one"}}
+	pod.Spec = corev1.PodSpec{AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+	testkit.Create(t, c.Client, pod)
+	k := &podKind{memory: newMemory(time.Now)}
+	cached := pod.DeepCopy()
+	send := func(message string) string {
+		t.Helper()
+		want := cached.DeepCopy()
+		want.Status.Phase, want.Status.Message = corev1.PodRunning, message
+		if err := k.send(t.Context(), c.Client, cached, want); err != nil {
+			t.Fatal(err)
+		}
+		now := cached.DeepCopy()
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil {
+			t.Fatal(err)
+		}
+		if now.Status.Message != message {
+			t.Errorf("message %q, want %q", now.Status.Message, message)
+		}
+		return now.ResourceVersion
+	}
+	first := send("first")
+	testkit.Update(t, c.Client, pod, func(p *corev1.Pod) { p.Annotations = map[string]string{"seen": "by others"} })
+	if again := send("first"); again != pod.ResourceVersion {
+		t.Errorf("written again: %s, was %s", again, first)
+	}
+	// Somebody changed it since: that is a conflict, as ever.
+	want := cached.DeepCopy()
+	want.Status.Phase, want.Status.Message = corev1.PodRunning, "second"
+	if err := k.send(t.Context(), c.Client, cached, want); err == nil {
+		t.Error("wrote over what somebody else changed")
+	}
+	cached = pod.DeepCopy()
+	send("third")
+	send("fourth") // onto what was written last, not onto what the cache has
+}
