@@ -200,7 +200,6 @@ func (k *kind) startOf(key itemKey) time.Time {
 	return started
 }
 
-// markFailing keeps the time of the change that could not be applied.
 // hurry gives an item that only waits a moment its turn before what is new.
 func (k *kind) hurry(key itemKey) {
 	k.mu.Lock()
@@ -208,6 +207,7 @@ func (k *kind) hurry(key itemKey) {
 	k.urgent[key] = struct{}{}
 }
 
+// markFailing keeps the time of the change that could not be applied.
 func (k *kind) markFailing(key itemKey, started time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
