@@ -108,7 +108,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		with(offload.SetupNamespaceOffloadings, settings.offloadings),
 		// As a provider: twin namespaces and the pods in them.
 		with(host.SetupNamespaceMaps, settings.twins),
-		with(host.SetupShadowPods, host.ShadowPodOptions{Workers: o.shadowPodWorkers, Enforce: o.enforce}),
+		with(host.SetupShadowPods, host.ShadowPodOptions{Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure}),
 	)
 	if err != nil {
 		return err

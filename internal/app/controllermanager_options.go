@@ -50,7 +50,7 @@ type controllerManagerOptions struct {
 	realStorageClass                string
 	maxSlices                       int
 	limits                          string
-	enforce                         bool
+	enforce, nodeFailure            bool
 	podSecurity                     string
 	maxNamespaces                   int
 	reserved                        []string
@@ -83,6 +83,7 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.maxSlices, "max-slices-per-tenant", 0, "slices that a consumer may have; 0 for any number")
 	fs.StringVar(&o.limits, "default-limits-enforcement", string(offv1beta1.NoLimitsEnforcement), "None, Soft or Hard")
 	fs.BoolVar(&o.enforce, "enable-resource-enforcement", true, "hold consumers to their quota")
+	fs.BoolVar(&o.nodeFailure, "enable-node-failure-controller", false, "remove the pods of consumers that cannot end because their node has failed")
 	fs.StringVar(&o.podSecurity, "twin-namespace-pod-security", "baseline", "level of Pod Security that namespaces made for consumers enforce")
 	fs.IntVar(&o.maxNamespaces, "max-namespaces-per-tenant", 100, "namespaces that are made for one consumer")
 	fs.StringSliceVar(&o.reserved, "reserved-namespaces", nil, "names that no consumer gets; a trailing * takes all that begin so")

@@ -9,6 +9,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
+func TestPodsOfFailedNodesAreLeftUnlessTheFlagSaysOtherwise(t *testing.T) {
+	for want, args := range map[bool][]string{false: nil, true: {"--enable-node-failure-controller"}} {
+		var o controllerManagerOptions
+		fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
+		o.flags(fs)
+		if err := fs.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		if o.nodeFailure != want {
+			t.Errorf("%v: %t, want %t", args, o.nodeFailure, want)
+		}
+	}
+}
+
 func TestQuotasAreEnforcedUnlessTheFlagSaysNo(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string

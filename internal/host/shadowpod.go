@@ -50,6 +50,8 @@ type ShadowPodOptions struct {
 	Enforce bool
 	// Workers is the number of ShadowPods handled at once; 0 is 10.
 	Workers int
+	// NodeFailure removes pods that cannot end because their node has failed.
+	NodeFailure bool
 }
 
 // SetupShadowPods registers the controller that runs the pods of consumers.
@@ -80,6 +82,11 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	if err := s.watchLimits(mgr, b); err != nil {
 		return err
 	}
+	if o.NodeFailure {
+		if err := setupNodeFailure(mgr, pods); err != nil {
+			return err
+		}
+	}
 	return c.Complete(b)
 }
 
@@ -100,7 +107,7 @@ func slim(obj any) (any, error) {
 		taken := quota.Taken(pod)
 		delete(taken, corev1.ResourcePods)
 		pod.ManagedFields = nil
-		pod.Spec = corev1.PodSpec{Overhead: taken} // which adds up to the same
+		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Overhead: taken} // which adds up to the same
 		status := corev1.PodStatus{Phase: pod.Status.Phase}
 		if !pod.DeletionTimestamp.IsZero() {
 			status.ContainerStatuses = pod.Status.ContainerStatuses // for phaseToReport

@@ -49,6 +49,8 @@ type process struct {
 	twins   *twins
 	health  *health
 	virtual atomic.Pointer[offv1beta1.VirtualNode]
+	// asked counts the twins that were asked for our rights.
+	asked   atomic.Uint32
 	conn    atomic.Pointer[remote.Conn]
 	way     atomic.Pointer[provider]
 	reader  atomic.Pointer[client.Reader]
@@ -263,7 +265,8 @@ const askedTwins = 3
 func (p *process) mayWork(ctx context.Context) error {
 	var refused error
 	remotes := p.twins.Remotes()
-	for _, twin := range remotes[:min(askedTwins, len(remotes))] {
+	for range min(askedTwins, len(remotes)) {
+		twin := remotes[int(p.asked.Add(1))%len(remotes)] // not the same ones each time: a few may be going
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("ShadowPodList"))
 		err := p.remoteReader().List(ctx, list, client.InNamespace(twin), client.Limit(1))
