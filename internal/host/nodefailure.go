@@ -58,7 +58,7 @@ func setupNodeFailure(mgr ctrl.Manager, pods cache.Cache) error {
 
 func readinessChanged(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-	return failed(before) != failed(after)
+	return nodeFailed(before) != nodeFailed(after)
 }
 
 // nodeOfEnding wakes the node of a pod that is to end.
@@ -69,8 +69,8 @@ func nodeOfEnding(_ context.Context, pod *corev1.Pod) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: pod.Spec.NodeName}}}
 }
 
-// failed tells whether a node says that it is not ready, or has said nothing for too long.
-func failed(node *corev1.Node) bool {
+// nodeFailed tells whether a node says that it is not ready, or has said nothing for too long.
+func nodeFailed(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
 	})
@@ -78,7 +78,7 @@ func failed(node *corev1.Node) bool {
 
 // Sync removes the pods that should have ended by now.
 func (f *nodeFailure) Sync(ctx context.Context, node *corev1.Node) error {
-	if !failed(node) {
+	if !nodeFailed(node) {
 		return nil
 	}
 	pods := &corev1.PodList{}

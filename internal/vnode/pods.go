@@ -58,9 +58,11 @@ func (k *podKind) kind() mirror.Kind {
 type podItem struct {
 	*mirror.Item
 	target translate.Target
-	local  *corev1.Pod
-	shadow *offv1beta1.ShadowPod
-	remote *corev1.Pod
+	// generation of the VirtualNode that the patch is at least from.
+	generation int64
+	local      *corev1.Pod
+	shadow     *offv1beta1.ShadowPod
+	remote     *corev1.Pod
 }
 
 func (k *podKind) sync(ctx context.Context, item *mirror.Item) error {
@@ -76,7 +78,7 @@ func (k *podKind) sync(ctx context.Context, item *mirror.Item) error {
 }
 
 func (k *podKind) gather(item *mirror.Item) (*podItem, error) {
-	it := &podItem{Item: item, target: k.options.target(item.Pair.Remote)}
+	it := &podItem{Item: item, target: k.options.target(item.Pair.Remote), generation: k.generation()} // before the patch is read
 	it.target.Patch, it.target.Creator = k.patch(), k.user()
 	local, shadow, remote := &corev1.Pod{}, &offv1beta1.ShadowPod{}, &corev1.Pod{}
 	if ok, err := item.Local.Get(item.Name, local); err != nil {
@@ -269,7 +271,7 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 }
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
-	basis, known := k.basis(it)
+	basis, known := it.basis()
 	if known {
 		right := false
 		k.memory.of(it.local, func(m *podMemory) { right = m.applied == basis })

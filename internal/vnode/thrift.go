@@ -22,11 +22,11 @@ type basis struct {
 }
 
 // basis returns false where the API server counts no generations of pods.
-func (k *podKind) basis(it *podItem) (basis, bool) {
+func (it *podItem) basis() (basis, bool) {
 	if it.shadow == nil || it.local.Generation == 0 {
 		return basis{}, false
 	}
-	b := basis{pod: it.local.Generation, shadow: it.shadow.Generation, node: k.generation()}
+	b := basis{pod: it.local.Generation, shadow: it.shadow.Generation, node: it.generation}
 	for i, m := range []map[string]string{it.local.Labels, it.local.Annotations, it.shadow.Labels, it.shadow.Annotations} {
 		b.metadata = b.metadata*31 + digest(m) + uint64(i)
 	}

@@ -16,47 +16,46 @@ import (
 )
 
 func TestAllThatAShadowPodFollowsFromIsInItsBasis(t *testing.T) {
-	make := func() (*podKind, *podItem) {
+	make := func() *podItem {
 		meta := metav1.ObjectMeta{Generation: 1, Labels: map[string]string{"a": "1", "b": "2"}, Annotations: map[string]string{"c": "3"}}
-		return &podKind{generation: func() int64 { return 7 }},
-			&podItem{local: &corev1.Pod{ObjectMeta: *meta.DeepCopy()}, shadow: &offv1beta1.ShadowPod{ObjectMeta: *meta.DeepCopy()}}
+		return &podItem{generation: 7, local: &corev1.Pod{ObjectMeta: *meta.DeepCopy()}, shadow: &offv1beta1.ShadowPod{ObjectMeta: *meta.DeepCopy()}}
 	}
-	k, it := make()
-	first, known := k.basis(it)
+	it := make()
+	first, known := it.basis()
 	if !known {
 		t.Fatal("nothing is known of a pod with a generation")
 	}
 	for name, c := range map[string]struct {
-		change func(k *podKind, it *podItem)
+		change func(it *podItem)
 		same   bool
 	}{
-		"nothing":             {func(*podKind, *podItem) {}, true},
-		"statuses":            {func(_ *podKind, it *podItem) { it.local.Status.Phase, it.shadow.Status.Phase = "Running", "Running" }, true},
-		"versions":            {func(_ *podKind, it *podItem) { it.local.ResourceVersion, it.shadow.ResourceVersion = "5", "6" }, true},
-		"the pod's spec":      {func(_ *podKind, it *podItem) { it.local.Generation++ }, false},
-		"a label":             {func(_ *podKind, it *podItem) { it.local.Labels["a"] = "2" }, false},
-		"labels exchanged":    {func(_ *podKind, it *podItem) { it.local.Labels["a"], it.local.Labels["b"] = "2", "1" }, false},
-		"an annotation":       {func(_ *podKind, it *podItem) { it.local.Annotations["d"] = "" }, false},
-		"a label less there":  {func(_ *podKind, it *podItem) { delete(it.shadow.Labels, "a") }, false},
-		"an annotation there": {func(_ *podKind, it *podItem) { it.shadow.Annotations["c"] = "4" }, false},
-		"labels here, not there": {func(_ *podKind, it *podItem) {
+		"nothing":             {func(*podItem) {}, true},
+		"statuses":            {func(it *podItem) { it.local.Status.Phase, it.shadow.Status.Phase = "Running", "Running" }, true},
+		"versions":            {func(it *podItem) { it.local.ResourceVersion, it.shadow.ResourceVersion = "5", "6" }, true},
+		"the pod's spec":      {func(it *podItem) { it.local.Generation++ }, false},
+		"a label":             {func(it *podItem) { it.local.Labels["a"] = "2" }, false},
+		"labels exchanged":    {func(it *podItem) { it.local.Labels["a"], it.local.Labels["b"] = "2", "1" }, false},
+		"an annotation":       {func(it *podItem) { it.local.Annotations["d"] = "" }, false},
+		"a label less there":  {func(it *podItem) { delete(it.shadow.Labels, "a") }, false},
+		"an annotation there": {func(it *podItem) { it.shadow.Annotations["c"] = "4" }, false},
+		"labels here, not there": {func(it *podItem) {
 			it.local.Labels, it.local.Annotations = it.local.Annotations, it.local.Labels
 		}, false},
-		"the spec there":  {func(_ *podKind, it *podItem) { it.shadow.Generation++ }, false},
-		"the VirtualNode": {func(k *podKind, _ *podItem) { k.generation = func() int64 { return 8 } }, false},
+		"the spec there":  {func(it *podItem) { it.shadow.Generation++ }, false},
+		"the VirtualNode": {func(it *podItem) { it.generation = 8 }, false},
 	} {
-		k, it := make()
-		c.change(k, it)
-		if got, _ := k.basis(it); (got == first) != c.same {
+		it := make()
+		c.change(it)
+		if got, _ := it.basis(); (got == first) != c.same {
 			t.Errorf("%s changed: the same basis is %v", name, got == first)
 		}
 	}
 	it.local.Generation = 0
-	if _, known := k.basis(it); known {
+	if _, known := it.basis(); known {
 		t.Error("a pod without generation, as old API servers have them, may have changed")
 	}
 	it.local.Generation, it.shadow = 1, nil
-	if _, known := k.basis(it); known {
+	if _, known := it.basis(); known {
 		t.Error("a ShadowPod that does not exist is right")
 	}
 }
