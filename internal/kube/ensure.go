@@ -13,9 +13,11 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -67,7 +69,8 @@ func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...En
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", what, err)
 	}
-	return application.Apply(ctx, c, current)
+	now, err := application.Apply(ctx, c, current)
+	return now != nil, err
 }
 
 func owned(want client.Object, o ensureOptions) (client.Object, error) {
@@ -111,6 +114,7 @@ func emptyObject(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Ob
 // Application is one wanted set of fields, ready to be compared and applied.
 type Application struct {
 	gvk     schema.GroupVersionKind
+	key     client.ObjectKey
 	name    string
 	fields  map[string]any
 	manager string
@@ -138,6 +142,7 @@ func NewApplication(want client.Object, gvk schema.GroupVersionKind, manager str
 	metadata["annotations"] = annotations
 	return &Application{
 		gvk:     gvk,
+		key:     client.ObjectKeyFromObject(want),
 		name:    client.ObjectKeyFromObject(want).String(),
 		fields:  fields,
 		manager: manager,
@@ -179,36 +184,37 @@ func (a *Application) Applied(current client.Object) (bool, error) {
 	return SubsetOf(a.fields, have), nil
 }
 
-// Apply sends the fields unless current, nil for none, already has them.
-func (a *Application) Apply(ctx context.Context, c client.Client, current client.Object) (changed bool, err error) {
+// Apply sends the fields unless current, nil for none, already has them. It returns the metadata that the object has then,
+// nil when nothing was sent.
+func (a *Application) Apply(ctx context.Context, c client.Client, current client.Object) (*metav1.PartialObjectMetadata, error) {
 	if current != nil && !current.GetDeletionTimestamp().IsZero() {
-		return false, BeingDeleted(a.gvk.Kind, a.name)
+		return nil, BeingDeleted(a.gvk.Kind, a.name)
 	}
 	applied, err := a.Applied(current)
 	if err != nil {
-		return false, fmt.Errorf("comparing %s %s: %w", a.gvk.Kind, a.name, err)
+		return nil, fmt.Errorf("comparing %s %s: %w", a.gvk.Kind, a.name, err)
 	}
 	if applied {
-		return false, nil
+		return nil, nil
 	}
-	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(a.fields)}
-	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(a.manager), client.ForceOwnership)
+	now, err := a.send(ctx, c)
 	if apierrors.IsNotFound(err) && current != nil {
 		// The object or its namespace went away meanwhile; the caches will say which.
-		return false, Wait(conflictDelay, fmt.Sprintf("%s %s disappeared", a.gvk.Kind, a.name))
+		return nil, Wait(conflictDelay, fmt.Sprintf("%s %s disappeared", a.gvk.Kind, a.name))
 	}
 	if err != nil {
-		return false, fmt.Errorf("applying %s %s: %w", a.gvk.Kind, a.name, err)
+		return nil, fmt.Errorf("applying %s %s: %w", a.gvk.Kind, a.name, err)
 	}
-	return true, nil
+	return now, nil
 }
 
 // Make sends the fields if there is no object of that name yet; false says that there is one, whoever made it. It is one
 // request: applying with a version that no object has creates, and never changes what is there.
 func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err error) {
-	u := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(a.fields)}
-	u.SetResourceVersion("1")
-	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(a.manager), client.ForceOwnership)
+	metadata := a.fields["metadata"].(map[string]any)
+	metadata["resourceVersion"] = "1"
+	defer delete(metadata, "resourceVersion")
+	_, err = a.send(ctx, c)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -216,4 +222,21 @@ func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err
 		return false, fmt.Errorf("making %s %s: %w", a.gvk.Kind, a.name, err)
 	}
 	return true, nil
+}
+
+// asWeSay spares the API server a second decoding that looks for fields named twice: ours come from an encoder. Fields
+// that the schema does not know are refused nevertheless.
+var asWeSay = &client.PatchOptions{Raw: &metav1.PatchOptions{FieldValidation: metav1.FieldValidationIgnore}}
+
+// send asks for the metadata only, because nobody reads more of the answer.
+func (a *Application) send(ctx context.Context, c client.Client) (*metav1.PartialObjectMetadata, error) {
+	body, err := json.Marshal(a.fields)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the fields: %w", err)
+	}
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(a.gvk)
+	now.Namespace, now.Name = a.key.Namespace, a.key.Name
+	err = c.Patch(ctx, now, client.RawPatch(types.ApplyPatchType, body), asWeSay, client.FieldOwner(a.manager), client.ForceOwnership)
+	return now, err
 }

@@ -215,3 +215,37 @@ func TestEnsureWaitsForWhatIsBeingDeleted(t *testing.T) {
 		t.Error("the object was not made again")
 	}
 }
+
+func TestApplyReturnsTheMetadataOfWhatIsThereThen(t *testing.T) {
+	a := newApplier(t)
+	want := a.configMap(map[string]string{"a": "1"})
+	want.Labels = map[string]string{"app": "web"}
+	application, err := kube.NewApplication(want, corev1.SchemeGroupVersion.WithKind("ConfigMap"), "tests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := application.Apply(t.Context(), a.client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := &corev1.ConfigMap{}
+	a.get(t, "x", there)
+	if now == nil || now.UID != there.UID || now.ResourceVersion != there.ResourceVersion || now.Labels["app"] != "web" {
+		t.Errorf("%+v is not the metadata of %+v", now, there.ObjectMeta)
+	}
+	if now, err = application.Apply(t.Context(), a.client, there); now != nil || err != nil {
+		t.Errorf("%v, %v for what is there already", now, err)
+	}
+}
+
+func TestEnsureRefusesFieldsThatTheSchemaDoesNotKnow(t *testing.T) {
+	a := newApplier(t)
+	tenant := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": authv1beta1.GroupVersion.String(), "kind": "Tenant",
+		"metadata": map[string]any{"namespace": a.namespace, "name": "x"},
+		"spec":     map[string]any{"clusterID": "milan", "clusterName": "milan"},
+	}}
+	if changed, err := kube.Ensure(t.Context(), a.client, tenant); err == nil || changed {
+		t.Errorf("changed is %v, the error %v", changed, err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -126,15 +127,16 @@ func emptyEntry(gvk schema.GroupVersionKind, loose bool) (client.Object, error) 
 }
 
 // Apply makes an object of this side look as want says, by server-side apply in this side's namespace. Nothing is sent
-// when the cached object has all the fields of want and they are what was applied last. want is not changed.
-func (s Side) Apply(ctx context.Context, want client.Object) (changed bool, err error) {
+// when the cached object has all the fields of want and they are what was applied last. want is not changed. Apply returns
+// the metadata that the object has then, nil when nothing was sent.
+func (s Side) Apply(ctx context.Context, want client.Object) (*metav1.PartialObjectMetadata, error) {
 	application, gvk, want, err := s.application(want)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	current, err := s.current(ctx, gvk, want)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	return application.Apply(ctx, s.end.client, current)
 }

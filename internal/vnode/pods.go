@@ -271,29 +271,26 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 }
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
-	basis, known := it.basis()
-	if known {
-		right := false
-		k.memory.of(it.local, func(m *podMemory) { right = m.applied == basis })
-		if right {
-			return nil
-		}
+	if it.shadow != nil && k.right(it, it.shadow) {
+		return nil
 	}
 	want := translate.ShadowPod(translate.Input{Target: it.target, Pod: it.local, Existing: it.shadow})
 	if it.shadow == nil {
 		k.memory.of(it.local, func(m *podMemory) { m.unseen = true })
 	}
-	changed, err := it.Remote.Apply(ctx, want)
+	now, err := it.Remote.Apply(ctx, want)
 	if err != nil {
 		if it.shadow == nil && refused(err) {
 			return k.refuse(ctx, it, err)
 		}
 		return fmt.Errorf("applying the shadow pod: %w", err)
 	}
+	if now == nil {
+		k.keepRight(it, it.shadow)
+		return nil
+	}
+	k.keepRight(it, now)
 	if it.shadow != nil {
-		if known && !changed {
-			k.memory.of(it.local, func(m *podMemory) { m.applied = basis })
-		}
 		return nil
 	}
 	k.events.normal(it.local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", k.options.Provider))

@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What keeps a burst of pods cheap: nothing is compared twice, and nothing is sent twice.
@@ -21,13 +22,27 @@ type basis struct {
 	metadata          uint64
 }
 
+// right tells whether the ShadowPod, as it is, was made or found to be what the pod asks for.
+func (k *podKind) right(it *podItem, shadow metav1.Object) (right bool) {
+	if basis, ok := it.basis(shadow); ok {
+		k.memory.of(it.local, func(m *podMemory) { right = m.applied == basis })
+	}
+	return right
+}
+
+func (k *podKind) keepRight(it *podItem, shadow metav1.Object) {
+	if basis, ok := it.basis(shadow); ok {
+		k.memory.of(it.local, func(m *podMemory) { m.applied = basis })
+	}
+}
+
 // basis returns false where the API server counts no generations of pods.
-func (it *podItem) basis() (basis, bool) {
-	if it.shadow == nil || it.local.Generation == 0 {
+func (it *podItem) basis(shadow metav1.Object) (basis, bool) {
+	if it.local.Generation == 0 {
 		return basis{}, false
 	}
-	b := basis{pod: it.local.Generation, shadow: it.shadow.Generation, node: it.generation}
-	for i, m := range []map[string]string{it.local.Labels, it.local.Annotations, it.shadow.Labels, it.shadow.Annotations} {
+	b := basis{pod: it.local.Generation, shadow: shadow.GetGeneration(), node: it.generation}
+	for i, m := range []map[string]string{it.local.Labels, it.local.Annotations, shadow.GetLabels(), shadow.GetAnnotations()} {
 		b.metadata = b.metadata*31 + digest(m) + uint64(i)
 	}
 	return b, true
