@@ -5,6 +5,7 @@ package api_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -234,5 +235,46 @@ func TestDefaults(t *testing.T) {
 				t.Errorf("%v = %v, want %v", tc.path, got, tc.want)
 			}
 		})
+	}
+}
+
+// Every address may be one of IPv6: a field of format ipv4 has that of ipv6 beside it.
+func TestEveryAddressMayBeIPv6(t *testing.T) {
+	addresses := 0
+	var walk func(path string, p *apiextensionsv1.JSONSchemaProps)
+	walk = func(path string, p *apiextensionsv1.JSONSchemaProps) {
+		if p == nil {
+			return
+		}
+		if p.Format == "ipv4" {
+			t.Errorf("%s takes IPv4 only", path)
+		}
+		var formats []string
+		for _, one := range p.AnyOf {
+			formats = append(formats, one.Format)
+		}
+		if slices.Contains(formats, "ipv4") {
+			addresses++
+			if !slices.Contains(formats, "ipv6") {
+				t.Errorf("%s takes %v", path, formats)
+			}
+		}
+		for name := range p.Properties {
+			walk(path+"."+name, new(p.Properties[name]))
+		}
+		if p.Items != nil {
+			walk(path+"[]", p.Items.Schema)
+		}
+		if p.AdditionalProperties != nil {
+			walk(path+"{}", p.AdditionalProperties.Schema)
+		}
+	}
+	for plural, crd := range crds(t) {
+		for _, v := range crd.Spec.Versions {
+			walk(plural, v.Schema.OpenAPIV3Schema)
+		}
+	}
+	if addresses != 11 {
+		t.Errorf("%d fields are addresses, not 11", addresses)
 	}
 }

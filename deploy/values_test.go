@@ -169,7 +169,6 @@ func TestEveryValueHasAnEffectOrIsReported(t *testing.T) {
 		remove(missing, path)
 		effect := alone.text != bare.text || run(missing).text != full.text
 		switch reported := strings.Contains(alone.notes, "\n  "+path+"\n"); {
-		case strings.HasSuffix(path, "image.name"): // of a component that is not there: checked, never used
 		case effect == reported:
 			t.Errorf("%s: effect %v, reported %v", path, effect, reported)
 		}

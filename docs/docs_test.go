@@ -65,7 +65,7 @@ func TestValuesWithoutEffectAreListed(t *testing.T) {
 	included(t, "compatibility.md", "values without effect", "```\n"+strings.Join(keys, "\n")+"\n```\n")
 }
 
-// Every file of rights is that of one process.
+// Every file of rights is that of one process. What a process is not bound to by the chart is explained row by row, below.
 func TestRightsOfProcessesAreListed(t *testing.T) {
 	files, err := filepath.Glob("../deploy/chart/files/rbac/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -78,7 +78,7 @@ func TestRightsOfProcessesAreListed(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(doc), &role); err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
-			if role.Name != "" {
+			if role.Name != "" && role.Name != "liqo-virtual-kubelet" && (role.Namespace == "" || role.Namespace == "liqo") {
 				text.WriteString(rights(&role))
 			}
 		}
@@ -116,8 +116,8 @@ func rights(role *rbacv1.ClusterRole) string {
 	return out.String()
 }
 
-// The roles written by hand are explained row by row: the table of each stands under a heading with its name.
-func TestRolesWrittenByHandAreExplained(t *testing.T) {
+// The roles that the chart does not bind are explained row by row: the table of each stands under a heading with its name.
+func TestRolesThatOthersAreGivenAreExplained(t *testing.T) {
 	want := map[string][]string{}
 	role := ""
 	for line := range strings.Lines(read(t, "../deploy/testdata/roles.txt")) {
@@ -147,6 +147,11 @@ func TestRolesWrittenByHandAreExplained(t *testing.T) {
 			continue
 		}
 		have[role] = append(have[role], strings.ReplaceAll(strings.TrimSpace(cells[0]), "`", "")+": "+strings.TrimSpace(cells[1]))
+	}
+	for _, rows := range []map[string][]string{want, have} { // the page has an order of its own
+		for role := range rows {
+			slices.Sort(rows[role])
+		}
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
 		t.Errorf("security.md and the roles of the chart differ (-chart +page):\n%s", diff)

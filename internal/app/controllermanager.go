@@ -64,6 +64,9 @@ import (
 // +kubebuilder:rbac:groups="",namespace=liqo,resources=secrets,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",namespace=liqo,resources=configmaps,verbs=get;list;watch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=liqo,resources=leases,verbs=get;list;watch;create;update;patch;delete
+//
+// In each tenant namespace, by a RoleBinding there: the credentials of and for the peer.
+// +kubebuilder:rbac:groups="",namespace=tenant,resources=secrets,verbs=create;delete;get;list;patch;update;watch
 
 // controllerManager runs every controller of the cluster, and admission on every replica.
 func controllerManager() *cobra.Command {

@@ -21,7 +21,7 @@ type crdReplicatorOptions struct {
 }
 
 // Cluster-wide it reads who the peers are and says how they are; everything else it is given in tenant namespaces, by a
-// RoleBinding in each: see the role liqo-tenant-replication.
+// RoleBinding in each, "tenant" here: it copies specs out, brings statuses in, and keeps its finalizers.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters/status,verbs=update;patch
@@ -29,6 +29,12 @@ type crdReplicatorOptions struct {
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=liqo,resources=leases,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",namespace=tenant,resources=secrets,verbs=get;list;patch;update;watch
+// +kubebuilder:rbac:groups=authentication.liqo.io,namespace=tenant,resources=renews;resourceslices,verbs=get;list;patch;update;watch
+// +kubebuilder:rbac:groups=authentication.liqo.io,namespace=tenant,resources=renews/status;resourceslices/status,verbs=patch;update
+// +kubebuilder:rbac:groups=offloading.liqo.io,namespace=tenant,resources=namespacemaps,verbs=get;list;patch;update;watch
+// +kubebuilder:rbac:groups=offloading.liqo.io,namespace=tenant,resources=namespacemaps/status,verbs=patch;update
+// +kubebuilder:rbac:groups="";events.k8s.io,namespace=tenant,resources=events,verbs=create;patch
 
 // crdReplicator copies what concerns a peer to that peer, and is the only holder of control-plane credentials.
 func crdReplicator() *cobra.Command {

@@ -22,6 +22,24 @@ import (
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
+// In the whole cluster a virtual kubelet may do what RBAC cannot narrow to its own node; the policy liqo-virtual-kubelets
+// does, and knows it by the virtual verb represent. The rest it is given in each namespace that it serves, "offloaded" here.
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=virtualnodes,verbs=represent
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=create;get;list;patch;update;watch
+// +kubebuilder:rbac:groups="",resources=nodes/status,verbs=patch;update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=delete;get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch;update
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create;get;patch;update
+// +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch
+// The serving certificate of its port, and who may use that port.
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=create;get;list;watch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=offloaded,resources=configmaps;events;secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,namespace=offloaded,resources=ingresses,verbs=get;list;watch
+
 // virtualKubeletOptions are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
 // carry them, so those that mean nothing here yet are accepted.
 type virtualKubeletOptions struct {

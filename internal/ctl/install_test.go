@@ -243,6 +243,14 @@ func TestInstallSaysWhichRightsAreMissing(t *testing.T) {
 	changesNothing(t, c)
 }
 
+func TestInstallSaysThatTheUserMayNotEvenLook(t *testing.T) {
+	c := testkit.Cluster(t)
+	r := liqoctl(t, c.User(t, "stranger"), installArgs()...)
+	r.refuses(t, "you are not allowed to get customresourcedefinitions.apiextensions.k8s.io, list configmaps, list daemonsets.apps, list deployments.apps, "+
+		"list nodes, list pods, list secrets in namespace liqo, list services", "cluster-admin")
+	changesNothing(t, c)
+}
+
 func TestInstallSaysThatTheUserMayNotGrant(t *testing.T) {
 	c := testkit.Cluster(t)
 	create(t, c, &rbacv1.ClusterRole{

@@ -4,8 +4,7 @@
 // Program gen writes what controller-gen derives from the Go sources into the chart: the CRDs of api/ and, for each file of
 // internal/app that has RBAC markers, the rights of that process. Its argument is the root of the repository.
 //
-// The virtual kubelet has no markers: markers describe one role that holds everywhere, while its rights differ from place
-// to place, and what it may do where depends on the values of the chart. See roles-virtual-kubelet.yaml there.
+// A marker with namespace=tenant or namespace=offloaded is about every namespace of that sort.
 package main
 
 import (
@@ -115,6 +114,7 @@ var roles = map[string]string{
 	"controllermanager": "controller-manager",
 	"crdreplicator":     "crd-replicator",
 	"uninstaller":       "pre-delete",
+	"virtualkubelet":    "virtual-kubelet",
 }
 
 // roleOf is the chart's name of the process that a file of internal/app describes.

@@ -1,6 +1,7 @@
 {{- /*
 The rights of a process: its ServiceAccount, the roles generated from the markers of its source, and their bindings.
-Roles of the namespace called liqo in the markers are made in the release's. Arguments: root, name.
+Roles of the namespace called liqo in the markers are made in the release's; those of "tenant" and "offloaded" stand for
+many namespaces, and are bound in each by whoever finds it. Arguments: root, name.
 */ -}}
 {{- define "liqo.rights" -}}
 {{- $root := .root -}}
@@ -15,7 +16,7 @@ metadata:
     {{- include "liqo.labels" . | nindent 4 }}
 {{- range regexSplit "(?m)^---$" ($root.Files.Get (printf "files/rbac/%s.yaml" $name)) -1 }}
 {{- $doc := fromYaml . }}
-{{- if $doc.kind }}
+{{- if and $doc.kind (not (has ($doc.metadata.namespace | default "") (list "tenant" "offloaded"))) }}
 {{- $namespace := "" }}
 {{- with $doc.metadata.namespace }}{{ $namespace = ternary $root.Release.Namespace . (eq . "liqo") }}{{ end }}
 ---
@@ -50,4 +51,14 @@ subjects:
   namespace: {{ $root.Release.Namespace }}
 {{- end }}
 {{- end }}
+{{- end -}}
+{{- /* The rules that a process has in a namespace of its markers; in the whole cluster if that is empty. Arguments: root, process, namespace. */ -}}
+{{- define "liqo.rules" -}}
+{{- $in := .namespace -}}
+{{- range regexSplit "(?m)^---$" (.root.Files.Get (printf "files/rbac/%s.yaml" .process)) -1 -}}
+{{- $doc := fromYaml . -}}
+{{- if and $doc.kind (eq ($doc.metadata.namespace | default "") $in) -}}
+{{ toYaml $doc.rules }}
+{{- end -}}
+{{- end -}}
 {{- end -}}

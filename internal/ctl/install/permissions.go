@@ -57,6 +57,20 @@ func (i *Installer) checkObjects(ctx context.Context, c *chart.Chart, objects []
 	return i.checkEach(ctx, objects)
 }
 
+// checkReading comes first: without it the cluster could not even be looked at.
+func (i *Installer) checkReading(ctx context.Context) error {
+	reads := []access{
+		{"list", "", "nodes", ""}, {"list", "", "pods", ""}, {"list", "", "services", ""}, {"list", "", "configmaps", ""},
+		{"list", "apps", "deployments", ""}, {"list", "apps", "daemonsets", ""},
+		{"get", crdKind.Group, "customresourcedefinitions", ""}, {"list", "", "secrets", i.Namespace},
+	}
+	denied, err := i.denied(ctx, reads)
+	if err == nil && len(denied) > 0 {
+		err = notPermitted("you are not allowed to %s", strings.Join(denied, ", "))
+	}
+	return err
+}
+
 func notPermitted(format string, args ...any) error {
 	return out.Fail(format, args...).Hint("Run this command as an administrator of the cluster, such as one bound to the ClusterRole cluster-admin")
 }

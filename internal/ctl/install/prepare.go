@@ -44,6 +44,9 @@ func (i *Installer) initialize(ctx context.Context, p *plan) error {
 	if err != nil {
 		return err
 	}
+	if err := i.checkReading(ctx); err != nil {
+		return err
+	}
 	if !i.SkipKernelCheck {
 		if err := i.checkKernels(ctx); err != nil {
 			return err
