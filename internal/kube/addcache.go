@@ -26,6 +26,9 @@ func AddCache(mgr ctrl.Manager, objects map[client.Object]cache.ByObject) (cache
 	if err != nil {
 		return nil, fmt.Errorf("making a cache: %w", err)
 	}
+	if m, ok := mgr.(*lettingManager); ok {
+		made = lettingCache{made, m.end}
+	}
 	if err := mgr.Add(everywhere{made}); err != nil {
 		return nil, fmt.Errorf("adding a cache: %w", err)
 	}

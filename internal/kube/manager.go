@@ -74,6 +74,8 @@ func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 		cfg.QPS, cfg.Burst = clientQPS, clientBurst
 	}
 	options := managerOptions(o)
+	end := make(stopping)
+	options.NewCache = end.newCache
 	if o.LeaderElection && o.Identity != "" {
 		var err error
 		if options.LeaderElectionResourceLockInterface, err = lease(cfg, o); err != nil {
@@ -87,10 +89,10 @@ func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the liveness check: %w", err)
 	}
-	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())); err != nil {
+	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache().(lettingCache).Cache)); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}
-	return mgr, nil
+	return &lettingManager{mgr, end}, nil
 }
 
 // lease is the lock of a process with an identity of its own. A call must end in time for another try to renew.

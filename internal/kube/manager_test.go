@@ -6,12 +6,18 @@ package kube_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strconv"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"liqo.io/liqo/internal/kube"
@@ -73,4 +79,38 @@ func freeAddress(t *testing.T) string {
 	}
 	defer l.Close()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+}
+
+// A process that is told to stop while it still waits for its caches, because the API server is away or refuses it, stops.
+func TestAManagerStopsBeforeItsCachesHaveSynced(t *testing.T) {
+	c := testkit.Cluster(t)
+	mgr, err := kube.NewManager(c.User(t, "without-rights"), kube.ManagerOptions{HealthAddress: "0", MetricsAddress: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mgr.GetCache().GetInformer(t.Context(), &corev1.ConfigMap{}); err != nil {
+		t.Fatal(err)
+	}
+	other, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&corev1.Secret{}: {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.GetInformer(t.Context(), &corev1.Secret{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	select {
+	case err := <-done:
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it still waits for its caches")
+	}
+	if err := mgr.GetCache().Get(ctx, client.ObjectKey{Namespace: "default", Name: "any"}, &corev1.ConfigMap{}); err == nil || apierrors.IsNotFound(err) {
+		t.Errorf("a cache that never synced answers %v", err)
+	}
 }

@@ -119,7 +119,7 @@ func (e *Engine) handle(k *kind, key itemKey) {
 		pk.offer(key.name, false)
 		return
 	}
-	started := k.startOf(key)
+	started, urgent := k.startOf(key)
 	it := &Item{
 		Pair:   key.pair,
 		Name:   key.name,
@@ -132,7 +132,7 @@ func (e *Engine) handle(k *kind, key itemKey) {
 		k.drop(key)
 		return
 	}
-	k.settle(log, pk, key, started, err)
+	k.settle(log, pk, key, started, urgent, err)
 }
 
 // guarded turns a panic into an error: one odd object of a peer must not end the work for all.
@@ -146,7 +146,7 @@ func guarded(sync func(context.Context, *Item) error, ctx context.Context, it *I
 }
 
 // settle decides from the error of an attempt when the next one is due.
-func (k *kind) settle(log logr.Logger, pk *pairKind, key itemKey, started time.Time, err error) {
+func (k *kind) settle(log logr.Logger, pk *pairKind, key itemKey, started time.Time, urgent bool, err error) {
 	k.metrics.items.Inc()
 	verdict := kube.Judge(err)
 	if verdict.Failed() {
@@ -156,6 +156,9 @@ func (k *kind) settle(log logr.Logger, pk *pairKind, key itemKey, started time.T
 			log.V(1).Info("failed during an outage", "reason", err.Error())
 		} else {
 			log.Error(err, "failed, trying again")
+		}
+		if urgent {
+			k.hurry(key)
 		}
 		k.queue.AddRateLimited(key)
 		return
@@ -187,20 +190,21 @@ func (pk *pairKind) outage() bool {
 	return false
 }
 
-// startOf returns when the item changed first, and takes later changes as new ones.
-func (k *kind) startOf(key itemKey) time.Time {
+// startOf returns when the item changed first, and whether its turn came before others; it takes later changes as new ones.
+func (k *kind) startOf(key itemKey) (started time.Time, urgent bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	_, urgent = k.urgent[key]
 	delete(k.urgent, key)
 	started, ok := k.since[key]
 	if !ok {
-		return time.Now()
+		return time.Now(), urgent
 	}
 	delete(k.since, key)
-	return started
+	return started, urgent
 }
 
-// hurry gives an item that only waits a moment its turn before what is new.
+// hurry gives an item its next turn before what is new: it only waits a moment, or failed when it was urgent.
 func (k *kind) hurry(key itemKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -31,6 +31,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -106,27 +107,20 @@ func (p *peering) remove(c *testkit.ControlPlane, obj client.Object) {
 	}
 }
 
-// wideRights are what the replicator holds in the whole cluster; in tenant namespaces it holds the chart's role.
-var wideRights = []rbacv1.PolicyRule{
-	{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
-	{APIGroups: []string{"core.liqo.io"}, Resources: []string{"foreignclusters"}, Verbs: []string{"get", "list", "watch"}},
-	{APIGroups: []string{"core.liqo.io"}, Resources: []string{"foreignclusters/status"}, Verbs: []string{"patch"}},
-}
-
 const replicatorUser = "liqo-crd-replicator"
 
 func (p *peering) ownRights() {
-	wide := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "replicator-wide"}, Rules: wideRights}
-	install(p.t, p.consumer, "roles-tenant.yaml")
+	testkit.ProcessRole(p.t, p.consumer, "replicator-wide", "crd-replicator", "")
+	testkit.ProcessRole(p.t, p.consumer, names.RoleTenantReplication, "crd-replicator", "tenant")
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: replicatorUser}}
-	p.create(p.consumer, wide,
+	p.create(p.consumer,
 		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "replicator-wide"}, Subjects: subjects,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "replicator-wide"},
 		},
 		&rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: p.consumerTenant, Name: "replicator"}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "liqo-tenant-replication"},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleTenantReplication},
 		})
 }
 

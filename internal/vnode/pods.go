@@ -78,8 +78,9 @@ func (k *podKind) sync(ctx context.Context, item *mirror.Item) error {
 }
 
 func (k *podKind) gather(item *mirror.Item) (*podItem, error) {
-	it := &podItem{Item: item, target: k.options.target(item.Pair.Remote), generation: k.generation()} // before the patch is read
-	it.target.Patch, it.target.Creator = k.patch(), k.user()
+	it := &podItem{Item: item, target: k.options.target(item.Pair.Remote)}
+	it.generation, it.target.Patch = k.asked()
+	it.target.Creator = k.user()
 	local, shadow, remote := &corev1.Pod{}, &offv1beta1.ShadowPod{}, &corev1.Pod{}
 	if ok, err := item.Local.Get(item.Name, local); err != nil {
 		return nil, fmt.Errorf("reading the local pod: %w", err)
@@ -100,6 +101,13 @@ func (k *podKind) gather(item *mirror.Item) (*podItem, error) {
 		k.memory.of(it.local, func(m *podMemory) { m.unseen = false })
 	}
 	return it, nil
+}
+
+// asked returns the patch of the VirtualNode, and a generation that it is at least from: one that is too old has a ShadowPod
+// compared once more, one that is too new would let a change pass for good.
+func (k *podKind) asked() (generation int64, patch *offv1beta1.OffloadingPatch) {
+	generation = k.generation()
+	return generation, k.patch()
 }
 
 func (k *podKind) follow(ctx context.Context, it *podItem) error {

@@ -82,7 +82,8 @@ func TestRightsOfTheChartSuffice(t *testing.T) {
 		o.LeaseEnabled = true
 		o.LeaseDuration, o.LeaseRenew, o.LeaseRetry = 6*time.Second, 4*time.Second, time.Second
 	})
-	installRoles(t, s.here, "roles-virtual-kubelet.yaml")
+	testkit.ProcessRole(t, s.here, names.RoleVirtualKubeletLocal, "virtual-kubelet", "")
+	testkit.ProcessRole(t, s.here, names.RoleVirtualKubeletNamespace, "virtual-kubelet", "offloaded")
 	installRoles(t, s.there, "roles-peers.yaml")
 
 	s.create(s.here, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}})

@@ -116,3 +116,16 @@ func TestAShadowPodIsRightAsSoonAsItIsMade(t *testing.T) {
 		t.Error("what was made for one pod passes for right for the next of its name")
 	}
 }
+
+func TestAVirtualNodeThatChangesJustThenIsNotMissed(t *testing.T) {
+	patches := []*offv1beta1.OffloadingPatch{{}, {AnnotationsNotReflected: []string{"a"}}}
+	now := 0
+	change := func() { now = 1 }
+	k := &podKind{
+		generation: func() int64 { defer change(); return int64(now) },
+		patch:      func() *offv1beta1.OffloadingPatch { defer change(); return patches[now] },
+	}
+	if generation, patch := k.asked(); patch == patches[0] && generation == 1 {
+		t.Error("the patch of generation 0 passes for that of generation 1")
+	}
+}
