@@ -1,0 +1,190 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tree chooses prefixes and addresses that nobody has. It remembers nothing: what is taken is told with each
+// question, so that whoever asks after a restart gets the same answer.
+package tree
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Claim is a prefix that somebody has.
+type Claim struct {
+	Prefix netip.Prefix
+	// Shared claims may overlap each other, and no others.
+	Shared bool
+	// Of is who has it, for people.
+	Of string
+}
+
+// Want is a prefix that somebody asks for.
+type Want struct {
+	Prefix netip.Prefix
+	// Fixed asks for this prefix or none; without it one of the same length does as well.
+	Fixed bool
+	// Shared asks for one that may overlap other shared ones. Only what is fixed can be shared.
+	Shared bool
+}
+
+// Conflict is the error of a fixed prefix that cannot be had.
+type Conflict struct {
+	Want netip.Prefix
+	With []Claim
+}
+
+func (e *Conflict) Error() string {
+	with := make([]string, 0, len(e.With))
+	for _, c := range e.With {
+		with = append(with, fmt.Sprintf("%s of %s", c.Prefix, c.Of))
+	}
+	return fmt.Sprintf("%s overlaps %s", e.Want, strings.Join(with, ", "))
+}
+
+// Exhausted is the error when no prefix of that length is free.
+type Exhausted struct {
+	Bits  int
+	Pools []netip.Prefix
+}
+
+func (e *Exhausted) Error() string {
+	if len(e.Pools) == 0 {
+		return fmt.Sprintf("no pool has prefixes of length %d", e.Bits)
+	}
+	return fmt.Sprintf("no prefix of length %d is free in %s", e.Bits, list(e.Pools))
+}
+
+// OutOfPools is the error of a fixed prefix that must be one's own and is in no pool: nothing keeps others off it there.
+type OutOfPools struct {
+	Want  netip.Prefix
+	Pools []netip.Prefix
+}
+
+func (e *OutOfPools) Error() string { return fmt.Sprintf("%s is not in %s", e.Want, list(e.Pools)) }
+
+func list(prefixes []netip.Prefix) string {
+	out := make([]string, 0, len(prefixes))
+	for _, p := range prefixes {
+		out = append(out, p.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// Grant returns the prefix that the asker gets, without host bits: the wanted one if it is free, else, unless that is fixed,
+// another of its length. It must be claimed before the next question. The error is a Conflict, Exhausted or OutOfPools.
+//
+// Among several that are free it takes one where the pool is already in use, the lowest first, so that what is left stays in
+// large blocks: the choice that users of the original know.
+func Grant(pools []netip.Prefix, taken []Claim, want Want) (netip.Prefix, error) {
+	prefix := want.Prefix.Masked()
+	shared := want.Fixed && want.Shared
+	with := overlapping(taken, prefix, shared)
+	pooled := slices.ContainsFunc(pools, func(pool netip.Prefix) bool { return covers(pool, prefix) })
+	switch {
+	case want.Fixed && len(with) > 0:
+		return netip.Prefix{}, &Conflict{Want: prefix, With: with}
+	case want.Fixed && !shared && !pooled:
+		return netip.Prefix{}, &OutOfPools{Want: prefix, Pools: pools}
+	case want.Fixed, pooled && len(with) == 0:
+		return prefix, nil
+	}
+	var ofFamily []netip.Prefix
+	for _, pool := range pools {
+		if pool.Addr().BitLen() != prefix.Addr().BitLen() || pool.Bits() > prefix.Bits() {
+			continue
+		}
+		ofFamily = append(ofFamily, pool)
+		if free, ok := find(pool.Masked(), prefix.Bits(), prefixes(overlapping(taken, pool, false))); ok {
+			return free, nil
+		}
+	}
+	return netip.Prefix{}, &Exhausted{Bits: prefix.Bits(), Pools: ofFamily}
+}
+
+// overlapping returns the claims that p, shared or not, cannot have beside it.
+func overlapping(taken []Claim, p netip.Prefix, shared bool) []Claim {
+	var out []Claim
+	for _, c := range taken {
+		if c.Prefix.Overlaps(p) && !(shared && c.Shared) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func prefixes(claims []Claim) []netip.Prefix {
+	out := make([]netip.Prefix, 0, len(claims))
+	for _, c := range claims {
+		out = append(out, c.Prefix)
+	}
+	return out
+}
+
+// find returns a free prefix of that length in block; taken are those that overlap block.
+func find(block netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix, bool) {
+	switch {
+	case len(taken) == 0:
+		return netip.PrefixFrom(block.Addr(), bits), true
+	case block.Bits() == bits, slices.ContainsFunc(taken, func(p netip.Prefix) bool { return covers(p, block) }):
+		return netip.Prefix{}, false
+	}
+	halves := split(block)
+	if !inUse(halves[0], taken) && inUse(halves[1], taken) {
+		slices.Reverse(halves[:])
+	}
+	for _, half := range halves {
+		within := slices.DeleteFunc(slices.Clone(taken), func(p netip.Prefix) bool { return !p.Overlaps(half) })
+		if free, ok := find(half, bits, within); ok {
+			return free, true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+// inUse tells whether a part of block is taken, and not all of it as one.
+func inUse(block netip.Prefix, taken []netip.Prefix) bool {
+	return slices.ContainsFunc(taken, func(p netip.Prefix) bool { return p.Bits() > block.Bits() && block.Overlaps(p) })
+}
+
+func covers(outer, inner netip.Prefix) bool {
+	return outer.Bits() <= inner.Bits() && outer.Overlaps(inner)
+}
+
+// split returns the two halves of a block that is more than one address.
+func split(block netip.Prefix) [2]netip.Prefix {
+	bits := block.Bits() + 1
+	raw := block.Addr().AsSlice()
+	raw[(bits-1)/8] |= 0x80 >> ((bits - 1) % 8)
+	upper, _ := netip.AddrFromSlice(raw) // of the length of an address
+	return [2]netip.Prefix{netip.PrefixFrom(block.Addr(), bits), netip.PrefixFrom(upper, bits)}
+}
+
+// Address returns a free address of a prefix, false if there is none: the first after last in circular order, so that an
+// address which was just given back is not used again soon. The first reserved addresses are never returned; those that
+// other networks keep for themselves, the first and the last, are.
+func Address(within netip.Prefix, reserved int, last netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
+	first := within.Masked().Addr()
+	for range reserved {
+		if first = first.Next(); !within.Contains(first) {
+			return netip.Addr{}, false
+		}
+	}
+	start := first
+	if within.Contains(last) && within.Contains(last.Next()) && !last.Less(first) {
+		start = last.Next()
+	}
+	for addr := start; ; {
+		if !taken(addr) {
+			return addr, true
+		}
+		if addr = addr.Next(); !within.Contains(addr) {
+			addr = first
+		}
+		if addr == start {
+			return netip.Addr{}, false
+		}
+	}
+}
