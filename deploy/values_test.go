@@ -168,8 +168,7 @@ func TestEveryValueHasAnEffectOrIsReported(t *testing.T) {
 		missing := everything(t)
 		remove(missing, path)
 		effect := alone.text != bare.text || run(missing).text != full.text
-		switch reported := strings.Contains(alone.notes, "\n  "+path+"\n"); {
-		case effect == reported:
+		if reported := strings.Contains(alone.notes, "\n  "+path+"\n"); effect == reported {
 			t.Errorf("%s: effect %v, reported %v", path, effect, reported)
 		}
 	}

@@ -91,6 +91,7 @@ func TestTheCheckSeesABrokenRule(t *testing.T) {
 		{Module + "/internal/host", Module + "/internal/rules", false},
 		{Module + "/internal/rules", "sigs.k8s.io/controller-runtime/pkg/client", true},
 		{Module + "/internal/rules", "net/http", true},
+		{Module + "/internal/rules", "log/slog", true},
 		{Module + "/internal/rules", "regexp", false},
 		{Module + "/internal/rules", Module + "/internal/quota", true},
 		{Module + "/internal/vnode/translate", Module + "/internal/remap", false},

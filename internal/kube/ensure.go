@@ -226,7 +226,7 @@ func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err
 
 // asWeSay spares the API server a second decoding that looks for fields named twice: ours come from an encoder. Fields
 // that the schema does not know are refused nevertheless.
-var asWeSay = &client.PatchOptions{Raw: &metav1.PatchOptions{FieldValidation: metav1.FieldValidationIgnore}}
+const asWeSay = client.FieldValidation(metav1.FieldValidationIgnore)
 
 // send asks for the metadata only, because nobody reads more of the answer.
 func (a *Application) send(ctx context.Context, c client.Client) (*metav1.PartialObjectMetadata, error) {

@@ -4,6 +4,9 @@
 package kube_test
 
 import (
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -240,12 +243,44 @@ func TestApplyReturnsTheMetadataOfWhatIsThereThen(t *testing.T) {
 
 func TestEnsureRefusesFieldsThatTheSchemaDoesNotKnow(t *testing.T) {
 	a := newApplier(t)
-	tenant := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": authv1beta1.GroupVersion.String(), "kind": "Tenant",
-		"metadata": map[string]any{"namespace": a.namespace, "name": "x"},
-		"spec":     map[string]any{"clusterID": "milan", "clusterName": "milan"},
-	}}
-	if changed, err := kube.Ensure(t.Context(), a.client, tenant); err == nil || changed {
-		t.Errorf("changed is %v, the error %v", changed, err)
+	for _, known := range []bool{false, true} {
+		spec := map[string]any{"clusterID": "milan"}
+		if !known {
+			spec["clusterName"] = "milan"
+		}
+		tenant := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": authv1beta1.GroupVersion.String(), "kind": "Tenant",
+			"metadata": map[string]any{"namespace": a.namespace, "name": "x"}, "spec": spec,
+		}}
+		changed, err := kube.Ensure(t.Context(), a.client, tenant)
+		switch {
+		case known && (err != nil || !changed):
+			t.Errorf("changed is %v, the error %v", changed, err)
+		case !known && (err == nil || !strings.Contains(err.Error(), "clusterName")):
+			t.Errorf("the error does not name the field: %v", err)
+		}
 	}
+}
+
+// Whoever applies at the same time does so under its own name.
+func TestManagersThatApplyAtOnceKeepTheirNames(t *testing.T) {
+	a := newApplier(t)
+	var all sync.WaitGroup
+	for n := range 16 {
+		name := fmt.Sprintf("x-%d", n)
+		all.Go(func() {
+			want := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: name}, Data: map[string]string{"a": "1"}}
+			if _, err := kube.Ensure(t.Context(), a.client, want, kube.FieldManager("manager-of-"+name)); err != nil {
+				t.Error(err)
+				return
+			}
+			there := &corev1.ConfigMap{}
+			if err := a.client.Get(t.Context(), client.ObjectKeyFromObject(want), there); err != nil {
+				t.Error(err)
+			} else if len(there.ManagedFields) != 1 || there.ManagedFields[0].Manager != "manager-of-"+name {
+				t.Errorf("%s is managed by %v", name, there.ManagedFields)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -13,7 +13,8 @@ import (
 
 // A manager of controller-runtime 0.23 that is told to stop before its caches have synced waits for them for ever, and without
 // a pause (runnableGroup.Start). So the caches let it go on, to where it stops. Nothing is decided on them: every read of a
-// cache that has not synced waits, and fails when the manager stops.
+// cache that has not synced waits, and fails when the manager stops. What uses no cache may start for a moment, and the lease
+// may be taken and given back.
 
 // stopping is closed when the manager is told to stop.
 type stopping chan struct{}

@@ -26,7 +26,7 @@ type kind struct {
 
 	mu      sync.Mutex
 	since   map[itemKey]time.Time // of the oldest change that is not applied
-	urgent  map[itemKey]struct{}  // those that changed in the peer, until they get their turn
+	urgent  map[itemKey]struct{}  // those that changed in the peer, until they are done, and those that wait a moment
 	failing map[itemKey]struct{}
 }
 

@@ -41,6 +41,9 @@ func TestItemsThatComeBackDoNotQueueBehindNewOnes(t *testing.T) {
 				}
 				return nil
 			})
+			if again := k.queue.NumRequeues(back) > 0; again != (tc.err == failure) {
+				t.Errorf("tried again is %t", again)
+			}
 			if first, _ := k.queue.Get(); first.name != tc.first {
 				t.Errorf("%s comes first", first.name)
 			}

@@ -1,7 +1,8 @@
 {{- /*
 The rights of a process: its ServiceAccount, the roles generated from the markers of its source, and their bindings.
-Roles of the namespace called liqo in the markers are made in the release's; those of "tenant" and "offloaded" stand for
-many namespaces, and are bound in each by whoever finds it. Arguments: root, name.
+Roles of the namespace called liqo in the markers are made in the release's; those of "tenant" and "offloaded" are
+ClusterRoles of roles-tenant.yaml and roles-virtual-kubelet.yaml, which the controller-manager binds in each such namespace.
+Arguments: root, name.
 */ -}}
 {{- define "liqo.rights" -}}
 {{- $root := .root -}}
