@@ -115,7 +115,6 @@ func emptyObject(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Ob
 type Application struct {
 	gvk     schema.GroupVersionKind
 	key     client.ObjectKey
-	name    string
 	fields  map[string]any
 	manager string
 }
@@ -143,7 +142,6 @@ func NewApplication(want client.Object, gvk schema.GroupVersionKind, manager str
 	return &Application{
 		gvk:     gvk,
 		key:     client.ObjectKeyFromObject(want),
-		name:    client.ObjectKeyFromObject(want).String(),
 		fields:  fields,
 		manager: manager,
 	}, nil
@@ -188,11 +186,11 @@ func (a *Application) Applied(current client.Object) (bool, error) {
 // nil when nothing was sent.
 func (a *Application) Apply(ctx context.Context, c client.Client, current client.Object) (*metav1.PartialObjectMetadata, error) {
 	if current != nil && !current.GetDeletionTimestamp().IsZero() {
-		return nil, BeingDeleted(a.gvk.Kind, a.name)
+		return nil, BeingDeleted(a.gvk.Kind, a.key.String())
 	}
 	applied, err := a.Applied(current)
 	if err != nil {
-		return nil, fmt.Errorf("comparing %s %s: %w", a.gvk.Kind, a.name, err)
+		return nil, fmt.Errorf("comparing %s %s: %w", a.gvk.Kind, a.key, err)
 	}
 	if applied {
 		return nil, nil
@@ -200,10 +198,10 @@ func (a *Application) Apply(ctx context.Context, c client.Client, current client
 	now, err := a.send(ctx, c)
 	if apierrors.IsNotFound(err) && current != nil {
 		// The object or its namespace went away meanwhile; the caches will say which.
-		return nil, Wait(conflictDelay, fmt.Sprintf("%s %s disappeared", a.gvk.Kind, a.name))
+		return nil, Wait(conflictDelay, fmt.Sprintf("%s %s disappeared", a.gvk.Kind, a.key))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("applying %s %s: %w", a.gvk.Kind, a.name, err)
+		return nil, fmt.Errorf("applying %s %s: %w", a.gvk.Kind, a.key, err)
 	}
 	return now, nil
 }
@@ -219,7 +217,7 @@ func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("making %s %s: %w", a.gvk.Kind, a.name, err)
+		return false, fmt.Errorf("making %s %s: %w", a.gvk.Kind, a.key, err)
 	}
 	return true, nil
 }

@@ -47,12 +47,8 @@ func (i *Installer) checkObjects(ctx context.Context, c *chart.Chart, objects []
 	if err != nil {
 		return err
 	}
-	denied, err := i.denied(ctx, wanted)
-	if err != nil {
+	if err := i.demand(ctx, wanted); err != nil {
 		return err
-	}
-	if len(denied) > 0 {
-		return notPermitted("you are not allowed to %s", strings.Join(denied, ", "))
 	}
 	return i.checkEach(ctx, objects)
 }
@@ -69,7 +65,12 @@ func (i *Installer) checkReading(ctx context.Context) error {
 	if !i.OnlyOutputValues {
 		reads = append(reads, access{"get", crdKind.Group, "customresourcedefinitions", ""})
 	}
-	denied, err := i.denied(ctx, reads)
+	return i.demand(ctx, reads)
+}
+
+// demand fails with all that the user is not allowed to do of what is wanted.
+func (i *Installer) demand(ctx context.Context, wanted []access) error {
+	denied, err := i.denied(ctx, wanted)
 	if err == nil && len(denied) > 0 {
 		err = notPermitted("you are not allowed to %s", strings.Join(denied, ", "))
 	}
