@@ -1,6 +1,8 @@
 # Targets of the project. `make` alone lists them; `make demo` and `make test` are all a newcomer needs.
 SHELL := /bin/bash
 export CGO_ENABLED ?= 0
+# Programs, tests and checks share what is compiled, because all of it is compiled alike.
+export GOFLAGS ?= -trimpath
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X liqo.io/liqo/internal/app.Version=$(VERSION) -X liqo.io/liqo/internal/ctl.Version=$(VERSION)
 TOOL := go tool -modfile=tools/go.mod
@@ -39,9 +41,10 @@ generate: ## deep copies, CRDs, RBAC, the parts of docs/ that come from code: le
 	go test ./deploy -run 'TestDefaultInstallation|TestRolesThatOthersAreGiven' -update
 	go test ./docs ./internal/ctl ./internal/vnode/translate -run 'AreListed|TestReference|TestTheTableOfFields' -update
 
+# Hyperkube is a file that calls Kubernetes: to check it, staticcheck would go through all of that.
 lint: ## vet and staticcheck
 	go vet ./... && $(TOOL) staticcheck ./...
-	check=$$($(TOOL) -n staticcheck) && cd playground && go vet ./... && "$$check" ./...
+	check=$$($(TOOL) -n staticcheck) && cd playground && go vet ./... && "$$check" $$(go list ./... | grep -v /hyperkube$$)
 
 soak: ## faults under load and a minute of each fuzz target, within 40 minutes
 	@test/run.sh soak

@@ -66,16 +66,6 @@ func frontend(t *testing.T, backends []string) string {
 	return l.Addr().String()
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // install runs replicas of the webhooks, configured as the chart does but reached by URL, and returns their addresses.
 func install(t *testing.T, c *testkit.ControlPlane, replicas int, o Options) (namespace string, backends []string) {
 	t.Helper()
@@ -89,7 +79,7 @@ func install(t *testing.T, c *testkit.ControlPlane, replicas int, o Options) (na
 		t.Fatal(err)
 	}
 	for range replicas {
-		o.Port = freePort(t)
+		o.Port = testkit.Port(t)
 		backends = append(backends, fmt.Sprintf("127.0.0.1:%d", o.Port))
 		testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "admit"}, func(mgr ctrl.Manager) error { return SetupWebhooks(mgr, o) })
 	}
@@ -335,46 +325,42 @@ func refusedWith(err error, text string) error {
 }
 
 // Two replicas go through several certificates and two authorities while pods are created all the time and new
-// connections are made to each replica: not one may fail.
+// connections are made to each replica: not one may fail. A machine that is busy may be late by some seconds.
 func TestRotationFailsNobody(t *testing.T) {
 	c := testkit.Cluster(t)
-	namespace, backends := install(t, c, 2, Options{Lifetime: 4 * time.Second, Settle: 500 * time.Millisecond})
+	namespace, backends := install(t, c, 2, Options{Lifetime: 15 * time.Second, Settle: 4 * time.Second})
 	demo := offloaded(t, c, offv1beta1.LocalAndRemotePodOffloadingStrategyType)
 	soon(t, func() error { return c.Client.Create(t.Context(), pod(demo), client.DryRunAll) })
+	for _, backend := range backends { // the one that did not answer for the pod may still start
+		soon(t, func() error { _, err := handshake(t, c, namespace, backend); return err })
+	}
 
-	secret := &corev1.Secret{}
-	leaves, authorities := map[string]bool{}, map[string]bool{}
-	admitted, shaken := 0, 0
-	limit := time.Now().Add(2 * time.Minute)
-	for len(authorities) < 3 {
-		if time.Now().After(limit) {
-			t.Fatalf("%d authorities after two minutes", len(authorities))
-		}
+	leaves, issuers := map[string]bool{}, map[string]bool{} // by backend, and what each has served
+	rotated := func() bool { return len(leaves) >= 5*len(backends) && len(issuers) >= 2*len(backends) }
+	pace := time.NewTicker(50 * time.Millisecond)
+	defer pace.Stop()
+	limit := time.After(10 * time.Minute)
+	for rounds := 1; !rotated(); rounds++ {
 		p := pod(demo)
 		if err := c.Client.Create(t.Context(), p, client.DryRunAll); err != nil {
-			t.Fatalf("admission %d: %v", admitted, err)
+			t.Fatalf("admission %d: %v", rounds, err)
 		}
 		if len(p.Spec.Tolerations) == 0 {
 			t.Fatal("a pod was not steered")
 		}
-		admitted++
 		for _, backend := range backends {
 			leaf, err := handshake(t, c, namespace, backend)
 			if err != nil {
-				t.Fatalf("handshake %d with %s: %v", shaken, backend, err)
+				t.Fatalf("handshake %d with %s: %v", rounds, backend, err)
 			}
-			leaves[leaf.SerialNumber.String()] = true
-			shaken++
+			leaves[backend+" "+leaf.SerialNumber.String()] = true
+			issuers[backend+" "+leaf.Issuer.SerialNumber] = true
 		}
-		if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: names.WebhookCertsSecret}, secret); err != nil {
-			t.Fatal(err)
+		select {
+		case <-pace.C:
+		case <-limit:
+			t.Fatalf("after %d rounds the replicas have served %d certificates of %d authorities", rounds, len(leaves), len(issuers))
 		}
-		newest, _, _ := strings.Cut(string(secret.Data[keyAuthorities]), "-----END")
-		authorities[newest] = true
-	}
-	t.Logf("%d admissions and %d handshakes over %d certificates of %d authorities", admitted, shaken, len(leaves), len(authorities))
-	if len(leaves) < 5 {
-		t.Errorf("only %d certificates were served", len(leaves))
 	}
 }
 

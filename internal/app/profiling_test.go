@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -34,10 +35,10 @@ func TestEachProcessShowsItsProfilesWhenAsked(t *testing.T) {
 	common := []string{"--enable-profiling", "--health-probe-address=0"}
 	process := append([]string{"--cluster-id=here", "--enable-leader-election=false", "--metrics-address=0"}, common...)
 	for role, args := range map[string][]string{
-		controllerManagerRole: append([]string{"--webhook-port=" + freePort(t)}, process...),
+		controllerManagerRole: append([]string{"--webhook-port=" + strconv.Itoa(testkit.Port(t))}, process...),
 		replicatorRole:        process,
 		"virtual-kubelet": append([]string{"--nodename=profiled", "--node-ip=127.0.0.1", "--home-cluster-id=here", "--foreign-cluster-id=provider",
-			"--vk-lease-enabled=false", "--certificate-type=self-signed", "--listen-port=" + freePort(t)}, common...),
+			"--vk-lease-enabled=false", "--certificate-type=self-signed", "--listen-port=" + strconv.Itoa(testkit.Port(t))}, common...),
 	} {
 		t.Run(role, func(t *testing.T) {
 			p := c.Run(t, c.Config, "profiled-"+role, []string{asProgram + "=yes"}, self, append([]string{role}, args...)...)

@@ -41,7 +41,7 @@ func replicated(t *testing.T, s *side, replicas int) []*atomic.Int32 {
 	asked := make([]*atomic.Int32, replicas)
 	ports := make([]string, replicas)
 	for i := range replicas {
-		asked[i], ports[i] = &atomic.Int32{}, freePort(t)
+		asked[i], ports[i] = &atomic.Int32{}, strconv.Itoa(testkit.Port(t))
 		s.run(t, controllerManagerRole+"-"+strconv.Itoa(i), s.accounts[controllerManagerRole], nil, []string{
 			controllerManagerRole, "--cluster-id=" + s.id, "--health-probe-address=0", "--metrics-address=0", "--webhook-port=" + ports[i],
 			"--api-server-address-override=" + s.Config.Host, "--ca-override=" + base64.StdEncoding.EncodeToString(s.Config.CAData),

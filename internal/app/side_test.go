@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"log"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -21,6 +20,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,7 +70,7 @@ var kubernetesControllers = testkit.WithControllers("namespace-controller", "gar
 
 func newSide(t *testing.T, c *testkit.ControlPlane) *side {
 	t.Helper()
-	s := &side{ControlPlane: c, webhookPort: freePort(t), accounts: map[string]*rest.Config{}, running: map[string]*testkit.Process{}}
+	s := &side{ControlPlane: c, webhookPort: strconv.Itoa(testkit.Port(t)), accounts: map[string]*rest.Config{}, running: map[string]*testkit.Process{}}
 	s.admission = s.frontend(t)
 	for _, obj := range releaseObjects(t) {
 		if strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") {
@@ -220,7 +220,7 @@ func (s *side) account(ctx context.Context, namespace, name string) (*rest.Confi
 // start runs the process of a role unless it runs already.
 func (s *side) start(t *testing.T, role string) {
 	t.Helper()
-	args := []string{role, "--cluster-id=" + s.id, "--health-probe-address=0", "--metrics-address=0", "--enable-leader-election=false"}
+	args := []string{role, "--v=1", "--cluster-id=" + s.id, "--health-probe-address=0", "--metrics-address=0", "--enable-leader-election=false"}
 	switch role {
 	case controllerManagerRole:
 		args = append(args, "--webhook-port="+s.webhookPort, "--api-server-address-override="+s.Config.Host,
@@ -292,7 +292,7 @@ func (s *side) startKubelet(t *testing.T, key string, d *appsv1.Deployment) {
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "$(POD_IP)", "127.0.0.1")
 	}
-	args = append(args, "--listen-port="+freePort(t), "--health-probe-address=0", "--vk-lease-enabled=false", "--node-ping-interval=1s",
+	args = append(args, "--listen-port="+strconv.Itoa(testkit.Port(t)), "--health-probe-address=0", "--vk-lease-enabled=false", "--node-ping-interval=1s",
 		"--certificate-type=self-signed") // the other type is for pods of the Deployment only, and there are none
 	env := []string{"POD_IP=127.0.0.1", "POD_NAME=vk", "POD_NAMESPACE=" + d.Namespace}
 	s.run(t, key, cfg, env, args)
@@ -305,18 +305,4 @@ func (s *side) logs() string {
 		fmt.Fprintf(&out, "%s\n(%v)\n", s.running[name].Log(), s.running[name].Alive())
 	}
 	return out.String()
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }

@@ -145,7 +145,7 @@ func (w *world) eventually(t *testing.T, what string, check func(ctx context.Con
 		select {
 		case <-time.After(max(wait, time.Since(began))):
 		case <-ctx.Done():
-			t.Fatalf("waiting for %s: %v\nconsumer:\n%s\nprovider:\n%s", what, last, w.consumer.logs(), w.provider.logs())
+			t.Fatalf("consumer:\n%s\nprovider:\n%s\nwaiting for %s: %v", w.consumer.logs(), w.provider.logs(), what, last)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"testing"
@@ -73,12 +72,7 @@ func visit(t *testing.T, mgr manager.Manager) *http.Client {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	return "127.0.0.1:" + strconv.Itoa(testkit.Port(t))
 }
 
 // A process that is told to stop while it still waits for its caches, because the API server is away or refuses it, stops.

@@ -44,11 +44,11 @@ type ControlPlane struct {
 const startLimit = 2 * time.Minute
 
 func newControlPlane(l *lab, name string) (*ControlPlane, error) {
-	ports, err := freePorts(1)
+	port, err := l.port()
 	if err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{lab: l, name: name, port: ports[0]}
+	c := &ControlPlane{lab: l, name: name, port: port}
 	if c.Config, err = c.user("admin", "system:masters"); err != nil {
 		return nil, fmt.Errorf("making the administrator's certificate: %w", err)
 	}

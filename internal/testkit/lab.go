@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,8 +27,9 @@ type lab struct {
 	launch    chan func()
 	etcdURL   string
 
-	sync.Mutex // of processes
+	sync.Mutex // of processes and ports
 	processes  []*process
+	ports      []heldPort
 }
 
 const dirPrefix = "liqo-testkit-"
@@ -103,16 +103,35 @@ func (l *lab) close() {
 		l.processes[i].kill()
 	}
 	close(l.launch)
+	for _, p := range l.ports {
+		p.release()
+	}
 	_ = os.RemoveAll(l.dir)
 }
 
+// port is held until the lab closes.
+func (l *lab) port() (int, error) {
+	p, err := holdPort()
+	if err != nil {
+		return 0, err
+	}
+	l.Lock()
+	defer l.Unlock()
+	l.ports = append(l.ports, p)
+	return p.number, nil
+}
+
 func (l *lab) startEtcd() error {
-	ports, err := freePorts(2)
+	clients, err := l.port()
 	if err != nil {
 		return err
 	}
-	l.etcdURL = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
-	peer := fmt.Sprintf("http://127.0.0.1:%d", ports[1])
+	peers, err := l.port()
+	if err != nil {
+		return err
+	}
+	l.etcdURL = fmt.Sprintf("http://127.0.0.1:%d", clients)
+	peer := fmt.Sprintf("http://127.0.0.1:%d", peers)
 	// API servers retry until etcd answers, so nobody waits for it here.
 	_, err = l.start("etcd", "etcd",
 		"--data-dir="+filepath.Join(l.dir, "etcd"), "--unsafe-no-fsync", "--log-level=warn",
@@ -201,19 +220,4 @@ func tail(path string) string {
 		return err.Error()
 	}
 	return string(data)
-}
-
-// freePorts returns ports of the loopback address that nobody uses at this moment.
-func freePorts(n int) ([]int, error) {
-	ports := make([]int, 0, n)
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("looking for a free port: %w", err)
-		}
-		// Held until all are found, so that they differ.
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }

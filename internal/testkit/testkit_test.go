@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -177,5 +178,37 @@ func webhook(namespace, service string) *admissionv1.ValidatingWebhookConfigurat
 				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
 			}},
 		}},
+	}
+}
+
+// A port that the kernel gave to a connection meanwhile would keep a server from coming back.
+func TestAHeldPortIsForWhoNamesIt(t *testing.T) {
+	port := testkit.Port(t)
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	for range 3 {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatalf("listening on the port: %v", err)
+		}
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatalf("connecting to the port: %v", err)
+		}
+		conn.Close()
+		l.Close()
+	}
+	if conn, err := net.Dial("tcp", address); err == nil {
+		conn.Close()
+		t.Fatal("somebody listens on the port")
+	}
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port}}
+	if conn, err := from.Dial("tcp", server.Addr().String()); err == nil {
+		conn.Close()
+		t.Fatal("a connection was made from the port")
 	}
 }

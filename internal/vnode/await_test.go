@@ -17,7 +17,7 @@ import (
 // Started while its own API server is away, as after a lost lease, it lives and waits. A process that ends instead is
 // started again later and later, long after the outage.
 func TestStartsWhenItsAPIServerIsBack(t *testing.T) {
-	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	address := fmt.Sprintf("127.0.0.1:%d", testkit.Port(t))
 	s := newStage(t, func(o *Options) { o.HealthAddress = address })
 	s.here.StopAPIServer(t)
 	s.run()

@@ -128,7 +128,7 @@ func TestMovedVirtualKubeletTouchesNoPod(t *testing.T) {
 	here.take(s.local)
 	there.take(s.twin)
 
-	s.options.NodeIP, s.options.ListenPort = netip.MustParseAddr("127.0.0.2"), freePort(t)
+	s.options.NodeIP, s.options.ListenPort = netip.MustParseAddr("127.0.0.2"), testkit.Port(t)
 	s.run()
 	s.step("it asks for a certificate of its new address, and the Node leads there", func() {
 		nextRequest(s.t, clients, s.node, s.options.NodeIP)
@@ -295,7 +295,7 @@ func TestStandbyServesNothing(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
 	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
 	first := s.options.ListenPort
-	s.options.PodName, s.options.ListenPort = "second", freePort(t)
+	s.options.PodName, s.options.ListenPort = "second", testkit.Port(t)
 	s.run()
 	s.pod(s.local, "web")
 	eventually(s, s.there, s.shadow("web"), exists)

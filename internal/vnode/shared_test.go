@@ -40,7 +40,7 @@ func (s *stage) letIn(user string) *rbacv1.ClusterRoleBinding {
 func (s *stage) second(kubeconfig []byte) Options {
 	s.t.Helper()
 	o := s.options
-	o.Node, o.PodName, o.ListenPort = s.node+"-b", "b", freePort(s.t)
+	o.Node, o.PodName, o.ListenPort = s.node+"-b", "b", testkit.Port(s.t)
 	s.create(s.here, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "kubeconfig-b", Namespace: s.tenant}, Data: map[string][]byte{names.KubeconfigKey: kubeconfig},
 	})

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -69,7 +68,7 @@ func newStage(t *testing.T, edit func(o *Options)) *stage {
 	s.options = Options{
 		Config: s.here.Config, Node: s.node, NodeIP: netip.MustParseAddr("127.0.0.1"), TenantNamespace: s.tenant,
 		ClusterID: s.consumer, Provider: s.remote, CreateNode: true, PingInterval: 200 * time.Millisecond, PingTimeout: 5 * time.Second,
-		Certificate: CertificateSelfSigned, ListenPort: freePort(t), HealthAddress: "0", RepeatNames: true,
+		Certificate: CertificateSelfSigned, ListenPort: testkit.Port(t), HealthAddress: "0", RepeatNames: true,
 	}
 	if edit != nil {
 		edit(&s.options)
@@ -86,16 +85,6 @@ func (s *stage) step(rule string, tell func()) {
 		defer func() { s.t = outer }()
 		tell()
 	})
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // run starts the virtual kubelet; stop ends it.
