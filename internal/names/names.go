@@ -122,17 +122,36 @@ const (
 	ManagedByLiqo = "liqo"
 )
 
-// Labels of IPAM.
+// Labels and annotations of IPAM.
 const (
 	NetworkType = "ipam.liqo.io/network-type"
-	IPType      = "ipam.liqo.io/ip-type"
+	// NetworkNotRemapped on a Network asks for its prefix or none, NetworkShared for one that other shared ones may overlap.
+	NetworkNotRemapped = "ipam.liqo.io/network-not-remapped"
+	NetworkShared      = "ipam.liqo.io/network-shared"
+	// NetworkNamespace and NetworkName say on an IP which Network its address is of.
+	NetworkNamespace = "ipam.liqo.io/network-namespace"
+	NetworkName      = "ipam.liqo.io/network-name"
+	// LastGrant annotates the Lease IPAMLease with what was granted last.
+	LastGrant = "ipam.liqo.io/last-grant"
+	IPType    = "ipam.liqo.io/ip-type"
 	// IPTypeAPIServer and IPTypeAPIServerProxy are the addresses that belong to the installation.
 	IPTypeAPIServer      = "api-server"
 	IPTypeAPIServerProxy = "api-server-proxy"
 )
 
+// Types of Networks, values of NetworkType.
+const (
+	NetworkTypePod      = "pod-cidr"
+	NetworkTypeService  = "service-cidr"
+	NetworkTypeExternal = "external-cidr"
+	NetworkTypeInternal = "internal-cidr"
+	NetworkTypeReserved = "reserved"
+)
+
 // Finalizers.
 const (
+	// NetworkFinalizer keeps a Network until no IP has an address of it.
+	NetworkFinalizer          = "network.ipam.liqo.io/finalizer"
 	ReplicatorSecretFinalizer = "crdreplicator.liqo.io/operator"
 	ReplicatorFinalizer       = "crdreplicator.liqo.io/resource"
 	// ResourceSliceFinalizer keeps a slice until the node made for it is drained, because its credentials go with it.
@@ -173,6 +192,7 @@ const (
 	VkOptionsTemplate    = "virtual-kubelet-default"
 	RuntimeClass         = "liqo"
 	NamespaceOffloading  = "offloading"
+	IPAMLease            = "liqo-ipam" // lets one grant through at a time
 	StorageClass         = "liqo"
 	KubeconfigKey        = "kubeconfig"
 	// ControlPlaneGroup is the organisation of control-plane certificates.

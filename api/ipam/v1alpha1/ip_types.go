@@ -41,6 +41,9 @@ type IPStatus struct {
 	IP netv1beta1.IP `json:"ip,omitempty"`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="CIDR field is immutable"
 	CIDR netv1beta1.CIDR `json:"cidr,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // IP shows an address of this cluster to peers.

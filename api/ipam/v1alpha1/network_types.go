@@ -24,9 +24,15 @@ type NetworkSpec struct {
 	PreAllocated int32 `json:"preAllocated,omitempty"`
 }
 
+// ConditionAllocated is true when a Network or an IP has what it asks for, and says else why not.
+const ConditionAllocated = "Allocated"
+
 // NetworkStatus is the CIDR given.
 type NetworkStatus struct {
 	CIDR netv1beta1.CIDR `json:"cidr,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // Network asks for a CIDR that nothing else uses.

@@ -1,0 +1,304 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+const limit = 30 * time.Second
+
+var usualPools = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("172.16.0.0/12")}
+
+// story is a cluster with nothing granted, and the controllers at work on it.
+type story struct {
+	*testing.T
+	c     *testkit.ControlPlane
+	where string
+	stop  func()
+}
+
+// begin makes objs, and only then starts. What the story leaves is taken away by force.
+func begin(t *testing.T, pools []netip.Prefix, objs ...client.Object) *story {
+	t.Helper()
+	s := &story{T: t, c: testkit.Cluster(t)}
+	s.where = testkit.Namespace(t, s.c, "ipam", nil)
+	for _, obj := range objs {
+		s.create(obj)
+	}
+	s.start(pools)
+	t.Cleanup(func() {
+		s.stop()
+		wipe(t, s.c.Client)
+	})
+	return s
+}
+
+func (s *story) start(pools []netip.Prefix) {
+	s.Helper()
+	s.stop = testkit.Manager(s.T, s.c.Config, kube.ManagerOptions{Name: "ipam"}, func(mgr ctrl.Manager) error {
+		return Setup(mgr, Options{LiqoNamespace: s.where, Pools: pools})
+	})
+}
+
+// wipe deletes every Network and IP.
+func wipe(t *testing.T, c client.Client) {
+	t.Helper()
+	ctx := context.Background() // that of the test may have ended
+	var networks ipamv1alpha1.NetworkList
+	var ips ipamv1alpha1.IPList
+	if err := errors.Join(c.List(ctx, &networks), c.List(ctx, &ips)); err != nil {
+		t.Fatal(err)
+	}
+	var objs []client.Object
+	for i := range networks.Items {
+		objs = append(objs, &networks.Items[i])
+	}
+	for i := range ips.Items {
+		objs = append(objs, &ips.Items[i])
+	}
+	for _, obj := range objs {
+		held := obj.DeepCopyObject().(client.Object)
+		obj.SetFinalizers(nil)
+		if err := errors.Join(c.Patch(ctx, obj, client.MergeFrom(held)), c.Delete(ctx, obj)); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s *story) create(obj client.Object) {
+	s.Helper()
+	obj.SetNamespace(s.where)
+	testkit.Create(s.T, s.c.Client, obj)
+}
+
+func newNetwork(name, cidr, kind string, labels ...string) *ipamv1alpha1.Network {
+	n := &ipamv1alpha1.Network{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}},
+		Spec:       ipamv1alpha1.NetworkSpec{CIDR: networkingv1beta1.CIDR(cidr)},
+	}
+	if kind != "" {
+		n.Labels[names.NetworkType] = kind
+	}
+	for _, l := range labels {
+		n.Labels[l] = "true"
+	}
+	return n
+}
+
+// installed are the Networks that the chart makes; the last one keeps its first address for the unknown source.
+func installed() []client.Object {
+	local := []string{names.NetworkNotRemapped, names.NetworkShared}
+	external := newNetwork("external-cidr", "10.70.0.0/16", names.NetworkTypeExternal)
+	external.Spec.PreAllocated = 1
+	out := []client.Object{
+		newNetwork("pod-cidr-10-200-0-0-16", "10.200.0.0/16", names.NetworkTypePod, local...),
+		newNetwork("pod-cidr-10-201-0-0-16", "10.201.0.0/16", names.NetworkTypePod, local...),
+		newNetwork("service-cidr", "10.100.0.0/16", names.NetworkTypeService, local...),
+		newNetwork("reserved-10-0-0-0-16", "10.0.0.0/16", names.NetworkTypeReserved, local...),
+		external,
+	}
+	for _, obj := range out {
+		obj.SetAnnotations(map[string]string{names.Preinstalled: "true"})
+	}
+	return out
+}
+
+// allocated waits until an object has what it is to have.
+func (s *story) allocated(name, want string, obj client.Object, have func() (string, []metav1.Condition)) {
+	s.Helper()
+	testkit.Eventually(s.T, limit, func() error {
+		if err := s.c.Client.Get(s.Context(), client.ObjectKey{Namespace: s.where, Name: name}, obj); err != nil {
+			return err
+		}
+		got, conditions := have()
+		if got != want || !apimeta.IsStatusConditionTrue(conditions, ipamv1alpha1.ConditionAllocated) {
+			return fmt.Errorf("%s has %q, want %q; conditions %v", name, got, want, conditions)
+		}
+		return nil
+	})
+}
+
+func (s *story) network(name, want string) {
+	s.Helper()
+	n := &ipamv1alpha1.Network{}
+	s.allocated(name, want, n, func() (string, []metav1.Condition) { return string(n.Status.CIDR), n.Status.Conditions })
+}
+
+func (s *story) ip(name, want string) {
+	s.Helper()
+	ip := &ipamv1alpha1.IP{}
+	s.allocated(name, want, ip, func() (string, []metav1.Condition) { return string(ip.Status.IP), ip.Status.Conditions })
+}
+
+// refused waits for the condition that says why an object has nothing.
+func (s *story) refused(obj client.Object, name, reason, text string, conditions func() []metav1.Condition) {
+	s.Helper()
+	testkit.Eventually(s.T, limit, func() error {
+		if err := s.c.Client.Get(s.Context(), client.ObjectKey{Namespace: s.where, Name: name}, obj); err != nil {
+			return err
+		}
+		c := apimeta.FindStatusCondition(conditions(), ipamv1alpha1.ConditionAllocated)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason || !strings.Contains(c.Message, text) {
+			return fmt.Errorf("the condition is %v, want %s with %q", c, reason, text)
+		}
+		return nil
+	})
+}
+
+func (s *story) refusedNetwork(name, reason, text string) {
+	s.Helper()
+	n := &ipamv1alpha1.Network{}
+	s.refused(n, name, reason, text, func() []metav1.Condition { return n.Status.Conditions })
+	testkit.WantEvent(s.T, s.c, n, reason, text)
+}
+
+// What an installation asks for it gets, although peers asked first; each peer gets what it asks for, or another prefix that is as
+// long.
+func TestNetworksOfTheInstallationComeFirst(t *testing.T) {
+	peers := []client.Object{
+		newNetwork("milan-pod", "10.200.0.0/16", ""),
+		newNetwork("milan-external", "10.70.0.0/16", ""),
+		newNetwork("rome-pod", "10.50.0.0/16", ""),
+	}
+	s := begin(t, usualPools, append(peers, installed()...)...)
+	s.network("pod-cidr-10-200-0-0-16", "10.200.0.0/16")
+	s.network("pod-cidr-10-201-0-0-16", "10.201.0.0/16")
+	s.network("service-cidr", "10.100.0.0/16")
+	s.network("reserved-10-0-0-0-16", "10.0.0.0/16")
+	s.network("external-cidr", "10.70.0.0/16")
+	s.network("rome-pod", "10.50.0.0/16")
+	for _, name := range []string{"milan-pod", "milan-external"} {
+		n := &ipamv1alpha1.Network{}
+		testkit.Eventually(t, limit, func() error {
+			if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: name}, n); err != nil {
+				return err
+			}
+			if p := prefix(string(n.Status.CIDR)); p.Bits() != 16 || n.Status.CIDR == n.Spec.CIDR {
+				return fmt.Errorf("%s has %q", name, n.Status.CIDR)
+			}
+			return nil
+		})
+	}
+}
+
+func TestAConflictNamesWithWhom(t *testing.T) {
+	s := begin(t, usualPools, installed()...)
+	s.network("external-cidr", "10.70.0.0/16")
+	s.create(newNetwork("more", "10.70.3.0/24", "", names.NetworkNotRemapped))
+	s.refusedNetwork("more", reasonConflict, "10.70.3.0/24 overlaps 10.70.0.0/16 of Network "+s.where+"/external-cidr")
+	s.create(newNetwork("elsewhere", "100.64.0.0/24", "", names.NetworkNotRemapped))
+	s.refusedNetwork("elsewhere", reasonOutOfPools, "100.64.0.0/24 is not in 10.0.0.0/8, 192.168.0.0/16, 172.16.0.0/12")
+}
+
+// What is full is told, and goes on by itself when something is given back.
+func TestWhatIsExhaustedGoesOnWhenSomethingIsGivenBack(t *testing.T) {
+	s := begin(t, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/29")},
+		newNetwork("first", "10.0.0.0/30", ""), newNetwork("second", "10.0.0.4/30", names.NetworkTypeExternal))
+	s.network("first", "10.0.0.0/30")
+	s.network("second", "10.0.0.4/30")
+	s.create(newNetwork("third", "10.0.0.0/30", ""))
+	s.refusedNetwork("third", reasonExhausted, "no prefix of length 30 is free in 10.0.0.0/29")
+	for i := range 4 {
+		s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("host-", i)}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}})
+		s.ip(fmt.Sprint("host-", i), fmt.Sprint("10.0.0.", 4+i))
+	}
+	s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "host-4"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}})
+	ip := &ipamv1alpha1.IP{}
+	s.refused(ip, "host-4", reasonExhausted, "no address is free in 10.0.0.4/30 of Network "+s.where+"/second", func() []metav1.Condition { return ip.Status.Conditions })
+
+	for _, obj := range []client.Object{&ipamv1alpha1.Network{}, &ipamv1alpha1.IP{}} {
+		name := map[bool]string{true: "first", false: "host-2"}[fmt.Sprintf("%T", obj) == "*v1alpha1.Network"]
+		obj.SetNamespace(s.where)
+		obj.SetName(name)
+		if err := s.c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.network("third", "10.0.0.0/30")
+	s.ip("host-4", "10.0.0.6")
+}
+
+// An address is of the Network that the IP names, else of the external CIDR, whose first address is kept. A process that starts
+// anew goes on where the one before was.
+func TestAddressesOutliveTheProcess(t *testing.T) {
+	more := newNetwork("more", "10.9.0.0/24", "")
+	s := begin(t, usualPools, append(installed(), more)...)
+	s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}})
+	s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: ipamv1alpha1.IPSpec{
+		IP: "192.0.2.2", NetworkRef: &corev1.ObjectReference{Namespace: s.where, Name: "more"},
+	}})
+	s.ip("outside", "10.70.0.1")
+	s.ip("other", "10.9.0.0")
+	labelled := &ipamv1alpha1.IP{}
+	if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: "other"}, labelled); err != nil {
+		t.Fatal(err)
+	}
+	if labelled.Labels[names.NetworkNamespace] != s.where || labelled.Labels[names.NetworkName] != "more" {
+		t.Errorf("labels = %v", labelled.Labels)
+	}
+
+	s.stop()
+	s.start(usualPools)
+	s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.3"}})
+	s.ip("later", "10.70.0.2")
+	s.ip("outside", "10.70.0.1")
+}
+
+// A Network that IPs have addresses of stays until they are gone.
+func TestANetworkWaitsForItsAddresses(t *testing.T) {
+	s := begin(t, usualPools, append(installed(), newNetwork("more", "10.9.0.0/24", ""))...)
+	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: ipamv1alpha1.IPSpec{
+		IP: "192.0.2.2", NetworkRef: &corev1.ObjectReference{Namespace: s.where, Name: "more"},
+	}}
+	s.create(ip)
+	s.ip("other", "10.9.0.0")
+	n := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "more"}}
+	if err := s.c.Client.Delete(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	s.create(newNetwork("rival", "10.9.0.0/24", "", names.NetworkNotRemapped))
+	s.refusedNetwork("rival", reasonConflict, "10.9.0.0/24 overlaps 10.9.0.0/24 of Network "+s.where+"/more")
+	if err := s.c.Client.Delete(t.Context(), ip); err != nil {
+		t.Fatal(err)
+	}
+	s.network("rival", "10.9.0.0/24")
+	if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(n), n); !apierrors.IsNotFound(err) {
+		t.Errorf("reading the Network = %v, want that it is gone", err)
+	}
+}
+
+// No peer is shown under the address of a node. Pods may have addresses of the same prefix.
+func TestAddressesOfNodesAreTaken(t *testing.T) {
+	c := testkit.Cluster(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
+	testkit.Create(t, c.Client, node)
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
+	testkit.UpdateStatus(t, c.Client, node, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.50.0.7"}}
+	})
+	s := begin(t, []netip.Prefix{netip.MustParsePrefix("10.50.0.0/23")}, newNetwork("milan-pod", "10.50.0.0/24", ""))
+	s.network("milan-pod", "10.50.1.0/24")
+	s.create(newNetwork("pod-cidr", "10.50.0.0/24", names.NetworkTypePod, names.NetworkNotRemapped, names.NetworkShared))
+	s.network("pod-cidr", "10.50.0.0/24")
+}

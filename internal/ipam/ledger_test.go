@@ -1,0 +1,352 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ipam
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ipam/tree"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	// Each check takes a second; -rapid.checks asks for more.
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		panic(err)
+	}
+	testkit.Main(m)
+}
+
+var errLost = errors.New("the answer was lost")
+
+// leader is a process that believes to lead. What it has heard of objects is old.
+type leader struct {
+	ledger *ledger
+	heard  map[types.UID]client.Object
+	faults []fault // what happens to its next writes
+}
+
+// fault is what happens to a write.
+type fault struct {
+	before, after bool   // it is lost, or its answer is
+	meanwhile     func() // what others do while it is on its way
+}
+
+// cluster is what the leaders are at work on.
+type cluster struct {
+	t       *rapid.T
+	live    client.WithWatch
+	where   string // the namespace of everything
+	leaders []*leader
+	granted map[types.UID]string // to whom what was ever granted
+	serial  int
+}
+
+var pool = netip.MustParsePrefix("10.0.0.0/24")
+
+func (c *cluster) start() *leader {
+	l := &leader{heard: map[types.UID]client.Object{}}
+	direct := interceptor.NewClient(c.live, interceptor.Funcs{
+		Update: func(ctx context.Context, w client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			return l.faulty(func() error { return w.Update(ctx, obj, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			return l.faulty(func() error { return w.SubResource(sub).Patch(ctx, obj, p, opts...) })
+		},
+	})
+	none := func(context.Context) ([]tree.Claim, error) { return nil, nil }
+	l.ledger = newLedger(direct, Options{LiqoNamespace: c.where, Pools: []netip.Prefix{pool}}, none)
+	return l
+}
+
+func (l *leader) faulty(write func() error) error {
+	if len(l.faults) == 0 {
+		return write()
+	}
+	f := l.faults[0]
+	l.faults = l.faults[1:]
+	if f.meanwhile != nil {
+		f.meanwhile()
+	}
+	if f.before {
+		return errLost
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	if f.after {
+		return errLost
+	}
+	return nil
+}
+
+// all reads what there is.
+func (c *cluster) all() map[types.UID]client.Object {
+	var networks ipamv1alpha1.NetworkList
+	var ips ipamv1alpha1.IPList
+	if err := errors.Join(c.live.List(c.t.Context(), &networks), c.live.List(c.t.Context(), &ips)); err != nil {
+		c.t.Fatal(err)
+	}
+	out := map[types.UID]client.Object{}
+	for i := range networks.Items {
+		out[networks.Items[i].UID] = &networks.Items[i]
+	}
+	for i := range ips.Items {
+		out[ips.Items[i].UID] = &ips.Items[i]
+	}
+	return out
+}
+
+// hear has a leader catch up with everything.
+func (c *cluster) hear(l *leader) {
+	now := c.all()
+	for uid := range l.heard {
+		if now[uid] == nil {
+			l.ledger.drop(uid)
+		}
+	}
+	for _, obj := range now {
+		switch obj := obj.(type) {
+		case *ipamv1alpha1.Network:
+			l.ledger.seeNetwork(obj)
+		case *ipamv1alpha1.IP:
+			l.ledger.seeIP(obj)
+		}
+	}
+	l.heard = now
+}
+
+// work has a leader look at one of the objects it has heard of, as a controller does.
+func (c *cluster) work(l *leader, obj client.Object) error {
+	switch obj := obj.(type) {
+	case *ipamv1alpha1.Network:
+		_, err := l.ledger.toNetwork(c.t.Context(), obj.DeepCopy())
+		return err
+	case *ipamv1alpha1.IP:
+		_, err := l.ledger.toIP(c.t.Context(), obj.DeepCopy(), func() (network, error) { return l.ledger.networkFor(obj) })
+		return err
+	}
+	return nil
+}
+
+// expected tells whether a leader may fail so.
+func expected(err error) bool {
+	_, refused := kube.InvalidReason(err)
+	return err == nil || refused || kube.IsWait(err) || errors.Is(err, errLost)
+}
+
+func (c *cluster) anyLeader() *leader { return rapid.SampledFrom(c.leaders).Draw(c.t, "leader") }
+
+// anyOf returns one of the objects, nil if there is none.
+func (c *cluster) anyOf(objects map[types.UID]client.Object) client.Object {
+	if len(objects) == 0 {
+		return nil
+	}
+	sorted := slices.SortedFunc(maps.Values(objects), func(a, b client.Object) int {
+		return slices.Compare([]byte(a.GetName()), []byte(b.GetName()))
+	})
+	return rapid.SampledFrom(sorted).Draw(c.t, "object")
+}
+
+func (c *cluster) create(obj client.Object) {
+	c.serial++
+	obj.SetNamespace(c.where)
+	obj.SetName(fmt.Sprintf("%03d", c.serial))
+	if err := c.live.Create(c.t.Context(), obj); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// newNetwork is one that a user may make.
+func (c *cluster) newNetwork() client.Object {
+	bits := rapid.IntRange(25, 28).Draw(c.t, "bits")
+	host := rapid.IntRange(0, 255).Draw(c.t, "host")
+	wish := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(host)}), bits).Masked()
+	n := &ipamv1alpha1.Network{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}},
+		Spec:       ipamv1alpha1.NetworkSpec{CIDR: networkingv1beta1.CIDR(wish.String()), PreAllocated: int32(rapid.IntRange(0, 2).Draw(c.t, "reserved"))},
+	}
+	switch rapid.SampledFrom([]string{"peer", "pod", "external", "fixed"}).Draw(c.t, "kind") {
+	case "pod":
+		n.Labels[names.NetworkType], n.Labels[names.NetworkNotRemapped], n.Labels[names.NetworkShared] = names.NetworkTypePod, "true", "true"
+	case "external":
+		n.Labels[names.NetworkType] = names.NetworkTypeExternal
+	case "fixed":
+		n.Labels[names.NetworkNotRemapped] = "true"
+	}
+	return n
+}
+
+// newIP is one that a user may make.
+func (c *cluster) newIP() client.Object {
+	ip := &ipamv1alpha1.IP{Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}}
+	if name := rapid.IntRange(0, c.serial).Draw(c.t, "network"); name > 0 {
+		ip.Spec.NetworkRef = &corev1.ObjectReference{Namespace: c.where, Name: fmt.Sprintf("%03d", name)}
+	}
+	return ip
+}
+
+// check finds what must never be.
+func (c *cluster) check() {
+	var networks []*ipamv1alpha1.Network
+	holders := map[string]string{}
+	prefixes := map[string]*ipamv1alpha1.Network{}
+	var ips []*ipamv1alpha1.IP
+	for uid, obj := range c.all() {
+		granted := ""
+		switch obj := obj.(type) {
+		case *ipamv1alpha1.Network:
+			if granted = string(obj.Status.CIDR); granted != "" {
+				networks = append(networks, obj)
+				prefixes[granted] = obj
+			}
+		case *ipamv1alpha1.IP:
+			if granted = string(obj.Status.IP); granted != "" {
+				ips = append(ips, obj)
+				if other, taken := holders[granted]; taken {
+					c.t.Fatalf("%s is that of IP %s and of IP %s", granted, other, obj.Name)
+				}
+				holders[granted] = obj.Name
+			}
+		}
+		if was := c.granted[uid]; was != "" && was != granted {
+			c.t.Fatalf("%s had %s and has %q", obj.GetName(), was, granted)
+		}
+		c.granted[uid] = granted
+	}
+	shared := func(n *ipamv1alpha1.Network) bool { return n.Labels[names.NetworkShared] == "true" }
+	for i, a := range networks {
+		p := prefix(string(a.Status.CIDR))
+		if a.Labels[names.NetworkNotRemapped] == "true" && a.Status.CIDR != a.Spec.CIDR {
+			c.t.Fatalf("Network %s has %s for %s, which is fixed", a.Name, a.Status.CIDR, a.Spec.CIDR)
+		}
+		for _, b := range networks[:i] {
+			if p.Overlaps(prefix(string(b.Status.CIDR))) && !(shared(a) && shared(b)) {
+				c.t.Fatalf("Networks %s and %s have %s and %s", a.Name, b.Name, a.Status.CIDR, b.Status.CIDR)
+			}
+		}
+		for _, ip := range ips {
+			if p.Contains(netip.MustParseAddr(string(ip.Status.IP))) && ip.Status.CIDR != a.Status.CIDR && !shared(a) {
+				c.t.Fatalf("IP %s has %s of %s, which is in %s of Network %s", ip.Name, ip.Status.IP, ip.Status.CIDR, p, a.Name)
+			}
+		}
+	}
+}
+
+// Two processes grant at the same time, each on old news; writes and their answers are lost, processes start anew, users delete
+// what was granted, and one process is stopped between any two of its writes while the other goes on. Nothing is granted
+// twice, and nothing that was granted changes.
+func TestNothingIsGrantedTwice(t *testing.T) {
+	kubernetes := testkit.Cluster(t)
+	live, err := client.NewWithWatch(kubernetes.Config, client.Options{Scheme: kube.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := testkit.Namespace(t, kubernetes, "ipam", nil)
+	rapid.Check(t, func(t *rapid.T) {
+		c := &cluster{t: t, live: live, where: where, granted: map[types.UID]string{}}
+		for _, obj := range c.all() {
+			if err := live.Delete(t.Context(), obj); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.leaders = []*leader{c.start(), c.start()}
+		try := func(l *leader) {
+			if obj := c.anyOf(l.heard); obj != nil {
+				if err := c.work(l, obj); !expected(err) {
+					c.t.Fatalf("granting to %s: %v", obj.GetName(), err)
+				}
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"":        func(t *rapid.T) { c.t = t; c.check() },
+			"network": func(t *rapid.T) { c.t = t; c.create(c.newNetwork()) },
+			"ip":      func(t *rapid.T) { c.t = t; c.create(c.newIP()) },
+			"hear":    func(t *rapid.T) { c.t = t; c.hear(c.anyLeader()) },
+			"work":    func(t *rapid.T) { c.t = t; l := c.anyLeader(); c.hear(l); try(l) },
+			"work on old news": func(t *rapid.T) {
+				c.t = t
+				try(c.anyLeader())
+			},
+			"faults": func(t *rapid.T) {
+				c.t = t
+				l := c.anyLeader()
+				for range rapid.IntRange(0, 2).Draw(t, "writes that work first") {
+					l.faults = append(l.faults, fault{})
+				}
+				lost := rapid.SampledFrom([]fault{{before: true}, {after: true}}).Draw(t, "fault")
+				l.faults = append(l.faults, lost)
+			},
+			"interrupted": func(t *rapid.T) {
+				c.t = t
+				at, other := c.leaders[0], c.leaders[1]
+				if rapid.Bool().Draw(t, "the other") {
+					at, other = other, at
+				}
+				mine := rapid.SampledFrom([]func() client.Object{c.newNetwork, c.newIP}).Draw(t, "what")()
+				theirs := mine.DeepCopyObject().(client.Object) // wants the very same
+				c.create(mine)
+				c.create(theirs)
+				c.hear(at)
+				c.hear(other)
+				gone := rapid.Bool().Draw(t, "deleted meanwhile")
+				at.faults = append(at.faults, fault{}, fault{})[:rapid.IntRange(0, 1).Draw(t, "after writes")]
+				at.faults = append(at.faults, fault{meanwhile: func() {
+					if gone {
+						_ = live.Delete(t.Context(), mine)
+					}
+					if err := c.work(other, theirs); !expected(err) {
+						t.Fatalf("granting to %s meanwhile: %v", theirs.GetName(), err)
+					}
+				}})
+				if err := c.work(at, mine); !expected(err) {
+					t.Fatalf("granting to %s: %v", mine.GetName(), err)
+				}
+				at.faults = nil
+			},
+			"delete": func(t *rapid.T) {
+				c.t = t
+				if obj := c.anyOf(c.all()); obj != nil {
+					if err := live.Delete(t.Context(), obj); err != nil {
+						t.Fatal(err)
+					}
+				}
+			},
+			"restart": func(t *rapid.T) {
+				c.t = t
+				c.leaders[rapid.IntRange(0, 1).Draw(t, "which")] = c.start()
+			},
+		})
+		c.t = t
+		c.check()
+		// Whoever is left without anything is refused for a reason.
+		l := c.start()
+		c.hear(l)
+		for _, obj := range l.heard {
+			err := c.work(l, obj)
+			if _, refused := kube.InvalidReason(err); err != nil && !refused && !kube.IsWait(err) {
+				t.Fatalf("granting to %s in the end: %v", obj.GetName(), err)
+			}
+		}
+		c.check()
+	})
+}
