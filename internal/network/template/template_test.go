@@ -1,0 +1,252 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package template
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+)
+
+const serverTemplate = `
+metadata:
+  name: '{{ .Name }}'
+  namespace: "{{ .Namespace }}"
+  labels: {peer: "{{ .ClusterID }}"}
+spec:
+  service:
+    metadata:
+      annotations: {kept: "yes", changed: "of the template"}
+    spec:
+      type: "{{ .Spec.Endpoint.ServiceType }}"
+      selector: {peer: "{{ .ClusterID }}"}
+      ports:
+      - name: tunnel
+        port: "{{ .Spec.Endpoint.Port }}"
+        targetPort: "{{ .Spec.Endpoint.Port }}"
+        protocol: UDP
+        "?nodePort": "{{ .Spec.Endpoint.NodePort }}"
+      "?loadBalancerIP": "{{ .Spec.Endpoint.LoadBalancerIP }}"
+  deployment:
+    spec:
+      replicas: 1
+      selector:
+        matchLabels: {peer: "{{ .ClusterID }}"}
+      template:
+        metadata:
+          labels: {peer: "{{ .ClusterID }}"}
+        spec:
+          containers:
+          - name: gateway
+            env:
+            - {name: PORT, value: "{{ .Spec.Endpoint.Port }}"}
+            args:
+            - --mtu={{ .Spec.MTU }}
+            - --gateway-uid={{ .GatewayUID }}
+            - --listen-port={{ .Spec.Endpoint.Port }}
+  secretRef:
+    name: "{{ .SecretName }}"
+`
+
+func templateOf(t testing.TB, text string) networkingv1beta1.GatewayTemplateSpec {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return networkingv1beta1.GatewayTemplateSpec{
+		ObjectKind: metav1.TypeMeta{APIVersion: "networking.liqo.io/v1beta1", Kind: "WgGatewayServer"},
+		Template:   runtime.RawExtension{Raw: raw},
+	}
+}
+
+// server is a GatewayServer whose peer has a name that reads as a number.
+func server(edit func(*networkingv1beta1.GatewayServerSpec)) Gateway {
+	spec := &networkingv1beta1.GatewayServerSpec{
+		MTU:      1340,
+		Endpoint: networkingv1beta1.Endpoint{Port: 51840, ServiceType: corev1.ServiceTypeNodePort},
+	}
+	if edit != nil {
+		edit(spec)
+	}
+	return Gateway{Spec: spec, Name: "gw", Namespace: "liqo-tenant-123", GatewayUID: "u-1", ClusterID: "123", SecretName: "keys"}
+}
+
+const renderedServer = `apiVersion: networking.liqo.io/v1beta1
+kind: WgGatewayServer
+metadata:
+  labels:
+    peer: "123"
+  name: gw
+  namespace: liqo-tenant-123
+spec:
+  deployment:
+    spec:
+      replicas: 1
+      selector:
+        matchLabels:
+          peer: "123"
+      template:
+        metadata:
+          labels:
+            peer: "123"
+        spec:
+          containers:
+          - args:
+            - --mtu=1340
+            - --gateway-uid=u-1
+            - --listen-port=51840
+            env:
+            - name: PORT
+              value: "51840"
+            name: gateway
+  secretRef:
+    name: keys
+  service:
+    metadata:
+      annotations:
+        changed: by the user
+        kept: "yes"
+    spec:
+      ports:
+      - name: tunnel
+        nodePort: 30000
+        port: 51840
+        protocol: UDP
+        targetPort: 51840
+      selector:
+        peer: "123"
+      type: NodePort
+`
+
+func TestATemplateIsFilled(t *testing.T) {
+	g := server(func(s *networkingv1beta1.GatewayServerSpec) {
+		s.Endpoint.NodePort = new(int32(30000))
+		s.ServiceAnnotations = map[string]string{"changed": "by the user"}
+	})
+	out, err := Render(templateOf(t, serverTemplate), g, &networkingv1beta1.WgGatewayServerSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := yaml.Marshal(out.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(renderedServer, string(got)); diff != "" {
+		t.Errorf("rendered (-want +got):\n%s", diff)
+	}
+}
+
+func TestFields(t *testing.T) {
+	typed := any(&networkingv1beta1.WgGatewayServerSpec{})
+	for _, tc := range []struct {
+		name, text string
+		edit       func(*networkingv1beta1.GatewayServerSpec)
+		kind       any
+		want       string // of the rendered spec
+		err        string
+	}{
+		{name: "an optional field of nothing is left out", text: `spec: {"?a": "{{ .Spec.Endpoint.NodePort }}", b: x}`, want: `{b: x}`},
+		{
+			name: "an optional field", text: `spec: {"?a": "port {{ .Spec.Endpoint.NodePort }}"}`, want: `{a: port 7}`,
+			edit: func(s *networkingv1beta1.GatewayServerSpec) { s.Endpoint.NodePort = new(int32(7)) },
+		},
+		{name: "an optional field of zero is left out", text: `spec: {"?a": "{{ .Spec.Endpoint.NodePort }}"}`, want: `{}`,
+			edit: func(s *networkingv1beta1.GatewayServerSpec) { s.Endpoint.NodePort = new(int32) }},
+		{name: "a list of ports", text: `spec: {a: "{{ range .Spec.Endpoint.Ports }}{{ . }},{{ end }}"}`, want: `{a: "1,2,"}`,
+			edit: func(s *networkingv1beta1.GatewayServerSpec) { s.Endpoint.Ports = []int32{1, 2} }},
+		{name: "numbers where the type is not known", text: `spec: {a: "{{ .ClusterID }}", labels: {b: "{{ .ClusterID }}"}, c: [{d: "0x10"}]}`, want: `{a: 123, labels: {b: "123"}, c: [{d: "0x10"}]}`},
+		{name: "what is no text stays", text: `spec: {a: 5, b: true, c: null, d: [1.5]}`, want: `{a: 5, b: true, c: null, d: [1.5]}`},
+		{name: "a number for a text", text: `spec: {service: {metadata: {labels: {a: 5}}}}`, kind: typed, want: `{service: {metadata: {labels: {a: "5"}}}}`},
+		{name: "a switch", text: `spec: {service: {spec: {allocateLoadBalancerNodePorts: "{{ eq .Name \"gw\" }}"}}}`, kind: typed, want: `{service: {spec: {allocateLoadBalancerNodePorts: true}}}`},
+		{name: "an inlined type", text: `spec: {deployment: {spec: {template: {spec: {volumes: [{name: "1", secret: {defaultMode: "420"}}]}}}}}`, kind: typed,
+			want: `{deployment: {spec: {template: {spec: {volumes: [{name: "1", secret: {defaultMode: 420}}]}}}}}`},
+
+		{name: "no template", text: `spec: {a: "{{ .Name"}`, err: `spec.template.spec.a: "{{ .Name" is no template`},
+		{name: "no such variable", text: `spec: {a: [x, "{{ .Spec.Nope }}"]}`, err: `spec.template.spec.a[1]: "{{ .Spec.Nope }}" cannot be filled`},
+		{name: "optional without a variable", text: `spec: {"?a": x}`, err: `spec.template.spec.a is optional (?), so its value must be a text with a variable`},
+		{name: "optional list", text: `spec: {"?a": [x]}`, err: `spec.template.spec.a is optional (?)`},
+		{name: "twice", text: `spec: {a: x, "?a": "{{ .Name }}"}`, err: `spec.template.spec.a is there twice`},
+		{name: "another namespace", text: `metadata: {namespace: kube-system}`, err: `made in the namespace of its object, "liqo-tenant-123"`},
+		{name: "a field that is none", text: `spec: {deployments: {}}`, kind: typed, err: `unknown field "deployments"`},
+		{name: "a text for a number", text: `spec: {deployment: {spec: {replicas: "{{ .Name }}"}}}`, kind: typed, err: `spec.template.spec is no WgGatewayServerSpec`},
+		{name: "without end", text: `spec: {a: '{{ define "x" }}xxxxxxxx{{ template "x" }}{{ end }}{{ template "x" }}'}`, err: "it becomes longer than 65536 bytes"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out, err := Render(templateOf(t, tc.text), server(tc.edit), tc.kind)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("error = %v, want %q", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want any
+			if err := yaml.Unmarshal([]byte(tc.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			got, err := yaml.Marshal(out.Object["spec"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := yaml.Marshal(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(text), string(got)); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheThreeContainersOfTheOriginalAreKnown(t *testing.T) {
+	for text, want := range map[string]bool{
+		`spec: {deployment: {spec: {template: {spec: {containers: [{name: gateway}, {name: wireguard}, {name: geneve}]}}}}}`: true,
+		serverTemplate: false,
+		`spec: {}`:     false,
+	} {
+		out, err := Render(templateOf(t, text), server(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := IsOriginals(out); got != want {
+			t.Errorf("IsOriginals = %t, want %t, of %s", got, want, text)
+		}
+	}
+}
+
+// Whatever a template says, it becomes an object of its own namespace, or an error.
+func FuzzRender(f *testing.F) {
+	f.Add(serverTemplate)
+	f.Add(`spec: {"?a": "{{ .Spec.Endpoint.NodePort }}", labels: {b: "{{ .ClusterID }}"}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		raw, err := yaml.YAMLToJSON([]byte(text))
+		if err != nil {
+			return
+		}
+		spec := networkingv1beta1.GatewayTemplateSpec{Template: runtime.RawExtension{Raw: raw}}
+		for _, kind := range []any{nil, &networkingv1beta1.WgGatewayServerSpec{}} {
+			out, err := Render(spec, server(nil), kind)
+			if err != nil {
+				continue
+			}
+			if out.GetNamespace() != "liqo-tenant-123" {
+				t.Errorf("namespace = %q", out.GetNamespace())
+			}
+			if _, err := out.MarshalJSON(); err != nil && out.GetKind() != "" {
+				t.Errorf("encoding: %v", err)
+			}
+		}
+	})
+}
