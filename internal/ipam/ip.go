@@ -6,88 +6,79 @@ package ipam
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
 // ips gives each IP its address.
 type ips struct {
-	client client.Client
-	ledger *ledger
+	client    client.Client
+	allocator *allocator
 }
 
-func setupIPs(mgr ctrl.Manager, l *ledger) error {
-	i := &ips{client: mgr.GetClient(), ledger: l}
+func setupIPs(mgr ctrl.Manager, l *allocator) error {
+	i := &ips{client: mgr.GetClient(), allocator: l}
 	c := kube.NewController[*ipamv1alpha1.IP](mgr, kube.Options{Name: "ip"}, i)
 	b := c.Builder().
-		Watches(&ipamv1alpha1.IP{}, heard(l.seeIP, l.drop, nil, l.ipsWithout)).
-		Watches(&ipamv1alpha1.Network{}, heard(l.seeNetwork, l.drop, l.ipsWithout, nil))
+		Watches(&ipamv1alpha1.IP{}, l.listener(l.ipsBeside)).
+		Watches(&ipamv1alpha1.Network{}, l.listener(l.ipsOf))
 	return c.Complete(b)
+}
+
+// ipsOf are the IPs without address that ask for one of a Network.
+func (l *allocator) ipsOf(obj client.Object) []client.ObjectKey {
+	n, ok := obj.(*ipamv1alpha1.Network)
+	if !ok {
+		return nil
+	}
+	of := networkOf(n, l.installation)
+	return l.aliasesThat(func(a alias) bool { return !a.addr.IsValid() && a.asks(of) })
+}
+
+// ipsBeside are the IPs without address that ask for one of the same Network as an IP.
+func (l *allocator) ipsBeside(obj client.Object) []client.ObjectKey {
+	ip, ok := obj.(*ipamv1alpha1.IP)
+	if !ok {
+		return nil
+	}
+	beside := aliasOf(ip)
+	return l.aliasesThat(func(a alias) bool { return !a.addr.IsValid() && a.network == beside.network })
 }
 
 // Sync grants.
 func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
-	of, err := i.ledger.networkFor(ip)
-	if err != nil && ip.Status.IP == "" {
-		return err
-	}
-	if err == nil {
-		if err := i.label(ctx, ip, of); err != nil {
+	if ip.Status.IP == "" {
+		written, err := i.allocator.toIP(ctx, ip)
+		if err != nil || written == nil {
 			return err
 		}
+		ip.Status.IP, ip.Status.CIDR, ip.ResourceVersion = written.Status.IP, written.Status.CIDR, written.ResourceVersion
 	}
-	a, err := i.ledger.toIP(ctx, ip, func() (network, error) { return i.ledger.networkFor(ip) })
-	if err != nil {
-		return err
-	}
-	ip.Status.IP, ip.Status.CIDR = networkingv1beta1.IP(a.addr.String()), networkingv1beta1.CIDR(a.within.String())
-	return nil
+	return i.label(ctx, ip)
 }
 
-// label says on an IP which Network its address is of.
-func (i *ips) label(ctx context.Context, ip *ipamv1alpha1.IP, of network) error {
-	if ip.Labels[names.NetworkNamespace] == of.key.Namespace && ip.Labels[names.NetworkName] == of.key.Name {
+// label says on an IP which Network its address is of, as long as that is there.
+func (i *ips) label(ctx context.Context, ip *ipamv1alpha1.IP) error {
+	mine := aliasOf(ip)
+	of := i.allocator.networksThat(func(n network) bool { return n.granted == mine.within && n.granted.IsValid() })
+	if len(of) != 1 || ip.Labels[names.NetworkNamespace] == of[0].key.Namespace && ip.Labels[names.NetworkName] == of[0].key.Name {
 		return nil
 	}
 	labelled := ip.DeepCopy()
 	if labelled.Labels == nil {
 		labelled.Labels = map[string]string{}
 	}
-	labelled.Labels[names.NetworkNamespace], labelled.Labels[names.NetworkName] = of.key.Namespace, of.key.Name
+	labelled.Labels[names.NetworkNamespace], labelled.Labels[names.NetworkName] = of[0].key.Namespace, of[0].key.Name
 	if err := i.client.Patch(ctx, labelled, client.MergeFrom(ip)); err != nil {
 		return fmt.Errorf("labelling the IP: %w", err)
 	}
+	ip.ResourceVersion = labelled.ResourceVersion
 	return nil
-}
-
-// networkFor returns the Network that an IP's address is of: the one that it names, or the external CIDR.
-func (l *ledger) networkFor(ip *ipamv1alpha1.IP) (network, error) {
-	match, what := func(n network) bool { return n.kind == names.NetworkTypeExternal }, "the external CIDR"
-	if ref := ip.Spec.NetworkRef; ref != nil {
-		key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-		match, what = func(n network) bool { return n.key == key }, "Network "+key.String()
-	}
-	found := l.networksThat(func(n network) bool { return match(n) && !n.going })
-	switch {
-	case len(found) == 0:
-		return network{}, kube.Wait(0, what+" is missing")
-	case len(found) > 1:
-		var all []string
-		for _, n := range found {
-			all = append(all, n.key.String())
-		}
-		return network{}, kube.Invalid(reasonAmbiguous, fmt.Errorf("more than one Network is %s: %s; keep one", what, strings.Join(all, ", ")))
-	case !found[0].granted.IsValid():
-		return network{}, kube.Wait(0, what+" has no prefix yet")
-	}
-	return found[0], nil
 }
 
 // Report says whether the IP has its address, or why not.

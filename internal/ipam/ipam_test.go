@@ -173,8 +173,8 @@ func (s *story) refusedNetwork(name, reason, text string) {
 	testkit.WantEvent(s.T, s.c, n, reason, text)
 }
 
-// What an installation asks for it gets, although peers asked first; each peer gets what it asks for, or another prefix that is as
-// long.
+// What an installation asks for it gets, in whatever order it is looked at; each peer gets what it asks for, or another prefix that is
+// as long.
 func TestNetworksOfTheInstallationComeFirst(t *testing.T) {
 	peers := []client.Object{
 		newNetwork("milan-pod", "10.200.0.0/16", ""),
@@ -227,8 +227,7 @@ func TestWhatIsExhaustedGoesOnWhenSomethingIsGivenBack(t *testing.T) {
 	ip := &ipamv1alpha1.IP{}
 	s.refused(ip, "host-4", reasonExhausted, "no address is free in 10.0.0.4/30 of Network "+s.where+"/second", func() []metav1.Condition { return ip.Status.Conditions })
 
-	for _, obj := range []client.Object{&ipamv1alpha1.Network{}, &ipamv1alpha1.IP{}} {
-		name := map[bool]string{true: "first", false: "host-2"}[fmt.Sprintf("%T", obj) == "*v1alpha1.Network"]
+	for name, obj := range map[string]client.Object{"first": &ipamv1alpha1.Network{}, "host-2": &ipamv1alpha1.IP{}} {
 		obj.SetNamespace(s.where)
 		obj.SetName(name)
 		if err := s.c.Client.Delete(t.Context(), obj); err != nil {
@@ -239,8 +238,62 @@ func TestWhatIsExhaustedGoesOnWhenSomethingIsGivenBack(t *testing.T) {
 	s.ip("host-4", "10.0.0.6")
 }
 
+// Whatever was in the way, once it is gone the refused go on by themselves.
+func TestTheRefusedAreLookedAtAgain(t *testing.T) {
+	c := testkit.Cluster(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
+	testkit.Create(t, c.Client, node)
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
+	testkit.UpdateStatus(t, c.Client, node, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.50.0.7"}}
+	})
+	s := begin(t, usualPools,
+		&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "early"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}},
+		newNetwork("beside-node", "10.50.0.0/24", "", names.NetworkNotRemapped),
+		newNetwork("own", "10.60.0.0/24", "", names.NetworkNotRemapped))
+	ip := &ipamv1alpha1.IP{}
+	conditions := func() []metav1.Condition { return ip.Status.Conditions }
+	s.refused(ip, "early", reasonNoNetwork, "the external CIDR is missing", conditions)
+	s.create(newNetwork("external-cidr", "10.70.0.0/16", names.NetworkTypeExternal))
+	s.ip("early", "10.70.0.0")
+
+	second := newNetwork("second", "10.71.0.0/16", names.NetworkTypeExternal)
+	s.create(second)
+	s.network("second", "10.71.0.0/16")
+	s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "torn"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}})
+	s.refused(ip, "torn", reasonAmbiguous, "more than one Network is the external CIDR", conditions)
+	if err := s.c.Client.Delete(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	s.ip("torn", "10.70.0.1")
+
+	s.refusedNetwork("beside-node", reasonConflict, "10.50.0.0/24 overlaps 10.50.0.7/32 of Node "+node.Name)
+	if err := s.c.Client.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	s.network("beside-node", "10.50.0.0/24")
+
+	s.network("own", "10.60.0.0/24")
+	s.create(newNetwork("shared", "10.60.0.0/16", "", names.NetworkNotRemapped, names.NetworkShared))
+	s.refusedNetwork("shared", reasonConflict, "10.60.0.0/16 overlaps 10.60.0.0/24 of Network "+s.where+"/own")
+	testkit.Update(t, s.c.Client, &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "own"}}, func(n *ipamv1alpha1.Network) {
+		n.Labels[names.NetworkShared] = "true"
+	})
+	s.network("shared", "10.60.0.0/16")
+}
+
+// The API server takes prefixes that are none. Nobody else suffers from one.
+func TestAPrefixThatIsNoneIsRefusedAlone(t *testing.T) {
+	local := []string{names.NetworkNotRemapped, names.NetworkShared}
+	s := begin(t, usualPools, newNetwork("zeros", "010.42.0.0/16", names.NetworkTypePod, local...), newNetwork("mapped", "::ffff:10.43.0.0/112", names.NetworkTypePod, local...))
+	s.refusedNetwork("zeros", reasonInvalidCIDR, `"010.42.0.0/16" is not written as a prefix is`)
+	s.refusedNetwork("mapped", reasonInvalidCIDR, `"::ffff:10.43.0.0/112" is not written as a prefix is`)
+	s.create(newNetwork("rome-pod", "10.50.0.0/16", ""))
+	s.network("rome-pod", "10.50.0.0/16")
+}
+
 // An address is of the Network that the IP names, else of the external CIDR, whose first address is kept. A process that starts
-// anew goes on where the one before was.
+// anew knows what was granted.
 func TestAddressesOutliveTheProcess(t *testing.T) {
 	more := newNetwork("more", "10.9.0.0/24", "")
 	s := begin(t, usualPools, append(installed(), more)...)

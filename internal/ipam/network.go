@@ -7,22 +7,22 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ipam/tree"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -30,7 +30,7 @@ import (
 
 // Options say what is granted.
 type Options struct {
-	// LiqoNamespace holds the Lease that serialises grants.
+	// LiqoNamespace holds the Networks of the installation, and the Lease that serialises grants.
 	LiqoNamespace string
 	// Pools are what prefixes are granted of.
 	Pools []netip.Prefix
@@ -42,27 +42,11 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	if _, err := mgr.GetCache().GetInformer(context.Background(), &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
-		return fmt.Errorf("watching nodes: %w", err)
-	}
-	l := newLedger(direct, o, nodesOf(mgr.GetClient()))
+	l := newAllocator(direct, o, nodesOf(mgr.GetClient()))
 	if err := setupNetworks(mgr, l); err != nil {
 		return err
 	}
 	return setupIPs(mgr, l)
-}
-
-func newLedger(direct client.Client, o Options, others func(context.Context) ([]tree.Claim, error)) *ledger {
-	return &ledger{
-		book:   newBook(),
-		direct: direct,
-		pools:  o.Pools,
-		others: others,
-		turnstile: turnstile{
-			client: direct,
-			key:    client.ObjectKey{Namespace: o.LiqoNamespace, Name: names.IPAMLease},
-		},
-	}
 }
 
 // nodesOf has the addresses of nodes claimed: no peer may be shown under them. Pods may share their prefix with nodes.
@@ -76,7 +60,7 @@ func nodesOf(c client.Reader) func(context.Context) ([]tree.Claim, error) {
 		for i := range nodes.Items {
 			for _, a := range nodes.Items[i].Status.Addresses {
 				if addr, err := netip.ParseAddr(a.Address); err == nil {
-					out = append(out, tree.Claim{Prefix: netip.PrefixFrom(addr, addr.BitLen()), Shared: true, Of: "Node " + nodes.Items[i].Name})
+					out = append(out, tree.Claim{Prefix: netip.PrefixFrom(addr, addr.BitLen()), Shared: true, Apart: true, Of: "Node " + nodes.Items[i].Name})
 				}
 			}
 		}
@@ -85,10 +69,10 @@ func nodesOf(c client.Reader) func(context.Context) ([]tree.Claim, error) {
 }
 
 // networks gives each Network its prefix.
-type networks struct{ ledger *ledger }
+type networks struct{ allocator *allocator }
 
-func setupNetworks(mgr ctrl.Manager, l *ledger) error {
-	n := &networks{ledger: l}
+func setupNetworks(mgr ctrl.Manager, l *allocator) error {
+	n := &networks{allocator: l}
 	c := kube.NewController[*ipamv1alpha1.Network](mgr, kube.Options{
 		Name:      "network",
 		Finalizer: names.NetworkFinalizer,
@@ -96,19 +80,85 @@ func setupNetworks(mgr ctrl.Manager, l *ledger) error {
 		NeedsFinalizer: func(obj client.Object) bool { return obj.GetAnnotations()[names.Preinstalled] != "true" },
 	}, n)
 	b := c.Builder().
-		Watches(&ipamv1alpha1.Network{}, heard(l.seeNetwork, l.drop, nil, l.networksWithout)).
-		Watches(&ipamv1alpha1.IP{}, heard(l.seeIP, l.drop, nil, l.networksGoing))
+		Watches(&ipamv1alpha1.Network{}, l.listener(l.networksWithout)).
+		Watches(&ipamv1alpha1.IP{}, l.listener(l.networksHeld)).
+		Watches(&corev1.Node{}, waking(l.networksWithout), builder.WithPredicates(addressesChanged()))
 	return c.Complete(b)
+}
+
+// networksWithout are the Networks that have nothing yet.
+func (l *allocator) networksWithout(client.Object) []client.ObjectKey {
+	return keysOf(l.networksThat(func(n network) bool { return !n.granted.IsValid() && !n.going }))
+}
+
+// networksHeld are those that an IP which is gone may have held: from going, or from getting its address.
+func (l *allocator) networksHeld(obj client.Object) []client.ObjectKey {
+	return keysOf(l.networksThat(func(n network) bool { return n.going || !n.granted.IsValid() }))
+}
+
+func keysOf(networks []network) []client.ObjectKey {
+	out := make([]client.ObjectKey, len(networks))
+	for i, n := range networks {
+		out[i] = n.key
+	}
+	return out
+}
+
+// listener enters into the book what a cache shows, and wakes those whom that may help.
+func (l *allocator) listener(whom func(client.Object) []client.ObjectKey) handler.EventHandler {
+	wake := waking(whom)
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			l.hear(e.Object)
+			if l.matters(nil, e.Object) {
+				wake.Create(ctx, e, q)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			l.hear(e.ObjectNew)
+			if l.matters(e.ObjectOld, e.ObjectNew) {
+				wake.Update(ctx, e, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			l.forget(e.Object.GetUID())
+			wake.Delete(ctx, e, q)
+		},
+	}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func waking(whom func(client.Object) []client.ObjectKey) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		keys := whom(obj)
+		out := make([]reconcile.Request, len(keys))
+		for i, key := range keys {
+			out[i] = reconcile.Request{NamespacedName: key}
+		}
+		return out
+	})
+}
+
+// addressesChanged is about nodes that come, go or move.
+func addressesChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		old, okOld := e.ObjectOld.(*corev1.Node)
+		now, okNow := e.ObjectNew.(*corev1.Node)
+		return !okOld || !okNow || !slices.Equal(old.Status.Addresses, now.Status.Addresses)
+	}}
 }
 
 // Sync grants.
 func (n *networks) Sync(ctx context.Context, network *ipamv1alpha1.Network) error {
-	granted, err := n.ledger.toNetwork(ctx, network)
-	if err != nil {
-		return err
+	if network.Status.CIDR != "" {
+		return nil
 	}
-	network.Status.CIDR = networkingv1beta1.CIDR(granted.String())
-	return nil
+	written, err := n.allocator.toNetwork(ctx, network)
+	if written != nil {
+		network.Status.CIDR, network.ResourceVersion = written.Status.CIDR, written.ResourceVersion
+	}
+	return err
 }
 
 // drainDelay is how often to look again whether the addresses of a Network that is going are all given back, should the news
@@ -117,7 +167,7 @@ const drainDelay = 10 * time.Second
 
 // Cleanup waits for the IPs that have addresses of the Network.
 func (n *networks) Cleanup(ctx context.Context, network *ipamv1alpha1.Network) error {
-	used, err := n.ledger.usersOf(ctx, prefix(string(network.Status.CIDR)))
+	used, err := n.allocator.vacate(ctx, network)
 	if err != nil {
 		return err
 	}
@@ -162,31 +212,4 @@ func recall(conditions []metav1.Condition) []kube.Event {
 		e.Type = corev1.EventTypeWarning
 	}
 	return []kube.Event{e}
-}
-
-// heard enters into the book what a cache shows, and then wakes those whom that may help: news when there is an object, loss
-// when there is one less.
-func heard[T client.Object](see func(T), drop func(types.UID), news, loss func() []client.ObjectKey) handler.EventHandler {
-	wake := func(keys func() []client.ObjectKey, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-		if keys == nil {
-			return
-		}
-		for _, key := range keys() {
-			q.Add(reconcile.Request{NamespacedName: key})
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			see(e.Object.(T))
-			wake(news, q)
-		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			see(e.ObjectNew.(T))
-			wake(news, q)
-		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			drop(e.Object.GetUID())
-			wake(loss, q)
-		},
-	}
 }

@@ -41,9 +41,9 @@ type note struct {
 	IP        string    `json:"ip,omitempty"`
 }
 
-// enter returns the last grant if somebody else may have come through since this process did. It must be in a status before
-// anything is decided.
-func (t *turnstile) enter(ctx context.Context) (last *note, alone bool, err error) {
+// enter tells whether this process knows of nobody who came through after it. Where it may not have been,
+// last is what was granted last, if anything: it must be in a status before anything is decided.
+func (t *turnstile) enter(ctx context.Context) (last *note, sole bool, err error) {
 	if t.lease != nil {
 		return nil, true, nil
 	}
@@ -90,5 +90,5 @@ func (t *turnstile) pass(ctx context.Context, n note) error {
 	return nil
 }
 
-// leave forgets that nobody else came through.
+// leave has the next enter look who came through.
 func (t *turnstile) leave() { t.lease = nil }

@@ -17,6 +17,8 @@ type Claim struct {
 	Prefix netip.Prefix
 	// Shared claims may overlap each other, and no others.
 	Shared bool
+	// Apart claims do not draw others near: what is next to them is not more in use than the rest.
+	Apart bool
 	// Of is who has it, for people.
 	Of string
 }
@@ -97,7 +99,7 @@ func Grant(pools []netip.Prefix, taken []Claim, want Want) (netip.Prefix, error)
 			continue
 		}
 		ofFamily = append(ofFamily, pool)
-		if free, ok := find(pool.Masked(), prefix.Bits(), prefixes(overlapping(taken, pool, false))); ok {
+		if free, ok := find(pool.Masked(), prefix.Bits(), overlapping(taken, pool, false)); ok {
 			return free, nil
 		}
 	}
@@ -115,20 +117,12 @@ func overlapping(taken []Claim, p netip.Prefix, shared bool) []Claim {
 	return out
 }
 
-func prefixes(claims []Claim) []netip.Prefix {
-	out := make([]netip.Prefix, 0, len(claims))
-	for _, c := range claims {
-		out = append(out, c.Prefix)
-	}
-	return out
-}
-
 // find returns a free prefix of that length in block; taken are those that overlap block.
-func find(block netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix, bool) {
+func find(block netip.Prefix, bits int, taken []Claim) (netip.Prefix, bool) {
 	switch {
 	case len(taken) == 0:
 		return netip.PrefixFrom(block.Addr(), bits), true
-	case block.Bits() == bits, slices.ContainsFunc(taken, func(p netip.Prefix) bool { return covers(p, block) }):
+	case block.Bits() == bits, slices.ContainsFunc(taken, func(c Claim) bool { return covers(c.Prefix, block) }):
 		return netip.Prefix{}, false
 	}
 	halves := split(block)
@@ -136,7 +130,7 @@ func find(block netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix, boo
 		slices.Reverse(halves[:])
 	}
 	for _, half := range halves {
-		within := slices.DeleteFunc(slices.Clone(taken), func(p netip.Prefix) bool { return !p.Overlaps(half) })
+		within := slices.DeleteFunc(slices.Clone(taken), func(c Claim) bool { return !c.Prefix.Overlaps(half) })
 		if free, ok := find(half, bits, within); ok {
 			return free, true
 		}
@@ -145,8 +139,8 @@ func find(block netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix, boo
 }
 
 // inUse tells whether a part of block is taken, and not all of it as one.
-func inUse(block netip.Prefix, taken []netip.Prefix) bool {
-	return slices.ContainsFunc(taken, func(p netip.Prefix) bool { return p.Bits() > block.Bits() && block.Overlaps(p) })
+func inUse(block netip.Prefix, taken []Claim) bool {
+	return slices.ContainsFunc(taken, func(c Claim) bool { return !c.Apart && c.Prefix.Bits() > block.Bits() && block.Overlaps(c.Prefix) })
 }
 
 func covers(outer, inner netip.Prefix) bool {
@@ -166,11 +160,9 @@ func split(block netip.Prefix) [2]netip.Prefix {
 // address which was just given back is not used again soon. The first reserved addresses are never returned; those that
 // other networks keep for themselves, the first and the last, are.
 func Address(within netip.Prefix, reserved int, last netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
-	first := within.Masked().Addr()
-	for range reserved {
-		if first = first.Next(); !within.Contains(first) {
-			return netip.Addr{}, false
-		}
+	first := plus(within.Masked().Addr(), reserved)
+	if !within.Contains(first) {
+		return netip.Addr{}, false
 	}
 	start := first
 	if within.Contains(last) && within.Contains(last.Next()) && !last.Less(first) {
@@ -187,4 +179,19 @@ func Address(within netip.Prefix, reserved int, last netip.Addr, taken func(neti
 			return netip.Addr{}, false
 		}
 	}
+}
+
+// plus returns the nth address after addr, the zero Addr if there is none.
+func plus(addr netip.Addr, n int) netip.Addr {
+	raw := addr.AsSlice()
+	for i := len(raw) - 1; i >= 0 && n > 0; i-- {
+		n += int(raw[i])
+		raw[i] = byte(n)
+		n >>= 8
+	}
+	if n > 0 {
+		return netip.Addr{}
+	}
+	out, _ := netip.AddrFromSlice(raw) // of the length of an address
+	return out
 }

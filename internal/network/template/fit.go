@@ -4,23 +4,33 @@
 package template
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // A template is text, and what it renders to is text. What a field holds is known from its Go type, so that a peer named "123" is
 // a label and a port is a number.
 
-// loose is the type of a field below labels or annotations of an object whose type is not known: everything there is text.
-var loose = reflect.TypeFor[map[string]string]()
+// loose are fields of objects whose type is not known that hold nothing but text.
+var loose = map[string]reflect.Type{
+	"name": reflect.TypeFor[string](), "namespace": reflect.TypeFor[string](),
+	"labels": reflect.TypeFor[map[string]string](), "annotations": reflect.TypeFor[map[string]string](),
+	"matchLabels": reflect.TypeFor[map[string]string](), "nodeSelector": reflect.TypeFor[map[string]string](),
+	"selector": reflect.TypeFor[selector](),
+}
+
+// selector is either labels, as of a Service, or has them under matchLabels.
+type selector map[string]string
 
 var intOrString = reflect.TypeFor[intstr.IntOrString]()
+
+// typeOf is what v points to, nil if it is nil.
+func typeOf(v any) reflect.Type { return plain(reflect.TypeOf(v)) }
 
 // plain is what a pointer points to.
 func plain(as reflect.Type) reflect.Type {
@@ -41,10 +51,10 @@ func element(as reflect.Type) reflect.Type {
 // field is the type of what is under a key of an object or a map, nil if that is not known.
 func field(as reflect.Type, key string) reflect.Type {
 	switch {
-	case as == nil && (key == "labels" || key == "annotations"):
-		return loose
 	case as == nil:
-		return nil
+		return loose[key]
+	case as == loose["selector"] && loose[key] != nil:
+		return loose[key]
 	case as.Kind() == reflect.Map:
 		return as.Elem()
 	case as.Kind() != reflect.Struct:
@@ -85,23 +95,28 @@ func scalar(v any, as reflect.Type) any {
 			return n
 		}
 	case reflect.Bool:
-		if b, err := strconv.ParseBool(text); err == nil {
-			return b
+		if text == "true" || text == "false" {
+			return text == "true"
 		}
 	}
 	return text
 }
 
-// checkFields tells what of a spec its type does not take.
-func checkFields(spec any, as reflect.Type) error {
-	raw, err := json.Marshal(spec)
-	if err != nil {
-		return fmt.Errorf("encoding the rendered spec: %w", err)
+// number is what text is in base 10, if it is a whole number written as numbers are.
+func number(text string) (int64, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text
+}
+
+// checkFields tells what at a path the Go type of into does not take.
+func checkFields(rendered any, into any, path string) error {
+	fields, ok := rendered.(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s is no object", path)
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(reflect.New(as).Interface()); err != nil {
-		return fmt.Errorf("spec.template.spec is no %s: %w", as.Name(), err)
+	as := reflect.New(typeOf(into)).Interface()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(fields, as, true); err != nil {
+		return fmt.Errorf("%s is no %s: %w", path, typeOf(into).Name(), err)
 	}
 	return nil
 }

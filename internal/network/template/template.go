@@ -10,11 +10,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"text/template"
+	"text/template/parse"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +24,7 @@ import (
 
 // Gateway is what a template is filled with: its fields are the variables of templates.
 type Gateway struct {
-	// Spec is that of the GatewayServer or GatewayClient, with the field names of Go: .Spec.MTU, .Spec.Endpoint.Port.
+	// Spec points to that of the GatewayServer or GatewayClient, with the field names of Go: .Spec.MTU, .Spec.Endpoint.Port.
 	Spec any
 	// Name and Namespace are those of the GatewayServer or GatewayClient, GatewayUID its UID.
 	Name, Namespace, GatewayUID string
@@ -35,14 +34,18 @@ type Gateway struct {
 	SecretName string
 }
 
-// Render returns the object that a template describes. Where kind is not nil, it is a pointer to the Go type of the object's
-// spec: values become what its fields hold, and a field that it does not have is an error. Without it a value that is a whole
-// number in base 10 becomes one, except among labels and annotations.
+// Render returns the object that a template describes. spec is a pointer to the Go type of the object's spec, nil where that is not
+// known: values become what its fields hold, and a field that it does not have is an error. Without it a value that is a
+// whole number in base 10 becomes one, except names, and what is among labels, annotations or in a selector.
 //
-// A key that begins with `?` is left out when the first action of its value renders to nothing, and loses the `?` otherwise.
+// A key that begins with `?` is left out when the first action of its value is nothing, or the value renders to nothing or 0; it
+// loses the `?` otherwise. What is not optional must be there: a variable that is not set is an error.
+//
+// Loops go over variables, and not within each other; texts define nothing and assign nothing. So what a template can cost is
+// bounded, whoever wrote it.
 //
 // An error names the field and is for the author of the template.
-func Render(t networkingv1beta1.GatewayTemplateSpec, g Gateway, kind any) (*unstructured.Unstructured, error) {
+func Render(t networkingv1beta1.GatewayTemplateSpec, g Gateway, spec any) (*unstructured.Unstructured, error) {
 	var body struct {
 		Metadata map[string]any `json:"metadata"`
 		Spec     map[string]any `json:"spec"`
@@ -53,25 +56,21 @@ func Render(t networkingv1beta1.GatewayTemplateSpec, g Gateway, kind any) (*unst
 	if err := json.Unmarshal(t.Template.Raw, &body); err != nil {
 		return nil, fmt.Errorf("reading spec.template: %w", err)
 	}
-	r := renderer{gateway: g}
+	r := &renderer{gateway: g}
 	metadata, err := r.metadata(body.Metadata)
 	if err != nil {
 		return nil, err
 	}
-	var as reflect.Type
-	if kind != nil {
-		as = reflect.TypeOf(kind).Elem()
-	}
-	spec, err := r.value(body.Spec, "spec.template.spec", as)
+	rendered, err := r.value(body.Spec, "spec.template.spec", typeOf(spec))
 	if err != nil {
 		return nil, err
 	}
-	out := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata, "spec": spec}}
+	out := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata, "spec": rendered}}
 	if err := r.service(out); err != nil {
 		return nil, err
 	}
-	if kind != nil {
-		if err := checkFields(spec, as); err != nil {
+	if spec != nil {
+		if err := checkFields(out.Object["spec"], spec, "spec.template.spec"); err != nil {
 			return nil, err
 		}
 	}
@@ -80,31 +79,40 @@ func Render(t networkingv1beta1.GatewayTemplateSpec, g Gateway, kind any) (*unst
 	return out, nil
 }
 
+// maxText bounds what all strings of a template may become together, in bytes: an object cannot be larger.
+const maxText = 1 << 20
+
 // renderer fills the strings of one template.
-type renderer struct{ gateway Gateway }
+type renderer struct {
+	gateway Gateway
+	written int // bytes so far
+}
 
 // metadata renders what a template may say about the object itself.
-func (r renderer) metadata(in map[string]any) (map[string]any, error) {
-	rendered, err := r.value(in, "spec.template.metadata", reflect.TypeFor[metav1.ObjectMeta]())
+func (r *renderer) metadata(in map[string]any) (map[string]any, error) {
+	const path = "spec.template.metadata"
+	rendered, err := r.value(in, path, typeOf(&metav1.ObjectMeta{}))
 	if err != nil {
 		return nil, err
 	}
-	all, _ := rendered.(map[string]any)
-	out := map[string]any{"name": r.gateway.Name}
+	if err := checkFields(rendered, &metav1.ObjectMeta{}, path); err != nil {
+		return nil, err
+	}
+	all := rendered.(map[string]any)
+	out := map[string]any{"name": r.gateway.Name, "namespace": r.gateway.Namespace}
 	for _, key := range []string{"name", "namespace", "labels", "annotations"} {
-		if v, ok := all[key]; ok && v != "" {
+		if v, ok := all[key]; ok && v != nil && v != "" {
 			out[key] = v
 		}
 	}
-	if ns, ok := out["namespace"]; ok && ns != r.gateway.Namespace {
-		return nil, fmt.Errorf("spec.template.metadata.namespace is %q: a gateway is made in the namespace of its object, %q", ns, r.gateway.Namespace)
+	if out["namespace"] != r.gateway.Namespace {
+		return nil, fmt.Errorf("%s.namespace is %q: a gateway is made in the namespace of its object, %q", path, out["namespace"], r.gateway.Namespace)
 	}
-	out["namespace"] = r.gateway.Namespace
 	return out, nil
 }
 
 // service gives the Service of a server the labels and annotations that its user asks for.
-func (r renderer) service(out *unstructured.Unstructured) error {
+func (r *renderer) service(out *unstructured.Unstructured) error {
 	server, ok := r.gateway.Spec.(*networkingv1beta1.GatewayServerSpec)
 	if !ok {
 		return nil
@@ -141,7 +149,7 @@ func IsOriginals(gateway *unstructured.Unstructured) bool {
 }
 
 // value renders everything below a field; as is the Go type of the field, nil where that is not known.
-func (r renderer) value(in any, path string, as reflect.Type) (any, error) {
+func (r *renderer) value(in any, path string, as reflect.Type) (any, error) {
 	as = plain(as)
 	switch in := in.(type) {
 	case map[string]any:
@@ -166,7 +174,7 @@ func (r renderer) value(in any, path string, as reflect.Type) (any, error) {
 	return scalar(in, as), nil
 }
 
-func (r renderer) fields(in map[string]any, path string, as reflect.Type) (any, error) {
+func (r *renderer) fields(in map[string]any, path string, as reflect.Type) (any, error) {
 	out := make(map[string]any, len(in))
 	for _, key := range slices.Sorted(maps.Keys(in)) {
 		value := in[key]
@@ -193,51 +201,115 @@ func (r renderer) fields(in map[string]any, path string, as reflect.Type) (any, 
 	return out, nil
 }
 
-// action finds the first action of a text, and in it what is between the braces.
-var action = regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`)
-
-// optional tells whether an optional field is there: whether the first action of its value is true, and its value not empty.
-func (r renderer) optional(value any, path string) (bool, error) {
+// optional tells whether an optional field is there.
+func (r *renderer) optional(value any, path string) (bool, error) {
 	text, _ := value.(string)
-	first := action.FindStringSubmatch(text)
-	if first == nil {
+	t, err := parsed(text, path)
+	if err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(t.Root.Nodes, func(n parse.Node) bool { return n.Type() != parse.NodeText })
+	if i < 0 {
 		return false, fmt.Errorf("%s is optional (?), so its value must be a text with a variable, such as {{ .Spec.Endpoint.NodePort }}", path)
 	}
-	rendered, err := r.text("{{if "+first[1]+"}}"+text+"{{end}}", path)
+	if first, ok := t.Root.Nodes[i].(*parse.ActionNode); ok {
+		set, err := r.text("{{if "+first.Pipe.String()+"}}yes{{end}}", path)
+		if err != nil || set == "" {
+			return false, err
+		}
+	}
+	rendered, err := r.text(text, path)
 	return rendered != "" && rendered != "0", err
 }
 
-// maxText bounds what one string may become, in bytes.
-const maxText = 64 << 10
+// parsed reads a text.
+func parsed(text, path string) (*template.Template, error) {
+	t, err := template.New(path).Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %q is no template: %w", path, text, err)
+	}
+	if t.Tree == nil || len(t.Templates()) > 1 {
+		return nil, fmt.Errorf("%s: %q defines a template, which is not possible here", path, text)
+	}
+	if err := bounded(t.Root, false); err != nil {
+		return nil, fmt.Errorf("%s: %q %w", path, text, err)
+	}
+	return t, nil
+}
+
+// bounded tells why a text could cost more than what it is made of.
+func bounded(n parse.Node, looping bool) error {
+	branches := func(b *parse.BranchNode, looping bool) error {
+		if err := errors.Join(assigns(b.Pipe), bounded(b.List, looping)); err != nil || b.ElseList == nil {
+			return err
+		}
+		return bounded(b.ElseList, looping)
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		for _, node := range n.Nodes {
+			if err := bounded(node, looping); err != nil {
+				return err
+			}
+		}
+	case *parse.ActionNode:
+		return assigns(n.Pipe)
+	case *parse.IfNode:
+		return branches(&n.BranchNode, looping)
+	case *parse.WithNode:
+		return branches(&n.BranchNode, looping)
+	case *parse.RangeNode:
+		if looping {
+			return errors.New("has a loop in a loop, which is not possible here")
+		}
+		if len(n.Pipe.Cmds) != 1 || len(n.Pipe.Cmds[0].Args) != 1 || n.Pipe.Cmds[0].Args[0].Type() != parse.NodeField {
+			return errors.New("has a loop over something else than a variable such as .Spec.Endpoint.Ports")
+		}
+		return branches(&n.BranchNode, true)
+	case *parse.TemplateNode:
+		return errors.New("uses a template by its name, which is not possible here")
+	}
+	return nil
+}
+
+func assigns(p *parse.PipeNode) error {
+	if p.IsAssign {
+		return errors.New("assigns to a variable, which is not possible here")
+	}
+	return nil
+}
+
+// unset is what a variable that is nil renders to.
+const unset = "<nil>"
 
 // text fills one string.
-func (r renderer) text(in, path string) (string, error) {
+func (r *renderer) text(in, path string) (string, error) {
 	if !strings.Contains(in, "{{") {
 		return in, nil
 	}
-	t, err := template.New(path).Option("missingkey=error").Parse(in)
+	t, err := parsed(in, path)
 	if err != nil {
-		return "", fmt.Errorf("%s: %q is no template: %w", path, in, err)
+		return "", err
 	}
-	var out bounded
-	if err := t.Execute(&out, r.gateway); err != nil {
+	var out strings.Builder
+	if err := t.Execute(&limited{r, &out}, r.gateway); err != nil {
 		return "", fmt.Errorf("%s: %q cannot be filled: %w", path, in, err)
+	}
+	if strings.Contains(out.String(), unset) {
+		return "", fmt.Errorf("%s: a variable of %q is not set: write %q for a field that may be left out", path, in, "?"+path[strings.LastIndexByte(path, '.')+1:])
 	}
 	return out.String(), nil
 }
 
-// bounded is a text that does not grow beyond maxText.
-type bounded struct{ strings.Builder }
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxText {
-		return 0, fmt.Errorf("it becomes longer than %d bytes", maxText)
-	}
-	return b.Builder.Write(p)
+// limited writes what a renderer may still write.
+type limited struct {
+	*renderer
+	to *strings.Builder
 }
 
-// number is what text is in base 10, if it is a whole number written as numbers are.
-func number(text string) (int64, bool) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil
+func (l *limited) Write(p []byte) (int, error) {
+	if l.written += len(p); l.written > maxText {
+		return 0, fmt.Errorf("the template becomes longer than %d bytes", maxText)
+	}
+	return l.to.Write(p)
 }

@@ -164,6 +164,9 @@ func TestFields(t *testing.T) {
 		{name: "a list of ports", text: `spec: {a: "{{ range .Spec.Endpoint.Ports }}{{ . }},{{ end }}"}`, want: `{a: "1,2,"}`,
 			edit: func(s *networkingv1beta1.GatewayServerSpec) { s.Endpoint.Ports = []int32{1, 2} }},
 		{name: "numbers where the type is not known", text: `spec: {a: "{{ .ClusterID }}", labels: {b: "{{ .ClusterID }}"}, c: [{d: "0x10"}]}`, want: `{a: 123, labels: {b: "123"}, c: [{d: "0x10"}]}`},
+		{name: "names are no numbers", text: `spec: {selector: {matchLabels: {a: "{{ .ClusterID }}"}}, list: [{name: "{{ .ClusterID }}", port: "{{ .Spec.Endpoint.Port }}"}], zip: "007"}`,
+			want: `{selector: {matchLabels: {a: "123"}}, list: [{name: "123", port: 51840}], zip: "007"}`},
+		{name: "an optional field with a condition", text: `spec: {"?a": '{{ if eq .Name "gw" }}yes{{ end }}', "?b": '{{ if eq .Name "x" }}yes{{ end }}'}`, want: `{a: "yes"}`},
 		{name: "what is no text stays", text: `spec: {a: 5, b: true, c: null, d: [1.5]}`, want: `{a: 5, b: true, c: null, d: [1.5]}`},
 		{name: "a number for a text", text: `spec: {service: {metadata: {labels: {a: 5}}}}`, kind: typed, want: `{service: {metadata: {labels: {a: "5"}}}}`},
 		{name: "a switch", text: `spec: {service: {spec: {allocateLoadBalancerNodePorts: "{{ eq .Name \"gw\" }}"}}}`, kind: typed, want: `{service: {spec: {allocateLoadBalancerNodePorts: true}}}`},
@@ -178,7 +181,15 @@ func TestFields(t *testing.T) {
 		{name: "another namespace", text: `metadata: {namespace: kube-system}`, err: `made in the namespace of its object, "liqo-tenant-123"`},
 		{name: "a field that is none", text: `spec: {deployments: {}}`, kind: typed, err: `unknown field "deployments"`},
 		{name: "a text for a number", text: `spec: {deployment: {spec: {replicas: "{{ .Name }}"}}}`, kind: typed, err: `spec.template.spec is no WgGatewayServerSpec`},
-		{name: "without end", text: `spec: {a: '{{ define "x" }}xxxxxxxx{{ template "x" }}{{ end }}{{ template "x" }}'}`, err: "it becomes longer than 65536 bytes"},
+		{name: "another case", text: `spec: {deployment: {spec: {Replicas: 1}}}`, kind: typed, err: `unknown field "deployment.spec.Replicas"`},
+		{name: "a name that is a list", text: `metadata: {name: [x]}`, err: `spec.template.metadata is no ObjectMeta`},
+		{name: "a variable that is not set", text: `spec: {ports: [{nodePort: "{{ .Spec.Endpoint.NodePort }}"}]}`, err: `spec.template.spec.ports[0].nodePort: a variable of "{{ .Spec.Endpoint.NodePort }}" is not set: write "?nodePort"`},
+		{name: "recursion", text: `spec: {a: '{{ define "x" }}{{ template "x" }}{{ end }}{{ template "x" }}'}`, err: "defines a template"},
+		{name: "a template by name", text: `spec: {a: '{{ template "spec.template.spec.a" }}'}`, err: "uses a template by its name"},
+		{name: "a loop for ever", text: `spec: {a: "{{ range 9000000000000000000 }}{{ end }}"}`, err: "a loop over something else than a variable"},
+		{name: "a loop in a loop", text: `spec: {a: "{{ range .Spec.Endpoint.Ports }}{{ if true }}{{ range .Spec.Endpoint.Ports }}{{ end }}{{ end }}{{ end }}"}`, err: "a loop in a loop"},
+		{name: "growth without words", text: `spec: {a: '{{ $x := "a" }}{{ range .Spec.Endpoint.Ports }}{{ $x = printf "%s%s" $x $x }}{{ end }}'}`, err: "assigns to a variable"},
+		{name: "too long", text: `spec: {a: ['{{ printf "%600000d" 1 }}', '{{ printf "%600000d" 1 }}']}`, err: "the template becomes longer than 1048576 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			out, err := Render(templateOf(t, tc.text), server(tc.edit), tc.kind)
@@ -235,7 +246,9 @@ func FuzzRender(f *testing.F) {
 		if err != nil {
 			return
 		}
-		spec := networkingv1beta1.GatewayTemplateSpec{Template: runtime.RawExtension{Raw: raw}}
+		spec := networkingv1beta1.GatewayTemplateSpec{
+			ObjectKind: metav1.TypeMeta{APIVersion: "networking.liqo.io/v1beta1", Kind: "WgGatewayServer"}, Template: runtime.RawExtension{Raw: raw},
+		}
 		for _, kind := range []any{nil, &networkingv1beta1.WgGatewayServerSpec{}} {
 			out, err := Render(spec, server(nil), kind)
 			if err != nil {
@@ -244,7 +257,7 @@ func FuzzRender(f *testing.F) {
 			if out.GetNamespace() != "liqo-tenant-123" {
 				t.Errorf("namespace = %q", out.GetNamespace())
 			}
-			if _, err := out.MarshalJSON(); err != nil && out.GetKind() != "" {
+			if _, err := out.MarshalJSON(); err != nil {
 				t.Errorf("encoding: %v", err)
 			}
 		}

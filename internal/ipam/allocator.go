@@ -1,0 +1,326 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ipam grants prefixes to Networks and addresses to IPs. What was granted is in their statuses and nowhere else, so
+// that a process which starts knows as much as the one before; no two ever get the same, whoever believes to lead.
+package ipam
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ipam/tree"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// retryDelay is how long to leave the turnstile to another process.
+const retryDelay = 200 * time.Millisecond
+
+// Kinds of objects that are granted something, and reasons why one is not.
+const (
+	kindNetwork = "Network"
+	kindIP      = "IP"
+
+	reasonInvalidCIDR = "InvalidCIDR"
+	reasonConflict    = "Conflict"
+	reasonExhausted   = "Exhausted"
+	reasonOutOfPools  = "OutOfPools"
+	reasonAmbiguous   = "Ambiguous"
+	reasonNoNetwork   = "NoNetwork"
+)
+
+// allocator grants, one grant after the other.
+type allocator struct {
+	*book
+	direct client.Client // without cache
+	pools  []netip.Prefix
+	// nodes are the addresses of the cluster's nodes.
+	nodes func(ctx context.Context) ([]tree.Claim, error)
+
+	granting  sync.Mutex // guards what follows
+	turnstile turnstile
+	read      time.Time // when the book was last made equal to the API server
+}
+
+// toNetwork grants the prefix of a Network that has none. It returns the Network as it was written, nil where it was written
+// before. The error is Invalid when there is none to be had.
+func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ipamv1alpha1.Network, error) {
+	if known, ok := l.network(n.UID); ok && known.granted.IsValid() {
+		return nil, kube.Wait(0, "the cache does not show yet what was granted")
+	}
+	written, err := l.grant(ctx, n.UID, func() (*note, error) {
+		known, ok := l.network(n.UID)
+		switch {
+		case !ok:
+			return nil, unheard()
+		case known.granted.IsValid():
+			return nil, nil
+		case !known.want.Prefix.IsValid():
+			return nil, kube.Invalid(reasonInvalidCIDR, fmt.Errorf("%q is not written as a prefix is: without leading zeros, and IPv4 not as IPv6", n.Spec.CIDR))
+		}
+		nodes, err := l.nodes(ctx)
+		if err != nil {
+			return nil, err
+		}
+		granted, err := tree.Grant(l.pools, append(l.claims(n.UID), nodes...), known.want)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		return &note{Kind: kindNetwork, Namespace: n.Namespace, Name: n.Name, UID: n.UID, CIDR: granted.String()}, nil
+	})
+	now, _ := written.(*ipamv1alpha1.Network)
+	return now, err
+}
+
+// unheard is the answer for an object of which nothing was heard yet. It will be, or it is gone.
+func unheard() error { return kube.Wait(time.Second, "nothing was heard of the object") }
+
+func invalid(err error) error {
+	reason := reasonExhausted
+	if _, ok := errors.AsType[*tree.Conflict](err); ok {
+		reason = reasonConflict
+	}
+	if _, ok := errors.AsType[*tree.OutOfPools](err); ok {
+		reason = reasonOutOfPools
+	}
+	return kube.Invalid(reason, err)
+}
+
+// toIP is toNetwork for an IP that has no address.
+func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha1.IP, error) {
+	if known, ok := l.alias(ip.UID); ok && known.addr.IsValid() {
+		return nil, kube.Wait(0, "the cache does not show yet what was granted")
+	}
+	written, err := l.grant(ctx, ip.UID, func() (*note, error) {
+		known, ok := l.alias(ip.UID)
+		if !ok {
+			return nil, unheard()
+		}
+		if known.addr.IsValid() {
+			return nil, nil
+		}
+		of, err := l.networkFor(known)
+		if err != nil {
+			return nil, err
+		}
+		addr, ok := l.free(of)
+		if !ok {
+			return nil, kube.Invalid(reasonExhausted, fmt.Errorf("no address is free in %s of Network %s", of.granted, of.key))
+		}
+		return &note{Kind: kindIP, Namespace: ip.Namespace, Name: ip.Name, UID: ip.UID, CIDR: of.granted.String(), IP: addr.String()}, nil
+	})
+	now, _ := written.(*ipamv1alpha1.IP)
+	return now, err
+}
+
+// networkFor returns the Network that an IP gets an address of: the one that it names, or the external CIDR.
+func (l *allocator) networkFor(a alias) (network, error) {
+	what := "the external CIDR"
+	if a.network != (client.ObjectKey{}) {
+		what = "Network " + a.network.String()
+	}
+	found := l.networksThat(func(n network) bool { return a.asks(n) && !n.going })
+	switch {
+	case len(found) == 0:
+		return network{}, kube.Invalid(reasonNoNetwork, errors.New(what+" is missing"))
+	case len(found) > 1:
+		var all []string
+		for _, n := range found {
+			all = append(all, n.key.String())
+		}
+		return network{}, kube.Invalid(reasonAmbiguous, fmt.Errorf("more than one Network is %s: %s; keep one", what, strings.Join(all, ", ")))
+	case !found[0].granted.IsValid():
+		return network{}, kube.Invalid(reasonNoNetwork, errors.New(what+" has no prefix yet"))
+	}
+	return found[0], nil
+}
+
+// believe is how long what was read of the API server, and heard since, is enough to refuse something.
+const believe = 5 * time.Second
+
+// grant has decide choose for an object while nobody else chooses, and writes what it chose. decide returns nil when there is
+// nothing to be granted. What it refuses it refuses on what was just read of the API server.
+func (l *allocator) grant(ctx context.Context, asker types.UID, decide func() (*note, error)) (client.Object, error) {
+	l.granting.Lock()
+	defer l.granting.Unlock()
+	if err := l.enter(ctx); err != nil {
+		return nil, err
+	}
+	chosen, err := decide()
+	if _, refused := kube.InvalidReason(err); (refused || !l.knows(asker)) && time.Since(l.read) > believe {
+		if err := l.reread(ctx); err != nil {
+			return nil, err
+		}
+		chosen, err = decide()
+	}
+	if err != nil || chosen == nil {
+		return nil, err
+	}
+	return l.pass(ctx, *chosen)
+}
+
+func (l *allocator) knows(uid types.UID) bool {
+	_, network := l.network(uid)
+	_, alias := l.alias(uid)
+	return network || alias
+}
+
+// enter makes the book complete, unless this process was the last one to grant something.
+func (l *allocator) enter(ctx context.Context) error {
+	last, sole, err := l.turnstile.enter(ctx)
+	if err != nil || sole {
+		return err
+	}
+	if last != nil {
+		_, err = l.write(ctx, *last)
+	}
+	if err == nil {
+		err = l.reread(ctx)
+	}
+	if err != nil {
+		l.turnstile.leave()
+	}
+	return err
+}
+
+// pass notes a grant and writes it.
+func (l *allocator) pass(ctx context.Context, n note) (client.Object, error) {
+	err := l.turnstile.pass(ctx, n)
+	var written client.Object
+	if err == nil {
+		written, err = l.write(ctx, n)
+	}
+	if err != nil {
+		l.turnstile.leave()
+	}
+	return written, err
+}
+
+// reread makes the book say what the API server says.
+func (l *allocator) reread(ctx context.Context) error {
+	began := time.Now()
+	l.listen()
+	var networks ipamv1alpha1.NetworkList
+	if err := l.direct.List(ctx, &networks); err != nil {
+		return fmt.Errorf("listing Networks: %w", err)
+	}
+	var ips ipamv1alpha1.IPList
+	if err := l.direct.List(ctx, &ips); err != nil {
+		return fmt.Errorf("listing IPs: %w", err)
+	}
+	l.replace(networks.Items, ips.Items)
+	l.read = began
+	return nil
+}
+
+// vacate counts the IPs that have addresses of a Network which is going. When there are none, nobody can get one any more.
+func (l *allocator) vacate(ctx context.Context, n *ipamv1alpha1.Network) (used int, err error) {
+	p := prefix(string(n.Status.CIDR))
+	l.granting.Lock()
+	defer l.granting.Unlock()
+	l.turnstile.leave()
+	if err := l.enter(ctx); err != nil {
+		return 0, err
+	}
+	known, _ := l.network(n.UID)
+	others := l.networksThat(func(o network) bool { return o.granted == p && o.key != known.key })
+	if !p.IsValid() || len(others) > 0 { // shared: the others keep it
+		return 0, nil
+	}
+	if used = len(l.aliasesThat(func(a alias) bool { return a.within == p })); used > 0 {
+		return used, nil
+	}
+	// Whoever granted before has to read again that this Network is going.
+	_, err = l.pass(ctx, note{})
+	return 0, err
+}
+
+// attempts bounds how often a status is written that somebody else changes.
+const attempts = 10
+
+// write makes a status say what was granted, unless it says something already or its object is gone, and enters into the book
+// what it says then. It returns the object if it was written.
+func (l *allocator) write(ctx context.Context, n note) (client.Object, error) {
+	var err error
+	for range attempts {
+		var written client.Object
+		written, err = l.tryWrite(ctx, n)
+		if err == nil {
+			return written, nil
+		}
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("writing what was granted to %s %s/%s: %w", n.Kind, n.Namespace, n.Name, err)
+}
+
+func (l *allocator) tryWrite(ctx context.Context, n note) (client.Object, error) {
+	var now client.Object
+	switch n.Kind {
+	case kindNetwork:
+		now = &ipamv1alpha1.Network{}
+	case kindIP:
+		now = &ipamv1alpha1.IP{}
+	default:
+		return nil, nil // nothing but a turn of the turnstile
+	}
+	if err := l.direct.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: n.Name}, now); err != nil || now.GetUID() != n.UID {
+		return nil, err
+	}
+	before := now.DeepCopyObject().(client.Object)
+	if !fill(now, n) {
+		l.written(now)
+		return nil, nil
+	}
+	if err := l.direct.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return nil, err
+	}
+	l.written(now)
+	return now, nil
+}
+
+// fill puts what was granted into a status that has nothing.
+func fill(obj client.Object, n note) bool {
+	switch obj := obj.(type) {
+	case *ipamv1alpha1.Network:
+		if obj.Status.CIDR != "" {
+			return false
+		}
+		obj.Status.CIDR = networkingv1beta1.CIDR(n.CIDR)
+	case *ipamv1alpha1.IP:
+		if obj.Status.IP != "" {
+			return false
+		}
+		obj.Status.IP, obj.Status.CIDR = networkingv1beta1.IP(n.IP), networkingv1beta1.CIDR(n.CIDR)
+	}
+	return true
+}
+
+func newAllocator(direct client.Client, o Options, nodes func(context.Context) ([]tree.Claim, error)) *allocator {
+	return &allocator{
+		book:   newBook(o.LiqoNamespace),
+		direct: direct,
+		pools:  o.Pools,
+		nodes:  nodes,
+		turnstile: turnstile{
+			client: direct,
+			key:    client.ObjectKey{Namespace: o.LiqoNamespace, Name: names.IPAMLease},
+		},
+	}
+}
