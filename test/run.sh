@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # A budget is what a suite may take on 2 cores with cold caches, 55 minutes for all but the last two. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([assets]=600 [lint]=390 [unit]=900 [race]=390 [playground]=210 [image]=90 [demo]=120 [e2e]=600 [soak]=2400 [bench]=1600)
+declare -A budget=([assets]=600 [lint]=450 [unit]=780 [race]=450 [playground]=250 [image]=60 [demo]=110 [e2e]=600 [soak]=2400 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 # where clusters beside those of the tests are
 started=$SECONDS

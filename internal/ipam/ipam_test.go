@@ -26,7 +26,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-const limit = 30 * time.Second
+const limit = 90 * time.Second
 
 var usualPools = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("172.16.0.0/12")}
 
