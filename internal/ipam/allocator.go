@@ -25,20 +25,18 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// retryDelay is how long to leave the turnstile to another process.
-const retryDelay = 200 * time.Millisecond
-
 // Kinds of objects that are granted something, and reasons why one is not.
 const (
 	kindNetwork = "Network"
 	kindIP      = "IP"
 
-	reasonInvalidCIDR = "InvalidCIDR"
-	reasonConflict    = "Conflict"
-	reasonExhausted   = "Exhausted"
-	reasonOutOfPools  = "OutOfPools"
-	reasonAmbiguous   = "Ambiguous"
-	reasonNoNetwork   = "NoNetwork"
+	reasonInvalidCIDR   = "InvalidCIDR"
+	reasonInvalidStatus = "InvalidStatus"
+	reasonConflict      = "Conflict"
+	reasonExhausted     = "Exhausted"
+	reasonOutOfPools    = "OutOfPools"
+	reasonAmbiguous     = "Ambiguous"
+	reasonNoNetwork     = "NoNetwork"
 )
 
 // allocator grants, one grant after the other.
@@ -110,6 +108,9 @@ func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha
 		}
 		if known.addr.IsValid() {
 			return nil, nil
+		}
+		if ip.Status.CIDR != "" { // which nobody could write an address beside, if it is of another prefix
+			return nil, kube.Invalid(reasonInvalidStatus, errors.New("status.cidr is set and status.ip is not: make the IP anew"))
 		}
 		of, err := l.networkFor(known)
 		if err != nil {
@@ -227,19 +228,25 @@ func (l *allocator) reread(ctx context.Context) error {
 
 // vacate counts the IPs that have addresses of a Network which is going. When there are none, nobody can get one any more.
 func (l *allocator) vacate(ctx context.Context, n *ipamv1alpha1.Network) (used int, err error) {
-	p := prefix(string(n.Status.CIDR))
+	p := stored(string(n.Status.CIDR))
+	key := client.ObjectKeyFromObject(n)
+	users := func() int {
+		others := l.networksThat(func(o network) bool { return o.granted == p && o.key != key })
+		if !p.IsValid() || len(others) > 0 { // shared: the others keep it
+			return 0
+		}
+		return len(l.aliasesThat(func(a alias) bool { return a.within == p }))
+	}
+	if used = users(); used > 0 {
+		return used, nil
+	}
 	l.granting.Lock()
 	defer l.granting.Unlock()
 	l.turnstile.leave()
 	if err := l.enter(ctx); err != nil {
 		return 0, err
 	}
-	known, _ := l.network(n.UID)
-	others := l.networksThat(func(o network) bool { return o.granted == p && o.key != known.key })
-	if !p.IsValid() || len(others) > 0 { // shared: the others keep it
-		return 0, nil
-	}
-	if used = len(l.aliasesThat(func(a alias) bool { return a.within == p })); used > 0 {
+	if used = users(); used > 0 {
 		return used, nil
 	}
 	// Whoever granted before has to read again that this Network is going.
@@ -285,13 +292,13 @@ func (l *allocator) tryWrite(ctx context.Context, n note) (client.Object, error)
 	}
 	before := now.DeepCopyObject().(client.Object)
 	if !fill(now, n) {
-		l.written(now)
+		l.hear(now)
 		return nil, nil
 	}
 	if err := l.direct.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return nil, err
 	}
-	l.written(now)
+	l.hear(now)
 	return now, nil
 }
 

@@ -5,12 +5,15 @@ package ipam
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	netutils "k8s.io/utils/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
@@ -20,6 +23,7 @@ import (
 
 // network is what is known of a Network.
 type network struct {
+	version  uint64 // resourceVersion
 	key      client.ObjectKey
 	kind     string // what it is for this cluster, one of names.NetworkType*; empty for all others
 	want     tree.Want
@@ -31,13 +35,14 @@ type network struct {
 // networkOf reads a Network. What is for the whole cluster is in the namespace of the installation.
 func networkOf(n *ipamv1alpha1.Network, installation string) network {
 	out := network{
-		key: client.ObjectKeyFromObject(n),
+		version: versionOf(n),
+		key:     client.ObjectKeyFromObject(n),
 		want: tree.Want{
 			Prefix: prefix(string(n.Spec.CIDR)),
 			Fixed:  n.Labels[names.NetworkNotRemapped] == "true",
 			Shared: n.Labels[names.NetworkShared] == "true",
 		},
-		granted:  prefix(string(n.Status.CIDR)),
+		granted:  stored(string(n.Status.CIDR)),
 		reserved: int(n.Spec.PreAllocated),
 		going:    !n.DeletionTimestamp.IsZero(),
 	}
@@ -47,7 +52,16 @@ func networkOf(n *ipamv1alpha1.Network, installation string) network {
 	return out
 }
 
-// prefix reads a prefix, the zero value if there is none. The API server takes forms that are none: leading zeros, and IPv4 written
+// versionOf is the resourceVersion, by which news are told from old: Kubernetes has its API servers count up.
+func versionOf(obj client.Object) uint64 {
+	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// prefix reads a prefix that is asked for, the zero value if it is none. The API server takes more: leading zeros, and IPv4 written
 // as IPv6, which would overlap nothing.
 func prefix(s string) netip.Prefix {
 	p, err := netip.ParsePrefix(s)
@@ -55,6 +69,26 @@ func prefix(s string) netip.Prefix {
 		return netip.Prefix{}
 	}
 	return p.Masked()
+}
+
+// stored reads a prefix that somebody has, in whatever form the API server took it.
+func stored(s string) netip.Prefix {
+	_, n, err := netutils.ParseCIDRSloppy(s)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr, _ := netip.AddrFromSlice(n.IP)
+	bits, _ := n.Mask.Size()
+	if addr.Is4In6() {
+		addr, bits = addr.Unmap(), max(bits-96, 0)
+	}
+	return netip.PrefixFrom(addr, bits).Masked()
+}
+
+// storedAddr is stored for an address.
+func storedAddr(s string) netip.Addr {
+	addr, _ := netip.AddrFromSlice(netutils.ParseIPSloppy(s))
+	return addr.Unmap()
 }
 
 // rank orders Networks: what one of a lower rank asks for is kept for it. So an installation gets what it wants although its
@@ -71,6 +105,7 @@ func (n network) rank() int {
 
 // alias is what is known of an IP.
 type alias struct {
+	version uint64 // resourceVersion
 	key     client.ObjectKey
 	network client.ObjectKey // what it asks an address of; the zero value is the external CIDR
 	addr    netip.Addr       // the zero value until there is one
@@ -78,12 +113,12 @@ type alias struct {
 }
 
 func aliasOf(ip *ipamv1alpha1.IP) alias {
-	out := alias{key: client.ObjectKeyFromObject(ip)}
+	out := alias{version: versionOf(ip), key: client.ObjectKeyFromObject(ip)}
 	if ref := ip.Spec.NetworkRef; ref != nil {
 		out.network = client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 	}
-	if addr, err := netip.ParseAddr(string(ip.Status.IP)); err == nil {
-		out.addr, out.within = addr, prefix(string(ip.Status.CIDR))
+	if out.addr = storedAddr(string(ip.Status.IP)); out.addr.IsValid() {
+		out.within = stored(string(ip.Status.CIDR))
 	}
 	return out
 }
@@ -96,8 +131,7 @@ func (a alias) asks(n network) bool {
 	return n.key == a.network
 }
 
-// book is who has what: what statuses say, and what this process granted and has not heard of yet. Only what is heard of an object,
-// or read of the API server, enters it.
+// book is who has what, by what was last heard or read of each object, or written to it. Old news change nothing.
 type book struct {
 	installation string // a namespace
 
@@ -106,8 +140,9 @@ type book struct {
 	aliases  map[types.UID]alias
 	holders  map[netip.Addr]int          // how many IPs have an address
 	last     map[netip.Prefix]netip.Addr // the last address granted of a prefix
-	// heard are the objects that something was heard of since a reading of the API server began, which may not know of it.
-	// It is nil while nobody reads.
+	// gone are objects that will not come back, whatever a cache that lags shows.
+	gone map[types.UID]bool
+	// heard are the objects that something was heard of since a reading of the API server began, which may not know of them.
 	heard map[types.UID]bool
 }
 
@@ -116,6 +151,7 @@ func newBook(installation string) *book {
 		installation: installation,
 		networks:     map[types.UID]network{}, aliases: map[types.UID]alias{},
 		holders: map[netip.Addr]int{}, last: map[netip.Prefix]netip.Addr{},
+		gone: map[types.UID]bool{}, heard: map[types.UID]bool{},
 	}
 }
 
@@ -123,99 +159,72 @@ func newBook(installation string) *book {
 func (b *book) listen() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.heard = map[types.UID]bool{}
+	clear(b.heard)
 }
 
-// replace makes the book say what was read since listen, unless it has heard of an object since.
+// replace enters all that was read since listen. What was not read is gone, unless something was heard of it since.
 func (b *book) replace(networks []ipamv1alpha1.Network, ips []ipamv1alpha1.IP) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	read := make(map[types.UID]bool, len(networks)+len(ips))
 	for i := range networks {
-		uid := networks[i].UID
-		if read[uid] = true; !b.heard[uid] {
-			b.putNetwork(uid, networkOf(&networks[i], b.installation))
-		}
+		b.put(&networks[i])
 	}
 	for i := range ips {
-		uid := ips[i].UID
-		if read[uid] = true; !b.heard[uid] {
-			b.putAlias(uid, aliasOf(&ips[i]))
-		}
+		b.put(&ips[i])
 	}
-	for uid := range b.networks {
-		if !read[uid] && !b.heard[uid] {
-			delete(b.networks, uid)
-		}
-	}
+	maps.DeleteFunc(b.networks, func(uid types.UID, _ network) bool { return !b.heard[uid] })
 	for uid := range b.aliases {
-		if !read[uid] && !b.heard[uid] {
+		if !b.heard[uid] {
 			b.dropAlias(uid)
 		}
 	}
-	b.heard = nil
 }
 
-// hear enters what a cache shows of an object, which may be older than what was granted.
+// hear enters what a cache shows of an object, or what was written to it.
 func (b *book) hear(obj client.Object) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mark(obj.GetUID())
-	switch obj := obj.(type) {
-	case *ipamv1alpha1.Network:
-		b.putNetwork(obj.UID, networkOf(obj, b.installation))
-	case *ipamv1alpha1.IP:
-		b.putAlias(obj.UID, aliasOf(obj))
-	}
+	b.put(obj)
 }
 
-// matters tells whether others may get what they could not get before, or may not get it any more, because of a change. old is nil
-// for a new object.
-func (b *book) matters(old, now client.Object) bool {
-	n, ok := now.(*ipamv1alpha1.Network)
-	if !ok {
-		return false // an IP takes one address of many
-	}
-	before, ok := old.(*ipamv1alpha1.Network)
-	return !ok || networkOf(before, b.installation) != networkOf(n, b.installation)
-}
+// manyGone bounds how many objects are remembered that are gone: by far more than the events that a cache may be late with.
+const manyGone = 1 << 16
 
 // forget takes out what is gone.
 func (b *book) forget(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mark(uid)
+	if len(b.gone) >= manyGone {
+		clear(b.gone)
+	}
+	b.gone[uid] = true
+	delete(b.heard, uid)
+	delete(b.last, b.networks[uid].granted)
 	delete(b.networks, uid)
 	b.dropAlias(uid)
 }
 
-func (b *book) mark(uid types.UID) {
-	if b.heard != nil {
-		b.heard[uid] = true
+func (b *book) put(obj client.Object) {
+	uid := obj.GetUID()
+	if b.gone[uid] {
+		return
 	}
-}
-
-// putNetwork enters a Network. What was granted, and that it is going, is never taken back.
-func (b *book) putNetwork(uid types.UID, n network) {
-	if before, ok := b.networks[uid]; ok {
-		n.going = n.going || before.going
-		if !n.granted.IsValid() {
-			n.granted = before.granted
+	b.heard[uid] = true
+	switch obj := obj.(type) {
+	case *ipamv1alpha1.Network:
+		if n := networkOf(obj, b.installation); n.version >= b.networks[uid].version {
+			b.networks[uid] = n
 		}
-	}
-	b.networks[uid] = n
-}
-
-// putAlias enters an IP. What was granted is never taken back.
-func (b *book) putAlias(uid types.UID, a alias) {
-	before, ok := b.aliases[uid]
-	if ok && !a.addr.IsValid() {
-		a.addr, a.within = before.addr, before.within
-	}
-	b.dropAlias(uid)
-	b.aliases[uid] = a
-	if a.addr.IsValid() {
-		b.holders[a.addr]++
+	case *ipamv1alpha1.IP:
+		a := aliasOf(obj)
+		if a.version < b.aliases[uid].version {
+			return
+		}
+		b.dropAlias(uid)
+		b.aliases[uid] = a
+		if a.addr.IsValid() {
+			b.holders[a.addr]++
+		}
 	}
 }
 
@@ -228,23 +237,20 @@ func (b *book) dropAlias(uid types.UID) {
 	delete(b.aliases, uid)
 }
 
-// written enters what a status says now, of an object that is known.
-func (b *book) written(obj client.Object) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch obj := obj.(type) {
-	case *ipamv1alpha1.Network:
-		if n, ok := b.networks[obj.UID]; ok {
-			n.granted = prefix(string(obj.Status.CIDR))
-			b.putNetwork(obj.UID, n)
-		}
-	case *ipamv1alpha1.IP:
-		if _, ok := b.aliases[obj.UID]; ok {
-			a := aliasOf(obj)
-			b.putAlias(obj.UID, a)
-			b.last[a.within] = a.addr
-		}
+// matters tells whether others may get what they could not get before, or may not get it any more, because of a change. old is nil
+// for a new object.
+func (b *book) matters(old, now client.Object) bool {
+	n, ok := now.(*ipamv1alpha1.Network)
+	if !ok {
+		return false // an IP takes one address of many
 	}
+	before, ok := old.(*ipamv1alpha1.Network)
+	if !ok {
+		return true
+	}
+	was, is := networkOf(before, b.installation), networkOf(n, b.installation)
+	was.version = is.version
+	return was != is
 }
 
 // network returns what is known of a Network.
@@ -291,12 +297,12 @@ func (b *book) aliasesThat(match func(alias) bool) []client.ObjectKey {
 }
 
 // claims are what a Network that asks must not get: what others have, what is kept for those of a lower rank, and addresses
-// whose Network is gone, unless it asks for the very prefix that they are of.
+// whose Network is gone, unless it takes that one's place.
 func (b *book) claims(asker types.UID) []tree.Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	me := b.networks[asker]
-	granted := map[netip.Prefix]bool{me.want.Prefix: true}
+	granted := map[netip.Prefix]bool{}
 	var out []tree.Claim
 	for uid, n := range b.networks {
 		if uid == asker {
@@ -313,7 +319,8 @@ func (b *book) claims(asker types.UID) []tree.Claim {
 		}
 	}
 	for _, a := range b.aliases {
-		if a.addr.IsValid() && !granted[a.within] {
+		comesBack := a.within == me.want.Prefix && a.asks(me)
+		if a.addr.IsValid() && !granted[a.within] && !comesBack {
 			out = append(out, tree.Claim{Prefix: netip.PrefixFrom(a.addr, a.addr.BitLen()), Apart: true, Of: "IP " + a.key.String()})
 		}
 	}
@@ -324,8 +331,11 @@ func (b *book) claims(asker types.UID) []tree.Claim {
 }
 
 // free returns an address of a granted Network that nobody has; false if there is none.
-func (b *book) free(n network) (netip.Addr, bool) {
+func (b *book) free(n network) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return tree.Address(n.granted, n.reserved, b.last[n.granted], func(a netip.Addr) bool { return b.holders[a] > 0 })
+	if addr, ok = tree.Address(n.granted, n.reserved, b.last[n.granted], func(a netip.Addr) bool { return b.holders[a] > 0 }); ok {
+		b.last[n.granted] = addr
+	}
+	return addr, ok
 }

@@ -6,7 +6,9 @@ package ipam
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,14 +42,15 @@ func (l *allocator) ipsOf(obj client.Object) []client.ObjectKey {
 	return l.aliasesThat(func(a alias) bool { return !a.addr.IsValid() && a.asks(of) })
 }
 
-// ipsBeside are the IPs without address that ask for one of the same Network as an IP.
+// ipsBeside are the IPs without address that may get that of an IP.
 func (l *allocator) ipsBeside(obj client.Object) []client.ObjectKey {
 	ip, ok := obj.(*ipamv1alpha1.IP)
 	if !ok {
 		return nil
 	}
-	beside := aliasOf(ip)
-	return l.aliasesThat(func(a alias) bool { return !a.addr.IsValid() && a.network == beside.network })
+	gone := aliasOf(ip)
+	of := l.networksThat(func(n network) bool { return n.granted.IsValid() && n.granted.Contains(gone.addr) })
+	return l.aliasesThat(func(a alias) bool { return !a.addr.IsValid() && slices.ContainsFunc(of, a.asks) })
 }
 
 // Sync grants.
@@ -62,18 +65,22 @@ func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	return i.label(ctx, ip)
 }
 
-// label says on an IP which Network its address is of, as long as that is there.
+// label says on an IP which Network its address is of, as long as that is there and a label can say it.
 func (i *ips) label(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	mine := aliasOf(ip)
-	of := i.allocator.networksThat(func(n network) bool { return n.granted == mine.within && n.granted.IsValid() })
-	if len(of) != 1 || ip.Labels[names.NetworkNamespace] == of[0].key.Namespace && ip.Labels[names.NetworkName] == of[0].key.Name {
+	of := i.allocator.networksThat(func(n network) bool { return n.granted.IsValid() && n.granted == mine.within && mine.asks(n) })
+	if len(of) != 1 || len(of[0].key.Name) > validation.LabelValueMaxLength {
+		return nil
+	}
+	key := of[0].key
+	if ip.Labels[names.NetworkNamespace] == key.Namespace && ip.Labels[names.NetworkName] == key.Name {
 		return nil
 	}
 	labelled := ip.DeepCopy()
 	if labelled.Labels == nil {
 		labelled.Labels = map[string]string{}
 	}
-	labelled.Labels[names.NetworkNamespace], labelled.Labels[names.NetworkName] = of[0].key.Namespace, of[0].key.Name
+	labelled.Labels[names.NetworkNamespace], labelled.Labels[names.NetworkName] = key.Namespace, key.Name
 	if err := i.client.Patch(ctx, labelled, client.MergeFrom(ip)); err != nil {
 		return fmt.Errorf("labelling the IP: %w", err)
 	}

@@ -59,7 +59,7 @@ func nodesOf(c client.Reader) func(context.Context) ([]tree.Claim, error) {
 		var out []tree.Claim
 		for i := range nodes.Items {
 			for _, a := range nodes.Items[i].Status.Addresses {
-				if addr, err := netip.ParseAddr(a.Address); err == nil {
+				if addr := storedAddr(a.Address); addr.IsValid() {
 					out = append(out, tree.Claim{Prefix: netip.PrefixFrom(addr, addr.BitLen()), Shared: true, Apart: true, Of: "Node " + nodes.Items[i].Name})
 				}
 			}
@@ -93,7 +93,14 @@ func (l *allocator) networksWithout(client.Object) []client.ObjectKey {
 
 // networksHeld are those that an IP which is gone may have held: from going, or from getting its address.
 func (l *allocator) networksHeld(obj client.Object) []client.ObjectKey {
-	return keysOf(l.networksThat(func(n network) bool { return n.going || !n.granted.IsValid() }))
+	ip, ok := obj.(*ipamv1alpha1.IP)
+	if !ok {
+		return nil
+	}
+	gone := aliasOf(ip)
+	return keysOf(l.networksThat(func(n network) bool {
+		return gone.addr.IsValid() && (n.going && n.granted == gone.within || !n.granted.IsValid())
+	}))
 }
 
 func keysOf(networks []network) []client.ObjectKey {
@@ -115,6 +122,9 @@ func (l *allocator) listener(whom func(client.Object) []client.ObjectKey) handle
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if old := e.ObjectOld.GetUID(); old != e.ObjectNew.GetUID() { // deleted, and made anew while nobody watched
+				l.forget(old)
+			}
 			l.hear(e.ObjectNew)
 			if l.matters(e.ObjectOld, e.ObjectNew) {
 				wake.Update(ctx, e, q)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,9 @@ type turnstile struct {
 	// lease is as this process left it, nil when it does not know who came through since.
 	lease *coordinationv1.Lease
 }
+
+// retryDelay is how long to leave the turnstile to another process.
+const retryDelay = 200 * time.Millisecond
 
 // note is one grant.
 type note struct {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/test/clusters"
 	"liqo.io/liqo/test/story"
 )
 
@@ -89,22 +90,30 @@ func TestAnOutageChangesNothingInTheProvider(t *testing.T) {
 			if diff := cmp.Diff(before, ran(t)); diff != "" {
 				t.Errorf("pods of the provider changed (-before +after):\n%s", diff)
 			}
-			during, after := writes(t, cut, back), writes(t, back, time.Now())
+			end := time.Now()
+			during, after := writes(t, consumer, peering.Namespace, cut, back), writes(t, consumer, peering.Namespace, back, end)
 			t.Logf("writes to 11 pods of the consumer during the outage: %v, after its end: %v", during, after)
-			// One for each pod that cannot be reached, and one when it can be again; after, one more for what happened.
-			if n, m := during[kubelet()+" pods/status"], after[kubelet()+" pods/status"]; n > 11 || m > 12 {
-				t.Errorf("the virtual kubelet wrote %d and %d statuses for 11 pods", n, m)
+			there := writes(t, provider, peering.Twin(), back, end)
+			t.Logf("writes to those of the provider after its end: %v", there)
+			// One for each pod that cannot be reached, and one when it can be again; after, one more for what happened. When the
+			// provider itself had no word of its node, it calls the pods unready until it has.
+			changed := 0
+			for _, n := range there {
+				changed += n
+			}
+			if n, m := during[kubelet()+" pods/status"], after[kubelet()+" pods/status"]; n > 11 || m > 12+changed {
+				t.Errorf("the virtual kubelet wrote %d and %d statuses for 11 pods, of which the provider changed %d", n, m, changed)
 			}
 		})
 	}
 }
 
-// writes counts those to the pods of the consumer in a time, by who wrote what.
-func writes(t *testing.T, from, to time.Time) map[string]int {
+// writes counts those to the pods of a namespace in a time, by who wrote what.
+func writes(t *testing.T, in *clusters.Cluster, namespace string, from, to time.Time) map[string]int {
 	t.Helper()
 	out := map[string]int{}
-	for _, r := range story.Audit(t, consumer, func(r story.Request) bool {
-		return r.Ref.Resource == "pods" && r.Ref.Namespace == peering.Namespace && (r.Verb == "update" || r.Verb == "patch") &&
+	for _, r := range story.Audit(t, in, func(r story.Request) bool {
+		return r.Ref.Resource == "pods" && r.Ref.Namespace == namespace && (r.Verb == "update" || r.Verb == "patch") &&
 			r.At.After(from) && !r.At.After(to)
 	}) {
 		out[r.User.Username+" "+strings.TrimSuffix(r.Ref.Resource+"/"+r.Ref.Subresource, "/")]++
@@ -131,7 +140,7 @@ func verdict(t *testing.T, what string, took, within time.Duration) {
 	}
 }
 
-// begin applies pods, waits until they run, and removes them after the test.
+// begin applies pods, waits until they run and nothing else does, and removes them after the test.
 func begin(t *testing.T, manifest string, count int) {
 	t.Helper()
 	if _, err := consumer.Kubectl(manifest, "apply", "-n", peering.Namespace, "-f", "-"); err != nil {
@@ -155,6 +164,13 @@ func begin(t *testing.T, manifest string, count int) {
 		}
 		if len(pods.Items) != count || running < count {
 			return fmt.Errorf("%d of %d run", running, len(pods.Items))
+		}
+		// Pods that ended before may still be on their way out there.
+		if err := provider.Client.List(ctx, &pods, client.InNamespace(peering.Twin())); err != nil {
+			return err
+		}
+		if len(pods.Items) > count {
+			return fmt.Errorf("the provider has %d pods", len(pods.Items))
 		}
 		return nil
 	})

@@ -38,10 +38,16 @@ type Conflict struct {
 	With []Claim
 }
 
+// named is how many claims a Conflict names: there may be one for each node.
+const named = 5
+
 func (e *Conflict) Error() string {
-	with := make([]string, 0, len(e.With))
-	for _, c := range e.With {
+	var with []string
+	for _, c := range e.With[:min(len(e.With), named)] {
 		with = append(with, fmt.Sprintf("%s of %s", c.Prefix, c.Of))
+	}
+	if more := len(e.With) - named; more > 0 {
+		with = append(with, fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Sprintf("%s overlaps %s", e.Want, strings.Join(with, ", "))
 }

@@ -52,6 +52,18 @@ func TestGrant(t *testing.T) {
 			name: "fixed and in the way of two", taken: local, want: Want{Prefix: netip.MustParsePrefix("10.0.0.0/9"), Fixed: true},
 			err: "10.0.0.0/9 overlaps 10.100.0.0/16 of Network 10.100.0.0/16, 10.70.0.0/16 of Network 10.70.0.0/16",
 		},
+		{
+			name: "fixed and in the way of many", pools: prefixesOf("10.0.0.0/8"),
+			taken: claims(true, "10.0.0.1/32", "10.0.0.2/32", "10.0.0.3/32", "10.0.0.4/32", "10.0.0.5/32", "10.0.0.6/32", "10.0.0.7/32"),
+			want:  Want{Prefix: netip.MustParsePrefix("10.0.0.0/24"), Fixed: true},
+			err: "10.0.0.0/24 overlaps 10.0.0.1/32 of Network 10.0.0.1/32, 10.0.0.2/32 of Network 10.0.0.2/32, 10.0.0.3/32 of Network 10.0.0.3/32, " +
+				"10.0.0.4/32 of Network 10.0.0.4/32, 10.0.0.5/32 of Network 10.0.0.5/32, and 2 more",
+		},
+		{
+			name: "not near a node", pools: prefixesOf("10.0.0.0/8"),
+			taken: append(claims(false, "10.70.0.0/16"), Claim{Prefix: netip.MustParsePrefix("10.0.3.4/32"), Shared: true, Apart: true}),
+			want:  Want{Prefix: netip.MustParsePrefix("10.70.0.0/16")}, get: "10.71.0.0/16",
+		},
 		{name: "shared beside shared", taken: local, want: Want{Prefix: netip.MustParsePrefix("10.200.4.0/24"), Fixed: true, Shared: true}, get: "10.200.4.0/24"},
 		{name: "shared, in no pool", taken: local, want: Want{Prefix: netip.MustParsePrefix("100.64.0.0/10"), Fixed: true, Shared: true}, get: "100.64.0.0/10"},
 		{

@@ -41,8 +41,8 @@ type Gateway struct {
 // A key that begins with `?` is left out when the first action of its value is nothing, or the value renders to nothing or 0; it
 // loses the `?` otherwise. What is not optional must be there: a variable that is not set is an error.
 //
-// Loops go over variables, and not within each other; texts define nothing and assign nothing. So what a template can cost is
-// bounded, whoever wrote it.
+// Texts may compare, test, index and loop: over a variable that is a list or a map, and not in another loop. They define no templates
+// and call nothing that makes a text longer. So what a template can cost is bounded, whoever wrote it.
 //
 // An error names the field and is for the author of the template.
 func Render(t networkingv1beta1.GatewayTemplateSpec, g Gateway, spec any) (*unstructured.Unstructured, error) {
@@ -204,7 +204,7 @@ func (r *renderer) fields(in map[string]any, path string, as reflect.Type) (any,
 // optional tells whether an optional field is there.
 func (r *renderer) optional(value any, path string) (bool, error) {
 	text, _ := value.(string)
-	t, err := parsed(text, path)
+	t, err := r.parsed(text, path)
 	if err != nil {
 		return false, err
 	}
@@ -213,17 +213,25 @@ func (r *renderer) optional(value any, path string) (bool, error) {
 		return false, fmt.Errorf("%s is optional (?), so its value must be a text with a variable, such as {{ .Spec.Endpoint.NodePort }}", path)
 	}
 	if first, ok := t.Root.Nodes[i].(*parse.ActionNode); ok {
-		set, err := r.text("{{if "+first.Pipe.String()+"}}yes{{end}}", path)
-		if err != nil || set == "" {
+		probe, err := r.parsed("{{if "+first.Pipe.String()+"}}yes{{end}}", path)
+		if err != nil {
 			return false, err
+		}
+		var set strings.Builder
+		// A key that a map lacks is nothing here, and an error only where it must be there.
+		if err := probe.Option("missingkey=default").Execute(&limited{r, &set}, r.gateway); err != nil {
+			return false, fmt.Errorf("%s: %q cannot be filled: %w", path, text, err)
+		}
+		if set.Len() == 0 {
+			return false, nil
 		}
 	}
 	rendered, err := r.text(text, path)
 	return rendered != "" && rendered != "0", err
 }
 
-// parsed reads a text.
-func parsed(text, path string) (*template.Template, error) {
+// parsed reads a text, and tells why it could cost more than what it is made of.
+func (r *renderer) parsed(text, path string) (*template.Template, error) {
 	t, err := template.New(path).Option("missingkey=error").Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %q is no template: %w", path, text, err)
@@ -231,52 +239,78 @@ func parsed(text, path string) (*template.Template, error) {
 	if t.Tree == nil || len(t.Templates()) > 1 {
 		return nil, fmt.Errorf("%s: %q defines a template, which is not possible here", path, text)
 	}
-	if err := bounded(t.Root, false); err != nil {
+	if err := r.bounded(t.Root, false); err != nil {
 		return nil, fmt.Errorf("%s: %q %w", path, text, err)
 	}
 	return t, nil
 }
 
-// bounded tells why a text could cost more than what it is made of.
-func bounded(n parse.Node, looping bool) error {
-	branches := func(b *parse.BranchNode, looping bool) error {
-		if err := errors.Join(assigns(b.Pipe), bounded(b.List, looping)); err != nil || b.ElseList == nil {
-			return err
-		}
-		return bounded(b.ElseList, looping)
-	}
+// functions are those of text/template that make nothing longer.
+var functions = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "index", "slice", "break", "continue"}
+
+func (r *renderer) bounded(n parse.Node, looping bool) error {
+	var parts []parse.Node
 	switch n := n.(type) {
 	case *parse.ListNode:
-		for _, node := range n.Nodes {
-			if err := bounded(node, looping); err != nil {
-				return err
-			}
+		if n != nil {
+			parts = n.Nodes
 		}
 	case *parse.ActionNode:
-		return assigns(n.Pipe)
+		parts = []parse.Node{n.Pipe}
 	case *parse.IfNode:
-		return branches(&n.BranchNode, looping)
+		parts = []parse.Node{n.Pipe, n.List, n.ElseList}
 	case *parse.WithNode:
-		return branches(&n.BranchNode, looping)
+		parts = []parse.Node{n.Pipe, n.List, n.ElseList}
 	case *parse.RangeNode:
 		if looping {
 			return errors.New("has a loop in a loop, which is not possible here")
 		}
-		if len(n.Pipe.Cmds) != 1 || len(n.Pipe.Cmds[0].Args) != 1 || n.Pipe.Cmds[0].Args[0].Type() != parse.NodeField {
-			return errors.New("has a loop over something else than a variable such as .Spec.Endpoint.Ports")
+		if !r.loops(n.Pipe) {
+			return errors.New("has a loop over something else than a list, such as .Spec.Endpoint.Ports")
 		}
-		return branches(&n.BranchNode, true)
+		looping = true
+		parts = []parse.Node{n.List, n.ElseList}
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			parts = append(parts, c.Args...)
+		}
+	case *parse.ChainNode:
+		parts = []parse.Node{n.Node}
+	case *parse.IdentifierNode:
+		if !slices.Contains(functions, n.Ident) {
+			return fmt.Errorf("calls %s, which is not possible here", n.Ident)
+		}
 	case *parse.TemplateNode:
 		return errors.New("uses a template by its name, which is not possible here")
+	}
+	for _, part := range parts {
+		if err := r.bounded(part, looping); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func assigns(p *parse.PipeNode) error {
-	if p.IsAssign {
-		return errors.New("assigns to a variable, which is not possible here")
+// loops tells whether a pipeline is a variable that is a list or a map.
+func (r *renderer) loops(p *parse.PipeNode) bool {
+	if len(p.Cmds) != 1 || len(p.Cmds[0].Args) != 1 {
+		return false
 	}
-	return nil
+	variable, ok := p.Cmds[0].Args[0].(*parse.FieldNode)
+	if !ok {
+		return false
+	}
+	v := reflect.ValueOf(r.gateway)
+	for _, name := range variable.Ident {
+		for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		if v.Kind() != reflect.Struct {
+			return false
+		}
+		v = v.FieldByName(name)
+	}
+	return v.Kind() == reflect.Slice || v.Kind() == reflect.Map
 }
 
 // unset is what a variable that is nil renders to.
@@ -287,7 +321,7 @@ func (r *renderer) text(in, path string) (string, error) {
 	if !strings.Contains(in, "{{") {
 		return in, nil
 	}
-	t, err := parsed(in, path)
+	t, err := r.parsed(in, path)
 	if err != nil {
 		return "", err
 	}
@@ -296,7 +330,7 @@ func (r *renderer) text(in, path string) (string, error) {
 		return "", fmt.Errorf("%s: %q cannot be filled: %w", path, in, err)
 	}
 	if strings.Contains(out.String(), unset) {
-		return "", fmt.Errorf("%s: a variable of %q is not set: write %q for a field that may be left out", path, in, "?"+path[strings.LastIndexByte(path, '.')+1:])
+		return "", fmt.Errorf("%s: a variable of %q is not set; a field that may be left out begins with ?, and with that variable", path, in)
 	}
 	return out.String(), nil
 }

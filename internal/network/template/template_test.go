@@ -146,6 +146,7 @@ func TestATemplateIsFilled(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
+	long := "{{ range .Spec.Endpoint.Ports }}" + strings.Repeat("x", 10000) + "{{ end }}"
 	typed := any(&networkingv1beta1.WgGatewayServerSpec{})
 	for _, tc := range []struct {
 		name, text string
@@ -164,6 +165,9 @@ func TestFields(t *testing.T) {
 		{name: "a list of ports", text: `spec: {a: "{{ range .Spec.Endpoint.Ports }}{{ . }},{{ end }}"}`, want: `{a: "1,2,"}`,
 			edit: func(s *networkingv1beta1.GatewayServerSpec) { s.Endpoint.Ports = []int32{1, 2} }},
 		{name: "numbers where the type is not known", text: `spec: {a: "{{ .ClusterID }}", labels: {b: "{{ .ClusterID }}"}, c: [{d: "0x10"}]}`, want: `{a: 123, labels: {b: "123"}, c: [{d: "0x10"}]}`},
+		{name: "an optional label", text: `spec: {"?a": "{{ .Spec.ServiceLabels.zone }}"}`, want: `{}`},
+		{name: "labels", text: `spec: {a: "{{ range $k, $v := .Spec.ServiceLabels }}{{ $k }}={{ $v }}{{ end }}"}`, want: `{a: "zone=b", service: {metadata: {labels: {zone: b}}}}`,
+			edit: func(s *networkingv1beta1.GatewayServerSpec) { s.ServiceLabels = map[string]string{"zone": "b"} }},
 		{name: "names are no numbers", text: `spec: {selector: {matchLabels: {a: "{{ .ClusterID }}"}}, list: [{name: "{{ .ClusterID }}", port: "{{ .Spec.Endpoint.Port }}"}], zip: "007"}`,
 			want: `{selector: {matchLabels: {a: "123"}}, list: [{name: "123", port: 51840}], zip: "007"}`},
 		{name: "an optional field with a condition", text: `spec: {"?a": '{{ if eq .Name "gw" }}yes{{ end }}', "?b": '{{ if eq .Name "x" }}yes{{ end }}'}`, want: `{a: "yes"}`},
@@ -183,13 +187,16 @@ func TestFields(t *testing.T) {
 		{name: "a text for a number", text: `spec: {deployment: {spec: {replicas: "{{ .Name }}"}}}`, kind: typed, err: `spec.template.spec is no WgGatewayServerSpec`},
 		{name: "another case", text: `spec: {deployment: {spec: {Replicas: 1}}}`, kind: typed, err: `unknown field "deployment.spec.Replicas"`},
 		{name: "a name that is a list", text: `metadata: {name: [x]}`, err: `spec.template.metadata is no ObjectMeta`},
-		{name: "a variable that is not set", text: `spec: {ports: [{nodePort: "{{ .Spec.Endpoint.NodePort }}"}]}`, err: `spec.template.spec.ports[0].nodePort: a variable of "{{ .Spec.Endpoint.NodePort }}" is not set: write "?nodePort"`},
+		{name: "a variable that is not set", text: `spec: {ports: [{nodePort: "{{ .Spec.Endpoint.NodePort }}"}]}`, err: `spec.template.spec.ports[0].nodePort: a variable of "{{ .Spec.Endpoint.NodePort }}" is not set; a field that may be left out begins with ?`},
 		{name: "recursion", text: `spec: {a: '{{ define "x" }}{{ template "x" }}{{ end }}{{ template "x" }}'}`, err: "defines a template"},
 		{name: "a template by name", text: `spec: {a: '{{ template "spec.template.spec.a" }}'}`, err: "uses a template by its name"},
-		{name: "a loop for ever", text: `spec: {a: "{{ range 9000000000000000000 }}{{ end }}"}`, err: "a loop over something else than a variable"},
+		{name: "a loop for ever", text: `spec: {a: "{{ range 9000000000000000000 }}{{ end }}"}`, err: "a loop over something else than a list"},
+		{name: "a long loop", text: `spec: {a: "{{ range .Spec.MTU }}{{ end }}"}`, err: "a loop over something else than a list"},
 		{name: "a loop in a loop", text: `spec: {a: "{{ range .Spec.Endpoint.Ports }}{{ if true }}{{ range .Spec.Endpoint.Ports }}{{ end }}{{ end }}{{ end }}"}`, err: "a loop in a loop"},
-		{name: "growth without words", text: `spec: {a: '{{ $x := "a" }}{{ range .Spec.Endpoint.Ports }}{{ $x = printf "%s%s" $x $x }}{{ end }}'}`, err: "assigns to a variable"},
-		{name: "too long", text: `spec: {a: ['{{ printf "%600000d" 1 }}', '{{ printf "%600000d" 1 }}']}`, err: "the template becomes longer than 1048576 bytes"},
+		{name: "growth without words", text: `spec: {a: '{{ $a := printf "%[1]s%[1]s" "a" }}'}`, err: "calls printf, which is not possible here"},
+		{name: "growth in a condition", text: `spec: {a: '{{ if (eq "a" (print "b" "c")) }}x{{ end }}'}`, err: "calls print, which is not possible here"},
+		{name: "too long", text: `spec: {a: ['` + long + `', '` + long + `']}`, edit: func(s *networkingv1beta1.GatewayServerSpec) { s.Endpoint.Ports = make([]int32, 64) },
+			err: "the template becomes longer than 1048576 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			out, err := Render(templateOf(t, tc.text), server(tc.edit), tc.kind)
