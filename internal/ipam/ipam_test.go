@@ -124,6 +124,19 @@ func installed() []client.Object {
 	return out
 }
 
+// nodeAt makes a node with an address.
+func nodeAt(t *testing.T, address string) *corev1.Node {
+	t.Helper()
+	c := testkit.Cluster(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
+	testkit.Create(t, c.Client, node)
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
+	testkit.UpdateStatus(t, c.Client, node, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+	})
+	return node
+}
+
 // allocated waits until an object has what it is to have.
 func (s *story) allocated(name, want string, obj client.Object, have func() (string, []metav1.Condition)) {
 	s.Helper()
@@ -240,13 +253,7 @@ func TestWhatIsExhaustedGoesOnWhenSomethingIsGivenBack(t *testing.T) {
 
 // Whatever was in the way, once it is gone the refused go on by themselves.
 func TestTheRefusedAreLookedAtAgain(t *testing.T) {
-	c := testkit.Cluster(t)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
-	testkit.Create(t, c.Client, node)
-	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
-	testkit.UpdateStatus(t, c.Client, node, func(n *corev1.Node) {
-		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.50.0.7"}}
-	})
+	node := nodeAt(t, "10.50.0.7")
 	s := begin(t, usualPools,
 		&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "early"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}},
 		newNetwork("beside-node", "10.50.0.0/24", "", names.NetworkNotRemapped),
@@ -343,13 +350,7 @@ func TestANetworkWaitsForItsAddresses(t *testing.T) {
 
 // No peer is shown under the address of a node. Pods may have addresses of the same prefix.
 func TestAddressesOfNodesAreTaken(t *testing.T) {
-	c := testkit.Cluster(t)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
-	testkit.Create(t, c.Client, node)
-	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
-	testkit.UpdateStatus(t, c.Client, node, func(n *corev1.Node) {
-		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.50.0.7"}}
-	})
+	nodeAt(t, "10.50.0.7")
 	s := begin(t, []netip.Prefix{netip.MustParsePrefix("10.50.0.0/23")}, newNetwork("milan-pod", "10.50.0.0/24", ""))
 	s.network("milan-pod", "10.50.1.0/24")
 	s.create(newNetwork("pod-cidr", "10.50.0.0/24", names.NetworkTypePod, names.NetworkNotRemapped, names.NetworkShared))
