@@ -62,6 +62,10 @@ var table = []level{
 		packages: leaves, own: words, others: leafDeps, not: impure,
 	},
 	{
+		sentence: "level 1, leaves: the words of datapath import level 0 and std; no kernel, client or log",
+		packages: []string{"internal/datapath"}, own: words, others: []string{}, not: impure,
+	},
+	{
 		sentence: "level 1, kernel: datapath imports levels 0 and 1, netlink, nftables and wireguard, and no Kubernetes client",
 		packages: kernel, own: slices.Concat(words, leaves, kernel),
 		others: append([]string{"github.com/vishvananda", "github.com/google/nftables", "golang.zx2c4.com/wireguard", "golang.org/x"}, leafDeps...),

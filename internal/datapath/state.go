@@ -1,0 +1,272 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package datapath has the words for what one network namespace must hold of ours: devices, addresses, hops, routes, rules
+// and tables of nftables. Plans are made of these words without a kernel, and are read by people in the syntax of ip and nft.
+package datapath
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Protocol marks routes and rules of ours, so that they are told from those of others after a restart.
+const Protocol = 91
+
+// AddressLabel marks IPv4 addresses of ours on lo.
+const AddressLabel = "lo:liqo"
+
+// State is all that a network namespace must have of ours. What is ours and not in it goes.
+type State struct {
+	Links     []Link
+	Addresses []Address
+	Hops      []Hop
+	Routes    []Route
+	Rules     []Rule
+	Tables    []Table
+}
+
+// Link is a device. A VXLAN is made and removed; any other is made by whoever uses it, and only its MTU and being up are ours.
+type Link struct {
+	Name  string
+	VXLAN *VXLAN // nil: the device is somebody else's to make, and may be absent
+	MTU   int    // bytes; 0: as it is
+}
+
+// VXLAN is a device that learns nothing and has no address of its own: all it sends goes where hops say.
+type VXLAN struct {
+	ID   uint32
+	Port uint16 // UDP
+	MAC  [6]byte
+}
+
+// Address is one of ours on a device.
+type Address struct {
+	Device string
+	Prefix netip.Prefix // with host bits
+}
+
+// Hop is a permanent neighbour on a VXLAN, and where frames for it are sent.
+type Hop struct {
+	Device string
+	Next   netip.Addr // next hop of routes
+	MAC    [6]byte
+	Outer  netip.Addr // destination of the outer packet
+}
+
+// Route is one route of a table of routes.
+type Route struct {
+	Table       int
+	To          netip.Prefix
+	Unreachable bool // instead of all below but Metric
+	Device      string
+	Via         netip.Addr // the zero value: To is on the link
+	OnLink      bool       // Via needs no route of its own
+	Source      netip.Addr // preferred source; the zero value: the kernel's choice
+	MTU         int        // bytes; 0: the device's
+	Metric      int
+	Scope       Scope
+}
+
+// Scope is how far away the destination of an IPv4 route is.
+type Scope uint8
+
+// Scopes of routes, in the kernel's numbers.
+const (
+	ScopeGlobal Scope = 0
+	ScopeSite   Scope = 200
+	ScopeLink   Scope = 253
+	ScopeHost   Scope = 254
+)
+
+// Rule sends packets to a table of routes.
+type Rule struct {
+	Priority    int
+	Family      Family       // of all that the rule says of addresses
+	From, To    netip.Prefix // the zero value: any
+	Input       string       // device; "": any
+	Output      string
+	Mark        uint32 // 0: any
+	Table       int
+	Unreachable bool // instead of a table
+}
+
+// UnreachableMetric is the metric of routes that say "unreachable" where nothing better is known: worse than any other.
+const UnreachableMetric = 4278198272
+
+// Family is the family of addresses.
+type Family uint8
+
+// Families, by their versions.
+const (
+	IPv4 Family = 4
+	IPv6 Family = 6
+)
+
+// FamilyOf is the family of an address.
+func FamilyOf(a netip.Addr) Family {
+	if a.Is4() {
+		return IPv4
+	}
+	return IPv6
+}
+
+// String is the family as nftables calls it.
+func (f Family) String() string {
+	if f == IPv4 {
+		return "ip"
+	}
+	return "ip6"
+}
+
+// MAC is the address on the fabric of whoever is the next hop addr: locally administered, the same everywhere.
+func MAC(addr netip.Addr) [6]byte {
+	b := addr.As16() // the last four bytes are all of an IPv4 address
+	if addr.Is6() {
+		for i := range 12 { // and IPv6 addresses differ in others, too
+			b[12+i%4] ^= b[i] << (i / 4)
+		}
+	}
+	return [6]byte{0x02, 0x6c, b[12], b[13], b[14], b[15]}
+}
+
+// Sort puts the state into the order in which it is compared and printed. Tables, chains and rules of nftables keep theirs.
+func (s *State) Sort() {
+	slices.SortFunc(s.Links, func(a, b Link) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Addresses, func(a, b Address) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Prefix.Compare(b.Prefix))
+	})
+	slices.SortFunc(s.Hops, func(a, b Hop) int { return cmp.Or(cmp.Compare(a.Device, b.Device), a.Next.Compare(b.Next)) })
+	slices.SortFunc(s.Routes, func(a, b Route) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), a.To.Compare(b.To), cmp.Compare(a.Metric, b.Metric))
+	})
+	slices.SortFunc(s.Rules, func(a, b Rule) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Family, b.Family), a.From.Compare(b.From), a.To.Compare(b.To),
+			cmp.Compare(a.Input, b.Input), cmp.Compare(a.Output, b.Output), cmp.Compare(a.Mark, b.Mark), cmp.Compare(a.Table, b.Table))
+	})
+	for i := range s.Tables {
+		s.Tables[i].sort()
+	}
+}
+
+// String has a line for each thing, as one would type it.
+func (s State) String() string {
+	var b strings.Builder
+	lines(&b, s.Links)
+	lines(&b, s.Addresses)
+	lines(&b, s.Hops)
+	lines(&b, s.Routes)
+	lines(&b, s.Rules)
+	lines(&b, s.Tables)
+	return b.String()
+}
+
+func lines[T fmt.Stringer](b *strings.Builder, of []T) {
+	for _, one := range of {
+		fmt.Fprintln(b, one)
+	}
+}
+
+func (l Link) String() string {
+	w := words{"link", l.Name}
+	if v := l.VXLAN; v != nil {
+		w.add("address", hardware(v.MAC), "vxlan id", v.ID, "dstport", v.Port, "nolearning")
+	}
+	if l.MTU != 0 {
+		w.add("mtu", l.MTU)
+	}
+	return w.line()
+}
+
+func (a Address) String() string { return fmt.Sprintf("addr %s dev %s", a.Prefix, a.Device) }
+
+func (h Hop) String() string {
+	return fmt.Sprintf("neigh %s lladdr %s dev %s dst %s", h.Next, hardware(h.MAC), h.Device, h.Outer)
+}
+
+func (r Route) String() string {
+	w := words{"route"}
+	if r.Unreachable {
+		w.add("unreachable")
+	}
+	w.add(r.To)
+	if r.Via.IsValid() {
+		w.add("via", r.Via)
+	}
+	if r.Device != "" {
+		w.add("dev", r.Device)
+	}
+	if r.OnLink {
+		w.add("onlink")
+	}
+	if r.Scope != ScopeGlobal {
+		w.add("scope", r.Scope)
+	}
+	if r.Source.IsValid() {
+		w.add("src", r.Source)
+	}
+	if r.MTU != 0 {
+		w.add("mtu", r.MTU)
+	}
+	if r.Metric != 0 {
+		w.add("metric", r.Metric)
+	}
+	w.add("table", r.Table)
+	return w.line()
+}
+
+func (s Scope) String() string {
+	switch s {
+	case ScopeGlobal:
+		return "global"
+	case ScopeSite:
+		return "site"
+	case ScopeLink:
+		return "link"
+	case ScopeHost:
+		return "host"
+	}
+	return fmt.Sprint(uint8(s))
+}
+
+func (r Rule) String() string {
+	w := words{"rule"}
+	if r.Family == IPv6 {
+		w.add("-6")
+	}
+	w.add("pref", r.Priority)
+	if r.From.IsValid() {
+		w.add("from", r.From)
+	}
+	if r.To.IsValid() {
+		w.add("to", r.To)
+	}
+	if r.Input != "" {
+		w.add("iif", r.Input)
+	}
+	if r.Output != "" {
+		w.add("oif", r.Output)
+	}
+	if r.Mark != 0 {
+		w.add("fwmark", r.Mark)
+	}
+	if r.Unreachable {
+		w.add("unreachable")
+	} else {
+		w.add("lookup", r.Table)
+	}
+	return w.line()
+}
+
+func hardware(mac [6]byte) string { return net.HardwareAddr(mac[:]).String() }
+
+// words are put together with a blank between each two.
+type words []any
+
+func (w *words) add(more ...any) { *w = append(*w, more...) }
+
+func (w words) line() string { return strings.TrimSuffix(fmt.Sprintln(w...), "\n") }
