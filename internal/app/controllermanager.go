@@ -40,6 +40,7 @@ import (
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=vkoptionstemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=connections;gatewayclients;gatewayservers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=internalnodes,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations/status;configurations/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips/status;ips/finalizers;networks/status;networks/finalizers,verbs=update;patch

@@ -152,6 +152,12 @@ const (
 	NetworkTypeReserved = "reserved"
 )
 
+// Devices of a network namespace.
+const (
+	FabricDevice = "liqo.fabric"
+	TunnelDevice = "liqo-tunnel"
+)
+
 // Finalizers.
 const (
 	// NetworkFinalizer keeps a Network until no IP has an address of it.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,7 +19,7 @@ import (
 
 // Both clusters use the same addresses for their pods: each sees the other's under a prefix that is free.
 func TestNetworksOfAPeerAreSeenUnderFreePrefixes(t *testing.T) {
-	tell("networks of a peer")
+	tell("networks")
 	for _, side := range []struct{ here, there *cluster }{{consumer, provider}, {provider, consumer}} {
 		pods := strings.Fields(strings.NewReplacer("-", " ").Replace(said(t, side.there, "network.podcidrs")))
 		external := strings.TrimSpace(said(t, side.there, "network.externalcidr"))
@@ -41,6 +42,7 @@ spec: {remote: {cidr: {pod: [%s], external: [%s]}}}`, side.there.ID, strings.Joi
 			}
 			return nil
 		})
+		nodesHaveAddresses(t, side.here)
 		var own, theirs []netip.Prefix
 		for _, c := range append(cfg.Spec.Local.CIDR.Pod, cfg.Spec.Local.CIDR.External...) {
 			own = append(own, netip.MustParsePrefix(string(c)))
@@ -56,6 +58,30 @@ spec: {remote: {cidr: {pod: [%s], external: [%s]}}}`, side.there.ID, strings.Joi
 			}
 		}
 	}
+}
+
+// nodesHaveAddresses waits until each physical node has an address in front of peers.
+func nodesHaveAddresses(t *testing.T, c *cluster) {
+	t.Helper()
+	eventually(t, "an InternalNode for each node of "+c.ID, func(ctx context.Context) error {
+		var nodes corev1.NodeList
+		if err := c.Client.List(ctx, &nodes); err != nil {
+			return err
+		}
+		for _, node := range nodes.Items {
+			if node.Labels["liqo.io/type"] == "virtual-node" {
+				continue
+			}
+			var internal networkingv1beta1.InternalNode
+			if err := c.Client.Get(ctx, client.ObjectKey{Name: node.Name}, &internal); err != nil {
+				return err
+			}
+			if internal.Spec.Interface.Node.IP == "" {
+				return fmt.Errorf("node %s has no address", node.Name)
+			}
+		}
+		return nil
+	})
 }
 
 // said is the answer of liqoctl to a query.
