@@ -1,0 +1,54 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wg
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAFullWindowWaitsUntilSomethingLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWindow(100)
+		begin := time.Now()
+		w.wait() // empty
+		w.enter(120)
+		go func() {
+			time.Sleep(patience / 2)
+			w.leave(10) // 110: still full, but alive
+			time.Sleep(patience / 2)
+			w.leave(20) // 90
+		}()
+		w.wait()
+		if took := time.Since(begin); took != patience {
+			t.Errorf("waited %s, want %s", took, patience)
+		}
+		if w.inside != 90 {
+			t.Errorf("%d packets are inside, want 90", w.inside)
+		}
+	})
+}
+
+func TestDroppedPacketsDoNotBlockForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWindow(100)
+		w.enter(100)
+		begin := time.Now()
+		w.wait()
+		if took := time.Since(begin); took != patience || w.inside != 0 {
+			t.Errorf("waited %s, want %s; %d packets are inside", took, patience, w.inside)
+		}
+	})
+}
+
+func TestMoreMayLeaveThanEntered(t *testing.T) {
+	w := newWindow(100)
+	w.enter(1)
+	w.leave(5)
+	w.enter(100)
+	if !w.full() {
+		t.Error("packets that began inside make room for others")
+	}
+}
