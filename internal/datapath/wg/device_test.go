@@ -457,6 +457,10 @@ func TestAPortThatIsTakenIsTakenLater(t *testing.T) {
 		}
 		return nil
 	})
+	a.apply(free) // the Config of before the failure, which closed its socket
+	if a.status().ListenPort == 0 {
+		t.Error("no socket is open")
+	}
 	_ = occupied.Close()
 	a.apply(c)
 	if got := a.status().ListenPort; got != c.ListenPort {
@@ -606,6 +610,14 @@ func TestLinesOfTheLibraryHoldNoKeyAndComeOnce(t *testing.T) {
 			return err
 		}
 		return a.device.Apply(server(a, b))
+	})
+	c := server(a, b)
+	c.MTU = 1280
+	a.apply(c)
+	await(t, "the library to know the MTU", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Contains(out.String(), "MTU updated: 1280")
 	})
 	lib := libraryLog(log)
 	for range 100 {
