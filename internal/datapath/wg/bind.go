@@ -11,12 +11,13 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/conn"
+	"golang.zx2c4.com/wireguard/device"
 )
 
 // bind is the library's UDP sockets with fragmentation forbidden. Segmentation offloads stay as the library has them.
 type bind struct {
 	*conn.StdNetBind
-	// out is left by what is sent here, in is entered by what is received here.
+	// out is left by what is sent here, in counts what is received here.
 	out, in *window
 }
 
@@ -43,14 +44,20 @@ func (b *bind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 		return nil, 0, err
 	}
 	for i, f := range receive {
-		receive[i] = func(packets [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
-			b.in.wait()
-			n, err := f(packets, sizes, eps)
-			b.in.enter(n)
-			return n, err
-		}
+		receive[i] = b.counted(f)
 	}
 	return receive, actual, nil
+}
+
+// counted bounds what is received and not yet written to the TUN. Handshakes never get there.
+func (b *bind) counted(receive conn.ReceiveFunc) conn.ReceiveFunc {
+	in := gate{window: b.in}
+	return func(packets [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
+		in.before(packets)
+		n, err := receive(packets, sizes, eps)
+		in.after(packets, n, func(i int) bool { return sizes[i] > 0 && packets[i][0] == device.MessageTransportType })
+		return n, err
+	}
 }
 
 func (b *bind) Send(packets [][]byte, to conn.Endpoint) error {

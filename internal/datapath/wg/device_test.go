@@ -35,6 +35,30 @@ func TestTCPPassesTheTunnel(t *testing.T) {
 	}
 }
 
+// What stays counted would make every later read wait. The last read alone may not be looked at yet.
+func TestEverythingThatEntersLeaves(t *testing.T) {
+	a, b := tunnelUp(t)
+	conn := b.dial(a.listen(a.inner[0].Addr()))
+	echo(t, conn, 4<<20)
+	garbage := b.udp(b.outer[0])
+	for range packetsInside / 2 {
+		if _, err := garbage.WriteTo([]byte("\x04\x00\x00\x00 no session has this number"), net.UDPAddrFromAddrPort(netip.AddrPortFrom(a.outer[0], serverPort))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	echo(t, conn, 16) // behind the garbage, in the same socket
+	for _, s := range []*side{a, b} {
+		e := s.device.engine.(*userspaceEngine)
+		for name, w := range map[string]*window{"out": e.tun.out.window, "in": e.tun.in} {
+			await(t, name+" to be empty", func() bool {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return w.inside < packetsInside/10
+			})
+		}
+	}
+}
+
 // echo sends so many bytes and reads them back.
 func echo(t *testing.T, c net.Conn, size int) {
 	t.Helper()
@@ -587,7 +611,7 @@ func (f *failing) Read([][]byte, []int, int) (int, error) {
 
 func TestABadPacketDoesNotEndTheDevice(t *testing.T) {
 	gone := &os.PathError{Op: "read", Path: cloneDevice, Err: unix.EIO}
-	tn := &tunnel{log: quiet(), out: newWindow(1), Device: &failing{errs: []error{errors.New("tcp header len is invalid: 4"), tun.ErrTooManySegments, gone, os.ErrClosed}}}
+	tn := &tunnel{log: quiet(), out: gate{window: newWindow(1)}, Device: &failing{errs: []error{errors.New("tcp header len is invalid: 4"), tun.ErrTooManySegments, gone, os.ErrClosed}}}
 	for _, want := range []error{nil, tun.ErrTooManySegments, gone, os.ErrClosed} {
 		if _, err := tn.Read(nil, nil, 0); !errors.Is(err, want) {
 			t.Errorf("error %v, want %v", err, want)

@@ -29,8 +29,8 @@ type tunnel struct {
 	closing sync.Mutex // the library may close by itself, when the link is gone
 	closed  bool
 
-	// out is entered by what is read here, in is left by what is written here.
-	out, in *window
+	out gate    // for what is read here
+	in  *window // left by what is written here
 }
 
 // openTunnel attaches to the persistent TUN of that name, or makes it. Offloads are on: segments of up to 64 KiB cross it.
@@ -115,9 +115,9 @@ func (t *tunnel) Events() <-chan tun.Event { return t.events }
 
 // Read keeps bad packets from ending the device: the library takes every error but this one for the end of the TUN.
 func (t *tunnel) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
-	t.out.wait()
+	t.out.before(bufs)
 	n, err := t.Device.Read(bufs, sizes, offset)
-	t.out.enter(n)
+	t.out.after(bufs, n, func(int) bool { return true })
 	_, broken := errors.AsType[*fs.PathError](err)
 	if err == nil || broken || errors.Is(err, os.ErrClosed) || errors.Is(err, tun.ErrTooManySegments) {
 		return n, err

@@ -28,7 +28,7 @@ func openUserspace(name string, log *slog.Logger) (*userspaceEngine, error) {
 		return nil, err
 	}
 	out, in := newWindow(packetsInside), newWindow(packetsInside)
-	t.out, t.in = out, in
+	t.out, t.in = gate{window: out}, in
 	return &userspaceEngine{tun: t, device: device.NewDevice(t, newBind(out, in), libraryLog(log.With("interface", name)))}, nil
 }
 

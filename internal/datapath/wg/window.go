@@ -13,8 +13,9 @@ import (
 // are 16 MiB; more of them were slower, because they do not fit caches.
 const packetsInside = 256
 
-// patience is how long a full window waits for packets to leave. Packets that the library drops never leave: those without a
-// peer, those that wait for a handshake, those that fail to decrypt. Then the count starts again.
+// patience is how long a full window waits for packets to leave. Of what the library drops after queueing it nothing is
+// seen: what waits for a handshake too long, what fails to decrypt, what has a source that is not allowed. Then the count
+// starts again.
 const patience = 2 * time.Millisecond
 
 // window makes the reader wait while too many packets are inside. What waits stays in the kernel's queue, where it counts
@@ -37,6 +38,9 @@ func (w *window) enter(n int) {
 
 // leave may be called for more than entered: handshakes and keepalives begin inside.
 func (w *window) leave(n int) {
+	if n == 0 {
+		return
+	}
 	w.mu.Lock()
 	w.inside = max(w.inside-n, 0)
 	w.mu.Unlock()
@@ -68,4 +72,39 @@ func (w *window) wait() {
 			w.mu.Unlock()
 		}
 	}
+}
+
+// gate is the reader's end of a window. Whoever reads keeps the buffers of packets that it drops at once, and queues the
+// others, with new buffers in their place: so garbage from the network takes no room. One goroutine uses it.
+type gate struct {
+	*window
+	last []slot // of the last read
+}
+
+type slot struct {
+	index  int
+	buffer *byte
+}
+
+// before is called when the reader is done with what it read last, and waits for room.
+func (g *gate) before(bufs [][]byte) {
+	dropped := 0
+	for _, s := range g.last {
+		if &bufs[s.index][0] == s.buffer {
+			dropped++
+		}
+	}
+	g.last = g.last[:0]
+	g.leave(dropped)
+	g.wait()
+}
+
+// after is called with what was read. Packets that counts says no of do not stay inside.
+func (g *gate) after(bufs [][]byte, n int, counts func(i int) bool) {
+	for i := range n {
+		if counts(i) {
+			g.last = append(g.last, slot{i, &bufs[i][0]})
+		}
+	}
+	g.enter(len(g.last))
 }

@@ -52,3 +52,23 @@ func TestMoreMayLeaveThanEntered(t *testing.T) {
 		t.Error("packets that began inside make room for others")
 	}
 }
+
+func TestOnlyWhatIsQueuedTakesRoom(t *testing.T) {
+	bufs := [][]byte{make([]byte, 1), make([]byte, 1), make([]byte, 1), make([]byte, 1)}
+	g := gate{window: newWindow(100)}
+	g.before(bufs)
+	g.after(bufs, 3, func(i int) bool { return i != 2 })
+	if g.inside != 2 {
+		t.Errorf("%d of 3 packets are inside after reading, want 2", g.inside)
+	}
+	bufs[1], bufs[2] = make([]byte, 1), make([]byte, 1) // queued; 0 was dropped
+	g.before(bufs)
+	if g.inside != 1 {
+		t.Errorf("%d packets are inside, want the one that was queued", g.inside)
+	}
+	g.after(bufs, 0, nil)
+	g.before(bufs)
+	if g.inside != 1 {
+		t.Errorf("%d packets are inside after an empty read, want 1", g.inside)
+	}
+}
