@@ -1,0 +1,103 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wg
+
+import (
+	"fmt"
+	"net"
+	"reflect"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+	"golang.zx2c4.com/wireguard/conn"
+	"golang.zx2c4.com/wireguard/device"
+)
+
+// bind is the library's UDP sockets with fragmentation forbidden. Segmentation offloads stay as the library has them.
+type bind struct {
+	*conn.StdNetBind
+	// out is left by what is sent here, in counts what is received here.
+	out, in *window
+}
+
+func newBind(out, in *window) *bind {
+	return &bind{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), out: out, in: in}
+}
+
+// Open is called for every new port, so that no socket is ever used without DF.
+func (b *bind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
+	receive, actual, err := b.StdNetBind.Open(port)
+	if err != nil {
+		return nil, 0, fmt.Errorf("listening on UDP port %d: %w", port, err)
+	}
+	sockets, err := b.sockets()
+	for _, s := range sockets {
+		if err == nil {
+			err = forbidFragments(s)
+		}
+		// Where there is no IPv6 the library reports port 0.
+		actual = uint16(s.LocalAddr().(*net.UDPAddr).Port)
+	}
+	if err != nil {
+		_ = b.Close()
+		return nil, 0, err
+	}
+	for i, f := range receive {
+		receive[i] = b.counted(f)
+	}
+	return receive, actual, nil
+}
+
+// counted bounds what is received and not yet written to the TUN. Handshakes never get there.
+func (b *bind) counted(receive conn.ReceiveFunc) conn.ReceiveFunc {
+	in := gate{window: b.in}
+	return func(packets [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
+		in.before(packets)
+		n, err := receive(packets, sizes, eps)
+		in.after(packets, n, func(i int) bool { return sizes[i] > 0 && packets[i][0] == device.MessageTransportType })
+		return n, err
+	}
+}
+
+func (b *bind) Send(packets [][]byte, to conn.Endpoint) error {
+	defer b.out.leave(len(packets))
+	return b.StdNetBind.Send(packets, to)
+}
+
+// sockets digs out what the library hides. It offers no hook before or after it opens a socket; a bind of our own would
+// repeat all of its batching and segmentation, and looking for the sockets among the files of the process could hit others.
+// The test fails if a version of the library has them elsewhere, and Open says so.
+func (b *bind) sockets() ([]*net.UDPConn, error) {
+	var open []*net.UDPConn
+	for _, name := range []string{"ipv4", "ipv6"} {
+		field := reflect.ValueOf(b.StdNetBind).Elem().FieldByName(name)
+		if !field.IsValid() || field.Type() != reflect.TypeFor[*net.UDPConn]() {
+			return nil, fmt.Errorf("the WireGuard library has no socket %q", name)
+		}
+		if s := *(**net.UDPConn)(unsafe.Pointer(field.UnsafeAddr())); s != nil {
+			open = append(open, s)
+		}
+	}
+	return open, nil
+}
+
+// forbidFragments sets DF. PROBE and not DO: what is too big for the device's link is an error in both; of what is too big
+// further on DO believes any ICMP, forged ones too, whereas we see the loss of our own probes.
+func forbidFragments(s *net.UDPConn) error {
+	level, option, value := unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE
+	if s.LocalAddr().(*net.UDPAddr).IP.To4() != nil {
+		level, option, value = unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reaching a UDP socket: %w", err)
+	}
+	if ctrl := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), level, option, value) }); ctrl != nil {
+		err = ctrl
+	}
+	if err != nil {
+		return fmt.Errorf("forbidding fragments of outer packets: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,669 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wg
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	"golang.zx2c4.com/wireguard/tun"
+)
+
+func TestTCPPassesTheTunnel(t *testing.T) {
+	a, b := tunnelUp(t)
+	for i, family := range []string{"IPv4", "IPv6"} {
+		echo(t, b.dial(a.listen(a.inner[i].Addr())), 4<<20)
+		t.Logf("%s passed", family)
+	}
+	if p := a.only(); p.Endpoint.Addr() != b.outer[0] || p.Received < 8<<20 || p.Sent < 8<<20 {
+		t.Errorf("the server observes %+v", p)
+	}
+}
+
+// What stays counted would make every later read wait. The last read alone may not be looked at yet.
+func TestEverythingThatEntersLeaves(t *testing.T) {
+	a, b := tunnelUp(t)
+	conn := b.dial(a.listen(a.inner[0].Addr()))
+	echo(t, conn, 4<<20)
+	garbage := b.udp(b.outer[0])
+	for range packetsInside / 2 {
+		if _, err := garbage.WriteTo([]byte("\x04\x00\x00\x00 no session has this number"), net.UDPAddrFromAddrPort(netip.AddrPortFrom(a.outer[0], serverPort))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	echo(t, conn, 16) // behind the garbage, in the same socket
+	for _, s := range []*side{a, b} {
+		e := s.device.engine.(*userspaceEngine)
+		for name, w := range map[string]*window{"out": e.tun.out.window, "in": e.tun.in} {
+			await(t, name+" to be empty", func() bool {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return w.inside < packetsInside/10
+			})
+		}
+	}
+}
+
+// echo sends so many bytes and reads them back.
+func echo(t *testing.T, c net.Conn, size int) {
+	t.Helper()
+	data := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		if _, err := c.Write(data); err != nil {
+			t.Error(err)
+		}
+	})
+	got := make([]byte, len(data))
+	if _, err := io.ReadFull(c, got); err != nil {
+		t.Fatal(err)
+	}
+	writing.Wait()
+	if !bytes.Equal(got, data) {
+		t.Error("what came back differs")
+	}
+}
+
+func TestTheOuterNetworkMayBeIPv6(t *testing.T) {
+	a, b := world(t)
+	a.open()
+	b.open()
+	a.apply(server(a, b))
+	c := client(a, b)
+	c.Peers[0].Endpoint = netip.AddrPortFrom(a.outer[1], serverPort)
+	b.apply(c)
+	echo(t, b.dial(a.listen(a.inner[0].Addr())), 1<<20)
+	if p := a.only(); p.Endpoint.Addr() != b.outer[1] {
+		t.Errorf("the server learned %s", p.Endpoint)
+	}
+}
+
+func TestAnUnchangedConfigDisturbsNothing(t *testing.T) {
+	a, b := tunnelUp(t)
+	conn := b.dial(a.listen(a.inner[0].Addr()))
+	echo(t, conn, 1<<16)
+	before, port := a.only(), b.status().ListenPort
+	for range 3 {
+		a.apply(server(a, b))
+		b.apply(client(a, b))
+	}
+	after := a.only()
+	if !after.LastHandshake.Equal(before.LastHandshake) || after.Endpoint != before.Endpoint || after.Received < before.Received {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	if got := b.status().ListenPort; got != port {
+		t.Errorf("the client's port went from %d to %d", port, got)
+	}
+	echo(t, conn, 1<<16)
+}
+
+func TestPrefixesKeepaliveAndMTUChangeInPlace(t *testing.T) {
+	a, b := tunnelUp(t)
+	conn := b.dial(a.listen(a.inner[0].Addr()))
+	echo(t, conn, 1<<16)
+	before, index := a.only(), a.index()
+	c := server(a, b)
+	c.MTU = 1280
+	c.Peers[0].Keepalive = 5 * time.Second
+	c.Peers[0].AllowedIPs = append(c.Peers[0].AllowedIPs, netip.MustParsePrefix("10.71.0.0/16"))
+	a.apply(c)
+	echo(t, conn, 1<<20)
+	if after := a.only(); !after.LastHandshake.Equal(before.LastHandshake) || after.Received < before.Received {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	have, err := a.device.engine.get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := have.peers[b.key.Public()]
+	if diff := cmp.Diff(prefixes(c.Peers[0].AllowedIPs), prefixes(p.allowedIPs), exact...); diff != "" || p.keepalive != 5*time.Second {
+		t.Errorf("keepalive %s, prefixes (-want +got):\n%s", p.keepalive, diff)
+	}
+	if got := a.index(); got != index {
+		t.Errorf("the link went from index %d to %d", index, got)
+	}
+	a.do(func() error {
+		link, err := netlink.LinkByName(tunnelName)
+		if err == nil && link.Attrs().MTU != 1280 {
+			t.Errorf("the link has MTU %d", link.Attrs().MTU)
+		}
+		return err
+	})
+	engine := a.device.engine.(*userspaceEngine)
+	if mtu, _ := engine.tun.MTU(); mtu != 1280 {
+		t.Errorf("the library is told MTU %d", mtu)
+	}
+}
+
+func (s *side) index() (index int) {
+	s.t.Helper()
+	s.do(func() error {
+		link, err := netlink.LinkByName(tunnelName)
+		if err == nil {
+			index = link.Attrs().Index
+		}
+		return err
+	})
+	return index
+}
+
+func TestARemovedPeerGetsNothingThrough(t *testing.T) {
+	a, b := tunnelUp(t)
+	from, to := b.udp(b.inner[0].Addr()), a.udp(a.inner[0].Addr())
+	await(t, "a datagram to pass", func() bool { return passes(t, from, to) })
+	c := server(a, b)
+	revoked := c.Peers
+	c.Peers = nil
+	a.apply(c)
+	if n := len(a.status().Peers); n != 0 {
+		t.Fatalf("%d peers are left", n)
+	}
+	// The client still sends: with its session, then with handshakes that are not answered. What arrived on the outer
+	// network before a fence of our own was looked at before it.
+	got := a.outerDatagrams(b, from, to.LocalAddr(), 200)
+	if got < 200 {
+		t.Errorf("only %d datagrams arrived on the outer network", got)
+	}
+	if drained := drain(t, to); drained != 0 {
+		t.Errorf("%d datagrams of a removed peer came through", drained)
+	}
+	c.Peers = revoked
+	a.apply(c)
+	await(t, "a datagram to pass again", func() bool {
+		b.do(func() error { return b.device.Restart(a.key.Public()) })
+		return passes(t, from, to)
+	})
+}
+
+func (s *side) udp(addr netip.Addr) *net.UDPConn {
+	s.t.Helper()
+	var c *net.UDPConn
+	s.do(func() (err error) {
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
+		return err
+	})
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// passes sends a datagram and looks whether one arrives soon.
+func passes(t *testing.T, from, to *net.UDPConn) bool {
+	t.Helper()
+	if _, err := from.WriteTo([]byte("hello"), to.LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	_ = to.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	_, _, err := to.ReadFrom(make([]byte, 16))
+	return err == nil
+}
+
+// drain counts what has arrived.
+func drain(t *testing.T, c *net.UDPConn) (n int) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	for {
+		_, _, err := c.ReadFrom(make([]byte, 64))
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return n
+		case err != nil:
+			t.Fatal(err)
+		}
+		n++
+	}
+}
+
+// outerDatagrams sends want datagrams through the tunnel and counts outer ones until so many arrived, or a minute passed.
+func (s *side) outerDatagrams(other *side, from *net.UDPConn, to net.Addr, want int) int {
+	s.t.Helper()
+	frames := s.capture()
+	for range want {
+		if _, err := from.WriteTo([]byte("hello"), to); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	n := 0
+	buf := make([]byte, 1<<16)
+	for n < want {
+		size, _, err := unix.Recvfrom(frames, buf, 0)
+		if err != nil {
+			return n
+		}
+		if packet := buf[:size]; size > 28 && packet[0]>>4 == 4 && packet[9] == unix.IPPROTO_UDP && netip.AddrFrom4([4]byte(packet[12:16])) == other.outer[0] {
+			n += (size - 28 + 79) / 80 // segments may come merged; ours are 80 bytes
+		}
+	}
+	return n
+}
+
+// capture sees the packets that arrive at eth0, from the IP header on. Reading from it ends after a minute of silence.
+func (s *side) capture() int {
+	s.t.Helper()
+	var fd int
+	s.do(func() (err error) {
+		link, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		all := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL))
+		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(all)); err != nil {
+			return err
+		}
+		return errors.Join(unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Attrs().Index}),
+			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60}))
+	})
+	s.t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+func TestTheInterfaceOutlivesTheProcess(t *testing.T) {
+	a, b := tunnelUp(t)
+	from, to := b.udp(b.inner[0].Addr()), a.udp(a.inner[0].Addr())
+	await(t, "a datagram to pass", func() bool { return passes(t, from, to) })
+	index, learned := a.index(), a.only().Endpoint
+	before := a.addresses()
+	if err := a.device.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.index(); got != index {
+		t.Fatalf("the link has index %d after Close, want %d", got, index)
+	}
+	// The client keeps the session that the server lost. It would notice after 15 s: the server comes first.
+	begin := time.Now()
+	a.open()
+	c := server(a, b)
+	c.Peers[0].Endpoint = learned
+	a.apply(c)
+	await(t, "a datagram to pass again", func() bool { return passes(t, from, to) })
+	t.Logf("traffic again %s after reopening", time.Since(begin).Round(time.Millisecond))
+	if diff := cmp.Diff(before, a.addresses()); diff != "" || a.index() != index {
+		t.Errorf("index %d, want %d; addresses (-before +after):\n%s", a.index(), index, diff)
+	}
+	a.do(func() error { return a.device.Remove() })
+	a.do(func() error {
+		if _, err := netlink.LinkByName(tunnelName); err == nil {
+			t.Error("the link is there after Remove")
+		}
+		return nil
+	})
+}
+
+func (s *side) addresses() (out []string) {
+	s.t.Helper()
+	s.do(func() error {
+		link, err := netlink.LinkByName(tunnelName)
+		if err != nil {
+			return err
+		}
+		list, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		for _, addr := range list {
+			out = append(out, addr.IPNet.String())
+		}
+		return err
+	})
+	return out
+}
+
+func TestRestartBeginsAHandshakeAtOnce(t *testing.T) {
+	for _, keepalive := range []time.Duration{20 * time.Second, 0} {
+		t.Run("keepalive "+keepalive.String(), func(t *testing.T) {
+			a, b := tunnelUp(t)
+			c := server(a, b)
+			c.Peers[0].Keepalive = keepalive
+			a.apply(c)
+			before := b.only().LastHandshake
+			a.do(func() error { return a.device.Restart(b.key.Public()) })
+			took := await(t, "a handshake", func() bool { return !a.only().LastHandshake.IsZero() && b.only().LastHandshake.After(before) })
+			t.Logf("a handshake %s after Restart", took.Round(time.Millisecond))
+			have, err := a.device.engine.get()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := have.peers[b.key.Public()]; p.keepalive != keepalive || len(p.allowedIPs) != 2 || p.Endpoint.Addr() != b.outer[0] {
+				t.Errorf("after Restart the peer is %+v", p)
+			}
+			if err := a.device.Restart(a.key.Public()); err == nil {
+				t.Error("a peer that does not exist was restarted")
+			}
+		})
+	}
+}
+
+func TestRebindTakesAnotherPortAndKeepsSessions(t *testing.T) {
+	a, b := tunnelUp(t)
+	conn := b.dial(a.listen(a.inner[0].Addr()))
+	echo(t, conn, 1<<16)
+	before, handshake := b.status().ListenPort, a.only().LastHandshake
+	b.do(func() error { return b.device.Rebind() })
+	after := b.status().ListenPort
+	if after == before || after == 0 {
+		t.Errorf("port %d, before %d", after, before)
+	}
+	echo(t, conn, 1<<16)
+	p := a.only()
+	if p.Endpoint != netip.AddrPortFrom(b.outer[0], after) || !p.LastHandshake.Equal(handshake) {
+		t.Errorf("the server observes %+v, want port %d and handshake %s", p, after, handshake)
+	}
+	a.do(func() error { return a.device.Rebind() })
+	if got := a.status().ListenPort; got != serverPort {
+		t.Errorf("the server's port is %d", got)
+	}
+	echo(t, conn, 1<<16)
+}
+
+func TestOuterPacketsAreNeverFragmented(t *testing.T) {
+	a, b := tunnelUp(t)
+	frames := a.capture()
+	probing := func(s *side) {
+		t.Helper()
+		engine := s.device.engine.(*userspaceEngine)
+		sockets, err := engine.device.Bind().(*bind).sockets()
+		if err != nil || len(sockets) != 2 {
+			t.Fatalf("%d sockets, %v", len(sockets), err)
+		}
+		for i, option := range [][3]int{
+			{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE}, {unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE},
+		} {
+			raw, err := sockets[i].SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = raw.Control(func(fd uintptr) {
+				if got, err := unix.GetsockoptInt(int(fd), option[0], option[1]); err != nil || got != option[2] {
+					t.Errorf("%s: option is %d, %v, want %d", sockets[i].LocalAddr(), got, err, option[2])
+				}
+				if gro, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO); err != nil || gro == 0 {
+					t.Errorf("%s: UDP GRO is %d, %v", sockets[i].LocalAddr(), gro, err)
+				}
+			})
+		}
+	}
+	probing(a)
+	probing(b)
+	b.do(func() error { return b.device.Rebind() })
+	probing(b)
+	echo(t, b.dial(a.listen(a.inner[0].Addr())), 1<<20)
+	_ = unix.SetsockoptTimeval(frames, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 50_000})
+	seen, merged := 0, 0
+	for buf := make([]byte, 1<<16); ; {
+		size, _, err := unix.Recvfrom(frames, buf, 0)
+		if err != nil {
+			break
+		}
+		if buf[0]>>4 != 4 || buf[9] != unix.IPPROTO_UDP {
+			continue
+		}
+		seen++
+		if size > 1500 {
+			merged++
+		}
+		if flags := binary.BigEndian.Uint16(buf[6:]); flags != 0x4000 {
+			t.Fatalf("packet %d of %d bytes has fragment field %#x, want DF alone", seen, size, flags)
+		}
+	}
+	if seen < 20 || merged == 0 {
+		t.Errorf("%d packets were seen, %d of them segments together", seen, merged)
+	}
+
+	// What does not fit the link is lost, and not in two halves.
+	b.do(func() error {
+		link, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMTU(link, 1280)
+	})
+	from, to := b.udp(b.inner[0].Addr()), a.udp(a.inner[0].Addr())
+	big := make([]byte, 1300)
+	for range 10 {
+		if _, err := from.WriteTo(big, to.LocalAddr()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "a small datagram to pass", func() bool { return passes(t, from, to) })
+	if n := drain(t, to); n != 0 {
+		t.Errorf("%d datagrams came through that do not fit the outer link", n)
+	}
+}
+
+func TestAChangedPrivateKeyNeedsNoNewDevice(t *testing.T) {
+	a, b := tunnelUp(t)
+	index, before := a.index(), a.only().LastHandshake
+	conn := b.dial(a.listen(a.inner[0].Addr()))
+	echo(t, conn, 1<<16)
+	a.key = newKey(t)
+	a.apply(server(a, b))
+	b.apply(client(a, b))
+	echo(t, conn, 1<<16)
+	if p := a.only(); !p.LastHandshake.After(before) || a.index() != index {
+		t.Errorf("handshake %s, before %s; index %d, before %d", p.LastHandshake, before, a.index(), index)
+	}
+	if peers := b.status().Peers; len(peers) != 1 || peers[0].PublicKey != a.key.Public() {
+		t.Errorf("the client has %+v", peers)
+	}
+}
+
+func TestAPortThatIsTakenIsTakenLater(t *testing.T) {
+	a, _ := world(t)
+	a.open()
+	occupied := a.udp(netip.IPv4Unspecified())
+	c := Config{MTU: 1340, PrivateKey: a.key, ListenPort: uint16(occupied.LocalAddr().(*net.UDPAddr).Port)}
+	a.do(func() error {
+		if err := a.device.Apply(c); !errors.Is(err, unix.EADDRINUSE) {
+			t.Errorf("a taken port: %v", err)
+		}
+		return nil
+	})
+	free := c
+	free.ListenPort = 0
+	a.apply(free)
+	if a.status().ListenPort == 0 {
+		t.Error("no socket is open")
+	}
+	a.do(func() error {
+		if err := a.device.Apply(c); err == nil {
+			t.Error("a taken port was accepted")
+		}
+		return nil
+	})
+	a.apply(free) // the Config of before the failure, which closed its socket
+	if a.status().ListenPort == 0 {
+		t.Error("no socket is open")
+	}
+	_ = occupied.Close()
+	a.apply(c)
+	if got := a.status().ListenPort; got != c.ListenPort {
+		t.Errorf("port %d, want %d", got, c.ListenPort)
+	}
+}
+
+func TestAnotherLinkOfThatNameIsAnError(t *testing.T) {
+	a, _ := world(t)
+	for name, tc := range map[string]struct {
+		link netlink.Link
+		impl Implementation
+		want string
+	}{
+		"veth":              {&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "x0"}, PeerName: "x1"}, Auto, "is a veth, not WireGuard's"},
+		"TAP":               {&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "x0"}, Mode: netlink.TUNTAP_MODE_TAP}, Userspace, "is a TAP"},
+		"TUN of another":    {&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "x0"}, Mode: netlink.TUNTAP_MODE_TUN, Flags: netlink.TUNTAP_MULTI_QUEUE_DEFAULTS, Queues: 2}, Auto, "of another kind"},
+		"TUN and kernel":    {&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "x0"}, Mode: netlink.TUNTAP_MODE_TUN}, Kernel, `of implementation "userspace", not "kernel"`},
+		"no implementation": {nil, "wasm", `no implementation "wasm"`},
+	} {
+		a.do(func() error {
+			if tc.link != nil {
+				if err := netlink.LinkAdd(tc.link); err != nil {
+					return err
+				}
+				defer func() { _ = netlink.LinkDel(tc.link) }()
+				if t, ok := tc.link.(*netlink.Tuntap); ok {
+					for _, fd := range t.Fds {
+						defer fd.Close()
+					}
+				}
+			}
+			if _, err := Open("x0", tc.impl, quiet()); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: error %v, want one with %q", name, err, tc.want)
+			}
+			return nil
+		})
+	}
+	a.open()
+	a.do(func() error {
+		if _, err := Open(tunnelName, Auto, quiet()); !errors.Is(err, unix.EBUSY) {
+			t.Errorf("a device that is open: %v", err)
+		}
+		return nil
+	})
+}
+
+func TestAutoStaysWithWhatItChose(t *testing.T) {
+	a, _ := world(t)
+	a.do(func() error {
+		first, err := Open("x0", Auto, quiet())
+		if err != nil {
+			return err
+		}
+		if first.Implementation() == Userspace {
+			if _, err := Open("x1", Kernel, quiet()); !errors.Is(err, unix.EOPNOTSUPP) {
+				t.Errorf("the kernel was not chosen, but asked for it says %v", err)
+			}
+		}
+		if err := first.Close(); err != nil {
+			return err
+		}
+		again, err := Open("x0", Auto, quiet())
+		if err != nil {
+			return err
+		}
+		if again.Implementation() != first.Implementation() {
+			t.Errorf("%s after %s", again.Implementation(), first.Implementation())
+		}
+		return again.Remove()
+	})
+}
+
+func TestADeviceWithoutItsLinkSaysSo(t *testing.T) {
+	a, b := tunnelUp(t)
+	a.do(func() error {
+		link, err := netlink.LinkByName(tunnelName)
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(link)
+	})
+	await(t, "an error", func() bool {
+		_, err := a.device.Observe()
+		return err != nil
+	})
+	a.do(func() error {
+		if err := a.device.Apply(server(a, b)); err == nil {
+			t.Error("a Config was applied to nothing")
+		}
+		return nil
+	})
+}
+
+func TestSegmentsStayTogether(t *testing.T) {
+	a, _ := tunnelUp(t)
+	a.do(func() error {
+		link, err := netlink.LinkByName(tunnelName)
+		if err != nil {
+			return err
+		}
+		tuntap, ok := link.(*netlink.Tuntap)
+		if !ok || tuntap.NonPersist || tuntap.Flags&netlink.TUNTAP_VNET_HDR == 0 {
+			t.Errorf("the link is %+v", link)
+		}
+		return nil
+	})
+	if n := a.device.engine.(*userspaceEngine).tun.BatchSize(); n < 64 {
+		t.Errorf("the TUN reads %d packets at once: offloads are off", n)
+	}
+}
+
+// A TUN whose reads fail as those of the library do.
+type failing struct {
+	tun.Device
+	errs []error
+}
+
+func (f *failing) Read([][]byte, []int, int) (int, error) {
+	err := f.errs[0]
+	f.errs = f.errs[1:]
+	return 0, err
+}
+
+func TestABadPacketDoesNotEndTheDevice(t *testing.T) {
+	gone := &os.PathError{Op: "read", Path: cloneDevice, Err: unix.EIO}
+	tn := &tunnel{log: quiet(), out: gate{window: newWindow(1)}, Device: &failing{errs: []error{errors.New("tcp header len is invalid: 4"), tun.ErrTooManySegments, gone, os.ErrClosed}}}
+	for _, want := range []error{nil, tun.ErrTooManySegments, gone, os.ErrClosed} {
+		if _, err := tn.Read(nil, nil, 0); !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+	}
+}
+
+func TestLinesOfTheLibraryHoldNoKeyAndComeOnce(t *testing.T) {
+	var out strings.Builder
+	var mu sync.Mutex
+	log := slog.New(slog.NewTextHandler(writer(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return out.Write(p)
+	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	a, b := world(t)
+	a.do(func() (err error) {
+		a.device, err = Open(tunnelName, Userspace, log)
+		if err != nil {
+			return err
+		}
+		return a.device.Apply(server(a, b))
+	})
+	c := server(a, b)
+	c.MTU = 1280
+	a.apply(c)
+	await(t, "the library to know the MTU", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Contains(out.String(), "MTU updated: 1280")
+	})
+	lib := libraryLog(log)
+	for range 100 {
+		lib.Errorf("Failed to send data packets: %v", unix.EMSGSIZE)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	text := out.String()
+	if !strings.Contains(text, "UDP bind has been updated") || strings.Count(text, "Failed to send data packets") != 1 {
+		t.Errorf("lines:\n%s", text)
+	}
+	for line := range strings.Lines(text) {
+		// A server waits for its clients: that is no news.
+		if strings.Contains(line, "no known endpoint") && !strings.Contains(line, "level=DEBUG") {
+			t.Errorf("a loud line: %s", line)
+		}
+		if strings.Contains(line, PublicKey(a.key).String()[:8]) || strings.Contains(line, hex.EncodeToString(a.key[:4])) {
+			t.Errorf("a line shows the key: %s", line)
+		}
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }

@@ -1,0 +1,134 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wg
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// state is what an implementation reports.
+type state struct {
+	privateKey PrivateKey
+	listenPort uint16
+	peers      map[PublicKey]peerState
+}
+
+type peerState struct {
+	PeerStatus
+	allowedIPs []netip.Prefix
+	keepalive  time.Duration
+}
+
+// applied is what of the last Config cannot be read back from a device: a port may have been chosen by the kernel, an
+// endpoint may have been learned.
+type applied struct {
+	listenPort uint16
+	endpoints  map[PublicKey]netip.AddrPort
+}
+
+func remember(c Config) *applied {
+	a := &applied{listenPort: c.ListenPort, endpoints: map[PublicKey]netip.AddrPort{}}
+	for _, p := range c.Peers {
+		a.endpoints[p.PublicKey] = unmapped(p.Endpoint)
+	}
+	return a
+}
+
+// change is what an implementation is told, in this order. A nil pointer leaves things as they are.
+type change struct {
+	privateKey *PrivateKey
+	listenPort *uint16
+	peers      []peerChange
+}
+
+// peerChange removes a peer, or makes it if it is missing.
+type peerChange struct {
+	key       PublicKey
+	remove    bool
+	endpoint  netip.AddrPort // zero = leave it
+	keepalive *time.Duration
+	// allowedIPs is the whole list; add and drop are what it differs by.
+	allowedIPs, add, drop []netip.Prefix
+}
+
+func (c change) empty() bool { return c.privateKey == nil && c.listenPort == nil && len(c.peers) == 0 }
+
+// diff is the smallest change from have to want. Peers are removed first: what they were allowed may be given to others.
+func diff(have state, last *applied, want Config) change {
+	var todo change
+	if have.privateKey != want.PrivateKey {
+		todo.privateKey = &want.PrivateKey
+	}
+	if portDiffers(have.listenPort, last, want.ListenPort) {
+		todo.listenPort = &want.ListenPort
+	}
+	wanted := map[PublicKey]bool{}
+	for _, p := range want.Peers {
+		wanted[p.PublicKey] = true
+	}
+	for key := range have.peers {
+		if !wanted[key] {
+			todo.peers = append(todo.peers, peerChange{key: key, remove: true})
+		}
+	}
+	slices.SortFunc(todo.peers, func(a, b peerChange) int { return slices.Compare(a.key[:], b.key[:]) })
+	for _, p := range want.Peers {
+		if c, differs := diffPeer(have, last, p); differs {
+			todo.peers = append(todo.peers, c)
+		}
+	}
+	return todo
+}
+
+// portDiffers: any port will do if none is wanted, as long as there is a socket.
+func portDiffers(have uint16, last *applied, want uint16) bool {
+	switch {
+	case last != nil:
+		return last.listenPort != want
+	case want == 0:
+		return have == 0
+	default:
+		return have != want
+	}
+}
+
+func diffPeer(have state, last *applied, want Peer) (peerChange, bool) {
+	old, exists := have.peers[want.PublicKey]
+	c := peerChange{key: want.PublicKey, allowedIPs: prefixes(want.AllowedIPs)}
+	if endpoint := unmapped(want.Endpoint); endpoint.IsValid() && old.Endpoint != endpoint {
+		// Away from where it was told to be, the peer has roamed, unless it is told something new.
+		if !exists || last == nil || last.endpoints[want.PublicKey] != endpoint {
+			c.endpoint = endpoint
+		}
+	}
+	if old.keepalive != want.Keepalive {
+		c.keepalive = &want.Keepalive
+	}
+	had := prefixes(old.allowedIPs)
+	c.add, c.drop = without(c.allowedIPs, had), without(had, c.allowedIPs)
+	return c, !exists || c.endpoint.IsValid() || c.keepalive != nil || len(c.add)+len(c.drop) > 0
+}
+
+// again removes a peer and makes it as it was. A peer begins a handshake when a keepalive is set, so one is, for a moment.
+func again(p peerState) change {
+	keepalive := max(p.keepalive, time.Second)
+	todo := change{peers: []peerChange{
+		{key: p.PublicKey, remove: true},
+		{key: p.PublicKey, endpoint: p.Endpoint, keepalive: &keepalive, allowedIPs: p.allowedIPs, add: p.allowedIPs},
+	}}
+	if keepalive != p.keepalive {
+		todo.peers = append(todo.peers, peerChange{key: p.PublicKey, keepalive: &p.keepalive})
+	}
+	return todo
+}
+
+func without(list, other []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(list), func(p netip.Prefix) bool { return slices.Contains(other, p) })
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}

@@ -1,0 +1,186 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wg
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// The requests are what wgctrl, the reference client, sends for the same changes: recorded, not run here. The attributes of
+// WireGuard's netlink family are little-endian on the machines this was recorded for.
+func TestTheKernelIsToldWhatTheReferenceClientTellsIt(t *testing.T) {
+	const device = "100002006c69716f2d74756e6e656c00"
+	port, keepalive := uint16(51840), 20*time.Second
+	a := "24000100" + strings.Repeat("aa", 32)
+	for name, tc := range map[string]struct {
+		change change
+		want   string
+	}{
+		"device": {
+			change{privateKey: &secret, listenPort: &port},
+			device + "2400030048" + strings.Repeat("02", 30) + "420600060080ca0000",
+		},
+		"new peer": {
+			change{peers: []peerChange{{key: keyA, endpoint: home, keepalive: &keepalive, add: nets("10.71.0.0/16", "fd00:18::/126")}}},
+			device + "900008808c000080" + a + "140004000200ca80c0000202000000000000000006000500140000004800098" +
+				"01c0000800600010002000000080002000a470000050003001000000028000180060001000a00000014000200fd000018000000000000000000000000050003007e000000",
+		},
+		"IPv6 endpoint": {
+			change{peers: []peerChange{{key: keyA, endpoint: netip.MustParseAddrPort("[2001:db8::2]:51840")}}},
+			device + "4c00088048000080" + a + "200004000a00ca800000000020010db800000000000000000000000200000000",
+		},
+		"prefixes replaced": {
+			change{peers: []peerChange{{key: keyA, allowedIPs: nets("10.71.0.0/16"), drop: nets("10.68.0.0/16")}}},
+			device + "5400088050000080" + a + "0800030002000000200009801c0000800600010002000000080002000a4700000500030010000000",
+		},
+		"removed": {
+			change{peers: []peerChange{{key: keyA, remove: true}}},
+			device + "3400088030000080" + a + "0800030001000000",
+		},
+	} {
+		var got []string
+		for _, m := range messages(tunnelName, tc.change) {
+			got = append(got, serialized(m))
+		}
+		if diff := cmp.Diff([]string{tc.want}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func serialized(attrs []*nl.RtAttr) string {
+	var out []byte
+	for _, a := range attrs {
+		out = append(out, a.Serialize()...)
+	}
+	return hex.EncodeToString(out)
+}
+
+func TestManyPrefixesTakeSeveralMessages(t *testing.T) {
+	var many []netip.Prefix
+	for i := range 2500 {
+		many = append(many, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24))
+	}
+	sent := messages(tunnelName, change{peers: []peerChange{{key: keyA, allowedIPs: many, drop: nets("10.0.0.0/8")}}})
+	var got []netip.Prefix
+	for i, m := range sent {
+		data, err := hex.DecodeString(serialized(m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > 1<<16 {
+			t.Errorf("message %d has %d bytes", i, len(data))
+		}
+		s, err := parseDump([][]byte{append([]byte{0, 1, 0, 0}, data...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, s.peers[keyA].allowedIPs...)
+		if replaces := strings.Contains(hex.EncodeToString(data[:80]), "0800030002000000"); replaces != (i == 0) {
+			t.Errorf("message %d replaces = %v: only the first may", i, replaces)
+		}
+	}
+	if diff := cmp.Diff(many, got, exact...); diff != "" {
+		t.Errorf("prefixes (-want +got):\n%s", diff)
+	}
+}
+
+// dump is two messages of one answer, attributes in the order in which the kernel writes them; peer A does not fit into the
+// first. The reference client reads the same from them.
+var dump = []string{
+	"00010000" + "0600060080ca0000" + "0800070000000000" + "0800010007000000" + "100002006c69716f2d74756e6e656c00" +
+		"2400030048" + strings.Repeat("02", 30) + "42" + "24000400" + strings.Repeat("09", 32) +
+		"c0000880bc000080" + "24000100" + strings.Repeat("aa", 32) + "24000200" + strings.Repeat("00", 32) +
+		"1400060000f15365000000000500000000000000" + "0600050014000000" + "0c0008000b00000000000000" + "0c0007001600000000000000" + "08000a0001000000" +
+		"140004000200ca80c00002020000000000000000" + "200009801c00008005000300100000000600010002000000080002000a470000",
+	"00010000" + "a801088070000080" + "24000100" + strings.Repeat("aa", 32) +
+		"480009801c00008005000300100000000600010002000000080002000a440000" + "28000080050003007e000000060001000a00000014000200fd000018000000000000000000000000" +
+		"a8000080" + "24000100" + strings.Repeat("bb", 32) + "24000200" + strings.Repeat("00", 32) +
+		"1400060000000000000000000000000000000000" + "0600050000000000" + "0c0008000000000000000000" + "0c0007000000000000000000" + "08000a0001000000" +
+		"200004000a00ca800000000020010db800000000000000000000000200000000" +
+		"8c000080" + "24000100" + strings.Repeat("cc", 32) + "24000200" + strings.Repeat("00", 32) +
+		"1400060000000000000000000000000000000000" + "0600050000000000" + "0c0008000000000000000000" + "0c0007000000000000000000" + "08000a0001000000" + "04000980",
+}
+
+func answer(t testing.TB) [][]byte {
+	t.Helper()
+	var out [][]byte
+	for _, text := range dump {
+		data, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, data)
+	}
+	return out
+}
+
+func TestWhatTheKernelReports(t *testing.T) {
+	got, err := parseDump(answer(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyC := PublicKey([]byte(strings.Repeat("\xcc", 32)))
+	want := state{privateKey: secret, listenPort: 51840, peers: map[PublicKey]peerState{
+		keyA: {
+			PeerStatus: PeerStatus{PublicKey: keyA, Endpoint: home, LastHandshake: time.Unix(1700000000, 5), Received: 22, Sent: 11},
+			allowedIPs: nets("10.71.0.0/16", "10.68.0.0/16", "fd00:18::/126"), keepalive: 20 * time.Second,
+		},
+		keyB: {PeerStatus: PeerStatus{PublicKey: keyB, Endpoint: netip.MustParseAddrPort("[2001:db8::2]:51840")}},
+		keyC: {PeerStatus: PeerStatus{PublicKey: keyC}},
+	}}
+	if diff := cmp.Diff(want, got, exact...); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The kernel is played by one that answers with the dump and writes down what it is told.
+func TestTheSameDeviceInTheKernel(t *testing.T) {
+	var told []string
+	engine := &kernelEngine{name: tunnelName, call: func(command uint8, flags int, attrs []*nl.RtAttr) ([][]byte, error) {
+		if command == unix.WG_CMD_GET_DEVICE && flags == unix.NLM_F_DUMP {
+			return answer(t), nil
+		}
+		told = append(told, fmt.Sprintf("%d %x %s", command, flags, serialized(attrs)[:40]))
+		return nil, nil
+	}}
+	d := &Device{name: tunnelName, impl: Kernel, log: quiet(), engine: engine}
+	status, err := d.Observe()
+	if err != nil || len(status.Peers) != 3 || status.Peers[0].PublicKey != keyA {
+		t.Fatalf("status %+v, %v", status, err)
+	}
+	if err := d.Restart(keyA); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"1 4 100002006c69716f2d74756e6e656c0034000880", // removed
+		"1 4 100002006c69716f2d74756e6e656c00ac000880", // made again
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	if err := d.Restart(PublicKey{7}); err == nil {
+		t.Error("a peer that does not exist was restarted")
+	}
+}
+
+func FuzzParseDump(f *testing.F) {
+	for _, message := range answer(f) {
+		f.Add(message)
+	}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		if _, err := parseDump([][]byte{message}); err != nil && !strings.HasPrefix(err.Error(), "reading the state") {
+			t.Errorf("an error without context: %v", err)
+		}
+	})
+}

@@ -1,0 +1,143 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wg
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+	"golang.zx2c4.com/wireguard/tun"
+)
+
+const cloneDevice = "/dev/net/tun"
+
+// tunnel is the library's TUN without its watch of the link: whoever applies a Config knows MTU and state of the link, and
+// the watch would start the device before it is configured.
+type tunnel struct {
+	tun.Device
+	log    *slog.Logger
+	mtu    atomic.Int64
+	events chan tun.Event
+
+	closing sync.Mutex // the library may close by itself, when the link is gone
+	closed  bool
+
+	out gate    // for what is read here
+	in  *window // left by what is written here
+}
+
+// openTunnel attaches to the persistent TUN of that name, or makes it. Offloads are on: segments of up to 64 KiB cross it.
+func openTunnel(name string, log *slog.Logger) (*tunnel, error) {
+	fd, err := attach(name)
+	if err != nil {
+		return nil, err
+	}
+	inner, _, err := tun.CreateUnmonitoredTUNFromFD(fd) // owns fd, and has non-blocking reads
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("preparing the TUN: %w", err)
+	}
+	t := &tunnel{Device: inner, log: log, events: make(chan tun.Event, 1)}
+	mtu, err := inner.MTU()
+	if err == nil {
+		t.mtu.Store(int64(mtu))
+		err = t.persist(true)
+	}
+	if err != nil {
+		_ = inner.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func attach(name string) (int, error) {
+	ifr, err := unix.NewIfreq(name)
+	if err != nil {
+		return 0, fmt.Errorf("naming the TUN: %w", err)
+	}
+	fd, err := unix.Open(cloneDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("opening %s: %w", cloneDevice, err)
+	}
+	ifr.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+	err = unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr)
+	if err == nil {
+		return fd, nil
+	}
+	_ = unix.Close(fd)
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return 0, fmt.Errorf("attaching to the TUN: another process has it: %w", err)
+	case errors.Is(err, unix.EINVAL):
+		return 0, fmt.Errorf("attaching to the TUN: the link exists and is of another kind: %w", err)
+	default:
+		return 0, fmt.Errorf("attaching to the TUN: %w", err)
+	}
+}
+
+// persist says whether the link outlives this process.
+func (t *tunnel) persist(on bool) error {
+	flag := 0
+	if on {
+		flag = 1
+	}
+	conn, err := t.File().SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reaching the TUN: %w", err)
+	}
+	if ctrl := conn.Control(func(fd uintptr) { err = unix.IoctlSetInt(int(fd), unix.TUNSETPERSIST, flag) }); ctrl != nil {
+		err = ctrl
+	}
+	if err != nil {
+		return fmt.Errorf("making the TUN persistent or not: %w", err)
+	}
+	return nil
+}
+
+// tell the library that the link has another MTU.
+func (t *tunnel) tell(mtu int) {
+	t.closing.Lock()
+	defer t.closing.Unlock()
+	if t.mtu.Swap(int64(mtu)) != int64(mtu) && !t.closed {
+		t.events <- tun.EventMTUUpdate
+	}
+}
+
+func (t *tunnel) MTU() (int, error)        { return int(t.mtu.Load()), nil }
+func (t *tunnel) Events() <-chan tun.Event { return t.events }
+
+// Read keeps bad packets from ending the device: the library takes every error but this one for the end of the TUN.
+func (t *tunnel) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
+	t.out.before(bufs)
+	n, err := t.Device.Read(bufs, sizes, offset)
+	t.out.after(bufs, n, func(int) bool { return true })
+	_, broken := errors.AsType[*fs.PathError](err)
+	if err == nil || broken || errors.Is(err, os.ErrClosed) || errors.Is(err, tun.ErrTooManySegments) {
+		return n, err
+	}
+	t.log.Debug("packet from the TUN dropped", "error", err)
+	return 0, nil
+}
+
+func (t *tunnel) Write(bufs [][]byte, offset int) (int, error) {
+	defer t.in.leave(len(bufs))
+	return t.Device.Write(bufs, offset)
+}
+
+func (t *tunnel) Close() error {
+	t.closing.Lock()
+	defer t.closing.Unlock()
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	close(t.events)
+	return t.Device.Close()
+}

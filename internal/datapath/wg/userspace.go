@@ -1,0 +1,185 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wg
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.zx2c4.com/wireguard/device"
+)
+
+// userspaceEngine is WireGuard in this process.
+type userspaceEngine struct {
+	tun    *tunnel
+	device *device.Device
+}
+
+func openUserspace(name string, log *slog.Logger) (*userspaceEngine, error) {
+	t, err := openTunnel(name, log)
+	if err != nil {
+		return nil, err
+	}
+	out, in := newWindow(packetsInside), newWindow(packetsInside)
+	t.out, t.in = gate{window: out}, in
+	return &userspaceEngine{tun: t, device: device.NewDevice(t, newBind(out, in), libraryLog(log.With("interface", name)))}, nil
+}
+
+func (e *userspaceEngine) get() (state, error) {
+	select {
+	case <-e.device.Wait():
+		return state{}, errors.New("the device has ended, open it again")
+	default:
+	}
+	text, err := e.device.IpcGet()
+	if err != nil {
+		return state{}, fmt.Errorf("reading the state: %w", err)
+	}
+	return parseUAPI(text)
+}
+
+func (e *userspaceEngine) set(c change) error {
+	if err := e.device.IpcSet(uapi(c)); err != nil {
+		return fmt.Errorf("writing the change: %w", err)
+	}
+	return nil
+}
+
+func (e *userspaceEngine) start(mtu int) error {
+	e.tun.tell(mtu)
+	if err := e.device.Up(); err != nil {
+		return fmt.Errorf("opening the sockets: %w", err)
+	}
+	return nil
+}
+
+func (e *userspaceEngine) close() error {
+	e.device.Close()
+	return nil
+}
+
+func (e *userspaceEngine) remove() error {
+	err := e.tun.persist(false) // the kernel deletes the TUN when its file is closed
+	e.device.Close()
+	return err
+}
+
+// uapi is the text of a change in WireGuard's configuration protocol. Prefixes are added and dropped one by one: replacing
+// them would leave a moment without any.
+func uapi(c change) string {
+	var b strings.Builder
+	line := func(key, value string) { b.WriteString(key + "=" + value + "\n") }
+	if c.privateKey != nil {
+		line("private_key", hex.EncodeToString(c.privateKey[:]))
+	}
+	if c.listenPort != nil {
+		line("listen_port", strconv.Itoa(int(*c.listenPort)))
+	}
+	for _, p := range c.peers {
+		line("public_key", hex.EncodeToString(p.key[:]))
+		if p.remove {
+			line("remove", "true")
+			continue
+		}
+		if p.endpoint.IsValid() {
+			line("endpoint", p.endpoint.String())
+		}
+		if p.keepalive != nil {
+			line("persistent_keepalive_interval", strconv.Itoa(int(*p.keepalive/time.Second)))
+		}
+		for _, prefix := range p.drop {
+			line("allowed_ip", "-"+prefix.String())
+		}
+		for _, prefix := range p.add {
+			line("allowed_ip", prefix.String())
+		}
+	}
+	return b.String()
+}
+
+// parseUAPI reads what the library reports. Lines of no interest to us are passed over.
+func parseUAPI(text string) (state, error) {
+	s := state{peers: map[PublicKey]peerState{}}
+	var p peerState
+	seen := false
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		var err error
+		switch name {
+		case "private_key":
+			err = fromHex(s.privateKey[:], value)
+		case "listen_port":
+			s.listenPort, err = parseNumber[uint16](value)
+		case "public_key":
+			if seen {
+				s.peers[p.PublicKey] = p
+			}
+			p, seen = peerState{}, true
+			err = fromHex(p.PublicKey[:], value)
+		default:
+			err = p.read(name, value)
+		}
+		if err != nil {
+			return state{}, fmt.Errorf("reading %s of the state: %w", name, err)
+		}
+	}
+	if seen {
+		s.peers[p.PublicKey] = p
+	}
+	return s, nil
+}
+
+func (p *peerState) read(name, value string) error {
+	var err error
+	switch name {
+	case "endpoint":
+		p.Endpoint, err = netip.ParseAddrPort(value)
+		p.Endpoint = unmapped(p.Endpoint)
+	case "last_handshake_time_sec":
+		var seconds int64
+		if seconds, err = parseNumber[int64](value); seconds != 0 {
+			p.LastHandshake = time.Unix(seconds, 0)
+		}
+	case "last_handshake_time_nsec": // follows the seconds
+		var nanoseconds int64
+		if nanoseconds, err = parseNumber[int64](value); !p.LastHandshake.IsZero() {
+			p.LastHandshake = p.LastHandshake.Add(time.Duration(nanoseconds))
+		}
+	case "rx_bytes":
+		p.Received, err = parseNumber[uint64](value)
+	case "tx_bytes":
+		p.Sent, err = parseNumber[uint64](value)
+	case "persistent_keepalive_interval":
+		var seconds uint16
+		seconds, err = parseNumber[uint16](value)
+		p.keepalive = time.Duration(seconds) * time.Second
+	case "allowed_ip":
+		var prefix netip.Prefix
+		prefix, err = netip.ParsePrefix(value)
+		p.allowedIPs = append(p.allowedIPs, prefix)
+	}
+	return err
+}
+
+func parseNumber[T uint16 | int64 | uint64](text string) (T, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err == nil && uint64(T(n)) != n {
+		err = strconv.ErrRange
+	}
+	return T(n), err
+}
+
+// fromHex says nothing of the text in its error: it may be a private key.
+func fromHex(key []byte, text string) error {
+	if n, err := hex.Decode(key, []byte(text)[:min(len(text), 2*len(key))]); err != nil || n != len(key) || len(text) != 2*n {
+		return errors.New("it is no key in hexadecimal")
+	}
+	return nil
+}

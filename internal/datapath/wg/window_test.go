@@ -1,0 +1,74 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package wg
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAFullWindowWaitsUntilSomethingLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWindow(100)
+		begin := time.Now()
+		w.wait() // empty
+		w.enter(120)
+		go func() {
+			time.Sleep(patience / 2)
+			w.leave(10) // 110: still full, but alive
+			time.Sleep(patience / 2)
+			w.leave(20) // 90
+		}()
+		w.wait()
+		if took := time.Since(begin); took != patience {
+			t.Errorf("waited %s, want %s", took, patience)
+		}
+		if w.inside != 90 {
+			t.Errorf("%d packets are inside, want 90", w.inside)
+		}
+	})
+}
+
+func TestDroppedPacketsDoNotBlockForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWindow(100)
+		w.enter(100)
+		begin := time.Now()
+		w.wait()
+		if took := time.Since(begin); took != patience || w.inside != 0 {
+			t.Errorf("waited %s, want %s; %d packets are inside", took, patience, w.inside)
+		}
+	})
+}
+
+func TestMoreMayLeaveThanEntered(t *testing.T) {
+	w := newWindow(100)
+	w.enter(1)
+	w.leave(5)
+	w.enter(100)
+	if !w.full() {
+		t.Error("packets that began inside make room for others")
+	}
+}
+
+func TestOnlyWhatIsQueuedTakesRoom(t *testing.T) {
+	bufs := [][]byte{make([]byte, 1), make([]byte, 1), make([]byte, 1), make([]byte, 1)}
+	g := gate{window: newWindow(100)}
+	g.before(bufs)
+	g.after(bufs, 3, func(i int) bool { return i != 2 })
+	if g.inside != 2 {
+		t.Errorf("%d of 3 packets are inside after reading, want 2", g.inside)
+	}
+	bufs[1], bufs[2] = make([]byte, 1), make([]byte, 1) // queued; 0 was dropped
+	g.before(bufs)
+	if g.inside != 1 {
+		t.Errorf("%d packets are inside, want the one that was queued", g.inside)
+	}
+	g.after(bufs, 0, nil)
+	g.before(bufs)
+	if g.inside != 1 {
+		t.Errorf("%d packets are inside after an empty read, want 1", g.inside)
+	}
+}
