@@ -42,6 +42,8 @@ type VXLAN struct {
 	ID   uint32
 	Port uint16 // UDP
 	MAC  [6]byte
+	// Outer is the family of the packets that carry others; the zero value: IPv4. A device has one.
+	Outer Family
 }
 
 // Address is one of ours on a device.
@@ -64,7 +66,7 @@ type Route struct {
 	To          netip.Prefix
 	Unreachable bool // instead of all below but Metric
 	Device      string
-	Via         netip.Addr // the zero value: To is on the link
+	Via         netip.Addr // the zero value: To is on the link. IPv4 may go via IPv6, which is the newer attribute "via"
 	OnLink      bool       // Via needs no route of its own
 	Source      netip.Addr // preferred source; the zero value: the kernel's choice
 	MTU         int        // bytes; 0: the device's
@@ -123,6 +125,13 @@ func (f Family) String() string {
 	return "ip6"
 }
 
+func (f Family) other() Family {
+	if f == IPv4 {
+		return IPv6
+	}
+	return IPv4
+}
+
 // MAC is the address on the fabric of whoever is the next hop addr: locally administered, the same everywhere.
 func MAC(addr netip.Addr) [6]byte {
 	b := addr.As16() // the last four bytes are all of an IPv4 address
@@ -175,6 +184,9 @@ func (l Link) String() string {
 	w := words{"link", l.Name}
 	if v := l.VXLAN; v != nil {
 		w.add("address", hardware(v.MAC), "vxlan id", v.ID, "dstport", v.Port, "nolearning")
+		if v.Outer == IPv6 {
+			w.add("local ::")
+		}
 	}
 	if l.MTU != 0 {
 		w.add("mtu", l.MTU)

@@ -38,6 +38,10 @@ const (
 	FlowMark
 	FlowState
 	FlowStatus
+	// InnerProtocol is what the Ethernet inside a VXLAN packet carries: 28 bytes into UDP.
+	InnerProtocol
+	// OtherInnerSource is InnerSource where the inner packet is of the family that the table is not of: 38 bytes into UDP for IPv6.
+	OtherInnerSource
 )
 
 // Words that are values of some fields.
@@ -48,6 +52,8 @@ const (
 	Established = "established" // of FlowState
 	Related     = "related"     // of FlowState
 	Translated  = "dnat"        // of FlowStatus: the destination was translated
+	InnerIPv4   = "ip"          // of InnerProtocol
+	InnerIPv6   = "ip6"         // of InnerProtocol
 )
 
 func (f Field) text(family Family) string {
@@ -90,6 +96,10 @@ func (f Field) text(family Family) string {
 		return "ct state"
 	case FlowStatus:
 		return "ct status"
+	case InnerProtocol:
+		return "inner protocol"
+	case OtherInnerSource:
+		return "inner " + family.other().String() + " saddr"
 	}
 	return fmt.Sprintf("field %d", f)
 }
