@@ -312,7 +312,8 @@ func match(in *firewall.Match, f datapath.Family) (rule, error) {
 		if !ok {
 			return nil, fmt.Errorf("the protocol %q is neither tcp nor udp", in.Proto.Value)
 		}
-		out = append(out, datapath.Is{Field: datapath.L4Protocol, Not: not, Values: []datapath.Value{datapath.ProtocolValue(n)}})
+		alone := in.Dev == nil && in.IP == nil && in.Port == nil // beside others it says what they are of, and is not turned round
+		out = append(out, datapath.Is{Field: datapath.L4Protocol, Not: not && alone, Values: []datapath.Value{datapath.ProtocolValue(n)}})
 	}
 	if in.Dev != nil {
 		field, ok := map[firewall.MatchDevPosition]datapath.Field{

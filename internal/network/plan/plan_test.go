@@ -278,7 +278,7 @@ func check(s datapath.State) (broken []string) {
 		hops[h.Next] = true
 	}
 	for _, r := range s.Routes {
-		if r.Device == "liqo.fabric" && !hops[r.Via] {
+		if ours := r.Table == PeersTable || r.Table == ClusterTable || r.Table == OutTable; ours && r.Device == "liqo.fabric" && !hops[r.Via] {
 			say("no hop for %s", r)
 		}
 	}
@@ -315,6 +315,9 @@ func checkTable(t datapath.Table) (broken []string) {
 	}
 	for _, c := range t.Counters {
 		counters[c] = true
+	}
+	if t.Name == datapath.TableName {
+		checkTranslations(t, say)
 	}
 	used := map[string]bool{}
 	for _, c := range t.Chains {
@@ -362,8 +365,59 @@ func checkTable(t datapath.Table) (broken []string) {
 	return broken
 }
 
+// checkTranslations says where something goes in as one and comes out as another.
+func checkTranslations(t datapath.Table, say func(string, ...any)) {
+	moves := func(chain string, field datapath.Field) map[string]string {
+		out := map[string]string{}
+		for _, c := range t.Chains {
+			for _, r := range c.Rules {
+				if c.Name != chain || len(r) < 2 {
+					continue
+				}
+				is, ok := r[0].(datapath.Is)
+				to, moved := r[1].(datapath.SetPrefix)
+				if ok && moved && is.Field == field {
+					out[is.Values[0].String()] = to.Prefix.String()
+				}
+			}
+		}
+		return out
+	}
+	elements := func(set string) map[string]string {
+		out := map[string]string{}
+		for _, s := range t.Sets {
+			for _, e := range s.Elements {
+				if s.Name == set {
+					out[e.Key[0].String()] = e.Value[0].String()
+				}
+			}
+		}
+		return out
+	}
+	inverse := func(of map[string]string) map[string]string {
+		out := map[string]string{}
+		for k, v := range of {
+			if _, ok := out[v]; ok {
+				say("two become %s", v)
+			}
+			out[v] = k
+		}
+		return out
+	}
+	in, out := moves("from_peer", datapath.Source), moves("to_peer", datapath.Destination)
+	for what, same := range map[string][2]map[string]string{
+		"networks":        {in, inverse(out)},
+		"quoted, coming":  {in, moves("quoted_in", datapath.QuotedDestination)},
+		"quoted, leaving": {out, moves("quoted_out", datapath.QuotedSource)},
+		"aliases":         {elements("alias_in"), inverse(elements("alias_out"))},
+	} {
+		if diff := cmp.Diff(same[0], same[1]); diff != "" {
+			say("%s go in otherwise than they come out: %s", what, diff)
+		}
+	}
+}
+
 func checkSet(s datapath.Set, say func(string, ...any)) {
-	values := map[string]bool{}
 	for i, e := range s.Elements {
 		if len(e.Key) != len(s.Key) || len(e.Value) != len(s.Value) {
 			say("an element of %s has not its types", s.Name)
@@ -382,12 +436,6 @@ func checkSet(s datapath.Set, say func(string, ...any)) {
 			if overlap {
 				say("elements of %s overlap: %s and %s", s.Name, e.Key, other.Key)
 			}
-		}
-		if id := fmt.Sprint(e.Value); strings.HasPrefix(s.Name, "alias_in") || strings.HasPrefix(s.Name, "alias_out") {
-			if values[id] {
-				say("%s has two ways to %s", s.Name, id)
-			}
-			values[id] = true
 		}
 	}
 }

@@ -66,6 +66,28 @@ func pair(milans func(*Cluster)) *sites {
 	return s
 }
 
+// dual is milan and rome with a second family, over fabrics of IPv4.
+func dual() *sites {
+	second := func(c *Cluster, peers string) {
+		c.Pods, c.External = append(c.Pods, nets("fd00:200::/56")...), append(c.External, nets("fd00:70::/64")...)
+		c.Peers[0].Pods = append(c.Peers[0].Pods, pairs("fd00:200::/56 "+peers+":71::/56")...)
+		c.Peers[0].External = append(c.Peers[0].External, pairs("fd00:70::/64 "+peers+":68::/64")...)
+	}
+	s := &sites{&world{outer: map[netip.Addr]*namespace{}}, map[string]*namespace{}}
+	m := milan()
+	second(&m, "fd00")
+	m.Members[1].PodCIDRs = append(m.Members[1].PodCIDRs, nets("fd00:200:0:2::/64")...)
+	s.build("milan", m, true)
+	r := milan()
+	r.Peers = []Peer{peer("milan", pairs("10.200.0.0/16 10.71.0.0/16"), pairs("10.70.0.0/16 10.68.0.0/16"))}
+	r.Tunnels = []Tunnel{tunnel("milan", "10.200.1.77")}
+	r.Members = []Member{member("worker-1", "10.70.0.11", "10.200.1.254", "172.29.9.1", "10.200.1.0/24", "fd00:200:0:1::/64")}
+	second(&r, "fd01")
+	s.build("rome", r, false)
+	s.join("milan/to-rome", "rome/to-milan")
+	return s
+}
+
 // star is the hub milan with rome and oslo, whose networks are the same once more.
 func star(aliases ...Alias) *sites {
 	s := pair(func(c *Cluster) {
@@ -201,6 +223,12 @@ func TestPacketsOnTheirWay(t *testing.T) {
 			{"milan/to-rome", "tunnel", udp("169.254.18.1", "169.254.18.2", 12345), "169.254.18.1 > 169.254.18.2", "delivered", ""},
 			{"milan/worker-2", "", packet{src: addr("10.70.0.12"), dst: addr("10.68.0.0"), protocol: datapath.ICMP, icmp: 8}, "10.68.0.12 > 10.70.0.0", "delivered", ""},
 			{"rome/to-milan", "", packet{src: addr("10.70.0.0"), dst: addr("10.68.0.12"), protocol: datapath.ICMP, icmp: 0}, "10.68.0.0 > 10.70.0.12", "delivered", ""},
+		}},
+		{"IPv6 over a fabric of IPv4", dual(), []step{
+			{"milan/worker-2", "cni0", tcp("fd00:200:0:2::7", "fd00:71:0:1::5"), "fd01:71:0:2::7 > fd00:200:0:1::5", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("fd00:200:0:1::5", "fd01:71:0:2::7"), "fd00:71:0:1::5 > fd00:200:0:2::7", "leaves", ""},
+			{"milan/worker-2", "", tcp("fd00:29::2", "fd00:71:0:1::5"), "fd00:29::2 > fd00:71:0:1::5", CounterNoSource, "the node has no address of that family in front of peers"},
+			{"milan/worker-2", "forged 10.200.1.9", tcp("fd00:72::5", "fd00:200:0:2::7"), "fd00:72::5 > fd00:200:0:2::7", CounterOuter, "the gateway speaks for its peer alone"},
 		}},
 		{"what a peer may not", pair(func(c *Cluster) { *c = withAliases(hub()) }), []step{
 			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "172.29.1.1"), "10.71.1.5 > 172.29.1.1", CounterPeerDestination, ""},
