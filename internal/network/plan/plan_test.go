@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -196,7 +197,7 @@ func TestWalks(t *testing.T) {
 			}))},
 		{"gateway-pod-cidrs", "Several networks of pods, and pods of worker-2 outside of those of nodes.", inGateway("rome", "10.200.1.9", several)},
 		{"gateway-standby", "The standby of a gateway, on worker-2: the same, from where it is.", func() (datapath.State, []Problem) {
-			return Gateway(GatewayInput{Cluster: replicas, Peer: key("rome"), Address: addr("10.200.2.9"), Node: "worker-2", Server: true})
+			return Gateway(GatewayInput{Cluster: replicas, Of: replicas.Tunnels[0].Of, Peer: key("rome"), Address: addr("10.200.2.9"), Node: "worker-2", Server: true})
 		}},
 		{"gateway-ipv6", "The gateway of a cluster of IPv6 only. The tunnel itself has IPv4 addresses.", inGateway("rome", "fd00:200:0:1::9", only6())},
 		{"gateway-dual-stack", "Two families over a fabric of IPv4.", inGateway("rome", "10.200.1.9", with6(milan()))},
@@ -405,6 +406,9 @@ func checkTranslations(t datapath.Table, say func(string, ...any)) {
 		return out
 	}
 	in, out := moves("from_peer", datapath.Source), moves("to_peer", datapath.Destination)
+	if !slices.ContainsFunc(t.Sets, func(s datapath.Set) bool { return s.Name == "alias_in" }) {
+		return // a peer without networks comes in nowhere
+	}
 	for what, same := range map[string][2]map[string]string{
 		"networks":        {in, inverse(out)},
 		"quoted, coming":  {in, moves("quoted_in", datapath.QuotedDestination)},

@@ -146,7 +146,7 @@ func (s *survey) takeMembers(in []Member, owner map[netip.Addr]Object) {
 			}
 			return seen
 		})
-		m.External = slices.CompactFunc(m.External, func(a, b netip.Addr) bool { // is sorted
+		m.External = slices.CompactFunc(m.External, func(b, a netip.Addr) bool { // a comes before b
 			if datapath.FamilyOf(a) != datapath.FamilyOf(b) {
 				return false
 			}
@@ -280,6 +280,8 @@ func (s *survey) unfit(a Alias) string {
 	switch {
 	case !usable(a.Alias) || !usable(a.Address):
 		return "it is no pair of addresses"
+	case a.Alias == a.Address:
+		return fmt.Sprintf("%s is an alias of itself", a.Alias)
 	case datapath.FamilyOf(a.Alias) != datapath.FamilyOf(a.Address):
 		return fmt.Sprintf("%s and %s are not of the same family", a.Alias, a.Address)
 	case contains(s.pods, a.Alias), contains(s.services, a.Alias):
