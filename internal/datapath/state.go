@@ -42,8 +42,6 @@ type VXLAN struct {
 	ID   uint32
 	Port uint16 // UDP
 	MAC  [6]byte
-	// Outer is the family of the packets that carry others; the zero value: IPv4. A device has one.
-	Outer Family
 }
 
 // Address is one of ours on a device.
@@ -184,9 +182,6 @@ func (l Link) String() string {
 	w := words{"link", l.Name}
 	if v := l.VXLAN; v != nil {
 		w.add("address", hardware(v.MAC), "vxlan id", v.ID, "dstport", v.Port, "nolearning")
-		if v.Outer == IPv6 {
-			w.add("local ::")
-		}
 	}
 	if l.MTU != 0 {
 		w.add("mtu", l.MTU)

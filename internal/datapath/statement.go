@@ -22,7 +22,8 @@ const (
 	// QuotedSource and QuotedDestination are in the header that an ICMP error quotes. Writing them mends the quoted checksum.
 	QuotedSource
 	QuotedDestination
-	// InnerSource is the source of the packet inside a VXLAN packet: 42 bytes into UDP for IPv4 in Ethernet. Same family as outside.
+	// InnerSource is the source of the packet inside a VXLAN packet: 42 bytes into UDP for IPv4 in Ethernet. Same family as outside;
+	// packets with an inner one of another family have none.
 	InnerSource
 	SourcePort
 	DestinationPort
@@ -38,9 +39,8 @@ const (
 	FlowMark
 	FlowState
 	FlowStatus
-	// InnerProtocol is what the Ethernet inside a VXLAN packet carries: 28 bytes into UDP.
-	InnerProtocol
 	// OtherInnerSource is InnerSource where the inner packet is of the family that the table is not of: 38 bytes into UDP for IPv6.
+	// Packets with an inner one of another family have none.
 	OtherInnerSource
 )
 
@@ -52,8 +52,6 @@ const (
 	Established = "established" // of FlowState
 	Related     = "related"     // of FlowState
 	Translated  = "dnat"        // of FlowStatus: the destination was translated
-	InnerIPv4   = "ip"          // of InnerProtocol
-	InnerIPv6   = "ip6"         // of InnerProtocol
 )
 
 func (f Field) text(family Family) string {
@@ -96,8 +94,6 @@ func (f Field) text(family Family) string {
 		return "ct state"
 	case FlowStatus:
 		return "ct status"
-	case InnerProtocol:
-		return "inner protocol"
 	case OtherInnerSource:
 		return "inner " + family.other().String() + " saddr"
 	}

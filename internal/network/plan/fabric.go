@@ -33,7 +33,7 @@ type speaker struct {
 func (s *survey) fabricLink(self netip.Addr, mtu int) datapath.Link {
 	return datapath.Link{
 		Name: names.FabricDevice, MTU: mtu,
-		VXLAN: &datapath.VXLAN{ID: 1, Port: names.FabricPort, MAC: datapath.MAC(self), Outer: s.outer},
+		VXLAN: &datapath.VXLAN{ID: 1, Port: names.FabricPort, MAC: datapath.MAC(self)},
 	}
 }
 
@@ -93,16 +93,9 @@ func (s *survey) speakers(of []speaker) (same, other datapath.Set) {
 // outerChains have the packets of the fabric, as they are outside: untracked, so that nothing translates them, and only from
 // whom they may come: from speakers, and whom more rules let in. Marks of what is inside would mean something else outside.
 func (s *survey) outerChains(more ...rule) []datapath.Chain {
-	inner := func(protocol string) datapath.Word {
-		return datapath.Word{Field: datapath.InnerProtocol, Word: protocol}
-	}
-	same, other := inner(datapath.InnerIPv4), inner(datapath.InnerIPv6)
-	if s.outer == datapath.IPv6 {
-		same, other = other, same
-	}
 	rules := append(more,
-		rule{same, in("speakers", datapath.Source, datapath.InnerSource), datapath.Untracked{}, accept},
-		rule{other, in("other_speakers", datapath.Source, datapath.OtherInnerSource), datapath.Untracked{}, accept},
+		rule{in("speakers", datapath.Source, datapath.InnerSource), datapath.Untracked{}, accept},
+		rule{in("other_speakers", datapath.Source, datapath.OtherInnerSource), datapath.Untracked{}, accept},
 		refuse(CounterOuter),
 	)
 	return []datapath.Chain{

@@ -203,6 +203,9 @@ func address(f datapath.Field, p *packet) *netip.Addr {
 func (n *namespace) value(f datapath.Field, p *packet) (string, bool) {
 	switch f {
 	case datapath.InnerSource, datapath.OtherInnerSource:
+		if p.inner == nil || (f == datapath.InnerSource) != (p.inner.src.Is4() == p.src.Is4()) {
+			return "", false
+		}
 		return string(p.inner.src.AsSlice()), true
 	case datapath.L4Protocol:
 		return string([]byte{p.protocol}), true
@@ -252,8 +255,6 @@ func (n *namespace) word(f datapath.Field, word string, p *packet) bool {
 		return !p.untracked && p.state == word
 	case datapath.FlowStatus:
 		return p.translated
-	case datapath.InnerProtocol:
-		return p.inner != nil && (word == datapath.InnerIPv4) == p.inner.src.Is4()
 	}
 	panic(fmt.Sprint("no word of field ", f))
 }
