@@ -3,12 +3,9 @@
 
 package names
 
-// Devices and ports of the network between clusters.
+// Ports and sizes of the network between clusters.
 const (
-	// FabricDevice connects nodes and gateways, TunnelDevice a gateway and that of the peer.
-	FabricDevice = "liqo.fabric"
-	TunnelDevice = "liqo-tunnel"
-	FabricPort   = 6091
+	FabricPort = 6091
 	// ConnectionCheckPort is where gateways answer each other on the tunnel.
 	ConnectionCheckPort = 12345
 	// DefaultMTU is that of tunnels where a gateway asks for none, in bytes.
