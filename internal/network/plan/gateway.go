@@ -100,7 +100,7 @@ func (g *gateway) mtu() int {
 
 func (g *gateway) links(out *datapath.State) {
 	out.Links = append(out.Links, datapath.Link{Name: names.TunnelDevice, MTU: g.in.MTU})
-	if usable(g.in.Address) {
+	if routable(g.in.Address) {
 		out.Links = append(out.Links, g.fabricLink(g.in.Address, g.fabricMTU(g.in.MTU)))
 	}
 	ours, _ := TunnelAddresses(g.in.Server)
@@ -118,7 +118,7 @@ func (g *gateway) outerOf(m Member) netip.Addr {
 	if m.Of.Name == g.in.Node {
 		a = m.Local
 	}
-	if !usable(a) || datapath.FamilyOf(a) != g.outer {
+	if !routable(a) || datapath.FamilyOf(a) != g.outer {
 		return netip.Addr{}
 	}
 	return a
@@ -127,13 +127,13 @@ func (g *gateway) outerOf(m Member) netip.Addr {
 // reached are the nodes that this gateway reaches.
 func (g *gateway) reached() []Member {
 	return slices.DeleteFunc(slices.Clone(g.members), func(m Member) bool {
-		return !m.identity().IsValid() || !g.outerOf(m).IsValid() || !usable(g.in.Address)
+		return !m.identity().IsValid() || !g.outerOf(m).IsValid() || !routable(g.in.Address)
 	})
 }
 
 // neighbours are the gateways of other peers.
 func (g *gateway) neighbours() []Tunnel {
-	return slices.DeleteFunc(slices.Clone(g.tunnels), func(o Tunnel) bool { return o.Peer == g.in.Peer || !usable(g.in.Address) })
+	return slices.DeleteFunc(slices.Clone(g.tunnels), func(o Tunnel) bool { return o.Peer == g.in.Peer || !routable(g.in.Address) })
 }
 
 func (g *gateway) hops(out *datapath.State) {
@@ -178,7 +178,7 @@ func (g *gateway) transit(out *datapath.State) {
 		}
 		out.Routes = append(out.Routes, unreachable(OutTable, n.Here))
 		o := g.tunnel(n.peer)
-		if !o.Active.IsValid() || !usable(g.in.Address) {
+		if !o.Active.IsValid() || !routable(g.in.Address) {
 			continue
 		}
 		r := fabricRoute(OutTable, n.Here, o.Active)

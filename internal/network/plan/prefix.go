@@ -15,6 +15,11 @@ func usable(a netip.Addr) bool {
 	return a.IsValid() && !a.Is4In6() && a.Zone() == "" && !a.IsUnspecified()
 }
 
+// routable is true for an address that hosts can have in front of others.
+func routable(a netip.Addr) bool {
+	return usable(a) && !slices.ContainsFunc(reserved, func(t Taken) bool { return t.Prefix.Contains(a) })
+}
+
 // usablePrefix is true for a prefix of one family, of no zone, and without host bits.
 func usablePrefix(p netip.Prefix) bool { return p.IsValid() && !p.Addr().Is4In6() && p == p.Masked() }
 
@@ -35,9 +40,9 @@ func prefixSet(in []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// addressSet has each usable address once, in order.
+// addressSet has each address that hosts can have once, in order.
 func addressSet(in []netip.Addr) []netip.Addr {
-	out := slices.DeleteFunc(slices.Clone(in), func(a netip.Addr) bool { return !usable(a) })
+	out := slices.DeleteFunc(slices.Clone(in), func(a netip.Addr) bool { return !routable(a) })
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out)
 }
@@ -46,7 +51,7 @@ func addressSet(in []netip.Addr) []netip.Addr {
 func hosts(addrs ...netip.Addr) []netip.Prefix {
 	var out []netip.Prefix
 	for _, a := range addrs {
-		if usable(a) {
+		if routable(a) {
 			out = append(out, host(a))
 		}
 	}

@@ -48,13 +48,11 @@ var reserved = []Taken{
 
 // look surveys a cluster from an address, which is that of a replica of the gateway of, or the zero value.
 func look(c Cluster, from netip.Addr, of Object) *survey {
-	s := &survey{
-		pods: prefixSet(c.Pods), services: prefixSet(c.Services), external: prefixSet(c.External),
-		clusterIPs: byObject(c.ClusterIPs, func(o Service) Object { return o.Of }),
-	}
+	s := &survey{clusterIPs: byObject(c.ClusterIPs, func(o Service) Object { return o.Of })}
+	s.pods, s.services, s.external = s.own(c.Pods), s.own(c.Services), s.own(c.External)
 	s.outer = outerFamily(c, from)
 	owner := map[netip.Addr]Object{} // of the addresses of the fabric
-	if usable(from) {
+	if routable(from) {
 		owner[from] = of
 	}
 	s.takeTunnels(c.Tunnels, owner)
@@ -68,18 +66,29 @@ func (s *survey) refuse(of Object, format string, args ...any) {
 	s.problems = append(s.problems, Problem{of, fmt.Sprintf(format, args...)})
 }
 
+// own are networks of this cluster that hosts can have.
+func (s *survey) own(in []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(prefixSet(in), func(p netip.Prefix) bool {
+		i := slices.IndexFunc(reserved, func(t Taken) bool { return t.Prefix.Overlaps(p) })
+		if i >= 0 {
+			s.refuse(Object{Kind: "Network", Name: p.String()}, "it is left out: it covers %s, %s", reserved[i].Prefix, reserved[i].By)
+		}
+		return i >= 0
+	})
+}
+
 // outerFamily is that of the first address of the fabric: all pods' first addresses are of one family.
 func outerFamily(c Cluster, from netip.Addr) datapath.Family {
-	if usable(from) {
+	if routable(from) {
 		return datapath.FamilyOf(from)
 	}
 	for _, g := range byObject(c.Tunnels, func(g Tunnel) Object { return g.Of }) {
-		if usable(g.Active) {
+		if routable(g.Active) {
 			return datapath.FamilyOf(g.Active)
 		}
 	}
 	for _, m := range byObject(c.Members, func(m Member) Object { return m.Of }) {
-		if usable(m.Remote) {
+		if routable(m.Remote) {
 			return datapath.FamilyOf(m.Remote)
 		}
 	}
@@ -120,7 +129,7 @@ const (
 func (s *survey) owns(a *netip.Addr, of Object, owner map[netip.Addr]Object) bool {
 	first, seen := owner[*a]
 	switch {
-	case !usable(*a):
+	case !routable(*a):
 		return false
 	case datapath.FamilyOf(*a) != s.outer:
 		s.refuse(of, "%s is not of the family of the fabric, %s", *a, s.outer)

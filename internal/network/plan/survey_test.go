@@ -59,6 +59,7 @@ func TestContradictions(t *testing.T) {
 		"Configuration liqo-tenant-siena/siena: 10.71.3.0/24 is left out: it overlaps 10.71.0.0/16 of Configuration liqo-tenant-rome/rome": func(c *Cluster) {
 			c.Peers = append(c.Peers, peer("siena", pairs("10.9.3.0/24 10.71.3.0/24"), nil))
 		},
+		"Network 126.0.0.0/7: it is left out: it covers 127.0.0.0/8, this host": func(c *Cluster) { c.Pods = append(c.Pods, nets("126.0.0.0/7")...) },
 		"GatewayServer liqo-tenant-rome/second: the peer has a gateway already: GatewayServer liqo-tenant-rome/rome": func(c *Cluster) {
 			second := tunnel("rome", "10.200.2.9")
 			second.Of.Name = "second"
