@@ -52,7 +52,6 @@ type gateway struct {
 	*survey
 	in          GatewayInput
 	own, others []network // of the gateway's peer, of the rest
-	self        Member    // the node that the gateway is on
 	families    []datapath.Family
 }
 
@@ -61,7 +60,6 @@ type gateway struct {
 func Gateway(in GatewayInput) (datapath.State, []Problem) {
 	g := gateway{survey: look(in.Cluster, in.Address, in.Of), in: in}
 	g.in.MTU = g.mtu()
-	g.self = g.member(in.Node)
 	for _, n := range g.networks {
 		if n.peer == in.Peer {
 			g.own = append(g.own, n)
@@ -207,27 +205,36 @@ func (g *gateway) toCluster(out *datapath.State) {
 			add(p, m)
 		}
 	}
+	way := g.ways(reached)
 	for _, a := range g.shown() {
-		if by, ok := g.way(a.Address, reached); ok {
+		if by, ok := way(a.Address); ok {
 			add(host(a.Address), by)
 		}
 	}
 }
 
-// way is the node by which an address is reached: itself, if it is a node's, so that replies come back the same way; else that of
+// ways tells the node by which an address is reached: itself, if it is a node's, so that replies come back the same way; else that of
 // this gateway. Pods and what is of peers have their own routes.
-func (g *gateway) way(a netip.Addr, reached []Member) (Member, bool) {
-	if contains(g.pods, a) || slices.ContainsFunc(g.networks, func(n network) bool { return n.Here.Contains(a) }) {
-		return Member{}, false
-	}
-	if i := slices.IndexFunc(reached, func(m Member) bool { return slices.Contains(m.nodeAddresses(), a) }); i >= 0 {
-		return reached[i], true
+func (g *gateway) ways(reached []Member) func(netip.Addr) (Member, bool) {
+	nodes := map[netip.Addr]Member{}
+	for _, m := range slices.Backward(reached) { // the first is right
+		for _, a := range m.nodeAddresses() {
+			nodes[a] = m
+		}
 	}
 	i := slices.IndexFunc(reached, func(m Member) bool { return m.Of.Name == g.in.Node })
-	if i < 0 {
-		return Member{}, false
+	return func(a netip.Addr) (Member, bool) {
+		if contains(g.pods, a) || slices.ContainsFunc(g.networks, func(n network) bool { return n.Here.Contains(a) }) {
+			return Member{}, false
+		}
+		if m, ok := nodes[a]; ok {
+			return m, true
+		}
+		if i < 0 {
+			return Member{}, false
+		}
+		return reached[i], true
 	}
-	return reached[i], true
 }
 
 // shown are the aliases that the peer can use: all that are not its own addresses.

@@ -340,6 +340,27 @@ func TestValuesThatAreNone(t *testing.T) {
 	}
 }
 
+// A large cluster: 1000 nodes, 100 peers, 5000 aliases.
+func BenchmarkGateway(b *testing.B) {
+	c := milan()
+	c.Peers, c.Tunnels, c.Members = nil, nil, nil
+	for i := range 100 {
+		id := fmt.Sprint("peer-", i)
+		c.Peers = append(c.Peers, peer(id, pairs(fmt.Sprintf("10.200.0.0/16 11.%d.0.0/16", i)), pairs(fmt.Sprintf("10.70.0.0/16 12.%d.0.0/16", i))))
+		c.Tunnels = append(c.Tunnels, tunnel(id, fmt.Sprintf("10.200.0.%d", i+1)))
+	}
+	for i := range 1000 {
+		c.Members = append(c.Members, member(fmt.Sprint("worker-", i), fmt.Sprintf("10.70.%d.%d", 240+i/250, i%250),
+			fmt.Sprintf("10.200.%d.1", i/4), fmt.Sprintf("172.29.%d.%d", i/250, i%250), fmt.Sprintf("10.200.%d.%d/26", i/4, i%4*64)))
+	}
+	for i := range 5000 {
+		c.Aliases = append(c.Aliases, alias(fmt.Sprint("ip-", i), fmt.Sprintf("10.70.%d.%d", 1+i/250, i%250), fmt.Sprintf("11.1.%d.%d", i/250, i%250), false))
+	}
+	for b.Loop() {
+		_, _ = Gateway(GatewayInput{Cluster: c, Of: c.Tunnels[0].Of, Peer: key("peer-0"), Address: addr("10.200.0.1"), Node: "worker-1"})
+	}
+}
+
 func FuzzTextOfUsers(f *testing.F) {
 	f.Add("10.0.0.1-10.0.0.9", "80-90", "eth0", "drop")
 	f.Fuzz(func(t *testing.T, ip, port, name, action string) {
