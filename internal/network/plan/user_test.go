@@ -84,7 +84,7 @@ func TestTableIDs(t *testing.T) {
 	}
 }
 
-// state has what is left of the objects of users, and why not all.
+// written is a state, and what it is without.
 func written(s datapath.State, problems []Problem) string {
 	out := s.String()
 	for _, p := range problems {
