@@ -157,11 +157,15 @@ func (g *gateway) routes(out *datapath.State) {
 			datapath.Rule{Priority: fromPeerPriority, Family: f, From: n.Here, Table: ClusterTable},
 			datapath.Rule{Priority: nowherePriority, Family: f, From: n.Here, Unreachable: true},
 		)
+		out.Routes = append(out.Routes, unreachable(OutTable, n.Here))
+		if !g.fits(n, g.in.Of, g.in.MTU) {
+			continue
+		}
 		r := datapath.Route{Table: OutTable, To: n.Here, Device: names.TunnelDevice, Source: g.unknownSource(f)}
 		if _, theirs := TunnelAddresses(g.in.Server); f == datapath.IPv4 {
 			r.Via = theirs
 		}
-		out.Routes = append(out.Routes, r, unreachable(OutTable, n.Here))
+		out.Routes = append(out.Routes, r)
 	}
 	g.transit(out)
 	g.toCluster(out)
@@ -176,7 +180,7 @@ func (g *gateway) transit(out *datapath.State) {
 		}
 		out.Routes = append(out.Routes, unreachable(OutTable, n.Here))
 		o := g.tunnel(n.peer)
-		if !o.Active.IsValid() || !routable(g.in.Address) {
+		if !o.Active.IsValid() || !routable(g.in.Address) || !g.fits(n, o.Of, o.MTU) {
 			continue
 		}
 		r := fabricRoute(OutTable, n.Here, o.Active)

@@ -80,7 +80,7 @@ func (n *node) routes(out *datapath.State, priority int) {
 	for _, net := range n.networks {
 		out.Routes = append(out.Routes, unreachable(PeersTable, net.Here))
 		g := n.tunnel(net.peer)
-		if !g.Active.IsValid() || !n.self.identity().IsValid() {
+		if !g.Active.IsValid() || !n.self.identity().IsValid() || !n.fits(net, g.Of, g.MTU) {
 			continue
 		}
 		r := fabricRoute(PeersTable, net.Here, g.Active)

@@ -361,6 +361,18 @@ func here(of []network, f datapath.Family) []netip.Prefix {
 	return out
 }
 
+// minimumMTU6 is what IPv6 needs at least: below it the kernel takes IPv6 from the device.
+const minimumMTU6 = 1280
+
+// fits is true if the packets of a network's family fit a tunnel.
+func (s *survey) fits(n network, tunnel Object, mtu int) bool {
+	if familyOf(n.Here) == datapath.IPv4 || mtu >= minimumMTU6 {
+		return true
+	}
+	s.refuse(tunnel, "%s is unreachable: IPv6 needs an MTU of %d bytes, and the tunnel has %d", n.Here, minimumMTU6, mtu)
+	return false
+}
+
 // fabricMTU has room for the largest packet of a tunnel.
 func (s *survey) fabricMTU(own int) int {
 	mtu := max(names.DefaultMTU, own)

@@ -59,6 +59,9 @@ func TestContradictions(t *testing.T) {
 		"Configuration liqo-tenant-siena/siena: 10.71.3.0/24 is left out: it overlaps 10.71.0.0/16 of Configuration liqo-tenant-rome/rome": func(c *Cluster) {
 			c.Peers = append(c.Peers, peer("siena", pairs("10.9.3.0/24 10.71.3.0/24"), nil))
 		},
+		"GatewayServer liqo-tenant-rome/rome: fd00:71::/56 is unreachable: IPv6 needs an MTU of 1280 bytes, and the tunnel has 1200": func(c *Cluster) {
+			c.Peers[0].Pods, c.Tunnels[0].MTU = pairs("fd00:200::/56 fd00:71::/56"), 1200
+		},
 		"Network 126.0.0.0/7: it is left out: it covers 127.0.0.0/8, this host": func(c *Cluster) { c.Pods = append(c.Pods, nets("126.0.0.0/7")...) },
 		"GatewayServer liqo-tenant-rome/second: the peer has a gateway already: GatewayServer liqo-tenant-rome/rome": func(c *Cluster) {
 			second := tunnel("rome", "10.200.2.9")
@@ -99,7 +102,9 @@ func TestContradictions(t *testing.T) {
 		if diff := cmp.Diff([]string{want}, messages(problems)); diff != "" {
 			t.Error(diff)
 		}
-		gateway, problems := Gateway(GatewayInput{Cluster: c, Of: c.Tunnels[0].Of, Peer: key("rome"), Address: c.Tunnels[0].Active, Node: "worker-1"})
+		gateway, problems := Gateway(GatewayInput{
+			Cluster: c, Of: c.Tunnels[0].Of, Peer: key("rome"), Address: c.Tunnels[0].Active, Node: "worker-1", MTU: c.Tunnels[0].MTU,
+		})
 		if diff := cmp.Diff([]string{want}, messages(problems)); diff != "" {
 			t.Error("in the gateway:", diff)
 		}
