@@ -67,6 +67,25 @@ table ip liqo {
 	}
 }
 
+func TestPacketsOfOneFamilyInsideOfTheOther(t *testing.T) {
+	table := Table{
+		Family: IPv4, Name: TableName,
+		Sets: []Set{{Name: "speaks", Key: []Type{TypeAddress, TypeOtherAddress}, Elements: []Element{
+			{Key: []Value{Addr(netip.MustParseAddr("10.200.1.9")), OtherPrefix(netip.MustParsePrefix("fd00:71::/56"))}},
+		}}},
+		Chains: []Chain{{Name: "outer_in", Rules: [][]Statement{{In{Fields: []Field{Source, OtherInnerSource}, Set: "speaks"}, Verdict{Kind: Accept}}}}},
+	}
+	want := `table ip liqo {
+	set speaks { type ipv4_addr . ipv6_addr; flags interval; elements = { 10.200.1.9 . fd00:71::/56 } }
+	chain outer_in {
+		ip saddr . inner ip6 saddr @speaks accept
+	}
+}`
+	if diff := cmp.Diff(want, table.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestValuesOfRanges(t *testing.T) {
 	for _, tc := range []struct {
 		v    Value

@@ -1,0 +1,36 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package names
+
+// Ports and sizes of the network between clusters.
+const (
+	FabricPort = 6091
+	// ConnectionCheckPort is where gateways answer each other on the tunnel.
+	ConnectionCheckPort = 12345
+	// DefaultMTU is that of tunnels where a gateway asks for none, in bytes.
+	DefaultMTU = 1340
+)
+
+// HostUnreachable on an IP says that its address is nobody's to translate: true.
+const HostUnreachable = "networking.liqo.io/host-unreachable"
+
+// Labels that say whom a RouteConfiguration or a FirewallConfiguration is for.
+const (
+	RouteCategory       = "networking.liqo.io/route-category"
+	RouteSubcategory    = "networking.liqo.io/route-subcategory"
+	RouteUnique         = "networking.liqo.io/route-unique"
+	FirewallCategory    = "networking.liqo.io/firewall-category"
+	FirewallSubcategory = "networking.liqo.io/firewall-subcategory"
+	FirewallUnique      = "networking.liqo.io/firewall-unique"
+
+	// Values of the categories.
+	TargetGateway = "gateway"
+	TargetFabric  = "fabric"
+	// Values of the subcategories. TargetFabric is one of both gateways' routes and gateways' firewalls.
+	TargetFabricNode  = "fabric-node"
+	TargetAllGateways = "all-gateways"
+	TargetAllNodes    = "all-nodes"
+	TargetSingleNode  = "single-node"
+	TargetIPMapping   = "ip-mapping"
+)

@@ -1,0 +1,126 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
+)
+
+// Priorities of chains of nftables, in the kernel's order.
+const (
+	beforeAll      = -450 // before fragments are put together, and before connection tracking
+	beforeTracking = -300
+	beforeNAT      = -150 // after connection tracking
+	aliasNAT       = -101 // before kube-proxy
+	destinationNAT = -100
+	filter         = 0
+	nodeSourceNAT  = 99 // before kube-proxy and CNIs
+	sourceNAT      = 100
+	afterAll       = 400
+)
+
+// speaker may send packets of the fabric with some inner sources.
+type speaker struct {
+	outer netip.Addr
+	inner []netip.Prefix
+}
+
+// fabricLink is the device between nodes and gateways. It has no address, so that no CNI takes it for one of its own.
+func (s *survey) fabricLink(self netip.Addr, mtu int) datapath.Link {
+	return datapath.Link{
+		Name: names.FabricDevice, MTU: mtu,
+		VXLAN: &datapath.VXLAN{ID: 1, Port: names.FabricPort, MAC: datapath.MAC(self)},
+	}
+}
+
+// next is the address by which routes of a family go to whoever has the identity self. IPv4 goes via IPv6 as it is; IPv6 via
+// IPv4 needs an address of its own family, which nobody has to have.
+func next(self netip.Addr, f datapath.Family) netip.Addr {
+	if f == datapath.IPv4 || datapath.FamilyOf(self) == f {
+		return self
+	}
+	b := self.As4()
+	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 12: b[0], 13: b[1], 14: b[2], 15: b[3]})
+}
+
+// hops lead to self, which is reached at outer, in all families.
+func hops(self, outer netip.Addr, families []datapath.Family) []datapath.Hop {
+	var out []datapath.Hop
+	done := map[netip.Addr]bool{}
+	for _, f := range families {
+		via := next(self, f)
+		if !done[via] {
+			done[via] = true
+			out = append(out, datapath.Hop{Device: names.FabricDevice, Next: via, MAC: datapath.MAC(self), Outer: outer})
+		}
+	}
+	return out
+}
+
+// unreachable is below the route to a network: while that is missing, nothing follows the default route in clear.
+func unreachable(table int, to netip.Prefix) datapath.Route {
+	return datapath.Route{Table: table, To: to, Unreachable: true, Metric: datapath.UnreachableMetric}
+}
+
+// fabricRoute goes to whoever has the identity self.
+func fabricRoute(table int, to netip.Prefix, self netip.Addr) datapath.Route {
+	return datapath.Route{Table: table, To: to, Via: next(self, familyOf(to)), Device: names.FabricDevice, OnLink: true}
+}
+
+// speakers are the sets of who may send what, by the family of what is inside.
+func (s *survey) speakers(of []speaker) (same, other datapath.Set) {
+	same = datapath.Set{Name: "speakers", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeAddress}}
+	other = datapath.Set{Name: "other_speakers", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeOtherAddress}}
+	for _, one := range of {
+		if datapath.FamilyOf(one.outer) != s.outer {
+			continue
+		}
+		for _, p := range prefixSet(one.inner) {
+			if familyOf(p) == s.outer {
+				same.Elements = append(same.Elements, datapath.Element{Key: []datapath.Value{datapath.Addr(one.outer), datapath.Prefix(p)}})
+			} else {
+				other.Elements = append(other.Elements, datapath.Element{Key: []datapath.Value{datapath.Addr(one.outer), datapath.OtherPrefix(p)}})
+			}
+		}
+	}
+	return same, other
+}
+
+// outerChains have the packets of the fabric, as they are outside: untracked, so that nothing translates them, and only from
+// whom they may come: from speakers, and whom more rules let in. Marks of what is inside would mean something else outside.
+func (s *survey) outerChains(more ...rule) []datapath.Chain {
+	rules := append(more,
+		rule{in("speakers", datapath.Source, datapath.InnerSource), datapath.Untracked{}, accept},
+		rule{in("other_speakers", datapath.Source, datapath.OtherInnerSource), datapath.Untracked{}, accept},
+		refuse(CounterOuter),
+	)
+	return []datapath.Chain{
+		base("outer", datapath.Filter, datapath.Prerouting, beforeTracking,
+			with(overFabric(), datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}, goTo("outer_in")),
+		),
+		chain("outer_in", rules...),
+		base("outer_out", datapath.Filter, datapath.Output, beforeTracking,
+			rule{protocol(datapath.UDP), toPort(names.FabricPort), datapath.SetNumber{Field: datapath.Mark, Number: 0}, datapath.Untracked{}},
+		),
+	}
+}
+
+// overFabric matches packets that carry others, and not what they carried, whatever that is.
+func overFabric() rule {
+	return rule{datapath.Word{Field: datapath.InputDevice, Not: true, Word: names.FabricDevice}, protocol(datapath.UDP), toPort(names.FabricPort)}
+}
+
+// families has those of fs that are asked for, in order.
+func families(asked func(datapath.Family) bool) []datapath.Family {
+	var out []datapath.Family
+	for _, f := range []datapath.Family{datapath.IPv4, datapath.IPv6} {
+		if asked(f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}

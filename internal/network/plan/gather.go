@@ -1,0 +1,224 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remap"
+)
+
+// What the API says, as inputs. What cannot be read is a problem of its object; what is not said yet is none.
+
+// PeerOf reads a Configuration; false while its networks have no place here, or what is said of that is old.
+func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
+	r := reader{of: Object{"Configuration", c.Namespace, c.Name}}
+	out := Peer{Of: r.of, Key: keyOf(c)}
+	placed := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
+	if placed == nil || placed.Status != metav1.ConditionTrue || placed.ObservedGeneration != c.Generation || c.Status.Remote == nil {
+		return out, false, nil
+	}
+	there, here := c.Spec.Remote.CIDR, c.Status.Remote.CIDR
+	out.Pods = r.pairs("pod", there.Pod, here.Pod)
+	out.External = r.pairs("external", there.External, here.External)
+	return out, true, r.problems
+}
+
+// TunnelOfServer reads a GatewayServer; false if its gateway goes away.
+func TunnelOfServer(g *networkingv1beta1.GatewayServer) (Tunnel, bool, []Problem) {
+	return tunnelOf("GatewayServer", g, g.Spec.MTU, g.Status.InternalEndpoint)
+}
+
+// TunnelOfClient reads a GatewayClient; false if its gateway goes away.
+func TunnelOfClient(g *networkingv1beta1.GatewayClient) (Tunnel, bool, []Problem) {
+	return tunnelOf("GatewayClient", g, g.Spec.MTU, g.Status.InternalEndpoint)
+}
+
+// The address of a gateway that goes away may soon be a stranger's.
+func tunnelOf(kind string, o metav1.Object, mtu int, at *networkingv1beta1.InternalGatewayEndpoint) (Tunnel, bool, []Problem) {
+	r := reader{of: Object{kind, o.GetNamespace(), o.GetName()}}
+	out := Tunnel{Of: r.of, Peer: keyOf(o), MTU: mtu}
+	if at != nil {
+		out.Active = r.address("status.internalEndpoint.ip", at.IP)
+	}
+	return out, o.GetDeletionTimestamp() == nil, r.problems
+}
+
+// MemberOf reads an InternalNode.
+func MemberOf(n *networkingv1beta1.InternalNode) (Member, []Problem) {
+	r := reader{of: Object{"InternalNode", "", n.Name}}
+	out := Member{Of: r.of}
+	if a := r.address("spec.interface.node.ip", said(n.Spec.Interface.Node.IP)); a.IsValid() {
+		out.External = []netip.Addr{a}
+	}
+	out.Local = r.address("status.nodeIP.local", n.Status.NodeIP.Local)
+	out.Remote = r.address("status.nodeIP.remote", n.Status.NodeIP.Remote)
+	for _, c := range n.Status.PodCIDRs {
+		if p, ok := r.prefix("status.podCIDRs", c); ok {
+			out.PodCIDRs = append(out.PodCIDRs, p)
+		}
+	}
+	return out, r.problems
+}
+
+// AliasOf reads an IP; false while it has no address, or if it is not to be translated.
+func AliasOf(ip *ipamv1alpha1.IP) (Alias, bool, []Problem) {
+	r := reader{of: Object{"IP", ip.Namespace, ip.Name}}
+	out := Alias{Of: r.of, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
+	if ip.Status.IP == "" || ip.DeletionTimestamp != nil || ip.Labels[names.HostUnreachable] == "true" {
+		return out, false, nil
+	}
+	out.Alias = r.address("status.ip", &ip.Status.IP)
+	out.Address = r.address("spec.ip", &ip.Spec.IP)
+	return out, out.Alias.IsValid() && out.Address.IsValid(), r.problems
+}
+
+// Own reads the networks of this cluster, which are those of the namespace of the installation.
+func Own(networks []ipamv1alpha1.Network, home string) (pods, services, external []netip.Prefix, problems []Problem) {
+	for i := range networks {
+		n := &networks[i]
+		if n.Namespace != home || n.Status.CIDR == "" {
+			continue
+		}
+		into := map[string]*[]netip.Prefix{
+			names.NetworkTypePod: &pods, names.NetworkTypeService: &services, names.NetworkTypeExternal: &external,
+		}[n.Labels[names.NetworkType]]
+		if into == nil {
+			continue
+		}
+		r := reader{of: Object{"Network", n.Namespace, n.Name}}
+		if p, ok := r.prefix("status.cidr", n.Status.CIDR); ok {
+			*into = append(*into, p)
+		}
+		problems = append(problems, r.problems...)
+	}
+	return pods, services, external, problems
+}
+
+// ServiceOf reads a Service and what is ready behind it.
+func ServiceOf(s *corev1.Service, behind []discoveryv1.EndpointSlice) Service {
+	out := Service{Of: Object{"Service", s.Namespace, s.Name}}
+	for _, text := range s.Spec.ClusterIPs {
+		if a, err := parseAddress(text); err == nil { // "None" is no address
+			out.ClusterIPs = append(out.ClusterIPs, a)
+		}
+	}
+	for i := range s.Spec.Ports {
+		p := &s.Spec.Ports[i]
+		number, ok := map[corev1.Protocol]uint8{"": datapath.TCP, corev1.ProtocolTCP: datapath.TCP, corev1.ProtocolUDP: datapath.UDP}[p.Protocol]
+		if !ok || p.Port <= 0 || p.Port > maximumPort {
+			continue
+		}
+		port := ServicePort{Protocol: number, Port: uint16(p.Port)}
+		for j := range behind {
+			port.Endpoints = append(port.Endpoints, ready(&behind[j], p.Name)...)
+		}
+		out.Ports = append(out.Ports, port)
+	}
+	return out
+}
+
+const maximumPort = 65535
+
+// ready are the endpoints of a slice that answer at a port.
+func ready(s *discoveryv1.EndpointSlice, name string) []netip.AddrPort {
+	i := slices.IndexFunc(s.Ports, func(p discoveryv1.EndpointPort) bool {
+		return p.Name != nil && *p.Name == name || p.Name == nil && name == ""
+	})
+	if i < 0 || s.Ports[i].Port == nil || *s.Ports[i].Port <= 0 || *s.Ports[i].Port > maximumPort {
+		return nil
+	}
+	var out []netip.AddrPort
+	for _, e := range s.Endpoints {
+		if e.Conditions.Ready != nil && !*e.Conditions.Ready {
+			continue
+		}
+		for _, text := range e.Addresses {
+			if a, err := parseAddress(text); err == nil {
+				out = append(out, netip.AddrPortFrom(a, uint16(*s.Ports[i].Port)))
+			}
+		}
+	}
+	return out
+}
+
+// TakenByNode are the addresses of a Node. No peer may be shown under them: its own cluster would not reach it.
+func TakenByNode(n *corev1.Node) []Taken {
+	var out []Taken
+	for _, at := range n.Status.Addresses {
+		if a, err := parseAddress(at.Address); err == nil {
+			out = append(out, Taken{host(a), "address of Node " + n.Name})
+		}
+	}
+	return out
+}
+
+func keyOf(o metav1.Object) PeerKey {
+	return PeerKey{o.GetNamespace(), o.GetLabels()[names.RemoteClusterID]}
+}
+
+// reader reads the fields of an object.
+type reader struct {
+	of       Object
+	problems []Problem
+}
+
+func (r *reader) refuse(format string, args ...any) {
+	r.problems = append(r.problems, Problem{r.of, fmt.Sprintf(format, args...)})
+}
+
+func (r *reader) address(field string, ip *networkingv1beta1.IP) netip.Addr {
+	if ip == nil {
+		return netip.Addr{}
+	}
+	a, err := parseAddress(string(*ip))
+	if err != nil {
+		r.refuse("%s: %v", field, err)
+	}
+	return a
+}
+
+// said is nil for an address that nobody wrote.
+func said(ip networkingv1beta1.IP) *networkingv1beta1.IP {
+	if ip == "" {
+		return nil
+	}
+	return &ip
+}
+
+func (r *reader) prefix(field string, c networkingv1beta1.CIDR) (netip.Prefix, bool) {
+	p, err := parsePrefix(string(c))
+	if err != nil {
+		r.refuse("%s: %v", field, err)
+	}
+	return p, err == nil
+}
+
+// pairs reads two lists that belong together, one by one.
+func (r *reader) pairs(kind string, there, here []networkingv1beta1.CIDR) []remap.Pair {
+	if len(there) != len(here) {
+		r.refuse("%d %s networks there and %d here", len(there), kind, len(here))
+		return nil
+	}
+	var out []remap.Pair
+	for i := range there {
+		t, ok := r.prefix("spec.remote.cidr."+kind, there[i])
+		h, also := r.prefix("status.remote.cidr."+kind, here[i])
+		if ok && also {
+			out = append(out, remap.Pair{There: t, Here: h})
+		}
+	}
+	return out
+}

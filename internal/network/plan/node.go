@@ -1,0 +1,268 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
+)
+
+// PeersTable is the table of routes by which nodes reach peers.
+const PeersTable = 6091
+
+// DefaultRulePriority is that of the rule that leads to peers: before those of CNIs for single pods.
+const DefaultRulePriority = 105
+
+// node is a plan for a node.
+type node struct {
+	*survey
+	self     Member
+	name     string
+	families []datapath.Family
+}
+
+// Node is all that the network namespace of a node must have, and what is left out of it.
+//
+// Without an address in front of peers the node sends nothing to them: all that is theirs is unreachable.
+func Node(in NodeInput) (datapath.State, []Problem) {
+	priority := in.RulePriority
+	if priority <= 0 || priority >= mainPriority {
+		priority = DefaultRulePriority
+	}
+	n := node{survey: look(in.Cluster, netip.Addr{}, Object{}), name: in.Name}
+	n.self = n.member(in.Name)
+	n.families = families(n.asked)
+	var out datapath.State
+	n.fabric(&out)
+	n.routes(&out, priority)
+	for _, f := range n.families {
+		out.Tables = append(out.Tables, n.table(f))
+	}
+	n.addUsers(&out, in.Cluster, userPlace{tables: []int{PeersTable}, before: priority})
+	out.Sort()
+	return out, sortedProblems(n.problems)
+}
+
+// asked is true for a family in which there is something to say.
+func (n *node) asked(f datapath.Family) bool {
+	return f == n.outer && n.self.identity().IsValid() || len(here(n.networks, f)) > 0 ||
+		slices.ContainsFunc(n.aliases, func(a Alias) bool { return datapath.FamilyOf(a.Alias) == f })
+}
+
+// fabric adds the device, and the hops to all gateways and to who may take over: a failover changes a route, no more.
+func (n *node) fabric(out *datapath.State) {
+	self := n.self.identity()
+	if !self.IsValid() {
+		return
+	}
+	out.Links = append(out.Links, n.fabricLink(self, n.fabricMTU(0)))
+	for _, a := range n.self.External {
+		out.Addresses = append(out.Addresses, datapath.Address{Device: "lo", Prefix: host(a)})
+	}
+	for _, g := range n.tunnels {
+		for _, a := range g.Replicas {
+			out.Hops = append(out.Hops, hops(a, a, n.families)...)
+		}
+	}
+}
+
+// routes adds those to peers, each by its gateway.
+func (n *node) routes(out *datapath.State, priority int) {
+	for _, f := range n.families {
+		out.Rules = append(out.Rules, datapath.Rule{Priority: priority, Family: f, Table: PeersTable})
+	}
+	for _, net := range n.networks {
+		out.Routes = append(out.Routes, unreachable(PeersTable, net.Here))
+		g := n.tunnel(net.peer)
+		if !g.Active.IsValid() || !n.self.identity().IsValid() || !n.fits(net, g.Of, g.MTU) {
+			continue
+		}
+		r := fabricRoute(PeersTable, net.Here, g.Active)
+		r.Source, r.MTU = n.self.externalOf(familyOf(net.Here)), g.MTU
+		out.Routes = append(out.Routes, r)
+	}
+}
+
+// table is the table of nftables of one family.
+func (n *node) table(f datapath.Family) datapath.Table {
+	t := datapath.Table{Family: f, Name: datapath.TableName}
+	if f == n.outer {
+		same, other := n.speakers(n.mouths())
+		t.Sets = append(t.Sets, same, other)
+		outer := n.outerChains()
+		// What is only passed on to a gateway on this node is not looked at, and not translated either.
+		outer[0].Rules = append(outer[0].Rules, with(overFabric(), datapath.Untracked{}))
+		t.Chains = append(t.Chains, outer...)
+	}
+	t.Sets = append(t.Sets, n.sets(f)...)
+	t.Sets = append(t.Sets, n.serviceMaps(f)...)
+	t.Chains = append(t.Chains, aliasChains()...)
+	t.Chains = append(t.Chains, guardChains()...)
+	t.Chains = append(t.Chains, n.postChains(f)...)
+	finish(&t)
+	return t
+}
+
+// mouths are the gateways, each for its peer alone.
+func (n *node) mouths() []speaker {
+	var out []speaker
+	for _, g := range n.tunnels {
+		of := slices.DeleteFunc(slices.Clone(n.networks), func(net network) bool { return net.peer != g.Peer })
+		for _, a := range g.Replicas {
+			out = append(out, speaker{a, append(here(of, datapath.IPv4), here(of, datapath.IPv6)...)})
+		}
+	}
+	return out
+}
+
+func (n *node) sets(f datapath.Family) []datapath.Set {
+	peers := here(n.networks, f)
+	var shown, hidden, local, translated []Alias // to peers, to them behind a node's address, to this cluster
+	for _, a := range n.aliases {
+		if datapath.FamilyOf(a.Alias) != f {
+			continue
+		}
+		if !n.ofPeer(a.Address) {
+			shown = append(shown, a)
+			if a.Masquerade {
+				hidden = append(hidden, a)
+			}
+		}
+		switch service := contains(n.services, a.Address); {
+		case service:
+			translated = append(translated, a)
+		case a.Masquerade:
+			translated, local = append(translated, a), append(local, a)
+		}
+	}
+	return []datapath.Set{
+		prefixes("peers", f, peers),
+		prefixes("pods", f, n.pods),
+		prefixes("services", f, n.services),
+		prefixes("direct", f, append(slices.Clone(n.services), peers...)),
+		prefixes("exposed", f, each(shown, addressOf)),
+		prefixes("masquerade", f, each(hidden, addressOf)),
+		prefixes("aliases", f, each(translated, aliasOf)),
+		translation("alias_local", local, aliasOf, addressOf),
+	}
+}
+
+// ofPeer is true for what is reached by a gateway: other gateways send there without a node between.
+func (n *node) ofPeer(a netip.Addr) bool {
+	return slices.ContainsFunc(n.networks, func(net network) bool { return net.Here.Contains(a) })
+}
+
+// serviceMaps translate cluster IPs, and aliases of cluster IPs, to what is ready behind them.
+func (n *node) serviceMaps(f datapath.Family) []datapath.Set {
+	key := []datapath.Type{datapath.TypeAddress, datapath.TypeProtocol, datapath.TypePort}
+	value := []datapath.Type{datapath.TypeAddress, datapath.TypePort}
+	direct := datapath.Set{Name: "cluster_ips", Key: key, Value: value}
+	alias := datapath.Set{Name: "alias_services", Key: key, Value: value}
+	seen := map[string]bool{}
+	for _, a := range n.aliases {
+		if datapath.FamilyOf(a.Alias) != f || !contains(n.services, a.Address) {
+			continue
+		}
+		for _, s := range n.clusterIPs {
+			if !slices.Contains(s.ClusterIPs, a.Address) {
+				continue
+			}
+			for _, p := range s.Ports {
+				to := n.endpoint(a.Address, p)
+				id := fmt.Sprint(a.Address, p.Protocol, p.Port)
+				if !to.IsValid() || seen[id] {
+					continue
+				}
+				seen[id] = true
+				target := []datapath.Value{datapath.Addr(to.Addr()), datapath.Port(to.Port())}
+				port := []datapath.Value{datapath.ProtocolValue(p.Protocol), datapath.Port(p.Port)}
+				direct.Elements = append(direct.Elements, datapath.Element{Key: slices.Concat([]datapath.Value{datapath.Addr(a.Address)}, port), Value: target})
+				alias.Elements = append(alias.Elements, datapath.Element{Key: slices.Concat([]datapath.Value{datapath.Addr(a.Alias)}, port), Value: target})
+			}
+		}
+	}
+	return []datapath.Set{direct, alias}
+}
+
+// endpoint chooses one that is ready, on each node for itself: so they share the work, and keep their choice while others
+// come and go.
+func (n *node) endpoint(of netip.Addr, p ServicePort) netip.AddrPort {
+	var best netip.AddrPort
+	var least [sha256.Size]byte
+	for _, e := range p.Endpoints {
+		if !usable(e.Addr()) || datapath.FamilyOf(e.Addr()) != datapath.FamilyOf(of) {
+			continue
+		}
+		weight := sha256.Sum256(fmt.Append(nil, n.name, " ", of, " ", p.Protocol, " ", p.Port, " ", e))
+		if !best.IsValid() || slices.Compare(weight[:], least[:]) < 0 {
+			best, least = e, weight
+		}
+	}
+	return best
+}
+
+// aliasChains translate aliases for this cluster's own nodes and pods, and cluster IPs for peers.
+func aliasChains() []datapath.Chain {
+	port := []datapath.Field{datapath.Destination, datapath.L4Protocol, datapath.DestinationPort}
+	local := []rule{
+		{datapath.TranslateDestination{Map: "alias_services", Key: port}},
+		{datapath.TranslateDestination{Map: "alias_local", Key: []datapath.Field{datapath.Destination}}},
+	}
+	peers := rule{from(names.FabricDevice), datapath.TranslateDestination{Map: "cluster_ips", Key: port}}
+	return []datapath.Chain{
+		base("alias", datapath.NAT, datapath.Prerouting, aliasNAT, slices.Concat([]rule{peers}, local)...),
+		base("alias_out", datapath.NAT, datapath.Output, aliasNAT, local...),
+	}
+}
+
+// guardChains let peers begin nothing but what is meant for them: before any translation, since those are for others.
+func guardChains() []datapath.Chain {
+	return []datapath.Chain{
+		base("guard", datapath.Filter, datapath.Prerouting, beforeNAT,
+			rule{
+				from(names.FabricDevice), datapath.Word{Field: datapath.FlowState, Not: true, Word: datapath.Established},
+				datapath.Word{Field: datapath.FlowState, Not: true, Word: datapath.Related}, goTo("fresh"),
+			},
+		),
+		chain("fresh",
+			refuse(CounterFreshSource, notIn("peers", datapath.Source)),
+			rule{in("exposed", datapath.Destination), accept}, // first: where kube-proxy uses IPVS, cluster IPs are local
+			refuse(CounterFreshLocal, datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}),
+			rule{in("pods", datapath.Destination), accept},
+			refuse(CounterFreshElsewhere),
+		),
+	}
+}
+
+// postChains give the sources by which peers know who speaks: pods keep theirs if they meant the peer or a Service, all else has the
+// node's address. Nothing translates after that.
+func (n *node) postChains(f datapath.Family) []datapath.Chain {
+	leave := []rule{{
+		datapath.Word{Field: datapath.SourceScope, Not: true, Word: datapath.Local},
+		in("pods", datapath.Source), in("direct", datapath.OriginalDestination), datapath.TranslateSource{Identity: true},
+	}}
+	if a := n.self.externalOf(f); a.IsValid() {
+		leave = append(leave, rule{datapath.TranslateSource{To: host(a)}})
+	} else {
+		leave = append(leave, refuse(CounterNoSource))
+	}
+	fromPeer := in("peers", datapath.OriginalSource)
+	return []datapath.Chain{
+		base("post", datapath.NAT, datapath.Postrouting, nodeSourceNAT,
+			rule{into(names.FabricDevice), goTo("leave")},
+			rule{fromPeer, in("services", datapath.OriginalDestination), datapath.Masquerade{}},
+			rule{fromPeer, in("masquerade", datapath.Destination), datapath.Masquerade{}},
+			rule{
+				datapath.Word{Field: datapath.FlowStatus, Word: datapath.Translated},
+				in("aliases", datapath.OriginalDestination), datapath.Masquerade{},
+			},
+		),
+		chain("leave", leave...),
+	}
+}

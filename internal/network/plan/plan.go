@@ -1,0 +1,177 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan computes all that the network namespace of a node or of a gateway must hold of ours, from what the API says
+// of peers, gateways, nodes and addresses. docs/design/datapath.md explains what comes out, testdata has examples.
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/remap"
+)
+
+// Object names an object of the API.
+type Object struct{ Kind, Namespace, Name string }
+
+// String is the object for people.
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// Problem is something of an object that a state is without, and why.
+type Problem struct {
+	Of      Object
+	Message string
+}
+
+// String is the problem for people.
+func (p Problem) String() string { return fmt.Sprintf("%s: %s", p.Of, p.Message) }
+
+// PeerKey is what the objects of one peering have in common.
+type PeerKey struct{ Namespace, ClusterID string }
+
+// Peer is a peer whose networks have their place here.
+type Peer struct {
+	Of             Object // a Configuration
+	Key            PeerKey
+	Pods, External []remap.Pair
+}
+
+// Tunnel leads to a peer. This is what the rest of the cluster knows of its gateway.
+type Tunnel struct {
+	Of   Object // a GatewayServer or GatewayClient
+	Peer PeerKey
+	// Active is the address of the replica that has the tunnel; the zero value: none has.
+	Active netip.Addr
+	// Replicas are the addresses of those that may take over.
+	Replicas []netip.Addr
+	MTU      int // of the tunnel, in bytes; 0: names.DefaultMTU
+}
+
+// Member is a node of this cluster.
+type Member struct {
+	Of Object // an InternalNode
+	// External are the node's addresses in front of peers, one of a family at most. Without any it has no part in the fabric.
+	External []netip.Addr
+	// Local and Remote are the sources with which the node reaches pods on itself and on others.
+	Local, Remote netip.Addr
+	// Addresses are more addresses of the node.
+	Addresses []netip.Addr
+	PodCIDRs  []netip.Prefix
+}
+
+// Alias is an address that peers, and with Masquerade nodes and pods, have for another one.
+type Alias struct {
+	Of         Object // an IP
+	Alias      netip.Addr
+	Address    netip.Addr
+	Masquerade bool
+}
+
+// Service is a Service with cluster IPs.
+type Service struct {
+	Of         Object
+	ClusterIPs []netip.Addr
+	Ports      []ServicePort
+}
+
+// ServicePort is a port of a Service and what is ready behind it.
+type ServicePort struct {
+	Protocol  uint8
+	Port      uint16
+	Endpoints []netip.AddrPort
+}
+
+// Taken is a prefix that no peer may be shown under.
+type Taken struct {
+	Prefix netip.Prefix
+	By     string // "address of Node worker-1"
+}
+
+// Cluster is what all nodes and gateways of a cluster know. The order of what is in it means nothing, except that
+// where two contradict each other the first by name is right.
+type Cluster struct {
+	Pods, Services, External []netip.Prefix // this cluster's own
+	Peers                    []Peer
+	Tunnels                  []Tunnel
+	Members                  []Member
+	Aliases                  []Alias
+	// ClusterIPs are the Services that aliases may be of.
+	ClusterIPs []Service
+	// Taken is more than what follows from all the above.
+	Taken []Taken
+	// Routings and Firewalls are those of users that apply here.
+	Routings  []Routing
+	Firewalls []Firewall
+}
+
+// NodeInput is what a node knows.
+type NodeInput struct {
+	Cluster
+	Name string
+	// RulePriority is that of the rule that leads to peers; 0: DefaultRulePriority.
+	RulePriority int
+}
+
+// GatewayInput is what a replica of a gateway knows.
+type GatewayInput struct {
+	Cluster
+	Of      Object // its GatewayServer or GatewayClient
+	Peer    PeerKey
+	Address netip.Addr // of this replica's pod
+	Node    string     // where this replica runs
+	Server  bool       // end of the tunnel
+	MTU     int        // of the tunnel, in bytes; 0: names.DefaultMTU
+}
+
+// Counters of nftables, by which dropped packets are known. Metrics have their names.
+const (
+	// CounterOuter has packets of the fabric from whoever may not send them, or with an inner source not his to use.
+	CounterOuter = "outer_refused"
+	// CounterFreshSource, -Local and -Elsewhere have new flows that reach a node by the fabric, and are not from a peer, or to the
+	// node itself, or to what is neither a pod nor exposed.
+	CounterFreshSource    = "fresh_source_refused"
+	CounterFreshLocal     = "fresh_local_refused"
+	CounterFreshElsewhere = "fresh_elsewhere_refused"
+	// CounterNoSource has packets of nodes to peers in a family in which the node has no address for them.
+	CounterNoSource = "no_source_refused"
+	// CounterFabricSource has packets that reach a gateway by the fabric with a source that is nobody's here.
+	CounterFabricSource = "fabric_source_refused"
+	// CounterPeerSource and -Destination have packets that leave the tunnel and are not the peer's, or are to what peers do not see.
+	CounterPeerSource      = "peer_source_refused"
+	CounterPeerDestination = "peer_destination_refused"
+	// CounterExitSource and -Destination have packets that were on their way into the tunnel and are not ours, or not to the peer.
+	CounterExitSource      = "exit_source_refused"
+	CounterExitDestination = "exit_destination_refused"
+	// CounterForward has packets that a gateway is no way for, CounterInput those to the gateway itself.
+	CounterForward = "forward_refused"
+	CounterInput   = "input_refused"
+)
+
+// byObject sorts a copy by the objects of its elements.
+func byObject[T any](in []T, of func(T) Object) []T {
+	out := slices.Clone(in)
+	slices.SortFunc(out, func(a, b T) int {
+		x, y := of(a), of(b)
+		if c := cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Kind, y.Kind)); c != 0 {
+			return c
+		}
+		return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) // of one name: whatever, but always the same
+	})
+	return out
+}
+
+// sortedProblems has each problem once.
+func sortedProblems(in []Problem) []Problem {
+	return slices.Compact(byObject(in, func(p Problem) Object { return p.Of }))
+}
+
+func familyOf(p netip.Prefix) datapath.Family { return datapath.FamilyOf(p.Addr()) }

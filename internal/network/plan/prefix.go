@@ -1,0 +1,88 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"net/netip"
+	"slices"
+
+	"liqo.io/liqo/internal/datapath"
+)
+
+// usable is true for an address that is of one family and of no zone.
+func usable(a netip.Addr) bool {
+	return a.IsValid() && !a.Is4In6() && a.Zone() == "" && !a.IsUnspecified()
+}
+
+// routable is true for an address that hosts can have in front of others.
+func routable(a netip.Addr) bool {
+	return usable(a) && !slices.ContainsFunc(reserved, func(t Taken) bool { return t.Prefix.Contains(a) })
+}
+
+// usablePrefix is true for a prefix of one family, of no zone, and without host bits.
+func usablePrefix(p netip.Prefix) bool { return p.IsValid() && !p.Addr().Is4In6() && p == p.Masked() }
+
+// prefixSet has the prefixes without those that others cover, in order.
+func prefixSet(in []netip.Prefix) []netip.Prefix {
+	var masked, out []netip.Prefix
+	for _, p := range in {
+		if p = p.Masked(); usablePrefix(p) {
+			masked = append(masked, p)
+		}
+	}
+	slices.SortFunc(masked, netip.Prefix.Compare) // a prefix comes before those that it covers
+	for _, p := range masked {
+		if len(out) == 0 || !out[len(out)-1].Overlaps(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// addressSet has each address that hosts can have once, in order.
+func addressSet(in []netip.Addr) []netip.Addr {
+	out := slices.DeleteFunc(slices.Clone(in), func(a netip.Addr) bool { return !routable(a) })
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out)
+}
+
+// hosts are addresses as prefixes.
+func hosts(addrs ...netip.Addr) []netip.Prefix {
+	var out []netip.Prefix
+	for _, a := range addrs {
+		if routable(a) {
+			out = append(out, host(a))
+		}
+	}
+	return out
+}
+
+func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+func contains(prefixes []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// ofFamily keeps the prefixes of a family.
+func ofFamily(in []netip.Prefix, f datapath.Family) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(in), func(p netip.Prefix) bool { return familyOf(p) != f })
+}
+
+// text is a prefix for people.
+func text(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}

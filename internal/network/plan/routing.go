@@ -1,0 +1,229 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/datapath"
+)
+
+// TableID is the number of the table of routes with a name.
+func TableID(name string) int {
+	h := sha256.Sum256([]byte(name))
+	h[1] |= 1
+	h[3] >>= 1
+	return int(binary.LittleEndian.Uint32(h[:4]))
+}
+
+// RoutingOf translates a RouteConfiguration. What of it cannot be done is left out.
+func RoutingOf(c *networkingv1beta1.RouteConfiguration) (Routing, []Problem) {
+	table := c.Spec.Table
+	r := routing{Routing: Routing{Of: Object{"RouteConfiguration", c.Namespace, c.Name}, Table: TableID(table.Name)}}
+	if table.Name == "" {
+		r.refuse("the table has no name")
+		return r.Routing, r.problems
+	}
+	for i := range table.Rules {
+		r.addRoutes(i, table.Rules[i].Routes)
+	}
+	for i := range table.Rules {
+		r.addRules(i, &table.Rules[i])
+	}
+	return r.Routing, r.problems
+}
+
+// routing is a Routing in the making.
+type routing struct {
+	Routing
+	problems []Problem
+}
+
+func (r *routing) refuse(format string, args ...any) {
+	r.problems = append(r.problems, Problem{r.Of, fmt.Sprintf(format, args...)})
+}
+
+func (r *routing) addRoutes(of int, routes []networkingv1beta1.Route) {
+	for i := range routes {
+		one, err := routeOf(&routes[i])
+		if err != nil {
+			r.refuse("route %d of rule %d: %v", i+1, of+1, err)
+			continue
+		}
+		same := slices.IndexFunc(r.Routes, func(o datapath.Route) bool { return o.To == one.To })
+		switch {
+		case same < 0:
+			r.Routes = append(r.Routes, one)
+		case r.Routes[same] != one:
+			r.refuse("route %d of rule %d: there is another route to %s", i+1, of+1, one.To)
+		}
+	}
+}
+
+func routeOf(in *networkingv1beta1.Route) (datapath.Route, error) {
+	var out datapath.Route
+	var err error
+	if in.Dst == nil {
+		return out, errors.New("it has no dst")
+	}
+	if out.To, err = parsePrefix(string(*in.Dst)); err != nil {
+		return out, err
+	}
+	if out.Source, err = optionalAddress(in.Src); err != nil {
+		return out, err
+	}
+	if out.Via, err = optionalAddress(in.Gw); err != nil {
+		return out, err
+	}
+	if out.Device, err = optionalDevice(in.Dev); err != nil {
+		return out, err
+	}
+	out.OnLink = in.Onlink != nil && *in.Onlink
+	switch f := familyOf(out.To); {
+	case out.Source.IsValid() && datapath.FamilyOf(out.Source) != f:
+		return out, fmt.Errorf("%s is not of the family of %s", out.Source, out.To)
+	case out.Via.IsValid() && f == datapath.IPv6 && out.Via.Is4():
+		return out, fmt.Errorf("%s is not reached via %s", out.To, out.Via)
+	case !out.Via.IsValid() && out.Device == "":
+		return out, errors.New("it has neither gw nor dev")
+	case out.OnLink && (out.Device == "" || !out.Via.IsValid()):
+		return out, errors.New("onlink is about a gw and a dev")
+	}
+	if in.Scope == nil {
+		return out, nil
+	}
+	out.Scope, err = scopeOf(*in.Scope)
+	return out, err
+}
+
+func scopeOf(s networkingv1beta1.Scope) (datapath.Scope, error) {
+	switch s {
+	case networkingv1beta1.GlobalScope:
+		return datapath.ScopeGlobal, nil
+	case networkingv1beta1.SiteScope:
+		return datapath.ScopeSite, nil
+	case networkingv1beta1.LinkScope:
+		return datapath.ScopeLink, nil
+	case networkingv1beta1.HostScope:
+		return datapath.ScopeHost, nil
+	}
+	return 0, fmt.Errorf("no route has the scope %q", s)
+}
+
+func (r *routing) addRules(i int, in *networkingv1beta1.Rule) {
+	one, err := ruleOf(in)
+	if err != nil {
+		r.refuse("rule %d: %v", i+1, err)
+		return
+	}
+	for _, f := range r.families(one) {
+		one.Family = f
+		one.Table = r.Table
+		if !slices.Contains(r.Rules, one) {
+			r.Rules = append(r.Rules, one)
+		}
+	}
+}
+
+// families are those that a rule is about: of its addresses, or else of the routes it leads to.
+func (r *routing) families(of datapath.Rule) []datapath.Family {
+	for _, p := range []netip.Prefix{of.From, of.To} {
+		if p.IsValid() {
+			return []datapath.Family{familyOf(p)}
+		}
+	}
+	return families(func(f datapath.Family) bool {
+		return slices.ContainsFunc(r.Routes, func(o datapath.Route) bool { return familyOf(o.To) == f })
+	})
+}
+
+func ruleOf(in *networkingv1beta1.Rule) (datapath.Rule, error) {
+	var out datapath.Rule
+	var err error
+	if in.Src != nil {
+		if out.From, err = parsePrefix(string(*in.Src)); err != nil {
+			return out, err
+		}
+	}
+	if in.Dst != nil {
+		if out.To, err = parsePrefix(string(*in.Dst)); err != nil {
+			return out, err
+		}
+	}
+	if out.From.IsValid() && out.To.IsValid() && familyOf(out.From) != familyOf(out.To) {
+		return out, fmt.Errorf("%s and %s are not of the same family", out.From, out.To)
+	}
+	if out.Input, err = optionalDevice(in.Iif); err != nil {
+		return out, err
+	}
+	if out.Output, err = optionalDevice(in.Oif); err != nil {
+		return out, err
+	}
+	if in.FwMark != nil {
+		if *in.FwMark < 0 || *in.FwMark > math.MaxUint32 {
+			return out, fmt.Errorf("%d is no mark", *in.FwMark)
+		}
+		out.Mark = uint32(*in.FwMark)
+	}
+	if in.Priority != nil {
+		if *in.Priority < 0 || *in.Priority >= mainPriority {
+			return out, fmt.Errorf("the priority %d is not between 0 and %d", *in.Priority, mainPriority-1)
+		}
+		out.Priority = *in.Priority
+	}
+	return out, nil
+}
+
+// mainPriority is that of the rule that leads to the routes of the host: none comes after it.
+const mainPriority = 32766
+
+func optionalAddress(in *networkingv1beta1.IP) (netip.Addr, error) {
+	if in == nil {
+		return netip.Addr{}, nil
+	}
+	return parseAddress(string(*in))
+}
+
+func optionalDevice(in *string) (string, error) {
+	if in == nil {
+		return "", nil
+	}
+	return *in, checkDevice(*in)
+}
+
+// checkDevice says why no device can have a name.
+func checkDevice(name string) error {
+	if name == "" || len(name) > 15 || name == "." || name == ".." || strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == '/' || r == ':'
+	}) {
+		return fmt.Errorf("%q is not the name of a device", name)
+	}
+	return nil
+}
+
+// parsePrefix reads a network. Host bits are dropped.
+func parsePrefix(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || !usablePrefix(p.Masked()) {
+		return netip.Prefix{}, fmt.Errorf("%q is no network", s)
+	}
+	return p.Masked(), nil
+}
+
+// parseAddress reads an address.
+func parseAddress(s string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(s)
+	if a = a.Unmap(); err != nil || !usable(a) {
+		return netip.Addr{}, fmt.Errorf("%q is no address", s)
+	}
+	return a, nil
+}

@@ -1,0 +1,406 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remap"
+)
+
+// survey is a cluster without its contradictions. Everything in it can be told to a kernel.
+type survey struct {
+	pods, services, external []netip.Prefix
+	networks                 []network
+	tunnels                  []Tunnel
+	members                  []Member
+	aliases                  []Alias
+	clusterIPs               []Service
+	// outer is the family of the packets between nodes and gateways.
+	outer    datapath.Family
+	problems []Problem
+}
+
+// network is a network of a peer.
+type network struct {
+	remap.Pair
+	of       Object
+	peer     PeerKey
+	external bool
+}
+
+// reserved is what is the same on each host, and can be nobody's network.
+var reserved = []Taken{
+	{netip.MustParsePrefix("0.0.0.0/8"), "this host"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "this host"},
+	{netip.MustParsePrefix("169.254.0.0/16"), "links and tunnels"},
+	{netip.MustParsePrefix("224.0.0.0/3"), "multicast"},
+	{netip.MustParsePrefix("::/96"), "this host"},
+	{netip.MustParsePrefix("fe80::/10"), "links"},
+	{netip.MustParsePrefix("ff00::/8"), "multicast"},
+}
+
+// look surveys a cluster from an address, which is that of a replica of the gateway of, or the zero value.
+func look(c Cluster, from netip.Addr, of Object) *survey {
+	s := &survey{clusterIPs: byObject(c.ClusterIPs, func(o Service) Object { return o.Of })}
+	s.pods, s.services, s.external = s.own(c.Pods), s.own(c.Services), s.own(c.External)
+	s.outer = outerFamily(c, from)
+	owner := map[netip.Addr]Object{} // of the addresses of the fabric
+	if routable(from) {
+		owner[from] = of
+	}
+	s.takeTunnels(c.Tunnels, owner)
+	s.takeMembers(c.Members, owner)
+	s.takeNetworks(c.Peers, append(s.taken(from), c.Taken...))
+	s.takeAliases(c.Aliases)
+	return s
+}
+
+func (s *survey) refuse(of Object, format string, args ...any) {
+	s.problems = append(s.problems, Problem{of, fmt.Sprintf(format, args...)})
+}
+
+// own are networks of this cluster that hosts can have.
+func (s *survey) own(in []netip.Prefix) []netip.Prefix {
+	return slices.DeleteFunc(prefixSet(in), func(p netip.Prefix) bool {
+		i := slices.IndexFunc(reserved, func(t Taken) bool { return t.Prefix.Overlaps(p) })
+		if i >= 0 {
+			s.refuse(Object{Kind: "Network", Name: p.String()}, "it is left out: it covers %s, %s", reserved[i].Prefix, reserved[i].By)
+		}
+		return i >= 0
+	})
+}
+
+// outerFamily is that of the first address of the fabric: all pods' first addresses are of one family.
+func outerFamily(c Cluster, from netip.Addr) datapath.Family {
+	if routable(from) {
+		return datapath.FamilyOf(from)
+	}
+	for _, g := range byObject(c.Tunnels, func(g Tunnel) Object { return g.Of }) {
+		if routable(g.Active) {
+			return datapath.FamilyOf(g.Active)
+		}
+	}
+	for _, m := range byObject(c.Members, func(m Member) Object { return m.Of }) {
+		if routable(m.Remote) {
+			return datapath.FamilyOf(m.Remote)
+		}
+	}
+	return datapath.IPv4
+}
+
+// takeTunnels takes one gateway for each peer, and each address for one gateway only: by the address nodes know whom it speaks for.
+func (s *survey) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
+	byPeer := map[PeerKey]Object{}
+	for _, g := range byObject(in, func(g Tunnel) Object { return g.Of }) {
+		if first, ok := byPeer[g.Peer]; ok {
+			s.refuse(g.Of, "the peer has a gateway already: %s", first)
+			continue
+		}
+		byPeer[g.Peer] = g.Of
+		if !s.owns(&g.Active, g.Of, owner) {
+			g.Active = netip.Addr{}
+		}
+		g.Replicas = addressSet(append(slices.Clone(g.Replicas), g.Active))
+		g.Replicas = slices.DeleteFunc(g.Replicas, func(a netip.Addr) bool { return !s.owns(&a, g.Of, owner) })
+		if g.MTU < minimumMTU || g.MTU > maximumMTU {
+			if g.MTU != 0 {
+				s.refuse(g.Of, "%d bytes are no MTU: %d is used", g.MTU, names.DefaultMTU)
+			}
+			g.MTU = names.DefaultMTU
+		}
+		s.tunnels = append(s.tunnels, g)
+	}
+}
+
+// What IP needs at least, and what a packet can have at most.
+const (
+	minimumMTU = 576
+	maximumMTU = 65535
+)
+
+// owns is true if the address of a gateway can be used, and is no other gateway's.
+func (s *survey) owns(a *netip.Addr, of Object, owner map[netip.Addr]Object) bool {
+	first, seen := owner[*a]
+	switch {
+	case !routable(*a):
+		return false
+	case datapath.FamilyOf(*a) != s.outer:
+		s.refuse(of, "%s is not of the family of the fabric, %s", *a, s.outer)
+	case seen && first != of:
+		s.refuse(of, "%s is the address of %s", *a, first)
+	default:
+		owner[*a] = of
+		return true
+	}
+	return false
+}
+
+// takeMembers takes the nodes of the fabric.
+func (s *survey) takeMembers(in []Member, owner map[netip.Addr]Object) {
+	pods := map[netip.Prefix]Object{}
+	for _, m := range byObject(in, func(m Member) Object { return m.Of }) {
+		m.External = slices.DeleteFunc(addressSet(m.External), func(a netip.Addr) bool {
+			first, seen := owner[a]
+			if seen {
+				s.refuse(m.Of, "%s is the address of %s", a, first)
+			} else {
+				owner[a] = m.Of
+			}
+			return seen
+		})
+		m.External = slices.CompactFunc(m.External, func(b, a netip.Addr) bool { // a comes before b
+			if datapath.FamilyOf(a) != datapath.FamilyOf(b) {
+				return false
+			}
+			s.refuse(m.Of, "%s is not used beside %s: a node has one address of a family", b, a)
+			return true
+		})
+		m.PodCIDRs = slices.DeleteFunc(prefixSet(m.PodCIDRs), func(p netip.Prefix) bool {
+			first, seen := pods[p]
+			if seen {
+				s.refuse(m.Of, "the pods of %s are those of %s", p, first)
+			} else {
+				pods[p] = m.Of
+			}
+			return seen
+		})
+		s.members = append(s.members, m)
+	}
+}
+
+// taken is what this cluster has itself.
+func (s *survey) taken(from netip.Addr) []Taken {
+	out := slices.Clone(reserved)
+	all := func(prefixes []netip.Prefix, by string) {
+		for _, p := range prefixes {
+			out = append(out, Taken{p, by})
+		}
+	}
+	all(s.pods, "pods of this cluster")
+	all(s.services, "Services of this cluster")
+	all(s.external, "addresses of this cluster in front of peers")
+	all(hosts(from), "this gateway")
+	for _, g := range s.tunnels {
+		all(hosts(g.Replicas...), g.Of.String())
+	}
+	for _, m := range s.members {
+		all(hosts(m.External...), m.Of.String())
+		all(hosts(m.nodeAddresses()...), m.Of.String())
+		all(m.PodCIDRs, "pods of "+m.Of.String())
+	}
+	return out
+}
+
+// takeNetworks takes the networks of peers that cover nothing that is taken, and do not overlap here.
+func (s *survey) takeNetworks(peers []Peer, taken []Taken) {
+	taken = slices.DeleteFunc(taken, func(t Taken) bool { return !t.Prefix.IsValid() })
+	slices.SortFunc(taken, func(a, b Taken) int { return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.By, b.By)) })
+	for _, n := range networksOf(peers) {
+		if err := s.conflict(n, taken); err != "" {
+			s.refuse(n.of, "%s is left out: %s", n.Here, err)
+			continue
+		}
+		s.networks = append(s.networks, n)
+	}
+}
+
+// networksOf has the networks of peers as they come first.
+func networksOf(peers []Peer) []network {
+	var out []network
+	for _, p := range byObject(peers, func(p Peer) Object { return p.Of }) {
+		var of []network
+		for _, pair := range p.Pods {
+			of = append(of, network{pair, p.Of, p.Key, false})
+		}
+		for _, pair := range p.External {
+			of = append(of, network{pair, p.Of, p.Key, true})
+		}
+		slices.SortFunc(of, func(a, b network) int { // as they come on both sides of a restart
+			return cmp.Or(a.Here.Compare(b.Here), a.There.Compare(b.There), compareBool(a.external, b.external))
+		})
+		out = append(out, of...)
+	}
+	return out
+}
+
+// conflict says why a network cannot be taken.
+func (s *survey) conflict(n network, taken []Taken) string {
+	if !usablePrefix(n.Here) || !usablePrefix(n.There) {
+		return "it is no network"
+	}
+	if _, err := remap.New([]netip.Prefix{n.There}, []netip.Prefix{n.Here}); err != nil {
+		return err.Error()
+	}
+	for _, t := range taken {
+		if t.Prefix.Overlaps(n.Here) {
+			return fmt.Sprintf("it covers %s, %s", text(t.Prefix), t.By)
+		}
+	}
+	for _, t := range reserved {
+		if t.Prefix.Overlaps(n.There) {
+			return fmt.Sprintf("%s there covers %s, %s", n.There, t.Prefix, t.By)
+		}
+	}
+	for _, other := range s.networks {
+		if other.Here.Overlaps(n.Here) {
+			return fmt.Sprintf("it overlaps %s of %s", other.Here, other.of)
+		}
+		if other.peer == n.peer && other.There.Overlaps(n.There) {
+			return fmt.Sprintf("%s there overlaps %s of %s", n.There, other.There, other.of)
+		}
+	}
+	return ""
+}
+
+// takeAliases takes one alias for each address, and one address for each alias. Objects that agree are one.
+func (s *survey) takeAliases(in []Alias) {
+	byAlias, byAddress := map[netip.Addr]int{}, map[netip.Addr]int{}
+	for _, a := range byObject(in, func(a Alias) Object { return a.Of }) {
+		if err := s.unfit(a); err != "" {
+			s.refuse(a.Of, "%s", err)
+			continue
+		}
+		i, known := byAddress[a.Address]
+		j, used := byAlias[a.Alias]
+		switch {
+		case known && used && i == j:
+			s.aliases[i].Masquerade = s.aliases[i].Masquerade || a.Masquerade
+		case known:
+			s.refuse(a.Of, "%s has the alias %s of %s already", a.Address, s.aliases[i].Alias, s.aliases[i].Of)
+		case used:
+			s.refuse(a.Of, "%s is an alias of %s, says %s", a.Alias, s.aliases[j].Address, s.aliases[j].Of)
+		default:
+			byAddress[a.Address], byAlias[a.Alias] = len(s.aliases), len(s.aliases)
+			s.aliases = append(s.aliases, a)
+		}
+	}
+	slices.SortFunc(s.aliases, func(a, b Alias) int { return a.Alias.Compare(b.Alias) })
+}
+
+// unfit says why an alias leads nowhere.
+func (s *survey) unfit(a Alias) string {
+	switch {
+	case !usable(a.Alias) || !usable(a.Address):
+		return "it is no pair of addresses"
+	case a.Alias == a.Address:
+		return fmt.Sprintf("%s is an alias of itself", a.Alias)
+	case datapath.FamilyOf(a.Alias) != datapath.FamilyOf(a.Address):
+		return fmt.Sprintf("%s and %s are not of the same family", a.Alias, a.Address)
+	case contains(s.pods, a.Alias), contains(s.services, a.Alias):
+		return fmt.Sprintf("%s is an address of this cluster's pods or Services and cannot be an alias", a.Alias)
+	case slices.Contains(s.unknownSources(), a.Alias):
+		return fmt.Sprintf("%s is the address of gateways and cannot be an alias", a.Alias)
+	case contains(s.external, a.Address):
+		return fmt.Sprintf("%s is in front of peers already", a.Address)
+	}
+	for _, t := range reserved {
+		if t.Prefix.Contains(a.Address) || t.Prefix.Contains(a.Alias) {
+			return fmt.Sprintf("%s and %s cannot both be reached: %s is for %s", a.Alias, a.Address, t.Prefix, t.By)
+		}
+	}
+	for _, n := range s.networks {
+		if n.Here.Contains(a.Alias) {
+			return fmt.Sprintf("%s is in %s of %s and cannot be an alias", a.Alias, n.Here, n.of)
+		}
+	}
+	for _, m := range s.members {
+		if slices.Contains(m.External, a.Alias) {
+			return fmt.Sprintf("%s is the address of %s and cannot be an alias", a.Alias, m.Of)
+		}
+	}
+	return ""
+}
+
+// unknownSource is the address that gateways have, and give to whom peers know by no other: the first of the external ones.
+func (s *survey) unknownSource(f datapath.Family) netip.Addr {
+	for _, p := range s.external {
+		if familyOf(p) == f {
+			return p.Addr()
+		}
+	}
+	return netip.Addr{}
+}
+
+func (s *survey) unknownSources() []netip.Addr {
+	return addressSet([]netip.Addr{s.unknownSource(datapath.IPv4), s.unknownSource(datapath.IPv6)})
+}
+
+// member finds a node by its name.
+func (s *survey) member(name string) Member {
+	i := slices.IndexFunc(s.members, func(m Member) bool { return m.Of.Name == name })
+	if i < 0 {
+		return Member{}
+	}
+	return s.members[i]
+}
+
+// tunnel finds that to a peer.
+func (s *survey) tunnel(of PeerKey) Tunnel {
+	i := slices.IndexFunc(s.tunnels, func(g Tunnel) bool { return g.Peer == of })
+	if i < 0 {
+		return Tunnel{}
+	}
+	return s.tunnels[i]
+}
+
+// here are the prefixes under which peers are seen, of one family.
+func here(of []network, f datapath.Family) []netip.Prefix {
+	var out []netip.Prefix
+	for _, n := range of {
+		if familyOf(n.Here) == f {
+			out = append(out, n.Here)
+		}
+	}
+	return out
+}
+
+// minimumMTU6 is what IPv6 needs at least: below it the kernel takes IPv6 from the device.
+const minimumMTU6 = 1280
+
+// fits is true if the packets of a network's family fit a tunnel.
+func (s *survey) fits(n network, tunnel Object, mtu int) bool {
+	if familyOf(n.Here) == datapath.IPv4 || mtu >= minimumMTU6 {
+		return true
+	}
+	s.refuse(tunnel, "%s is unreachable: IPv6 needs an MTU of %d bytes, and the tunnel has %d", n.Here, minimumMTU6, mtu)
+	return false
+}
+
+// fabricMTU has room for the largest packet of a tunnel.
+func (s *survey) fabricMTU(own int) int {
+	mtu := max(names.DefaultMTU, own)
+	for _, g := range s.tunnels {
+		mtu = max(mtu, g.MTU)
+	}
+	return mtu
+}
+
+// nodeAddresses are the addresses that a node has of itself.
+func (m Member) nodeAddresses() []netip.Addr {
+	return addressSet(append(slices.Clone(m.Addresses), m.Local, m.Remote))
+}
+
+// identity is the address that the node's device has its own from: the IPv4 one, if there is one.
+func (m Member) identity() netip.Addr {
+	if len(m.External) == 0 {
+		return netip.Addr{}
+	}
+	return m.External[0]
+}
+
+// externalOf is the node's address in front of peers.
+func (m Member) externalOf(f datapath.Family) netip.Addr {
+	for _, a := range m.External {
+		if datapath.FamilyOf(a) == f {
+			return a
+		}
+	}
+	return netip.Addr{}
+}

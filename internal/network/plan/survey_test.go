@@ -1,0 +1,386 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/api/networking/v1beta1/firewall"
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remap"
+)
+
+// What contradicts something is left out, with a sentence that names both.
+func TestContradictions(t *testing.T) {
+	for want, spoil := range map[string]func(*Cluster){
+		"Configuration liqo-tenant-rome/rome: 10.200.128.0/17 is left out: it covers 10.200.0.0/16, pods of this cluster": func(c *Cluster) {
+			c.Peers[0].Pods = pairs("10.200.128.0/17 10.200.128.0/17")
+		},
+		"Configuration liqo-tenant-rome/rome: 10.96.0.0/16 is left out: it covers 10.96.0.0/12, Services of this cluster": func(c *Cluster) {
+			c.Peers[0].Pods = pairs("10.200.0.0/16 10.96.0.0/16")
+		},
+		"Configuration liqo-tenant-rome/rome: 10.70.0.0/16 is left out: it covers 10.70.0.0/16, addresses of this cluster in front of peers": func(c *Cluster) {
+			c.Peers[0].External = pairs("10.70.0.0/16 10.70.0.0/16")
+		},
+		"Configuration liqo-tenant-rome/rome: 192.168.0.0/16 is left out: it covers 192.168.5.9, GatewayServer liqo-tenant-rome/rome": func(c *Cluster) {
+			c.Tunnels[0].Active = addr("192.168.5.9")
+			c.Peers[0].Pods = pairs("10.200.0.0/16 192.168.0.0/16")
+		},
+		"Configuration liqo-tenant-rome/rome: 172.16.0.0/12 is left out: it covers 172.29.1.1, InternalNode worker-1": func(c *Cluster) {
+			c.Peers[0].Pods = pairs("10.192.0.0/12 172.16.0.0/12")
+		},
+		"Configuration liqo-tenant-rome/rome: 203.0.113.0/24 is left out: it covers 203.0.113.7, the API server": func(c *Cluster) {
+			c.Taken = []Taken{{nets("203.0.113.7/32")[0], "the API server"}}
+			c.Peers[0].Pods = pairs("10.200.0.0/24 203.0.113.0/24")
+		},
+		"Configuration liqo-tenant-rome/rome: 0.0.0.0/0 is left out: it covers 0.0.0.0/8, this host": func(c *Cluster) {
+			c.Peers[0].Pods = pairs("0.0.0.0/0 0.0.0.0/0")
+		},
+		"Configuration liqo-tenant-rome/rome: 10.71.0.0/16 is left out: 169.254.0.0/16 there covers 169.254.0.0/16, links and tunnels": func(c *Cluster) {
+			c.Peers[0].Pods = pairs("169.254.0.0/16 10.71.0.0/16")
+		},
+		"Configuration liqo-tenant-rome/rome: 10.71.0.0/17 is left out: 10.200.0.0/16 there and 10.71.0.0/17 here are not of the same length": func(c *Cluster) {
+			c.Peers[0].Pods = pairs("10.200.0.0/16 10.71.0.0/17")
+		},
+		"Configuration liqo-tenant-rome/rome: 10.72.0.0/24 is left out: 10.200.9.0/24 there overlaps 10.200.0.0/16 of Configuration liqo-tenant-rome/rome": func(c *Cluster) {
+			c.Peers[0].Pods = pairs("10.200.0.0/16 10.71.0.0/16", "10.200.9.0/24 10.72.0.0/24")
+		},
+		"Configuration liqo-tenant-siena/siena: 10.71.3.0/24 is left out: it overlaps 10.71.0.0/16 of Configuration liqo-tenant-rome/rome": func(c *Cluster) {
+			c.Peers = append(c.Peers, peer("siena", pairs("10.9.3.0/24 10.71.3.0/24"), nil))
+		},
+		"GatewayServer liqo-tenant-rome/rome: fd00:71::/56 is unreachable: IPv6 needs an MTU of 1280 bytes, and the tunnel has 1200": func(c *Cluster) {
+			c.Peers[0].Pods, c.Tunnels[0].MTU = pairs("fd00:200::/56 fd00:71::/56"), 1200
+		},
+		"Network 126.0.0.0/7: it is left out: it covers 127.0.0.0/8, this host": func(c *Cluster) { c.Pods = append(c.Pods, nets("126.0.0.0/7")...) },
+		"GatewayServer liqo-tenant-rome/second: the peer has a gateway already: GatewayServer liqo-tenant-rome/rome": func(c *Cluster) {
+			second := tunnel("rome", "10.200.2.9")
+			second.Of.Name = "second"
+			c.Tunnels = append(c.Tunnels, second)
+		},
+		"GatewayServer liqo-tenant-siena/siena: 10.200.1.9 is the address of GatewayServer liqo-tenant-rome/rome": func(c *Cluster) {
+			c.Tunnels = append(c.Tunnels, tunnel("siena", "10.200.1.9"))
+		},
+		"GatewayServer liqo-tenant-siena/siena: fd00::9 is not of the family of the fabric, ip": func(c *Cluster) {
+			c.Tunnels = append(c.Tunnels, tunnel("siena", "fd00::9"))
+		},
+		"GatewayServer liqo-tenant-rome/rome: 70000 bytes are no MTU: 1340 is used": func(c *Cluster) { c.Tunnels[0].MTU = 70000 },
+		"InternalNode worker-2: 10.70.0.11 is the address of InternalNode worker-1": func(c *Cluster) { c.Members[1].External = addrs("10.70.0.11") },
+		"InternalNode worker-2: 10.70.0.14 is not used beside 10.70.0.13: a node has one address of a family": func(c *Cluster) {
+			c.Members[1].External = addrs("10.70.0.14", "10.70.0.13")
+		},
+		"InternalNode worker-2: the pods of 10.200.1.0/24 are those of InternalNode worker-1": func(c *Cluster) { c.Members[1].PodCIDRs = nets("10.200.1.0/24") },
+		"IP demo/second: 172.29.1.100 has the alias 10.70.0.21 of IP demo/first already": func(c *Cluster) {
+			c.Aliases = []Alias{alias("second", "10.70.0.20", "172.29.1.100", false), alias("first", "10.70.0.21", "172.29.1.100", false)}
+		},
+		"IP demo/second: 10.70.0.21 is an alias of 172.29.1.100, says IP demo/first": func(c *Cluster) {
+			c.Aliases = []Alias{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.21", "172.29.1.101", false)}
+		},
+		"IP demo/x: 10.70.0.0 is the address of gateways and cannot be an alias":                                func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.70.0.0", "172.29.1.100", false)} },
+		"IP demo/x: 10.70.0.12 is the address of InternalNode worker-2 and cannot be an alias":                  func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.70.0.12", "172.29.1.100", false)} },
+		"IP demo/x: 10.200.0.9 is an address of this cluster's pods or Services and cannot be an alias":         func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.200.0.9", "172.29.1.100", false)} },
+		"IP demo/x: 10.71.0.9 is in 10.71.0.0/16 of Configuration liqo-tenant-rome/rome and cannot be an alias": func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.71.0.9", "172.29.1.100", false)} },
+		"IP demo/x: 10.70.0.22 is in front of peers already":                                                    func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.70.0.21", "10.70.0.22", false)} },
+		"IP demo/x: 10.70.0.21 and fd00::1 are not of the same family":                                          func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.70.0.21", "fd00::1", false)} },
+		"IP demo/x: 10.70.0.21 and 169.254.169.254 cannot both be reached: 169.254.0.0/16 is for links and tunnels": func(c *Cluster) {
+			c.Aliases = []Alias{alias("x", "10.70.0.21", "169.254.169.254", false)}
+		},
+	} {
+		c := milan()
+		spoil(&c)
+		state, problems := Node(NodeInput{Cluster: c, Name: "worker-1"})
+		if diff := cmp.Diff([]string{want}, messages(problems)); diff != "" {
+			t.Error(diff)
+		}
+		gateway, problems := Gateway(GatewayInput{
+			Cluster: c, Of: c.Tunnels[0].Of, Peer: key("rome"), Address: c.Tunnels[0].Active, Node: "worker-1", MTU: c.Tunnels[0].MTU,
+		})
+		if diff := cmp.Diff([]string{want}, messages(problems)); diff != "" {
+			t.Error("in the gateway:", diff)
+		}
+		for _, broken := range append(check(state), check(gateway)...) {
+			t.Errorf("%s: %s", want, broken)
+		}
+	}
+}
+
+// Objects that agree on an alias are one; a node that asks for masquerade gets it.
+func TestAliasesThatAgree(t *testing.T) {
+	c := milan()
+	c.Aliases = []Alias{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.21", "172.29.1.100", true)}
+	s := look(c, addr("10.200.1.9"), c.Tunnels[0].Of)
+	if len(s.problems) > 0 || len(s.aliases) != 1 || !s.aliases[0].Masquerade {
+		t.Error(s.aliases, s.problems)
+	}
+}
+
+// Objects as users, other versions and broken processes may write them.
+type objects struct {
+	configurations []*networkingv1beta1.Configuration
+	servers        []*networkingv1beta1.GatewayServer
+	nodes          []*networkingv1beta1.InternalNode
+	ips            []*ipamv1alpha1.IP
+	networks       []ipamv1alpha1.Network
+	routes         []*networkingv1beta1.RouteConfiguration
+	walls          []*networkingv1beta1.FirewallConfiguration
+	services       []Service
+	taken          []Taken
+}
+
+func drawObjects(t *rapid.T) objects {
+	var o objects
+	address := func(what string) networkingv1beta1.IP {
+		return networkingv1beta1.IP(rapid.OneOf(
+			rapid.SampledFrom([]string{
+				"10.200.1.9", "10.200.2.7", "10.70.0.0", "10.70.0.11", "10.70.0.21", "10.71.1.5", "10.69.1.5", "10.96.0.1", "172.29.1.1", "172.29.1.100",
+				"fd00:70::11", "fd00:200::9", "fd00:71::5", "fd00:29::1", "", "::", "0.0.0.0", "127.0.0.1", "fe80::1%eth0", "::ffff:10.0.0.1",
+			}),
+			rapid.StringMatching(`10\.(70|71|200)\.[0-2]\.[0-9]`), rapid.String(),
+		).Draw(t, what))
+	}
+	cidr := func(what string) networkingv1beta1.CIDR {
+		return networkingv1beta1.CIDR(rapid.OneOf(
+			rapid.SampledFrom([]string{
+				"10.200.0.0/16", "10.71.0.0/16", "10.69.0.0/16", "10.68.0.0/16", "10.70.0.0/16", "10.200.1.0/24", "10.200.2.0/24", "172.29.0.0/16", "10.71.3.0/24",
+				"fd00:200::/56", "fd00:71::/56", "fd00:70::/64", "::/0", "0.0.0.0/0", "10.200.1.9/32", "10.1.2.3/8", "::ffff:10.0.0.0/104", "", "1/2",
+			}),
+			rapid.StringMatching(`10\.[67][0-9]\.0\.0/(16|15|17)`), rapid.String(),
+		).Draw(t, what))
+	}
+	cidrs := func(what string) []networkingv1beta1.CIDR {
+		return rapid.SliceOfN(rapid.Custom(func(*rapid.T) networkingv1beta1.CIDR { return cidr(what) }), 0, 3).Draw(t, what+"s")
+	}
+	made := 0
+	meta := func() metav1.ObjectMeta {
+		made++
+		id := rapid.SampledFrom([]string{"rome", "oslo", "siena"}).Draw(t, "peer")
+		return metav1.ObjectMeta{Namespace: "liqo-tenant-" + id, Name: fmt.Sprint(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"), made), Labels: map[string]string{names.RemoteClusterID: id}}
+	}
+	times := func(what string, of func()) {
+		for range rapid.IntRange(0, 4).Draw(t, what) {
+			of()
+		}
+	}
+	times("configurations", func() {
+		c := configuration(networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("pod there"), External: cidrs("external there")}, networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("pod here"), External: cidrs("external here")})
+		if rapid.Bool().Draw(t, "lengths agree") {
+			c.Status.Remote.CIDR = *c.Spec.Remote.CIDR.DeepCopy()
+		}
+		generation := c.Generation
+		c.ObjectMeta = meta()
+		c.Generation = generation
+		o.configurations = append(o.configurations, c)
+	})
+	times("servers", func() {
+		g := &networkingv1beta1.GatewayServer{ObjectMeta: meta()}
+		g.Spec.MTU = rapid.IntRange(-1, 70000).Draw(t, "mtu")
+		g.Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(address("gateway"))}
+		o.servers = append(o.servers, g)
+	})
+	times("nodes", func() {
+		n := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("worker-", len(o.nodes)+1)}}
+		n.Spec.Interface.Node.IP = address("node in front of peers")
+		n.Status.NodeIP = networkingv1beta1.InternalNodeStatusNodeIP{Local: new(address("node here")), Remote: new(address("node there"))}
+		n.Status.PodCIDRs = cidrs("pods of a node")
+		o.nodes = append(o.nodes, n)
+	})
+	times("ips", func() {
+		ip := &ipamv1alpha1.IP{ObjectMeta: meta(), Spec: ipamv1alpha1.IPSpec{IP: address("spec"), Masquerade: new(rapid.Bool().Draw(t, "masquerade"))}}
+		ip.Status.IP = address("alias")
+		o.ips = append(o.ips, ip)
+	})
+	times("networks", func() {
+		n := ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: rapid.String().Draw(t, "network"), Labels: map[string]string{
+			names.NetworkType: rapid.SampledFrom([]string{names.NetworkTypePod, names.NetworkTypeService, names.NetworkTypeExternal}).Draw(t, "type"),
+		}}}
+		n.Status.CIDR = cidr("network")
+		o.networks = append(o.networks, n)
+	})
+	text := func(what string, of ...string) string {
+		return rapid.OneOf(rapid.SampledFrom(of), rapid.String()).Draw(t, what)
+	}
+	times("routes", func() {
+		c := &networkingv1beta1.RouteConfiguration{ObjectMeta: meta()}
+		c.Spec.Table.Name = text("table", "one", "two", "")
+		times("rules", func() {
+			c.Spec.Table.Rules = append(c.Spec.Table.Rules, networkingv1beta1.Rule{
+				Dst: new(cidr("to")), Iif: new(text("device", "eth0", "")), Priority: new(rapid.Int().Draw(t, "priority")),
+				Routes: []networkingv1beta1.Route{{Dst: new(cidr("dst")), Gw: new(address("gw")), Dev: new(text("dev", "eth0", ""))}, {}},
+			})
+		})
+		o.routes = append(o.routes, c)
+	})
+	times("walls", func() {
+		c := firewallWith(text("table", "one", "liqo", ""), firewall.TableFamily(text("family", "INET", "IPV4", "IPV6")))
+		c.ObjectMeta = meta()
+		times("chains", func() {
+			c.Spec.Table.Chains = append(c.Spec.Table.Chains, firewall.Chain{
+				Name: new(text("chain", "a", "b")), Type: firewall.ChainType(text("type", "filter", "nat")), Hook: new(firewall.ChainHook(text("hook", "forward", "postrouting"))),
+				Rules: firewall.RulesSet{
+					FilterRules: []firewall.FilterRule{{Action: firewall.FilterAction(text("action", "accept", "ctmark")), Value: new(text("value", "1")), Match: []firewall.Match{{
+						Op: "eq", IP: &firewall.MatchIP{Value: text("ip", "10.0.0.1-10.0.0.9", "fd00::/8"), Position: "src"}, Port: &firewall.MatchPort{Value: text("port", "80", "1-2"), Position: "dst"},
+					}}}},
+					NatRules: rapid.SampledFrom([][]firewall.NatRule{nil, {{NatType: "snat", To: new("10.0.0.0/8")}, {}}}).Draw(t, "nat"),
+				},
+			})
+		})
+		o.walls = append(o.walls, c)
+	})
+	times("services", func() {
+		a, err := parseAddress(string(address("cluster ip")))
+		if err == nil {
+			o.services = append(o.services, Service{Of: Object{"Service", "default", fmt.Sprint("s", len(o.services))}, ClusterIPs: addrs(a.String()), Ports: withAPIServer(Cluster{}).ClusterIPs[0].Ports})
+		}
+	})
+	times("taken", func() {
+		p, _ := parsePrefix(string(cidr("taken")))
+		o.taken = append(o.taken, Taken{p, "somebody"}) // may be none
+	})
+	return o
+}
+
+// cluster gathers them; r puts them into any order.
+func (o objects) cluster(r *rand.Rand) (c Cluster) {
+	for _, one := range o.configurations {
+		if p, ok, _ := PeerOf(one); ok {
+			c.Peers = append(c.Peers, p)
+		}
+	}
+	for _, one := range o.servers {
+		g, _, _ := TunnelOfServer(one)
+		c.Tunnels = append(c.Tunnels, g)
+	}
+	for _, one := range o.nodes {
+		m, _ := MemberOf(one)
+		c.Members = append(c.Members, m)
+	}
+	for _, one := range o.ips {
+		if a, ok, _ := AliasOf(one); ok {
+			c.Aliases = append(c.Aliases, a)
+		}
+	}
+	for _, one := range o.routes {
+		one, _ := RoutingOf(one)
+		c.Routings = append(c.Routings, one)
+	}
+	for _, one := range o.walls {
+		one, _ := FirewallOf(one)
+		c.Firewalls = append(c.Firewalls, one)
+	}
+	c.Pods, c.Services, c.External, _ = Own(o.networks, "liqo")
+	c.ClusterIPs, c.Taken = slices.Clone(o.services), slices.Clone(o.taken)
+	shuffle(r, c.Peers)
+	for i := range c.Peers {
+		c.Peers[i].Pods, c.Peers[i].External = slices.Clone(c.Peers[i].Pods), slices.Clone(c.Peers[i].External)
+		shuffle(r, c.Peers[i].Pods)
+		shuffle(r, c.Peers[i].External)
+	}
+	shuffle(r, c.Tunnels)
+	shuffle(r, c.Members)
+	shuffle(r, c.Aliases)
+	shuffle(r, c.Routings)
+	shuffle(r, c.Firewalls)
+	shuffle(r, c.Pods)
+	shuffle(r, c.Services)
+	shuffle(r, c.External)
+	shuffle(r, c.ClusterIPs)
+	shuffle(r, c.Taken)
+	return c
+}
+
+func shuffle[T any](r *rand.Rand, in []T) {
+	r.Shuffle(len(in), func(i, j int) { in[i], in[j] = in[j], in[i] })
+}
+
+// Whatever the objects say: a state is one that a kernel takes, does not depend on their order, and nothing panics.
+func TestAnyObjectsInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawObjects(t)
+		seed := rapid.Int64().Draw(t, "order")
+		address, _ := parseAddress(rapid.SampledFrom([]string{"10.200.1.9", "fd00:200::9", ""}).Draw(t, "address of the gateway"))
+		plans := func(r *rand.Rand) map[string]string {
+			c := o.cluster(r)
+			out := map[string]string{}
+			node, problems := Node(NodeInput{Cluster: c, Name: "worker-1", RulePriority: 7})
+			out["node"] = written(node, problems)
+			var of Object
+			if len(o.servers) > 0 {
+				of = Object{"GatewayServer", o.servers[0].Namespace, o.servers[0].Name}
+			}
+			gateway, problems := Gateway(GatewayInput{Cluster: c, Of: of, Peer: key("rome"), Address: address, Node: "worker-1"})
+			out["gateway"] = written(gateway, problems)
+			for _, s := range []datapath.State{node, gateway} {
+				for _, broken := range check(s) {
+					t.Errorf("%s\n%s", broken, s)
+				}
+			}
+			return out
+		}
+		if diff := cmp.Diff(plans(rand.New(rand.NewSource(0))), plans(rand.New(rand.NewSource(seed)))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Inputs that no object has, since their fields are of Go.
+func TestValuesThatAreNone(t *testing.T) {
+	c := Cluster{
+		Pods: nets("10.0.0.0/8"), Peers: []Peer{{Pods: []remap.Pair{{}}, External: pairs("10.0.0.1/8 11.0.0.1/8")}},
+		Tunnels: []Tunnel{{}, {Replicas: addrs("::ffff:10.0.0.1", "::")}}, Members: []Member{{External: addrs("fe80::1%x")}}, Aliases: []Alias{{}},
+		ClusterIPs: []Service{{}}, Taken: []Taken{{}}, Routings: []Routing{{}}, Firewalls: []Firewall{{}},
+	}
+	for _, with := range []Cluster{{}, c} {
+		_, _ = Node(NodeInput{Cluster: with, RulePriority: -1})
+		_, _ = Gateway(GatewayInput{Cluster: with, MTU: -1})
+	}
+}
+
+// A large cluster: 1000 nodes, 100 peers, 5000 aliases.
+func BenchmarkGateway(b *testing.B) {
+	c := milan()
+	c.Peers, c.Tunnels, c.Members = nil, nil, nil
+	for i := range 100 {
+		id := fmt.Sprint("peer-", i)
+		c.Peers = append(c.Peers, peer(id, pairs(fmt.Sprintf("10.200.0.0/16 11.%d.0.0/16", i)), pairs(fmt.Sprintf("10.70.0.0/16 12.%d.0.0/16", i))))
+		c.Tunnels = append(c.Tunnels, tunnel(id, fmt.Sprintf("10.200.0.%d", i+1)))
+	}
+	for i := range 1000 {
+		c.Members = append(c.Members, member(fmt.Sprint("worker-", i), fmt.Sprintf("10.70.%d.%d", 240+i/250, i%250),
+			fmt.Sprintf("10.200.%d.1", i/4), fmt.Sprintf("172.29.%d.%d", i/250, i%250), fmt.Sprintf("10.200.%d.%d/26", i/4, i%4*64)))
+	}
+	for i := range 5000 {
+		c.Aliases = append(c.Aliases, alias(fmt.Sprint("ip-", i), fmt.Sprintf("10.70.%d.%d", 1+i/250, i%250), fmt.Sprintf("11.1.%d.%d", i/250, i%250), false))
+	}
+	for b.Loop() {
+		_, _ = Gateway(GatewayInput{Cluster: c, Of: c.Tunnels[0].Of, Peer: key("peer-0"), Address: addr("10.200.0.1"), Node: "worker-1"})
+	}
+}
+
+func FuzzTextOfUsers(f *testing.F) {
+	f.Add("10.0.0.1-10.0.0.9", "80-90", "eth0", "drop")
+	f.Fuzz(func(t *testing.T, ip, port, name, action string) {
+		c := firewallWith(name, firewall.TableFamilyINet, firewall.Chain{
+			Name: &name, Type: firewall.ChainTypeFilter, Hook: new(firewall.ChainHook(port)),
+			Rules: firewall.RulesSet{FilterRules: []firewall.FilterRule{{Action: firewall.FilterAction(action), Value: &port, Match: []firewall.Match{{
+				IP: &firewall.MatchIP{Value: ip, Position: "src"}, Port: &firewall.MatchPort{Value: port, Position: "dst"}, Dev: &firewall.MatchDev{Value: name, Position: "in"},
+			}}}}},
+		})
+		wall, _ := FirewallOf(c)
+		_ = fmt.Sprint(datapath.State{Tables: wall.Tables})
+		routes := &networkingv1beta1.RouteConfiguration{}
+		routes.Spec.Table = networkingv1beta1.Table{Name: name, Rules: []networkingv1beta1.Rule{{
+			Src: new(networkingv1beta1.CIDR(ip)), Oif: &name, Routes: []networkingv1beta1.Route{{Dst: new(networkingv1beta1.CIDR(ip)), Src: new(networkingv1beta1.IP(port)), Dev: &name}},
+		}}}
+		_, _ = RoutingOf(routes)
+	})
+}

@@ -1,0 +1,271 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"liqo.io/liqo/internal/datapath"
+)
+
+// sites are clusters with tunnels between them. All have the same networks; addresses of the fabric differ by cluster here, so that
+// one world has them all.
+type sites struct {
+	*world
+	at map[string]*namespace // by "cluster/host"
+}
+
+// build makes the namespaces of a cluster, whose gateways run on its first node.
+func (s *sites) build(name string, c Cluster, servers bool) {
+	first := c.Members[0].Of.Name
+	gateways := map[PeerKey]*namespace{}
+	for _, t := range c.Tunnels {
+		n := &namespace{name: name + "/to-" + t.Peer.ClusterID, local: []netip.Addr{t.Active}}
+		n.state, _ = Gateway(GatewayInput{Cluster: c, Of: t.Of, Peer: t.Peer, Address: t.Active, Node: first, Server: servers})
+		n.speaks = func(*namespace) netip.Addr { return t.Active }
+		gateways[t.Peer] = n
+		s.at[n.name], s.outer[t.Active] = n, n
+	}
+	for _, m := range c.Members {
+		n := &namespace{name: name + "/" + m.Of.Name, local: []netip.Addr{m.Remote, m.Local}}
+		n.state, _ = Node(NodeInput{Cluster: c, Name: m.Of.Name})
+		n.speaks = func(*namespace) netip.Addr {
+			if m.Of.Name == first {
+				return m.Local
+			}
+			return m.Remote
+		}
+		s.at[n.name], s.outer[m.Local], s.outer[m.Remote] = n, n, n
+	}
+}
+
+func (s *sites) join(a, b string) {
+	if s.at[a] != nil && s.at[b] != nil {
+		s.at[a].tunnel, s.at[b].tunnel = s.at[b], s.at[a]
+	}
+}
+
+// pair is milan and rome, equal in all but where their gateways and nodes are, for a world to tell them apart.
+func pair(milans func(*Cluster)) *sites {
+	s := &sites{&world{outer: map[netip.Addr]*namespace{}}, map[string]*namespace{}}
+	m := milan()
+	if milans != nil {
+		milans(&m)
+	}
+	s.build("milan", m, true)
+	r := milan()
+	r.Peers = []Peer{peer("milan", pairs("10.200.0.0/16 10.71.0.0/16"), pairs("10.70.0.0/16 10.68.0.0/16"))}
+	r.Tunnels = []Tunnel{tunnel("milan", "10.200.1.77")}
+	r.Members = []Member{member("worker-1", "10.70.0.11", "10.200.1.254", "172.29.9.1", "10.200.1.0/24", "10.200.2.0/24")}
+	s.build("rome", r, false)
+	s.join("milan/to-rome", "rome/to-milan")
+	return s
+}
+
+// dual is milan and rome with a second family, over fabrics of IPv4.
+func dual() *sites {
+	second := func(c *Cluster, peers string) {
+		c.Pods, c.External = append(c.Pods, nets("fd00:200::/56")...), append(c.External, nets("fd00:70::/64")...)
+		c.Peers[0].Pods = append(c.Peers[0].Pods, pairs("fd00:200::/56 "+peers+":71::/56")...)
+		c.Peers[0].External = append(c.Peers[0].External, pairs("fd00:70::/64 "+peers+":68::/64")...)
+	}
+	s := &sites{&world{outer: map[netip.Addr]*namespace{}}, map[string]*namespace{}}
+	m := milan()
+	second(&m, "fd00")
+	m.Members[1].PodCIDRs = append(m.Members[1].PodCIDRs, nets("fd00:200:0:2::/64")...)
+	s.build("milan", m, true)
+	r := milan()
+	r.Peers = []Peer{peer("milan", pairs("10.200.0.0/16 10.71.0.0/16"), pairs("10.70.0.0/16 10.68.0.0/16"))}
+	r.Tunnels = []Tunnel{tunnel("milan", "10.200.1.77")}
+	r.Members = []Member{member("worker-1", "10.70.0.11", "10.200.1.254", "172.29.9.1", "10.200.1.0/24", "fd00:200:0:1::/64")}
+	second(&r, "fd01")
+	s.build("rome", r, false)
+	s.join("milan/to-rome", "rome/to-milan")
+	return s
+}
+
+// star is the hub milan with rome and oslo, whose networks are the same once more.
+func star(aliases ...Alias) *sites {
+	s := pair(func(c *Cluster) {
+		*c = hub()
+		c.Aliases = aliases
+	})
+	o := milan()
+	o.Peers = []Peer{peer("milan", pairs("10.200.0.0/16 10.71.0.0/16"), pairs("10.70.0.0/16 10.68.0.0/16"))}
+	o.Tunnels = []Tunnel{tunnel("milan", "10.200.1.78")}
+	o.Members = []Member{member("worker-1", "10.70.0.11", "10.200.1.253", "172.29.8.1", "10.200.1.0/24", "10.200.2.0/24")}
+	s.build("oslo", o, false)
+	s.join("milan/to-oslo", "oslo/to-milan")
+	return s
+}
+
+// step is one packet of a walk.
+type step struct {
+	// from is a namespace, in how the packet gets there: "cni0" from pods, "eth0" from elsewhere, "" from a process there. "tunnel" puts it
+	// into the tunnel from there, as it is; "forged" sends it there over the fabric, from whatever address.
+	from, in string
+	p        packet
+	to, ends string // the addresses that it ends with, and how
+	why      string
+}
+
+// send returns how a packet ends.
+func (s *sites) send(one step, p *packet) string {
+	n := s.at[one.from]
+	outer, forged := strings.CutPrefix(one.in, "forged ")
+	switch {
+	case forged:
+		if why := s.carry(n, addr(outer), n.local[0], p); why != "" {
+			return why
+		}
+		return s.travel(n, "liqo.fabric", p)
+	case one.in == "tunnel":
+		return s.travel(n.tunnel, "liqo-tunnel", p)
+	}
+	return s.travel(n, one.in, p)
+}
+
+func tcp(src, dst string) packet {
+	return packet{src: addr(src), dst: addr(dst), protocol: datapath.TCP, port: 80}
+}
+
+func udp(src, dst string, port uint16) packet {
+	return packet{src: addr(src), dst: addr(dst), protocol: datapath.UDP, port: port}
+}
+
+// tooBig is an error about a packet.
+func tooBig(src, dst, qsrc, qdst string) packet {
+	return packet{src: addr(src), dst: addr(dst), protocol: datapath.ICMP, icmp: 3, qsrc: addr(qsrc), qdst: addr(qdst)}
+}
+
+// The cases that the network was designed by: where each packet goes, and with which addresses.
+func TestPacketsOnTheirWay(t *testing.T) {
+	aliases := withAliases(milan()).Aliases[:3]
+	var text strings.Builder
+	for _, tc := range []struct {
+		name  string
+		world *sites
+		steps []step
+	}{
+		{"pod to pod, all networks equal, gateway on the same node", pair(nil), []step{
+			{"milan/worker-1", "cni0", tcp("10.200.1.5", "10.71.1.5"), "10.71.1.5 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.71.1.5"), "10.71.1.5 > 10.200.1.5", "leaves", ""},
+		}},
+		{"pod to pod, gateway on another node", pair(nil), []step{
+			{"milan/worker-2", "cni0", tcp("10.200.2.7", "10.71.1.5"), "10.71.2.7 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.71.2.7"), "10.71.1.5 > 10.200.2.7", "leaves", ""},
+		}},
+		{"a remote pod has the address of the gateway here", pair(nil), []step{
+			{"milan/worker-1", "cni0", tcp("10.200.1.5", "10.71.1.9"), "10.71.1.5 > 10.200.1.9", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("10.200.1.9", "10.71.1.5"), "10.71.1.9 > 10.200.1.5", "leaves", ""},
+		}},
+		{"a process of a node, and the answer", pair(nil), []step{
+			{"milan/worker-2", "", tcp("10.70.0.12", "10.71.1.5"), "10.68.0.12 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.12"), "10.71.1.5 > 10.70.0.12", "delivered", ""},
+		}},
+		{"a client from outside, sent on by a node, and the answer", pair(nil), []step{
+			{"milan/worker-2", "eth0", tcp("172.29.1.100", "10.71.1.5"), "10.68.0.12 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.12"), "10.71.1.5 > 172.29.1.100", "leaves", ""},
+		}},
+		{"an alias of a host, with masquerade", pair(func(c *Cluster) { c.Aliases = aliases }), []step{
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.21"), "172.29.1.1 > 172.29.1.100", "leaves", ""},
+			{"milan/worker-1", "eth0", tcp("172.29.1.100", "172.29.1.1"), "10.68.0.21 > 10.200.1.5", "leaves", ""},
+		}},
+		{"an alias of a host, without masquerade", pair(func(c *Cluster) { c.Aliases = aliases }), []step{
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.22"), "10.71.1.5 > 172.29.1.101", "leaves", ""},
+			{"milan/worker-1", "eth0", tcp("172.29.1.101", "10.71.1.5"), "10.68.0.22 > 10.200.1.5", "leaves", ""},
+		}},
+		{"an alias of a node: by that node, both ways", pair(func(c *Cluster) { c.Aliases = aliases }), []step{
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.23"), "10.71.1.5 > 172.29.1.2", "delivered", ""},
+			{"milan/worker-2", "", tcp("172.29.1.2", "10.71.1.5"), "10.68.0.23 > 10.200.1.5", "leaves", ""},
+		}},
+		{"a pod here uses an alias with masquerade", pair(func(c *Cluster) { c.Aliases = aliases }), []step{
+			{"milan/worker-2", "cni0", tcp("10.200.2.7", "10.70.0.21"), "172.29.1.2 > 172.29.1.100", "leaves", ""},
+			{"milan/worker-2", "eth0", tcp("172.29.1.100", "172.29.1.2"), "10.70.0.21 > 10.200.2.7", "leaves", ""},
+		}},
+		{"an alias of a pod, and the pod's own address", pair(func(c *Cluster) { c.Aliases = []Alias{alias("p", "10.70.0.26", "10.200.2.7", false)} }), []step{
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.26"), "10.71.1.5 > 10.200.2.7", "leaves", ""},
+			{"milan/worker-2", "cni0", tcp("10.200.2.7", "10.71.1.5"), "10.68.0.26 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("10.200.1.6", "10.71.2.7"), "10.71.1.6 > 10.200.2.7", "leaves", ""},
+			{"milan/worker-2", "cni0", tcp("10.200.2.7", "10.71.1.6"), "10.71.2.7 > 10.200.1.6", "leaves", ""},
+		}},
+		{"an alias of a cluster IP", pair(func(c *Cluster) { *c = withAPIServer(*c) }), []step{
+			{"rome/worker-1", "cni0", packet{src: addr("10.200.1.5"), dst: addr("10.68.0.25"), protocol: datapath.TCP, port: 443}, "172.29.1.1 > 172.29.1.2", "leaves", ""},
+			{"milan/worker-1", "eth0", packet{src: addr("172.29.1.2"), dst: addr("172.29.1.1"), protocol: datapath.TCP}, "10.68.0.25 > 10.200.1.5", "leaves", ""},
+		}},
+		{"leaf to leaf, both have aliases in the hub", star(alias("b", "10.70.0.31", "10.71.1.5", false), alias("c", "10.70.0.32", "10.69.1.5", false)), []step{
+			{"oslo/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.31"), "10.68.0.32 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.32"), "10.68.0.31 > 10.200.1.5", "leaves", ""},
+		}},
+		{"leaf to leaf, who speaks has no alias", star(alias("b", "10.70.0.31", "10.71.1.5", false)), []step{
+			{"oslo/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.31"), "10.68.0.0 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.0"), "10.68.0.31 > 10.200.1.5", "leaves", ""},
+		}},
+		{"a peer asks for its own pod by the alias that it has here", star(alias("c", "10.70.0.32", "10.69.1.5", false)), []step{
+			{"oslo/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.32"), "10.69.1.5 > 10.70.0.32", CounterPeerDestination, ""},
+		}},
+		{"errors, as of the far node", pair(nil), []step{
+			{"milan/worker-1", "cni0", udp("10.200.1.5", "10.71.1.5", 9), "10.71.1.5 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", tooBig("10.200.1.5", "10.71.1.5", "10.71.1.5", "10.200.1.5"), "10.71.1.5 > 10.200.1.5 (about 10.200.1.5 > 10.71.1.5)", "leaves", ""},
+		}},
+		{"errors about an alias", pair(func(c *Cluster) { c.Aliases = aliases }), []step{
+			{"rome/worker-1", "cni0", udp("10.200.1.5", "10.68.0.22", 9), "10.71.1.5 > 172.29.1.101", "leaves", ""},
+			{"milan/worker-1", "eth0", tooBig("172.29.1.101", "10.71.1.5", "10.71.1.5", "172.29.1.101"), "10.68.0.22 > 10.200.1.5 (about 10.200.1.5 > 10.68.0.22)", "leaves", ""},
+		}},
+		{"errors of a gateway that gives them the address of the tunnel", pair(nil), []step{
+			{"rome/to-milan", "tunnel", tooBig("169.254.18.2", "10.200.1.5", "10.200.1.5", "10.200.1.5"), "10.68.0.0 > 10.200.1.5 (about 10.200.1.5 > 10.71.1.5)", "leaves", "as another implementation does"},
+		}},
+		{"health: of the tunnel, and from a node to the peer's gateway", pair(nil), []step{
+			{"milan/to-rome", "tunnel", udp("169.254.18.1", "169.254.18.2", 12345), "169.254.18.1 > 169.254.18.2", "delivered", ""},
+			{"milan/worker-2", "", packet{src: addr("10.70.0.12"), dst: addr("10.68.0.0"), protocol: datapath.ICMP, icmp: 8}, "10.68.0.12 > 10.70.0.0", "delivered", ""},
+			{"rome/to-milan", "", packet{src: addr("10.70.0.0"), dst: addr("10.68.0.12"), protocol: datapath.ICMP, icmp: 0}, "10.68.0.0 > 10.70.0.12", "delivered", ""},
+		}},
+		{"IPv6 over a fabric of IPv4", dual(), []step{
+			{"milan/worker-2", "cni0", tcp("fd00:200:0:2::7", "fd00:71:0:1::5"), "fd01:71:0:2::7 > fd00:200:0:1::5", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("fd00:200:0:1::5", "fd01:71:0:2::7"), "fd00:71:0:1::5 > fd00:200:0:2::7", "leaves", ""},
+			{"milan/worker-2", "", tcp("fd00:29::2", "fd00:71:0:1::5"), "fd00:29::2 > fd00:71:0:1::5", CounterNoSource, "the node has no address of that family in front of peers"},
+			{"milan/worker-2", "forged 10.200.1.9", tcp("fd00:72::5", "fd00:200:0:2::7"), "fd00:72::5 > fd00:200:0:2::7", CounterOuter, "the gateway speaks for its peer alone"},
+		}},
+		{"what a peer may not", pair(func(c *Cluster) { *c = withAliases(hub()) }), []step{
+			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "172.29.1.1"), "10.71.1.5 > 172.29.1.1", CounterPeerDestination, ""},
+			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.96.0.1"), "10.71.1.5 > 10.96.0.1", CounterPeerDestination, ""},
+			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "169.254.169.254"), "10.71.1.5 > 169.254.169.254", CounterPeerDestination, ""},
+			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.69.1.5"), "10.71.1.5 > 10.69.1.5", CounterPeerDestination, ""},
+			{"rome/to-milan", "tunnel", tcp("172.29.1.1", "10.200.1.5"), "172.29.1.1 > 10.200.1.5", CounterPeerSource, ""},
+			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.200.1.1"), "10.71.1.5 > 10.200.1.1", CounterFreshLocal, ""},
+			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.70.0.12"), "10.71.1.5 > 10.70.0.12", CounterFreshLocal, ""},
+			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.70.0.0"), "10.71.1.5 > 10.70.0.0", CounterInput, ""},
+			{"rome/to-milan", "tunnel", udp("10.200.1.5", "10.70.0.0", 6091), "10.71.1.5 > 10.70.0.0", CounterOuter, ""},
+		}},
+		{"what is not from here", pair(nil), []step{
+			{"milan/worker-1", "forged 10.200.1.9", tcp("10.200.2.7", "10.200.1.5"), "10.200.2.7 > 10.200.1.5", CounterOuter, "a pod poses as the gateway and as another pod"},
+			{"milan/worker-1", "forged 10.200.1.66", tcp("10.71.1.5", "10.200.1.5"), "10.71.1.5 > 10.200.1.5", CounterOuter, "a pod that is no gateway"},
+			{"milan/to-rome", "forged 10.200.1.66", tcp("10.200.1.5", "10.71.1.5"), "10.200.1.5 > 10.71.1.5", CounterOuter, "a pod that is no node"},
+			{"milan/to-rome", "eth0", tcp("172.29.1.100", "10.71.1.5"), "172.29.1.100 > 10.71.1.5", CounterForward, "a neighbour takes the gateway for a router"},
+			{"milan/to-rome", "forged 10.200.1.1", tcp("172.29.1.100", "10.71.1.5"), "172.29.1.100 > 10.71.1.5", CounterFabricSource, "a node sends what is nobody's"},
+		}},
+		{"no gateway", pair(func(c *Cluster) { c.Tunnels = nil }), []step{
+			{"milan/worker-1", "cni0", tcp("10.200.1.5", "10.71.1.5"), "10.200.1.5 > 10.71.1.5", "unreachable", ""},
+		}},
+	} {
+		fmt.Fprintf(&text, "%s\n", tc.name)
+		for i, s := range tc.steps {
+			tc.world.trace = nil
+			p := s.p
+			end := tc.world.send(s, &p)
+			if got := p.String(); end != s.ends || got != s.to {
+				t.Errorf("%s, packet %d ends as %s, %s; want %s, %s\n%s", tc.name, i+1, got, end, s.to, s.ends, tc.world.text())
+			}
+			if s.why != "" {
+				fmt.Fprintf(&text, "  # %s\n", s.why)
+			}
+			text.WriteString(tc.world.text())
+		}
+		text.WriteString("\n")
+	}
+	golden(t, "packets", text.String())
+}
