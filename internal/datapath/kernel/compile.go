@@ -357,13 +357,34 @@ func (c *compiler) is(s datapath.Is) error {
 		return fmt.Errorf("there is no value to compare with")
 	case len(s.Values) > 1:
 		return c.oneOf(s)
-	case s.Values[0].Single():
-		c.add(&expr.Cmp{Op: compare(s.Not), Register: firstRegister, Data: []byte(s.Values[0].Low)})
-	default:
-		v := s.Values[0]
-		c.add(&expr.Range{Op: compare(s.Not), Register: firstRegister, FromData: []byte(v.Low), ToData: []byte(v.High)})
 	}
+	v := s.Values[0]
+	if network, ok := networkMask(v); ok {
+		if !v.Single() {
+			c.add(&expr.Bitwise{SourceRegister: firstRegister, DestRegister: firstRegister, Len: uint32(len(network)), Mask: network, Xor: make([]byte, len(network))})
+		}
+		c.add(&expr.Cmp{Op: compare(s.Not), Register: firstRegister, Data: []byte(v.Low)})
+		return nil
+	}
+	c.add(&expr.Range{Op: compare(s.Not), Register: firstRegister, FromData: []byte(v.Low), ToData: []byte(v.High)})
 	return nil
+}
+
+// networkMask has the bits that are the same in all of a value; false if the value is not all that share them.
+func networkMask(v datapath.Value) ([]byte, bool) {
+	mask, open := []byte(v.Low), false
+	for i := range mask {
+		for bit := byte(0x80); bit != 0; bit >>= 1 {
+			low, high := v.Low[i]&bit != 0, v.High[i]&bit != 0
+			if open = open || low != high; open && (low || !high) {
+				return nil, false
+			}
+			if mask[i] |= bit; open {
+				mask[i] &^= bit
+			}
+		}
+	}
+	return mask, true
 }
 
 // oneOf looks a field up in a set without a name.

@@ -169,6 +169,7 @@ func (r *run) apply() {
 	if !r.applyTables() {
 		return
 	}
+	clear(r.waiting) // for devices that are made only now
 	if r.applyLinks() {
 		if err := r.again(); err != nil {
 			r.errs = append(r.errs, err)

@@ -70,10 +70,13 @@ func parseLink(msg []byte) (link, string) {
 	return l, a.text(unix.IFLA_IFNAME)
 }
 
-// fabric is our VXLAN, if there is one.
+// fabric is our VXLAN, if there is one. A device of another kind in its place is not ours.
 func (l links) fabric() (link, bool) {
 	f := l.byName[FabricDevice]
-	return f, f.kind == "vxlan"
+	if f.kind != "vxlan" {
+		return link{}, false
+	}
+	return f, true
 }
 
 // usable is the device if it may carry what is ours: not one of another kind in the place of our VXLAN.

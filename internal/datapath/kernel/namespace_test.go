@@ -91,12 +91,16 @@ func (s *space) up(tb testing.TB, name string) {
 	fatal(tb, s.LinkSetUp(s.link(tb, name)))
 }
 
-// dummy is a device that takes packets and loses them.
-func (s *space) dummy(tb testing.TB, name string, addresses ...string) netlink.Link {
+// device is one that is there and up. Its other end is there, too.
+func (s *space) device(tb testing.TB, name string, addresses ...string) netlink.Link {
 	tb.Helper()
-	fatal(tb, s.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: name}}))
+	fatal(tb, s.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: name + "-end"}))
+	for _, end := range []string{name, name + "-end"} { // the kernel gives them no address when it likes
+		fatal(tb, s.LinkSetIP6AddrGenMode(s.link(tb, end), 1))
+	}
 	s.address(tb, name, addresses...)
 	s.up(tb, name)
+	s.up(tb, name+"-end")
 	return s.link(tb, name)
 }
 
