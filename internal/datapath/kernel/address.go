@@ -99,13 +99,18 @@ func (r *run) removeAddresses(followed bool) {
 		index int32
 		four  bool
 	}
+	type bare struct {
+		index int32
+		addr  netip.Addr
+	}
 	want := r.wantedAddresses()
-	places := map[place]bool{}
+	places, same := map[place]bool{}, map[bare]bool{}
 	for a := range want {
 		places[place{a.index, a.prefix.Addr().Is4()}] = true
+		same[bare{a.index, a.prefix.Addr()}] = true // IPv6 has an address once, of whatever prefix
 	}
 	for _, a := range surplus(want, r.have.addresses, compareAddresses) {
-		if places[place{a.index, a.prefix.Addr().Is4()}] != followed {
+		if (places[place{a.index, a.prefix.Addr().Is4()}] && !same[bare{a.index, a.prefix.Addr()}]) != followed {
 			continue
 		}
 		device := r.have.names[a.index]

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -88,8 +89,8 @@ func (s sockets) commit(b *batch) error {
 	h := s[unix.NETLINK_NETFILTER]
 	h.Socket.Lock()
 	defer h.Socket.Unlock()
-	first := h.Seq + 1
-	h.Seq += uint32(len(b.messages)) + 2
+	messages := uint32(len(b.messages)) + 2
+	first := atomic.AddUint32(&h.Seq, messages) - messages + 1
 	data := b.bytes(first)
 	if err := send(h.Socket.GetFd(), data); err != nil {
 		return fmt.Errorf("sending %d bytes: %w", len(data), err)
@@ -132,8 +133,8 @@ func send(fd int, data []byte) error {
 	if !errors.Is(err, unix.EMSGSIZE) {
 		return err
 	}
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 2*len(data)); err != nil {
-		return fmt.Errorf("making room: %w", err)
+	for _, option := range []int{unix.SO_SNDBUF, unix.SO_SNDBUFFORCE} { // the second needs a right that some lack
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 2*len(data))
 	}
 	return unix.Sendto(fd, data, 0, to)
 }

@@ -25,7 +25,8 @@ const FabricDevice = "liqo.fabric"
 
 // Options say where the kernel is.
 type Options struct {
-	// Namespace is a path of a network namespace; "" is that of the calling thread.
+	// Namespace is a path of a network namespace; "" is the one that we are in. To enter another takes more rights than to
+	// change this one, for which those of an administrator of networks are enough.
 	Namespace string
 
 	// before is called before every write, with what is written.
@@ -58,20 +59,16 @@ func Open(options Options) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := dial(ns)
-	if err != nil {
-		return nil, errors.Join(err, ns.Close())
+	k := &Kernel{options: options, ns: ns}
+	if k.sockets, err = dial(ns); err != nil {
+		return nil, errors.Join(err, k.Close())
 	}
-	return &Kernel{options: options, ns: ns, sockets: s}, nil
+	return k, nil
 }
 
 func namespace(path string) (netns.NsHandle, error) {
 	if path == "" {
-		ns, err := netns.Get()
-		if err != nil {
-			return 0, fmt.Errorf("opening the current network namespace: %w", err)
-		}
-		return ns, nil
+		return netns.None(), nil
 	}
 	ns, err := netns.GetFromPath(path)
 	if err != nil {
@@ -83,6 +80,9 @@ func namespace(path string) (netns.NsHandle, error) {
 // Close ends the conversation. What the kernel holds stays.
 func (k *Kernel) Close() error {
 	k.sockets.close()
+	if !k.ns.IsOpen() {
+		return nil
+	}
 	return k.ns.Close()
 }
 

@@ -4,11 +4,15 @@
 package kernel
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/datapath"
 )
@@ -111,5 +115,33 @@ func TestWhatIsAppliedIsObserved(t *testing.T) {
 		if c := k.mustApply(t, want); len(c.Writes)+len(c.Waiting) > 0 {
 			t.Errorf("a second time: %q", c)
 		}
+	})
+}
+
+func TestAnAdministratorOfNetworksIsEnough(t *testing.T) {
+	s := newSpace(t)
+	s.inside(t, func() error {
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3} // of this thread
+		rights := [2]unix.CapUserData{{Effective: 1 << unix.CAP_NET_ADMIN, Permitted: 1 << unix.CAP_NET_ADMIN}}
+		if err := unix.Capset(&header, &rights[0]); err != nil {
+			return fmt.Errorf("dropping rights: %w", err)
+		}
+		k, err := Open(Options{})
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		want := plans["ip"].node()
+		_, applied := k.Apply(t.Context(), want)
+		_, counted := k.Counters()
+		_, forgotten := k.Forget(prefix("10.0.0.0/8"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		_, watched := k.Watch(ctx)
+		got, observed := k.Observe()
+		if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+			return errors.New(diff)
+		}
+		return errors.Join(applied, counted, forgotten, watched, observed)
 	})
 }

@@ -443,3 +443,32 @@ func TestAUserIsToldThatNothingIsThere(t *testing.T) {
 		})
 	})
 }
+
+func TestTheFabricCarriesEitherFamilyOverEither(t *testing.T) {
+	eachFamily(t, func(t *testing.T, inner plan) {
+		eachCable(t, func(t *testing.T, outer cable) {
+			_, a, b := outer.lay(t)
+			end := func(own, other, outer netip.Addr) datapath.State {
+				host := func(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+				return datapath.State{
+					Links:     []datapath.Link{{Name: FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(own)}, MTU: 1340}},
+					Addresses: []datapath.Address{{Device: "lo", Prefix: host(own)}},
+					Hops:      []datapath.Hop{{Device: FabricDevice, Next: other, MAC: datapath.MAC(other), Outer: outer}},
+					Routes:    []datapath.Route{{Table: 6091, To: host(other), Via: other, Device: FabricDevice, OnLink: true, Source: own, MTU: 1340}},
+					Rules:     []datapath.Rule{{Priority: 105, Family: inner.family, Table: 6091}},
+				}
+			}
+			a.open(t).mustApply(t, end(inner.own, inner.alias, outer.there))
+			b.open(t).mustApply(t, end(inner.alias, inner.own, outer.here))
+			echo(t, b, inner.alias)
+			a.inside(t, func() error {
+				packet, err := ask(inner.alias, 4000)
+				flow, streamError := stream(inner.alias, 6<<14)
+				if packet != inner.own.String() || flow != inner.own.String() {
+					return fmt.Errorf("seen as %q and %q: %w", packet, flow, errors.Join(err, streamError))
+				}
+				return nil
+			})
+		})
+	})
+}

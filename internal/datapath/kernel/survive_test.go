@@ -143,18 +143,40 @@ func TestAStrangerInOurPlaceIsToldAndStays(t *testing.T) {
 	})
 }
 
+func TestAStrangerInOnePlaceWithUsIsNotReplaced(t *testing.T) {
+	p := plans["ip"] // in IPv6 two such routes are one
+	s := newSpace(t)
+	k := s.open(t)
+	want := p.node()
+	k.mustApply(t, want)
+	stranger := &netlink.Route{Dst: ipNet(p.peer.String()), Type: unix.RTN_PROHIBIT, Table: 6091}
+	fatal(t, s.RouteAppend(stranger))
+	want.Routes[0].MTU = 1200
+	if _, err := k.Apply(t.Context(), want); err == nil || !strings.Contains(err.Error(), "a route of others is in the same place, and stays") {
+		t.Errorf("error %v", err)
+	}
+	fatal(t, s.RouteDel(stranger)) // it is still there
+	k.mustApply(t, want)
+	if diff := cmp.Diff(want.String(), k.mustObserve(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestARuleOfAUserThatTheKernelRefusesKeepsNothingElseOut(t *testing.T) {
 	eachFamily(t, func(t *testing.T, p plan) {
 		k := newSpace(t).open(t)
 		want := p.node()
-		bad := p.moved().Tables[1]
+		good, bad := p.moved().Tables[1], p.moved().Tables[1]
+		bad.Name = "of-another"
 		bad.Chains[0].Rules = [][]datapath.Statement{{datapath.Masquerade{}}} // in a chain that filters
-		want.Tables = append(want.Tables, bad)
+		want.Tables = append(want.Tables, bad, good)
 		_, err := k.Apply(t.Context(), want)
-		if err == nil || !strings.Contains(err.Error(), "add rule in masquerade in table "+p.family.String()+" of-a-user: operation not supported") {
+		if err == nil || !strings.Contains(err.Error(), "add rule in masquerade in table "+p.family.String()+" of-another: operation not supported") {
 			t.Errorf("error %v", err)
 		}
-		if diff := cmp.Diff(p.node().String(), k.mustObserve(t)); diff != "" {
+		possible := p.node()
+		possible.Tables = append(possible.Tables, good)
+		if diff := cmp.Diff(possible.String(), k.mustObserve(t)); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -170,7 +192,7 @@ func TestTablesOfUsersAreFoundAgainAndGo(t *testing.T) {
 			t.Errorf("after a restart: %q", c.Writes)
 		}
 		c := k.mustApply(t, datapath.State{Tables: want.Tables[:1]})
-		if diff := cmp.Diff([]string{"nft: delete table in table " + p.family.String() + " of-a-user"}, c.Writes); diff != "" {
+		if diff := cmp.Diff([]string{"nft: delete all in table " + p.family.String() + " of-a-user"}, c.Writes); diff != "" {
 			t.Error(diff)
 		}
 	})

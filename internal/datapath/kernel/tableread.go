@@ -27,6 +27,13 @@ type tableID struct {
 
 func idOf(t datapath.Table) tableID { return tableID{protocolFamily(t.Family), t.Name} }
 
+// named is true for a table that is ours by its name. In families of which we have none the name is anybody's.
+func (id tableID) named() bool { return id.name == datapath.TableName && id.ofIP() }
+
+func (id tableID) ofIP() bool {
+	return id.family == unix.NFPROTO_IPV4 || id.family == unix.NFPROTO_IPV6
+}
+
 func protocolFamily(f datapath.Family) byte {
 	if f == datapath.IPv4 {
 		return unix.NFPROTO_IPV4
@@ -80,20 +87,26 @@ func genmsg(family byte) []byte { return []byte{family, unix.NFNETLINK_V0, 0, 0}
 // sizeofGenmsg is the length of what begins each message of netfilter.
 const sizeofGenmsg = 4
 
-// readTables dumps the names of all tables and chains, and the content of ours.
-func (k *Kernel) readTables() (map[tableID]*heldTable, error) {
+// readNames dumps the names of all tables and chains.
+func (k *Kernel) readNames() (map[tableID]*heldTable, error) {
 	tables := map[tableID]*heldTable{}
 	if err := k.readNFT(unix.NFT_MSG_GETTABLE, genmsg(unix.NFPROTO_UNSPEC), func(family byte, a attributes) {
 		id := tableID{family, a.text(unix.NFTA_TABLE_NAME)}
-		tables[id] = &heldTable{
-			ours:   id.name == datapath.TableName && family != unix.NFPROTO_INET,
-			chains: map[string]*heldChain{}, sets: map[string]*heldSet{}, counters: map[string]uint64{},
-		}
+		tables[id] = &heldTable{ours: id.named(), chains: map[string]*heldChain{}, sets: map[string]*heldSet{}, counters: map[string]uint64{}}
 	}); err != nil {
 		return nil, fmt.Errorf("reading tables of nftables: %w", err)
 	}
 	if err := k.readChains(tables); err != nil {
 		return nil, fmt.Errorf("reading chains of nftables: %w", err)
+	}
+	return tables, nil
+}
+
+// readTables tells what is in our tables, and of others that they are there.
+func (k *Kernel) readTables() (map[tableID]*heldTable, error) {
+	tables, err := k.readNames()
+	if err != nil {
+		return nil, err
 	}
 	for id, t := range tables {
 		if !t.ours {
@@ -122,10 +135,11 @@ func (k *Kernel) readNFT(message int, request []byte, read func(family byte, a a
 
 func (k *Kernel) readChains(tables map[tableID]*heldTable) error {
 	return k.readNFT(unix.NFT_MSG_GETCHAIN, genmsg(unix.NFPROTO_UNSPEC), func(family byte, a attributes) {
-		t, name := tables[tableID{family, a.text(unix.NFTA_CHAIN_TABLE)}], a.text(unix.NFTA_CHAIN_NAME)
+		id, name := tableID{family, a.text(unix.NFTA_CHAIN_TABLE)}, a.text(unix.NFTA_CHAIN_NAME)
+		t := tables[id]
 		switch {
 		case t == nil:
-		case name == markChain && (family == unix.NFPROTO_IPV4 || family == unix.NFPROTO_IPV6):
+		case name == markChain && id.ofIP():
 			t.ours, t.marked = true, true
 		default:
 			c := &heldChain{}
@@ -190,16 +204,9 @@ func (k *Kernel) readCounters(id tableID, t *heldTable) error {
 
 // Counters are the packets that named counters of our tables have seen. Counters of one name in several tables are added up.
 func (k *Kernel) Counters() (map[string]uint64, error) {
-	tables := map[tableID]*heldTable{}
-	if err := k.readNFT(unix.NFT_MSG_GETTABLE, genmsg(unix.NFPROTO_UNSPEC), func(family byte, a attributes) {
-		if name := a.text(unix.NFTA_TABLE_NAME); family != unix.NFPROTO_INET {
-			tables[tableID{family, name}] = &heldTable{ours: name == datapath.TableName, chains: map[string]*heldChain{}, counters: map[string]uint64{}}
-		}
-	}); err != nil {
-		return nil, fmt.Errorf("reading tables of nftables: %w", err)
-	}
-	if err := k.readChains(tables); err != nil {
-		return nil, fmt.Errorf("reading chains of nftables: %w", err)
+	tables, err := k.readNames()
+	if err != nil {
+		return nil, err
 	}
 	out := map[string]uint64{}
 	for id, t := range tables {

@@ -105,8 +105,8 @@ func build(t datapath.Table) (builtTable, error) {
 	return out, nil
 }
 
-// applyTables changes all tables in one transaction, and is false if ours were not changed. A table of a user's that cannot
-// be made does not stop ours.
+// applyTables changes all tables in one transaction, and is false if ours are not as wanted after it. A table of a user's that
+// cannot be made does not stop ours.
 func (r *run) applyTables() bool {
 	want := map[tableID]bool{}
 	var ours, users []builtTable
@@ -128,43 +128,63 @@ func (r *run) applyTables() bool {
 			users = append(users, built)
 		}
 	}
-	whole := r.transaction(want, append(slices.Clone(ours), users...))
-	if whole.empty() || r.commit(whole) {
-		return true
+	return r.commitTables(want, ours, users)
+}
+
+// commitTables writes all in one transaction. If the kernel refuses that, a table of a user's may be the reason: then each goes
+// alone, and ours do not depend on it.
+func (r *run) commitTables(want map[tableID]bool, ours, users []builtTable) bool {
+	whole := r.removal(want)
+	for _, t := range append(slices.Clone(ours), users...) {
+		r.transaction(whole, t)
 	}
-	if len(users) == 0 {
+	told := len(r.errs)
+	if r.commit(whole) || len(users) == 0 {
+		return len(r.errs) == told
+	}
+	r.errs = r.errs[:told] // it is told of the table that it is about
+	essential := r.removal(want)
+	for _, t := range ours {
+		r.transaction(essential, t)
+	}
+	if !r.commit(essential) {
 		return false
 	}
-	// The kernel refused something. It must not be a user's rule that keeps ours out.
-	essential := r.transaction(want, ours)
-	return essential.empty() || r.commit(essential)
+	for _, t := range users {
+		one := &batch{}
+		r.transaction(one, t)
+		r.commit(one)
+	}
+	return true
 }
 
 func (r *run) commit(b *batch) bool {
-	return r.write(b.text(), func() error { return r.sockets.commit(b) })
+	return b.empty() || r.write(b.text(), func() error { return r.sockets.commit(b) })
 }
 
-// transaction is what makes the tables of the kernel the wanted ones.
-func (r *run) transaction(want map[tableID]bool, tables []builtTable) *batch {
+// removal is the deletion of all tables of ours that are not wanted.
+func (r *run) removal(want map[tableID]bool) *batch {
 	b := &batch{}
 	for _, id := range slices.SortedFunc(maps.Keys(r.have.tables), compareTables) {
 		if r.have.tables[id].ours && !want[id] {
-			b.add(id, unix.NFT_MSG_DELTABLE, 0, "delete table", attr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
+			b.add(id, unix.NFT_MSG_DELTABLE, 0, "delete all", attr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
 		}
-	}
-	for _, t := range tables {
-		have := r.have.tables[t.id]
-		if have == nil {
-			b.add(t.id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add table", attr(unix.NFTA_TABLE_NAME, zeroEnded(t.id.name)))
-			have = &heldTable{}
-		}
-		if t.id.name != datapath.TableName && !have.marked {
-			b.newChain(t.id, builtChain{name: markChain})
-			b.flushChain(t.id, markChain)
-		}
-		b.table(t, have)
 	}
 	return b
+}
+
+// transaction makes a table the wanted one.
+func (r *run) transaction(b *batch, t builtTable) {
+	have := r.have.tables[t.id]
+	if have == nil {
+		b.add(t.id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add all", attr(unix.NFTA_TABLE_NAME, zeroEnded(t.id.name)))
+		have = &heldTable{}
+	}
+	if !t.id.named() && !have.marked {
+		b.newChain(t.id, builtChain{name: markChain})
+		b.flushChain(t.id, markChain)
+	}
+	b.table(t, have)
 }
 
 func compareTables(a, b tableID) int {

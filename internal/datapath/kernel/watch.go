@@ -5,8 +5,8 @@ package kernel
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -116,9 +116,9 @@ func (k *Kernel) subscribe(protocol int, groups ...uint) (*nl.NetlinkSocket, err
 	if err != nil {
 		return nil, fmt.Errorf("subscribing to changes of protocol %d: %w", protocol, err)
 	}
-	if err := s.SetReceiveBufferSize(watchBuffer, true); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("making room for changes: %w", err)
+	// With less room more news are lost, which are news, too.
+	if s.SetReceiveBufferSize(watchBuffer, true) != nil {
+		_ = s.SetReceiveBufferSize(watchBuffer, false)
 	}
 	return s, nil
 }
@@ -127,20 +127,21 @@ func (k *Kernel) subscribe(protocol int, groups ...uint) (*nl.NetlinkSocket, err
 func (k *Kernel) listen(ctx context.Context, s *nl.NetlinkSocket, heard chan<- struct{}, concerns func(interest, syscall.NetlinkMessage) bool) {
 	for ctx.Err() == nil {
 		msgs, _, err := s.Receive()
-		if err != nil && !errors.Is(err, unix.ENOBUFS) {
-			if ctx.Err() != nil || errors.Is(err, unix.EBADF) {
-				return
-			}
-			continue // something unreadable
+		if err != nil { // ENOBUFS, or something unreadable: who knows what it was
+			say(heard)
+			pause(ctx)
 		}
 		i := k.currentInterest()
-		lost := err != nil
-		for _, m := range msgs {
-			lost = lost || concerns(i, m)
-		}
-		if lost {
+		if slices.ContainsFunc(msgs, func(m syscall.NetlinkMessage) bool { return concerns(i, m) }) {
 			say(heard)
 		}
+	}
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(coalescing):
 	}
 }
 
@@ -160,11 +161,7 @@ func coalesce(ctx context.Context, heard <-chan struct{}, out chan<- struct{}) {
 			return
 		case <-heard:
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(coalescing):
-		}
+		pause(ctx)
 		select { // what came meanwhile is said with the rest
 		case <-heard:
 		default:
