@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -192,6 +193,22 @@ func answerStreams(l *net.TCPListener) {
 	}
 }
 
+// exchange sends a packet and reads what comes back, again and again for a while: the kernel makes a new address of IPv6 its
+// own only a little later.
+func exchange(c *net.UDPConn, packet, answer []byte) (n int, err error) {
+	const attempts = 10
+	for range attempts {
+		c.SetDeadline(time.Now().Add(patience / attempts))
+		if _, err = c.Write(packet); err == nil {
+			n, err = c.Read(answer)
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+	}
+	return n, fmt.Errorf("a packet of %d bytes: %w", len(packet), err)
+}
+
 // ask sends a packet and returns who the other side saw.
 func ask(to netip.Addr, size int) (string, error) {
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 7)))
@@ -199,15 +216,10 @@ func ask(to netip.Addr, size int) (string, error) {
 		return "", err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
-	sent := bytes.Repeat([]byte{'x'}, size)
-	if _, err := c.Write(sent); err != nil {
-		return "", err
-	}
-	got := make([]byte, size+100)
-	n, err := c.Read(got)
+	sent, got := bytes.Repeat([]byte{'x'}, size), make([]byte, size+100)
+	n, err := exchange(c, sent, got)
 	if err != nil {
-		return "", fmt.Errorf("a packet of %d bytes: %w", size, err)
+		return "", err
 	}
 	who, ok := bytes.CutPrefix(got[:n], sent)
 	if !ok {
@@ -273,11 +285,7 @@ func refused(from, to netip.Addr) error {
 		return err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
-	if _, err := c.Write([]byte("anybody?")); err != nil {
-		return err
-	}
-	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := exchange(c, []byte("anybody?"), make([]byte, 1)); !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("from %s: %v, and not: connection refused", from, err)
 	}
 	return nil
