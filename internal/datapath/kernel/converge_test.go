@@ -225,6 +225,38 @@ func TestASmallChangeIsASmallWrite(t *testing.T) {
 	})
 }
 
+func TestFiltersComeFirstAndGoLast(t *testing.T) {
+	k := newSpace(t).open(t)
+	verbs := func(c Changes) []string {
+		var out []string
+		for _, w := range c.Writes {
+			first, _, _ := strings.Cut(w, "\n")
+			words := strings.Fields(first)
+			out = append(out, strings.Join(words[:min(3, len(words))], " "))
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{
+		"nft: add all",
+		"link liqo.fabric address", "link set liqo.fabric", "link set liqo.fabric", "link set liqo.fabric",
+		"addr add 10.70.0.12/32",
+		"fdb replace 02:6c:0a:c8:01:09", "neigh replace 10.200.1.9",
+		"add route unreachable", "add route 10.71.0.0/16",
+		"add rule pref", "add rule pref",
+	}, verbs(k.mustApply(t, plans["ip"].node()))); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{
+		"delete rule pref", "delete rule pref",
+		"delete route 10.71.0.0/16", "delete route unreachable",
+		"addr delete 10.70.0.12/32",
+		"link delete liqo.fabric",
+		"nft: delete all",
+	}, verbs(k.mustApply(t, datapath.State{}))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func half(p netip.Prefix) netip.Prefix { return netip.PrefixFrom(p.Addr(), p.Bits()+1) }
 
 func otherMAC(p plan) string {

@@ -24,16 +24,10 @@ type neighbour struct {
 	addr  netip.Addr
 }
 
-// forward is a MAC that a device sends to.
+// forward is a MAC that a device sends to one outer address: the kernel takes more than one for groups only.
 type forward struct {
 	index int32
 	mac   [6]byte
-}
-
-// forwarded is where frames for a MAC go. A MAC has one place, so several outer addresses are never equal to a wanted one.
-type forwarded struct {
-	outer   netip.Addr
-	several bool
 }
 
 func compareNeighbours(a, b neighbour) int {
@@ -44,8 +38,8 @@ func compareForwards(a, b forward) int {
 	return cmp.Or(cmp.Compare(a.index, b.index), bytes.Compare(a.mac[:], b.mac[:]))
 }
 
-func (k *Kernel) readHops(l links) (map[neighbour][6]byte, map[forward]forwarded, error) {
-	neighbours, forwards := map[neighbour][6]byte{}, map[forward]forwarded{}
+func (k *Kernel) readHops(l links) (map[neighbour][6]byte, map[forward]netip.Addr, error) {
+	neighbours, forwards := map[neighbour][6]byte{}, map[forward]netip.Addr{}
 	fabric, ok := l.fabric()
 	if !ok {
 		return neighbours, forwards, nil
@@ -59,9 +53,7 @@ func (k *Kernel) readHops(l links) (map[neighbour][6]byte, map[forward]forwarded
 			neighbours[neighbour{h.index, h.addr}] = h.mac
 			return nil
 		}
-		key := forward{h.index, h.mac}
-		_, several := forwards[key]
-		forwards[key] = forwarded{h.addr, several}
+		forwards[forward{h.index, h.mac}] = h.addr
 		return nil
 	}
 	for _, family := range []byte{unix.AF_UNSPEC, unix.AF_BRIDGE} {
@@ -97,13 +89,13 @@ func parseNeighbour(msg []byte) (heard, bool) {
 func (h *held) hops() []datapath.Hop {
 	var out []datapath.Hop
 	for n, mac := range h.neighbours {
-		out = append(out, datapath.Hop{Device: h.names[n.index], Next: n.addr, MAC: mac, Outer: h.forwards[forward{n.index, mac}].outer})
+		out = append(out, datapath.Hop{Device: h.names[n.index], Next: n.addr, MAC: mac, Outer: h.forwards[forward{n.index, mac}]})
 	}
 	return out
 }
 
-func (r *run) wantedHops() (map[neighbour][6]byte, map[forward]forwarded) {
-	neighbours, forwards := map[neighbour][6]byte{}, map[forward]forwarded{}
+func (r *run) wantedHops() (map[neighbour][6]byte, map[forward]netip.Addr) {
+	neighbours, forwards := map[neighbour][6]byte{}, map[forward]netip.Addr{}
 	for _, h := range r.want.Hops {
 		l, ok := r.have.usable(h.Device)
 		if !ok {
@@ -111,7 +103,7 @@ func (r *run) wantedHops() (map[neighbour][6]byte, map[forward]forwarded) {
 			continue
 		}
 		neighbours[neighbour{l.index, h.Next}] = h.MAC
-		forwards[forward{l.index, h.MAC}] = forwarded{outer: h.Outer}
+		forwards[forward{l.index, h.MAC}] = h.Outer
 	}
 	return neighbours, forwards
 }
@@ -120,8 +112,8 @@ func (r *run) wantedHops() (map[neighbour][6]byte, map[forward]forwarded) {
 func (r *run) addHops() {
 	neighbours, forwards := r.wantedHops()
 	for _, f := range missing(forwards, r.have.forwards, compareForwards) {
-		what := fmt.Sprintf("fdb replace %s dev %s dst %s", net.HardwareAddr(f.mac[:]), FabricDevice, forwards[f].outer)
-		r.write(what, func() error { return r.setHop(unix.RTM_NEWNEIGH, f.request(forwards[f].outer)) })
+		what := fmt.Sprintf("fdb replace %s dev %s dst %s", net.HardwareAddr(f.mac[:]), FabricDevice, forwards[f])
+		r.write(what, func() error { return r.setHop(unix.RTM_NEWNEIGH, f.request(forwards[f])) })
 	}
 	for _, n := range missing(neighbours, r.have.neighbours, compareNeighbours) {
 		mac := neighbours[n]
@@ -139,7 +131,7 @@ func (r *run) removeHops() {
 	}
 	for _, f := range surplus(forwards, r.have.forwards, compareForwards) {
 		what := fmt.Sprintf("fdb delete %s dev %s", net.HardwareAddr(f.mac[:]), FabricDevice)
-		r.write(what, func() error { return r.setHop(unix.RTM_DELNEIGH, f.request(r.have.forwards[f].outer)) }, gone...)
+		r.write(what, func() error { return r.setHop(unix.RTM_DELNEIGH, f.request(r.have.forwards[f])) }, gone...)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"syscall"
@@ -91,7 +92,7 @@ type held struct {
 	links
 	addresses  map[address]bool
 	neighbours map[neighbour][6]byte
-	forwards   map[forward]forwarded
+	forwards   map[forward]netip.Addr
 	routes     map[routeKey]route
 	rules      map[rule]bool
 	tables     map[tableID]*heldTable
@@ -137,8 +138,8 @@ type run struct {
 }
 
 // Apply makes the namespace hold what want says, by the smallest change. What cannot be done is told, and does not keep the
-// rest from being done; but without all of our own tables nothing else is added. Conversations of two Apply at the same
-// time, of two processes even, end with one of the states as long as one of them is repeated.
+// rest from being done; but nothing comes before all of our own tables are as wanted. It may be ended at any moment: the next
+// Apply, of this process or of another, goes on from there.
 func (k *Kernel) Apply(ctx context.Context, want datapath.State) (Changes, error) {
 	k.applying.Lock()
 	defer k.applying.Unlock()

@@ -196,7 +196,7 @@ func answerStreams(l *net.TCPListener) {
 // exchange sends a packet and reads what comes back, again and again for a while: the kernel makes a new address of IPv6 its
 // own only a little later.
 func exchange(c *net.UDPConn, packet, answer []byte) (n int, err error) {
-	const attempts = 10
+	const attempts = 50
 	for range attempts {
 		c.SetDeadline(time.Now().Add(patience / attempts))
 		if _, err = c.Write(packet); err == nil {
@@ -230,12 +230,16 @@ func ask(to netip.Addr, size int) (string, error) {
 
 // stream sends so many bytes by TCP and returns who the other side saw.
 func stream(to netip.Addr, size int) (string, error) {
-	c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(netip.AddrPortFrom(to, 7)))
+	return streamTo(netip.AddrPortFrom(to, 7), size)
+}
+
+func streamTo(to netip.AddrPort, size int) (string, error) {
+	c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(to))
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(5 * patience))
+	c.SetDeadline(time.Now().Add(patience))
 	sent := bytes.Repeat([]byte("stream"), size/6)
 	go func() {
 		c.Write(sent)
@@ -479,4 +483,92 @@ func TestTheFabricCarriesEitherFamilyOverEither(t *testing.T) {
 			})
 		})
 	})
+}
+
+func TestAServiceIsWhereTheMapSays(t *testing.T) {
+	eachCable(t, func(t *testing.T, c cable) {
+		pod, router, far := c.lay(t)
+		echo(t, far, c.there)
+		service := c.farHere
+		key := func(protocol uint8) []datapath.Value {
+			return []datapath.Value{datapath.Addr(service), datapath.ProtocolValue(protocol), datapath.Port(443)}
+		}
+		router.open(t).mustApply(t, datapath.State{Tables: []datapath.Table{{
+			Family: c.family, Name: datapath.TableName,
+			Sets: []datapath.Set{{
+				Name: "services", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeProtocol, datapath.TypePort},
+				Value: []datapath.Type{datapath.TypeAddress, datapath.TypePort},
+				Elements: []datapath.Element{
+					{Key: key(datapath.TCP), Value: []datapath.Value{datapath.Addr(c.there), datapath.Port(7)}},
+					{Key: key(datapath.UDP), Value: []datapath.Value{datapath.Addr(c.there), datapath.Port(9)}},
+				},
+			}},
+			Chains: []datapath.Chain{{Name: "services", Type: datapath.NAT, Hook: datapath.Prerouting, Priority: -101, Rules: [][]datapath.Statement{
+				{datapath.TranslateDestination{Map: "services", Key: []datapath.Field{datapath.Destination, datapath.L4Protocol, datapath.DestinationPort}}},
+			}}},
+		}}})
+		pod.inside(t, func() error {
+			who, err := streamTo(netip.AddrPortFrom(service, 443), 6000)
+			if who != c.pod.String() {
+				return fmt.Errorf("seen as %q: %w", who, err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestSegmentsAreMadeToFit(t *testing.T) {
+	eachCable(t, func(t *testing.T, c cable) {
+		headers := map[datapath.Family]int{datapath.IPv4: 20 + 20, datapath.IPv6: 40 + 20}[c.family]
+		for name, tc := range map[string]struct {
+			clamp datapath.ClampMSS
+			want  int
+		}{
+			"the route":  {datapath.ClampMSS{}, 1300 - headers},
+			"the number": {datapath.ClampMSS{Size: 700}, 700},
+			"neither":    {datapath.ClampMSS{Size: 9000}, 1500 - headers}, // it asks for less already
+		} {
+			t.Run(name, func(t *testing.T) {
+				pod, router, far := c.lay(t)
+				all := netip.PrefixFrom(c.farHere, c.farHere.BitLen())
+				far.address(t, "lo", all.String())
+				router.open(t).mustApply(t, datapath.State{
+					Routes: []datapath.Route{
+						{Table: 101, To: all, Via: c.there, Device: "liqo-tunnel"},
+						{Table: 101, To: netip.PrefixFrom(c.pod, c.pod.BitLen()), Via: c.pod, Device: "pod0", OnLink: true, MTU: 1300},
+					},
+					Rules: []datapath.Rule{{Priority: 101, Family: c.family, Table: 101}},
+					Tables: []datapath.Table{{Family: c.family, Name: datapath.TableName, Chains: []datapath.Chain{
+						{Name: "mss", Type: datapath.Filter, Hook: datapath.Forward, Rules: [][]datapath.Statement{{datapath.SYN{}, tc.clamp}}},
+					}}},
+				})
+				echo(t, far, c.farHere)
+				pod.inside(t, func() error {
+					got, err := segment(netip.AddrPortFrom(c.farHere, 7))
+					if got != tc.want {
+						return fmt.Errorf("segments of %d bytes, not %d: %w", got, tc.want, err)
+					}
+					return nil
+				})
+			})
+		}
+	})
+}
+
+// segment is the size of segments that the other side may be sent, without the room that timestamps take.
+func segment(to netip.AddrPort) (int, error) {
+	c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(to))
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	const timestamps = 12
+	size := 0
+	var option error
+	err = raw.Control(func(fd uintptr) { size, option = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG) })
+	return size + timestamps, errors.Join(err, option)
 }

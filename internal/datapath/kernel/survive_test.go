@@ -169,9 +169,11 @@ func TestARuleOfAUserThatTheKernelRefusesKeepsNothingElseOut(t *testing.T) {
 		good, bad := p.moved().Tables[1], p.moved().Tables[1]
 		bad.Name = "of-another"
 		bad.Chains[0].Rules = [][]datapath.Statement{{datapath.Masquerade{}}} // in a chain that filters
-		want.Tables = append(want.Tables, bad, good)
+		want.Tables = append(want.Tables, bad, good, good)
 		_, err := k.Apply(t.Context(), want)
 		if err == nil || !strings.Contains(err.Error(), "add rule in masquerade in table "+p.family.String()+" of-another: operation not supported") {
+			t.Errorf("error %v", err)
+		} else if !strings.Contains(err.Error(), "of-a-user is wanted twice") {
 			t.Errorf("error %v", err)
 		}
 		possible := p.node()

@@ -112,9 +112,12 @@ func (r *run) applyTables() bool {
 	var ours, users []builtTable
 	for _, t := range r.want.Tables {
 		id := idOf(t)
+		twice := want[id]
 		want[id] = true
 		built, err := build(t)
 		switch have := r.have.tables[id]; {
+		case twice:
+			r.errs = append(r.errs, fmt.Errorf("table %s %s is wanted twice: only the first is made", t.Family, t.Name))
 		case err != nil && t.Name == datapath.TableName:
 			r.errs = append(r.errs, fmt.Errorf("building table %s %s: %w", t.Family, t.Name, err))
 			return false
