@@ -64,7 +64,7 @@ type Route struct {
 	To          netip.Prefix
 	Unreachable bool // instead of all below but Metric
 	Device      string
-	Via         netip.Addr // the zero value: To is on the link
+	Via         netip.Addr // the zero value: To is on the link. IPv4 may go via IPv6, which is the newer attribute "via"
 	OnLink      bool       // Via needs no route of its own
 	Source      netip.Addr // preferred source; the zero value: the kernel's choice
 	MTU         int        // bytes; 0: the device's
@@ -121,6 +121,13 @@ func (f Family) String() string {
 		return "ip"
 	}
 	return "ip6"
+}
+
+func (f Family) other() Family {
+	if f == IPv4 {
+		return IPv6
+	}
+	return IPv4
 }
 
 // MAC is the address on the fabric of whoever is the next hop addr: locally administered, the same everywhere.

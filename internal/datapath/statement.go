@@ -22,7 +22,8 @@ const (
 	// QuotedSource and QuotedDestination are in the header that an ICMP error quotes. Writing them mends the quoted checksum.
 	QuotedSource
 	QuotedDestination
-	// InnerSource is the source of the packet inside a VXLAN packet: 42 bytes into UDP for IPv4 in Ethernet. Same family as outside.
+	// InnerSource is the source of the packet inside a VXLAN packet: 42 bytes into UDP for IPv4 in Ethernet. Same family as outside;
+	// packets with an inner one of another family have none.
 	InnerSource
 	SourcePort
 	DestinationPort
@@ -38,6 +39,9 @@ const (
 	FlowMark
 	FlowState
 	FlowStatus
+	// OtherInnerSource is InnerSource where the inner packet is of the family that the table is not of: 38 bytes into UDP for IPv6.
+	// Packets with an inner one of another family have none.
+	OtherInnerSource
 )
 
 // Words that are values of some fields.
@@ -90,6 +94,8 @@ func (f Field) text(family Family) string {
 		return "ct state"
 	case FlowStatus:
 		return "ct status"
+	case OtherInnerSource:
+		return "inner " + family.other().String() + " saddr"
 	}
 	return fmt.Sprintf("field %d", f)
 }

@@ -47,6 +47,7 @@ const (
 	TypeAddress Type = iota + 1 // of the table's family
 	TypePort
 	TypeProtocol
+	TypeOtherAddress // of the family that the table is not of
 )
 
 // Value is one value, or all from Low to High. Both are in network byte order.
@@ -68,6 +69,13 @@ func Prefix(p netip.Prefix) Value {
 		high[i/8] |= 0x80 >> (i % 8)
 	}
 	return Value{TypeAddress, string(low), string(high)}
+}
+
+// OtherPrefix is the value of all addresses of a prefix that is not of the table's family.
+func OtherPrefix(p netip.Prefix) Value {
+	v := Prefix(p)
+	v.Type = TypeOtherAddress
+	return v
 }
 
 // Port is the value of one port.
@@ -97,7 +105,7 @@ func (v Value) String() string {
 	if v.Single() {
 		return v.Type.text(v.Low)
 	}
-	if v.Type == TypeAddress {
+	if v.Type == TypeAddress || v.Type == TypeOtherAddress {
 		if p, ok := v.prefix(); ok {
 			return p.String()
 		}
@@ -113,7 +121,7 @@ func (v Value) prefix() (netip.Prefix, bool) {
 	}
 	for bits := range low.BitLen() + 1 {
 		p := netip.PrefixFrom(low, bits)
-		if p.Masked() == p && Prefix(p) == v {
+		if whole := Prefix(p); p.Masked() == p && whole.Low == v.Low && whole.High == v.High {
 			return p, true
 		}
 	}
@@ -122,7 +130,7 @@ func (v Value) prefix() (netip.Prefix, bool) {
 
 func (t Type) text(raw string) string {
 	switch t {
-	case TypeAddress:
+	case TypeAddress, TypeOtherAddress:
 		a, _ := netip.AddrFromSlice([]byte(raw))
 		return a.String()
 	case TypePort:
@@ -151,6 +159,8 @@ func (t Type) name(f Family) string {
 	switch t {
 	case TypeAddress:
 		return map[Family]string{IPv4: "ipv4_addr", IPv6: "ipv6_addr"}[f]
+	case TypeOtherAddress:
+		return TypeAddress.name(f.other())
 	case TypePort:
 		return "inet_service"
 	default:
