@@ -11,8 +11,10 @@ import (
 	"liqo.io/liqo/internal/admit"
 	"liqo.io/liqo/internal/auth"
 	"liqo.io/liqo/internal/host"
+	"liqo.io/liqo/internal/ipam"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network"
 	"liqo.io/liqo/internal/offload"
 	"liqo.io/liqo/internal/peering"
 	"liqo.io/liqo/internal/slice"
@@ -36,7 +38,12 @@ import (
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps;quotas;virtualnodes,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespaceoffloadings;shadowpods,verbs=get;list;watch;update;patch;delete
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=vkoptionstemplates,verbs=get;list;watch
-// +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations;connections;gatewayclients;gatewayservers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=connections;gatewayclients;gatewayservers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=internalnodes,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations/status;configurations/finalizers,verbs=update;patch
+// +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips/status;ips/finalizers;networks/status;networks/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters/status;foreignclusters/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=identities/status;identities/finalizers;renews/status;resourceslices/status;resourceslices/finalizers;tenants/status;tenants/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps/status;namespaceoffloadings/status;shadowpods/status;shadowpods/finalizers;virtualnodes/status;virtualnodes/finalizers,verbs=update;patch
@@ -103,6 +110,9 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		auth.SetupTenant,
 		with(auth.SetupIdentity, auth.IdentityOptions{LiqoNamespace: o.liqoNamespace}),
 		with(auth.SetupServing, auth.ServingOptions{}),
+		// Who has which addresses, and under which a peer is seen.
+		when(o.networking, with(ipam.Setup, settings.addresses)),
+		when(o.networking, with(network.SetupConfigurations, network.ConfigurationOptions{LiqoNamespace: o.liqoNamespace})),
 		// What is asked of providers, and what is granted to consumers.
 		with(slice.SetupLocal, settings.local),
 		with(slice.SetupRemote, settings.remote),

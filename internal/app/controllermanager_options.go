@@ -6,6 +6,8 @@ package app
 import (
 	"encoding/base64"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/admit"
 	"liqo.io/liqo/internal/host"
+	"liqo.io/liqo/internal/ipam"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/offload"
 	"liqo.io/liqo/internal/peering"
@@ -35,6 +38,7 @@ type controllerManagerOptions struct {
 	process
 	networking, authentication, offloading bool
 
+	pools                           []string
 	webhookPort                     int
 	webhookCertificate              time.Duration
 	vkOptionsTemplate, runtimeClass string
@@ -59,9 +63,10 @@ type controllerManagerOptions struct {
 
 func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	o.process.flags(fs)
-	fs.BoolVar(&o.networking, "networking-enabled", true, "show the networking module")
+	fs.BoolVar(&o.networking, "networking-enabled", true, "grant addresses, and show the networking module")
 	fs.BoolVar(&o.authentication, "authentication-enabled", true, "show the authentication module")
 	fs.BoolVar(&o.offloading, "offloading-enabled", true, "make virtual nodes of granted slices")
+	fs.StringSliceVar(&o.pools, "pools", []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12"}, "what prefixes for the networks of peers are taken of")
 	fs.IntVar(&o.webhookPort, "webhook-port", names.WebhookPort, "port of the admission webhooks")
 	fs.DurationVar(&o.webhookCertificate, "webhook-certificate-duration", 90*24*time.Hour, "how long a certificate of the webhooks lasts; it is renewed at two thirds of that")
 	fs.String("secret-name", names.WebhookCertsSecret, "")
@@ -93,6 +98,7 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 // settings are the flags, parsed, as the rooms want them.
 type settings struct {
 	disabled     peering.Disabled
+	addresses    ipam.Options
 	webhooks     admit.Options
 	local        slice.LocalOptions
 	remote       slice.RemoteOptions
@@ -113,8 +119,13 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	pools, err := prefixes(o.pools)
+	if err != nil {
+		return nil, fmt.Errorf("reading --pools: %w", err)
+	}
 	return &settings{
-		disabled: peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
+		addresses: ipam.Options{LiqoNamespace: o.liqoNamespace, Pools: pools},
+		disabled:  peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
 		webhooks: admit.Options{
 			LiqoNamespace: o.liqoNamespace, Port: o.webhookPort, Lifetime: o.webhookCertificate,
 			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce,
@@ -153,6 +164,25 @@ func (o *controllerManagerOptions) remote() (slice.RemoteOptions, error) {
 	}
 	for _, c := range classes(o.loadBalancers) {
 		out.Defaults.LoadBalancerClasses = append(out.Defaults.LoadBalancerClasses, liqov1beta1.LoadBalancerType{LoadBalancerClassName: c.name, Default: c.isDefault})
+	}
+	return out, nil
+}
+
+// prefixes reads prefixes that do not overlap.
+func prefixes(texts []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		switch {
+		case err != nil || p.Addr().Is4In6():
+			return nil, fmt.Errorf("%q is no address range", text)
+		case p.Masked() != p:
+			return nil, fmt.Errorf("%q: did you mean %q?", text, p.Masked())
+		}
+		if i := slices.IndexFunc(out, p.Overlaps); i >= 0 {
+			return nil, fmt.Errorf("%s and %s overlap", out[i], p)
+		}
+		out = append(out, p)
 	}
 	return out, nil
 }

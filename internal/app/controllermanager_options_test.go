@@ -49,3 +49,27 @@ func TestQuotasAreEnforcedUnlessTheFlagSaysNo(t *testing.T) {
 		})
 	}
 }
+
+func TestPoolsOfPrefixes(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.0/8,192.168.0.0/16": "",
+		"":                          "",
+		"10.0.0.0/8,10.1.0.0/16":    "reading --pools: 10.0.0.0/8 and 10.1.0.0/16 overlap",
+		"10.0.0.1/8":                `reading --pools: "10.0.0.1/8": did you mean "10.0.0.0/8"?`,
+		"ten":                       `reading --pools: "ten" is no address range`,
+	} {
+		var o controllerManagerOptions
+		fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
+		o.flags(fs)
+		if err := fs.Parse([]string{"--cluster-id=milan", "--pools=" + text}); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if _, err := o.settings(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

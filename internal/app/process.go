@@ -102,3 +102,11 @@ func setUp(mgr ctrl.Manager, list ...func(ctrl.Manager) error) error {
 func with[O any](register func(ctrl.Manager, O) error, options O) func(ctrl.Manager) error {
 	return func(mgr ctrl.Manager) error { return register(mgr, options) }
 }
+
+// when leaves out what is not wanted.
+func when(wanted bool, register func(ctrl.Manager) error) func(ctrl.Manager) error {
+	if wanted {
+		return register
+	}
+	return func(ctrl.Manager) error { return nil }
+}

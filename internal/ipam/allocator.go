@@ -29,6 +29,7 @@ import (
 const (
 	kindNetwork = "Network"
 	kindIP      = "IP"
+	kindNode    = "InternalNode"
 
 	reasonInvalidCIDR   = "InvalidCIDR"
 	reasonInvalidStatus = "InvalidStatus"
@@ -126,6 +127,32 @@ func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha
 	return now, err
 }
 
+// toNode is toNetwork for a node that has no address in front of peers.
+func (l *allocator) toNode(ctx context.Context, n *networkingv1beta1.InternalNode) error {
+	if known, ok := l.alias(n.UID); ok && known.addr.IsValid() {
+		return kube.Wait(0, "the cache does not show yet what was granted")
+	}
+	_, err := l.grant(ctx, n.UID, func() (*note, error) {
+		known, ok := l.alias(n.UID)
+		if !ok {
+			return nil, unheard()
+		}
+		if known.addr.IsValid() {
+			return nil, nil
+		}
+		of, err := l.networkFor(known)
+		if err != nil {
+			return nil, err
+		}
+		addr, ok := l.freeForNode(of)
+		if !ok {
+			return nil, kube.Invalid(reasonExhausted, fmt.Errorf("no address is free in %s of Network %s", of.granted, of.key))
+		}
+		return &note{Kind: kindNode, Name: n.Name, UID: n.UID, CIDR: of.granted.String(), IP: addr.String()}, nil
+	})
+	return err
+}
+
 // networkFor returns the Network that an IP gets an address of: the one that it names, or the external CIDR.
 func (l *allocator) networkFor(a alias) (network, error) {
 	what := "the external CIDR"
@@ -221,7 +248,11 @@ func (l *allocator) reread(ctx context.Context) error {
 	if err := l.direct.List(ctx, &ips); err != nil {
 		return fmt.Errorf("listing IPs: %w", err)
 	}
-	l.replace(networks.Items, ips.Items)
+	var nodes networkingv1beta1.InternalNodeList
+	if err := l.direct.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("listing InternalNodes: %w", err)
+	}
+	l.replace(networks.Items, ips.Items, nodes.Items)
 	l.read = began
 	return nil
 }
@@ -235,7 +266,7 @@ func (l *allocator) vacate(ctx context.Context, n *ipamv1alpha1.Network) (used i
 		if !p.IsValid() || len(others) > 0 { // shared: the others keep it
 			return 0
 		}
-		return len(l.aliasesThat(func(a alias) bool { return a.within == p }))
+		return len(l.aliasesThat(func(a alias) bool { return !a.node && a.within == p })) // nodes get another address
 	}
 	if used = users(); used > 0 {
 		return used, nil
@@ -284,6 +315,8 @@ func (l *allocator) tryWrite(ctx context.Context, n note) (client.Object, error)
 		now = &ipamv1alpha1.Network{}
 	case kindIP:
 		now = &ipamv1alpha1.IP{}
+	case kindNode:
+		now = &networkingv1beta1.InternalNode{}
 	default:
 		return nil, nil // nothing but a turn of the turnstile
 	}
@@ -295,14 +328,21 @@ func (l *allocator) tryWrite(ctx context.Context, n note) (client.Object, error)
 		l.hear(now)
 		return nil, nil
 	}
-	if err := l.direct.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	var err error
+	if n.Kind == kindNode {
+		err = l.direct.Patch(ctx, now, patch)
+	} else {
+		err = l.direct.Status().Patch(ctx, now, patch)
+	}
+	if err != nil {
 		return nil, err
 	}
 	l.hear(now)
 	return now, nil
 }
 
-// fill puts what was granted into a status that has nothing.
+// fill puts what was granted into a status that has nothing. Of an InternalNode it is the spec.
 func fill(obj client.Object, n note) bool {
 	switch obj := obj.(type) {
 	case *ipamv1alpha1.Network:
@@ -315,6 +355,11 @@ func fill(obj client.Object, n note) bool {
 			return false
 		}
 		obj.Status.IP, obj.Status.CIDR = networkingv1beta1.IP(n.IP), networkingv1beta1.CIDR(n.CIDR)
+	case *networkingv1beta1.InternalNode:
+		if obj.Spec.Interface.Node.IP != "" {
+			return false
+		}
+		obj.Spec.Interface.Node.IP, obj.Spec.Interface.Gateway.Name = networkingv1beta1.IP(n.IP), names.FabricDevice
 	}
 	return true
 }

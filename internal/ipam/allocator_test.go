@@ -78,6 +78,9 @@ func (c *cluster) start() *leader {
 		Update: func(ctx context.Context, w client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
 			return l.faulty(func() error { return w.Update(ctx, obj, opts...) })
 		},
+		Patch: func(ctx context.Context, w client.WithWatch, obj client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return l.faulty(func() error { return w.Patch(ctx, obj, p, opts...) })
+		},
 		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			return l.faulty(func() error { return w.SubResource(sub).Patch(ctx, obj, p, opts...) })
 		},
@@ -112,10 +115,14 @@ func (l *leader) faulty(write func() error) error {
 func (c *cluster) all() map[types.UID]client.Object {
 	var networks ipamv1alpha1.NetworkList
 	var ips ipamv1alpha1.IPList
-	if err := errors.Join(c.live.List(c.t.Context(), &networks), c.live.List(c.t.Context(), &ips)); err != nil {
+	var nodes networkingv1beta1.InternalNodeList
+	if err := errors.Join(c.live.List(c.t.Context(), &networks), c.live.List(c.t.Context(), &ips), c.live.List(c.t.Context(), &nodes)); err != nil {
 		c.t.Fatal(err)
 	}
 	out := map[types.UID]client.Object{}
+	for i := range nodes.Items {
+		out[nodes.Items[i].UID] = &nodes.Items[i]
+	}
 	for i := range networks.Items {
 		out[networks.Items[i].UID] = &networks.Items[i]
 	}
@@ -151,6 +158,10 @@ func (c *cluster) work(l *leader, obj client.Object) error {
 		if obj.Status.IP == "" {
 			_, err = l.allocator.toIP(c.t.Context(), obj)
 		}
+	case *networkingv1beta1.InternalNode:
+		if obj.Spec.Interface.Node.IP == "" {
+			err = l.allocator.toNode(c.t.Context(), obj)
+		}
 	}
 	return err
 }
@@ -176,8 +187,10 @@ func (c *cluster) anyOf(objects map[types.UID]client.Object) client.Object {
 
 func (c *cluster) create(obj client.Object) {
 	c.serial++
-	obj.SetNamespace(c.where)
 	obj.SetName(fmt.Sprintf("%03d", c.serial))
+	if _, node := obj.(*networkingv1beta1.InternalNode); !node {
+		obj.SetNamespace(c.where)
+	}
 	if err := c.live.Create(c.t.Context(), obj); err != nil {
 		c.t.Fatal(err)
 	}
@@ -212,12 +225,15 @@ func (c *cluster) newIP() client.Object {
 	return ip
 }
 
+func (c *cluster) newNode() client.Object { return &networkingv1beta1.InternalNode{} }
+
 // check finds what must never be.
 func (c *cluster) check() {
 	var networks []*ipamv1alpha1.Network
 	holders := map[string]string{}
 	prefixes := map[string]*ipamv1alpha1.Network{}
 	var ips []*ipamv1alpha1.IP
+	var nodes []*networkingv1beta1.InternalNode
 	for uid, obj := range c.all() {
 		granted := ""
 		switch obj := obj.(type) {
@@ -237,6 +253,14 @@ func (c *cluster) check() {
 					c.t.Fatalf("IP %s has %s of %s", obj.Name, granted, p)
 				}
 			}
+		case *networkingv1beta1.InternalNode:
+			if granted = string(obj.Spec.Interface.Node.IP); granted != "" {
+				nodes = append(nodes, obj)
+				if other, taken := holders[granted]; taken {
+					c.t.Fatalf("%s is that of %s and of node %s", granted, other, obj.Name)
+				}
+				holders[granted] = "node " + obj.Name
+			}
 		}
 		if was := c.granted[uid]; was != "" && was != granted {
 			c.t.Fatalf("%s had %s and has %q", obj.GetName(), was, granted)
@@ -252,6 +276,11 @@ func (c *cluster) check() {
 		for _, b := range networks[:i] {
 			if p.Overlaps(prefix(string(b.Status.CIDR))) && !(shared(a) && shared(b)) {
 				c.t.Fatalf("Networks %s and %s have %s and %s", a.Name, b.Name, a.Status.CIDR, b.Status.CIDR)
+			}
+		}
+		for _, node := range nodes {
+			if addr := string(node.Spec.Interface.Node.IP); p.Contains(netip.MustParseAddr(addr)) && networkOf(a, c.where).kind != names.NetworkTypeExternal && !shared(a) {
+				c.t.Fatalf("node %s has %s, which is in %s of Network %s", node.Name, addr, p, a.Name)
 			}
 		}
 		for _, ip := range ips {
@@ -293,6 +322,7 @@ func TestNothingIsGrantedTwice(t *testing.T) {
 			"":        func(t *rapid.T) { c.t = t; c.check() },
 			"network": func(t *rapid.T) { c.t = t; c.create(c.newNetwork()) },
 			"ip":      func(t *rapid.T) { c.t = t; c.create(c.newIP()) },
+			"node":    func(t *rapid.T) { c.t = t; c.create(c.newNode()) },
 			"hear":    func(t *rapid.T) { c.t = t; c.hear(c.anyLeader()) },
 			"work":    func(t *rapid.T) { c.t = t; l := c.anyLeader(); c.hear(l); try(l) },
 			"work on old news": func(t *rapid.T) {
@@ -314,7 +344,7 @@ func TestNothingIsGrantedTwice(t *testing.T) {
 				if rapid.Bool().Draw(t, "the other") {
 					at, other = other, at
 				}
-				mine := rapid.SampledFrom([]func() client.Object{c.newNetwork, c.newIP}).Draw(t, "what")()
+				mine := rapid.SampledFrom([]func() client.Object{c.newNetwork, c.newIP, c.newNode}).Draw(t, "what")()
 				theirs := mine.DeepCopyObject().(client.Object) // wants the very same
 				c.create(mine)
 				c.create(theirs)

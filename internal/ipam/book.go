@@ -12,11 +12,13 @@ import (
 	"strings"
 	"sync"
 
+	"go4.org/netipx"
 	"k8s.io/apimachinery/pkg/types"
 	netutils "k8s.io/utils/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ipam/tree"
 	"liqo.io/liqo/internal/names"
 )
@@ -103,13 +105,14 @@ func (n network) rank() int {
 	return 2
 }
 
-// alias is what is known of an IP.
+// alias is what is known of an IP, or of a node, which has an address of the external CIDR as an IP may.
 type alias struct {
 	version uint64 // resourceVersion
 	key     client.ObjectKey
 	network client.ObjectKey // what it asks an address of; the zero value is the external CIDR
 	addr    netip.Addr       // the zero value until there is one
-	within  netip.Prefix
+	within  netip.Prefix     // unknown of a node
+	node    bool
 }
 
 func aliasOf(ip *ipamv1alpha1.IP) alias {
@@ -121,6 +124,10 @@ func aliasOf(ip *ipamv1alpha1.IP) alias {
 		out.within = stored(string(ip.Status.CIDR))
 	}
 	return out
+}
+
+func nodeAliasOf(n *networkingv1beta1.InternalNode) alias {
+	return alias{version: versionOf(n), key: client.ObjectKeyFromObject(n), addr: storedAddr(string(n.Spec.Interface.Node.IP)), node: true}
 }
 
 // asks tells whether an IP asks for an address of a Network.
@@ -140,6 +147,7 @@ type book struct {
 	aliases  map[types.UID]alias
 	holders  map[netip.Addr]int          // how many IPs have an address
 	last     map[netip.Prefix]netip.Addr // the last address granted of a prefix
+	lastNode map[netip.Prefix]netip.Addr // the last one granted to a node
 	// gone are objects that will not come back, whatever a cache that lags shows.
 	gone map[types.UID]bool
 	// heard are the objects that something was heard of since a reading of the API server began, which may not know of them.
@@ -150,7 +158,7 @@ func newBook(installation string) *book {
 	return &book{
 		installation: installation,
 		networks:     map[types.UID]network{}, aliases: map[types.UID]alias{},
-		holders: map[netip.Addr]int{}, last: map[netip.Prefix]netip.Addr{},
+		holders: map[netip.Addr]int{}, last: map[netip.Prefix]netip.Addr{}, lastNode: map[netip.Prefix]netip.Addr{},
 		gone: map[types.UID]bool{}, heard: map[types.UID]bool{},
 	}
 }
@@ -163,7 +171,7 @@ func (b *book) listen() {
 }
 
 // replace enters all that was read since listen. What was not read is gone, unless something was heard of it since.
-func (b *book) replace(networks []ipamv1alpha1.Network, ips []ipamv1alpha1.IP) {
+func (b *book) replace(networks []ipamv1alpha1.Network, ips []ipamv1alpha1.IP, nodes []networkingv1beta1.InternalNode) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range networks {
@@ -171,6 +179,9 @@ func (b *book) replace(networks []ipamv1alpha1.Network, ips []ipamv1alpha1.IP) {
 	}
 	for i := range ips {
 		b.put(&ips[i])
+	}
+	for i := range nodes {
+		b.put(&nodes[i])
 	}
 	maps.DeleteFunc(b.networks, func(uid types.UID, _ network) bool { return !b.heard[uid] })
 	for uid := range b.aliases {
@@ -200,6 +211,7 @@ func (b *book) forget(uid types.UID) {
 	b.gone[uid] = true
 	delete(b.heard, uid)
 	delete(b.last, b.networks[uid].granted)
+	delete(b.lastNode, b.networks[uid].granted)
 	delete(b.networks, uid)
 	b.dropAlias(uid)
 }
@@ -216,15 +228,20 @@ func (b *book) put(obj client.Object) {
 			b.networks[uid] = n
 		}
 	case *ipamv1alpha1.IP:
-		a := aliasOf(obj)
-		if a.version < b.aliases[uid].version {
-			return
-		}
-		b.dropAlias(uid)
-		b.aliases[uid] = a
-		if a.addr.IsValid() {
-			b.holders[a.addr]++
-		}
+		b.putAlias(uid, aliasOf(obj))
+	case *networkingv1beta1.InternalNode:
+		b.putAlias(uid, nodeAliasOf(obj))
+	}
+}
+
+func (b *book) putAlias(uid types.UID, a alias) {
+	if a.version < b.aliases[uid].version {
+		return
+	}
+	b.dropAlias(uid)
+	b.aliases[uid] = a
+	if a.addr.IsValid() {
+		b.holders[a.addr]++
 	}
 }
 
@@ -242,7 +259,7 @@ func (b *book) dropAlias(uid types.UID) {
 func (b *book) matters(old, now client.Object) bool {
 	n, ok := now.(*ipamv1alpha1.Network)
 	if !ok {
-		return false // an IP takes one address of many
+		return false // an IP or a node takes one address of many
 	}
 	before, ok := old.(*ipamv1alpha1.Network)
 	if !ok {
@@ -261,7 +278,7 @@ func (b *book) network(uid types.UID) (network, bool) {
 	return n, ok
 }
 
-// alias returns what is known of an IP.
+// alias returns what is known of an IP or a node.
 func (b *book) alias(uid types.UID) (alias, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -283,7 +300,7 @@ func (b *book) networksThat(match func(network) bool) []network {
 	return out
 }
 
-// aliasesThat returns the keys of the IPs that match.
+// aliasesThat returns the keys of the IPs and nodes that match.
 func (b *book) aliasesThat(match func(alias) bool) []client.ObjectKey {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -302,7 +319,7 @@ func (b *book) claims(asker types.UID) []tree.Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	me := b.networks[asker]
-	granted := map[netip.Prefix]bool{}
+	var granted []network
 	var out []tree.Claim
 	for uid, n := range b.networks {
 		if uid == asker {
@@ -310,7 +327,7 @@ func (b *book) claims(asker types.UID) []tree.Claim {
 		}
 		claimed := n.granted
 		if claimed.IsValid() {
-			granted[claimed] = true
+			granted = append(granted, n)
 		} else if n.rank() < me.rank() {
 			claimed = n.want.Prefix
 		}
@@ -319,9 +336,9 @@ func (b *book) claims(asker types.UID) []tree.Claim {
 		}
 	}
 	for _, a := range b.aliases {
-		comesBack := a.within == me.want.Prefix && a.asks(me)
-		if a.addr.IsValid() && !granted[a.within] && !comesBack {
-			out = append(out, tree.Claim{Prefix: netip.PrefixFrom(a.addr, a.addr.BitLen()), Apart: true, Of: "IP " + a.key.String()})
+		housed := slices.ContainsFunc(granted, func(n network) bool { return a.livesIn(n, n.granted) })
+		if a.addr.IsValid() && !housed && !(a.asks(me) && a.livesIn(me, me.want.Prefix)) {
+			out = append(out, tree.Claim{Prefix: netip.PrefixFrom(a.addr, a.addr.BitLen()), Apart: true, Of: a.String()})
 		}
 	}
 	slices.SortFunc(out, func(a, b tree.Claim) int {
@@ -330,12 +347,50 @@ func (b *book) claims(asker types.UID) []tree.Claim {
 	return out
 }
 
-// free returns an address of a granted Network that nobody has; false if there is none.
+// livesIn tells whether the address is one of a Network with that prefix.
+func (a alias) livesIn(n network, p netip.Prefix) bool {
+	if a.node {
+		return n.kind == names.NetworkTypeExternal && p.Contains(a.addr)
+	}
+	return a.within == p
+}
+
+func (a alias) String() string {
+	if a.node {
+		return "InternalNode " + a.key.Name
+	}
+	return "IP " + a.key.String()
+}
+
+// free returns an address of a granted Network that nobody has; false if there is none. What nodes take first is left to them.
 func (b *book) free(n network) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if addr, ok = tree.Address(n.granted, n.reserved, b.last[n.granted], func(a netip.Addr) bool { return b.holders[a] > 0 }); ok {
+	kept := nodesPart(n)
+	taken := func(a netip.Addr) bool { return b.holders[a] > 0 || kept.Contains(a) }
+	if addr, ok = tree.Address(n.granted, n.reserved, b.last[n.granted], taken); ok {
 		b.last[n.granted] = addr
 	}
 	return addr, ok
+}
+
+// freeForNode is free for a node, which gets one from the end of the external CIDR.
+func (b *book) freeForNode(n network) (addr netip.Addr, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if addr, ok = tree.AddressFromTheEnd(n.granted, n.reserved, b.lastNode[n.granted], func(a netip.Addr) bool { return b.holders[a] > 0 }); ok {
+		b.lastNode[n.granted] = addr
+	}
+	return addr, ok
+}
+
+// nodesShare is how many bits a prefix has more than the part of it that is kept for nodes: a sixteenth.
+const nodesShare = 4
+
+// nodesPart is the end of the external CIDR, which is kept for nodes; the zero value for other Networks.
+func nodesPart(n network) netip.Prefix {
+	if bits := n.granted.Bits() + nodesShare; n.kind == names.NetworkTypeExternal && bits <= n.granted.Addr().BitLen() {
+		return netip.PrefixFrom(netipx.PrefixLastIP(n.granted), bits).Masked()
+	}
+	return netip.Prefix{}
 }

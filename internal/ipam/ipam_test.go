@@ -61,16 +61,20 @@ func (s *story) start(pools []netip.Prefix) {
 	})
 }
 
-// wipe deletes every Network and IP.
+// wipe deletes every Network, IP and InternalNode.
 func wipe(t *testing.T, c client.Client) {
 	t.Helper()
 	ctx := context.Background() // that of the test may have ended
 	var networks ipamv1alpha1.NetworkList
 	var ips ipamv1alpha1.IPList
-	if err := errors.Join(c.List(ctx, &networks), c.List(ctx, &ips)); err != nil {
+	var nodes networkingv1beta1.InternalNodeList
+	if err := errors.Join(c.List(ctx, &networks), c.List(ctx, &ips), c.List(ctx, &nodes)); err != nil {
 		t.Fatal(err)
 	}
 	var objs []client.Object
+	for i := range nodes.Items {
+		objs = append(objs, &nodes.Items[i])
+	}
 	for i := range networks.Items {
 		objs = append(objs, &networks.Items[i])
 	}
@@ -355,4 +359,77 @@ func TestAddressesOfNodesAreTaken(t *testing.T) {
 	s.network("milan-pod", "10.50.1.0/24")
 	s.create(newNetwork("pod-cidr", "10.50.0.0/24", names.NetworkTypePod, names.NetworkNotRemapped, names.NetworkShared))
 	s.network("pod-cidr", "10.50.0.0/24")
+}
+
+// Each physical node has an address from the end of the external CIDR, for as long as it lives.
+func TestNodesHaveAddressesInFrontOfPeers(t *testing.T) {
+	s := begin(t, usualPools)
+	first, second, virtual := nodeAt(t, "172.29.1.1"), nodeAt(t, "172.29.1.2"), nodeAt(t, "172.29.1.3")
+	testkit.Update(t, s.c.Client, virtual, func(n *corev1.Node) { n.Labels = map[string]string{names.NodeType: names.NodeTypeVirtualNode} })
+	for _, obj := range installed() {
+		s.create(obj)
+	}
+	one, two := s.node(first, "10.70.255."), s.node(second, "10.70.255.")
+	if one == two {
+		t.Errorf("both nodes have %s", one)
+	}
+
+	// It keeps its address while the processes come and go.
+	s.stop()
+	s.start(usualPools)
+	third := nodeAt(t, "172.29.1.4")
+	if got := s.node(third, "10.70.255."); got == one || got == two {
+		t.Errorf("the third node has %s, as another one", got)
+	}
+	if got := s.node(first, "10.70.255."); got != one {
+		t.Errorf("the node had %s and has %s", one, got)
+	}
+	testkit.Eventually(t, limit, func() error { // it became one when it may have had an InternalNode
+		if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(virtual), &networkingv1beta1.InternalNode{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the virtual node has an InternalNode (%v)", err)
+		}
+		return nil
+	})
+	// IPs do not get what is kept for nodes.
+	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.1"}}
+	s.create(ip)
+	s.ip("one", "10.70.0.1")
+
+	// What somebody deletes, or moves out of the external CIDR, is made anew.
+	if err := s.c.Client.Delete(t.Context(), &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: first.Name}}); err != nil {
+		t.Fatal(err)
+	}
+	s.node(first, "10.70.255.")
+	testkit.Update(t, s.c.Client, &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: second.Name}}, func(n *networkingv1beta1.InternalNode) {
+		n.Spec.Interface.Node.IP = "10.99.0.1"
+	})
+	s.node(second, "10.70.255.")
+
+	// They go with the external CIDR.
+	if err := s.c.Client.Delete(t.Context(), &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "external-cidr"}}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, limit, func() error {
+		var list networkingv1beta1.InternalNodeList
+		if err := s.c.Client.List(t.Context(), &list); err != nil || len(list.Items) > 0 {
+			return fmt.Errorf("%d InternalNodes are left (%v)", len(list.Items), err)
+		}
+		return nil
+	})
+}
+
+// node waits until a node has an address that begins so, and returns it.
+func (s *story) node(node *corev1.Node, begins string) string {
+	s.Helper()
+	n := &networkingv1beta1.InternalNode{}
+	testkit.Eventually(s.T, limit, func() error {
+		if err := s.c.Client.Get(s.Context(), client.ObjectKeyFromObject(node), n); err != nil {
+			return err
+		}
+		if i := n.Spec.Interface; !strings.HasPrefix(string(i.Node.IP), begins) || i.Gateway.Name != names.FabricDevice {
+			return fmt.Errorf("the InternalNode has %+v", i)
+		}
+		return nil
+	})
+	return string(n.Spec.Interface.Node.IP)
 }

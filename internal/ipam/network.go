@@ -36,7 +36,7 @@ type Options struct {
 	Pools []netip.Prefix
 }
 
-// Setup registers the controllers of Networks and IPs.
+// Setup registers the controllers of Networks, of IPs, and of the addresses of nodes.
 func Setup(mgr ctrl.Manager, o Options) error {
 	direct, err := kube.DirectClient(mgr)
 	if err != nil {
@@ -46,7 +46,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err := setupNetworks(mgr, l); err != nil {
 		return err
 	}
-	return setupIPs(mgr, l)
+	if err := setupIPs(mgr, l); err != nil {
+		return err
+	}
+	return setupNodes(mgr, l)
 }
 
 // nodesOf has the addresses of nodes claimed: no peer may be shown under them. Pods may share their prefix with nodes.

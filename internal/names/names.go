@@ -131,6 +131,10 @@ const (
 	// NetworkNamespace and NetworkName say on an IP which Network its address is of.
 	NetworkNamespace = "ipam.liqo.io/network-namespace"
 	NetworkName      = "ipam.liqo.io/network-name"
+	// CIDRType says on a Network made for a Configuration which of the peer's networks it is: pod or external.
+	CIDRType         = "configuration.liqo.io/cidr-type"
+	CIDRTypePod      = "pod"
+	CIDRTypeExternal = "external"
 	// LastGrant annotates the Lease IPAMLease with what was granted last.
 	LastGrant = "ipam.liqo.io/last-grant"
 	IPType    = "ipam.liqo.io/ip-type"
@@ -146,6 +150,12 @@ const (
 	NetworkTypeExternal = "external-cidr"
 	NetworkTypeInternal = "internal-cidr"
 	NetworkTypeReserved = "reserved"
+)
+
+// Devices of a network namespace.
+const (
+	FabricDevice = "liqo.fabric"
+	TunnelDevice = "liqo-tunnel"
 )
 
 // Finalizers.

@@ -62,3 +62,11 @@ func RemoteCertificate(slice string) string { return shorten("liqo-remote-certif
 
 // VirtualNodeBinding names what binds a virtual kubelet to its roles, in the cluster and in each namespace.
 func VirtualNodeBinding(virtualNode string) string { return shorten("liqo-node-"+virtualNode, 253) }
+
+// ConfigurationNetwork names the Network that shows one network of a peer: which is pod or external.
+func ConfigurationNetwork(configuration, which, cidr string) string {
+	return Join(configuration, which, strings.NewReplacer(".", "-", "/", "-", ":", "-").Replace(cidr))
+}
+
+// UnknownSource names the IP of the address from which a peer sends what has no address that we know.
+func UnknownSource(configuration string) string { return Join(configuration, "unknown-source") }

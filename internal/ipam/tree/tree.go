@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"go4.org/netipx"
 )
 
 // Claim is a prefix that somebody has.
@@ -167,19 +169,31 @@ func split(block netip.Prefix) [2]netip.Prefix {
 // other networks keep for themselves, the first and the last, are.
 func Address(within netip.Prefix, reserved int, last netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
 	first := plus(within.Masked().Addr(), reserved)
-	if !within.Contains(first) {
+	return search(within, first, first, last, netip.Addr.Next, taken)
+}
+
+// AddressFromTheEnd is Address in the other direction, from the last address of the prefix.
+func AddressFromTheEnd(within netip.Prefix, reserved int, last netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
+	return search(within, plus(within.Masked().Addr(), reserved), netipx.PrefixLastIP(within), last, netip.Addr.Prev, taken)
+}
+
+// search goes through the addresses of a prefix, from lowest on, in a circle from the one after last; it begins with begin if there is no
+// last one.
+func search(within netip.Prefix, lowest, begin, last netip.Addr, next func(netip.Addr) netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
+	inside := func(a netip.Addr) bool { return within.Contains(a) && !a.Less(lowest) }
+	if !inside(lowest) {
 		return netip.Addr{}, false
 	}
-	start := first
-	if within.Contains(last) && within.Contains(last.Next()) && !last.Less(first) {
-		start = last.Next()
+	start := begin
+	if inside(last) && inside(next(last)) {
+		start = next(last)
 	}
 	for addr := start; ; {
 		if !taken(addr) {
 			return addr, true
 		}
-		if addr = addr.Next(); !within.Contains(addr) {
-			addr = first
+		if addr = next(addr); !inside(addr) {
+			addr = begin
 		}
 		if addr == start {
 			return netip.Addr{}, false

@@ -233,3 +233,24 @@ func TestAddressesComeRound(t *testing.T) {
 		}
 	})
 }
+
+func TestAddressesFromTheEnd(t *testing.T) {
+	within := netip.MustParsePrefix("10.0.0.0/29")
+	var got []string
+	last, taken := netip.Addr{}, map[netip.Addr]bool{netip.MustParseAddr("10.0.0.5"): true}
+	for {
+		addr, ok := AddressFromTheEnd(within, 2, last, func(a netip.Addr) bool { return taken[a] })
+		if !ok {
+			break
+		}
+		got, last = append(got, addr.String()), addr
+		taken[addr] = true
+	}
+	if want := []string{"10.0.0.7", "10.0.0.6", "10.0.0.4", "10.0.0.3", "10.0.0.2"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	delete(taken, netip.MustParseAddr("10.0.0.6"))
+	if addr, ok := AddressFromTheEnd(within, 2, last, func(a netip.Addr) bool { return taken[a] }); !ok || addr.String() != "10.0.0.6" {
+		t.Errorf("%s, %v: want the one that was given back", addr, ok)
+	}
+}

@@ -1,0 +1,368 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package network makes two clusters reach each other: it shows the networks of a peer under prefixes that are free here, and
+// runs the gateways between them.
+package network
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// Reasons of the condition of a Configuration.
+const (
+	ReasonConfigured      = "NetworkCIDRsConfigured"
+	ReasonWaiting         = "WaitingForNetworks"
+	ReasonNoCluster       = "NoRemoteCluster"
+	ReasonSecond          = "AnotherConfiguration"
+	ReasonUnusable        = "UnusableCIDRs"
+	ReasonNameTaken       = "NameTaken"
+	localViewFieldManager = "liqo-configuration-local"
+)
+
+// ConfigurationOptions say where the installation is.
+type ConfigurationOptions struct {
+	// LiqoNamespace holds the Networks of this cluster.
+	LiqoNamespace string
+}
+
+// SetupConfigurations registers the controller that finds, for each network of a peer, a prefix that is free here.
+func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
+	s := &configurations{client: mgr.GetClient(), installation: o.LiqoNamespace}
+	c := kube.NewController(mgr, kube.Options{Name: "configuration"}, s)
+	return c.Complete(c.Builder().
+		Owns(&ipamv1alpha1.Network{}).
+		Owns(&ipamv1alpha1.IP{}).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.seeingOurs)).
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.besides)))
+}
+
+type configurations struct {
+	client       client.Client
+	installation string
+}
+
+// seeingOurs are all Configurations, when a network of this cluster changes.
+func (s *configurations) seeingOurs(ctx context.Context, n client.Object) []reconcile.Request {
+	if n.GetNamespace() != s.installation || n.GetLabels()[names.NetworkType] == "" {
+		return nil
+	}
+	return s.requests(ctx, func(*networkingv1beta1.Configuration) bool { return true })
+}
+
+// besides are the other Configurations of the same peer: one of them counts when this one goes.
+func (s *configurations) besides(ctx context.Context, obj client.Object) []reconcile.Request {
+	return s.requests(ctx, func(other *networkingv1beta1.Configuration) bool {
+		return other.Labels[names.RemoteClusterID] == obj.GetLabels()[names.RemoteClusterID] && other.UID != obj.GetUID()
+	})
+}
+
+func (s *configurations) requests(ctx context.Context, which func(*networkingv1beta1.Configuration) bool) []reconcile.Request {
+	var list networkingv1beta1.ConfigurationList
+	if err := s.client.List(ctx, &list); err != nil {
+		return nil // of a cache that is stopping
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if which(&list.Items[i]) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return out
+}
+
+// Sync has a Network made for each network of the peer, and says in the status what they were granted.
+func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
+	remote, err := s.remote(ctx, cfg)
+	if _, invalid := kube.InvalidReason(err); err == nil || invalid || kube.IsWait(err) {
+		cfg.Status.Remote = remote // a failure of ours takes no view away
+	}
+	if err != nil {
+		return err
+	}
+	return s.showUnknownSource(ctx, cfg)
+}
+
+// remote are the networks of the peer as they are seen here. A kind of which one has no view yet is left out.
+func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Configuration) (*networkingv1beta1.ClusterConfig, error) {
+	id := cfg.Labels[names.RemoteClusterID]
+	if id == "" {
+		return nil, kube.Invalid(ReasonNoCluster, fmt.Errorf("the label %s is missing: it names the cluster whose networks these are", names.RemoteClusterID))
+	}
+	if err := s.alone(ctx, cfg, id); err != nil {
+		return nil, err
+	}
+	if err := usable(cfg.Spec.Remote.CIDR); err != nil {
+		return nil, kube.Invalid(ReasonUnusable, err)
+	}
+	if err := s.showLocal(ctx, cfg); err != nil {
+		return nil, err
+	}
+	have, err := s.networksOf(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	var out *networkingv1beta1.ClusterConfig
+	var waiting error
+	for _, v := range views(cfg) {
+		cidrs, err := s.view(ctx, cfg, v, have)
+		if kube.IsWait(err) {
+			waiting = cmp.Or(waiting, err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = &networkingv1beta1.ClusterConfig{}
+		}
+		*v.into(&out.CIDR) = cidrs
+	}
+	return out, waiting
+}
+
+// alone makes sure that a peer has one view only: of several Configurations the first one counts.
+func (s *configurations) alone(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
+	var list networkingv1beta1.ConfigurationList
+	if err := s.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: id}); err != nil {
+		return fmt.Errorf("listing Configurations: %w", err)
+	}
+	for i := range list.Items {
+		if other := &list.Items[i]; other.UID != cfg.UID && earlier(other, cfg) {
+			return kube.Invalid(ReasonSecond, fmt.Errorf("the Configuration %s is of the cluster %s, too, and was there before: delete one of them",
+				client.ObjectKeyFromObject(other), id))
+		}
+	}
+	return nil
+}
+
+func earlier(a, b *networkingv1beta1.Configuration) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.UID < b.UID
+}
+
+// showLocal fills in the networks of this cluster where nobody wrote any, and keeps up what it filled in.
+func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
+	_, ours := cfg.Annotations[names.AppliedHash+"."+localViewFieldManager]
+	if cfg.Spec.Local != nil && !ours {
+		return nil
+	}
+	local, err := s.local(ctx)
+	if err != nil || len(local.CIDR.Pod) == 0 || len(local.CIDR.External) == 0 {
+		return err // a watch tells when they are granted
+	}
+	want := &networkingv1beta1.Configuration{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cfg.Namespace, Name: cfg.Name},
+		Spec:       networkingv1beta1.ConfigurationSpec{Local: local},
+	}
+	_, err = kube.Ensure(ctx, s.client, want, kube.FieldManager(localViewFieldManager))
+	return err
+}
+
+// local are the networks of this cluster that peers see, as they were granted.
+func (s *configurations) local(ctx context.Context) (*networkingv1beta1.ClusterConfig, error) {
+	var list ipamv1alpha1.NetworkList
+	if err := s.client.List(ctx, &list, client.InNamespace(s.installation), client.HasLabels{names.NetworkType}); err != nil {
+		return nil, fmt.Errorf("listing the Networks of this cluster: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b ipamv1alpha1.Network) int { return strings.Compare(a.Name, b.Name) })
+	out := &networkingv1beta1.ClusterConfig{}
+	for i := range list.Items {
+		n := &list.Items[i]
+		switch kind := n.Labels[names.NetworkType]; {
+		case n.Status.CIDR == "":
+		case kind == names.NetworkTypePod:
+			out.CIDR.Pod = append(out.CIDR.Pod, n.Status.CIDR)
+		case kind == names.NetworkTypeExternal:
+			out.CIDR.External = append(out.CIDR.External, n.Status.CIDR)
+		}
+	}
+	return out, nil
+}
+
+// usable checks the networks that a peer says it has.
+func usable(of networkingv1beta1.ClusterConfigCIDR) error {
+	var all []netip.Prefix
+	for _, list := range []struct {
+		name  string
+		cidrs []networkingv1beta1.CIDR
+	}{{"pod", of.Pod}, {"external", of.External}} {
+		if len(list.cidrs) == 0 {
+			return fmt.Errorf("spec.remote.cidr.%s is empty: it takes the %s networks of the other cluster", list.name, list.name)
+		}
+		for _, text := range list.cidrs {
+			p, err := netip.ParsePrefix(string(text))
+			switch {
+			case err != nil || p.Addr().Is4In6():
+				return fmt.Errorf("spec.remote.cidr.%s has %q, which is no address range such as 10.200.0.0/16", list.name, text)
+			case p.Masked() != p:
+				return fmt.Errorf("spec.remote.cidr.%s has %q: did you mean %q?", list.name, text, p.Masked())
+			}
+			if i := slices.IndexFunc(all, p.Overlaps); i >= 0 {
+				return fmt.Errorf("%s and %s of spec.remote.cidr overlap", all[i], p)
+			}
+			all = append(all, p)
+		}
+	}
+	return nil
+}
+
+// viewed is the networks of one kind of a peer.
+type viewed struct {
+	kind  string
+	there []networkingv1beta1.CIDR
+	into  func(*networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR
+}
+
+func views(cfg *networkingv1beta1.Configuration) []viewed {
+	return []viewed{
+		{names.CIDRTypePod, cfg.Spec.Remote.CIDR.Pod, func(c *networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR { return &c.Pod }},
+		{names.CIDRTypeExternal, cfg.Spec.Remote.CIDR.External, func(c *networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR { return &c.External }},
+	}
+}
+
+// networksOf are the Networks made for a Configuration.
+func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.Configuration) ([]ipamv1alpha1.Network, error) {
+	var list ipamv1alpha1.NetworkList
+	if err := s.client.List(ctx, &list, client.InNamespace(cfg.Namespace), client.HasLabels{names.CIDRType}); err != nil {
+		return nil, fmt.Errorf("listing the Networks of the Configuration: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(n ipamv1alpha1.Network) bool { return !metav1.IsControlledBy(&n, cfg) }), nil
+}
+
+// view returns what the networks of one kind are here, in their order. What is wanted no more goes first: it may be in the way.
+func (s *configurations) view(ctx context.Context, cfg *networkingv1beta1.Configuration, v viewed, have []ipamv1alpha1.Network) ([]networkingv1beta1.CIDR, error) {
+	wanted := map[string]networkingv1beta1.CIDR{}
+	for _, cidr := range v.there {
+		wanted[names.ConfigurationNetwork(cfg.Name, v.kind, string(cidr))] = cidr
+	}
+	for i := range have {
+		n := &have[i]
+		if cidr, ok := wanted[n.Name]; n.Labels[names.CIDRType] != v.kind || ok && n.Spec.CIDR == cidr && n.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := s.client.Delete(ctx, n, client.Preconditions{UID: &n.UID}); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("deleting the Network %s: %w", n.Name, err)
+		}
+		return nil, kube.Wait(0, fmt.Sprintf("the Network %s, which is wanted no more, is being deleted", n.Name))
+	}
+	var out []networkingv1beta1.CIDR
+	for _, cidr := range v.there {
+		here, err := s.here(ctx, cfg, v.kind, cidr)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, here)
+	}
+	return out, nil
+}
+
+// here is the prefix under which a network of the peer is seen.
+func (s *configurations) here(ctx context.Context, cfg *networkingv1beta1.Configuration, kind string, there networkingv1beta1.CIDR) (networkingv1beta1.CIDR, error) {
+	want := &ipamv1alpha1.Network{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: cfg.Namespace,
+			Name:      names.ConfigurationNetwork(cfg.Name, kind, string(there)),
+			Labels:    map[string]string{names.RemoteClusterID: cfg.Labels[names.RemoteClusterID], names.CIDRType: kind},
+		},
+		Spec: ipamv1alpha1.NetworkSpec{CIDR: there},
+	}
+	n := &ipamv1alpha1.Network{}
+	err := s.client.Get(ctx, client.ObjectKeyFromObject(want), n)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return "", fmt.Errorf("reading the Network %s: %w", want.Name, err)
+	case err == nil && !metav1.IsControlledBy(n, cfg):
+		return "", kube.Invalid(ReasonNameTaken, fmt.Errorf("there is a Network %s that was not made for this Configuration: delete it, or give the Configuration another name", want.Name))
+	}
+	if _, err := kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme())); err != nil {
+		return "", err
+	}
+	if n.Status.CIDR != "" {
+		return n.Status.CIDR, nil
+	}
+	if c := apimeta.FindStatusCondition(n.Status.Conditions, ipamv1alpha1.ConditionAllocated); c != nil && c.Status == metav1.ConditionFalse {
+		return "", kube.Wait(0, fmt.Sprintf("the %s network %s has no prefix here: %s", kind, there, c.Message))
+	}
+	return "", kube.Wait(0, fmt.Sprintf("the %s network %s has no prefix here yet", kind, there))
+}
+
+// showUnknownSource gives an alias to the address from which the peer sends what has none of its own, so that others know it, too.
+func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
+	external, err := netip.ParsePrefix(string(cfg.Status.Remote.CIDR.External[0]))
+	if err != nil {
+		return fmt.Errorf("reading the external network of the peer: %w", err)
+	}
+	want := &ipamv1alpha1.IP{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: cfg.Namespace, Name: names.UnknownSource(cfg.Name),
+			Labels: map[string]string{names.RemoteClusterID: cfg.Labels[names.RemoteClusterID]},
+		},
+		Spec: ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(external.Masked().Addr().String())},
+	}
+	have := &ipamv1alpha1.IP{}
+	err = s.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("reading the IP %s: %w", want.Name, err)
+	case !metav1.IsControlledBy(have, cfg):
+		return kube.Invalid(ReasonNameTaken, fmt.Errorf("there is an IP %s that was not made for this Configuration: delete it, or give the Configuration another name", want.Name))
+	case have.Spec.IP != want.Spec.IP: // which cannot be changed
+		if err := s.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the IP %s: %w", have.Name, err)
+		}
+		return nil // a watch tells when it is gone
+	}
+	_, err = kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme()))
+	return err
+}
+
+// Report says whether all networks of the peer have a prefix here, or what is missing.
+func (s *configurations) Report(cfg *networkingv1beta1.Configuration, err error) []kube.Event {
+	c := metav1.Condition{Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, ObservedGeneration: cfg.Generation}
+	if reason, ok := kube.InvalidReason(err); ok {
+		c.Reason, c.Message = reason, err.Error()
+	} else if waiting, _, ok := kube.WaitReason(err); ok {
+		c.Reason, c.Message = ReasonWaiting, waiting
+	} else if err != nil {
+		return s.Recall(cfg)
+	} else {
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonConfigured, "every network of the peer has a prefix here"
+	}
+	apimeta.SetStatusCondition(&cfg.Status.Conditions, c)
+	return s.Recall(cfg)
+}
+
+// Recall tells what the condition says, but for a wait, which is short or told by the Network.
+func (s *configurations) Recall(cfg *networkingv1beta1.Configuration) []kube.Event {
+	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
+	if c == nil || c.Reason == ReasonWaiting {
+		return nil
+	}
+	if c.Status == metav1.ConditionTrue {
+		return []kube.Event{{Type: corev1.EventTypeNormal, Reason: c.Reason, Message: c.Message}}
+	}
+	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message}}
+}

@@ -1,0 +1,337 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ipam"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+const limit = 90 * time.Second
+
+// cluster is an installation whose own networks are granted, with room for a few of peers.
+type cluster struct {
+	*testing.T
+	c                *testkit.ControlPlane
+	installation, ns string
+	stop             func()
+}
+
+func newCluster(t *testing.T, pools ...string) *cluster {
+	t.Helper()
+	s := &cluster{T: t, c: testkit.Cluster(t, testkit.WithControllers("garbage-collector-controller"))}
+	s.installation, s.ns = testkit.Namespace(t, s.c, "liqo", nil), testkit.Namespace(t, s.c, "tenant", nil)
+	for kind, cidr := range map[string]string{names.NetworkTypePod: "10.200.0.0/16", names.NetworkTypeExternal: "10.70.0.0/16"} {
+		n := &ipamv1alpha1.Network{Spec: ipamv1alpha1.NetworkSpec{CIDR: networkingv1beta1.CIDR(cidr)}}
+		n.Namespace, n.Name = s.installation, kind
+		n.Labels = map[string]string{names.NetworkType: kind}
+		n.Annotations = map[string]string{names.Preinstalled: "true"}
+		if kind == names.NetworkTypePod {
+			n.Labels[names.NetworkNotRemapped], n.Labels[names.NetworkShared] = "true", "true"
+		} else {
+			n.Spec.PreAllocated = 1
+		}
+		testkit.Create(t, s.c.Client, n)
+	}
+	s.start(pools...)
+	t.Cleanup(func() {
+		s.stop()
+		wipe(t, s.c.Client)
+	})
+	return s
+}
+
+func (s *cluster) start(pools ...string) {
+	s.Helper()
+	var of []netip.Prefix
+	for _, p := range pools {
+		of = append(of, netip.MustParsePrefix(p))
+	}
+	s.stop = testkit.Manager(s.T, s.c.Config, kube.ManagerOptions{Name: "network"}, func(mgr ctrl.Manager) error {
+		return errors.Join(
+			ipam.Setup(mgr, ipam.Options{LiqoNamespace: s.installation, Pools: of}),
+			SetupConfigurations(mgr, ConfigurationOptions{LiqoNamespace: s.installation}),
+		)
+	})
+}
+
+// wipe deletes what the next test, on the same API server, would find in its way.
+func wipe(t *testing.T, c client.Client) {
+	t.Helper()
+	ctx := context.Background() // that of the test may have ended
+	var configurations networkingv1beta1.ConfigurationList
+	var networks ipamv1alpha1.NetworkList
+	var ips ipamv1alpha1.IPList
+	if err := errors.Join(c.List(ctx, &configurations), c.List(ctx, &networks), c.List(ctx, &ips)); err != nil {
+		t.Fatal(err)
+	}
+	var objs []client.Object
+	for i := range configurations.Items {
+		objs = append(objs, &configurations.Items[i])
+	}
+	for i := range networks.Items {
+		objs = append(objs, &networks.Items[i])
+	}
+	for i := range ips.Items {
+		objs = append(objs, &ips.Items[i])
+	}
+	for _, obj := range objs {
+		held := obj.DeepCopyObject().(client.Object)
+		obj.SetFinalizers(nil)
+		if err := errors.Join(client.IgnoreNotFound(c.Patch(ctx, obj, client.MergeFrom(held))), client.IgnoreNotFound(c.Delete(ctx, obj))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func cidrs(texts ...string) (out []networkingv1beta1.CIDR) {
+	for _, t := range texts {
+		out = append(out, networkingv1beta1.CIDR(t))
+	}
+	return out
+}
+
+func configuration(ns, name, id string, pod, external []networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
+	return &networkingv1beta1.Configuration{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{names.RemoteClusterID: id}},
+		Spec:       networkingv1beta1.ConfigurationSpec{Remote: networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: pod, External: external}}},
+	}
+}
+
+// shown waits until a Configuration has a view of every network.
+func (s *cluster) shown(cfg *networkingv1beta1.Configuration, want networkingv1beta1.ClusterConfigCIDR) {
+	s.Helper()
+	s.says(cfg, metav1.ConditionTrue, ReasonConfigured, "")
+	if diff := cmp.Diff(&networkingv1beta1.ClusterConfig{CIDR: want}, cfg.Status.Remote); diff != "" {
+		s.Errorf("the views of %s: %s", cfg.Name, diff)
+	}
+}
+
+// says waits for the condition of a Configuration, as it is now.
+func (s *cluster) says(cfg *networkingv1beta1.Configuration, status metav1.ConditionStatus, reason, text string) {
+	s.Helper()
+	testkit.Eventually(s.T, limit, func() error {
+		if err := s.c.Client.Get(s.Context(), client.ObjectKeyFromObject(cfg), cfg); err != nil {
+			return err
+		}
+		c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
+		if c == nil || c.Status != status || c.Reason != reason || c.ObservedGeneration != cfg.Generation || !strings.Contains(c.Message, text) {
+			return fmt.Errorf("the condition of %s is %+v, want %s %s with %q", cfg.Name, c, status, reason, text)
+		}
+		return nil
+	})
+}
+
+func (s *cluster) gone(obj client.Object) {
+	s.Helper()
+	testkit.Eventually(s.T, limit, func() error {
+		if err := s.c.Client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s is still there (%v)", obj.GetName(), err)
+		}
+		return nil
+	})
+}
+
+var pools = []string{"10.64.0.0/12", "10.192.0.0/12"}
+
+func TestEveryNetworkOfAPeerIsSeenUnderAFreePrefix(t *testing.T) {
+	s := newCluster(t, pools...)
+	cfg := configuration(s.ns, "milan", "milan", cidrs("10.200.0.0/16", "10.205.0.0/16"), cidrs("10.70.0.0/16"))
+	testkit.Create(t, s.c.Client, cfg)
+	s.says(cfg, metav1.ConditionTrue, ReasonConfigured, "")
+	here := cfg.Status.Remote.CIDR
+	if len(here.Pod) != 2 || here.Pod[0] == "10.200.0.0/16" || here.Pod[1] != "10.205.0.0/16" || len(here.External) != 1 || here.External[0] == "10.70.0.0/16" {
+		t.Errorf("the views are %+v", here)
+	}
+	testkit.WantEvent(t, s.c, cfg, ReasonConfigured, "")
+
+	// The networks of this cluster are filled in, and the peer's unknown source has an alias here.
+	testkit.Eventually(t, limit, func() error {
+		if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(cfg), cfg); err != nil {
+			return err
+		}
+		want := &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.200.0.0/16"), External: cidrs("10.70.0.0/16")}}
+		if diff := cmp.Diff(want, cfg.Spec.Local); diff != "" {
+			return fmt.Errorf("spec.local: %s", diff)
+		}
+		ip := &ipamv1alpha1.IP{}
+		if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: "milan-unknown-source"}, ip); err != nil {
+			return err
+		}
+		unknown := netip.MustParsePrefix(string(here.External[0])).Addr().String()
+		if string(ip.Spec.IP) != unknown || !strings.HasPrefix(string(ip.Status.IP), "10.70.") {
+			return fmt.Errorf("the IP of the unknown source %s is %+v", unknown, ip)
+		}
+		return nil
+	})
+
+	// A process that starts anew writes nothing.
+	s.stop()
+	before := s.versions()
+	s.start(pools...)
+	other := configuration(s.ns, "rome", "rome", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, other) // once it is handled, the first one was
+	s.shown(other, networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.201.0.0/16"), External: cidrs("10.75.0.0/16")})
+	after := s.versions()
+	for name, version := range before {
+		if after[name] != version {
+			t.Errorf("%s was written", name)
+		}
+	}
+
+	// What is deleted leaves nothing.
+	if err := s.c.Client.Delete(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(cfg)
+	s.gone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-200-0-0-16"}})
+	s.gone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-external-10-70-0-0-16"}})
+	s.gone(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-unknown-source"}})
+}
+
+// versions are the resourceVersions of everything in the namespace of the peer.
+func (s *cluster) versions() map[string]string {
+	s.Helper()
+	var configurations networkingv1beta1.ConfigurationList
+	var networks ipamv1alpha1.NetworkList
+	var ips ipamv1alpha1.IPList
+	in := client.InNamespace(s.ns)
+	if err := errors.Join(s.c.Client.List(s.Context(), &configurations, in), s.c.Client.List(s.Context(), &networks, in), s.c.Client.List(s.Context(), &ips, in)); err != nil {
+		s.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, o := range configurations.Items {
+		out["Configuration "+o.Name] = o.ResourceVersion
+	}
+	for _, o := range networks.Items {
+		out["Network "+o.Name] = o.ResourceVersion
+	}
+	for _, o := range ips.Items {
+		out["IP "+o.Name] = o.ResourceVersion
+	}
+	return out
+}
+
+func TestAPeerWithoutRoomHereSaysSoAndGetsItLater(t *testing.T) {
+	s := newCluster(t, "10.200.0.0/15", "10.70.0.0/15") // half of each is the cluster's own
+	first := configuration(s.ns, "milan", "milan", cidrs("10.200.0.0/16"), cidrs("10.70.0.0/16"))
+	testkit.Create(t, s.c.Client, first)
+	s.says(first, metav1.ConditionTrue, ReasonConfigured, "")
+	second := configuration(s.ns, "rome", "rome", cidrs("10.200.0.0/16"), cidrs("10.70.0.0/16"))
+	testkit.Create(t, s.c.Client, second)
+	s.says(second, metav1.ConditionFalse, ReasonWaiting, "10.200.0.0/16 has no prefix here: ")
+	s.says(second, metav1.ConditionFalse, ReasonWaiting, "10.70.0.0/15")
+	if err := s.c.Client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	s.says(second, metav1.ConditionTrue, ReasonConfigured, "")
+}
+
+func TestAPeerHasOneConfiguration(t *testing.T) {
+	s := newCluster(t, pools...)
+	elsewhere := testkit.Namespace(t, s.c, "default", nil)
+	first := configuration(elsewhere, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, first)
+	s.shown(first, first.Spec.Remote.CIDR)
+	second := configuration(s.ns, "milan", "milan", cidrs("10.202.0.0/16"), cidrs("10.76.0.0/16"))
+	own := &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.9.0.0/16")}}
+	second.Spec.Local = own.DeepCopy()
+	testkit.Create(t, s.c.Client, second)
+	if earlier(second, first) {
+		first, second = second, first // both were made within a second
+	}
+	s.says(second, metav1.ConditionFalse, ReasonSecond, fmt.Sprintf("the Configuration %s/milan is of the cluster milan, too", first.Namespace))
+	testkit.WantEvent(t, s.c, second, ReasonSecond, "")
+	if err := s.c.Client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	s.shown(second, second.Spec.Remote.CIDR)
+	if second.Namespace == s.ns { // what its user says of the own networks stays
+		if diff := cmp.Diff(own, second.Spec.Local); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestChangedNetworksOfAPeer(t *testing.T) {
+	s := newCluster(t, pools...)
+	cfg := configuration(s.ns, "milan", "milan", cidrs("10.201.0.0/16", "10.202.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, cfg)
+	s.shown(cfg, cfg.Spec.Remote.CIDR)
+	// One goes, one comes that overlaps it, and the external one moves with its unknown source.
+	testkit.Update(t, s.c.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
+		cfg.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.202.0.0/16", "10.201.128.0/17"), External: cidrs("10.76.0.0/16")}
+	})
+	s.shown(cfg, cfg.Spec.Remote.CIDR)
+	s.gone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-201-0-0-16"}})
+	testkit.Eventually(t, limit, func() error {
+		ip := &ipamv1alpha1.IP{}
+		err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.ns, Name: "milan-unknown-source"}, ip)
+		if err == nil && ip.Spec.IP != "10.76.0.0" {
+			err = fmt.Errorf("the unknown source is %s", ip.Spec.IP)
+		}
+		return err
+	})
+	testkit.Update(t, s.c.Client, cfg, func(cfg *networkingv1beta1.Configuration) { cfg.Labels[names.RemoteClusterID] = "" })
+	s.says(cfg, metav1.ConditionFalse, ReasonNoCluster, names.RemoteClusterID)
+	if cfg.Status.Remote != nil {
+		t.Errorf("nobody's networks are shown as %+v", cfg.Status.Remote)
+	}
+}
+
+func TestANameThatIsTaken(t *testing.T) {
+	s := newCluster(t, pools...)
+	taken := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-201-0-0-16"}, Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.66.0.0/16"}}
+	testkit.Create(t, s.c.Client, taken)
+	cfg := configuration(s.ns, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, cfg)
+	s.says(cfg, metav1.ConditionFalse, ReasonNameTaken, "there is a Network milan-pod-10-201-0-0-16 that was not made for this Configuration")
+}
+
+func TestNetworksThatCannotBeUsed(t *testing.T) {
+	pod, external := cidrs("10.1.0.0/16"), cidrs("10.2.0.0/16")
+	for name, tc := range map[string]struct {
+		of   networkingv1beta1.ClusterConfigCIDR
+		want string
+	}{
+		"fine":              {networkingv1beta1.ClusterConfigCIDR{Pod: pod, External: external}, ""},
+		"two families":      {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.1.0.0/16", "fd00:1::/64"), External: external}, ""},
+		"no pods":           {networkingv1beta1.ClusterConfigCIDR{External: external}, "spec.remote.cidr.pod is empty: it takes the pod networks of the other cluster"},
+		"nothing external":  {networkingv1beta1.ClusterConfigCIDR{Pod: pod}, "spec.remote.cidr.external is empty: it takes the external networks of the other cluster"},
+		"no prefix":         {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.1.0.0"), External: external}, `spec.remote.cidr.pod has "10.1.0.0", which is no address range such as 10.200.0.0/16`},
+		"mapped":            {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("::ffff:10.1.0.0/112"), External: external}, `spec.remote.cidr.pod has "::ffff:10.1.0.0/112", which is no address range such as 10.200.0.0/16`},
+		"host bits":         {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.1.2.0/16"), External: external}, `spec.remote.cidr.pod has "10.1.2.0/16": did you mean "10.1.0.0/16"?`},
+		"overlapping kinds": {networkingv1beta1.ClusterConfigCIDR{Pod: pod, External: cidrs("10.1.7.0/24")}, "10.1.0.0/16 and 10.1.7.0/24 of spec.remote.cidr overlap"},
+		"the same twice":    {networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.1.0.0/16", "10.1.0.0/16"), External: external}, "10.1.0.0/16 and 10.1.0.0/16 of spec.remote.cidr overlap"},
+	} {
+		got := ""
+		if err := usable(tc.of); err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestMain(m *testing.M) { testkit.Main(m) }
