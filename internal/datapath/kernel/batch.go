@@ -61,18 +61,18 @@ func (b *batch) text() string {
 // bytes are the messages between those that begin and end a batch. The last one asks for an answer: errors come before it.
 func (b *batch) bytes(firstSequence uint32) []byte {
 	begin := []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, unix.NFNL_SUBSYS_NFTABLES} // the subsystem is in network order
-	out := header(unix.NFNL_MSG_BATCH_BEGIN, 0, firstSequence, begin)
+	out := messageOf(unix.NFNL_MSG_BATCH_BEGIN, 0, firstSequence, begin)
 	for i, m := range b.messages {
 		flags := m.flags
 		if i == len(b.messages)-1 {
 			flags |= unix.NLM_F_ACK
 		}
-		out = append(out, header(m.kind, flags, firstSequence+uint32(i)+1, m.body)...)
+		out = append(out, messageOf(m.kind, flags, firstSequence+uint32(i)+1, m.body)...)
 	}
-	return append(out, header(unix.NFNL_MSG_BATCH_END, 0, firstSequence+uint32(len(b.messages))+1, begin)...)
+	return append(out, messageOf(unix.NFNL_MSG_BATCH_END, 0, firstSequence+uint32(len(b.messages))+1, begin)...)
 }
 
-func header(kind, flags int, sequence uint32, body []byte) []byte {
+func messageOf(kind, flags int, sequence uint32, body []byte) []byte {
 	out := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
 	order().PutUint32(out, uint32(unix.SizeofNlMsghdr+len(body)))
 	order().PutUint16(out[4:], uint16(kind))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
 )
 
 // large is a state of 1000 hops, 1000 routes and a map of 5000 addresses.
@@ -15,9 +16,9 @@ func large() datapath.State {
 	s := plans["ip"].node()
 	for i := range 1000 {
 		next := netip.AddrFrom4([4]byte{10, 201, byte(i / 250), byte(i % 250)})
-		s.Hops = append(s.Hops, datapath.Hop{Device: FabricDevice, Next: next, MAC: datapath.MAC(next), Outer: next})
+		s.Hops = append(s.Hops, datapath.Hop{Device: names.FabricDevice, Next: next, MAC: datapath.MAC(next), Outer: next})
 		to := netip.PrefixFrom(netip.AddrFrom4([4]byte{11, byte(i / 250), byte(i % 250), 0}), 24)
-		s.Routes = append(s.Routes, datapath.Route{Table: 6091, To: to, Via: next, Device: FabricDevice, OnLink: true, MTU: 1340})
+		s.Routes = append(s.Routes, datapath.Route{Table: 6091, To: to, Via: next, Device: names.FabricDevice, OnLink: true, MTU: 1340})
 	}
 	for i := range 5000 {
 		alias := netip.AddrFrom4([4]byte{12, 0, byte(i / 250), byte(i % 250)})

@@ -41,6 +41,9 @@ func everyStatement(p plan) datapath.Table {
 			{Name: "services", Key: types{datapath.TypeAddress, datapath.TypeProtocol, datapath.TypePort}, Value: types{datapath.TypeAddress, datapath.TypePort}, Elements: []datapath.Element{
 				{Key: vals{datapath.Addr(p.alias), datapath.ProtocolValue(datapath.TCP), datapath.Port(443)}, Value: vals{datapath.Addr(p.target), datapath.Port(6443)}},
 			}},
+			{Name: "speaks_other", Key: types{datapath.TypeAddress, datapath.TypeOtherAddress}, Elements: []datapath.Element{
+				{Key: vals{datapath.Addr(p.gateway), datapath.OtherPrefix(plans[other(p.family).String()].peer)}},
+			}},
 			{Name: "speaks", Key: types{datapath.TypeAddress, datapath.TypeAddress}, Elements: []datapath.Element{
 				{Key: vals{datapath.Addr(p.gateway), datapath.Prefix(p.peer)}}, {Key: vals{datapath.Addr(p.own), datapath.Prefix(p.pods)}},
 			}},
@@ -62,6 +65,7 @@ func everyStatement(p plan) datapath.Table {
 			}},
 			{Name: "raw", Type: datapath.Filter, Hook: datapath.Prerouting, Priority: -450, Policy: datapath.Accept, Rules: []rule{
 				{datapath.In{Fields: []datapath.Field{datapath.Source, datapath.InnerSource}, Set: "speaks"}, datapath.Untracked{}},
+				{datapath.In{Fields: []datapath.Field{datapath.Source, datapath.OtherInnerSource}, Set: "speaks_other"}, datapath.Untracked{}},
 				{datapath.In{Fields: []datapath.Field{datapath.Source}, Not: true, Set: "peers"}, datapath.Count{Name: "seen"}, datapath.Verdict{Kind: datapath.Jump, Chain: "rewrite"}},
 				{datapath.Word{Field: datapath.InputDevice, Not: true, Word: "lo"}, datapath.Word{Field: datapath.OutputDevice, Word: "lo"}, datapath.Verdict{Kind: datapath.GoTo, Chain: "rewrite"}},
 				{datapath.Number{Field: datapath.ICMPType, Numbers: icmp}, datapath.Verdict{Kind: datapath.Jump, Chain: "rewrite"}},

@@ -23,16 +23,28 @@ const (
 // typeInfo is what the kernel and nft know of a type of values.
 type typeInfo struct{ magic, size uint32 }
 
+// What nft calls the types that we know.
+const (
+	magicIPv4     = 7
+	magicIPv6     = 8
+	magicProtocol = 12
+	magicPort     = 13
+)
+
 func typeOf(f datapath.Family, t datapath.Type) (typeInfo, error) {
-	switch {
-	case t == datapath.TypeAddress && f == datapath.IPv4:
-		return typeInfo{7, 4}, nil
-	case t == datapath.TypeAddress && f == datapath.IPv6:
-		return typeInfo{8, 16}, nil
-	case t == datapath.TypePort:
-		return typeInfo{13, 2}, nil
-	case t == datapath.TypeProtocol:
-		return typeInfo{12, 1}, nil
+	own, other := typeInfo{magicIPv4, 4}, typeInfo{magicIPv6, 16}
+	if f == datapath.IPv6 {
+		own, other = other, own
+	}
+	switch t {
+	case datapath.TypeAddress:
+		return own, nil
+	case datapath.TypeOtherAddress:
+		return other, nil
+	case datapath.TypePort:
+		return typeInfo{magicPort, 2}, nil
+	case datapath.TypeProtocol:
+		return typeInfo{magicProtocol, 1}, nil
 	}
 	return typeInfo{}, fmt.Errorf("type %d is none of values", t)
 }
@@ -40,17 +52,14 @@ func typeOf(f datapath.Family, t datapath.Type) (typeInfo, error) {
 // magicBits are the bits of one type among concatenated ones.
 const magicBits = 6
 
-// types of a set by the number that nft has for it.
-func typesOf(magic uint32) []datapath.Type {
+// typesOf are the types of a set of a family by the number that nft has for them.
+func typesOf(f datapath.Family, magic uint32) []datapath.Type {
 	var out []datapath.Type
 	for ; magic != 0; magic >>= magicBits {
-		switch magic & (1<<magicBits - 1) {
-		case 7, 8:
-			out = append(out, datapath.TypeAddress)
-		case 13:
-			out = append(out, datapath.TypePort)
-		case 12:
-			out = append(out, datapath.TypeProtocol)
+		for _, t := range []datapath.Type{datapath.TypeAddress, datapath.TypeOtherAddress, datapath.TypePort, datapath.TypeProtocol} {
+			if info, _ := typeOf(f, t); info.magic == magic&(1<<magicBits-1) {
+				out = append(out, t)
+			}
 		}
 	}
 	slices.Reverse(out)
@@ -239,32 +248,23 @@ func (e interval) encoded(value string, form setForm) []byte {
 }
 
 // datapath is the set in the words of plans.
-func (s *heldSet) datapath(family byte, name string) datapath.Set {
-	out := datapath.Set{Name: name, Key: typesOf(s.keyType)}
+func (s *heldSet) datapath(f datapath.Family, name string) datapath.Set {
+	out := datapath.Set{Name: name, Key: typesOf(f, s.keyType)}
 	if s.flags&unix.NFT_SET_MAP != 0 {
-		out.Value = typesOf(s.dataType)
+		out.Value = typesOf(f, s.dataType)
 	}
 	for e, value := range s.elements {
-		out.Elements = append(out.Elements, datapath.Element{
-			Key: split(family, out.Key, e.low, e.high), Value: split(family, out.Value, value, value),
-		})
+		out.Elements = append(out.Elements, datapath.Element{Key: split(f, out.Key, e.low, e.high), Value: split(f, out.Value, value, value)})
 	}
 	return out
 }
 
 // split takes values apart again.
-func split(family byte, types []datapath.Type, low, high string) []datapath.Value {
+func split(f datapath.Family, types []datapath.Type, low, high string) []datapath.Value {
 	var out []datapath.Value
 	for _, t := range types {
-		size := 4
-		switch {
-		case t == datapath.TypeAddress && family == unix.NFPROTO_IPV6:
-			size = 16
-		case t == datapath.TypePort:
-			size = 2
-		case t == datapath.TypeProtocol:
-			size = 1
-		}
+		info, _ := typeOf(f, t)
+		size := int(info.size)
 		if len(low) < size || len(high) < size {
 			return out
 		}

@@ -37,29 +37,41 @@ const (
 	icmpHeader     = 8
 )
 
-func (c *compiler) place(f datapath.Field) (place, bool) {
-	source, destination, size, checksum := uint32(12), uint32(16), uint32(4), uint32(10)
-	if c.family == datapath.IPv6 {
-		source, destination, size, checksum = 8, 24, 16, 0
+// header is where things are in the header of a family.
+type header struct{ source, destination, size, checksum uint32 }
+
+func headerOf(f datapath.Family) header {
+	if f == datapath.IPv4 {
+		return header{source: 12, destination: 16, size: 4, checksum: 10}
 	}
+	return header{source: 8, destination: 24, size: 16}
+}
+
+func (c *compiler) place(f datapath.Field) (place, bool) {
+	h := headerOf(c.family)
 	quoted := func(offset uint32) place {
-		p := place{expr.PayloadBaseTransportHeader, icmpHeader + offset, size, icmpHeader + checksum, false}
+		p := place{expr.PayloadBaseTransportHeader, icmpHeader + offset, h.size, icmpHeader + h.checksum, false}
 		if c.family == datapath.IPv6 {
 			p.checksum = 2 // the quoted header has none, but that of the ICMP message counts it
 		}
 		return p
 	}
+	inner := func(h header) place {
+		return place{base: expr.PayloadBaseTransportHeader, offset: udpHeader + vxlanHeader + ethernetHeader + h.source, size: h.size}
+	}
 	switch f {
 	case datapath.Source:
-		return place{expr.PayloadBaseNetworkHeader, source, size, checksum, true}, true
+		return place{expr.PayloadBaseNetworkHeader, h.source, h.size, h.checksum, true}, true
 	case datapath.Destination:
-		return place{expr.PayloadBaseNetworkHeader, destination, size, checksum, true}, true
+		return place{expr.PayloadBaseNetworkHeader, h.destination, h.size, h.checksum, true}, true
 	case datapath.QuotedSource:
-		return quoted(source), true
+		return quoted(h.source), true
 	case datapath.QuotedDestination:
-		return quoted(destination), true
+		return quoted(h.destination), true
 	case datapath.InnerSource:
-		return place{base: expr.PayloadBaseTransportHeader, offset: udpHeader + vxlanHeader + ethernetHeader + source, size: size}, true
+		return inner(h), true
+	case datapath.OtherInnerSource:
+		return inner(headerOf(other(c.family))), true
 	case datapath.SourcePort:
 		return place{base: expr.PayloadBaseTransportHeader, size: 2}, true
 	case datapath.DestinationPort:
@@ -68,6 +80,13 @@ func (c *compiler) place(f datapath.Field) (place, bool) {
 		return place{base: expr.PayloadBaseTransportHeader, size: 1}, true
 	}
 	return place{}, false
+}
+
+func other(f datapath.Family) datapath.Family {
+	if f == datapath.IPv4 {
+		return datapath.IPv6
+	}
+	return datapath.IPv4
 }
 
 // size is the length of what a field holds.
@@ -139,9 +158,13 @@ func (c *compiler) precede(f datapath.Field) {
 			protocol = datapath.ICMPv6
 		}
 		c.add(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister}, equal([]byte{protocol}))
-	case datapath.InnerSource:
+	case datapath.InnerSource, datapath.OtherInnerSource:
+		family := c.family
+		if f == datapath.OtherInnerSource {
+			family = other(family)
+		}
 		etherType := []byte{0x08, 0x00}
-		if c.family == datapath.IPv6 {
+		if family == datapath.IPv6 {
 			etherType = []byte{0x86, 0xdd}
 		}
 		const offset = udpHeader + vxlanHeader + ethernetHeader - 2

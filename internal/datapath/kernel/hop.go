@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
 )
 
 // A hop is two things to the kernel: a neighbour has a MAC, and frames for a MAC are forwarded to an outer address.
@@ -112,12 +113,12 @@ func (r *run) wantedHops() (map[neighbour][6]byte, map[forward]netip.Addr) {
 func (r *run) addHops() {
 	neighbours, forwards := r.wantedHops()
 	for _, f := range missing(forwards, r.have.forwards, compareForwards) {
-		what := fmt.Sprintf("fdb replace %s dev %s dst %s", net.HardwareAddr(f.mac[:]), FabricDevice, forwards[f])
+		what := fmt.Sprintf("fdb replace %s dev %s dst %s", net.HardwareAddr(f.mac[:]), names.FabricDevice, forwards[f])
 		r.write(what, func() error { return r.setHop(unix.RTM_NEWNEIGH, f.request(forwards[f])) })
 	}
 	for _, n := range missing(neighbours, r.have.neighbours, compareNeighbours) {
 		mac := neighbours[n]
-		what := fmt.Sprintf("neigh replace %s lladdr %s dev %s", n.addr, net.HardwareAddr(mac[:]), FabricDevice)
+		what := fmt.Sprintf("neigh replace %s lladdr %s dev %s", n.addr, net.HardwareAddr(mac[:]), names.FabricDevice)
 		r.write(what, func() error { return r.setHop(unix.RTM_NEWNEIGH, n.request(mac)) })
 	}
 }
@@ -125,12 +126,12 @@ func (r *run) addHops() {
 func (r *run) removeHops() {
 	neighbours, forwards := r.wantedHops()
 	for _, n := range surplus(neighbours, r.have.neighbours, compareNeighbours) {
-		r.write(fmt.Sprintf("neigh delete %s dev %s", n.addr, FabricDevice), func() error {
+		r.write(fmt.Sprintf("neigh delete %s dev %s", n.addr, names.FabricDevice), func() error {
 			return r.setHop(unix.RTM_DELNEIGH, n.request(r.have.neighbours[n]))
 		}, gone...)
 	}
 	for _, f := range surplus(forwards, r.have.forwards, compareForwards) {
-		what := fmt.Sprintf("fdb delete %s dev %s", net.HardwareAddr(f.mac[:]), FabricDevice)
+		what := fmt.Sprintf("fdb delete %s dev %s", net.HardwareAddr(f.mac[:]), names.FabricDevice)
 		r.write(what, func() error { return r.setHop(unix.RTM_DELNEIGH, f.request(r.have.forwards[f])) }, gone...)
 	}
 }

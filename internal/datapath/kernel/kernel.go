@@ -19,10 +19,8 @@ import (
 	"github.com/vishvananda/netns"
 
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
 )
-
-// FabricDevice is the only VXLAN that is ever made or removed here.
-const FabricDevice = "liqo.fabric"
 
 // Options say where the kernel is.
 type Options struct {
@@ -222,13 +220,13 @@ var gone = []syscall.Errno{syscall.ESRCH, syscall.ENOENT, syscall.ENODEV, syscal
 // check refuses what no kernel can hold.
 func check(want datapath.State) error {
 	for _, l := range want.Links {
-		if l.VXLAN != nil && l.Name != FabricDevice {
-			return fmt.Errorf("a VXLAN called %s would not be found again: only %s can be made", l.Name, FabricDevice)
+		if l.VXLAN != nil && l.Name != names.FabricDevice {
+			return fmt.Errorf("a VXLAN called %s would not be found again: only %s can be made", l.Name, names.FabricDevice)
 		}
 	}
 	macs := map[[6]byte]datapath.Hop{}
 	for _, h := range want.Hops {
-		if h.Device != FabricDevice {
+		if h.Device != names.FabricDevice {
 			return fmt.Errorf("hop %s is on %s, which is no fabric", h.Next, h.Device)
 		}
 		if other, ok := macs[h.MAC]; ok && other.Outer != h.Outer {

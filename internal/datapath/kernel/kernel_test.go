@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
 )
 
 var (
@@ -47,12 +48,12 @@ func (p plan) node() datapath.State {
 	outer := []datapath.Statement{is(datapath.L4Protocol, datapath.ProtocolValue(datapath.UDP)), is(datapath.DestinationPort, datapath.Port(6091))}
 	drop := []datapath.Statement{datapath.Count{Name: "dropped"}, datapath.Verdict{Kind: datapath.Drop}}
 	s := datapath.State{
-		Links:     []datapath.Link{{Name: FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(p.own)}, MTU: 1340}},
+		Links:     []datapath.Link{{Name: names.FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(p.own)}, MTU: 1340}},
 		Addresses: []datapath.Address{{Device: "lo", Prefix: host(p.own)}},
-		Hops:      []datapath.Hop{{Device: FabricDevice, Next: p.gateway, MAC: datapath.MAC(p.gateway), Outer: p.outer}},
+		Hops:      []datapath.Hop{{Device: names.FabricDevice, Next: p.gateway, MAC: datapath.MAC(p.gateway), Outer: p.outer}},
 		Routes: []datapath.Route{
 			{Table: 6091, To: p.peer, Unreachable: true, Metric: datapath.UnreachableMetric},
-			{Table: 6091, To: p.peer, Via: p.gateway, Device: FabricDevice, OnLink: true, Source: p.own, MTU: 1340},
+			{Table: 6091, To: p.peer, Via: p.gateway, Device: names.FabricDevice, OnLink: true, Source: p.own, MTU: 1340},
 		},
 		Rules: []datapath.Rule{
 			{Priority: 105, Family: p.family, Table: 6091},
@@ -85,11 +86,11 @@ func (p plan) node() datapath.State {
 				}},
 				{Name: "post", Type: datapath.NAT, Hook: datapath.Postrouting, Priority: 99, Policy: datapath.Accept, Rules: [][]datapath.Statement{
 					{
-						datapath.Word{Field: datapath.OutputDevice, Word: FabricDevice}, datapath.Word{Field: datapath.SourceScope, Not: true, Word: datapath.Local},
+						datapath.Word{Field: datapath.OutputDevice, Word: names.FabricDevice}, datapath.Word{Field: datapath.SourceScope, Not: true, Word: datapath.Local},
 						is(datapath.Source, datapath.Prefix(p.pods)), datapath.In{Fields: []datapath.Field{datapath.OriginalDestination}, Set: "direct"},
 						datapath.TranslateSource{Identity: true},
 					},
-					{datapath.Word{Field: datapath.OutputDevice, Word: FabricDevice}, datapath.TranslateSource{To: host(p.own)}},
+					{datapath.Word{Field: datapath.OutputDevice, Word: names.FabricDevice}, datapath.TranslateSource{To: host(p.own)}},
 				}},
 			},
 		}},

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
 )
 
 // outer6 is the alias of a VXLAN whose outer addresses are IPv6: the kernel does not tell otherwise.
@@ -72,7 +73,7 @@ func parseLink(msg []byte) (link, string) {
 
 // fabric is our VXLAN, if there is one. A device of another kind in its place is not ours.
 func (l links) fabric() (link, bool) {
-	f := l.byName[FabricDevice]
+	f := l.byName[names.FabricDevice]
 	if f.kind != "vxlan" {
 		return link{}, false
 	}
@@ -81,7 +82,7 @@ func (l links) fabric() (link, bool) {
 
 // usable is the device if it may carry what is ours: not one of another kind in the place of our VXLAN.
 func (l links) usable(name string) (link, bool) {
-	if name == FabricDevice {
+	if name == names.FabricDevice {
 		return l.fabric()
 	}
 	one, ok := l.byName[name]
@@ -93,7 +94,7 @@ func (l links) observed() []datapath.Link {
 	if !ok {
 		return nil
 	}
-	return []datapath.Link{{Name: FabricDevice, VXLAN: &datapath.VXLAN{ID: f.id, Port: f.port, MAC: f.mac}, MTU: f.mtu}}
+	return []datapath.Link{{Name: names.FabricDevice, VXLAN: &datapath.VXLAN{ID: f.id, Port: f.port, MAC: f.mac}, MTU: f.mtu}}
 }
 
 func (r *run) removeLinks() {
@@ -105,7 +106,7 @@ func (r *run) removeLinks() {
 }
 
 func (r *run) deleteLink(f link) bool {
-	return r.write("link delete "+FabricDevice, func() error {
+	return r.write("link delete "+names.FabricDevice, func() error {
 		_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_DELLINK, unix.NLM_F_ACK, infomsg(f.index, 0, 0))
 		return err
 	}, gone...)

@@ -114,6 +114,12 @@ func native32[T ~int | ~int32 | ~uint32](n T) []byte {
 	return out
 }
 
+func native16(n uint16) []byte {
+	out := make([]byte, 2)
+	order().PutUint16(out, n)
+	return out
+}
+
 func big32[T ~int | ~int32 | ~uint32](n T) []byte {
 	return binary.BigEndian.AppendUint32(nil, uint32(n))
 }

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
 )
 
 // cable has addresses of one family for a pod, a router and what is behind it. The far side has addresses of the pods' prefix,
@@ -377,6 +378,9 @@ func forgotten(t *testing.T, c cable, router *space, k *Kernel) {
 	}
 }
 
+// udpless is how far the inner packet is into the payload of the outer one.
+const udpless = vxlanHeader + ethernetHeader
+
 // vxlan is the payload of a packet that carries one of another source.
 func vxlan(source netip.Addr) []byte {
 	etherType, header, at := []byte{0x08, 0x00}, make([]byte, 20), 12
@@ -394,28 +398,31 @@ func TestAGatewaySpeaksForItsPeersOnly(t *testing.T) {
 		k := router.open(t)
 		state := datapath.State{Tables: []datapath.Table{{
 			Family: c.family, Name: datapath.TableName, Counters: []string{"forged", "spoken"},
-			Sets: []datapath.Set{{Name: "speaks", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeAddress}, Elements: []datapath.Element{
-				{Key: []datapath.Value{datapath.Addr(c.there), datapath.Prefix(c.seen)}},
-			}}},
+			Sets: []datapath.Set{
+				{Name: "speaks", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeAddress}, Elements: []datapath.Element{
+					{Key: []datapath.Value{datapath.Addr(c.there), datapath.Prefix(c.seen)}},
+				}},
+				{Name: "speaks_other", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeOtherAddress}, Elements: []datapath.Element{
+					{Key: []datapath.Value{datapath.Addr(c.there), datapath.OtherPrefix(cables[other(c.family).String()].seen)}},
+				}},
+			},
 			Chains: []datapath.Chain{{Name: "outer", Type: datapath.Filter, Hook: datapath.Prerouting, Priority: -300, Rules: [][]datapath.Statement{
 				{datapath.Is{Field: datapath.DestinationPort, Not: true, Values: []datapath.Value{datapath.Port(6091)}}, datapath.Verdict{Kind: datapath.Return}},
 				{datapath.In{Fields: []datapath.Field{datapath.Source, datapath.InnerSource}, Set: "speaks"}, datapath.Count{Name: "spoken"}, datapath.Verdict{Kind: datapath.Accept}},
+				{datapath.In{Fields: []datapath.Field{datapath.Source, datapath.OtherInnerSource}, Set: "speaks_other"}, datapath.Count{Name: "spoken"}, datapath.Verdict{Kind: datapath.Accept}},
 				{datapath.Count{Name: "forged"}, datapath.Verdict{Kind: datapath.Drop}},
 			}}},
 		}}}
 		k.mustApply(t, state)
 		echo(t, router, c.here)
-		other := cables["ip"].farHere
-		if c.family == datapath.IPv4 {
-			other = cables["ip6"].farHere
-		}
-		confused := vxlan(other) // of the other family, with the address where the right one would be
-		copy(confused[len(vxlan(c.farHere))-len(c.farHere.AsSlice())*2:], c.farHere.AsSlice())
+		strange := cables[other(c.family).String()]
+		confused := vxlan(strange.far) // of the other family, with an address that may speak where one of ours would be
+		copy(confused[headerOf(c.family).source+udpless:], c.farHere.AsSlice())
 		for _, packet := range []struct {
 			from  netip.Addr
 			inner []byte
 		}{
-			{c.there, vxlan(c.farHere)}, {c.there, vxlan(c.seen.Addr())}, {c.there, vxlan(c.far)}, {c.far, vxlan(c.farHere)}, {c.there, confused},
+			{c.there, vxlan(c.farHere)}, {c.there, vxlan(c.seen.Addr())}, {c.there, vxlan(c.far)}, {c.far, vxlan(c.farHere)}, {c.there, confused}, {c.there, vxlan(strange.farHere)},
 		} {
 			far.inside(t, func() error {
 				conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(packet.from, 0)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.here, 6091)))
@@ -431,7 +438,7 @@ func TestAGatewaySpeaksForItsPeersOnly(t *testing.T) {
 		for range 2 {
 			counters, err := k.Counters()
 			fatal(t, err)
-			if diff := cmp.Diff(map[string]uint64{"spoken": 2, "forged": 3}, counters); diff != "" {
+			if diff := cmp.Diff(map[string]uint64{"spoken": 3, "forged": 3}, counters); diff != "" {
 				t.Error(diff)
 			}
 			state.Tables[0].Chains[0].Rules = state.Tables[0].Chains[0].Rules[:1] // counters stay when rules change
@@ -463,10 +470,10 @@ func TestTheFabricCarriesEitherFamilyOverEither(t *testing.T) {
 			end := func(own, other, outer netip.Addr) datapath.State {
 				host := func(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 				return datapath.State{
-					Links:     []datapath.Link{{Name: FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(own)}, MTU: 1340}},
+					Links:     []datapath.Link{{Name: names.FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(own)}, MTU: 1340}},
 					Addresses: []datapath.Address{{Device: "lo", Prefix: host(own)}},
-					Hops:      []datapath.Hop{{Device: FabricDevice, Next: other, MAC: datapath.MAC(other), Outer: outer}},
-					Routes:    []datapath.Route{{Table: 6091, To: host(other), Via: other, Device: FabricDevice, OnLink: true, Source: own, MTU: 1340}},
+					Hops:      []datapath.Hop{{Device: names.FabricDevice, Next: other, MAC: datapath.MAC(other), Outer: outer}},
+					Routes:    []datapath.Route{{Table: 6091, To: host(other), Via: other, Device: names.FabricDevice, OnLink: true, Source: own, MTU: 1340}},
 					Rules:     []datapath.Rule{{Priority: 105, Family: inner.family, Table: 6091}},
 				}
 			}
@@ -482,6 +489,39 @@ func TestTheFabricCarriesEitherFamilyOverEither(t *testing.T) {
 				return nil
 			})
 		})
+	})
+}
+
+func TestARouteOfIPv4GoesByANextHopOfIPv6(t *testing.T) {
+	_, a, b := cables["ip6"].lay(t)
+	four, six, outer := plans["ip"], plans["ip6"], cables["ip6"]
+	end := func(own, other, next, outer netip.Addr) datapath.State {
+		return datapath.State{
+			Links:     []datapath.Link{{Name: names.FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(own)}, MTU: 1340}},
+			Addresses: []datapath.Address{{Device: "lo", Prefix: netip.PrefixFrom(own, 32)}},
+			Hops:      []datapath.Hop{{Device: names.FabricDevice, Next: next, MAC: datapath.MAC(other), Outer: outer}},
+			Routes:    []datapath.Route{{Table: 6091, To: netip.PrefixFrom(other, 32), Via: next, Device: names.FabricDevice, OnLink: true, Source: own}},
+			Rules:     []datapath.Rule{{Priority: 105, Family: datapath.IPv4, Table: 6091}},
+		}
+	}
+	here := end(four.own, four.alias, six.alias, outer.there)
+	k := a.open(t)
+	k.mustApply(t, here)
+	b.open(t).mustApply(t, end(four.alias, four.own, six.own, outer.here))
+	here.Sort()
+	if diff := cmp.Diff(here.String(), k.mustObserve(t)); diff != "" {
+		t.Error(diff)
+	}
+	if c := k.mustApply(t, here); len(c.Writes) > 0 {
+		t.Errorf("a second time: %q", c.Writes)
+	}
+	echo(t, b, four.alias)
+	a.inside(t, func() error {
+		who, err := ask(four.alias, 100)
+		if who != four.own.String() {
+			return fmt.Errorf("seen as %q: %w", who, err)
+		}
+		return nil
 	})
 }
 

@@ -18,6 +18,9 @@ import (
 // defaultMetric6 is the metric of routes of IPv6 that ask for none.
 const defaultMetric6 = 1024
 
+// sizeofFamily is the length of what begins an attribute "via": a family, in the machine's byte order.
+const sizeofFamily = 2
+
 // routeKey is the place of a route: the kernel holds one in each, as far as we are concerned.
 type routeKey struct {
 	table  uint32
@@ -72,6 +75,9 @@ func parseRoute(msg []byte) (routeKey, route, bool) {
 	r := route{unreachable: head[7] == unix.RTN_UNREACHABLE}
 	if !r.unreachable { // IPv6 says that unreachable routes are on lo
 		r.index, r.via, r.onlink = int32(a.native32(unix.RTA_OIF)), a.addr(unix.RTA_GATEWAY), flags&unix.RTNH_F_ONLINK != 0
+		if via := a[unix.RTA_VIA]; len(via) > sizeofFamily { // IPv4 by a next hop of IPv6
+			r.via, _ = netip.AddrFromSlice(via[sizeofFamily:])
+		}
 		r.source, r.mtu, r.scope = a.addr(unix.RTA_PREFSRC), parse(a[unix.RTA_METRICS]).native32(unix.RTAX_MTU), head[6]
 	}
 	return key, r, head[5] == datapath.Protocol && flags&unix.RTM_F_CLONED == 0
@@ -101,8 +107,11 @@ func (r route) request(key routeKey) []byte {
 		order().PutUint32(head[8:], unix.RTNH_F_ONLINK)
 	}
 	out = join(out, attr(unix.RTA_OIF, native32(r.index)))
-	if r.via.IsValid() {
+	switch {
+	case r.via.IsValid() && r.via.Is4() == key.to.Addr().Is4():
 		out = join(out, attr(unix.RTA_GATEWAY, r.via.AsSlice()))
+	case r.via.IsValid():
+		out = join(out, attr(unix.RTA_VIA, native16(uint16(familyOf(r.via))), r.via.AsSlice()))
 	}
 	if r.source.IsValid() {
 		out = join(out, attr(unix.RTA_PREFSRC, r.source.AsSlice()))

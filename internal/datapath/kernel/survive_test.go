@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
 )
 
 // inventory is all that a namespace holds, whoever made it, but for what the kernel does by itself.
@@ -109,7 +110,7 @@ func TestAStrangerInOurPlaceIsToldAndStays(t *testing.T) {
 			make  func(t *testing.T, s *space, k *Kernel)
 			error string
 		}{
-			{"a device", func(t *testing.T, s *space, _ *Kernel) { s.device(t, FabricDevice) }, `link liqo.fabric is there already and is no VXLAN of ours but of kind "veth"`},
+			{"a device", func(t *testing.T, s *space, _ *Kernel) { s.device(t, names.FabricDevice) }, `link liqo.fabric is there already and is no VXLAN of ours but of kind "veth"`},
 			{"an address", func(t *testing.T, s *space, _ *Kernel) { s.address(t, "lo", own) }, "addr add " + own + " dev lo: one of others is there already"},
 			{"a route", func(t *testing.T, s *space, _ *Kernel) {
 				fatal(t, s.RouteAdd(&netlink.Route{Dst: ipNet(p.peer.String()), Type: unix.RTN_BLACKHOLE, Table: 6091, Priority: datapath.UnreachableMetric}))
@@ -235,7 +236,7 @@ func TestWhatHangsOnADeviceOfOthersWaitsForIt(t *testing.T) {
 func TestStatesThatNoKernelHoldsAreRefused(t *testing.T) {
 	k := newSpace(t).open(t)
 	hop := func(next, outer string, mac byte) datapath.Hop {
-		return datapath.Hop{Device: FabricDevice, Next: addr(next), Outer: addr(outer), MAC: [6]byte{2, 0, 0, 0, 0, mac}}
+		return datapath.Hop{Device: names.FabricDevice, Next: addr(next), Outer: addr(outer), MAC: [6]byte{2, 0, 0, 0, 0, mac}}
 	}
 	for want, s := range map[string]datapath.State{
 		"a VXLAN called other would not be found again": {Links: []datapath.Link{{Name: "other", VXLAN: &datapath.VXLAN{ID: 1}}}},

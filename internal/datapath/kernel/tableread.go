@@ -230,7 +230,7 @@ func (t *heldTable) datapath(id tableID) datapath.Table {
 		out.Family = datapath.IPv6
 	}
 	for name, s := range t.sets {
-		out.Sets = append(out.Sets, s.datapath(id.family, name))
+		out.Sets = append(out.Sets, s.datapath(out.Family, name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.chains)) {
 		c := t.chains[name]

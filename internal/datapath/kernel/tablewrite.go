@@ -334,7 +334,7 @@ func (b *batch) newSet(id tableID, name string, form setForm, number uint32, hos
 
 // fieldSizes are the lengths of concatenated types.
 func fieldSizes(magic uint32) []uint32 {
-	sizes := map[uint32]uint32{7: 4, 8: 16, 12: 1, 13: 2}
+	sizes := map[uint32]uint32{magicIPv4: 4, magicIPv6: 16, magicProtocol: 1, magicPort: 2}
 	var out []uint32
 	for ; magic != 0; magic >>= magicBits {
 		out = append(out, sizes[magic&(1<<magicBits-1)])

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
 )
 
 // coalescing is how long changes are gathered before one word is said of them all.
@@ -34,7 +35,7 @@ type interest struct {
 }
 
 func interestOf(want datapath.State, have *held) interest {
-	i := interest{devices: map[string]bool{FabricDevice: true}, indices: map[int32]bool{}, tables: map[uint32]bool{}, nft: map[tableID]bool{}}
+	i := interest{devices: map[string]bool{names.FabricDevice: true}, indices: map[int32]bool{}, tables: map[uint32]bool{}, nft: map[tableID]bool{}}
 	for _, l := range want.Links {
 		i.devices[l.Name] = true
 	}

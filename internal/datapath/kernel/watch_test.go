@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
 )
 
 // patience is how long a change may take to be mended. Nothing waits so long unless it fails.
@@ -74,7 +75,7 @@ func TestWhatOthersUndoIsDoneAgain(t *testing.T) {
 		writes := keep(t, k, want)
 		settled(t, writes) // what the first Apply did is told, too
 		family := int(familyOf(p.own))
-		fabric := func() netlink.Link { return s.link(t, FabricDevice) }
+		fabric := func() netlink.Link { return s.link(t, names.FabricDevice) }
 		for _, tc := range []struct {
 			name string
 			undo func(t *testing.T)
@@ -95,7 +96,9 @@ func TestWhatOthersUndoIsDoneAgain(t *testing.T) {
 			{"an address", func(t *testing.T) {
 				fatal(t, s.AddrDel(s.link(t, "lo"), &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(p.own, p.own.BitLen()).String())}))
 			}},
-			{"an address on the fabric", func(t *testing.T) { s.address(t, FabricDevice, netip.PrefixFrom(p.alias, p.alias.BitLen()).String()) }},
+			{"an address on the fabric", func(t *testing.T) {
+				s.address(t, names.FabricDevice, netip.PrefixFrom(p.alias, p.alias.BitLen()).String())
+			}},
 			{"routes", func(t *testing.T) {
 				routes, err := s.RouteListFiltered(family, &netlink.Route{Table: 6091}, netlink.RT_FILTER_TABLE)
 				fatal(t, err)
