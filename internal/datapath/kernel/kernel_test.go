@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 
@@ -145,4 +146,10 @@ func TestAnAdministratorOfNetworksIsEnough(t *testing.T) {
 		}
 		return errors.Join(applied, counted, forgotten, watched, observed)
 	})
+}
+
+func TestANamespaceThatIsNotThereIsTold(t *testing.T) {
+	if _, err := Open(Options{Namespace: "/run/netns/lqk-none"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
 }

@@ -207,18 +207,18 @@ func TestWhatHangsOnADeviceOfOthersWaitsForIt(t *testing.T) {
 		k := s.open(t)
 		want := p.node()
 		tunnel := netip.PrefixFrom(p.target, p.target.BitLen()-2)
-		want.Links = append(want.Links, datapath.Link{Name: "liqo-tunnel", MTU: 1400})
-		want.Addresses = append(want.Addresses, datapath.Address{Device: "liqo-tunnel", Prefix: tunnel})
-		want.Routes = append(want.Routes, datapath.Route{Table: 101, To: p.pods, Via: p.target.Next(), Device: "liqo-tunnel"})
+		want.Links = append(want.Links, datapath.Link{Name: names.TunnelDevice, MTU: 1400})
+		want.Addresses = append(want.Addresses, datapath.Address{Device: names.TunnelDevice, Prefix: tunnel})
+		want.Routes = append(want.Routes, datapath.Route{Table: 101, To: p.pods, Via: p.target.Next(), Device: names.TunnelDevice})
 		c := k.mustApply(t, want)
-		if diff := cmp.Diff([]string{"liqo-tunnel"}, c.Waiting); diff != "" {
+		if diff := cmp.Diff([]string{names.TunnelDevice}, c.Waiting); diff != "" {
 			t.Error(diff)
 		}
 		if diff := cmp.Diff(p.node().String(), k.mustObserve(t)); diff != "" {
 			t.Error(diff)
 		}
-		s.device(t, "liqo-tunnel")
-		fatal(t, s.LinkSetDown(s.link(t, "liqo-tunnel")))
+		s.device(t, names.TunnelDevice)
+		fatal(t, s.LinkSetDown(s.link(t, names.TunnelDevice)))
 		if c := k.mustApply(t, want); len(c.Waiting) > 0 {
 			t.Errorf("waiting for %q", c.Waiting)
 		}

@@ -9,14 +9,11 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/datapath"
@@ -134,63 +131,59 @@ func TestWhatConcernsUs(t *testing.T) {
 	p := plans["ip"]
 	s := newSpace(t)
 	k := s.open(t)
-	ears := listenIn(t, s)
-	k.mustApply(t, p.node())
-	i := k.currentInterest()
-	concerned := func(socket *nl.NetlinkSocket, concerns func(interest, syscall.NetlinkMessage) bool, last func(m syscall.NetlinkMessage) bool) (kinds []uint16) {
-		for {
-			msgs, _, err := socket.Receive()
-			fatal(t, err)
-			for _, m := range msgs {
-				if last(m) {
-					return slices.Compact(kinds)
-				}
-				if concerns(i, m) {
-					kinds = append(kinds, m.Header.Type)
-				}
+	heard := listenIn(t, s)
+	concerning := func(f func()) (kinds []uint16) {
+		route, filter := heard.during(t, k, f)
+		i := k.currentInterest()
+		for _, m := range route {
+			if i.concernsRoute(m) {
+				kinds = append(kinds, m.Header.Type)
 			}
 		}
+		for _, m := range filter {
+			if i.concernsFilter(m) {
+				kinds = append(kinds, m.Header.Type)
+			}
+		}
+		slices.Sort(kinds)
+		return slices.Compact(kinds)
 	}
-	lastRoute := func(m syscall.NetlinkMessage) bool {
-		_, name := parseLink(m.Data)
-		return m.Header.Type == unix.RTM_NEWLINK && strings.HasPrefix(name, "last")
+	ours := concerning(func() { k.mustApply(t, p.node()) })
+	for _, kind := range []int{
+		unix.RTM_NEWLINK, unix.RTM_NEWADDR, unix.RTM_NEWNEIGH, unix.RTM_NEWROUTE, unix.RTM_NEWRULE, nft(unix.NFT_MSG_NEWTABLE),
+		nft(unix.NFT_MSG_NEWCHAIN), nft(unix.NFT_MSG_NEWRULE), nft(unix.NFT_MSG_NEWSET), nft(unix.NFT_MSG_NEWSETELEM), nft(unix.NFT_MSG_NEWOBJ),
+	} {
+		if !slices.Contains(ours, uint16(kind)) {
+			t.Errorf("%d does not concern us", kind)
+		}
 	}
-	lastFilter := func(m syscall.NetlinkMessage) bool {
-		return body(m.Data, sizeofGenmsg).text(nameOfTable) == "last"
+	var others []uint16
+	for n := range rounds {
+		if others = concerning(func() { busy(t, s, k, byte(n)) }); len(others) == 0 {
+			return
+		}
 	}
-	end := func(n int) {
-		fatal(t, s.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprint("last", n)}, PeerName: fmt.Sprint("last-end", n)}))
-		b := &batch{}
-		b.add(tableID{unix.NFPROTO_IPV4, "last"}, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", attr(unix.NFTA_TABLE_NAME, zeroEnded("last")))
-		b.add(tableID{unix.NFPROTO_IPV4, "last"}, unix.NFT_MSG_DELTABLE, 0, "", attr(unix.NFTA_TABLE_NAME, zeroEnded("last")))
-		fatal(t, k.sockets.commit(b))
-	}
-	end(1)
-	if kinds := concerned(ears.route, interest.concernsRoute, lastRoute); len(kinds) < 5 {
-		t.Errorf("of what was made here only %v", kinds)
-	}
-	if kinds := concerned(ears.filter, interest.concernsFilter, lastFilter); len(kinds) < 5 {
-		t.Errorf("of tables made here only %v", kinds)
-	}
-	s.device(t, "eth0", "172.29.1.1/24")
-	s.address(t, "lo", "10.9.9.9/32")
-	s.route(t, "10.99.0.0/16", "172.29.1.7", "eth0")
-	fatal(t, s.NeighSet(&netlink.Neigh{LinkIndex: s.link(t, "eth0").Attrs().Index, IP: net.IPv4(172, 29, 1, 7), State: netlink.NUD_PERMANENT, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}))
+	t.Errorf("what others make concerns us: %v", others)
+}
+
+// busy does what others do on a node.
+func busy(t *testing.T, s *space, k *Kernel, n byte) {
+	t.Helper()
+	name := fmt.Sprint("eth", n)
+	own, next := netip.AddrFrom4([4]byte{172, 29, n, 1}), netip.AddrFrom4([4]byte{172, 29, n, 7})
+	s.device(t, name, netip.PrefixFrom(own, 24).String())
+	s.address(t, "lo", netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 9, 9, n}), 32).String())
+	s.route(t, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 99, n, 0}), 24).String(), next.String(), name)
+	fatal(t, s.NeighSet(&netlink.Neigh{
+		LinkIndex: s.link(t, name).Attrs().Index, IP: next.AsSlice(), State: netlink.NUD_PERMANENT, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1},
+	}))
 	rule := netlink.NewRule()
-	rule.Priority, rule.Table = 105, 6093
+	rule.Priority, rule.Table = 105, 7000+int(n)
 	fatal(t, s.RuleAdd(rule))
-	b := &batch{}
-	id := tableID{unix.NFPROTO_IPV4, "kube"}
+	b, id := &batch{}, tableID{unix.NFPROTO_IPV4, fmt.Sprint("kube", n)}
 	b.add(id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", attr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
 	b.table(builtTable{id: id, chains: []builtChain{{name: "outer"}}}, &heldTable{})
 	fatal(t, k.sockets.commit(b))
-	end(2)
-	if kinds := concerned(ears.route, interest.concernsRoute, lastRoute); len(kinds) > 0 {
-		t.Errorf("of what others made %v", kinds)
-	}
-	if kinds := concerned(ears.filter, interest.concernsFilter, lastFilter); len(kinds) > 0 {
-		t.Errorf("of tables that others made %v", kinds)
-	}
 }
 
 func TestLostNewsAreNews(t *testing.T) {
