@@ -203,6 +203,9 @@ type Masquerade struct{}
 // ClampMSS lowers the segments that a connection of TCP asks for.
 type ClampMSS struct{ Size uint16 } // bytes; 0: what the route allows
 
+// Observed is a rule that was read back from the kernel: the text that it was made from, as far as the kernel has room for it.
+type Observed struct{ Text string }
+
 func (m In) text(f Family) string {
 	fields := make([]string, len(m.Fields))
 	for i, field := range m.Fields {
@@ -291,6 +294,8 @@ func (s TranslateDestination) text(f Family) string {
 	}
 	return fmt.Sprintf("dnat to %s map @%s", strings.Join(key, " . "), s.Map)
 }
+
+func (o Observed) text(Family) string { return o.Text }
 
 func target(p netip.Prefix) string {
 	if p.IsSingleIP() {

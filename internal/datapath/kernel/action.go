@@ -1,0 +1,189 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/datapath"
+)
+
+func (c *compiler) setMark(f datapath.Field) error {
+	switch f {
+	case datapath.Mark:
+		c.add(&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: firstRegister})
+	case datapath.FlowMark:
+		c.add(&expr.Ct{Key: expr.CtKeyMARK, SourceRegister: true, Register: firstRegister})
+	default:
+		return fmt.Errorf("field %d is no mark", f)
+	}
+	return nil
+}
+
+// store writes registers into a packet, and mends checksums.
+func (c *compiler) store(p place) {
+	if p.checksum != 0 {
+		e := &expr.Payload{
+			OperationType: expr.PayloadWrite, SourceRegister: firstRegister, Base: p.base, Offset: p.offset, Len: p.size,
+			CsumType: expr.CsumTypeInet, CsumOffset: p.checksum,
+		}
+		if p.pseudo {
+			e.CsumFlags = unix.NFT_PAYLOAD_L4CSUM_PSEUDOHDR
+		}
+		c.add(e)
+		return
+	}
+	// A header of IPv6 has no checksum of its own, only the layer above counts its addresses. The library cannot say that.
+	c.out.parts = append(c.out.parts, part{raw: join(attr(unix.NFTA_EXPR_NAME, zeroEnded("payload")), nested(unix.NFTA_EXPR_DATA,
+		attr(unix.NFTA_PAYLOAD_SREG, big32(uint32(firstRegister))), attr(unix.NFTA_PAYLOAD_BASE, big32(uint32(p.base))),
+		attr(unix.NFTA_PAYLOAD_OFFSET, big32(p.offset)), attr(unix.NFTA_PAYLOAD_LEN, big32(p.size)),
+		attr(unix.NFTA_PAYLOAD_CSUM_TYPE, big32(uint32(unix.NFT_PAYLOAD_CSUM_NONE))), attr(unix.NFTA_PAYLOAD_CSUM_OFFSET, big32(uint32(0))),
+		attr(unix.NFTA_PAYLOAD_CSUM_FLAGS, big32(uint32(unix.NFT_PAYLOAD_L4CSUM_PSEUDOHDR)))))})
+}
+
+// writable is the place of an address that may be written.
+func (c *compiler) writable(f datapath.Field) (place, error) {
+	switch f {
+	case datapath.Source, datapath.Destination, datapath.QuotedSource, datapath.QuotedDestination:
+		p, _ := c.place(f)
+		c.precede(f)
+		return p, nil
+	}
+	return place{}, fmt.Errorf("field %d cannot be written", f)
+}
+
+func (c *compiler) setMapped(s datapath.SetMapped) error {
+	if m, ok := c.sets[s.Map]; !ok || !slices.Equal(m.Value, []datapath.Type{datapath.TypeAddress}) {
+		return fmt.Errorf("the table has no map %s to addresses", s.Map)
+	}
+	p, err := c.writable(s.Field)
+	if err != nil {
+		return err
+	}
+	if err := c.load(s.Field, firstRegister); err != nil {
+		return err
+	}
+	c.add(&expr.Lookup{SourceRegister: firstRegister, DestRegister: firstRegister, IsDestRegSet: true, SetName: s.Map})
+	c.store(p)
+	return nil
+}
+
+func (c *compiler) setPrefix(s datapath.SetPrefix) error {
+	if datapath.FamilyOf(s.Prefix.Addr()) != c.family {
+		return fmt.Errorf("%s is not of the table's family", s.Prefix)
+	}
+	p, err := c.writable(s.Field)
+	if err != nil {
+		return err
+	}
+	address := s.Prefix.Masked().Addr().AsSlice()
+	if s.Prefix.IsSingleIP() {
+		c.add(&expr.Immediate{Register: firstRegister, Data: address})
+		c.store(p)
+		return nil
+	}
+	if err := c.load(s.Field, firstRegister); err != nil {
+		return err
+	}
+	c.add(&expr.Bitwise{SourceRegister: firstRegister, DestRegister: firstRegister, Len: p.size, Mask: hostMask(s.Prefix), Xor: address})
+	c.store(p)
+	return nil
+}
+
+// hostMask has the bits that a prefix leaves open.
+func hostMask(p netip.Prefix) []byte {
+	v := datapath.Prefix(p)
+	mask := []byte(v.High)
+	for i := range mask {
+		mask[i] ^= v.Low[i]
+	}
+	return mask
+}
+
+var verdicts = map[datapath.VerdictKind]expr.VerdictKind{
+	datapath.Accept: expr.VerdictAccept, datapath.Drop: expr.VerdictDrop, datapath.Return: expr.VerdictReturn,
+	datapath.Jump: expr.VerdictJump, datapath.GoTo: expr.VerdictGoto,
+}
+
+func (c *compiler) verdict(s datapath.Verdict) error {
+	kind, ok := verdicts[s.Kind]
+	if !ok || (s.Chain != "") != (s.Kind == datapath.Jump || s.Kind == datapath.GoTo) {
+		return fmt.Errorf("%q is no verdict", s.Kind)
+	}
+	c.add(&expr.Verdict{Kind: kind, Chain: s.Chain})
+	return nil
+}
+
+func (c *compiler) reject() {
+	// Network unreachable is 0 in both families.
+	c.add(&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: 0})
+}
+
+func (c *compiler) translateSource(s datapath.TranslateSource) error {
+	if s.Identity {
+		if err := c.load(datapath.Source, firstRegister); err != nil {
+			return err
+		}
+		c.add(c.nat(expr.NATTypeSourceNAT))
+		return nil
+	}
+	return c.translate(expr.NATTypeSourceNAT, s.To)
+}
+
+func (c *compiler) nat(kind expr.NATType) *expr.NAT {
+	return &expr.NAT{Type: kind, Family: uint32(protocolFamily(c.family)), RegAddrMin: firstRegister}
+}
+
+// translate gives one address, or a prefix that keeps the host bits.
+func (c *compiler) translate(kind expr.NATType, to netip.Prefix) error {
+	if !to.IsValid() || datapath.FamilyOf(to.Addr()) != c.family {
+		return fmt.Errorf("%s is not of the table's family", to)
+	}
+	v, n := datapath.Prefix(to), c.nat(kind)
+	c.add(&expr.Immediate{Register: firstRegister, Data: []byte(v.Low)})
+	if !v.Single() {
+		n.RegAddrMax, n.Prefix = firstRegister+c.size(datapath.Source)/4, true
+		c.add(&expr.Immediate{Register: n.RegAddrMax, Data: []byte(v.High)})
+	}
+	c.add(n)
+	return nil
+}
+
+func (c *compiler) translateDestination(s datapath.TranslateDestination) error {
+	if s.Map == "" {
+		return c.translate(expr.NATTypeDestNAT, s.To)
+	}
+	m, ok := c.sets[s.Map]
+	if !ok || len(m.Value) == 0 || m.Value[0] != datapath.TypeAddress || len(m.Value) > 2 || len(m.Value) == 2 && m.Value[1] != datapath.TypePort {
+		return fmt.Errorf("the table has no map %s to addresses, or to addresses and ports", s.Map)
+	}
+	if err := c.loadAll(s.Key); err != nil {
+		return err
+	}
+	c.add(&expr.Lookup{SourceRegister: firstRegister, DestRegister: firstRegister, IsDestRegSet: true, SetName: s.Map})
+	n := c.nat(expr.NATTypeDestNAT)
+	if len(m.Value) == 2 {
+		n.RegProtoMin = firstRegister + c.size(datapath.Destination)/4
+	}
+	c.add(n)
+	return nil
+}
+
+// clamp changes the option only where it asks for more: the kernel sees to that.
+func (c *compiler) clamp(s datapath.ClampMSS) {
+	const maximumSegmentSize, valueOffset, valueSize = 2, 2, 2
+	if s.Size == 0 {
+		c.add(&expr.Rt{Register: firstRegister, Key: expr.RtTCPMSS},
+			&expr.Byteorder{SourceRegister: firstRegister, DestRegister: firstRegister, Op: expr.ByteorderHton, Len: valueSize, Size: valueSize})
+	} else {
+		c.add(&expr.Immediate{Register: firstRegister, Data: binary.BigEndian.AppendUint16(nil, s.Size)})
+	}
+	c.add(&expr.Exthdr{SourceRegister: firstRegister, Type: maximumSegmentSize, Offset: valueOffset, Len: valueSize, Op: expr.ExthdrOpTcpopt})
+}

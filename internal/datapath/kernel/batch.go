@@ -1,0 +1,140 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// batch is a transaction of nftables: all of it happens at once, or nothing.
+type batch struct {
+	messages []message
+	sets     uint32
+	err      error
+}
+
+type message struct {
+	kind, flags int
+	body        []byte
+	what        string // "" for what goes along with the next message
+}
+
+func (b *batch) empty() bool { return len(b.messages) == 0 }
+
+func (b *batch) fail(err error) { b.err = errors.Join(b.err, err) }
+
+// nextSet numbers sets, so that rules of the same transaction can name those without a name.
+func (b *batch) nextSet() uint32 {
+	b.sets++
+	return b.sets
+}
+
+func (b *batch) add(id tableID, kind, flags int, what string, attrs ...[]byte) {
+	if what != "" {
+		family := "ip"
+		if id.family == unix.NFPROTO_IPV6 {
+			family = "ip6"
+		}
+		what = fmt.Sprintf("%s in table %s %s", what, family, id.name)
+	}
+	b.messages = append(b.messages, message{nft(kind), flags, join(genmsg(id.family), join(attrs...)), what})
+}
+
+// text is the transaction, a line for each part.
+func (b *batch) text() string {
+	var lines []string
+	for _, m := range b.messages {
+		if m.what != "" {
+			lines = append(lines, m.what)
+		}
+	}
+	return "nft: " + strings.Join(lines, "\n")
+}
+
+// bytes are the messages between those that begin and end a batch. The last one asks for an answer: errors come before it.
+func (b *batch) bytes(firstSequence uint32) []byte {
+	begin := []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, unix.NFNL_SUBSYS_NFTABLES} // the subsystem is in network order
+	out := messageOf(unix.NFNL_MSG_BATCH_BEGIN, 0, firstSequence, begin)
+	for i, m := range b.messages {
+		flags := m.flags
+		if i == len(b.messages)-1 {
+			flags |= unix.NLM_F_ACK
+		}
+		out = append(out, messageOf(m.kind, flags, firstSequence+uint32(i)+1, m.body)...)
+	}
+	return append(out, messageOf(unix.NFNL_MSG_BATCH_END, 0, firstSequence+uint32(len(b.messages))+1, begin)...)
+}
+
+func messageOf(kind, flags int, sequence uint32, body []byte) []byte {
+	out := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
+	order().PutUint32(out, uint32(unix.SizeofNlMsghdr+len(body)))
+	order().PutUint16(out[4:], uint16(kind))
+	order().PutUint16(out[6:], uint16(unix.NLM_F_REQUEST|flags))
+	order().PutUint32(out[8:], sequence)
+	return append(out, body...)
+}
+
+// commit sends the batch and waits for what became of it.
+func (s sockets) commit(b *batch) error {
+	if b.err != nil {
+		return b.err
+	}
+	h := s[unix.NETLINK_NETFILTER]
+	h.Socket.Lock()
+	defer h.Socket.Unlock()
+	messages := uint32(len(b.messages)) + 2
+	first := atomic.AddUint32(&h.Seq, messages) - messages + 1
+	data := b.bytes(first)
+	if err := send(h.Socket.GetFd(), data); err != nil {
+		return fmt.Errorf("sending %d bytes: %w", len(data), err)
+	}
+	last := first + uint32(len(b.messages))
+	var errs []error
+	for {
+		msgs, _, err := h.Socket.Receive()
+		if err != nil {
+			return errors.Join(append(errs, fmt.Errorf("waiting for the answer: %w", err))...)
+		}
+		for _, m := range msgs {
+			if m.Header.Type != unix.NLMSG_ERROR || m.Header.Seq < first || m.Header.Seq > last+1 || len(m.Data) < 4 {
+				continue
+			}
+			if errno := -int32(order().Uint32(m.Data)); errno != 0 {
+				errs = append(errs, b.refused(int(m.Header.Seq-first)-1, syscall.Errno(errno)))
+			}
+			if m.Header.Seq == first || m.Header.Seq == last {
+				return errors.Join(errs...)
+			}
+		}
+	}
+}
+
+// refused tells which part the kernel did not like. The batch as a whole is part -1.
+func (b *batch) refused(index int, err error) error {
+	for ; index >= 0 && index < len(b.messages); index++ {
+		if what := b.messages[index].what; what != "" {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	return fmt.Errorf("the whole transaction: %w", err)
+}
+
+// send gives the kernel all at once, for which the socket's buffer must be large enough.
+func send(fd int, data []byte) error {
+	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
+	err := unix.Sendto(fd, data, 0, to)
+	if !errors.Is(err, unix.EMSGSIZE) {
+		return err
+	}
+	for _, option := range []int{unix.SO_SNDBUF, unix.SO_SNDBUFFORCE} { // the second needs a right that some lack
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 2*len(data))
+	}
+	return unix.Sendto(fd, data, 0, to)
+}

@@ -1,0 +1,166 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/datapath"
+)
+
+// Registers of four bytes. Concatenations take one after the other.
+const firstRegister = unix.NFT_REG32_00
+
+// compiled is a rule in the kernel's terms.
+type compiled struct {
+	text  string
+	parts []part
+	sets  []anonymousSet
+}
+
+// part is an expression: one of the library's, or bytes where the library cannot say what is meant.
+type part struct {
+	of  expr.Any
+	raw []byte
+}
+
+func (p part) bytes(family byte) ([]byte, error) {
+	if p.of == nil {
+		return p.raw, nil
+	}
+	return expr.Marshal(family, p.of)
+}
+
+// anonymousSet belongs to one look-up of one rule.
+type anonymousSet struct {
+	form     setForm
+	elements map[interval]string
+	lookup   *expr.Lookup
+	host     bool // keys are numbers in the machine's byte order
+}
+
+// hash is the same for rules that do the same: what a newer version compiles otherwise is another rule.
+func (c compiled) hash(family byte) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %s\n", family, c.text)
+	for _, p := range c.parts {
+		b, err := p.bytes(family)
+		if err != nil {
+			return "", err
+		}
+		h.Write(b)
+	}
+	return string(h.Sum(nil)[:hashSize]), nil
+}
+
+// What rules remember, in the form of attributes that nft knows and skips.
+const (
+	hashSize     = 16
+	memoryHash   = 0xa1
+	memoryText   = 0xa2
+	memoryHead   = 2
+	memoryLength = unix.NFT_USERDATA_MAXLEN
+)
+
+// memory is what a rule carries along: its hash, and as much of its text as there is room for.
+func memory(hash, text string) []byte {
+	text = text[:min(len(text), memoryLength-2*memoryHead-hashSize)]
+	out := append([]byte{memoryHash, hashSize}, hash...)
+	out = append(out, memoryText, byte(len(text)))
+	return append(out, text...)
+}
+
+func remembered(userdata []byte) heldRule {
+	var r heldRule
+	for len(userdata) >= memoryHead {
+		end := min(memoryHead+int(userdata[1]), len(userdata))
+		switch value := string(userdata[memoryHead:end]); userdata[0] {
+		case memoryHash:
+			r.hash = value
+		case memoryText:
+			r.text = value
+		}
+		userdata = userdata[end:]
+	}
+	return r
+}
+
+// compiler makes expressions of the rules of one table.
+type compiler struct {
+	family datapath.Family
+	sets   map[string]datapath.Set
+	out    compiled
+}
+
+// compile makes a rule of a table.
+func compile(t datapath.Table, rule []datapath.Statement) (compiled, error) {
+	c := &compiler{family: t.Family, sets: map[string]datapath.Set{}, out: compiled{text: datapath.RuleText(t.Family, rule)}}
+	for _, s := range t.Sets {
+		c.sets[s.Name] = s
+	}
+	for _, s := range rule {
+		if err := c.statement(s); err != nil {
+			return compiled{}, fmt.Errorf("rule %q: %w", c.out.text, err)
+		}
+	}
+	return c.out, nil
+}
+
+func (c *compiler) add(all ...expr.Any) {
+	for _, e := range all {
+		c.out.parts = append(c.out.parts, part{of: e})
+	}
+}
+
+func (c *compiler) statement(s datapath.Statement) error {
+	switch s := s.(type) {
+	case datapath.In:
+		return c.in(s)
+	case datapath.Is:
+		return c.is(s)
+	case datapath.Word:
+		return c.word(s)
+	case datapath.Number:
+		return c.number(s)
+	case datapath.SYN:
+		c.syn()
+	case datapath.SetNumber:
+		c.add(&expr.Immediate{Register: firstRegister, Data: native32(s.Number)})
+		return c.setMark(s.Field)
+	case datapath.Copy:
+		if err := c.load(s.From, firstRegister); err != nil {
+			return err
+		}
+		return c.setMark(s.To)
+	case datapath.SetMapped:
+		return c.setMapped(s)
+	case datapath.SetPrefix:
+		return c.setPrefix(s)
+	case datapath.Count:
+		c.add(&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: s.Name})
+	case datapath.CountHere:
+		c.add(&expr.Counter{})
+	case datapath.Verdict:
+		return c.verdict(s)
+	case datapath.Reject:
+		c.reject()
+	case datapath.Untracked:
+		c.add(&expr.Notrack{})
+	case datapath.TranslateSource:
+		return c.translateSource(s)
+	case datapath.TranslateDestination:
+		return c.translateDestination(s)
+	case datapath.Masquerade:
+		c.add(&expr.Masq{})
+	case datapath.ClampMSS:
+		c.clamp(s)
+	default:
+		return fmt.Errorf("%T cannot be told to the kernel", s)
+	}
+	return nil
+}

@@ -1,0 +1,339 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
+)
+
+// moved is the node after its gateway and its own address moved, and whatever else can change did.
+func (p plan) moved() datapath.State {
+	q := p
+	q.gateway, q.outer, q.own = p.gateway.Next(), p.outer.Next(), p.own.Next()
+	s := q.node()
+	s.Links[0].VXLAN.ID, s.Links[0].MTU = 2, 1400
+	s.Rules = append(s.Rules, datapath.Rule{Priority: 105, Family: p.family, Input: "lo", Mark: 4, Table: 6092}, datapath.Rule{Priority: 120, Family: p.family, To: p.pods, Output: "lo", Table: 6091})
+	t := &s.Tables[0]
+	t.Counters = append(t.Counters, "seen")
+	t.Sets[0].Elements[0].Value[0] = datapath.Addr(p.target.Next())
+	t.Sets[0].Elements = append(t.Sets[0].Elements, datapath.Element{Key: []datapath.Value{datapath.Addr(p.alias.Next())}, Value: []datapath.Value{datapath.Addr(p.target)}})
+	t.Sets[1].Elements[1] = datapath.Element{Key: []datapath.Value{datapath.Prefix(p.pods)}}
+	t.Sets = append(t.Sets, datapath.Set{Name: "more", Key: []datapath.Type{datapath.TypePort}})
+	t.Chains[0].Priority = -102
+	t.Chains[1].Policy = datapath.Drop
+	t.Chains[2].Rules = append([][]datapath.Statement{{datapath.In{Fields: []datapath.Field{datapath.SourcePort}, Set: "more"}, datapath.Count{Name: "seen"}}}, t.Chains[2].Rules...)
+	t.Chains = slices.Delete(t.Chains, 3, 4)
+	s.Tables = append(s.Tables, datapath.Table{Family: p.family, Name: "of-a-user", Chains: []datapath.Chain{
+		{Name: "in", Type: datapath.Filter, Hook: datapath.Input, Policy: datapath.Accept, Rules: [][]datapath.Statement{{datapath.CountHere{}}}},
+	}})
+	s.Sort()
+	return s
+}
+
+// stopped is panicked with by a Kernel that is killed.
+type stopped struct{ before string }
+
+// applyUntil is killed before its n-th write, and false if it came to its end.
+func applyUntil(t *testing.T, s *space, want datapath.State, n int) (killed bool) {
+	t.Helper()
+	var k *Kernel
+	k = s.openWith(t, Options{before: func(what string) {
+		if n--; n == 0 {
+			panic(stopped{what})
+		}
+	}})
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(stopped); !ok {
+				panic(r)
+			}
+			killed = true
+		}
+	}()
+	k.mustApply(t, want)
+	return false
+}
+
+func TestAKilledApplyIsFinishedByTheNext(t *testing.T) {
+	eachFamily(t, func(t *testing.T, p plan) {
+		for _, tc := range []struct {
+			name     string
+			from, to datapath.State
+		}{
+			{"in", datapath.State{}, p.node()},
+			{"over", p.node(), p.moved()},
+			{"back", p.moved(), p.node()},
+			{"out", p.moved(), datapath.State{}},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				for n := 1; ; n++ {
+					s := newSpace(t)
+					s.open(t).mustApply(t, tc.from)
+					killed := applyUntil(t, s, tc.to, n)
+					k := s.open(t)
+					between, err := k.Observe()
+					fatal(t, err)
+					guarded(t, p, between)
+					k.mustApply(t, tc.to)
+					if diff := cmp.Diff(tc.to.String(), k.mustObserve(t)); diff != "" {
+						t.Fatalf("after a kill before write %d: %s", n, diff)
+					}
+					if !killed {
+						break
+					}
+				}
+			})
+		}
+	})
+}
+
+// guarded is what holds at every moment: no route without its last resort, and no route, hop or device without filters.
+func guarded(t *testing.T, p plan, s datapath.State) {
+	t.Helper()
+	leads := slices.ContainsFunc(s.Routes, func(r datapath.Route) bool { return !r.Unreachable })
+	if leads && !slices.ContainsFunc(s.Routes, func(r datapath.Route) bool { return r.Unreachable && r.To == p.peer }) {
+		t.Errorf("a route without its last resort:\n%s", s)
+	}
+	filtered := slices.ContainsFunc(s.Tables, func(t datapath.Table) bool { return t.Name == datapath.TableName && len(t.Chains) > 0 })
+	if (leads || len(s.Links)+len(s.Hops) > 0) && !filtered {
+		t.Errorf("packets without filters:\n%s", s)
+	}
+}
+
+// ears hear all that changes in a namespace.
+type ears struct {
+	space         *space
+	route, filter *nl.NetlinkSocket
+	marks         int
+}
+
+func listenIn(t *testing.T, s *space) *ears {
+	t.Helper()
+	route, err := nl.SubscribeAt(s.handle, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR,
+		unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+	fatal(t, err)
+	filter, err := nl.SubscribeAt(s.handle, netns.None(), unix.NETLINK_NETFILTER, 7)
+	fatal(t, err)
+	t.Cleanup(route.Close)
+	t.Cleanup(filter.Close)
+	return &ears{space: s, route: route, filter: filter}
+}
+
+// markTable has the routes that mark moments.
+const markTable = 9999
+
+// during has what is told of routes and of nftables while f runs: the kernel tells of changes in order, and of two of the test's
+// before and after. What the kernel does by itself, and late, may be among it.
+func (e *ears) during(t *testing.T, k *Kernel, f func()) (route, filter []syscall.NetlinkMessage) {
+	t.Helper()
+	e.mark(t, k)
+	f()
+	e.mark(t, k)
+	isRoute := func(m syscall.NetlinkMessage) bool {
+		key, _, _ := parseRoute(m.Data)
+		return m.Header.Type == unix.RTM_NEWROUTE && key.table == markTable
+	}
+	isFilter := func(m syscall.NetlinkMessage) bool {
+		return m.Header.Type == uint16(nft(unix.NFT_MSG_NEWTABLE)) && strings.HasPrefix(body(m.Data, sizeofGenmsg).text(nameOfTable), "mark")
+	}
+	return between(t, e.route, isRoute), slices.DeleteFunc(between(t, e.filter, isFilter), func(m syscall.NetlinkMessage) bool {
+		return m.Header.Type == uint16(nft(unix.NFT_MSG_NEWGEN)) // of the first mark
+	})
+}
+
+func (e *ears) mark(t *testing.T, k *Kernel) {
+	t.Helper()
+	e.marks++
+	to := netip.AddrFrom4([4]byte{192, 0, byte(e.marks >> 8), byte(e.marks)})
+	fatal(t, e.space.RouteAdd(&netlink.Route{Dst: ipNet(netip.PrefixFrom(to, 32).String()), Type: unix.RTN_BLACKHOLE, Table: markTable}))
+	b, id := &batch{}, tableID{unix.NFPROTO_IPV4, fmt.Sprint("mark", e.marks)}
+	b.add(id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", attr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
+	fatal(t, k.sockets.commit(b))
+}
+
+// between reads on to the second mark, and returns what came after the first.
+func between(t *testing.T, s *nl.NetlinkSocket, mark func(syscall.NetlinkMessage) bool) (out []syscall.NetlinkMessage) {
+	t.Helper()
+	for marks := 0; ; {
+		msgs, _, err := s.Receive()
+		fatal(t, err)
+		for _, m := range msgs {
+			switch {
+			case mark(m) && marks == 1:
+				return out
+			case mark(m):
+				marks++
+			case marks == 1:
+				out = append(out, m)
+			}
+		}
+	}
+}
+
+// rounds is how often something is tried that the kernel may interrupt.
+const rounds = 50
+
+func TestApplyingTwiceWritesOnce(t *testing.T) {
+	eachFamily(t, func(t *testing.T, p plan) {
+		s := newSpace(t)
+		s.device(t, names.TunnelDevice)
+		want := p.node()
+		want.Links = append(want.Links, datapath.Link{Name: names.TunnelDevice, MTU: 1400})
+		want.Sort()
+		s.open(t).mustApply(t, want)
+		heard, k := listenIn(t, s), s.open(t)
+		var route, filter []syscall.NetlinkMessage
+		for range rounds { // an Apply that writes is heard in each
+			if route, filter = heard.during(t, k, func() {
+				if c := k.mustApply(t, want); len(c.Writes) > 0 {
+					t.Errorf("writes: %q", c.Writes)
+				}
+			}); len(route)+len(filter) == 0 {
+				return
+			}
+		}
+		t.Errorf("the kernel told of %v and %v", route, filter)
+	})
+}
+
+func TestASmallChangeIsASmallWrite(t *testing.T) {
+	eachFamily(t, func(t *testing.T, p plan) {
+		mac := datapath.MAC(p.gateway)
+		words := strings.NewReplacer("FAMILY", p.family.String(), "MAC", net.HardwareAddr(mac[:]).String(), "OUTER2", p.outer.Next().String(),
+			"PEER", p.peer.String(), "GATEWAY", p.gateway.String(), "OWN", p.own.String())
+		one := func(key, value netip.Addr) datapath.Element {
+			return datapath.Element{Key: []datapath.Value{datapath.Addr(key)}, Value: []datapath.Value{datapath.Addr(value)}}
+		}
+		k := newSpace(t).open(t)
+		k.mustApply(t, p.node())
+		for _, tc := range []struct {
+			name   string
+			change func(*datapath.State)
+			want   []string
+		}{
+			{"the outer address of a hop", func(s *datapath.State) { s.Hops[0].Outer = p.outer.Next() }, []string{"fdb replace MAC dev liqo.fabric dst OUTER2"}},
+			{"the MAC", func(s *datapath.State) { s.Links[0].VXLAN.MAC[5] = 9 }, []string{"link set liqo.fabric address " + otherMAC(p), "neigh replace GATEWAY lladdr MAC dev liqo.fabric"}},
+			{"a route", func(s *datapath.State) { s.Routes[0].MTU = 1200 }, []string{"replace route PEER via GATEWAY dev liqo.fabric onlink src OWN mtu 1200 table 6091"}},
+			{"a rule of routing", func(s *datapath.State) { s.Rules[0].Table = 6092 }, []string{"add RULE lookup 6092", "delete RULE lookup 6091"}},
+			{"an element", func(s *datapath.State) {
+				s.Tables[0].Sets[0].Elements = append(s.Tables[0].Sets[0].Elements, one(p.alias.Next(), p.target))
+			}, []string{"nft: add 1 elements of alias in table FAMILY liqo"}},
+			{"the value of an element", func(s *datapath.State) { s.Tables[0].Sets[0].Elements[0] = one(p.alias, p.target.Next()) },
+				[]string{"nft: delete 1 elements of alias in table FAMILY liqo\nadd 1 elements of alias in table FAMILY liqo"}},
+			{"a range among ranges", func(s *datapath.State) {
+				s.Tables[0].Sets[1].Elements = []datapath.Element{{Key: []datapath.Value{datapath.Prefix(half(p.peer))}}, {Key: []datapath.Value{datapath.Prefix(p.services)}}}
+			}, []string{"nft: delete 1 elements of direct in table FAMILY liqo\nadd 1 elements of direct in table FAMILY liqo"}},
+			{"a rule", func(s *datapath.State) { s.Tables[0].Chains[0].Rules = [][]datapath.Statement{{datapath.CountHere{}}} },
+				[]string{"nft: flush chain alias_in in table FAMILY liqo\nadd rule alias_in counter in table FAMILY liqo"}},
+			{"a policy", func(s *datapath.State) { s.Tables[0].Chains[1].Policy = datapath.Drop }, []string{"nft: add chain outer in table FAMILY liqo"}},
+		} {
+			t.Run(tc.name, func(t *testing.T) {
+				changed := p.node()
+				tc.change(&changed)
+				want := make([]string, len(tc.want))
+				for i, line := range tc.want {
+					rule := datapath.Rule{Priority: 105, Family: p.family}.String()
+					want[i] = words.Replace(strings.ReplaceAll(line, "RULE", strings.TrimSuffix(rule, " lookup 0")))
+				}
+				if diff := cmp.Diff(want, k.mustApply(t, changed).Writes); diff != "" {
+					t.Error(diff)
+				}
+				k.mustApply(t, p.node())
+			})
+		}
+	})
+}
+
+func TestFiltersComeFirstAndGoLast(t *testing.T) {
+	k := newSpace(t).open(t)
+	verbs := func(c Changes) []string {
+		var out []string
+		for _, w := range c.Writes {
+			first, _, _ := strings.Cut(w, "\n")
+			words := strings.Fields(first)
+			out = append(out, strings.Join(words[:min(3, len(words))], " "))
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{
+		"nft: add all",
+		"link liqo.fabric address", "link set liqo.fabric", "link set liqo.fabric", "link set liqo.fabric",
+		"addr add 10.70.0.12/32",
+		"fdb replace 02:6c:0a:c8:01:09", "neigh replace 10.200.1.9",
+		"add route unreachable", "add route 10.71.0.0/16",
+		"add rule pref", "add rule pref",
+	}, verbs(k.mustApply(t, plans["ip"].node()))); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{
+		"delete rule pref", "delete rule pref",
+		"delete route 10.71.0.0/16", "delete route unreachable",
+		"addr delete 10.70.0.12/32",
+		"link delete liqo.fabric",
+		"nft: delete all",
+	}, verbs(k.mustApply(t, datapath.State{}))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func half(p netip.Prefix) netip.Prefix { return netip.PrefixFrom(p.Addr(), p.Bits()+1) }
+
+func otherMAC(p plan) string {
+	mac := datapath.MAC(p.own)
+	mac[5] = 9
+	return net.HardwareAddr(mac[:]).String()
+}
+
+func TestASetThatGetsItsFirstRangeKeepsItsPlace(t *testing.T) {
+	eachFamily(t, func(t *testing.T, p plan) {
+		k := newSpace(t).open(t)
+		want := p.node()
+		k.mustApply(t, want)
+		element := func(v datapath.Value) datapath.Element {
+			return datapath.Element{Key: []datapath.Value{v}, Value: []datapath.Value{datapath.Addr(p.target)}}
+		}
+		elements := want.Tables[0].Sets[0].Elements
+		for _, more := range [][]datapath.Element{
+			{element(datapath.Prefix(p.pods)), element(datapath.Prefix(half(p.peer)))},
+			{element(datapath.Prefix(p.pods))},
+			{}, // no ranges any more: the set may stay one for ranges
+			{element(datapath.Addr(p.own))},
+		} {
+			want.Tables[0].Sets[0].Elements = append(slices.Clone(elements), more...)
+			want.Sort()
+			if c := k.mustApply(t, want); len(c.Writes) != 1 {
+				t.Errorf("%d writes", len(c.Writes))
+			}
+			if diff := cmp.Diff(want.String(), k.mustObserve(t)); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+}
+
+func TestAnApplyThatMayNotGoOnStops(t *testing.T) {
+	s := newSpace(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	k := s.openWith(t, Options{before: func(string) { cancel() }})
+	c, err := k.Apply(ctx, plans["ip"].node())
+	if err == nil || len(c.Writes) > 1 {
+		t.Errorf("%d writes, error %v", len(c.Writes), err)
+	}
+}

@@ -1,0 +1,276 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/datapath"
+)
+
+// setConcat marks sets whose keys are several values. x/sys does not have it, nor the end of an element's key.
+const (
+	setConcat  = 0x80
+	elemKeyEnd = 10
+)
+
+// typeInfo is what the kernel and nft know of a type of values.
+type typeInfo struct{ magic, size uint32 }
+
+// What nft calls the types that we know.
+const (
+	magicIPv4     = 7
+	magicIPv6     = 8
+	magicProtocol = 12
+	magicPort     = 13
+)
+
+func typeOf(f datapath.Family, t datapath.Type) (typeInfo, error) {
+	own, other := typeInfo{magicIPv4, 4}, typeInfo{magicIPv6, 16}
+	if f == datapath.IPv6 {
+		own, other = other, own
+	}
+	switch t {
+	case datapath.TypeAddress:
+		return own, nil
+	case datapath.TypeOtherAddress:
+		return other, nil
+	case datapath.TypePort:
+		return typeInfo{magicPort, 2}, nil
+	case datapath.TypeProtocol:
+		return typeInfo{magicProtocol, 1}, nil
+	}
+	return typeInfo{}, fmt.Errorf("type %d is none of values", t)
+}
+
+// magicBits are the bits of one type among concatenated ones.
+const magicBits = 6
+
+// typesOf are the types of a set of a family by the number that nft has for them.
+func typesOf(f datapath.Family, magic uint32) []datapath.Type {
+	var out []datapath.Type
+	for ; magic != 0; magic >>= magicBits {
+		for _, t := range []datapath.Type{datapath.TypeAddress, datapath.TypeOtherAddress, datapath.TypePort, datapath.TypeProtocol} {
+			if info, _ := typeOf(f, t); info.magic == magic&(1<<magicBits-1) {
+				out = append(out, t)
+			}
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// concatenated is the type of several values: each begins at a register of four bytes.
+func concatenated(f datapath.Family, types []datapath.Type) (typeInfo, error) {
+	var out typeInfo
+	for _, t := range types {
+		one, err := typeOf(f, t)
+		if err != nil {
+			return out, err
+		}
+		out.magic = out.magic<<magicBits | one.magic
+		out.size += one.size
+		if len(types) > 1 {
+			out.size += -one.size & 3
+		}
+	}
+	return out, nil
+}
+
+// formOf is the form of the set that is wanted.
+func formOf(f datapath.Family, s datapath.Set) (setForm, error) {
+	key, err := concatenated(f, s.Key)
+	if err != nil {
+		return setForm{}, fmt.Errorf("key of set %s: %w", s.Name, err)
+	}
+	value, err := concatenated(f, s.Value)
+	if err != nil {
+		return setForm{}, fmt.Errorf("value of map %s: %w", s.Name, err)
+	}
+	form := setForm{keyType: key.magic, keyLen: key.size, dataType: value.magic, dataLen: value.size}
+	if len(s.Value) > 0 {
+		form.flags |= unix.NFT_SET_MAP
+	}
+	if len(s.Key) > 1 {
+		form.flags |= setConcat
+	}
+	if s.Interval() {
+		form.flags |= unix.NFT_SET_INTERVAL
+	}
+	return form, nil
+}
+
+// simpleInterval is true for sets whose ranges are a beginning and an end in elements of their own.
+func (f setForm) simpleInterval() bool {
+	return f.flags&unix.NFT_SET_INTERVAL != 0 && f.flags&setConcat == 0
+}
+
+// holds is true if a set in the kernel can hold what is wanted: one for ranges holds single values, too.
+func (f setForm) holds(want setForm) bool {
+	const counts = unix.NFT_SET_MAP | unix.NFT_SET_INTERVAL
+	a, b := f.flags&counts, want.flags&counts
+	f.flags, want.flags = 0, 0
+	return f == want && (a == b || a == b|unix.NFT_SET_INTERVAL)
+}
+
+// interval is a range of keys, each padded to registers.
+type interval struct{ low, high string }
+
+func compareIntervals(a, b interval) int {
+	return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.high, b.high))
+}
+
+// flat are the elements of a set as the kernel knows them.
+func flat(s datapath.Set) (map[interval]string, error) {
+	out := make(map[interval]string, len(s.Elements))
+	for _, e := range s.Elements {
+		if len(e.Key) != len(s.Key) || len(e.Value) != len(s.Value) {
+			return nil, fmt.Errorf("an element of set %s has %d values and %d behind them, not %d and %d", s.Name, len(e.Key), len(e.Value), len(s.Key), len(s.Value))
+		}
+		out[interval{padded(e.Key, low), padded(e.Key, high)}] = padded(e.Value, low)
+	}
+	return out, nil
+}
+
+func low(v datapath.Value) string  { return v.Low }
+func high(v datapath.Value) string { return v.High }
+
+// padded puts values together. One alone is not padded.
+func padded(values []datapath.Value, part func(datapath.Value) string) string {
+	if len(values) == 1 {
+		return part(values[0])
+	}
+	var b strings.Builder
+	for _, v := range values {
+		one := part(v)
+		b.WriteString(one)
+		b.WriteString("\x00\x00\x00"[:-len(one)&3])
+	}
+	return b.String()
+}
+
+// rawElement is an element as the kernel tells it.
+type rawElement struct {
+	key, keyEnd, value string
+	end                bool // the first key behind a range
+}
+
+func parseElement(data []byte) rawElement {
+	a := parse(data)
+	value := func(kind uint16) string { return string(parse(a[kind])[unix.NFTA_DATA_VALUE]) }
+	return rawElement{
+		value(unix.NFTA_SET_ELEM_KEY), value(elemKeyEnd), value(unix.NFTA_SET_ELEM_DATA),
+		a.big32(unix.NFTA_SET_ELEM_FLAGS)&unix.NFT_SET_ELEM_INTERVAL_END != 0,
+	}
+}
+
+// intervals are the ranges that elements mean. In simple sets of ranges they are beginnings and ends.
+func intervals(raw []rawElement, simple bool) map[interval]string {
+	out := make(map[interval]string, len(raw))
+	if !simple {
+		for _, e := range raw {
+			out[interval{e.key, cmp.Or(e.keyEnd, e.key)}] = e.value
+		}
+		return out
+	}
+	slices.SortFunc(raw, func(a, b rawElement) int {
+		if a.key == b.key && a.end != b.end { // what ends here is before what begins here
+			if a.end {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.key, b.key)
+	})
+	for i, e := range raw {
+		switch {
+		case e.end:
+		case i+1 < len(raw):
+			out[interval{e.key, before(raw[i+1].key)}] = e.value
+		default:
+			out[interval{e.key, strings.Repeat("\xff", len(e.key))}] = e.value
+		}
+	}
+	return out
+}
+
+// before is the key before one that is not the first.
+func before(key string) string {
+	b := []byte(key)
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i]--
+		if b[i] != 0xff {
+			break
+		}
+	}
+	return string(b)
+}
+
+// after is the key after one; false after the last.
+func after(key string) (string, bool) {
+	b := []byte(key)
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i]++
+		if b[i] != 0 {
+			return string(b), true
+		}
+	}
+	return "", false
+}
+
+// encoded is an element for the kernel, of a set of the form.
+func (e interval) encoded(value string, form setForm) []byte {
+	var data []byte
+	if form.flags&unix.NFT_SET_MAP != 0 {
+		data = nested(unix.NFTA_SET_ELEM_DATA, attr(unix.NFTA_DATA_VALUE, []byte(value)))
+	}
+	key := nested(unix.NFTA_SET_ELEM_KEY, attr(unix.NFTA_DATA_VALUE, []byte(e.low)))
+	switch {
+	case form.flags&unix.NFT_SET_INTERVAL == 0:
+		return nested(unix.NFTA_LIST_ELEM, key, data)
+	case form.flags&setConcat != 0:
+		end := nested(elemKeyEnd, attr(unix.NFTA_DATA_VALUE, []byte(e.high)))
+		return nested(unix.NFTA_LIST_ELEM, key, end, data)
+	}
+	out := nested(unix.NFTA_LIST_ELEM, key, data)
+	if behind, ok := after(e.high); ok {
+		end := nested(unix.NFTA_SET_ELEM_KEY, attr(unix.NFTA_DATA_VALUE, []byte(behind)))
+		flags := attr(unix.NFTA_SET_ELEM_FLAGS, big32(unix.NFT_SET_ELEM_INTERVAL_END))
+		out = append(out, nested(unix.NFTA_LIST_ELEM, flags, end)...)
+	}
+	return out
+}
+
+// datapath is the set in the words of plans.
+func (s *heldSet) datapath(f datapath.Family, name string) datapath.Set {
+	out := datapath.Set{Name: name, Key: typesOf(f, s.keyType)}
+	if s.flags&unix.NFT_SET_MAP != 0 {
+		out.Value = typesOf(f, s.dataType)
+	}
+	for e, value := range s.elements {
+		out.Elements = append(out.Elements, datapath.Element{Key: split(f, out.Key, e.low, e.high), Value: split(f, out.Value, value, value)})
+	}
+	return out
+}
+
+// split takes values apart again.
+func split(f datapath.Family, types []datapath.Type, low, high string) []datapath.Value {
+	var out []datapath.Value
+	for _, t := range types {
+		info, _ := typeOf(f, t)
+		size := int(info.size)
+		if len(low) < size || len(high) < size {
+			return out
+		}
+		out = append(out, datapath.Value{Type: t, Low: low[:size], High: high[:size]})
+		next := min((size+3)&^3, len(low))
+		low, high = low[next:], high[next:]
+	}
+	return out
+}

@@ -1,0 +1,253 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/datapath"
+)
+
+// defaultMetric6 is the metric of routes of IPv6 that ask for none.
+const defaultMetric6 = 1024
+
+// sizeofFamily is the length of what begins an attribute "via": a family, in the machine's byte order.
+const sizeofFamily = 2
+
+// routeKey is the place of a route: the kernel holds one in each, as far as we are concerned.
+type routeKey struct {
+	table  uint32
+	to     netip.Prefix
+	metric uint32
+}
+
+// route is what is in a place.
+type route struct {
+	unreachable bool
+	index       int32
+	via         netip.Addr
+	onlink      bool
+	source      netip.Addr
+	mtu         uint32
+	scope       byte
+}
+
+// compareRoutes puts the worst of several routes to a prefix first, as it must come first.
+func compareRoutes(a, b routeKey) int {
+	return cmp.Or(cmp.Compare(a.table, b.table), a.to.Compare(b.to), cmp.Compare(b.metric, a.metric))
+}
+
+func (k *Kernel) readRoutes() (map[routeKey]route, error) {
+	routes := map[routeKey]route{}
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		request := make([]byte, unix.SizeofRtMsg)
+		request[0], request[5] = family, datapath.Protocol
+		err := k.sockets.dump(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, request, func(msg []byte) error {
+			if key, r, ours := parseRoute(msg); ours {
+				routes[key] = r
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, syscall.EAFNOSUPPORT) && !errors.Is(err, syscall.EOPNOTSUPP) {
+			return nil, fmt.Errorf("reading routes: %w", err)
+		}
+	}
+	return routes, nil
+}
+
+func parseRoute(msg []byte) (routeKey, route, bool) {
+	if len(msg) < unix.SizeofRtMsg {
+		return routeKey{}, route{}, false
+	}
+	head, a := msg[:unix.SizeofRtMsg], body(msg, unix.SizeofRtMsg)
+	flags := order().Uint32(head[8:])
+	key := routeKey{table: uint32(head[4]), to: a.prefix(unix.RTA_DST, int(head[1]), head[0]), metric: a.native32(unix.RTA_PRIORITY)}
+	if _, ok := a[unix.RTA_TABLE]; ok {
+		key.table = a.native32(unix.RTA_TABLE)
+	}
+	r := route{unreachable: head[7] == unix.RTN_UNREACHABLE}
+	if !r.unreachable { // IPv6 says that unreachable routes are on lo
+		r.index, r.via, r.onlink = int32(a.native32(unix.RTA_OIF)), a.addr(unix.RTA_GATEWAY), flags&unix.RTNH_F_ONLINK != 0
+		if via := a[unix.RTA_VIA]; len(via) > sizeofFamily { // IPv4 by a next hop of IPv6
+			r.via, _ = netip.AddrFromSlice(via[sizeofFamily:])
+		}
+		r.source, r.mtu, r.scope = a.addr(unix.RTA_PREFSRC), parse(a[unix.RTA_METRICS]).native32(unix.RTAX_MTU), head[6]
+	}
+	return key, r, head[5] == datapath.Protocol && flags&unix.RTM_F_CLONED == 0
+}
+
+func (r route) datapath(key routeKey, names map[int32]string) datapath.Route {
+	out := datapath.Route{
+		Table: int(key.table), To: key.to, Unreachable: r.unreachable, Metric: int(key.metric),
+		Device: names[r.index], Via: r.via, OnLink: r.onlink, Source: r.source, MTU: int(r.mtu), Scope: datapath.Scope(r.scope),
+	}
+	if key.to.Addr().Is6() && key.metric == defaultMetric6 {
+		out.Metric = 0
+	}
+	return out
+}
+
+// request is the body of a message about the route.
+func (r route) request(key routeKey) []byte {
+	head := make([]byte, unix.SizeofRtMsg)
+	head[0], head[1], head[5], head[6], head[7] = familyOf(key.to.Addr()), byte(key.to.Bits()), datapath.Protocol, r.scope, unix.RTN_UNICAST
+	out := join(attr(unix.RTA_DST, key.to.Addr().AsSlice()), attr(unix.RTA_TABLE, native32(key.table)), attr(unix.RTA_PRIORITY, native32(key.metric)))
+	if r.unreachable {
+		head[7] = unix.RTN_UNREACHABLE
+		return join(head, out)
+	}
+	if r.onlink {
+		order().PutUint32(head[8:], unix.RTNH_F_ONLINK)
+	}
+	out = join(out, attr(unix.RTA_OIF, native32(r.index)))
+	switch {
+	case r.via.IsValid() && r.via.Is4() == key.to.Addr().Is4():
+		out = join(out, attr(unix.RTA_GATEWAY, r.via.AsSlice()))
+	case r.via.IsValid():
+		out = join(out, attr(unix.RTA_VIA, native16(uint16(familyOf(r.via))), r.via.AsSlice()))
+	}
+	if r.source.IsValid() {
+		out = join(out, attr(unix.RTA_PREFSRC, r.source.AsSlice()))
+	}
+	if r.mtu != 0 {
+		out = join(out, nested(unix.RTA_METRICS, attr(unix.RTAX_MTU, native32(r.mtu))))
+	}
+	return join(head, out)
+}
+
+func keyOf(w datapath.Route) routeKey {
+	key := routeKey{uint32(w.Table), w.To.Masked(), uint32(w.Metric)}
+	if w.To.Addr().Is6() && w.Metric == 0 {
+		key.metric = defaultMetric6
+	}
+	return key
+}
+
+func (r *run) wantedRoutes() map[routeKey]route {
+	out := map[routeKey]route{}
+	for _, w := range r.want.Routes {
+		if w.Unreachable {
+			out[keyOf(w)] = route{unreachable: true}
+			continue
+		}
+		l, ok := r.have.usable(w.Device)
+		if !ok {
+			r.waiting[w.Device] = true
+			continue
+		}
+		one := route{index: l.index, via: w.Via, onlink: w.OnLink, source: w.Source, mtu: uint32(w.MTU)}
+		if w.To.Addr().Is4() {
+			one.scope = byte(w.Scope) // IPv6 has no scopes
+		}
+		out[keyOf(w)] = one
+	}
+	return out
+}
+
+func (r *run) addRoutes() {
+	want := r.wantedRoutes()
+	foreign := r.strangers(want)
+	for _, key := range missing(want, r.have.routes, compareRoutes) {
+		one := want[key]
+		what, flags := "add", unix.NLM_F_CREATE|unix.NLM_F_EXCL
+		if _, ok := r.have.routes[key]; ok {
+			what, flags = "replace", unix.NLM_F_REPLACE
+		}
+		text := fmt.Sprintf("%s %s", what, one.datapath(key, r.have.names))
+		if foreign[key] {
+			r.errs = append(r.errs, fmt.Errorf("%s: a route of others is in the same place, and stays", text))
+			continue
+		}
+		r.write(text, func() error {
+			_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE, unix.NLM_F_ACK|flags, one.request(key))
+			if unreachableYet(err) && !one.unreachable {
+				r.waiting[r.have.names[one.index]] = true
+				return syscall.ENETDOWN
+			}
+			return taken(err)
+		}, syscall.ENETDOWN)
+	}
+}
+
+// unreachableYet is true for what the kernel says of routes by a device that is down or has no address yet.
+func unreachableYet(err error) bool {
+	for _, e := range []syscall.Errno{syscall.ENETDOWN, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENODEV} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// taken explains why the kernel refuses to create something twice.
+func taken(err error) error {
+	if errors.Is(err, syscall.EEXIST) {
+		return fmt.Errorf("one of others is there already, and stays: %w", err)
+	}
+	return err
+}
+
+// strangers are the places of routes that must be replaced in which there is a route of others, too: replacing could hit it.
+func (r *run) strangers(want map[routeKey]route) map[routeKey]bool {
+	type part struct {
+		family byte
+		table  uint32
+	}
+	parts, foreign := map[part]bool{}, map[routeKey]bool{}
+	for key, one := range want {
+		if have, ok := r.have.routes[key]; ok && have != one {
+			parts[part{familyOf(key.to.Addr()), key.table}] = true
+		}
+	}
+	for p := range parts {
+		request := make([]byte, unix.SizeofRtMsg)
+		request[0] = p.family
+		err := r.sockets.dump(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, join(request, attr(unix.RTA_TABLE, native32(p.table))), func(msg []byte) error {
+			if key, _, ours := parseRoute(msg); !ours {
+				foreign[key] = true
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, syscall.ENOENT) { // a table without routes
+			r.errs = append(r.errs, fmt.Errorf("reading routes of table %d: %w", p.table, err))
+		}
+	}
+	return foreign
+}
+
+// removeRoutes removes those to prefixes that a wanted route of the same table still leads to, or the others. The best of
+// several goes first, so that "unreachable" is last.
+func (r *run) removeRoutes(followed bool) {
+	type place struct {
+		table uint32
+		to    netip.Prefix
+	}
+	want := r.wantedRoutes()
+	places := map[place]bool{}
+	for key, one := range want {
+		// The last resort follows nobody: what it is left with must not pass without filters.
+		if !one.unreachable {
+			places[place{key.table, key.to}] = true
+		}
+	}
+	keys := surplus(want, r.have.routes, func(a, b routeKey) int { return compareRoutes(b, a) })
+	for _, key := range keys {
+		if places[place{key.table, key.to}] != followed {
+			continue
+		}
+		one := r.have.routes[key]
+		if r.write(fmt.Sprintf("delete %s", one.datapath(key, r.have.names)), func() error {
+			_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_DELROUTE, unix.NLM_F_ACK, one.request(key))
+			return err
+		}, gone...) {
+			delete(r.have.routes, key)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"syscall"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/datapath"
+)
+
+// Actions of rules that x/sys does not have.
+const (
+	toTable       = 1
+	toUnreachable = 7
+)
+
+// rule is one of ours, whole: rules have no names, and the kernel tells them apart by all that they say.
+type rule struct {
+	family     byte
+	priority   uint32
+	from, to   netip.Prefix
+	input      string
+	output     string
+	mark, mask uint32
+	table      uint32
+	action     byte
+}
+
+func compareRules(a, b rule) int {
+	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.family, b.family), a.from.Compare(b.from), a.to.Compare(b.to),
+		cmp.Compare(a.input, b.input), cmp.Compare(a.output, b.output), cmp.Compare(a.mark, b.mark), cmp.Compare(a.mask, b.mask),
+		cmp.Compare(a.table, b.table), cmp.Compare(a.action, b.action))
+}
+
+func (k *Kernel) readRules() (map[rule]bool, error) {
+	rules := map[rule]bool{}
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		request := make([]byte, unix.SizeofRtMsg)
+		request[0] = family
+		err := k.sockets.dump(unix.NETLINK_ROUTE, unix.RTM_GETRULE, request, func(msg []byte) error {
+			if r, ours := parseRule(msg); ours {
+				rules[r] = true
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, syscall.EAFNOSUPPORT) && !errors.Is(err, syscall.EOPNOTSUPP) {
+			return nil, fmt.Errorf("reading rules: %w", err)
+		}
+	}
+	return rules, nil
+}
+
+func parseRule(msg []byte) (rule, bool) {
+	if len(msg) < unix.SizeofRtMsg {
+		return rule{}, false
+	}
+	a := body(msg, unix.SizeofRtMsg)
+	r := rule{
+		family: msg[0], priority: a.native32(nl.FRA_PRIORITY), input: a.text(nl.FRA_IIFNAME), output: a.text(nl.FRA_OIFNAME),
+		mark: a.native32(nl.FRA_FWMARK), mask: a.native32(nl.FRA_FWMASK), table: a.native32(nl.FRA_TABLE), action: msg[7],
+	}
+	if a[nl.FRA_SRC] != nil {
+		r.from = a.prefix(nl.FRA_SRC, int(msg[2]), r.family)
+	}
+	if a[nl.FRA_DST] != nil {
+		r.to = a.prefix(nl.FRA_DST, int(msg[1]), r.family)
+	}
+	return r, a.byte(nl.FRA_PROTOCOL) == datapath.Protocol
+}
+
+func ruleOf(w datapath.Rule) rule {
+	r := rule{
+		family: unix.AF_INET, priority: uint32(w.Priority), input: w.Input, output: w.Output,
+		mark: w.Mark, table: uint32(w.Table), action: toTable,
+	}
+	if w.Family == datapath.IPv6 {
+		r.family = unix.AF_INET6
+	}
+	if w.Unreachable {
+		r.table, r.action = 0, toUnreachable
+	}
+	if w.Mark != 0 {
+		r.mask = math.MaxUint32
+	}
+	if w.From.Bits() > 0 {
+		r.from = w.From.Masked()
+	}
+	if w.To.Bits() > 0 {
+		r.to = w.To.Masked()
+	}
+	return r
+}
+
+func (r rule) datapath() datapath.Rule {
+	out := datapath.Rule{
+		Priority: int(r.priority), Family: datapath.IPv4, From: r.from, To: r.to, Input: r.input, Output: r.output,
+		Mark: r.mark, Table: int(r.table), Unreachable: r.action == toUnreachable,
+	}
+	if r.family == unix.AF_INET6 {
+		out.Family = datapath.IPv6
+	}
+	return out
+}
+
+// request is the body of a message about the rule.
+func (r rule) request() []byte {
+	head := make([]byte, unix.SizeofRtMsg)
+	head[0], head[7] = r.family, r.action
+	out := join(attr(nl.FRA_PRIORITY, native32(r.priority)), attr(nl.FRA_PROTOCOL, []byte{datapath.Protocol}))
+	if r.to.IsValid() {
+		head[1] = byte(r.to.Bits())
+		out = join(out, attr(nl.FRA_DST, r.to.Addr().AsSlice()))
+	}
+	if r.from.IsValid() {
+		head[2] = byte(r.from.Bits())
+		out = join(out, attr(nl.FRA_SRC, r.from.Addr().AsSlice()))
+	}
+	if r.input != "" {
+		out = join(out, attr(nl.FRA_IIFNAME, zeroEnded(r.input)))
+	}
+	if r.output != "" {
+		out = join(out, attr(nl.FRA_OIFNAME, zeroEnded(r.output)))
+	}
+	if r.mask != 0 {
+		out = join(out, attr(nl.FRA_FWMARK, native32(r.mark)), attr(nl.FRA_FWMASK, native32(r.mask)))
+	}
+	if r.table != 0 {
+		out = join(out, attr(nl.FRA_TABLE, native32(r.table)))
+	}
+	return join(head, out)
+}
+
+func (r *run) wantedRules() map[rule]bool {
+	out := map[rule]bool{}
+	for _, w := range r.want.Rules {
+		out[ruleOf(w)] = true
+	}
+	return out
+}
+
+func (r *run) addRules() {
+	for _, one := range missing(r.wantedRules(), r.have.rules, compareRules) {
+		r.write("add "+one.datapath().String(), func() error {
+			_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_NEWRULE, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, one.request())
+			return taken(err)
+		})
+	}
+}
+
+// removeRules removes those that others follow at their priority, or those that none does.
+func (r *run) removeRules(followed bool) {
+	type place struct {
+		family   byte
+		priority uint32
+	}
+	want := r.wantedRules()
+	places := map[place]bool{}
+	for one := range want {
+		places[place{one.family, one.priority}] = true
+	}
+	for _, one := range surplus(want, r.have.rules, compareRules) {
+		if places[place{one.family, one.priority}] != followed {
+			continue
+		}
+		if r.write("delete "+one.datapath().String(), func() error {
+			_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_DELRULE, unix.NLM_F_ACK, one.request())
+			return err
+		}, gone...) {
+			delete(r.have.rules, one)
+		}
+	}
+}

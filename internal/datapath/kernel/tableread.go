@@ -1,0 +1,250 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/datapath"
+)
+
+// markChain is an empty chain by which tables of ours are known that have a name of the user's choice. Marks of other kinds
+// are lost on kernels before 5.10.
+const markChain = "liqo_made_this"
+
+// tableID names a table of nftables.
+type tableID struct {
+	family byte
+	name   string
+}
+
+func idOf(t datapath.Table) tableID { return tableID{protocolFamily(t.Family), t.Name} }
+
+// named is true for a table that is ours by its name. In families of which we have none the name is anybody's.
+func (id tableID) named() bool { return id.name == datapath.TableName && id.ofIP() }
+
+func (id tableID) ofIP() bool {
+	return id.family == unix.NFPROTO_IPV4 || id.family == unix.NFPROTO_IPV6
+}
+
+func protocolFamily(f datapath.Family) byte {
+	if f == datapath.IPv4 {
+		return unix.NFPROTO_IPV4
+	}
+	return unix.NFPROTO_IPV6
+}
+
+// heldTable is a table in the kernel. Only of ours more is known than that it is there.
+type heldTable struct {
+	ours     bool
+	marked   bool
+	chains   map[string]*heldChain
+	sets     map[string]*heldSet
+	counters map[string]uint64 // packets
+}
+
+// heldChain is a chain in the kernel, with what is known of its rules.
+type heldChain struct {
+	base
+	rules []heldRule
+}
+
+// base is where a chain is hooked; the zero value for chains that are only jumped to.
+type base struct {
+	kind     string
+	hook     uint32
+	priority int32
+	policy   uint32
+}
+
+// heldRule is what a rule remembers of how it was made.
+type heldRule struct{ hash, text string }
+
+// heldSet is a set or map in the kernel.
+type heldSet struct {
+	setForm
+	elements map[interval]string // to values of maps
+}
+
+// setForm is what cannot change of a set.
+type setForm struct {
+	keyType, keyLen   uint32
+	dataType, dataLen uint32
+	flags             uint32
+}
+
+func nft(message int) int { return unix.NFNL_SUBSYS_NFTABLES<<8 | message }
+
+func genmsg(family byte) []byte { return []byte{family, unix.NFNETLINK_V0, 0, 0} }
+
+// sizeofGenmsg is the length of what begins each message of netfilter.
+const sizeofGenmsg = 4
+
+// readNames dumps the names of all tables and chains.
+func (k *Kernel) readNames() (map[tableID]*heldTable, error) {
+	tables := map[tableID]*heldTable{}
+	if err := k.readNFT(unix.NFT_MSG_GETTABLE, genmsg(unix.NFPROTO_UNSPEC), func(family byte, a attributes) {
+		id := tableID{family, a.text(unix.NFTA_TABLE_NAME)}
+		tables[id] = &heldTable{ours: id.named(), chains: map[string]*heldChain{}, sets: map[string]*heldSet{}, counters: map[string]uint64{}}
+	}); err != nil {
+		return nil, fmt.Errorf("reading tables of nftables: %w", err)
+	}
+	if err := k.readChains(tables); err != nil {
+		return nil, fmt.Errorf("reading chains of nftables: %w", err)
+	}
+	return tables, nil
+}
+
+// readTables tells what is in our tables, and of others that they are there.
+func (k *Kernel) readTables() (map[tableID]*heldTable, error) {
+	tables, err := k.readNames()
+	if err != nil {
+		return nil, err
+	}
+	for id, t := range tables {
+		if !t.ours {
+			continue
+		}
+		if err := errors.Join(k.readTableRules(id, t), k.readSets(id, t), k.readCounters(id, t)); err != nil {
+			return nil, fmt.Errorf("reading table %s of nftables: %w", id.name, err)
+		}
+	}
+	return tables, nil
+}
+
+// readNFT dumps. What has gone meanwhile has nothing to read.
+func (k *Kernel) readNFT(message int, request []byte, read func(family byte, a attributes)) error {
+	err := k.sockets.dump(unix.NETLINK_NETFILTER, nft(message), request, func(msg []byte) error {
+		if len(msg) >= sizeofGenmsg {
+			read(msg[0], body(msg, sizeofGenmsg))
+		}
+		return nil
+	})
+	if errors.Is(err, syscall.ENOENT) {
+		return nil
+	}
+	return err
+}
+
+func (k *Kernel) readChains(tables map[tableID]*heldTable) error {
+	return k.readNFT(unix.NFT_MSG_GETCHAIN, genmsg(unix.NFPROTO_UNSPEC), func(family byte, a attributes) {
+		id, name := tableID{family, a.text(unix.NFTA_CHAIN_TABLE)}, a.text(unix.NFTA_CHAIN_NAME)
+		t := tables[id]
+		switch {
+		case t == nil:
+		case name == markChain && id.ofIP():
+			t.ours, t.marked = true, true
+		default:
+			c := &heldChain{}
+			if hook, ok := a[unix.NFTA_CHAIN_HOOK]; ok {
+				h := parse(hook)
+				c.base = base{
+					a.text(unix.NFTA_CHAIN_TYPE), h.big32(unix.NFTA_HOOK_HOOKNUM), int32(h.big32(unix.NFTA_HOOK_PRIORITY)),
+					a.big32(unix.NFTA_CHAIN_POLICY),
+				}
+			}
+			t.chains[name] = c
+		}
+	})
+}
+
+func (id tableID) request(table uint16) []byte {
+	return join(genmsg(id.family), attr(table, zeroEnded(id.name)))
+}
+
+func (k *Kernel) readTableRules(id tableID, t *heldTable) error {
+	return k.readNFT(unix.NFT_MSG_GETRULE, id.request(unix.NFTA_RULE_TABLE), func(family byte, a attributes) {
+		if c := t.chains[a.text(unix.NFTA_RULE_CHAIN)]; c != nil && family == id.family {
+			c.rules = append(c.rules, remembered(a[unix.NFTA_RULE_USERDATA]))
+		} else if c == nil && a.text(unix.NFTA_RULE_CHAIN) == markChain {
+			t.marked = false // it must be empty: the transaction makes it so
+		}
+	})
+}
+
+func (k *Kernel) readSets(id tableID, t *heldTable) error {
+	if err := k.readNFT(unix.NFT_MSG_GETSET, id.request(unix.NFTA_SET_TABLE), func(family byte, a attributes) {
+		if family != id.family || a.text(unix.NFTA_SET_TABLE) != id.name || a.big32(unix.NFTA_SET_FLAGS)&unix.NFT_SET_ANONYMOUS != 0 {
+			return
+		}
+		t.sets[a.text(unix.NFTA_SET_NAME)] = &heldSet{setForm: setForm{
+			a.big32(unix.NFTA_SET_KEY_TYPE), a.big32(unix.NFTA_SET_KEY_LEN), a.big32(unix.NFTA_SET_DATA_TYPE),
+			a.big32(unix.NFTA_SET_DATA_LEN), a.big32(unix.NFTA_SET_FLAGS),
+		}}
+	}); err != nil {
+		return err
+	}
+	for name, s := range t.sets {
+		var raw []rawElement
+		request := join(genmsg(id.family), attr(unix.NFTA_SET_ELEM_LIST_TABLE, zeroEnded(id.name)), attr(unix.NFTA_SET_ELEM_LIST_SET, zeroEnded(name)))
+		if err := k.readNFT(unix.NFT_MSG_GETSETELEM, request, func(_ byte, a attributes) {
+			each(a[unix.NFTA_SET_ELEM_LIST_ELEMENTS], func(_ uint16, data []byte) { raw = append(raw, parseElement(data)) })
+		}); err != nil {
+			return fmt.Errorf("reading set %s: %w", name, err)
+		}
+		s.elements = intervals(raw, s.simpleInterval())
+	}
+	return nil
+}
+
+func (k *Kernel) readCounters(id tableID, t *heldTable) error {
+	return k.readNFT(unix.NFT_MSG_GETOBJ, id.request(unix.NFTA_OBJ_TABLE), func(family byte, a attributes) {
+		if family == id.family && a.text(unix.NFTA_OBJ_TABLE) == id.name && a.big32(unix.NFTA_OBJ_TYPE) == unix.NFT_OBJECT_COUNTER {
+			t.counters[a.text(unix.NFTA_OBJ_NAME)] = parse(a[unix.NFTA_OBJ_DATA]).big64(unix.NFTA_COUNTER_PACKETS)
+		}
+	})
+}
+
+// Counters are the packets that named counters of our tables have seen. Counters of one name in several tables are added up.
+func (k *Kernel) Counters() (map[string]uint64, error) {
+	tables, err := k.readNames()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]uint64{}
+	for id, t := range tables {
+		if !t.ours {
+			continue
+		}
+		if err := k.readCounters(id, t); err != nil {
+			return nil, fmt.Errorf("reading counters of nftables: %w", err)
+		}
+		for name, packets := range t.counters {
+			out[name] += packets
+		}
+	}
+	return out, nil
+}
+
+// datapath is the table in the words of plans.
+func (t *heldTable) datapath(id tableID) datapath.Table {
+	out := datapath.Table{Family: datapath.IPv4, Name: id.name, Counters: slices.Sorted(maps.Keys(t.counters))}
+	if id.family == unix.NFPROTO_IPV6 {
+		out.Family = datapath.IPv6
+	}
+	for name, s := range t.sets {
+		out.Sets = append(out.Sets, s.datapath(out.Family, name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.chains)) {
+		c := t.chains[name]
+		chain := datapath.Chain{Name: name}
+		if c.kind != "" {
+			chain.Type, chain.Hook, chain.Priority = datapath.ChainType(c.kind), hookName(c.hook), int(c.priority)
+			if chain.Policy = datapath.Accept; c.policy == policyDrop {
+				chain.Policy = datapath.Drop
+			}
+		}
+		for _, r := range c.rules {
+			chain.Rules = append(chain.Rules, []datapath.Statement{datapath.Observed{Text: r.text}})
+		}
+		out.Chains = append(out.Chains, chain)
+	}
+	return out
+}

@@ -1,0 +1,209 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
+)
+
+// coalescing is how long changes are gathered before one word is said of them all.
+const coalescing = 100 * time.Millisecond
+
+// watchBuffer holds the news of some thousand changes, in bytes.
+const watchBuffer = 4 << 20
+
+// interest is what of all that happens in the namespace may concern us. The zero value, before the first Apply, is all.
+type interest struct {
+	devices map[string]bool
+	indices map[int32]bool // of those devices that are there, but for lo
+	fabric  int32
+	tables  map[uint32]bool // of routes
+	nft     map[tableID]bool
+}
+
+func interestOf(want datapath.State, have *held) interest {
+	i := interest{devices: map[string]bool{names.FabricDevice: true}, indices: map[int32]bool{}, tables: map[uint32]bool{}, nft: map[tableID]bool{}}
+	for _, l := range want.Links {
+		i.devices[l.Name] = true
+	}
+	for _, a := range want.Addresses {
+		i.devices[a.Device] = true
+	}
+	for _, r := range want.Routes {
+		if r.Device != "" {
+			i.devices[r.Device] = true
+		}
+		if r.Table != unix.RT_TABLE_MAIN && r.Table != unix.RT_TABLE_LOCAL {
+			i.tables[uint32(r.Table)] = true
+		}
+	}
+	for name := range i.devices {
+		if l, ok := have.byName[name]; ok && name != "lo" {
+			i.indices[l.index] = true
+		}
+	}
+	f, _ := have.fabric()
+	i.fabric = f.index
+	for _, t := range want.Tables {
+		i.nft[idOf(t)] = true
+	}
+	for id, t := range have.tables {
+		if t.ours {
+			i.nft[id] = true
+		}
+	}
+	return i
+}
+
+func (k *Kernel) setInterest(i interest) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.interest = i
+}
+
+func (k *Kernel) currentInterest() interest {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.interest
+}
+
+// Watch says when something changed that may concern what was applied last: the caller then applies again. Changes of our own
+// are told, too; an Apply that writes nothing brings no more of them, so this ends. News that were lost count as a change.
+// The channel is closed when ctx ends.
+func (k *Kernel) Watch(ctx context.Context) (<-chan struct{}, error) {
+	route, err := k.subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
+		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
+	if err != nil {
+		return nil, err
+	}
+	const nftables = 7 // the group of all changes to them
+	filter, err := k.subscribe(unix.NETLINK_NETFILTER, nftables)
+	if err != nil {
+		route.Close()
+		return nil, err
+	}
+	heard := make(chan struct{}, 1)
+	var listening sync.WaitGroup
+	listening.Go(func() { k.listen(ctx, route, heard, interest.concernsRoute) })
+	listening.Go(func() { k.listen(ctx, filter, heard, interest.concernsFilter) })
+	context.AfterFunc(ctx, func() {
+		route.Close()
+		filter.Close()
+	})
+	out := make(chan struct{}, 1)
+	go func() {
+		defer close(out)
+		coalesce(ctx, heard, out)
+		listening.Wait()
+	}()
+	return out, nil
+}
+
+func (k *Kernel) subscribe(protocol int, groups ...uint) (*nl.NetlinkSocket, error) {
+	s, err := nl.SubscribeAt(k.ns, netns.None(), protocol, groups...)
+	if err != nil {
+		return nil, fmt.Errorf("subscribing to changes of protocol %d: %w", protocol, err)
+	}
+	// With less room more news are lost, which are news, too.
+	if s.SetReceiveBufferSize(watchBuffer, true) != nil {
+		_ = s.SetReceiveBufferSize(watchBuffer, false)
+	}
+	return s, nil
+}
+
+// listen says heard for whatever concerns us, until the socket is closed.
+func (k *Kernel) listen(ctx context.Context, s *nl.NetlinkSocket, heard chan<- struct{}, concerns func(interest, syscall.NetlinkMessage) bool) {
+	for ctx.Err() == nil {
+		msgs, _, err := s.Receive()
+		if err != nil { // ENOBUFS, or something unreadable: who knows what it was
+			say(heard)
+			pause(ctx)
+		}
+		i := k.currentInterest()
+		if slices.ContainsFunc(msgs, func(m syscall.NetlinkMessage) bool { return concerns(i, m) }) {
+			say(heard)
+		}
+	}
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(coalescing):
+	}
+}
+
+// say never waits: who has not yet listened hears it once.
+func say(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// coalesce says out once for all that is heard within a while.
+func coalesce(ctx context.Context, heard <-chan struct{}, out chan<- struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-heard:
+		}
+		pause(ctx)
+		select { // what came meanwhile is said with the rest
+		case <-heard:
+		default:
+		}
+		say(out)
+	}
+}
+
+func (i interest) concernsRoute(m syscall.NetlinkMessage) bool {
+	if i.devices == nil {
+		return true
+	}
+	switch m.Header.Type {
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		l, name := parseLink(m.Data)
+		return i.devices[name] || i.indices[l.index]
+	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+		a, marked := parseAddress(m.Data)
+		return marked || i.indices[a.index]
+	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		h, ok := parseNeighbour(m.Data)
+		return ok && h.index == i.fabric
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		key, _, ours := parseRoute(m.Data)
+		return ours || i.tables[key.table]
+	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
+		_, ours := parseRule(m.Data)
+		return ours
+	}
+	return false
+}
+
+// nameOfTable is the first attribute of every message about something in a table, and of one about a table itself.
+const nameOfTable = 1
+
+func (i interest) concernsFilter(m syscall.NetlinkMessage) bool {
+	if i.devices == nil {
+		return true
+	}
+	if len(m.Data) < sizeofGenmsg || m.Header.Type == uint16(nft(unix.NFT_MSG_NEWGEN)) {
+		return false
+	}
+	return i.nft[tableID{m.Data[0], body(m.Data, sizeofGenmsg).text(nameOfTable)}]
+}
