@@ -304,6 +304,8 @@ func adopt(w *gateway, kind schema.GroupVersionKind, child client.Object) error 
 		return kube.Invalid(ready.Reason, errors.New(ready.Message))
 	case ready != nil && ready.Status != metav1.ConditionTrue:
 		return kube.Wait(0, ready.Message)
+	case ready == nil && specOf(kind) != nil:
+		return kube.Wait(0, "the gateway is being made")
 	case *w.inner == nil:
 		return kube.Wait(0, "no replica of the gateway is running")
 	case w.endpoint != nil && *w.endpoint == nil:
