@@ -25,6 +25,7 @@ func TestNamesFitAndNeverMeet(t *testing.T) {
 		"RemoteCertificate":         {253, RemoteCertificate},
 		"VirtualNodeBinding":        {253, VirtualNodeBinding},
 		"Gateway":                   {63, Gateway},
+		"GatewayReplica":            {63, GatewayReplica},
 		"GatewayKeys":               {63, GatewayKeys},
 		"GatewayLabel":              {63, GatewayLabel},
 	} {

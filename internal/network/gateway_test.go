@@ -217,6 +217,45 @@ func TestATemplateThatChangesReachesEveryGateway(t *testing.T) {
 	})
 }
 
+// The right to patch pods is only for those who need it.
+func TestReplicasMayMarkThemselves(t *testing.T) {
+	s := begin(t)
+	s.start()
+	several := example(s, "wireguard-server-high-availability.yaml", &networkingv1beta1.WgGatewayServerTemplate{})
+	s.create(several, s.serverTemplate())
+	server := s.server("rome", several)
+	s.create(server)
+	d := s.deployment("rome")
+	if *d.Spec.Replicas != 2 || d.Spec.Template.Labels[names.GatewayActive] != "" {
+		t.Errorf("%d replicas, labels %v", *d.Spec.Replicas, d.Spec.Template.Labels)
+	}
+	more := &rbacv1.RoleBinding{ObjectMeta: s.meta(names.GatewayReplica("rome"))}
+	s.eventually(func() error { return s.get(more) })
+	if more.RoleRef.Name != names.RoleGatewayReplica {
+		t.Errorf("bound to %v", more.RoleRef)
+	}
+	// Of two that run, the one that is marked is where nodes go.
+	s.run("rome", "10.0.0.1", "node-1")
+	second := s.run("rome", "10.0.0.2", "node-2")
+	testkit.Update(t, s.c.Client, second, func(p *corev1.Pod) { p.Labels[names.GatewayActive] = "true" })
+	s.eventually(func() error {
+		if err := s.get(server); err != nil {
+			return err
+		}
+		if e := server.Status.InternalEndpoint; e == nil || *e.IP != "10.0.0.2" {
+			return fmt.Errorf("internal endpoint %v", e)
+		}
+		return nil
+	})
+	testkit.Update(t, s.c.Client, server, func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Name = "wireguard-server" })
+	s.eventually(func() error {
+		if err := s.get(more); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("a single replica still has the right: %v", err)
+		}
+		return nil
+	})
+}
+
 func TestBadGatewaysSaySo(t *testing.T) {
 	s := begin(t)
 	other, allowed := testkit.Namespace(t, s.c, "other", nil), testkit.Namespace(t, s.c, "allowed", nil)

@@ -65,7 +65,7 @@ func rights() []rbacv1.PolicyRule {
 	const group = networkingv1beta1.GroupName
 	read, write := []string{"get", "list", "watch"}, []string{"get", "list", "watch", "create", "patch"}
 	bind := testkit.Rule(rbacv1.GroupName, "clusterroles", "bind")
-	bind.ResourceNames = []string{names.RoleGateway, names.RoleGatewayReader, names.RoleTenantSecrets}
+	bind.ResourceNames = []string{names.RoleGateway, names.RoleGatewayReplica, names.RoleGatewayReader, names.RoleTenantSecrets}
 	var out []rbacv1.PolicyRule
 	for _, kind := range []string{"gatewayservers", "gatewayclients"} {
 		out = append(out, testkit.Rule(group, kind, read...), testkit.Rule(group, kind+"/status", "patch"),
@@ -75,7 +75,7 @@ func rights() []rbacv1.PolicyRule {
 		testkit.Rule(group, "wggatewayservertemplates", read...), testkit.Rule(group, "wggatewayclienttemplates", read...),
 		testkit.Rule("apps", "deployments", append(write, "delete")...),
 		testkit.Rule("", "services", write...), testkit.Rule("", "serviceaccounts", write...),
-		testkit.Rule(rbacv1.GroupName, "rolebindings", write...), testkit.Rule(rbacv1.GroupName, "clusterrolebindings", append(write, "delete")...),
+		testkit.Rule(rbacv1.GroupName, "rolebindings", append(write, "delete")...), testkit.Rule(rbacv1.GroupName, "clusterrolebindings", append(write, "delete")...),
 		testkit.Rule("", "pods", read...), testkit.Rule("", "nodes", read...),
 		testkit.Rule("", "events", "create", "patch"), testkit.Rule("events.k8s.io", "events", "create", "patch"),
 	)

@@ -165,15 +165,35 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	return err
 }
 
-// rights gives the pods of the gateway what they may do in their namespace.
+// rights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
+// pods, which is too much to give without need.
 func (s *wireguards[T]) rights(ctx context.Context, w *wireguard) error {
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: w.meta(names.Gateway(w.gateway)),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleGateway},
+	_, err := kube.Ensure(ctx, s.client, w.binding(names.Gateway(w.gateway), names.RoleGateway), kube.OwnedBy(w.Object, kube.Scheme))
+	more := w.binding(names.GatewayReplica(w.gateway), names.RoleGatewayReplica)
+	if replicas := w.deployment.Spec.Replicas; replicas != nil && *replicas > 1 {
+		_, others := kube.Ensure(ctx, s.client, more, kube.OwnedBy(w.Object, kube.Scheme))
+		return errors.Join(err, others, s.ensureAccount(ctx, w))
+	}
+	return errors.Join(err, s.withdraw(ctx, more), s.ensureAccount(ctx, w))
+}
+
+func (w *wireguard) binding(name, role string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: w.meta(name),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.GetNamespace(), Name: w.account()}},
 	}
-	_, err := kube.Ensure(ctx, s.client, binding, kube.OwnedBy(w.Object, kube.Scheme))
-	return errors.Join(err, s.ensureAccount(ctx, w))
+}
+
+// withdraw deletes a binding, if it is there.
+func (s *wireguards[T]) withdraw(ctx context.Context, binding *rbacv1.RoleBinding) error {
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(binding), binding); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if err := client.IgnoreNotFound(s.client.Delete(ctx, binding, client.Preconditions{UID: &binding.UID})); err != nil {
+		return fmt.Errorf("deleting RoleBinding %s: %w", binding.Name, err)
+	}
+	return nil
 }
 
 // ensureAccount makes the ServiceAccount, unless somebody else did: that one must not go with the gateway.
