@@ -27,6 +27,7 @@ const (
 	reasonInvalidKeys        = "InvalidKeys"
 	reasonInvalidService     = "InvalidService"
 	reasonRefused            = "RefusedByAPIServer"
+	reasonTaken              = "NameTaken"
 )
 
 // reportReady sets the condition of a gateway and returns its event. A failure of ours changes nothing: it is retried.

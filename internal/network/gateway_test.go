@@ -84,7 +84,7 @@ func (s *story) hasAddresses(server *networkingv1beta1.GatewayServer, want ...st
 	if err := s.get(server); err != nil {
 		return err
 	}
-	if e := server.Status.Endpoint; e == nil || !slices.Equal(e.Addresses, want) {
+	if e := server.Status.Endpoint; e == nil || !slices.Equal(slices.Sorted(slices.Values(e.Addresses)), want) {
 		return fmt.Errorf("endpoint %+v, want %q", e, want)
 	}
 	return nil
@@ -363,6 +363,49 @@ func TestAGatewayThatIsDeletedGoesWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone("milan", "WgGatewayClient")
+}
+
+// What a template rendered comes back when it is deleted, and the keys, which the peer knows, are the same.
+func TestWhatIsDeletedByHandComesBack(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	s.create(of, s.server("rome", of))
+	before := s.deployment("rome")
+	keys, now := &corev1.Secret{ObjectMeta: s.meta("gw-rome")}, &corev1.Secret{ObjectMeta: s.meta("gw-rome")}
+	if err := errors.Join(s.get(keys), s.c.Client.Delete(t.Context(), &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")})); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(func() error {
+		if d := s.deployment("rome"); d.UID == before.UID {
+			return errors.New("the Deployment is the old one")
+		}
+		return s.get(now)
+	})
+	if diff := gocmp.Diff(keys.Data, now.Data); diff != "" {
+		t.Error("the keys are others")
+	}
+	if err := s.c.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: s.meta("gw-rome")}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(func() error { return s.get(&corev1.Service{ObjectMeta: s.meta("gw-rome")}) })
+}
+
+// A server and a client of one name would have one Deployment: the second waits until the first is gone.
+func TestTwoGatewaysOfOneNameDoNotShare(t *testing.T) {
+	s := begin(t)
+	s.start()
+	server, peer := s.server("rome", s.serverTemplate()), s.client("rome", s.clientTemplate())
+	s.create(s.serverTemplate(), s.clientTemplate(), server)
+	s.hasArg("rome", "--mode=server")
+	s.create(peer)
+	s.wantReady(peer, reasonTaken, "belongs to WgGatewayServer rome")
+	s.hasArg("rome", "--mode=server")
+	if err := s.c.Client.Delete(t.Context(), server); err != nil {
+		t.Fatal(err)
+	}
+	s.wantReady(peer, reasonPending, "no replica")
+	s.hasArg("rome", "--mode=client")
 }
 
 func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {

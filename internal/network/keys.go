@@ -74,8 +74,7 @@ func (k *keyring) allow(ctx context.Context, w *wireguard) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleTenantSecrets},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: k.liqoNamespace, Name: names.ControllerManager}},
 	}
-	_, err := kube.Ensure(ctx, k.bindings, binding, kube.OwnedBy(w.Object, kube.Scheme))
-	return err
+	return w.ensure(ctx, k.bindings, binding)
 }
 
 func (k *keyring) find(ctx context.Context, w *wireguard) (*corev1.Secret, error) {

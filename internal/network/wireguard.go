@@ -91,6 +91,32 @@ func (w *wireguard) account() string {
 	return cmp.Or(w.deployment.Spec.Template.Spec.ServiceAccountName, w.gateway)
 }
 
+// handover is how often to look whether what an earlier object of the name had is gone.
+const handover = time.Second
+
+// ensure makes an object of the gateway what it is wanted to be, unless it is another gateway's: they must not take it from each
+// other, for ever.
+func (w *wireguard) ensure(ctx context.Context, c client.Client, want client.Object) error {
+	have := newLike(want)
+	err := c.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading %s %s: %w", kindOf(want).Kind, want.GetName(), err)
+	}
+	if owner := metav1.GetControllerOf(have); owner != nil && owner.UID != w.GetUID() {
+		if owner.Kind == kindOf(w.Object).Kind && owner.Name == w.GetName() {
+			return kube.Wait(handover, fmt.Sprintf("%s %s of an earlier gateway is being deleted", kindOf(want).Kind, want.GetName()))
+		}
+		return again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give the gateways different names",
+			kindOf(want).Kind, want.GetName(), owner.Kind, owner.Name)))
+	}
+	_, err = kube.Ensure(ctx, c, want, kube.OwnedBy(w.Object, kube.Scheme))
+	return refused(err)
+}
+
+func newLike(obj client.Object) client.Object {
+	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
+}
+
 // wireguards makes of what a template rendered the Deployment, the Service, the keys and the rights of a gateway.
 type wireguards[T client.Object] struct {
 	// client reads and writes what is made for gateways.
@@ -168,13 +194,12 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 // rights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
 // pods, which is too much to give without need.
 func (s *wireguards[T]) rights(ctx context.Context, w *wireguard) error {
-	_, err := kube.Ensure(ctx, s.client, w.binding(names.Gateway(w.gateway), names.RoleGateway), kube.OwnedBy(w.Object, kube.Scheme))
+	err := errors.Join(w.ensure(ctx, s.client, w.binding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
 	more := w.binding(names.GatewayReplica(w.gateway), names.RoleGatewayReplica)
 	if replicas := w.deployment.Spec.Replicas; replicas != nil && *replicas > 1 {
-		_, others := kube.Ensure(ctx, s.client, more, kube.OwnedBy(w.Object, kube.Scheme))
-		return errors.Join(err, others, s.ensureAccount(ctx, w))
+		return errors.Join(err, w.ensure(ctx, s.client, more))
 	}
-	return errors.Join(err, s.withdraw(ctx, more), s.ensureAccount(ctx, w))
+	return errors.Join(err, s.withdraw(ctx, more))
 }
 
 func (w *wireguard) binding(name, role string) *rbacv1.RoleBinding {
@@ -199,11 +224,9 @@ func (s *wireguards[T]) withdraw(ctx context.Context, binding *rbacv1.RoleBindin
 // ensureAccount makes the ServiceAccount, unless somebody else did: that one must not go with the gateway.
 func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 	account := &corev1.ServiceAccount{ObjectMeta: w.meta(w.account())}
-	owned := kube.OwnedBy(w.Object, kube.Scheme)
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(account), &corev1.ServiceAccount{})
 	if err == nil {
-		_, err = kube.Ensure(ctx, s.client, account, owned)
-		return err
+		return w.ensure(ctx, s.client, account)
 	}
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading ServiceAccount %s: %w", account.Name, err)
@@ -216,8 +239,7 @@ func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading ServiceAccount %s: %w", account.Name, err)
 	}
-	_, err = kube.Ensure(ctx, s.client, account, owned)
-	return err
+	return w.ensure(ctx, s.client, account)
 }
 
 // workload makes the Deployment, once there are keys for it.
@@ -228,16 +250,16 @@ func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
 	}
 	*w.keys = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: keys.Namespace, Name: keys.Name}
 	want := deploymentOf(w, keys.Name)
-	_, err = kube.Ensure(ctx, s.client, want, kube.OwnedBy(w.Object, kube.Scheme))
+	err = w.ensure(ctx, s.client, want)
 	if !apierrors.IsInvalid(err) {
-		return refused(err)
+		return err
 	}
 	var have appsv1.Deployment
 	if got := s.client.Get(ctx, client.ObjectKeyFromObject(want), &have); got != nil {
-		return errors.Join(refused(err), client.IgnoreNotFound(got))
+		return errors.Join(err, client.IgnoreNotFound(got))
 	}
-	if !metav1.IsControlledBy(&have, w.Object) || reflect.DeepEqual(have.Spec.Selector, want.Spec.Selector) {
-		return refused(err)
+	if reflect.DeepEqual(have.Spec.Selector, want.Spec.Selector) {
+		return err
 	}
 	// The selector of a Deployment cannot change. Its pods end before the new ones start: they have the same key.
 	err = s.client.Delete(ctx, &have, client.Preconditions{UID: &have.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
@@ -294,10 +316,10 @@ func (s *wireguards[T]) outside(ctx context.Context, w *wireguard) error {
 	}
 	want := &corev1.Service{ObjectMeta: w.meta(names.Gateway(w.gateway)), Spec: *w.service.Spec.DeepCopy()}
 	want.Labels, want.Annotations = merged(w.service.Metadata.Labels, want.Labels), w.service.Metadata.Annotations
-	if _, err := kube.Ensure(ctx, s.client, want, kube.OwnedBy(w.Object, kube.Scheme)); err != nil {
-		return refused(err)
-	}
 	*w.endpoint = nil
+	if err := w.ensure(ctx, s.client, want); err != nil {
+		return err
+	}
 	var have corev1.Service
 	if err := s.client.Get(ctx, client.ObjectKeyFromObject(want), &have); apierrors.IsNotFound(err) {
 		return kube.Wait(0, "the Service of the gateway is being made")
