@@ -217,6 +217,34 @@ func TestATemplateThatChangesReachesEveryGateway(t *testing.T) {
 	})
 }
 
+// Accounts that a template names stay whose they are.
+func TestAGivenAccountIsUsedAndKept(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	of.Spec.Template.Raw = []byte(strings.ReplaceAll(string(of.Spec.Template.Raw), `"serviceAccountName":"{{ .Name }}"`, `"serviceAccountName":"given"`))
+	given := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "given"}}
+	server := s.server("rome", of)
+	s.create(given, of, server)
+	s.wantReady(server, reasonPending, "no")
+	if account := s.deployment("rome").Spec.Template.Spec.ServiceAccountName; account != "given" {
+		t.Errorf("the pods run as %s", account)
+	}
+	s.eventually(func() error {
+		binding := &rbacv1.RoleBinding{ObjectMeta: s.meta("gw-rome")}
+		if err := s.get(binding); err != nil {
+			return err
+		}
+		if binding.Subjects[0].Name != "given" {
+			return fmt.Errorf("bound %v", binding.Subjects)
+		}
+		return nil
+	})
+	if err := s.get(given); err != nil || len(given.OwnerReferences) != 0 || len(given.Labels) != 0 {
+		t.Errorf("the account became %+v: %v", given.ObjectMeta, err)
+	}
+}
+
 // The right to patch pods is only for those who need it.
 func TestReplicasMayMarkThemselves(t *testing.T) {
 	s := begin(t)
@@ -276,6 +304,7 @@ func TestBadGatewaysSaySo(t *testing.T) {
 		}
 	}
 	usual := variant("usual", "", nil)
+	s.create(s.clientTemplate())
 	for name, tc := range map[string]struct {
 		of           client.Object
 		edit         func(*networkingv1beta1.GatewayServer)
@@ -284,8 +313,10 @@ func TestBadGatewaysSaySo(t *testing.T) {
 		"unlabelled": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Labels = nil }, reason: reasonInvalidPeer, text: names.RemoteClusterID + " is missing"},
 		"mislabelled": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Labels[names.RemoteClusterID] = "Rome_1" }, reason: reasonInvalidPeer,
 			text: `"Rome_1"`},
-		"nameless":   {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef = corev1.ObjectReference{} }, reason: reasonTemplateNotFound, text: "spec.serverTemplateRef names no template"},
-		"unknown":    {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Kind = "NoTemplate" }, reason: reasonTemplateNotFound, text: "NoTemplate"},
+		"nameless": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef = corev1.ObjectReference{} }, reason: reasonTemplateNotFound, text: "spec.serverTemplateRef names no template"},
+		"unknown":  {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Kind = "NoTemplate" }, reason: reasonTemplateNotFound, text: "NoTemplate"},
+		"crossed": {of: s.clientTemplate(), edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Kind = "WgGatewayClientTemplate" }, reason: reasonInvalidTemplate,
+			text: "renders WgGatewayClient"},
 		"elsewhere":  {of: variant("elsewhere", other, nil), reason: reasonTemplateNotAllowed, text: "templates of namespace " + other},
 		"permitted":  {of: variant("permitted", allowed, nil), reason: reasonPending},
 		"homely":     {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Namespace = "" }, reason: reasonPending},
@@ -385,10 +416,18 @@ func TestWhatIsDeletedByHandComesBack(t *testing.T) {
 	if diff := gocmp.Diff(keys.Data, now.Data); diff != "" {
 		t.Error("the keys are others")
 	}
-	if err := s.c.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: s.meta("gw-rome")}); err != nil {
-		t.Fatal(err)
-	}
-	s.eventually(func() error { return s.get(&corev1.Service{ObjectMeta: s.meta("gw-rome")}) })
+	service := &corev1.Service{ObjectMeta: s.meta("gw-rome")}
+	owner := metav1.GetControllerOf(s.deployment("rome")).UID
+	s.eventually(func() error { // that of the gateway that came back
+		if err := s.get(service); err != nil {
+			return err
+		}
+		if metav1.GetControllerOf(service).UID != owner {
+			return errors.New("the Service is the old one")
+		}
+		return s.c.Client.Delete(t.Context(), service)
+	})
+	s.eventually(func() error { return s.get(service) })
 }
 
 // A server and a client of one name would have one Deployment: the second waits until the first is gone.
@@ -406,6 +445,45 @@ func TestTwoGatewaysOfOneNameDoNotShare(t *testing.T) {
 	}
 	s.wantReady(peer, reasonPending, "no replica")
 	s.hasArg("rome", "--mode=client")
+}
+
+// Who wants another port deletes a server and makes it anew at once.
+func TestAGatewayIsMadeAnewAtOnce(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	old, anew := s.server("rome", of), s.server("rome", of)
+	s.create(of, old)
+	s.deployment("rome")
+	if err := s.c.Client.Delete(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	anew.Spec.Endpoint.Port = 51841
+	s.create(anew)
+	s.eventually(func() error {
+		d, keys, service := s.deployment("rome"), &corev1.Secret{ObjectMeta: s.meta("gw-rome")}, &corev1.Service{ObjectMeta: s.meta("gw-rome")}
+		if err := errors.Join(s.get(keys), s.get(service), s.get(anew)); err != nil {
+			return err
+		}
+		if !metav1.IsControlledBy(keys, anew) || service.Spec.Ports[0].Port != 51841 || anew.Status.SecretRef == nil ||
+			!slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--gateway-uid="+string(anew.UID)) {
+			return errors.New("something is the old one's")
+		}
+		return nil
+	})
+}
+
+// Two gateways whose template gives them one name do not take it from each other.
+func TestOneNameForTwoGatewaysIsRefused(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	of.Spec.Template.Raw = []byte(strings.Replace(string(of.Spec.Template.Raw), `"name":"{{ .Name }}"`, `"name":"same"`, 1))
+	first, second := s.server("rome", of), s.server("milan", of)
+	s.create(of, first)
+	s.wantReady(first, reasonPending, "")
+	s.create(second)
+	s.wantReady(second, reasonTaken, "WgGatewayServer same belongs to GatewayServer rome")
 }
 
 func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {

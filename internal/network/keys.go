@@ -50,6 +50,9 @@ func (k *keyring) of(ctx context.Context, w *wireguard) (*corev1.Secret, error) 
 	if err != nil {
 		return nil, delayed(err)
 	}
+	if err := leftBehind(secret, w.owner()); err != nil {
+		return nil, err
+	}
 	if err := k.complete(ctx, w, secret); err != nil {
 		return nil, delayed(err)
 	}
@@ -74,7 +77,7 @@ func (k *keyring) allow(ctx context.Context, w *wireguard) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleTenantSecrets},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: k.liqoNamespace, Name: names.ControllerManager}},
 	}
-	return w.ensure(ctx, k.bindings, binding)
+	return ensure(ctx, k.bindings, w.Object, binding)
 }
 
 func (k *keyring) find(ctx context.Context, w *wireguard) (*corev1.Secret, error) {

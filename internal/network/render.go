@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +23,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -34,50 +32,6 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/template"
 )
-
-// gateway is what a GatewayServer and a GatewayClient have in common.
-type gateway struct {
-	client.Object
-	// spec points to what templates are filled with.
-	spec        any
-	templateRef corev1.ObjectReference
-	// field is where the template is named.
-	field      string
-	secretName string
-
-	child      **corev1.ObjectReference
-	keys       **corev1.ObjectReference
-	endpoint   **networkingv1beta1.EndpointStatus // nil for a client, whose status has that of its server
-	inner      **networkingv1beta1.InternalGatewayEndpoint
-	conditions *[]metav1.Condition
-	// dials are the addresses of the server; nil for a server.
-	dials *networkingv1beta1.EndpointStatus
-}
-
-func gatewayOf(obj client.Object) *gateway {
-	out := &gateway{Object: obj}
-	switch o := obj.(type) {
-	case *networkingv1beta1.GatewayServer:
-		out.spec, out.templateRef, out.field, out.secretName = &o.Spec, o.Spec.ServerTemplateRef, "spec.serverTemplateRef", o.Spec.SecretRef.Name
-		out.child, out.keys, out.inner, out.conditions = &o.Status.ServerRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
-		out.endpoint = &o.Status.Endpoint
-	case *networkingv1beta1.GatewayClient:
-		spec := o.Spec.DeepCopy()
-		spec.Endpoint = dialled(o.Spec.Endpoint, o.Status.Endpoint)
-		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ClientTemplateRef, "spec.clientTemplateRef", o.Spec.SecretRef.Name
-		out.child, out.keys, out.inner, out.conditions = &o.Status.ClientRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
-		out.dials = &spec.Endpoint
-	}
-	return out
-}
-
-func kindOf(obj client.Object) schema.GroupVersionKind {
-	kind, err := apiutil.GVKForObject(obj, kube.Scheme)
-	if err != nil {
-		panic(err) // the types of this package are in the scheme
-	}
-	return kind
-}
 
 // rendering is what it takes to render any gateway.
 type rendering struct {
@@ -134,44 +88,44 @@ func (r rendering) reference(g *gateway) corev1.ObjectReference {
 
 // Sync renders the template, and copies the state of what was rendered.
 func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
-	w := gatewayOf(obj)
+	gw := gatewayOf(obj)
 	if err := checkPeer(obj.GetLabels()[names.RemoteClusterID]); err != nil {
 		return err
 	}
-	if w.dials != nil && len(w.dials.Addresses) == 0 {
+	if gw.dials != nil && len(gw.dials.Addresses) == 0 {
 		return kube.Wait(0, "no address of the server is known")
 	}
-	t, err := g.readTemplate(ctx, w)
+	t, err := g.readTemplate(ctx, gw)
 	if err != nil {
 		return err
 	}
-	want, err := g.render(w, t)
+	want, err := g.render(gw, t)
 	if err != nil {
 		return err
 	}
-	if err := g.prune(ctx, w, want); err != nil {
+	if err := g.prune(ctx, gw, want); err != nil {
 		return err
 	}
-	if _, err := kube.Ensure(ctx, g.client, want, kube.OwnedBy(obj, kube.Scheme)); err != nil {
-		return refused(err)
+	if err := ensure(ctx, g.client, obj, want); err != nil {
+		return err
 	}
 	have := objectOf(want.GetObjectKind().GroupVersionKind())
 	if err := g.client.Get(ctx, client.ObjectKeyFromObject(want), have); apierrors.IsNotFound(err) {
 		return kube.Wait(0, "the gateway is being made")
 	} else if err != nil {
-		return fmt.Errorf("reading what was rendered: %w", err)
+		return fmt.Errorf("reading what was rendered: %gw", err)
 	}
-	return adopt(w, want.GetObjectKind().GroupVersionKind(), have)
+	return adopt(gw, want.GetObjectKind().GroupVersionKind(), have)
 }
 
 // othersDelay is how often a template is read of whose changes nothing tells.
 const othersDelay = time.Minute
 
 // readTemplate reads the template that a gateway names, if it may be used.
-func (g *gateways[T]) readTemplate(ctx context.Context, w *gateway) (*networkingv1beta1.GatewayTemplateSpec, error) {
-	ref := g.reference(w)
+func (g *gateways[T]) readTemplate(ctx context.Context, gw *gateway) (*networkingv1beta1.GatewayTemplateSpec, error) {
+	ref := g.reference(gw)
 	if ref.Name == "" || ref.Kind == "" || ref.APIVersion == "" {
-		return nil, kube.Invalid(reasonTemplateNotFound, fmt.Errorf("%s names no template: it needs apiVersion, kind and name, such as %s", w.field, g.template.Kind))
+		return nil, kube.Invalid(reasonTemplateNotFound, fmt.Errorf("%s names no template: it needs apiVersion, kind and name, such as %s", gw.field, g.template.Kind))
 	}
 	if ref.Namespace != g.liqoNamespace && !slices.Contains(g.allowed, ref.Namespace) {
 		return nil, kube.Invalid(reasonTemplateNotAllowed, fmt.Errorf("templates of namespace %s may not be used: those of %s may",
@@ -185,21 +139,21 @@ func (g *gateways[T]) readTemplate(ctx context.Context, w *gateway) (*networking
 	err := reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
 	switch {
 	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err), apierrors.IsForbidden(err):
-		missing := kube.Invalid(reasonTemplateNotFound, fmt.Errorf("the template %s %s/%s, which %s names, cannot be read: %w", ref.Kind, ref.Namespace, ref.Name, w.field, err))
+		missing := kube.Invalid(reasonTemplateNotFound, fmt.Errorf("the template %s %s/%s, which %s names, cannot be read: %gw", ref.Kind, ref.Namespace, ref.Name, gw.field, err))
 		if kind != g.template {
 			return nil, again(othersDelay, missing)
 		}
 		return nil, missing
 	case err != nil:
-		return nil, fmt.Errorf("reading template %s/%s: %w", ref.Namespace, ref.Name, err)
+		return nil, fmt.Errorf("reading template %s/%s: %gw", ref.Namespace, ref.Name, err)
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		return nil, fmt.Errorf("reading template %s/%s: %w", ref.Namespace, ref.Name, err)
+		return nil, fmt.Errorf("reading template %s/%s: %gw", ref.Namespace, ref.Name, err)
 	}
 	out := &networkingv1beta1.GatewayTemplateSpec{}
 	if err := decode(fields["spec"], out); err != nil {
-		return nil, kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s has no spec of a template: %w", ref.Namespace, ref.Name, err))
+		return nil, kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s has no spec of a template: %gw", ref.Namespace, ref.Name, err))
 	}
 	return out, nil
 }
@@ -213,18 +167,18 @@ func decode(fields, into any) error {
 }
 
 // render fills the template.
-func (g *gateways[T]) render(w *gateway, t *networkingv1beta1.GatewayTemplateSpec) (client.Object, error) {
-	ref := g.reference(w)
+func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSpec) (client.Object, error) {
+	ref := g.reference(gw)
 	broken := func(err error) error {
-		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s: %w", ref.Namespace, ref.Name, err))
+		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s: %gw", ref.Namespace, ref.Name, err))
 	}
 	kind := t.ObjectKind.GroupVersionKind()
 	if !slices.Contains(g.kinds, kind) {
 		return nil, broken(fmt.Errorf("it renders %s of %s, which is not among what templates may render", kind.Kind, kind.GroupVersion()))
 	}
 	rendered, err := template.Render(*t, template.Gateway{
-		Spec: w.spec, Name: w.GetName(), Namespace: w.GetNamespace(), GatewayUID: string(w.GetUID()),
-		ClusterID: w.GetLabels()[names.RemoteClusterID], SecretName: w.secretName,
+		Spec: gw.spec, Name: gw.GetName(), Namespace: gw.GetNamespace(), GatewayUID: string(gw.GetUID()),
+		ClusterID: gw.GetLabels()[names.RemoteClusterID], SecretName: gw.secretName,
 	}, specOf(kind))
 	if err != nil {
 		return nil, broken(err)
@@ -232,7 +186,7 @@ func (g *gateways[T]) render(w *gateway, t *networkingv1beta1.GatewayTemplateSpe
 	if template.IsOriginals(rendered) {
 		return nil, broken(errors.New("it is made for other images, with a container for each of gateway, wireguard and geneve; here one container does it all: see docs/migration.md"))
 	}
-	rendered.SetLabels(merged(rendered.GetLabels(), map[string]string{names.RemoteClusterID: w.GetLabels()[names.RemoteClusterID]}))
+	rendered.SetLabels(merged(rendered.GetLabels(), map[string]string{names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]}))
 	out := objectOf(kind)
 	if _, other := out.(*unstructured.Unstructured); other {
 		return rendered, nil
@@ -256,84 +210,23 @@ func specOf(kind schema.GroupVersionKind) any {
 }
 
 // prune deletes what an earlier template rendered for the gateway under another name or kind.
-func (g *gateways[T]) prune(ctx context.Context, w *gateway, want client.Object) error {
+func (g *gateways[T]) prune(ctx context.Context, gw *gateway, want client.Object) error {
 	for _, kind := range g.kinds {
-		all, err := listOf(ctx, g.client, kind, client.InNamespace(w.GetNamespace()))
+		all, err := listOf(ctx, g.client, kind, client.InNamespace(gw.GetNamespace()))
 		if err != nil {
 			return err
 		}
 		for _, obj := range all {
-			if !metav1.IsControlledBy(obj, w.Object) || kind == want.GetObjectKind().GroupVersionKind() && obj.GetName() == want.GetName() {
+			if !metav1.IsControlledBy(obj, gw.Object) || kind == want.GetObjectKind().GroupVersionKind() && obj.GetName() == want.GetName() {
 				continue
 			}
 			uid := obj.GetUID()
 			if err := g.client.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("deleting %s %s, which is not rendered any more: %w", kind.Kind, obj.GetName(), err)
+				return fmt.Errorf("deleting %s %s, which is not rendered any more: %gw", kind.Kind, obj.GetName(), err)
 			}
 		}
 	}
 	return nil
-}
-
-// rendered is what the status of any kind that templates render may say.
-type renderedStatus struct {
-	SecretRef        *corev1.ObjectReference                    `json:"secretRef"`
-	Endpoint         *networkingv1beta1.EndpointStatus          `json:"endpoint"`
-	InternalEndpoint *networkingv1beta1.InternalGatewayEndpoint `json:"internalEndpoint"`
-	Conditions       []metav1.Condition                         `json:"conditions"`
-}
-
-// adopt copies the state of what was rendered.
-func adopt(w *gateway, kind schema.GroupVersionKind, child client.Object) error {
-	*w.child = &corev1.ObjectReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: child.GetNamespace(), Name: child.GetName(), UID: child.GetUID()}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(child)
-	if err != nil {
-		return fmt.Errorf("reading the status of %s: %w", child.GetName(), err)
-	}
-	var said renderedStatus
-	if err := decode(fields["status"], &said); err != nil {
-		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the status of %s %s cannot be read: %w", kind.Kind, child.GetName(), err))
-	}
-	*w.keys, *w.inner = said.SecretRef, usableInner(said.InternalEndpoint)
-	if w.endpoint != nil {
-		*w.endpoint = usableEndpoint(said.Endpoint)
-	}
-	ready := apimeta.FindStatusCondition(said.Conditions, networkingv1beta1.ConditionGatewayReady)
-	switch {
-	case ready != nil && ready.Status != metav1.ConditionTrue && ready.Reason != reasonPending:
-		return kube.Invalid(ready.Reason, errors.New(ready.Message))
-	case ready != nil && ready.Status != metav1.ConditionTrue:
-		return kube.Wait(0, ready.Message)
-	case ready == nil && specOf(kind) != nil:
-		return kube.Wait(0, "the gateway is being made")
-	case *w.inner == nil:
-		return kube.Wait(0, "no replica of the gateway is running")
-	case w.endpoint != nil && *w.endpoint == nil:
-		return kube.Wait(0, "the gateway has no address yet")
-	}
-	return nil
-}
-
-// usableEndpoint is an endpoint with a port, in one of the two ways to say it.
-func usableEndpoint(e *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
-	switch {
-	case e == nil || e.Port == 0 && len(e.Ports) == 0:
-		return nil
-	case e.Port != 0:
-		e.Ports = nil
-	}
-	return e
-}
-
-// usableInner is an endpoint with an address.
-func usableInner(e *networkingv1beta1.InternalGatewayEndpoint) *networkingv1beta1.InternalGatewayEndpoint {
-	if e == nil || e.IP == nil {
-		return nil
-	}
-	if _, err := netip.ParseAddr(e.IP.String()); err != nil {
-		return nil
-	}
-	return e
 }
 
 // Next reads a template again of whose changes nothing tells.

@@ -4,7 +4,6 @@
 package network
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,91 +31,6 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// wireguard is what a WgGatewayServer and a WgGatewayClient have in common.
-type wireguard struct {
-	client.Object
-	// gateway is the name of the GatewayServer or GatewayClient, after which all is named.
-	gateway string
-	// peer is the cluster at the other end.
-	peer       string
-	secretName string
-	deployment *networkingv1beta1.DeploymentTemplate
-	// service is nil for a client, which nobody dials.
-	service *networkingv1beta1.ServiceTemplate
-
-	keys       **corev1.ObjectReference
-	endpoint   **networkingv1beta1.EndpointStatus // nil for a client
-	inner      **networkingv1beta1.InternalGatewayEndpoint
-	conditions *[]metav1.Condition
-}
-
-func wireguardOf(obj client.Object) *wireguard {
-	out := &wireguard{Object: obj, gateway: obj.GetName(), peer: obj.GetLabels()[names.RemoteClusterID]}
-	if owner := metav1.GetControllerOf(obj); owner != nil {
-		out.gateway = owner.Name
-	}
-	switch o := obj.(type) {
-	case *networkingv1beta1.WgGatewayServer:
-		out.secretName, out.deployment, out.service = o.Spec.SecretRef.Name, &o.Spec.Deployment, &o.Spec.Service
-		out.keys, out.endpoint, out.inner, out.conditions = &o.Status.SecretRef, &o.Status.Endpoint, &o.Status.InternalEndpoint, &o.Status.Conditions
-	case *networkingv1beta1.WgGatewayClient:
-		out.secretName, out.deployment = o.Spec.SecretRef.Name, &o.Spec.Deployment
-		out.keys, out.inner, out.conditions = &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
-	}
-	return out
-}
-
-// labels are on all that is made for the gateway.
-func (w *wireguard) labels() map[string]string {
-	return map[string]string{
-		names.AppManagedBy: names.ManagedByLiqo, names.NetworkingComponent: names.ComponentGateway, names.RemoteClusterID: w.peer,
-		names.GatewayName: names.GatewayLabel(w.gateway), names.GatewayNamespace: w.GetNamespace(),
-	}
-}
-
-func (w *wireguard) meta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: w.GetNamespace(), Name: name, Labels: w.labels()}
-}
-
-// owner is a reference to the GatewayServer or GatewayClient; to the object itself if it was not made for one.
-func (w *wireguard) owner() metav1.OwnerReference {
-	if owner := metav1.GetControllerOf(w.Object); owner != nil {
-		return *owner
-	}
-	return *metav1.NewControllerRef(w.Object, kindOf(w.Object))
-}
-
-// account is the ServiceAccount of the gateway's pods.
-func (w *wireguard) account() string {
-	return cmp.Or(w.deployment.Spec.Template.Spec.ServiceAccountName, w.gateway)
-}
-
-// handover is how often to look whether what an earlier object of the name had is gone.
-const handover = time.Second
-
-// ensure makes an object of the gateway what it is wanted to be, unless it is another gateway's: they must not take it from each
-// other, for ever.
-func (w *wireguard) ensure(ctx context.Context, c client.Client, want client.Object) error {
-	have := newLike(want)
-	err := c.Get(ctx, client.ObjectKeyFromObject(want), have)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading %s %s: %w", kindOf(want).Kind, want.GetName(), err)
-	}
-	if owner := metav1.GetControllerOf(have); owner != nil && owner.UID != w.GetUID() {
-		if owner.Kind == kindOf(w.Object).Kind && owner.Name == w.GetName() {
-			return kube.Wait(handover, fmt.Sprintf("%s %s of an earlier gateway is being deleted", kindOf(want).Kind, want.GetName()))
-		}
-		return again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give the gateways different names",
-			kindOf(want).Kind, want.GetName(), owner.Kind, owner.Name)))
-	}
-	_, err = kube.Ensure(ctx, c, want, kube.OwnedBy(w.Object, kube.Scheme))
-	return refused(err)
-}
-
-func newLike(obj client.Object) client.Object {
-	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
-}
-
 // wireguards makes of what a template rendered the Deployment, the Service, the keys and the rights of a gateway.
 type wireguards[T client.Object] struct {
 	// client reads and writes what is made for gateways.
@@ -137,10 +51,6 @@ func setupWireguards[T client.Object](mgr ctrl.Manager, name string, made cache.
 		b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(w.onNodePorts), builder.WithPredicates(predicate.Funcs{UpdateFunc: reachedOtherwise}))
 	}
 	return c.Complete(b)
-}
-
-func newObject[T client.Object]() T {
-	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 }
 
 // madeKinds are the kinds that are made for gateways, and their pods.
@@ -194,10 +104,10 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 // rights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
 // pods, which is too much to give without need.
 func (s *wireguards[T]) rights(ctx context.Context, w *wireguard) error {
-	err := errors.Join(w.ensure(ctx, s.client, w.binding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
+	err := errors.Join(ensure(ctx, s.client, w.Object, w.binding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
 	more := w.binding(names.GatewayReplica(w.gateway), names.RoleGatewayReplica)
 	if replicas := w.deployment.Spec.Replicas; replicas != nil && *replicas > 1 {
-		return errors.Join(err, w.ensure(ctx, s.client, more))
+		return errors.Join(err, ensure(ctx, s.client, w.Object, more))
 	}
 	return errors.Join(err, s.withdraw(ctx, more))
 }
@@ -221,25 +131,21 @@ func (s *wireguards[T]) withdraw(ctx context.Context, binding *rbacv1.RoleBindin
 	return nil
 }
 
-// ensureAccount makes the ServiceAccount, unless somebody else did: that one must not go with the gateway.
+// ensureAccount makes the ServiceAccount, unless somebody else did, or another gateway: that one must not go with this gateway.
 func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
-	account := &corev1.ServiceAccount{ObjectMeta: w.meta(w.account())}
-	err := s.client.Get(ctx, client.ObjectKeyFromObject(account), &corev1.ServiceAccount{})
-	if err == nil {
-		return w.ensure(ctx, s.client, account)
-	}
-	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading ServiceAccount %s: %w", account.Name, err)
-	}
 	var there corev1.ServiceAccount
-	err = s.keys.live.Get(ctx, client.ObjectKeyFromObject(account), &there)
-	if err == nil && there.Labels[names.GatewayName] == "" {
+	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: w.account()}
+	err := s.client.Get(ctx, key, &there)
+	if apierrors.IsNotFound(err) { // it may lack the label
+		err = s.keys.live.Get(ctx, key, &there)
+	}
+	switch {
+	case err == nil && there.Labels[names.GatewayName] != names.GatewayLabel(w.gateway):
 		return nil
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading ServiceAccount %s: %w", key.Name, err)
 	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading ServiceAccount %s: %w", account.Name, err)
-	}
-	return w.ensure(ctx, s.client, account)
+	return ensure(ctx, s.client, w.Object, &corev1.ServiceAccount{ObjectMeta: w.meta(key.Name)})
 }
 
 // workload makes the Deployment, once there are keys for it.
@@ -250,7 +156,7 @@ func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
 	}
 	*w.keys = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: keys.Namespace, Name: keys.Name}
 	want := deploymentOf(w, keys.Name)
-	err = w.ensure(ctx, s.client, want)
+	err = ensure(ctx, s.client, w.Object, want)
 	if !apierrors.IsInvalid(err) {
 		return err
 	}
@@ -267,17 +173,6 @@ func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
 		return fmt.Errorf("replacing Deployment %s: %w", have.Name, err)
 	}
 	return kube.BeingDeleted("Deployment", have.Name)
-}
-
-// refusedDelay is how often to try again what the API server refused: the reason may be another object.
-const refusedDelay = 30 * time.Second
-
-// refused tells the user what the API server has against what a template says.
-func refused(err error) error {
-	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return again(refusedDelay, kube.Invalid(reasonRefused, err))
-	}
-	return err
 }
 
 // deploymentOf is what the template says, with what a gateway must have.
@@ -317,7 +212,7 @@ func (s *wireguards[T]) outside(ctx context.Context, w *wireguard) error {
 	want := &corev1.Service{ObjectMeta: w.meta(names.Gateway(w.gateway)), Spec: *w.service.Spec.DeepCopy()}
 	want.Labels, want.Annotations = merged(w.service.Metadata.Labels, want.Labels), w.service.Metadata.Annotations
 	*w.endpoint = nil
-	if err := w.ensure(ctx, s.client, want); err != nil {
+	if err := ensure(ctx, s.client, w.Object, want); err != nil {
 		return err
 	}
 	var have corev1.Service
