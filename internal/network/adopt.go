@@ -32,11 +32,11 @@ func adopt(gw *gateway, kind schema.GroupVersionKind, child client.Object) error
 	*gw.child = &corev1.ObjectReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: child.GetNamespace(), Name: child.GetName(), UID: child.GetUID()}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(child)
 	if err != nil {
-		return fmt.Errorf("reading the status of %s: %gw", child.GetName(), err)
+		return fmt.Errorf("reading the status of %s: %w", child.GetName(), err)
 	}
 	var said renderedStatus
 	if err := decode(fields["status"], &said); err != nil {
-		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the status of %s %s cannot be read: %gw", kind.Kind, child.GetName(), err))
+		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the status of %s %s cannot be read: %w", kind.Kind, child.GetName(), err))
 	}
 	*gw.keys, *gw.inner = said.SecretRef, usableInner(said.InternalEndpoint)
 	if gw.endpoint != nil {

@@ -113,7 +113,7 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	if err := g.client.Get(ctx, client.ObjectKeyFromObject(want), have); apierrors.IsNotFound(err) {
 		return kube.Wait(0, "the gateway is being made")
 	} else if err != nil {
-		return fmt.Errorf("reading what was rendered: %gw", err)
+		return fmt.Errorf("reading what was rendered: %w", err)
 	}
 	return adopt(gw, want.GetObjectKind().GroupVersionKind(), have)
 }
@@ -139,21 +139,21 @@ func (g *gateways[T]) readTemplate(ctx context.Context, gw *gateway) (*networkin
 	err := reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
 	switch {
 	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err), apierrors.IsForbidden(err):
-		missing := kube.Invalid(reasonTemplateNotFound, fmt.Errorf("the template %s %s/%s, which %s names, cannot be read: %gw", ref.Kind, ref.Namespace, ref.Name, gw.field, err))
+		missing := kube.Invalid(reasonTemplateNotFound, fmt.Errorf("the template %s %s/%s, which %s names, cannot be read: %w", ref.Kind, ref.Namespace, ref.Name, gw.field, err))
 		if kind != g.template {
 			return nil, again(othersDelay, missing)
 		}
 		return nil, missing
 	case err != nil:
-		return nil, fmt.Errorf("reading template %s/%s: %gw", ref.Namespace, ref.Name, err)
+		return nil, fmt.Errorf("reading template %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		return nil, fmt.Errorf("reading template %s/%s: %gw", ref.Namespace, ref.Name, err)
+		return nil, fmt.Errorf("reading template %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	out := &networkingv1beta1.GatewayTemplateSpec{}
 	if err := decode(fields["spec"], out); err != nil {
-		return nil, kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s has no spec of a template: %gw", ref.Namespace, ref.Name, err))
+		return nil, kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s has no spec of a template: %w", ref.Namespace, ref.Name, err))
 	}
 	return out, nil
 }
@@ -170,7 +170,7 @@ func decode(fields, into any) error {
 func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSpec) (client.Object, error) {
 	ref := g.reference(gw)
 	broken := func(err error) error {
-		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s: %gw", ref.Namespace, ref.Name, err))
+		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s: %w", ref.Namespace, ref.Name, err))
 	}
 	kind := t.ObjectKind.GroupVersionKind()
 	if !slices.Contains(g.kinds, kind) {
@@ -222,7 +222,7 @@ func (g *gateways[T]) prune(ctx context.Context, gw *gateway, want client.Object
 			}
 			uid := obj.GetUID()
 			if err := g.client.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("deleting %s %s, which is not rendered any more: %gw", kind.Kind, obj.GetName(), err)
+				return fmt.Errorf("deleting %s %s, which is not rendered any more: %w", kind.Kind, obj.GetName(), err)
 			}
 		}
 	}

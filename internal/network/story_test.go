@@ -199,7 +199,7 @@ func (s *story) wantReady(obj client.Object, reason, text string) {
 		if c == nil {
 			return errors.New("no condition")
 		}
-		if c.Reason != reason || !strings.Contains(c.Message, text) || c.ObservedGeneration != obj.GetGeneration() || (c.Status == metav1.ConditionTrue) != (reason == reasonReady) {
+		if c.Reason != reason || !strings.Contains(c.Message, text) || strings.Contains(c.Message, "%!") || c.ObservedGeneration != obj.GetGeneration() || (c.Status == metav1.ConditionTrue) != (reason == reasonReady) {
 			return fmt.Errorf("condition %+v, want %s with %q", c, reason, text)
 		}
 		return nil
