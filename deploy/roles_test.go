@@ -24,6 +24,7 @@ import (
 var given = []string{
 	names.RoleRemoteControlPlane, names.RoleVirtualKubeletRemote, names.RoleVirtualKubeletRemoteWide,
 	names.RoleVirtualKubeletLocal, names.RoleVirtualKubeletNamespace, names.RoleTenantSecrets, names.RoleTenantReplication,
+	names.RoleGateway, names.RoleGatewayReplica, names.RoleGatewayReader,
 }
 
 // processes are those whose rights are generated.

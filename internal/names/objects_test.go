@@ -24,6 +24,10 @@ func TestNamesFitAndNeverMeet(t *testing.T) {
 		"PeerKeysSecret":            {253, PeerKeysSecret},
 		"RemoteCertificate":         {253, RemoteCertificate},
 		"VirtualNodeBinding":        {253, VirtualNodeBinding},
+		"Gateway":                   {63, Gateway},
+		"GatewayReplica":            {63, GatewayReplica},
+		"GatewayKeys":               {63, GatewayKeys},
+		"GatewayLabel":              {63, GatewayLabel},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := map[string]string{}

@@ -8,6 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// ConditionGatewayReady is True while a gateway runs and can be reached: the type of the condition of gateways, and of what their
+// templates render.
+const ConditionGatewayReady = "Ready"
+
 // EndpointStatus is where a gateway can be reached.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.port) && has(self.ports))",message="port and ports are mutually exclusive"

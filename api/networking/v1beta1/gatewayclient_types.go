@@ -33,6 +33,11 @@ type GatewayClientStatus struct {
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
 	// Endpoint is the server's, as in use.
 	Endpoint *EndpointStatus `json:"endpoint,omitempty"`
+	// Conditions say whether it works, and why not.
+	//
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // GatewayClient dials the gateway of a peer.

@@ -52,6 +52,11 @@ type GatewayServerStatus struct {
 	Endpoint         *EndpointStatus          `json:"endpoint,omitempty"`
 	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+	// Conditions say whether it works, and why not.
+	//
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // GatewayServer waits for the gateway of a peer.

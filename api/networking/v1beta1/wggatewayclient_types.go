@@ -23,6 +23,11 @@ type WgGatewayClientSpec struct {
 type WgGatewayClientStatus struct {
 	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+	// Conditions say whether it works, and why not.
+	//
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // WgGatewayClient is a GatewayClient rendered by its template.

@@ -25,6 +25,11 @@ type WgGatewayServerStatus struct {
 	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
 	Endpoint         *EndpointStatus          `json:"endpoint,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+	// Conditions say whether it works, and why not.
+	//
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // WgGatewayServer is a GatewayServer rendered by its template.

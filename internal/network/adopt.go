@@ -1,0 +1,81 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+)
+
+// renderedStatus is what the status of any kind that templates render may say.
+type renderedStatus struct {
+	SecretRef        *corev1.ObjectReference                    `json:"secretRef"`
+	Endpoint         *networkingv1beta1.EndpointStatus          `json:"endpoint"`
+	InternalEndpoint *networkingv1beta1.InternalGatewayEndpoint `json:"internalEndpoint"`
+	Conditions       []metav1.Condition                         `json:"conditions"`
+}
+
+// adopt copies the state of what was rendered.
+func adopt(gw *gateway, kind schema.GroupVersionKind, child client.Object) error {
+	*gw.child = &corev1.ObjectReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: child.GetNamespace(), Name: child.GetName(), UID: child.GetUID()}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(child)
+	if err != nil {
+		return fmt.Errorf("reading the status of %s: %w", child.GetName(), err)
+	}
+	var said renderedStatus
+	if err := decode(fields["status"], &said); err != nil {
+		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the status of %s %s cannot be read: %w", kind.Kind, child.GetName(), err))
+	}
+	*gw.keys, *gw.inner = said.SecretRef, usableInner(said.InternalEndpoint)
+	if gw.endpoint != nil {
+		*gw.endpoint = usableEndpoint(said.Endpoint)
+	}
+	ready := apimeta.FindStatusCondition(said.Conditions, networkingv1beta1.ConditionGatewayReady)
+	switch {
+	case ready != nil && ready.Status != metav1.ConditionTrue && ready.Reason != reasonPending:
+		return kube.Invalid(ready.Reason, errors.New(ready.Message))
+	case ready != nil && ready.Status != metav1.ConditionTrue:
+		return kube.Wait(0, ready.Message)
+	case ready == nil && specOf(kind) != nil:
+		return kube.Wait(0, "the gateway is being made")
+	case *gw.inner == nil:
+		return kube.Wait(0, "no replica of the gateway is running")
+	case gw.endpoint != nil && *gw.endpoint == nil:
+		return kube.Wait(0, "the gateway has no address yet")
+	}
+	return nil
+}
+
+// usableEndpoint is an endpoint with a port, in one of the two ways to say it.
+func usableEndpoint(e *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
+	switch {
+	case e == nil || e.Port == 0 && len(e.Ports) == 0:
+		return nil
+	case e.Port != 0:
+		e.Ports = nil
+	}
+	return e
+}
+
+// usableInner is an endpoint with an address.
+func usableInner(e *networkingv1beta1.InternalGatewayEndpoint) *networkingv1beta1.InternalGatewayEndpoint {
+	if e == nil || e.IP == nil {
+		return nil
+	}
+	if _, err := netip.ParseAddr(e.IP.String()); err != nil {
+		return nil
+	}
+	return e
+}

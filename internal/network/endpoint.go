@@ -1,0 +1,154 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// endpointOf is where the Service of a gateway can be reached; it is a Wait while that is not known.
+func endpointOf(service *corev1.Service, nodes []corev1.Node) (*networkingv1beta1.EndpointStatus, error) {
+	ports := service.Spec.Ports
+	if len(ports) == 0 {
+		return nil, kube.Invalid(reasonInvalidService, fmt.Errorf("the Service %s has no port", service.Name))
+	}
+	out := &networkingv1beta1.EndpointStatus{Protocol: new(ports[0].Protocol)}
+	number := func(p corev1.ServicePort) int32 { return p.Port }
+	switch service.Spec.Type {
+	case corev1.ServiceTypeClusterIP:
+		out.Addresses = slices.DeleteFunc(slices.Clone(service.Spec.ClusterIPs), func(ip string) bool { return ip == "" || ip == corev1.ClusterIPNone })
+	case corev1.ServiceTypeNodePort:
+		out.Addresses = nodeAddresses(nodes)
+		number = func(p corev1.ServicePort) int32 { return p.NodePort }
+	case corev1.ServiceTypeLoadBalancer:
+		out.Addresses = balancerAddresses(service.Status.LoadBalancer.Ingress)
+	default:
+		return nil, kube.Invalid(reasonInvalidService, fmt.Errorf("a gateway cannot be reached by a Service of type %s: ClusterIP, NodePort and LoadBalancer are possible", service.Spec.Type))
+	}
+	var numbers []int32
+	for _, p := range ports {
+		if n := number(p); n != 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	if len(out.Addresses) == 0 || len(numbers) != len(ports) {
+		return nil, kube.Wait(0, fmt.Sprintf("the Service %s, of type %s, has no address yet", service.Name, service.Spec.Type))
+	}
+	if len(numbers) == 1 {
+		out.Port = numbers[0]
+	} else {
+		out.Ports = numbers
+	}
+	return out, nil
+}
+
+// balancerAddresses are those of a load balancer, in its order.
+func balancerAddresses(ingress []corev1.LoadBalancerIngress) []string {
+	var out []string
+	for _, i := range ingress {
+		for _, address := range []string{i.IP, i.Hostname} {
+			if address != "" && !slices.Contains(out, address) {
+				out = append(out, address)
+			}
+		}
+	}
+	return out
+}
+
+// nodeAddresses has one address of every node that is ready, by the names of the nodes: the order says nothing about where the
+// gateway runs, so that nothing changes for peers when it moves.
+func nodeAddresses(nodes []corev1.Node) []string {
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	var out []string
+	for i := range nodes {
+		if !serves(&nodes[i]) {
+			continue
+		}
+		if address := outerAddress(nodes[i].Status.Addresses); address != "" && !slices.Contains(out, address) {
+			out = append(out, address)
+		}
+	}
+	return out
+}
+
+// serves tells whether a node answers at node ports: a virtual one does not.
+func serves(node *corev1.Node) bool {
+	return node.Labels[names.NodeType] != names.NodeTypeVirtualNode && node.DeletionTimestamp.IsZero() &&
+		slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+}
+
+// outerAddress is the address by which a peer most likely reaches a node.
+func outerAddress(addresses []corev1.NodeAddress) string {
+	for _, preferred := range []corev1.NodeAddressType{
+		corev1.NodeExternalDNS, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeHostName,
+	} {
+		for _, a := range addresses {
+			if a.Type == preferred && a.Address != "" {
+				return a.Address
+			}
+		}
+	}
+	return ""
+}
+
+// innerEndpoint is where nodes find the replica that has the tunnel, nil while there is none. While a replica takes over from
+// another, both may carry the label: the one that nodes use already is kept.
+func innerEndpoint(pods []corev1.Pod, now *networkingv1beta1.InternalGatewayEndpoint) *networkingv1beta1.InternalGatewayEndpoint {
+	pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+		_, err := netip.ParseAddr(p.Status.PodIP)
+		return err != nil || p.Labels[names.GatewayActive] != "true" || p.Status.Phase != corev1.PodRunning || !p.DeletionTimestamp.IsZero()
+	})
+	if len(pods) == 0 {
+		return nil
+	}
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	chosen := &pods[0]
+	for i := range pods {
+		if now != nil && now.IP != nil && pods[i].Status.PodIP == now.IP.String() {
+			chosen = &pods[i]
+		}
+	}
+	return &networkingv1beta1.InternalGatewayEndpoint{
+		IP: new(networkingv1beta1.IP(chosen.Status.PodIP)), Node: new(chosen.Spec.NodeName),
+	}
+}
+
+// dialled is where a client looks for its server: what its user wrote comes first, then what the peer says of itself. An address
+// of the peer with another port than the user's carries that port.
+func dialled(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {
+	if told == nil {
+		return spec
+	}
+	if len(spec.Addresses) == 0 {
+		return *told.DeepCopy()
+	}
+	out := *spec.DeepCopy()
+	same := spec.Port == told.Port && slices.Equal(spec.Ports, told.Ports)
+	for _, address := range told.Addresses {
+		if !same {
+			if told.Port == 0 {
+				continue // several ports, which one address cannot carry
+			}
+			address = net.JoinHostPort(address, strconv.Itoa(int(told.Port)))
+		}
+		if !slices.Contains(out.Addresses, address) {
+			out.Addresses = append(out.Addresses, address)
+		}
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// ensure makes what owner is to have what it is wanted to be, unless it is another's: two owners must not take it from each other,
+// for ever.
+func ensure(ctx context.Context, c client.Client, owner, want client.Object) error {
+	kind := kindOf(want).Kind
+	have := objectOf(kindOf(want))
+	err := c.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading %s %s: %w", kind, want.GetName(), err)
+	}
+	if is := metav1.GetControllerOf(have); is != nil && is.UID != owner.GetUID() {
+		if err := leftBehind(have, *metav1.NewControllerRef(owner, kindOf(owner))); err != nil {
+			return err
+		}
+		return again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give them different names", kind, want.GetName(), is.Kind, is.Name)))
+	}
+	_, err = kube.Ensure(ctx, c, want, kube.OwnedBy(owner, kube.Scheme))
+	return refused(err)
+}
+
+// handover is how often to look whether what an earlier owner of the same name had is gone.
+const handover = time.Second
+
+// leftBehind is a Wait if an object belongs to an earlier owner that had the name of this one: it goes by itself.
+func leftBehind(obj client.Object, owner metav1.OwnerReference) error {
+	if is := metav1.GetControllerOf(obj); is != nil && is.UID != owner.UID && is.Kind == owner.Kind && is.Name == owner.Name {
+		return kube.Wait(handover, fmt.Sprintf("what an earlier %s %s had is being deleted: %s", owner.Kind, owner.Name, obj.GetName()))
+	}
+	return nil
+}
+
+// refusedDelay is how often to try again what the API server refused: the reason may be another object.
+const refusedDelay = 30 * time.Second
+
+// refused tells the user what the API server has against what a template says.
+func refused(err error) error {
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		return again(refusedDelay, kube.Invalid(reasonRefused, err))
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package network makes the gateways of peers, and says where they are.
+//
+// A GatewayServer or a GatewayClient names a template. What the template renders, usually a WgGatewayServer or WgGatewayClient,
+// becomes a Deployment, a Service, a key pair and rights; where the gateway can be reached goes back up. Whatever comes first,
+// the rest follows; what was made goes with the object that it was made for, and nothing has to happen before it can go.
+package network
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// GatewayOptions say what templates may make.
+type GatewayOptions struct {
+	// LiqoNamespace holds the templates, and the controller-manager; liqo if empty.
+	LiqoNamespace string
+	// TemplateNamespaces are other namespaces whose templates may be used. Whoever writes a template there can make pods in the
+	// namespace of any gateway.
+	TemplateNamespaces []string
+	// ServerResources and ClientResources are what templates may render, as group/version/plural; our own if empty.
+	ServerResources, ClientResources []string
+}
+
+// SetupGateways registers the controllers of GatewayServers and GatewayClients, and of what our templates render.
+func SetupGateways(mgr ctrl.Manager, o GatewayOptions) error {
+	o.LiqoNamespace = cmp.Or(o.LiqoNamespace, names.LiqoNamespace)
+	templates, err := templateCache(mgr, append([]string{o.LiqoNamespace}, o.TemplateNamespaces...))
+	if err != nil {
+		return err
+	}
+	made, err := madeCache(mgr)
+	if err != nil {
+		return err
+	}
+	live, err := kube.DirectClient(mgr)
+	if err != nil {
+		return err
+	}
+	children, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), Cache: &client.CacheOptions{Reader: made},
+	})
+	if err != nil {
+		return fmt.Errorf("making the client of what is made for gateways: %w", err)
+	}
+	shared := rendering{client: mgr.GetClient(), live: live, templates: templates, liqoNamespace: o.LiqoNamespace, allowed: o.TemplateNamespaces}
+	keys := &keyring{live: live, bindings: children, liqoNamespace: o.LiqoNamespace}
+	return errors.Join(
+		setupGateways[*networkingv1beta1.GatewayServer](mgr, shared, templates, o.ServerResources),
+		setupGateways[*networkingv1beta1.GatewayClient](mgr, shared, templates, o.ClientResources),
+		setupWireguards(mgr, "wggatewayserver", made, &wireguards[*networkingv1beta1.WgGatewayServer]{client: children, all: mgr.GetClient(), keys: keys}),
+		setupWireguards(mgr, "wggatewayclient", made, &wireguards[*networkingv1beta1.WgGatewayClient]{client: children, all: mgr.GetClient(), keys: keys}),
+		setupReaders(mgr, made, children),
+	)
+}
+
+// templateCache holds the templates that may be used, and no others.
+func templateCache(mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
+	in := map[string]cache.Config{}
+	for _, namespace := range namespaces {
+		in[namespace] = cache.Config{}
+	}
+	return kube.AddCache(mgr, map[client.Object]cache.ByObject{
+		&networkingv1beta1.WgGatewayServerTemplate{}: {Namespaces: in},
+		&networkingv1beta1.WgGatewayClientTemplate{}: {Namespaces: in},
+	})
+}
+
+// madeCache holds what is made for gateways, and nothing of anybody else.
+func madeCache(mgr ctrl.Manager) (cache.Cache, error) {
+	narrow := map[client.Object]cache.ByObject{}
+	for _, obj := range append(madeKinds(), readersBinding()) {
+		narrow[obj] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{names.NetworkingComponent: names.ComponentGateway})}
+	}
+	return kube.AddCache(mgr, narrow)
+}
+
+// kindsOf finds the kinds of resources that are written group/version/plural.
+func kindsOf(mapper apimeta.RESTMapper, resources []string) ([]schema.GroupVersionKind, error) {
+	var out []schema.GroupVersionKind
+	for _, text := range resources {
+		parts := strings.Split(text, "/")
+		if len(parts) != 3 {
+			return nil, fmt.Errorf("the resource %q is not group/version/plural, such as %s/%s", text, networkingv1beta1.GroupVersion, networkingv1beta1.WgGatewayServerResource)
+		}
+		kind, err := mapper.KindFor(schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]})
+		if err != nil {
+			return nil, fmt.Errorf("finding the kind of resource %q: %w", text, err)
+		}
+		out = append(out, kind)
+	}
+	return out, nil
+}
+
+// objectOf is an empty object of a kind, and listOf reads all of a kind: of Go's type where there is one.
+func objectOf(kind schema.GroupVersionKind) client.Object {
+	if typed, err := kube.Scheme.New(kind); err == nil {
+		if obj, ok := typed.(client.Object); ok {
+			return obj
+		}
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind)
+	return obj
+}
+
+func listOf(ctx context.Context, c client.Reader, kind schema.GroupVersionKind, opts ...client.ListOption) ([]client.Object, error) {
+	kind.Kind += "List"
+	var list client.ObjectList = &unstructured.UnstructuredList{}
+	if typed, err := kube.Scheme.New(kind); err == nil {
+		list = typed.(client.ObjectList)
+	} else {
+		list.(*unstructured.UnstructuredList).SetGroupVersionKind(kind)
+	}
+	if err := c.List(ctx, list, opts...); err != nil {
+		return nil, fmt.Errorf("listing %s: %w", kind.Kind, err)
+	}
+	var out []client.Object
+	err := apimeta.EachListItem(list, func(item runtime.Object) error {
+		out = append(out, item.(client.Object))
+		return nil
+	})
+	return out, err
+}
+
+// requestsOf are the objects of a type that something is about. What cannot be listed is looked at when it changes.
+func requestsOf[T client.Object](ctx context.Context, c client.Reader, about func(client.Object) bool, opts ...client.ListOption) []reconcile.Request {
+	all, err := listOf(ctx, c, kindOf(newObject[T]()), opts...)
+	if err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, obj := range all {
+		if about(obj) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+	}
+	return out
+}
+
+// checkPeer tells why a label cannot be the ID of a peer.
+func checkPeer(id string) error {
+	if id == "" {
+		return kube.Invalid(reasonInvalidPeer, fmt.Errorf("the label %s is missing: it says which cluster the gateway leads to", names.RemoteClusterID))
+	}
+	if problems := validation.IsDNS1123Label(id); len(problems) > 0 {
+		return kube.Invalid(reasonInvalidPeer, fmt.Errorf("the label %s is %q, which cannot be the ID of a cluster: lower-case letters, digits and dashes can", names.RemoteClusterID, id))
+	}
+	return nil
+}

@@ -1,0 +1,600 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestAServerIsMade(t *testing.T) {
+	s := begin(t)
+	s.start()
+	server := s.server("rome", s.serverTemplate())
+	s.create(server)
+	s.wantReady(server, reasonTemplateNotFound, "wireguard-server")
+
+	s.create(s.serverTemplate()) // the order does not matter
+	node := s.node("192.0.2.1")
+	s.wantReady(server, reasonPending, "no replica")
+	if server.Status.InternalEndpoint != nil || server.Status.SecretRef == nil || server.Status.SecretRef.Name != "gw-rome" {
+		t.Errorf("before a replica runs: %+v", server.Status)
+	}
+	pod := s.run("rome", "10.0.0.7", node.Name)
+	s.wantReady(server, reasonReady, "")
+
+	service := &corev1.Service{ObjectMeta: s.meta("gw-rome")}
+	if err := s.get(service); err != nil {
+		t.Fatal(err)
+	}
+	want := networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.1"}, Port: service.Spec.Ports[0].NodePort, Protocol: new(corev1.ProtocolUDP)}
+	if diff := gocmp.Diff(&want, server.Status.Endpoint); diff != "" {
+		t.Errorf("endpoint (-want +got):\n%s", diff)
+	}
+	if in := server.Status.InternalEndpoint; *in.IP != "10.0.0.7" || *in.Node != node.Name {
+		t.Errorf("internal endpoint %v", in)
+	}
+	if ref := server.Status.ServerRef; ref == nil || ref.Kind != "WgGatewayServer" || ref.Name != "rome" || ref.Namespace != s.where || ref.UID == "" {
+		t.Errorf("server reference %v", ref)
+	}
+	s.checkDeployment(server)
+	s.checkRights("rome")
+	testkit.WantEvent(t, s.c, server, reasonReady, "can be reached")
+
+	another := s.node("192.0.2.2") // a way to the gateway, too
+	s.eventually(func() error { return s.hasAddresses(server, "192.0.2.1", "192.0.2.2") })
+	testkit.UpdateStatus(t, s.c.Client, another, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
+	s.eventually(func() error { return s.hasAddresses(server, "192.0.2.1") })
+
+	// Its address may soon be another pod's.
+	testkit.Update(t, s.c.Client, pod, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/held"} })
+	if err := s.c.Client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	s.wantReady(server, reasonPending, "no replica")
+	if server.Status.InternalEndpoint != nil {
+		t.Errorf("a pod that is being deleted is still said to be at %v", server.Status.InternalEndpoint)
+	}
+	testkit.Update(t, s.c.Client, pod, func(p *corev1.Pod) { p.Finalizers = nil })
+	s.run("rome", "10.0.0.8", node.Name)
+	s.wantReady(server, reasonReady, "")
+}
+
+func (s *story) hasAddresses(server *networkingv1beta1.GatewayServer, want ...string) error {
+	if err := s.get(server); err != nil {
+		return err
+	}
+	if e := server.Status.Endpoint; e == nil || !slices.Equal(slices.Sorted(slices.Values(e.Addresses)), want) {
+		return fmt.Errorf("endpoint %+v, want %q", e, want)
+	}
+	return nil
+}
+
+func (s *story) checkDeployment(server *networkingv1beta1.GatewayServer) {
+	s.Helper()
+	d := s.deployment(server.Name)
+	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || *d.Spec.Replicas != 1 || len(d.Spec.Template.Spec.Containers) != 1 {
+		s.Errorf("deployment %+v", d.Spec)
+	}
+	for key, want := range map[string]string{
+		names.NetworkingComponent: names.ComponentGateway, names.GatewayName: server.Name, names.GatewayNamespace: s.where,
+		names.GatewayActive: "true", names.RemoteClusterID: "rome",
+	} {
+		if got := d.Spec.Template.Labels[key]; got != want {
+			s.Errorf("label %s of the pods is %q, want %q", key, got, want)
+		}
+	}
+	args := d.Spec.Template.Spec.Containers[0].Args
+	for _, arg := range []string{"--name=" + server.Name, "--namespace=" + s.where, "--remote-cluster-id=rome", "--gateway-uid=" + string(server.UID), "--mode=server", "--listen-ports=51840"} {
+		if !slices.Contains(args, arg) {
+			s.Errorf("no %s in %q", arg, args)
+		}
+	}
+	for _, v := range d.Spec.Template.Spec.Volumes {
+		if v.Name == names.GatewayKeysVolume && v.Secret.SecretName != "gw-"+server.Name {
+			s.Errorf("the pods mount %q", v.Secret.SecretName)
+		}
+	}
+	owner := metav1.GetControllerOf(d)
+	if owner == nil || owner.Kind != "WgGatewayServer" || d.Labels[names.AppManagedBy] != names.ManagedByLiqo {
+		s.Errorf("owner %v, labels %v", owner, d.Labels)
+	}
+	secret := &corev1.Secret{ObjectMeta: s.meta("gw-" + server.Name)}
+	if err := s.get(secret); err != nil {
+		s.Fatal(err)
+	}
+	private, err := cred.ParseTunnelKey(secret.Data[names.PrivateKeyKey])
+	if err != nil {
+		s.Fatal(err)
+	}
+	if public, err := cred.TunnelPublicKey(private); err != nil || string(secret.Data[names.PublicKeyKey]) != string(public[:]) {
+		s.Errorf("the keys are no pair: %v", err)
+	}
+	if !metav1.IsControlledBy(secret, server) || secret.Labels[names.GatewayResource] != "true" || secret.Labels[names.RemoteClusterID] != "rome" {
+		s.Errorf("metadata of the Secret %+v", secret.ObjectMeta)
+	}
+}
+
+func (s *story) checkRights(name string) {
+	s.Helper()
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.where, Name: name}
+	var own rbacv1.RoleBinding
+	s.eventually(func() error {
+		return s.c.Client.Get(s.Context(), client.ObjectKey{Namespace: s.where, Name: "gw-" + name}, &own)
+	})
+	if own.RoleRef.Name != names.RoleGateway || len(own.Subjects) != 1 || own.Subjects[0] != account {
+		s.Errorf("binding %+v", own)
+	}
+	s.eventually(func() error {
+		readers := readersBinding()
+		if err := s.get(readers); err != nil {
+			return err
+		}
+		if !slices.Contains(readers.Subjects, account) {
+			return fmt.Errorf("%v may not read", account)
+		}
+		return s.get(&corev1.ServiceAccount{ObjectMeta: s.meta(name)})
+	})
+}
+
+func TestAClientIsMade(t *testing.T) {
+	s := begin(t)
+	s.create(s.clientTemplate())
+	peer := s.client("rome", s.clientTemplate())
+	peer.Spec.Endpoint.Addresses = nil
+	s.create(peer)
+	s.start()
+	s.wantReady(peer, reasonPending, "no address of the server")
+
+	testkit.UpdateStatus(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) {
+		c.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"198.51.100.1", "198.51.100.2"}, Port: 30742}
+	})
+	s.run("rome", "10.0.0.9", "node-1")
+	s.wantReady(peer, reasonReady, "")
+	if peer.Status.ClientRef == nil || peer.Status.ClientRef.Kind != "WgGatewayClient" || peer.Status.Endpoint == nil {
+		t.Errorf("status %+v", peer.Status)
+	}
+	// A pod runs, and still the Deployment follows: what the user says comes first.
+	testkit.Update(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) { c.Spec.Endpoint.Addresses = []string{"203.0.113.1"} })
+	s.hasArg("rome", "--endpoint-address=203.0.113.1,198.51.100.1,198.51.100.2")
+	s.hasArg("rome", "--endpoint-ports=30742")
+}
+
+func (s *story) hasArg(name, arg string) {
+	s.Helper()
+	s.eventually(func() error {
+		if args := s.deployment(name).Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, arg) {
+			return fmt.Errorf("no %s in %q", arg, args)
+		}
+		return nil
+	})
+}
+
+func TestATemplateThatChangesReachesEveryGateway(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	s.create(of, s.server("rome", of), s.server("milan", of)) // no pod runs
+	s.hasArg("rome", "--ping-interval=2s")
+	s.hasArg("milan", "--ping-interval=2s")
+	testkit.Update(t, s.c.Client, of, func(o *networkingv1beta1.WgGatewayServerTemplate) {
+		o.Spec.Template.Raw = []byte(strings.ReplaceAll(string(o.Spec.Template.Raw), "--ping-interval=2s", "--ping-interval=3s"))
+	})
+	s.hasArg("rome", "--ping-interval=3s")
+	s.hasArg("milan", "--ping-interval=3s")
+
+	// The selector of a Deployment cannot change; one takes the place of the other.
+	before := s.deployment("rome").UID
+	testkit.Update(t, s.c.Client, of, func(o *networkingv1beta1.WgGatewayServerTemplate) {
+		o.Spec.Template.Raw = []byte(strings.ReplaceAll(string(o.Spec.Template.Raw), `"app.kubernetes.io/part-of":"liqo"`, `"app.kubernetes.io/part-of":"mesh"`))
+	})
+	s.eventually(func() error {
+		d := s.deployment("rome")
+		if d.UID == before || d.Spec.Selector.MatchLabels[names.AppPartOf] != "mesh" {
+			return fmt.Errorf("still selects %v", d.Spec.Selector.MatchLabels)
+		}
+		return nil
+	})
+}
+
+// Accounts that a template names stay whose they are.
+func TestAGivenAccountIsUsedAndKept(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	of.Spec.Template.Raw = []byte(strings.ReplaceAll(string(of.Spec.Template.Raw), `"serviceAccountName":"{{ .Name }}"`, `"serviceAccountName":"given"`))
+	given := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "given"}}
+	server := s.server("rome", of)
+	s.create(given, of, server)
+	s.wantReady(server, reasonPending, "no")
+	if account := s.deployment("rome").Spec.Template.Spec.ServiceAccountName; account != "given" {
+		t.Errorf("the pods run as %s", account)
+	}
+	s.eventually(func() error {
+		binding := &rbacv1.RoleBinding{ObjectMeta: s.meta("gw-rome")}
+		if err := s.get(binding); err != nil {
+			return err
+		}
+		if binding.Subjects[0].Name != "given" {
+			return fmt.Errorf("bound %v", binding.Subjects)
+		}
+		return nil
+	})
+	if err := s.get(given); err != nil || len(given.OwnerReferences) != 0 || len(given.Labels) != 0 {
+		t.Errorf("the account became %+v: %v", given.ObjectMeta, err)
+	}
+}
+
+// The right to patch pods is only for those who need it.
+func TestReplicasMayMarkThemselves(t *testing.T) {
+	s := begin(t)
+	s.start()
+	several := example(s, "wireguard-server-high-availability.yaml", &networkingv1beta1.WgGatewayServerTemplate{})
+	s.create(several, s.serverTemplate())
+	server := s.server("rome", several)
+	s.create(server)
+	d := s.deployment("rome")
+	if *d.Spec.Replicas != 2 || d.Spec.Template.Labels[names.GatewayActive] != "" {
+		t.Errorf("%d replicas, labels %v", *d.Spec.Replicas, d.Spec.Template.Labels)
+	}
+	more := &rbacv1.RoleBinding{ObjectMeta: s.meta(names.GatewayReplica("rome"))}
+	s.eventually(func() error { return s.get(more) })
+	if more.RoleRef.Name != names.RoleGatewayReplica {
+		t.Errorf("bound to %v", more.RoleRef)
+	}
+	// Of two that run, the one that is marked is where nodes go.
+	s.run("rome", "10.0.0.1", "node-1")
+	second := s.run("rome", "10.0.0.2", "node-2")
+	testkit.Update(t, s.c.Client, second, func(p *corev1.Pod) { p.Labels[names.GatewayActive] = "true" })
+	s.eventually(func() error {
+		if err := s.get(server); err != nil {
+			return err
+		}
+		if e := server.Status.InternalEndpoint; e == nil || *e.IP != "10.0.0.2" {
+			return fmt.Errorf("internal endpoint %v", e)
+		}
+		return nil
+	})
+	testkit.Update(t, s.c.Client, server, func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Name = "wireguard-server" })
+	s.eventually(func() error {
+		if err := s.get(more); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("a single replica still has the right: %v", err)
+		}
+		return nil
+	})
+}
+
+func TestBadGatewaysSaySo(t *testing.T) {
+	s := begin(t)
+	other, allowed := testkit.Namespace(t, s.c, "other", nil), testkit.Namespace(t, s.c, "allowed", nil)
+	s.options.TemplateNamespaces = []string{allowed}
+	s.start()
+	variant := func(name, namespace string, edit func(*networkingv1beta1.WgGatewayServerTemplate)) client.Object {
+		out := s.serverTemplate()
+		out.Name, out.Namespace = name, cmp.Or(namespace, s.liqo)
+		if edit != nil {
+			edit(out)
+		}
+		s.create(out)
+		return out
+	}
+	replaced := func(old, now string) func(*networkingv1beta1.WgGatewayServerTemplate) {
+		return func(o *networkingv1beta1.WgGatewayServerTemplate) {
+			o.Spec.Template.Raw = []byte(strings.ReplaceAll(string(o.Spec.Template.Raw), old, now))
+		}
+	}
+	usual := variant("usual", "", nil)
+	s.create(s.clientTemplate())
+	for name, tc := range map[string]struct {
+		of           client.Object
+		edit         func(*networkingv1beta1.GatewayServer)
+		reason, text string
+	}{
+		"unlabelled": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Labels = nil }, reason: reasonInvalidPeer, text: names.RemoteClusterID + " is missing"},
+		"mislabelled": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Labels[names.RemoteClusterID] = "Rome_1" }, reason: reasonInvalidPeer,
+			text: `"Rome_1"`},
+		"nameless": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef = corev1.ObjectReference{} }, reason: reasonTemplateNotFound, text: "spec.serverTemplateRef names no template"},
+		"unknown":  {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Kind = "NoTemplate" }, reason: reasonTemplateNotFound, text: "NoTemplate"},
+		"crossed": {of: s.clientTemplate(), edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Kind = "WgGatewayClientTemplate" }, reason: reasonInvalidTemplate,
+			text: "renders WgGatewayClient"},
+		"elsewhere":  {of: variant("elsewhere", other, nil), reason: reasonTemplateNotAllowed, text: "templates of namespace " + other},
+		"permitted":  {of: variant("permitted", allowed, nil), reason: reasonPending},
+		"homely":     {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Namespace = "" }, reason: reasonPending},
+		"unfillable": {of: variant("unfillable", "", replaced("{{ .ClusterID }}", "{{ .NoSuchThing }}")), reason: reasonInvalidTemplate, text: "NoSuchThing"},
+		"mistyped":   {of: variant("mistyped", "", replaced(`"volumeMounts"`, `"volumeMount"`)), reason: reasonInvalidTemplate, text: "volumeMount"},
+		"greedy": {of: variant("greedy", "", func(o *networkingv1beta1.WgGatewayServerTemplate) {
+			o.Spec.ObjectKind = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}
+		}), reason: reasonInvalidTemplate, text: "Deployment of apps/v1"},
+		"original": {of: variant("original", "", replaced(`"containers":[`, `"containers":[{"name":"wireguard","image":"w"},{"name":"geneve","image":"g"},`)), reason: reasonInvalidTemplate,
+			text: "docs/migration.md"},
+		"refused": {of: variant("refused", "", replaced(`"imagePullPolicy":"IfNotPresent"`, `"imagePullPolicy":"Perhaps"`)), reason: reasonRefused, text: "Perhaps"},
+		"outward": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.Endpoint.ServiceType = corev1.ServiceTypeExternalName }, reason: reasonRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &story{T: t, c: s.c, liqo: s.liqo, where: s.where}
+			server := s.server(name, tc.of)
+			if tc.edit != nil {
+				tc.edit(server)
+			}
+			s.create(server)
+			s.wantReady(server, tc.reason, tc.text)
+			if tc.reason != reasonPending {
+				testkit.WantEvent(t, s.c, server, tc.reason, tc.text)
+			}
+		})
+	}
+}
+
+// However much is there, and whatever went before it, a gateway that is deleted goes, with all that was made for it.
+func TestAGatewayThatIsDeletedGoesWhole(t *testing.T) {
+	s := begin(t)
+	stop := s.start()
+	of := s.serverTemplate()
+	server, peer := s.server("rome", of), s.client("milan", s.clientTemplate())
+	s.create(of, s.clientTemplate(), server, peer)
+	s.deployment("rome")
+	s.deployment("milan")
+	s.checkRights("rome")
+	s.checkRights("milan")
+	if err := errors.Join(s.c.Client.Delete(t.Context(), of), s.c.Client.Delete(t.Context(), s.clientTemplate()), s.c.Client.Delete(t.Context(), server)); err != nil {
+		t.Fatal(err)
+	}
+	gone := func(name, kind string) {
+		t.Helper()
+		s.eventually(func() error {
+			for _, obj := range []client.Object{
+				&appsv1.Deployment{ObjectMeta: s.meta("gw-" + name)}, &corev1.Secret{ObjectMeta: s.meta("gw-" + name)}, &corev1.ServiceAccount{ObjectMeta: s.meta(name)},
+				&rbacv1.RoleBinding{ObjectMeta: s.meta("gw-" + name)}, &rbacv1.RoleBinding{ObjectMeta: s.meta(names.GatewayKeys(name))},
+				&corev1.Service{ObjectMeta: s.meta("gw-" + name)}, objectOf(networkingv1beta1.GroupVersion.WithKind(kind)),
+			} {
+				obj.SetNamespace(s.where)
+				if obj.GetName() == "" {
+					obj.SetName(name)
+				}
+				if err := s.get(obj); !apierrors.IsNotFound(err) {
+					return fmt.Errorf("%T %s is still there: %v", obj, obj.GetName(), err)
+				}
+			}
+			return nil
+		})
+	}
+	gone("rome", "WgGatewayServer")
+	s.eventually(func() error {
+		readers := readersBinding()
+		if err := s.get(readers); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(readers.Subjects, func(x rbacv1.Subject) bool { return x.Namespace == s.where && x.Name == "rome" }) {
+			return errors.New("it may still read")
+		}
+		return nil
+	})
+	stop() // nobody need be there
+	if err := s.c.Client.Delete(t.Context(), peer); err != nil {
+		t.Fatal(err)
+	}
+	gone("milan", "WgGatewayClient")
+}
+
+// What a template rendered comes back when it is deleted, and the keys, which the peer knows, are the same.
+func TestWhatIsDeletedByHandComesBack(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	s.create(of, s.server("rome", of))
+	before := s.deployment("rome")
+	keys, now := &corev1.Secret{ObjectMeta: s.meta("gw-rome")}, &corev1.Secret{ObjectMeta: s.meta("gw-rome")}
+	if err := errors.Join(s.get(keys), s.c.Client.Delete(t.Context(), &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")})); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(func() error {
+		if d := s.deployment("rome"); d.UID == before.UID {
+			return errors.New("the Deployment is the old one")
+		}
+		return s.get(now)
+	})
+	if diff := gocmp.Diff(keys.Data, now.Data); diff != "" {
+		t.Error("the keys are others")
+	}
+	service := &corev1.Service{ObjectMeta: s.meta("gw-rome")}
+	owner := metav1.GetControllerOf(s.deployment("rome")).UID
+	s.eventually(func() error { // that of the gateway that came back
+		if err := s.get(service); err != nil {
+			return err
+		}
+		if metav1.GetControllerOf(service).UID != owner {
+			return errors.New("the Service is the old one")
+		}
+		return s.c.Client.Delete(t.Context(), service)
+	})
+	s.eventually(func() error { return s.get(service) })
+}
+
+// A server and a client of one name would have one Deployment: the second waits until the first is gone.
+func TestTwoGatewaysOfOneNameDoNotShare(t *testing.T) {
+	s := begin(t)
+	s.start()
+	server, peer := s.server("rome", s.serverTemplate()), s.client("rome", s.clientTemplate())
+	s.create(s.serverTemplate(), s.clientTemplate(), server)
+	s.hasArg("rome", "--mode=server")
+	s.create(peer)
+	s.wantReady(peer, reasonTaken, "belongs to WgGatewayServer rome")
+	s.hasArg("rome", "--mode=server")
+	if err := s.c.Client.Delete(t.Context(), server); err != nil {
+		t.Fatal(err)
+	}
+	s.wantReady(peer, reasonPending, "no replica")
+	s.hasArg("rome", "--mode=client")
+}
+
+// Who wants another port deletes a server and makes it anew at once.
+func TestAGatewayIsMadeAnewAtOnce(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	old, anew := s.server("rome", of), s.server("rome", of)
+	s.create(of, old)
+	s.deployment("rome")
+	if err := s.c.Client.Delete(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	anew.Spec.Endpoint.Port = 51841
+	s.create(anew)
+	s.eventually(func() error {
+		d, keys, service := s.deployment("rome"), &corev1.Secret{ObjectMeta: s.meta("gw-rome")}, &corev1.Service{ObjectMeta: s.meta("gw-rome")}
+		if err := errors.Join(s.get(keys), s.get(service), s.get(anew)); err != nil {
+			return err
+		}
+		if !metav1.IsControlledBy(keys, anew) || service.Spec.Ports[0].Port != 51841 || anew.Status.SecretRef == nil ||
+			!slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--gateway-uid="+string(anew.UID)) {
+			return errors.New("something is the old one's")
+		}
+		return nil
+	})
+}
+
+// Two gateways whose template gives them one name do not take it from each other.
+func TestOneNameForTwoGatewaysIsRefused(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	of.Spec.Template.Raw = []byte(strings.Replace(string(of.Spec.Template.Raw), `"name":"{{ .Name }}"`, `"name":"same"`, 1))
+	first, second := s.server("rome", of), s.server("milan", of)
+	s.create(of, first)
+	s.wantReady(first, reasonPending, "")
+	s.create(second)
+	s.wantReady(second, reasonTaken, "WgGatewayServer same belongs to GatewayServer rome")
+}
+
+func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
+	s := begin(t)
+	stop := s.start()
+	of := s.serverTemplate()
+	server := s.server("rome", of)
+	s.create(of, server)
+	s.node("192.0.2.7")
+	s.run("rome", "10.0.0.7", "node-1")
+	s.wantReady(server, reasonReady, "")
+	versions := func() map[string]string {
+		t.Helper()
+		out := map[string]string{}
+		for _, obj := range []client.Object{
+			server, &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}, &appsv1.Deployment{ObjectMeta: s.meta("gw-rome")}, &corev1.Service{ObjectMeta: s.meta("gw-rome")},
+			&corev1.Secret{ObjectMeta: s.meta("gw-rome")}, &corev1.ServiceAccount{ObjectMeta: s.meta("rome")}, &rbacv1.RoleBinding{ObjectMeta: s.meta("gw-rome")},
+		} {
+			if err := s.get(obj); err != nil {
+				t.Fatal(err)
+			}
+			out[fmt.Sprintf("%T", obj)] = obj.GetResourceVersion()
+		}
+		return out
+	}
+	before := versions()
+	stop()
+	s.start() // everything is looked at again
+	other := s.server("milan", of)
+	s.create(other)
+	s.wantReady(other, reasonPending, "")
+	if diff := gocmp.Diff(before, versions()); diff != "" {
+		t.Errorf("written again (-before +now):\n%s", diff)
+	}
+}
+
+// A kind that others brought is rendered, and what its status says is shown.
+func TestAKindOfOthersIsRendered(t *testing.T) {
+	s := begin(t)
+	group := s.where + ".example.com"
+	anything := &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	s.install(&apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "tubes." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "tubes", Singular: "tube", Kind: "Tube", ListKind: "TubeList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: anything},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+			}},
+		},
+	})
+	usual := networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayServerResource
+	s.options.ServerResources = []string{usual, group + "/v1/tubes"}
+	s.rights = append(s.rights, testkit.Rule(group, "tubes", "get", "list", "watch", "create", "patch", "delete"))
+	s.start()
+	of := &networkingv1beta1.WgGatewayServerTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: s.liqo, Name: "tubes"}}
+	of.Spec.ObjectKind = metav1.TypeMeta{APIVersion: group + "/v1", Kind: "Tube"}
+	of.Spec.Template = raw(s, `{metadata: {name: "tube-{{ .Name }}"}, spec: {width: "{{ .Spec.MTU }}", end: "{{ .ClusterID }}"}}`)
+	server := s.server("rome", of)
+	s.create(server, of)
+	s.wantReady(server, reasonPending, "no replica")
+
+	tube := &unstructured.Unstructured{}
+	tube.SetAPIVersion(group + "/v1")
+	tube.SetKind("Tube")
+	tube.SetNamespace(s.where)
+	tube.SetName("tube-rome")
+	s.eventually(func() error { return s.get(tube) })
+	if spec := tube.Object["spec"].(map[string]any); spec["width"] != int64(1340) || spec["end"] != "rome" {
+		t.Errorf("rendered %v", spec)
+	}
+	if !metav1.IsControlledBy(tube, server) || tube.GetLabels()[names.RemoteClusterID] != "rome" {
+		t.Errorf("owners %v, labels %v", tube.GetOwnerReferences(), tube.GetLabels())
+	}
+	tell := func(status map[string]any) {
+		t.Helper()
+		testkit.UpdateStatus(t, s.c.Client, tube, func(u *unstructured.Unstructured) { u.Object["status"] = status })
+	}
+	ends := map[string]any{"addresses": []any{"203.0.113.9"}, "ports": []any{int64(1), int64(2)}, "protocol": "TCP"}
+	inner := map[string]any{"ip": "10.0.0.3", "node": "n"}
+	tell(map[string]any{"endpoint": ends, "internalEndpoint": inner, "secretRef": map[string]any{"name": "k", "namespace": s.where}})
+	s.wantReady(server, reasonReady, "")
+	if e := server.Status.Endpoint; !slices.Equal(e.Addresses, []string{"203.0.113.9"}) || !slices.Equal(e.Ports, []int32{1, 2}) || server.Status.SecretRef.Name != "k" {
+		t.Errorf("status %+v", server.Status)
+	}
+	tell(map[string]any{"endpoint": ends, "internalEndpoint": map[string]any{"ip": "nowhere"}})
+	s.wantReady(server, reasonPending, "no replica")
+	tell(map[string]any{"endpoint": "everywhere"})
+	s.wantReady(server, reasonInvalidTemplate, "status of Tube")
+	tell(map[string]any{"endpoint": ends, "internalEndpoint": inner, "conditions": []any{map[string]any{
+		"type": "Ready", "status": "False", "reason": "Clogged", "message": "something is stuck", "lastTransitionTime": "2026-01-02T03:04:05Z",
+	}}})
+	s.wantReady(server, "Clogged", "something is stuck")
+
+	// What an earlier template rendered goes.
+	testkit.Update(t, s.c.Client, server, func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Name = "wireguard-server" })
+	s.create(s.serverTemplate())
+	s.deployment("rome")
+	s.eventually(func() error {
+		if err := s.get(tube); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the tube is still there: %v", err)
+		}
+		return nil
+	})
+}
+
+func TestResourcesAreNamedInFull(t *testing.T) {
+	for _, bad := range []string{"wggatewayservers", "networking.liqo.io/wggatewayservers", ""} {
+		if _, err := kindsOf(nil, []string{bad}); err == nil || !strings.Contains(err.Error(), "group/version/plural") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

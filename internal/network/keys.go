@@ -1,0 +1,201 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// keyring gives each gateway its key Secret. Secrets are read one by one and not watched: the right to read them is given with
+// the gateway and for its namespace alone, and they hardly ever change.
+type keyring struct {
+	live client.Client
+	// bindings reads and writes RoleBindings of gateways.
+	bindings      client.Client
+	liqoNamespace string
+}
+
+const (
+	// keysMissing is how often to look for a Secret that is missing or wrong, keysThere at one that is well.
+	keysMissing = 5 * time.Second
+	keysThere   = time.Minute
+	// rightsDelay is what an API server takes to learn of a new binding.
+	rightsDelay = time.Second
+)
+
+// of returns the Secret with the keys of a gateway. It is the one that the user names, else the only one that is labelled for
+// the peer, else one that is made.
+func (k *keyring) of(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
+	if err := k.allow(ctx, w); err != nil {
+		return nil, err
+	}
+	secret, err := k.find(ctx, w)
+	if err != nil {
+		return nil, delayed(err)
+	}
+	if err := leftBehind(secret, w.owner()); err != nil {
+		return nil, err
+	}
+	if err := k.complete(ctx, w, secret); err != nil {
+		return nil, delayed(err)
+	}
+	return secret, nil
+}
+
+// delayed looks again at what only a person can mend, and at rights that are new.
+func delayed(err error) error {
+	if _, invalid := kube.InvalidReason(err); invalid {
+		return again(keysMissing, err)
+	}
+	if apierrors.IsForbidden(err) {
+		return kube.Wait(rightsDelay, "the right to read Secrets in the namespace is being given")
+	}
+	return err
+}
+
+// allow binds the right to handle Secrets in the namespace, for as long as the gateway is there.
+func (k *keyring) allow(ctx context.Context, w *wireguard) error {
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: w.meta(names.GatewayKeys(w.gateway)),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleTenantSecrets},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: k.liqoNamespace, Name: names.ControllerManager}},
+	}
+	return ensure(ctx, k.bindings, w.Object, binding)
+}
+
+func (k *keyring) find(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
+	if name := w.secretName; name != "" {
+		secret, err := k.get(ctx, w, name)
+		if err == nil && secret == nil {
+			return nil, kube.Wait(keysMissing, fmt.Sprintf("the Secret %s, which spec.secretRef names, does not exist", name))
+		}
+		return secret, err
+	}
+	var list corev1.SecretList
+	err := k.live.List(ctx, &list, client.InNamespace(w.GetNamespace()), client.MatchingLabels{names.GatewayResource: "true", names.RemoteClusterID: w.peer})
+	if err != nil {
+		return nil, fmt.Errorf("listing Secrets with keys: %w", err)
+	}
+	usable := slices.DeleteFunc(list.Items, func(s corev1.Secret) bool { return !s.DeletionTimestamp.IsZero() })
+	switch len(usable) {
+	case 0:
+		return k.make(ctx, w)
+	case 1:
+		return &usable[0], nil
+	}
+	var found []string
+	for i := range usable {
+		found = append(found, usable[i].Name)
+	}
+	slices.Sort(found)
+	return nil, kube.Invalid(reasonInvalidKeys, fmt.Errorf("several Secrets have keys for %s: %s; keep one, or name it in spec.secretRef", w.peer, strings.Join(found, ", ")))
+}
+
+// get returns a Secret that stays, nil if there is none.
+func (k *keyring) get(ctx context.Context, w *wireguard, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	if err := k.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: name}, secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	if !secret.DeletionTimestamp.IsZero() {
+		return nil, kube.BeingDeleted("Secret", name)
+	}
+	return secret, nil
+}
+
+// make makes a key pair. A Secret of that name that lacks the labels is taken as given.
+func (k *keyring) make(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
+	name := names.Gateway(w.gateway)
+	if there, err := k.get(ctx, w, name); err != nil || there != nil {
+		return there, err
+	}
+	private, public, err := cred.NewTunnelKey()
+	if err != nil {
+		return nil, err
+	}
+	secret := &corev1.Secret{ObjectMeta: w.meta(name), Data: map[string][]byte{names.PrivateKeyKey: private[:], names.PublicKeyKey: public[:]}}
+	secret.Labels[names.GatewayResource] = "true"
+	// The keys outlive what the template renders: a peer knows them.
+	secret.OwnerReferences = []metav1.OwnerReference{w.owner()}
+	if err := k.live.Create(ctx, secret); err != nil {
+		return nil, fmt.Errorf("making Secret %s: %w", name, err)
+	}
+	return secret, nil
+}
+
+// complete checks the keys, and adds what a given Secret lacks: the labels, and the public key.
+func (k *keyring) complete(ctx context.Context, w *wireguard, secret *corev1.Secret) error {
+	if peer := secret.Labels[names.RemoteClusterID]; peer != "" && peer != w.peer {
+		return kube.Invalid(reasonInvalidKeys, fmt.Errorf("the Secret %s has keys for %q, and this gateway is for %q", secret.Name, peer, w.peer))
+	}
+	public, err := publicKey(secret)
+	if err != nil {
+		return kube.Invalid(reasonInvalidKeys, fmt.Errorf("the Secret %s: %w", secret.Name, err))
+	}
+	changed := secret.DeepCopy()
+	if changed.Labels == nil {
+		changed.Labels = map[string]string{}
+	}
+	changed.Labels[names.GatewayResource], changed.Labels[names.RemoteClusterID] = "true", w.peer
+	if len(secret.Data[names.PublicKeyKey]) == 0 {
+		changed.Data[names.PublicKeyKey] = public[:]
+	}
+	if maps.Equal(changed.Labels, secret.Labels) && len(changed.Data) == len(secret.Data) && len(secret.Data[names.PublicKeyKey]) > 0 {
+		return nil
+	}
+	if err := k.live.Patch(ctx, changed, client.MergeFrom(secret)); err != nil {
+		if apierrors.IsInvalid(err) { // the text may quote data
+			return kube.Invalid(reasonInvalidKeys, fmt.Errorf("the Secret %s cannot be completed, is it immutable? It needs the public key in %s and the labels %s=true and %s=%s",
+				secret.Name, names.PublicKeyKey, names.GatewayResource, names.RemoteClusterID, w.peer))
+		}
+		return fmt.Errorf("completing Secret %s: %w", secret.Name, err)
+	}
+	return nil
+}
+
+// publicKey returns the public key of a Secret whose keys are a pair, or why they are none. It tells nothing of the private one.
+func publicKey(secret *corev1.Secret) (public [32]byte, err error) {
+	data, ok := secret.Data[names.PrivateKeyKey]
+	if !ok {
+		return public, fmt.Errorf("it has no %s", names.PrivateKeyKey)
+	}
+	private, err := cred.ParseTunnelKey(data)
+	if err != nil {
+		return public, fmt.Errorf("reading %s: %w", names.PrivateKeyKey, err)
+	}
+	if public, err = cred.TunnelPublicKey(private); err != nil {
+		return public, err
+	}
+	shown := secret.Data[names.PublicKeyKey]
+	if len(shown) == 0 {
+		return public, nil
+	}
+	said, err := cred.ParseTunnelPublicKey(shown)
+	if err != nil {
+		return public, fmt.Errorf("reading %s: %w", names.PublicKeyKey, err)
+	}
+	if said != public {
+		return public, errors.New(names.PublicKeyKey + " does not belong to " + names.PrivateKeyKey)
+	}
+	return public, nil
+}

@@ -1,0 +1,247 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network/template"
+)
+
+// rendering is what it takes to render any gateway.
+type rendering struct {
+	client, live  client.Client
+	templates     client.Reader
+	liqoNamespace string
+	allowed       []string
+}
+
+// gateways has the templates of GatewayServers or GatewayClients rendered, and tells what became of it.
+type gateways[T client.Object] struct {
+	rendering
+	// template is the kind of template that is watched; others are read from time to time.
+	template schema.GroupVersionKind
+	// kinds may be rendered.
+	kinds []schema.GroupVersionKind
+}
+
+func setupGateways[T client.Object](mgr ctrl.Manager, r rendering, templates cache.Cache, resources []string) error {
+	name, usual, of := "gatewayserver", networkingv1beta1.WgGatewayServerResource, client.Object(&networkingv1beta1.WgGatewayServerTemplate{})
+	if _, dials := client.Object(newObject[T]()).(*networkingv1beta1.GatewayClient); dials {
+		name, usual, of = "gatewayclient", networkingv1beta1.WgGatewayClientResource, &networkingv1beta1.WgGatewayClientTemplate{}
+	}
+	if len(resources) == 0 {
+		resources = []string{networkingv1beta1.GroupVersion.String() + "/" + usual}
+	}
+	kinds, err := kindsOf(mgr.GetRESTMapper(), resources)
+	if err != nil {
+		return err
+	}
+	g := &gateways[T]{rendering: r, template: kindOf(of), kinds: kinds}
+	c := kube.NewController[T](mgr, kube.Options{Name: name}, g)
+	b := c.Builder().WatchesRawSource(source.Kind(templates, of, handler.EnqueueRequestsFromMapFunc(g.of)))
+	for _, kind := range kinds {
+		b.Watches(objectOf(kind), handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), newObject[T](), handler.OnlyControllerOwner()))
+	}
+	return c.Complete(b)
+}
+
+// of wakes the gateways of a template.
+func (g *gateways[T]) of(ctx context.Context, t client.Object) []reconcile.Request {
+	return requestsOf[T](ctx, g.client, func(obj client.Object) bool {
+		ref := g.reference(gatewayOf(obj))
+		return ref.Name == t.GetName() && ref.Namespace == t.GetNamespace()
+	})
+}
+
+// reference is what a gateway says about its template, less what it may leave out.
+func (r rendering) reference(g *gateway) corev1.ObjectReference {
+	ref := g.templateRef
+	ref.Namespace = cmp.Or(ref.Namespace, r.liqoNamespace)
+	return ref
+}
+
+// Sync renders the template, and copies the state of what was rendered.
+func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
+	gw := gatewayOf(obj)
+	if err := checkPeer(obj.GetLabels()[names.RemoteClusterID]); err != nil {
+		return err
+	}
+	if gw.dials != nil && len(gw.dials.Addresses) == 0 {
+		return kube.Wait(0, "no address of the server is known")
+	}
+	t, err := g.readTemplate(ctx, gw)
+	if err != nil {
+		return err
+	}
+	want, err := g.render(gw, t)
+	if err != nil {
+		return err
+	}
+	if err := g.prune(ctx, gw, want); err != nil {
+		return err
+	}
+	if err := ensure(ctx, g.client, obj, want); err != nil {
+		return err
+	}
+	have := objectOf(want.GetObjectKind().GroupVersionKind())
+	if err := g.client.Get(ctx, client.ObjectKeyFromObject(want), have); apierrors.IsNotFound(err) {
+		return kube.Wait(0, "the gateway is being made")
+	} else if err != nil {
+		return fmt.Errorf("reading what was rendered: %w", err)
+	}
+	return adopt(gw, want.GetObjectKind().GroupVersionKind(), have)
+}
+
+// othersDelay is how often a template is read of whose changes nothing tells.
+const othersDelay = time.Minute
+
+// readTemplate reads the template that a gateway names, if it may be used.
+func (g *gateways[T]) readTemplate(ctx context.Context, gw *gateway) (*networkingv1beta1.GatewayTemplateSpec, error) {
+	ref := g.reference(gw)
+	if ref.Name == "" || ref.Kind == "" || ref.APIVersion == "" {
+		return nil, kube.Invalid(reasonTemplateNotFound, fmt.Errorf("%s names no template: it needs apiVersion, kind and name, such as %s", gw.field, g.template.Kind))
+	}
+	if ref.Namespace != g.liqoNamespace && !slices.Contains(g.allowed, ref.Namespace) {
+		return nil, kube.Invalid(reasonTemplateNotAllowed, fmt.Errorf("templates of namespace %s may not be used: those of %s may",
+			ref.Namespace, strings.Join(append([]string{g.liqoNamespace}, g.allowed...), ", ")))
+	}
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	reader, obj := g.templates, objectOf(kind)
+	if kind != g.template {
+		reader = g.live
+	}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
+	switch {
+	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err), apierrors.IsForbidden(err):
+		missing := kube.Invalid(reasonTemplateNotFound, fmt.Errorf("the template %s %s/%s, which %s names, cannot be read: %w", ref.Kind, ref.Namespace, ref.Name, gw.field, err))
+		if kind != g.template {
+			return nil, again(othersDelay, missing)
+		}
+		return nil, missing
+	case err != nil:
+		return nil, fmt.Errorf("reading template %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("reading template %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	out := &networkingv1beta1.GatewayTemplateSpec{}
+	if err := decode(fields["spec"], out); err != nil {
+		return nil, kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s has no spec of a template: %w", ref.Namespace, ref.Name, err))
+	}
+	return out, nil
+}
+
+func decode(fields, into any) error {
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// render fills the template.
+func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSpec) (client.Object, error) {
+	ref := g.reference(gw)
+	broken := func(err error) error {
+		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s: %w", ref.Namespace, ref.Name, err))
+	}
+	kind := t.ObjectKind.GroupVersionKind()
+	if !slices.Contains(g.kinds, kind) {
+		return nil, broken(fmt.Errorf("it renders %s of %s, which is not among what templates may render", kind.Kind, kind.GroupVersion()))
+	}
+	rendered, err := template.Render(*t, template.Gateway{
+		Spec: gw.spec, Name: gw.GetName(), Namespace: gw.GetNamespace(), GatewayUID: string(gw.GetUID()),
+		ClusterID: gw.GetLabels()[names.RemoteClusterID], SecretName: gw.secretName,
+	}, specOf(kind))
+	if err != nil {
+		return nil, broken(err)
+	}
+	if template.IsOriginals(rendered) {
+		return nil, broken(errors.New("it is made for other images, with a container for each of gateway, wireguard and geneve; here one container does it all: see docs/migration.md"))
+	}
+	rendered.SetLabels(merged(rendered.GetLabels(), map[string]string{names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]}))
+	out := objectOf(kind)
+	if _, other := out.(*unstructured.Unstructured); other {
+		return rendered, nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(rendered.Object, out); err != nil {
+		return nil, broken(err)
+	}
+	out.GetObjectKind().SetGroupVersionKind(kind)
+	return out, nil
+}
+
+// specOf points to the spec of a kind, nil if we do not know its fields.
+func specOf(kind schema.GroupVersionKind) any {
+	switch kind {
+	case kindOf(&networkingv1beta1.WgGatewayServer{}):
+		return &networkingv1beta1.WgGatewayServerSpec{}
+	case kindOf(&networkingv1beta1.WgGatewayClient{}):
+		return &networkingv1beta1.WgGatewayClientSpec{}
+	}
+	return nil
+}
+
+// prune deletes what an earlier template rendered for the gateway under another name or kind.
+func (g *gateways[T]) prune(ctx context.Context, gw *gateway, want client.Object) error {
+	for _, kind := range g.kinds {
+		all, err := listOf(ctx, g.client, kind, client.InNamespace(gw.GetNamespace()))
+		if err != nil {
+			return err
+		}
+		for _, obj := range all {
+			if !metav1.IsControlledBy(obj, gw.Object) || kind == want.GetObjectKind().GroupVersionKind() && obj.GetName() == want.GetName() {
+				continue
+			}
+			uid := obj.GetUID()
+			if err := g.client.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("deleting %s %s, which is not rendered any more: %w", kind.Kind, obj.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// Next reads a template again of whose changes nothing tells.
+func (g *gateways[T]) Next(obj T) time.Duration {
+	ref := gatewayOf(obj).templateRef
+	if schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind) != g.template {
+		return othersDelay
+	}
+	return 0
+}
+
+// Report says whether the gateway is there, or why not.
+func (g *gateways[T]) Report(obj T, err error) []kube.Event {
+	return reportReady(gatewayOf(obj).conditions, obj.GetGeneration(), err)
+}
+
+// Recall tells what the condition says.
+func (g *gateways[T]) Recall(obj T) []kube.Event { return recallReady(*gatewayOf(obj).conditions) }

@@ -1,0 +1,245 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+const limit = time.Minute
+
+// story is a cluster with a namespace of the installation, where the templates are, and one with gateways.
+type story struct {
+	*testing.T
+	c           *testkit.ControlPlane
+	liqo, where string
+	options     GatewayOptions
+	// rights are the controller-manager's.
+	rights []rbacv1.PolicyRule
+}
+
+func begin(t *testing.T) *story {
+	t.Helper()
+	s := &story{T: t, c: testkit.Cluster(t, testkit.WithControllers("garbage-collector-controller"))}
+	s.liqo = testkit.Namespace(t, s.c, "liqo", nil)
+	s.where = testkit.Namespace(t, s.c, "tenant", nil)
+	s.options, s.rights = GatewayOptions{LiqoNamespace: s.liqo}, rights()
+	testkit.ProcessRole(t, s.c, names.RoleTenantSecrets, "controller-manager", "tenant")
+	t.Cleanup(func() { // the next story must not look after the gateways of this one
+		for _, obj := range []client.Object{
+			&networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{}, &networkingv1beta1.WgGatewayServer{}, &networkingv1beta1.WgGatewayClient{},
+		} {
+			_ = s.c.Client.DeleteAllOf(context.Background(), obj, client.InNamespace(s.where))
+		}
+	})
+	return s
+}
+
+// rights are what the controllers need. Of Secrets there are none: those of a namespace come with a gateway there.
+func rights() []rbacv1.PolicyRule {
+	const group = networkingv1beta1.GroupName
+	read, write := []string{"get", "list", "watch"}, []string{"get", "list", "watch", "create", "patch"}
+	bind := testkit.Rule(rbacv1.GroupName, "clusterroles", "bind")
+	bind.ResourceNames = []string{names.RoleGateway, names.RoleGatewayReplica, names.RoleGatewayReader, names.RoleTenantSecrets}
+	var out []rbacv1.PolicyRule
+	for _, kind := range []string{"gatewayservers", "gatewayclients"} {
+		out = append(out, testkit.Rule(group, kind, read...), testkit.Rule(group, kind+"/status", "patch"),
+			testkit.Rule(group, "wg"+kind, append(write, "delete")...), testkit.Rule(group, "wg"+kind+"/status", "patch"))
+	}
+	return append(out, bind,
+		testkit.Rule(group, "wggatewayservertemplates", read...), testkit.Rule(group, "wggatewayclienttemplates", read...),
+		testkit.Rule("apps", "deployments", append(write, "delete")...),
+		testkit.Rule("", "services", write...), testkit.Rule("", "serviceaccounts", write...),
+		testkit.Rule(rbacv1.GroupName, "rolebindings", append(write, "delete")...), testkit.Rule(rbacv1.GroupName, "clusterrolebindings", append(write, "delete")...),
+		testkit.Rule("", "pods", read...), testkit.Rule("", "nodes", read...),
+		testkit.Rule("", "events", "create", "patch"), testkit.Rule("events.k8s.io", "events", "create", "patch"),
+	)
+}
+
+// start lets the controllers work, with their rights alone, until the test ends.
+func (s *story) start() (stop func()) {
+	s.Helper()
+	user := "system:serviceaccount:" + s.liqo + ":" + names.ControllerManager
+	testkit.Allow(s.T, s.c, "", user, s.rights...)
+	return testkit.Manager(s.T, s.c.User(s.T, user), kube.ManagerOptions{Name: "gateways"}, func(mgr ctrl.Manager) error {
+		return SetupGateways(mgr, s.options)
+	})
+}
+
+func (s *story) create(objs ...client.Object) {
+	s.Helper()
+	testkit.Create(s.T, s.c.Client, objs...)
+}
+
+func (s *story) get(obj client.Object) error {
+	return s.c.Client.Get(s.Context(), client.ObjectKeyFromObject(obj), obj)
+}
+
+func (s *story) eventually(check func() error) {
+	s.Helper()
+	testkit.Eventually(s.T, limit, check)
+}
+
+// example is a template that users are given.
+func example[T client.Object](s *story, file string, into T) T {
+	s.Helper()
+	data, err := os.ReadFile("../../examples/networking/" + file)
+	if err == nil {
+		err = yaml.UnmarshalStrict(data, into)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	into.SetNamespace(s.liqo)
+	return into
+}
+
+func (s *story) serverTemplate() *networkingv1beta1.WgGatewayServerTemplate {
+	s.Helper()
+	return example(s, "wireguard-server.yaml", &networkingv1beta1.WgGatewayServerTemplate{})
+}
+
+func (s *story) clientTemplate() *networkingv1beta1.WgGatewayClientTemplate {
+	s.Helper()
+	return example(s, "wireguard-client.yaml", &networkingv1beta1.WgGatewayClientTemplate{})
+}
+
+func reference(kind string, of client.Object) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: kind, Namespace: of.GetNamespace(), Name: of.GetName()}
+}
+
+func (s *story) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: s.where, Name: name, Labels: map[string]string{names.RemoteClusterID: "rome"}}
+}
+
+func (s *story) server(name string, of client.Object) *networkingv1beta1.GatewayServer {
+	return &networkingv1beta1.GatewayServer{ObjectMeta: s.meta(name), Spec: networkingv1beta1.GatewayServerSpec{
+		ServerTemplateRef: reference("WgGatewayServerTemplate", of), MTU: 1340,
+		Endpoint: networkingv1beta1.Endpoint{Port: 51840, ServiceType: corev1.ServiceTypeNodePort},
+	}}
+}
+
+func (s *story) client(name string, of client.Object) *networkingv1beta1.GatewayClient {
+	return &networkingv1beta1.GatewayClient{ObjectMeta: s.meta(name), Spec: networkingv1beta1.GatewayClientSpec{
+		ClientTemplateRef: reference("WgGatewayClientTemplate", of), MTU: 1340,
+		Endpoint: networkingv1beta1.EndpointStatus{Addresses: []string{"203.0.113.1"}, Port: 30742, Protocol: new(corev1.ProtocolUDP)},
+	}}
+}
+
+// deployment waits for that of a gateway.
+func (s *story) deployment(name string) *appsv1.Deployment {
+	s.Helper()
+	out := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: names.Gateway(name)}}
+	s.eventually(func() error { return s.get(out) })
+	return out
+}
+
+// run does what the Deployment controller, the scheduler and a kubelet would do with a gateway.
+func (s *story) run(name, ip, node string) *corev1.Pod {
+	s.Helper()
+	d := s.deployment(name)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.where, GenerateName: d.Name + "-", Labels: d.Spec.Template.Labels},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "gateway", Image: "liqo"}}},
+	}
+	s.create(pod)
+	s.Cleanup(func() { _ = s.c.Client.Delete(context.Background(), pod, client.GracePeriodSeconds(0)) })
+	testkit.UpdateStatus(s.T, s.c.Client, pod, func(p *corev1.Pod) {
+		p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, ip, []corev1.PodIP{{IP: ip}}
+	})
+	return pod
+}
+
+// node makes one that is ready.
+func (s *story) node(address string) *corev1.Node {
+	s.Helper()
+	out := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
+	s.create(out)
+	s.Cleanup(func() { _ = s.c.Client.Delete(context.Background(), out) })
+	testkit.UpdateStatus(s.T, s.c.Client, out, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	})
+	return out
+}
+
+// wantReady expects the condition of a gateway to have a reason, and its message to have a text.
+func (s *story) wantReady(obj client.Object, reason, text string) {
+	s.Helper()
+	s.eventually(func() error {
+		if err := s.get(obj); err != nil {
+			return err
+		}
+		c := apimeta.FindStatusCondition(*gatewayOf(obj).conditions, networkingv1beta1.ConditionGatewayReady)
+		if c == nil {
+			return errors.New("no condition")
+		}
+		if c.Reason != reason || !strings.Contains(c.Message, text) || strings.Contains(c.Message, "%!") || c.ObservedGeneration != obj.GetGeneration() || (c.Status == metav1.ConditionTrue) != (reason == reasonReady) {
+			return fmt.Errorf("condition %+v, want %s with %q", c, reason, text)
+		}
+		return nil
+	})
+}
+
+func raw(s *story, text string) runtime.RawExtension {
+	s.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return runtime.RawExtension{Raw: data}
+}
+
+// install makes a kind that others brought.
+func (s *story) install(crd *apiextensionsv1.CustomResourceDefinition) {
+	s.Helper()
+	scheme := runtime.NewScheme()
+	err := apiextensionsv1.AddToScheme(scheme)
+	var c client.Client
+	if err == nil {
+		c, err = client.New(s.c.Config, client.Options{Scheme: scheme})
+	}
+	if err == nil {
+		err = c.Create(s.Context(), crd)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
+	s.eventually(func() error {
+		if err := c.Get(s.Context(), client.ObjectKeyFromObject(crd), crd); err != nil {
+			return err
+		}
+		for _, condition := range crd.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return nil
+			}
+		}
+		return errors.New("not established")
+	})
+}

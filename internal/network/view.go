@@ -1,0 +1,128 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"cmp"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// Servers and clients differ in few fields. Controllers see them by what they have in common.
+
+// gateway is what a GatewayServer and a GatewayClient have in common.
+type gateway struct {
+	client.Object
+	// spec points to what templates are filled with.
+	spec        any
+	templateRef corev1.ObjectReference
+	// field is where the template is named.
+	field      string
+	secretName string
+
+	child      **corev1.ObjectReference
+	keys       **corev1.ObjectReference
+	endpoint   **networkingv1beta1.EndpointStatus // nil for a client, whose status has that of its server
+	inner      **networkingv1beta1.InternalGatewayEndpoint
+	conditions *[]metav1.Condition
+	// dials are the addresses of the server; nil for a server.
+	dials *networkingv1beta1.EndpointStatus
+}
+
+func gatewayOf(obj client.Object) *gateway {
+	out := &gateway{Object: obj}
+	switch o := obj.(type) {
+	case *networkingv1beta1.GatewayServer:
+		out.spec, out.templateRef, out.field, out.secretName = &o.Spec, o.Spec.ServerTemplateRef, "spec.serverTemplateRef", o.Spec.SecretRef.Name
+		out.child, out.keys, out.inner, out.conditions = &o.Status.ServerRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
+		out.endpoint = &o.Status.Endpoint
+	case *networkingv1beta1.GatewayClient:
+		spec := o.Spec.DeepCopy()
+		spec.Endpoint = dialled(o.Spec.Endpoint, o.Status.Endpoint)
+		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ClientTemplateRef, "spec.clientTemplateRef", o.Spec.SecretRef.Name
+		out.child, out.keys, out.inner, out.conditions = &o.Status.ClientRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
+		out.dials = &spec.Endpoint
+	}
+	return out
+}
+
+// wireguard is what a WgGatewayServer and a WgGatewayClient have in common.
+type wireguard struct {
+	client.Object
+	// gateway is the name of the GatewayServer or GatewayClient, after which all is named.
+	gateway string
+	// peer is the cluster at the other end.
+	peer       string
+	secretName string
+	deployment *networkingv1beta1.DeploymentTemplate
+	// service is nil for a client, which nobody dials.
+	service *networkingv1beta1.ServiceTemplate
+
+	keys       **corev1.ObjectReference
+	endpoint   **networkingv1beta1.EndpointStatus // nil for a client
+	inner      **networkingv1beta1.InternalGatewayEndpoint
+	conditions *[]metav1.Condition
+}
+
+func wireguardOf(obj client.Object) *wireguard {
+	out := &wireguard{Object: obj, gateway: obj.GetName(), peer: obj.GetLabels()[names.RemoteClusterID]}
+	if owner := metav1.GetControllerOf(obj); owner != nil {
+		out.gateway = owner.Name
+	}
+	switch o := obj.(type) {
+	case *networkingv1beta1.WgGatewayServer:
+		out.secretName, out.deployment, out.service = o.Spec.SecretRef.Name, &o.Spec.Deployment, &o.Spec.Service
+		out.keys, out.endpoint, out.inner, out.conditions = &o.Status.SecretRef, &o.Status.Endpoint, &o.Status.InternalEndpoint, &o.Status.Conditions
+	case *networkingv1beta1.WgGatewayClient:
+		out.secretName, out.deployment = o.Spec.SecretRef.Name, &o.Spec.Deployment
+		out.keys, out.inner, out.conditions = &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
+	}
+	return out
+}
+
+// labels are on all that is made for the gateway.
+func (w *wireguard) labels() map[string]string {
+	return map[string]string{
+		names.AppManagedBy: names.ManagedByLiqo, names.NetworkingComponent: names.ComponentGateway, names.RemoteClusterID: w.peer,
+		names.GatewayName: names.GatewayLabel(w.gateway), names.GatewayNamespace: w.GetNamespace(),
+	}
+}
+
+func (w *wireguard) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: w.GetNamespace(), Name: name, Labels: w.labels()}
+}
+
+// owner is a reference to the GatewayServer or GatewayClient; to the object itself if it was not made for one.
+func (w *wireguard) owner() metav1.OwnerReference {
+	if owner := metav1.GetControllerOf(w.Object); owner != nil {
+		return *owner
+	}
+	return *metav1.NewControllerRef(w.Object, kindOf(w.Object))
+}
+
+// account is the ServiceAccount of the gateway's pods.
+func (w *wireguard) account() string {
+	return cmp.Or(w.deployment.Spec.Template.Spec.ServiceAccountName, w.gateway)
+}
+
+func kindOf(obj client.Object) schema.GroupVersionKind {
+	kind, err := apiutil.GVKForObject(obj, kube.Scheme)
+	if err != nil {
+		panic(err) // the types of this package are in the scheme
+	}
+	return kind
+}
+
+func newObject[T client.Object]() T {
+	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+}

@@ -1,0 +1,257 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// wireguards makes of what a template rendered the Deployment, the Service, the keys and the rights of a gateway.
+type wireguards[T client.Object] struct {
+	// client reads and writes what is made for gateways.
+	client client.Client
+	// all reads the objects of this kind, and nodes.
+	all  client.Reader
+	keys *keyring
+}
+
+func setupWireguards[T client.Object](mgr ctrl.Manager, name string, made cache.Cache, w *wireguards[T]) error {
+	c := kube.NewController[T](mgr, kube.Options{Name: name}, w)
+	of := handler.EnqueueRequestsFromMapFunc(w.of)
+	b := c.Builder()
+	for _, obj := range madeKinds() {
+		b.WatchesRawSource(source.Kind(made, obj, of, predicate.Funcs{UpdateFunc: matters}))
+	}
+	if _, server := client.Object(newObject[T]()).(*networkingv1beta1.WgGatewayServer); server {
+		b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(w.onNodePorts), builder.WithPredicates(predicate.Funcs{UpdateFunc: reachedOtherwise}))
+	}
+	return c.Complete(b)
+}
+
+// madeKinds are the kinds that are made for gateways, and their pods.
+func madeKinds() []client.Object {
+	return []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.RoleBinding{}, &corev1.Pod{}}
+}
+
+// matters tells whether a change is one that we look at: how a Deployment fares is for others.
+func matters(e event.UpdateEvent) bool {
+	if _, ok := e.ObjectOld.(*appsv1.Deployment); !ok {
+		return true
+	}
+	old, now := e.ObjectOld, e.ObjectNew
+	return old.GetGeneration() != now.GetGeneration() || !maps.Equal(old.GetLabels(), now.GetLabels()) || !maps.Equal(old.GetAnnotations(), now.GetAnnotations())
+}
+
+// reachedOtherwise tells whether a node has other addresses, or serves no longer or again.
+func reachedOtherwise(e event.UpdateEvent) bool {
+	old, okOld := e.ObjectOld.(*corev1.Node)
+	now, okNow := e.ObjectNew.(*corev1.Node)
+	return !okOld || !okNow || serves(old) != serves(now) || outerAddress(old.Status.Addresses) != outerAddress(now.Status.Addresses)
+}
+
+// of wakes the gateway that something was made for.
+func (s *wireguards[T]) of(ctx context.Context, made client.Object) []reconcile.Request {
+	return requestsOf[T](ctx, s.all, func(obj client.Object) bool {
+		return names.GatewayLabel(wireguardOf(obj).gateway) == made.GetLabels()[names.GatewayName]
+	}, client.InNamespace(made.GetNamespace()))
+}
+
+// onNodePorts wakes the servers that nodes are the way to.
+func (s *wireguards[T]) onNodePorts(ctx context.Context, _ client.Object) []reconcile.Request {
+	return requestsOf[T](ctx, s.all, func(obj client.Object) bool {
+		return wireguardOf(obj).service.Spec.Type == corev1.ServiceTypeNodePort
+	})
+}
+
+// Sync makes the gateway, and says where it is.
+func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
+	w := wireguardOf(obj)
+	if err := checkPeer(w.peer); err != nil {
+		return err
+	}
+	err := errors.Join(s.rights(ctx, w), s.workload(ctx, w), s.outside(ctx, w), s.inside(ctx, w))
+	if err == nil && *w.inner == nil {
+		return kube.Wait(0, "no replica of the gateway is running")
+	}
+	return err
+}
+
+// rights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
+// pods, which is too much to give without need.
+func (s *wireguards[T]) rights(ctx context.Context, w *wireguard) error {
+	err := errors.Join(ensure(ctx, s.client, w.Object, w.binding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
+	more := w.binding(names.GatewayReplica(w.gateway), names.RoleGatewayReplica)
+	if replicas := w.deployment.Spec.Replicas; replicas != nil && *replicas > 1 {
+		return errors.Join(err, ensure(ctx, s.client, w.Object, more))
+	}
+	return errors.Join(err, s.withdraw(ctx, more))
+}
+
+func (w *wireguard) binding(name, role string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: w.meta(name),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: w.GetNamespace(), Name: w.account()}},
+	}
+}
+
+// withdraw deletes a binding, if it is there.
+func (s *wireguards[T]) withdraw(ctx context.Context, binding *rbacv1.RoleBinding) error {
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(binding), binding); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if err := client.IgnoreNotFound(s.client.Delete(ctx, binding, client.Preconditions{UID: &binding.UID})); err != nil {
+		return fmt.Errorf("deleting RoleBinding %s: %w", binding.Name, err)
+	}
+	return nil
+}
+
+// ensureAccount makes the ServiceAccount, unless somebody else did, or another gateway: that one must not go with this gateway.
+func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
+	var there corev1.ServiceAccount
+	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: w.account()}
+	err := s.client.Get(ctx, key, &there)
+	if apierrors.IsNotFound(err) { // it may lack the label
+		err = s.keys.live.Get(ctx, key, &there)
+	}
+	switch {
+	case err == nil && there.Labels[names.GatewayName] != names.GatewayLabel(w.gateway):
+		return nil
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading ServiceAccount %s: %w", key.Name, err)
+	}
+	return ensure(ctx, s.client, w.Object, &corev1.ServiceAccount{ObjectMeta: w.meta(key.Name)})
+}
+
+// workload makes the Deployment, once there are keys for it.
+func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
+	keys, err := s.keys.of(ctx, w)
+	if err != nil {
+		return err
+	}
+	*w.keys = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: keys.Namespace, Name: keys.Name}
+	want := deploymentOf(w, keys.Name)
+	err = ensure(ctx, s.client, w.Object, want)
+	if !apierrors.IsInvalid(err) {
+		return err
+	}
+	var have appsv1.Deployment
+	if got := s.client.Get(ctx, client.ObjectKeyFromObject(want), &have); got != nil {
+		return errors.Join(err, client.IgnoreNotFound(got))
+	}
+	if reflect.DeepEqual(have.Spec.Selector, want.Spec.Selector) {
+		return err
+	}
+	// The selector of a Deployment cannot change. Its pods end before the new ones start: they have the same key.
+	err = s.client.Delete(ctx, &have, client.Preconditions{UID: &have.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("replacing Deployment %s: %w", have.Name, err)
+	}
+	return kube.BeingDeleted("Deployment", have.Name)
+}
+
+// deploymentOf is what the template says, with what a gateway must have.
+func deploymentOf(w *wireguard, keys string) *appsv1.Deployment {
+	out := &appsv1.Deployment{ObjectMeta: w.meta(names.Gateway(w.gateway)), Spec: *w.deployment.Spec.DeepCopy()}
+	out.Labels, out.Annotations = merged(w.deployment.Metadata.Labels, out.Labels), w.deployment.Metadata.Annotations
+	// Two generations of one gateway would have the same key.
+	out.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	pod := &out.Spec.Template
+	labels := w.labels()
+	delete(labels, names.AppManagedBy) // a selector may be about it
+	pod.Labels = merged(pod.Labels, labels)
+	pod.Spec.ServiceAccountName = w.account()
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.Name == names.GatewayKeysVolume && v.Secret != nil {
+			v.Secret.SecretName = keys
+		}
+	}
+	return out
+}
+
+// merged has the entries of both, those of over if both have a key.
+func merged(under, over map[string]string) map[string]string {
+	out := maps.Clone(under)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, over)
+	return out
+}
+
+// outside makes the Service of a server, and says where it can be reached.
+func (s *wireguards[T]) outside(ctx context.Context, w *wireguard) error {
+	if w.service == nil {
+		return nil
+	}
+	want := &corev1.Service{ObjectMeta: w.meta(names.Gateway(w.gateway)), Spec: *w.service.Spec.DeepCopy()}
+	want.Labels, want.Annotations = merged(w.service.Metadata.Labels, want.Labels), w.service.Metadata.Annotations
+	*w.endpoint = nil
+	if err := ensure(ctx, s.client, w.Object, want); err != nil {
+		return err
+	}
+	var have corev1.Service
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(want), &have); apierrors.IsNotFound(err) {
+		return kube.Wait(0, "the Service of the gateway is being made")
+	} else if err != nil {
+		return fmt.Errorf("reading Service %s: %w", want.Name, err)
+	}
+	var nodes corev1.NodeList
+	if have.Spec.Type == corev1.ServiceTypeNodePort {
+		if err := s.all.List(ctx, &nodes); err != nil {
+			return fmt.Errorf("listing nodes: %w", err)
+		}
+	}
+	endpoint, err := endpointOf(&have, nodes.Items)
+	*w.endpoint = endpoint
+	return err
+}
+
+// inside says where nodes find the replica that has the tunnel.
+func (s *wireguards[T]) inside(ctx context.Context, w *wireguard) error {
+	var pods corev1.PodList
+	err := s.client.List(ctx, &pods, client.InNamespace(w.GetNamespace()), client.MatchingLabels{
+		names.GatewayName: names.GatewayLabel(w.gateway), names.GatewayNamespace: w.GetNamespace(),
+	})
+	if err != nil {
+		return fmt.Errorf("listing the pods of the gateway: %w", err)
+	}
+	*w.inner = innerEndpoint(pods.Items, *w.inner)
+	return nil
+}
+
+// Next looks at the keys from time to time.
+func (s *wireguards[T]) Next(T) time.Duration { return keysThere }
+
+// Report says whether the gateway is there, or why not.
+func (s *wireguards[T]) Report(obj T, err error) []kube.Event {
+	return reportReady(wireguardOf(obj).conditions, obj.GetGeneration(), err)
+}
+
+// Recall tells what the condition says.
+func (s *wireguards[T]) Recall(obj T) []kube.Event { return recallReady(*wireguardOf(obj).conditions) }
