@@ -23,6 +23,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/ephemeralcontainers;pods/resize,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
@@ -35,11 +36,11 @@ import (
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=resourceslices;tenants,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps;quotas;virtualnodes,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespaceoffloadings;shadowpods,verbs=get;list;watch;update;patch;delete
-// +kubebuilder:rbac:groups=offloading.liqo.io,resources=vkoptionstemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=shadowendpointslices;vkoptionstemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations;connections;gatewayclients;gatewayservers,verbs=get;list;watch
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters/status;foreignclusters/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=identities/status;identities/finalizers;renews/status;resourceslices/status;resourceslices/finalizers;tenants/status;tenants/finalizers,verbs=update;patch
-// +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps/status;namespaceoffloadings/status;shadowpods/status;shadowpods/finalizers;virtualnodes/status;virtualnodes/finalizers,verbs=update;patch
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps/status;namespaceoffloadings/status;shadowendpointslices/finalizers;shadowpods/status;shadowpods/finalizers;virtualnodes/status;virtualnodes/finalizers,verbs=update;patch
 //
 // Virtual kubelets: their Deployments and accounts, and the roles that they and peers are given, each by name.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete
@@ -109,9 +110,10 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		// As a consumer: virtual nodes and the namespaces that reach into them.
 		with(offload.SetupVirtualNodes, settings.virtualNodes),
 		with(offload.SetupNamespaceOffloadings, settings.offloadings),
-		// As a provider: twin namespaces and the pods in them.
+		// As a provider: twin namespaces, the pods in them, and the endpoints that are elsewhere.
 		with(host.SetupNamespaceMaps, settings.twins),
 		with(host.SetupShadowPods, host.ShadowPodOptions{Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure}),
+		with(host.SetupShadowEndpointSlices, host.ShadowEndpointSliceOptions{Workers: o.shadowSliceWorkers}),
 	)
 	if err != nil {
 		return err

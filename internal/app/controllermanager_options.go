@@ -55,6 +55,7 @@ type controllerManagerOptions struct {
 	maxNamespaces                   int
 	reserved                        []string
 	shadowPodWorkers                int
+	shadowSliceWorkers              int
 }
 
 func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
@@ -88,6 +89,7 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.maxNamespaces, "max-namespaces-per-tenant", 100, "namespaces that are made for one consumer")
 	fs.StringSliceVar(&o.reserved, "reserved-namespaces", nil, "names that no consumer gets; a trailing * takes all that begin so")
 	fs.IntVar(&o.shadowPodWorkers, "shadow-pod-ctrl-workers", 10, "ShadowPods handled at once")
+	fs.IntVar(&o.shadowSliceWorkers, "shadow-endpointslice-ctrl-workers", 10, "ShadowEndpointSlices handled at once")
 }
 
 // settings are the flags, parsed, as the rooms want them.
