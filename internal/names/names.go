@@ -98,6 +98,8 @@ const (
 	AllowReflection = "liqo.io/allow-reflection"
 	// ForceRemoteNodePort annotates a Service that has the same node ports in the provider.
 	ForceRemoteNodePort = "liqo.io/force-remote-node-port"
+	// DirectConnections annotates a ShadowEndpointSlice with what is never copied to its EndpointSlice.
+	DirectConnections = "liqo.io/direct-connections-data"
 	// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on slices that are reflected.
 	EndpointSliceManager = "endpointslice.reflection.liqo.io"
 	// APIServerSupport annotates a pod: remote or disabled.
