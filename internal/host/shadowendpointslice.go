@@ -5,7 +5,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -247,9 +246,17 @@ func (s *shadowSlices) inTheWay(ctx context.Context, ses *offv1beta1.ShadowEndpo
 	if !taken.DeletionTimestamp.IsZero() || taken.Labels[names.ManagedBy] == madeFromSlice {
 		return kube.Wait(successorDelay, "the EndpointSlice of an earlier ShadowEndpointSlice is going")
 	}
-	return errors.Join(kube.Invalid("NameTaken", fmt.Errorf("an EndpointSlice %q exists already and was not made from this", ses.Name)),
-		kube.Wait(takenDelay, "somebody else's EndpointSlice is in the way"))
+	return &again{
+		why:  kube.Invalid("NameTaken", fmt.Errorf("an EndpointSlice %q exists already and was not made from this", ses.Name)),
+		when: kube.Wait(takenDelay, "somebody else's EndpointSlice is in the way"),
+	}
 }
+
+// again is told of as why, and looked at again when.
+type again struct{ why, when error }
+
+func (a *again) Error() string   { return a.why.Error() }
+func (a *again) Unwrap() []error { return []error{a.why, a.when} }
 
 // refusedSlice tells apart what only the consumer can mend.
 func refusedSlice(err error) error {
