@@ -5,6 +5,7 @@ package host
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,8 +26,10 @@ const (
 
 // way is how addresses of a consumer are reached.
 type way struct {
-	// flat: there is no network of ours to the consumer, and its addresses mean the same here.
+	// flat: there is no network of ours to the consumer, and its addresses mean the same here. Those of our own pods are
+	// none of them: where networks overlap, a Service of the consumer would send to pods of others.
 	flat bool
+	own  []netip.Prefix
 	// placed: the networks of the consumer have their place here, which is peer.
 	placed bool
 	peer   remap.Map
@@ -41,7 +44,7 @@ func (w way) here(text string) (netip.Addr, bool) {
 	if err != nil || addr.Zone() != "" {
 		return addr, false
 	}
-	ok := w.flat
+	ok := w.flat && !slices.ContainsFunc(w.own, func(p netip.Prefix) bool { return p.Contains(addr) })
 	if !w.flat {
 		addr, ok = w.peer.Here(addr)
 	}

@@ -59,6 +59,7 @@ func TestWhichEndpointsAreShown(t *testing.T) {
 		"the metadata of a cloud":                  {"169.254.169.254", "IPv4", tunnelled(true), ""},
 		"a name":                                   {"db.example.com", "FQDN", tunnelled(true), ""},
 		"without a network, as it is":              {"192.0.2.7", "IPv4", way{flat: true}, "192.0.2.7"},
+		"without a network, but no pod of ours":    {"10.1.2.3", "IPv4", way{flat: true, own: []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24")}}, ""},
 		"without a network, but no loopback":       {"127.0.0.1", "IPv4", way{flat: true}, ""},
 		"without a network, but no metadata":       {"169.254.169.254", "IPv4", way{flat: true}, ""},
 		"without a network, but no multicast":      {"224.0.0.1", "IPv4", way{flat: true}, ""},

@@ -6,6 +6,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -49,6 +50,9 @@ type ShadowEndpointSliceOptions struct {
 func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) error {
 	if o.Workers == 0 {
 		o.Workers = defaultWorkers
+	}
+	if _, err := mgr.GetCache().GetInformer(context.Background(), &corev1.Node{}); err != nil {
+		return fmt.Errorf("caching nodes: %w", err)
 	}
 	made, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {
 		Label: labels.SelectorFromSet(labels.Set{names.ManagedBy: madeFromSlice}),
@@ -109,7 +113,7 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 		return err
 	}
 	if len(dropped) > 0 {
-		return kube.Invalid("ForeignEndpoints", fmt.Errorf("%d endpoints are left out, because their addresses are not in the networks of %s: %s",
+		return kube.Invalid("ForeignEndpoints", fmt.Errorf("%d endpoints are left out, because their addresses are none of cluster %s: %s",
 			len(dropped), consumer, few(dropped)))
 	}
 	return nil
@@ -193,7 +197,8 @@ func (s *shadowSlices) way(ctx context.Context, consumer string) (way, error) {
 	}
 	// The ForeignCluster may not say yet what is there.
 	if !foreign.Status.Modules.Networking.Enabled && len(configurations.Items)+len(connections.Items) == 0 {
-		return way{flat: true}, nil
+		own, err := s.ownPods(ctx)
+		return way{flat: true, own: own}, err
 	}
 	w := way{up: slices.ContainsFunc(connections.Items, isUp)}
 	if c := peer.Configuration(configurations.Items, liqov1beta1.ClusterID(consumer)); c != nil {
@@ -203,6 +208,23 @@ func (s *shadowSlices) way(ctx context.Context, consumer string) (way, error) {
 		}
 	}
 	return w, nil
+}
+
+// ownPods are the networks of the pods of this cluster, as far as its nodes say.
+func (s *shadowSlices) ownPods(ctx context.Context) ([]netip.Prefix, error) {
+	var nodes corev1.NodeList
+	if err := s.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the nodes: %w", err)
+	}
+	var out []netip.Prefix
+	for i := range nodes.Items {
+		for _, text := range nodes.Items[i].Spec.PodCIDRs {
+			if p, err := netip.ParsePrefix(text); err == nil {
+				out = append(out, p)
+			}
+		}
+	}
+	return out, nil
 }
 
 func isUp(c netv1beta1.Connection) bool {

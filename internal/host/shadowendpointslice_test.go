@@ -98,6 +98,13 @@ func (s *sliceScene) ask(name string, addresses ...string) *offv1beta1.ShadowEnd
 	return ses
 }
 
+// patchLabel has a ShadowEndpointSlice looked at again.
+func (s *sliceScene) patchLabel(name string) {
+	s.t.Helper()
+	testkit.Update(s.t, s.c.Client, &offv1beta1.ShadowEndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: name}},
+		func(o *offv1beta1.ShadowEndpointSlice) { o.Labels["look"] = o.ResourceVersion })
+}
+
 func (s *sliceScene) slice(name string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: name}}
 }
@@ -174,7 +181,19 @@ func TestEndpointsFollowTheNetwork(t *testing.T) {
 
 func TestEndpointsWithoutANetworkOfOurs(t *testing.T) {
 	s := newSliceScene(t)
-	s.ask("web", "192.0.2.7", "127.0.0.1")
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.id}, Spec: corev1.NodeSpec{PodCIDR: "198.18.7.0/24", PodCIDRs: []string{"198.18.7.0/24"}}}
+	s.create(node)
+	t.Cleanup(func() { _ = s.c.Client.Delete(context.Background(), node) })
+	s.ask("knows", "198.18.7.1") // the cache of nodes has it when it is dropped
+	testkit.Eventually(t, patience, func() error {
+		s.patchLabel("knows")
+		got := s.slice("knows")
+		if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil || len(got.Endpoints) > 0 {
+			return fmt.Errorf("a pod of ours is shown: %v %v", got.Endpoints, err)
+		}
+		return nil
+	})
+	s.ask("web", "192.0.2.7", "127.0.0.1", "198.18.7.8")
 	s.shows("web", "192.0.2.7 ready=true")
 	s.connect()
 	s.shows("web")
