@@ -25,6 +25,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/ephemeralcontainers;pods/resize,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
@@ -37,16 +38,21 @@ import (
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=resourceslices;tenants,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps;quotas;virtualnodes,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespaceoffloadings;shadowpods,verbs=get;list;watch;update;patch;delete
-// +kubebuilder:rbac:groups=offloading.liqo.io,resources=vkoptionstemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=shadowendpointslices;vkoptionstemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=connections;gatewayclients;gatewayservers,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=internalnodes,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations/status;configurations/finalizers,verbs=update;patch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=wggatewayclients;wggatewayservers,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=wggatewayclienttemplates;wggatewayservertemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=gatewayclients/status;gatewayservers/status;wggatewayclients/status;wggatewayservers/status,verbs=patch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=gatewayclients/finalizers;gatewayservers/finalizers;wggatewayclients/finalizers;wggatewayservers/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips/status;ips/finalizers;networks/status;networks/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters/status;foreignclusters/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=identities/status;identities/finalizers;renews/status;resourceslices/status;resourceslices/finalizers;tenants/status;tenants/finalizers,verbs=update;patch
-// +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps/status;namespaceoffloadings/status;shadowpods/status;shadowpods/finalizers;virtualnodes/status;virtualnodes/finalizers,verbs=update;patch
+// +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps/status;namespaceoffloadings/status;shadowendpointslices/finalizers;shadowpods/status;shadowpods/finalizers;virtualnodes/status;virtualnodes/finalizers,verbs=update;patch
 //
 // Virtual kubelets: their Deployments and accounts, and the roles that they and peers are given, each by name.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete
@@ -54,7 +60,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings;rolebindings,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=liqo-tenant-replication;liqo-tenant-secrets;liqo-virtual-kubelet-local;liqo-virtual-kubelet-local-namespace;liqo-virtual-kubelet-remote;liqo-virtual-kubelet-remote-clusterwide,verbs=bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=liqo-gateway;liqo-gateway-reader;liqo-gateway-replica;liqo-tenant-replication;liqo-tenant-secrets;liqo-virtual-kubelet-local;liqo-virtual-kubelet-local-namespace;liqo-virtual-kubelet-remote;liqo-virtual-kubelet-remote-clusterwide,verbs=bind
 //
 // Certificates of consumers and of virtual kubelets.
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=get;list;watch;create;delete
@@ -113,15 +119,17 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		// Who has which addresses, and under which a peer is seen.
 		when(o.networking, with(ipam.Setup, settings.addresses)),
 		when(o.networking, with(network.SetupConfigurations, network.ConfigurationOptions{LiqoNamespace: o.liqoNamespace})),
+		when(o.networking, with(network.SetupGateways, settings.gateways)),
 		// What is asked of providers, and what is granted to consumers.
 		with(slice.SetupLocal, settings.local),
 		with(slice.SetupRemote, settings.remote),
 		// As a consumer: virtual nodes and the namespaces that reach into them.
 		with(offload.SetupVirtualNodes, settings.virtualNodes),
 		with(offload.SetupNamespaceOffloadings, settings.offloadings),
-		// As a provider: twin namespaces and the pods in them.
+		// As a provider: twin namespaces, the pods in them, and the endpoints that are elsewhere.
 		with(host.SetupNamespaceMaps, settings.twins),
 		with(host.SetupShadowPods, host.ShadowPodOptions{Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure}),
+		with(host.SetupShadowEndpointSlices, host.ShadowEndpointSliceOptions{Workers: o.shadowSliceWorkers}),
 	)
 	if err != nil {
 		return err

@@ -22,11 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/admit"
 	"liqo.io/liqo/internal/host"
 	"liqo.io/liqo/internal/ipam"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network"
 	"liqo.io/liqo/internal/offload"
 	"liqo.io/liqo/internal/peering"
 	"liqo.io/liqo/internal/slice"
@@ -39,6 +41,8 @@ type controllerManagerOptions struct {
 	networking, authentication, offloading bool
 
 	pools                           []string
+	serverKinds, clientKinds        []string
+	templateNamespaces              []string
 	webhookPort                     int
 	webhookCertificate              time.Duration
 	vkOptionsTemplate, runtimeClass string
@@ -59,6 +63,7 @@ type controllerManagerOptions struct {
 	maxNamespaces                   int
 	reserved                        []string
 	shadowPodWorkers                int
+	shadowSliceWorkers              int
 }
 
 func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
@@ -67,6 +72,9 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.authentication, "authentication-enabled", true, "show the authentication module")
 	fs.BoolVar(&o.offloading, "offloading-enabled", true, "make virtual nodes of granted slices")
 	fs.StringSliceVar(&o.pools, "pools", []string{"10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12"}, "what prefixes for the networks of peers are taken of")
+	fs.StringSliceVar(&o.serverKinds, "gateway-server-resources", []string{networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayServerResource}, "what templates of GatewayServers may make, as group/version/plural")
+	fs.StringSliceVar(&o.clientKinds, "gateway-client-resources", []string{networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayClientResource}, "what templates of GatewayClients may make, as group/version/plural")
+	fs.StringSliceVar(&o.templateNamespaces, "gateway-template-namespaces", nil, "namespaces besides that of Liqo whose templates gateways may use")
 	fs.IntVar(&o.webhookPort, "webhook-port", names.WebhookPort, "port of the admission webhooks")
 	fs.DurationVar(&o.webhookCertificate, "webhook-certificate-duration", 90*24*time.Hour, "how long a certificate of the webhooks lasts; it is renewed at two thirds of that")
 	fs.String("secret-name", names.WebhookCertsSecret, "")
@@ -93,12 +101,14 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.maxNamespaces, "max-namespaces-per-tenant", 100, "namespaces that are made for one consumer")
 	fs.StringSliceVar(&o.reserved, "reserved-namespaces", nil, "names that no consumer gets; a trailing * takes all that begin so")
 	fs.IntVar(&o.shadowPodWorkers, "shadow-pod-ctrl-workers", 10, "ShadowPods handled at once")
+	fs.IntVar(&o.shadowSliceWorkers, "shadow-endpointslice-ctrl-workers", 10, "ShadowEndpointSlices handled at once")
 }
 
 // settings are the flags, parsed, as the rooms want them.
 type settings struct {
 	disabled     peering.Disabled
 	addresses    ipam.Options
+	gateways     network.GatewayOptions
 	webhooks     admit.Options
 	local        slice.LocalOptions
 	remote       slice.RemoteOptions
@@ -125,7 +135,10 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 	}
 	return &settings{
 		addresses: ipam.Options{LiqoNamespace: o.liqoNamespace, Pools: pools},
-		disabled:  peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
+		gateways: network.GatewayOptions{
+			LiqoNamespace: o.liqoNamespace, TemplateNamespaces: o.templateNamespaces, ServerResources: o.serverKinds, ClientResources: o.clientKinds,
+		},
+		disabled: peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
 		webhooks: admit.Options{
 			LiqoNamespace: o.liqoNamespace, Port: o.webhookPort, Lifetime: o.webhookCertificate,
 			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce,

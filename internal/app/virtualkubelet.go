@@ -32,12 +32,15 @@ import (
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create;get;patch;update
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch
 // The serving certificate of its port, and who may use that port.
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=create;get;list;watch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",namespace=offloaded,resources=configmaps;events;secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=offloaded,resources=configmaps;events;secrets;services,verbs=get;list;watch
+// +kubebuilder:rbac:groups=discovery.k8s.io,namespace=offloaded,resources=endpointslices,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ipam.liqo.io,namespace=offloaded,resources=ips,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=offloaded,resources=ingresses,verbs=get;list;watch
 
 // virtualKubeletOptions are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
@@ -45,13 +48,14 @@ import (
 type virtualKubeletOptions struct {
 	vnode.Options
 	nodeIP, home, foreign, certificate string
-	podWorkers                         int
+	podWorkers, sliceWorkers           int
+	localPods                          []string
 	// configMaps and so on are the flags of one kind each.
-	configMaps, secrets, ingresses, events reflectionFlags
-	resources                              []string
-	ingressClass                           string
-	withIngressClass, metrics              bool
-	profiling                              profiling
+	configMaps, secrets, ingresses, services, events reflectionFlags
+	resources                                        []string
+	ingressClass, loadBalancerClass                  string
+	withIngressClass, withLoadBalancerClass, metrics bool
+	profiling                                        profiling
 }
 
 // reflectionFlags are how many objects of a kind are handled at once, and which.
@@ -90,7 +94,8 @@ func (o *virtualKubeletOptions) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.CheckNetwork, "node-check-network", true, "be ready only with a network to the provider, where one is set up")
 	fs.StringToStringVar(&o.NodeLabels, "node-extra-labels", nil, "labels of the Node")
 	fs.StringToStringVar(&o.NodeAnnotations, "node-extra-annotations", nil, "annotations of the Node")
-	fs.BoolVar(&o.DisableIPReflection, "disable-ip-reflection", false, "hide the addresses of remote pods")
+	fs.BoolVar(&o.DisableIPReflection, "disable-ip-reflection", false, "hide the addresses of remote pods, and reflect no EndpointSlices")
+	fs.StringSliceVar(&o.localPods, "local-podcidr", nil, "networks of the pods of this cluster, beside those in the Configuration of the provider")
 	fs.StringVar(&o.certificate, "certificate-type", string(vnode.CertificateKubelet), "where the serving certificate comes from: kubelet, aws or self-signed")
 	fs.IntVar(&o.ListenPort, "listen-port", names.KubeletPort, "port of the kubelet API")
 	fs.BoolVar(&o.metrics, "metrics-enabled", false, "serve metrics")
@@ -101,8 +106,9 @@ func (o *virtualKubeletOptions) flags(fs *pflag.FlagSet) {
 
 func (o *virtualKubeletOptions) reflection(fs *pflag.FlagSet) {
 	fs.IntVar(&o.podWorkers, "pod-reflection-workers", 10, "pods handled at once")
+	fs.IntVar(&o.sliceWorkers, "endpointslice-reflection-workers", 10, "EndpointSlices handled at once; 0 reflects none. Their Services say which")
 	for name, kind := range map[string]*reflectionFlags{
-		"configmap": &o.configMaps, "secret": &o.secrets, "ingress": &o.ingresses, "event": &o.events,
+		"configmap": &o.configMaps, "secret": &o.secrets, "ingress": &o.ingresses, "service": &o.services, "event": &o.events,
 	} {
 		types := "DenyList or AllowList"
 		if name == "configmap" || name == "secret" {
@@ -117,6 +123,8 @@ func (o *virtualKubeletOptions) reflection(fs *pflag.FlagSet) {
 		"one more resource to reflect, as resource.version.group:workers:type; both clusters must grant the rights")
 	fs.BoolVar(&o.withIngressClass, "enable-ingress", false, "name a class of the provider in reflected Ingresses")
 	fs.StringVar(&o.ingressClass, "remote-real-ingress-class-name", "", "which class that is")
+	fs.BoolVar(&o.withLoadBalancerClass, "enable-load-balancer", false, "name a class of the provider in reflected Services of type LoadBalancer")
+	fs.StringVar(&o.loadBalancerClass, "remote-real-load-balancer-class-name", "", "which class that is")
 }
 
 func (o *virtualKubeletOptions) timing(fs *pflag.FlagSet) {
@@ -133,17 +141,15 @@ func (o *virtualKubeletOptions) timing(fs *pflag.FlagSet) {
 func accepted(fs *pflag.FlagSet) {
 	for _, name := range []string{
 		"home-kubeconfig", "liqo-namespace", "resync-period", "virtual-storage-class-name", "remote-real-storage-class-name",
-		"remote-real-load-balancer-class-name", "home-api-server-host", "home-api-server-port",
-		"client-qps", "client-max-burst", "client-timeout", "service-reflection-type",
-		"service-reflection-workers", "endpointslice-reflection-workers", "serviceaccount-reflection-workers",
-		"persistentvolumeclaim-reflection-workers",
+		"home-api-server-host", "home-api-server-port", "client-qps", "client-max-burst", "client-timeout",
+		"serviceaccount-reflection-workers", "persistentvolumeclaim-reflection-workers",
 	} {
 		fs.String(name, "", "accepted, without effect")
 	}
-	for _, name := range []string{"enable-apiserver-support", "enable-storage", "enable-load-balancer"} {
+	for _, name := range []string{"enable-apiserver-support", "enable-storage"} {
 		fs.Bool(name, false, "accepted, without effect")
 	}
-	for _, name := range []string{"local-podcidr", "remote-pod-cidr", "remote-pod-cidr-remap", "remote-external-cidr", "remote-external-cidr-remap"} {
+	for _, name := range []string{"remote-pod-cidr", "remote-pod-cidr-remap", "remote-external-cidr", "remote-external-cidr-remap"} {
 		fs.StringArray(name, nil, "accepted, without effect")
 	}
 }
@@ -210,9 +216,21 @@ func (o *virtualKubeletOptions) read() error {
 	o.ClusterID, o.Provider = liqov1beta1.ClusterID(o.home), liqov1beta1.ClusterID(o.foreign)
 	o.Certificate = vnode.CertificateType(o.certificate)
 	o.Pods = vnode.Reflection{Workers: orOff(o.podWorkers)}
-	o.ConfigMaps, o.Secrets, o.Ingresses, o.Events = o.configMaps.option(), o.secrets.option(), o.ingresses.option(), o.events.option()
+	o.EndpointSlices = vnode.Reflection{Workers: orOff(o.sliceWorkers)}
+	o.ConfigMaps, o.Secrets, o.Ingresses, o.Services, o.Events =
+		o.configMaps.option(), o.secrets.option(), o.ingresses.option(), o.services.option(), o.events.option()
 	if o.withIngressClass {
 		o.IngressClass = o.ingressClass
+	}
+	if o.withLoadBalancerClass {
+		o.LoadBalancerClass = o.loadBalancerClass
+	}
+	for _, text := range o.localPods {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return fmt.Errorf("reading --local-podcidr: %w", err)
+		}
+		o.LocalPods = append(o.LocalPods, prefix.Masked())
 	}
 	for _, text := range o.resources {
 		resource, err := vnode.ParseResourceReflection(text)

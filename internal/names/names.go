@@ -96,6 +96,12 @@ const (
 	ImposedAffinity = "liqo.io/imposed-affinity"
 	SkipReflection  = "liqo.io/skip-reflection"
 	AllowReflection = "liqo.io/allow-reflection"
+	// ForceRemoteNodePort annotates a Service that has the same node ports in the provider.
+	ForceRemoteNodePort = "liqo.io/force-remote-node-port"
+	// DirectConnections annotates a ShadowEndpointSlice with what is never copied to its EndpointSlice.
+	DirectConnections = "liqo.io/direct-connections-data"
+	// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on slices that are reflected.
+	EndpointSliceManager = "endpointslice.reflection.liqo.io"
 	// APIServerSupport annotates a pod: remote or disabled.
 	APIServerSupport         = "liqo.io/api-server-support"
 	APIServerSupportRemote   = "remote"
@@ -236,6 +242,8 @@ const (
 	ReflectionFieldManager = "reflection.liqo.io"
 	ReplicatorFieldManager = "liqo-replicator"
 	ShadowPodFieldManager  = "shadow-pod"
+	// ShadowEndpointSliceFieldManager is that of the EndpointSlices made from ShadowEndpointSlices.
+	ShadowEndpointSliceFieldManager = "shadow-endpointslice-controller"
 )
 
 // Ports that a process of ours opens.

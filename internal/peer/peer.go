@@ -19,6 +19,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -91,11 +92,12 @@ func Tenant(all []authv1beta1.Tenant, id liqov1beta1.ClusterID) *authv1beta1.Ten
 	return found
 }
 
-func earlier(a, b *authv1beta1.Tenant) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+func earlier(a, b client.Object) bool {
+	was, is := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	if !was.Equal(&is) {
+		return was.Before(&is)
 	}
-	return a.UID < b.UID
+	return a.GetUID() < b.GetUID()
 }
 
 // IsReplica tells whether obj is the copy of an object of another cluster. Admission makes the label trustworthy.
@@ -119,4 +121,16 @@ func LocalClusterID(ctx context.Context, c client.Reader, liqoNamespace string) 
 	default:
 		return "", fmt.Errorf("cluster ID in namespace %s: %w: %d ConfigMaps", liqoNamespace, ErrAmbiguous, len(list.Items))
 	}
+}
+
+// Configuration returns the one that counts for a cluster, nil if there is none. Of several it is the first, as of Tenants.
+func Configuration(all []netv1beta1.Configuration, id liqov1beta1.ClusterID) *netv1beta1.Configuration {
+	var found *netv1beta1.Configuration
+	for i := range all {
+		c := &all[i]
+		if c.Labels[names.RemoteClusterID] == string(id) && c.DeletionTimestamp.IsZero() && (found == nil || earlier(c, found)) {
+			found = c
+		}
+	}
+	return found
 }

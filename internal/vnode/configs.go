@@ -24,8 +24,9 @@ import (
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
-// copied is one kind whose objects are copied as they are: T is the kind, the functions are what is particular to it.
-type copied[T client.Object] struct {
+// copied is one kind whose objects are copied: L is the kind here and R that of the copies, mostly the same one. The
+// functions are what is particular to it.
+type copied[L, R client.Object] struct {
 	// name of the kind, for logs and metrics; component is who tells of it in events.
 	name, component string
 
@@ -35,27 +36,37 @@ type copied[T client.Object] struct {
 	events     *eventLog
 	// begun is when this process began to copy: what is older was told of by an earlier one.
 	begun time.Time
-	// empty makes an object to read into.
-	empty func() T
+	// empty makes an object to read into, and emptyCopy a copy.
+	empty     func() L
+	emptyCopy func() R
 	// fields select the local objects; empty for all.
 	fields string
 	// remoteName is the name of the copy, nil for the same one; localName is the reverse.
 	remoteName func(t translate.Target, local string) string
 	localName  func(t translate.Target, remote string) string
 	// allows decides instead of the policy, if it answers; nil never does.
-	allows func(obj T) (allowed, decided bool)
+	allows func(it *mirror.Item, obj L) (allowed, decided bool, err error)
+	// silent: what stays at home is told of elsewhere.
+	silent bool
 	// uses lists the objects of this kind that a pod refers to; nil where pods refer to none.
 	uses func(spec *corev1.PodSpec) []string
 	// fixed tells whether a copy cannot become what is wanted but can be made anew; nil never does.
-	fixed func(have, want T) bool
+	fixed func(have, want R) bool
 	// copyOf is the wanted copy.
-	copyOf func(t translate.Target, obj T) T
+	copyOf func(ctx context.Context, it *mirror.Item, t translate.Target, obj L) (R, error)
+}
+
+// of makes a copyOf that needs nothing but the object.
+func of[L, R client.Object](translated func(t translate.Target, obj L) R) func(context.Context, *mirror.Item, translate.Target, L) (R, error) {
+	return func(_ context.Context, _ *mirror.Item, t translate.Target, obj L) (R, error) {
+		return translated(t, obj), nil
+	}
 }
 
 // kind watches all objects here, but there only the copies: names that are taken are found before they are used.
-func (c *copied[T]) kind() mirror.Kind {
+func (c *copied[L, R]) kind() mirror.Kind {
 	t := c.options.target("")
-	there := mirror.Source{Object: c.empty(), Labels: ours(c.options)}
+	there := mirror.Source{Object: c.emptyCopy(), Labels: ours(c.options)}
 	if c.localName != nil {
 		there.Key = func(obj client.Object) string { return c.localName(t, obj.GetName()) }
 	}
@@ -75,7 +86,7 @@ func (c *copied[T]) kind() mirror.Kind {
 }
 
 // used tells whether a pod refers to the local object that runs on a virtual node of this provider.
-func (c *copied[T]) used(ctx context.Context, it *mirror.Item) (bool, error) {
+func (c *copied[L, R]) used(ctx context.Context, it *mirror.Item) (bool, error) {
 	looked := map[string]bool{}
 	for _, pod := range mirror.Of[*corev1.Pod](it.Local, it.Name) {
 		node := pod.Spec.NodeName
@@ -101,10 +112,10 @@ func (c *copied[T]) used(ctx context.Context, it *mirror.Item) (bool, error) {
 // ours selects what this cluster reflected into the provider.
 func ours(o Options) string { return labels.SelectorFromSet(o.target("").Marks()).String() }
 
-func (c *copied[T]) sync(ctx context.Context, it *mirror.Item) error {
+func (c *copied[L, R]) sync(ctx context.Context, it *mirror.Item) error {
 	t := c.options.target(it.Pair.Remote)
 	t.Patch = c.patch()
-	local, remote := c.empty(), c.empty()
+	local, remote := c.empty(), c.emptyCopy()
 	exists, err := it.Local.Get(it.Name, local)
 	if err != nil {
 		return fmt.Errorf("reading the local object: %w", err)
@@ -130,7 +141,7 @@ func (c *copied[T]) sync(ctx context.Context, it *mirror.Item) error {
 	return err
 }
 
-func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Target, local, remote T, there bool) error {
+func (c *copied[L, R]) follow(ctx context.Context, it *mirror.Item, t translate.Target, local L, remote R, there bool) error {
 	allowed, err := c.allowed(ctx, it, local)
 	if err != nil {
 		return err
@@ -142,7 +153,10 @@ func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Tar
 		}
 		return nil
 	}
-	want := c.copyOf(t, local)
+	want, err := c.copyOf(ctx, it, t, local)
+	if err != nil {
+		return err
+	}
 	if !there {
 		if made, err := it.Remote.Make(ctx, want); err != nil {
 			return fmt.Errorf("making the remote object: %w", err)
@@ -172,10 +186,10 @@ func (c *copied[T]) follow(ctx context.Context, it *mirror.Item, t translate.Tar
 	return nil
 }
 
-func (c *copied[T]) allowed(ctx context.Context, it *mirror.Item, local T) (bool, error) {
+func (c *copied[L, R]) allowed(ctx context.Context, it *mirror.Item, local L) (bool, error) {
 	if c.allows != nil {
-		if allowed, decided := c.allows(local); decided {
-			return allowed, nil
+		if allowed, decided, err := c.allows(it, local); decided || err != nil {
+			return allowed, err
 		}
 	}
 	used := false
@@ -190,17 +204,17 @@ func (c *copied[T]) allowed(ctx context.Context, it *mirror.Item, local T) (bool
 
 // disabled tells that an object stays at home, when that is news: not of everything at each start, and not where most
 // objects are not meant to be copied.
-func (c *copied[T]) disabled(local T, there bool) {
+func (c *copied[L, R]) disabled(local L, there bool) {
 	fresh := !local.GetCreationTimestamp().Time.Before(c.begun.Truncate(time.Second))
-	if c.reflection.Type != translate.UsedByPods && (there || fresh) {
+	if !c.silent && c.reflection.Type != translate.UsedByPods && (there || fresh) {
 		c.events.normal(local, reasonDisabled, "Reflection of this object is disabled by its annotations or by the policy of the virtual node")
 	}
 }
 
 // owned looks past the cache, which holds no objects of others, whose the object of that name is: applying would take it
 // over.
-func (c *copied[T]) owned(ctx context.Context, it *mirror.Item, t translate.Target, want T) (bool, error) {
-	live := c.empty()
+func (c *copied[L, R]) owned(ctx context.Context, it *mirror.Item, t translate.Target, want R) (bool, error) {
+	live := c.emptyCopy()
 	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: want.GetName()}, live)
 	if apierrors.IsNotFound(err) {
 		return false, kube.Wait(unseenDelay, "the remote object went a moment ago")
@@ -215,13 +229,13 @@ func (c *copied[T]) owned(ctx context.Context, it *mirror.Item, t translate.Targ
 // tells when that ends.
 const againDelay = 30 * time.Second
 
-func (c *copied[T]) taken(it *mirror.Item, local T, name string) error {
+func (c *copied[L, R]) taken(it *mirror.Item, local L, name string) error {
 	text := fmt.Sprintf("remote object %s/%s already exists", it.Pair.Remote, name)
 	c.events.tell(local, corev1.EventTypeWarning, reasonFailed, "Error reflecting object: NameTaken: "+text)
 	return kube.Wait(againDelay, text)
 }
 
-func (c *copied[T]) remove(ctx context.Context, it *mirror.Item, remote T) error {
+func (c *copied[L, R]) remove(ctx context.Context, it *mirror.Item, remote R) error {
 	if !remote.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
@@ -233,19 +247,21 @@ func (c *copied[T]) remove(ctx context.Context, it *mirror.Item, remote T) error
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-func configMaps(o Options) *copied[*corev1.ConfigMap] {
-	return &copied[*corev1.ConfigMap]{
+func empty[T any]() *T { return new(T) }
+
+func configMaps(o Options) *copied[*corev1.ConfigMap, *corev1.ConfigMap] {
+	return &copied[*corev1.ConfigMap, *corev1.ConfigMap]{
 		name: "configmaps", component: "liqo-configmap-reflection", options: o, reflection: o.ConfigMaps,
-		empty:      func() *corev1.ConfigMap { return &corev1.ConfigMap{} },
+		empty: empty[corev1.ConfigMap], emptyCopy: empty[corev1.ConfigMap],
 		remoteName: translate.Target.ConfigMapName,
 		localName:  translate.Target.LocalConfigMapName,
-		copyOf:     translate.Target.ConfigMap,
+		copyOf:     of(translate.Target.ConfigMap),
 		fixed: func(have, want *corev1.ConfigMap) bool {
 			return isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data) ||
 				!equality.Semantic.DeepEqual(have.BinaryData, want.BinaryData))
 		},
-		allows: func(cm *corev1.ConfigMap) (allowed, decided bool) {
-			return translate.AllowsRootCA(cm), translate.IsRootCA(cm)
+		allows: func(_ *mirror.Item, cm *corev1.ConfigMap) (allowed, decided bool, err error) {
+			return translate.AllowsRootCA(cm), translate.IsRootCA(cm), nil
 		},
 		uses: func(spec *corev1.PodSpec) []string {
 			used, _ := translate.References(spec)
@@ -254,18 +270,20 @@ func configMaps(o Options) *copied[*corev1.ConfigMap] {
 	}
 }
 
-func secrets(o Options) *copied[*corev1.Secret] {
-	return &copied[*corev1.Secret]{
+func secrets(o Options) *copied[*corev1.Secret, *corev1.Secret] {
+	return &copied[*corev1.Secret, *corev1.Secret]{
 		name: "secrets", component: "liqo-secret-reflection", options: o, reflection: o.Secrets,
-		empty: func() *corev1.Secret { return &corev1.Secret{} },
+		empty: empty[corev1.Secret], emptyCopy: empty[corev1.Secret],
 		// Tokens of service accounts never leave this cluster: they do not even get here.
 		fields: "type!=" + string(corev1.SecretTypeServiceAccountToken),
-		copyOf: translate.Target.Secret,
+		copyOf: of(translate.Target.Secret),
 		fixed: func(have, want *corev1.Secret) bool {
 			return cmp.Or(have.Type, corev1.SecretTypeOpaque) != cmp.Or(want.Type, corev1.SecretTypeOpaque) ||
 				isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data))
 		},
-		allows: func(s *corev1.Secret) (allowed, decided bool) { return false, translate.IsToken(s) },
+		allows: func(_ *mirror.Item, s *corev1.Secret) (allowed, decided bool, err error) {
+			return false, translate.IsToken(s), nil
+		},
 		uses: func(spec *corev1.PodSpec) []string {
 			_, used := translate.References(spec)
 			return used
@@ -273,12 +291,12 @@ func secrets(o Options) *copied[*corev1.Secret] {
 	}
 }
 
-func ingresses(o Options) *copied[*networkingv1.Ingress] {
-	return &copied[*networkingv1.Ingress]{
+func ingresses(o Options) *copied[*networkingv1.Ingress, *networkingv1.Ingress] {
+	return &copied[*networkingv1.Ingress, *networkingv1.Ingress]{
 		name: "ingresses", component: "liqo-ingress-reflection", options: o, reflection: o.Ingresses,
-		empty: func() *networkingv1.Ingress { return &networkingv1.Ingress{} },
-		copyOf: func(t translate.Target, local *networkingv1.Ingress) *networkingv1.Ingress {
+		empty: empty[networkingv1.Ingress], emptyCopy: empty[networkingv1.Ingress],
+		copyOf: of(func(t translate.Target, local *networkingv1.Ingress) *networkingv1.Ingress {
 			return t.Ingress(local, o.IngressClass)
-		},
+		}),
 	}
 }

@@ -24,6 +24,7 @@ const (
 	reasonNoAPIServer  = "APIServerSupportDisabled"
 	reasonFieldsLost   = "FieldsNotReflected"
 	reasonMeaningless  = "InvalidAnnotation"
+	reasonNotExposed   = "EndpointsNotReflected"
 	maxRememberedEvent = 20000
 )
 
@@ -60,12 +61,17 @@ func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
 // failure tells of an error the first time it occurs, and forgets it when it is over.
 func (l *eventLog) failure(obj client.Object, err error) {
 	if verdict := kube.Judge(err); !verdict.Failed() && !verdict.Invalid() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.told, eventKey{obj.GetUID(), reasonFailed})
+		l.settled(obj, reasonFailed)
 		return
 	}
 	l.tell(obj, corev1.EventTypeWarning, reasonFailed, fmt.Sprintf("Error reflecting object: %v", err))
+}
+
+// settled forgets what was told of an object, when it is over.
+func (l *eventLog) settled(obj client.Object, reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.told, eventKey{obj.GetUID(), reason})
 }
 
 func (l *eventLog) tell(obj client.Object, kind, reason, message string) {

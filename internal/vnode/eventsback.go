@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -116,7 +117,7 @@ func sharedEvents(o Options, kinds ...involvedKind) *eventKind {
 // involvedKind is a kind whose objects events may be about.
 type involvedKind interface{ involved() (string, involved) }
 
-func (c *copied[T]) involved() (string, involved) {
+func (c *copied[L, R]) involved() (string, involved) {
 	k := c.kind()
 	about := involved{
 		apiVersion: "v1", empty: func() client.Object { return c.empty() },
@@ -126,6 +127,11 @@ func (c *copied[T]) involved() (string, involved) {
 	case *networkingv1.Ingress:
 		about.apiVersion = networkingv1.SchemeGroupVersion.String()
 		return "Ingress", about
+	case *discoveryv1.EndpointSlice:
+		about.apiVersion = discoveryv1.SchemeGroupVersion.String()
+		return sliceKindName, about
+	case *corev1.Service:
+		return "Service", about
 	case *corev1.Secret:
 		return "Secret", about
 	}
@@ -144,7 +150,8 @@ func newEventKind(o Options, node string, objects map[string]involved) *eventKin
 func (k *eventKind) kind() mirror.Kind {
 	marks := k.options.target("").Marks()
 	selector := labels.SelectorFromSet(eventLabels(marks, k.node)).String()
-	fields := "involvedObject.kind!=ConfigMap,involvedObject.kind!=Secret,involvedObject.kind!=Ingress"
+	fields := "involvedObject.kind!=ConfigMap,involvedObject.kind!=Secret,involvedObject.kind!=Ingress," +
+		"involvedObject.kind!=Service,involvedObject.kind!=" + shadowSliceKind
 	if k.node == "" {
 		selector += ",!" + names.OffloadingNodeName
 		fields = "involvedObject.kind!=Pod,involvedObject.kind!=" + shadowKind
@@ -184,8 +191,11 @@ func (k *eventKind) localItem(obj client.Object) []string {
 func (k *eventKind) remoteItem(obj client.Object) []string {
 	ref := obj.(*corev1.Event).InvolvedObject
 	kind := ref.Kind
-	if kind == shadowKind {
+	switch kind {
+	case shadowKind:
 		kind = podKindName
+	case shadowSliceKind:
+		kind = sliceKindName
 	}
 	about, ok := k.objects[kind]
 	if !ok {

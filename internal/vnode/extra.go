@@ -14,15 +14,16 @@ import (
 )
 
 // resources copies the objects of one kind that was asked for.
-func resources(o Options, r ResourceReflection, kind schema.GroupVersionKind) *copied[*unstructured.Unstructured] {
-	return &copied[*unstructured.Unstructured]{
+func resources(o Options, r ResourceReflection, kind schema.GroupVersionKind) *copied[*unstructured.Unstructured, *unstructured.Unstructured] {
+	empty := func() *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(kind)
+		return u
+	}
+	return &copied[*unstructured.Unstructured, *unstructured.Unstructured]{
 		name: r.Resource.GroupResource().String(), component: "liqo-" + r.Resource.Resource + "-reflection", options: o, reflection: r.Reflection,
-		empty: func() *unstructured.Unstructured {
-			u := &unstructured.Unstructured{}
-			u.SetGroupVersionKind(kind)
-			return u
-		},
-		copyOf: translate.Target.Object,
+		empty: empty, emptyCopy: empty,
+		copyOf: of(translate.Target.Object),
 	}
 }
 

@@ -6,51 +6,147 @@ package vnode
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/vnode/translate"
 )
 
-// network knows whether addresses of the provider mean anything here.
+// network knows what addresses of the provider are here, and the other way round.
 type network struct {
-	client   client.Client
-	provider liqov1beta1.ClusterID
-	// changed is called for each pod of the node when the answer changes.
+	client  client.Client
+	options Options
+	// changed is called for each pod of the node, and slices once, when the answers change.
 	changed func(pod client.ObjectKey)
-	// told is the last answer that the pods followed; nil is none. One worker uses it.
-	told *bool
+	slices  func()
+	// told are the last answers that the pods followed; nil is none. One worker uses it.
+	told *reach
+
+	mu sync.Mutex
+	// last is the last map of a Configuration, and whose it was.
+	last   remap.Map
+	lastOf types.UID
+}
+
+// reach is what is known of the network to the provider.
+type reach struct {
+	// enabled: there is one. It need not work at this moment: addresses stay the same.
+	enabled bool
+	// described: there is a Configuration; placed: the networks of the provider have, or had, their place here, which is peer.
+	described, placed bool
+	peer              remap.Map
+	// pods are the networks of the pods of this cluster.
+	pods []netip.Prefix
+}
+
+func (r reach) equal(o reach) bool {
+	return r.enabled == o.enabled && r.described == o.described && r.placed == o.placed && r.peer.Equal(o.peer) && slices.Equal(r.pods, o.pods)
 }
 
 func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *network) error {
 	// Pods are reflected only once this is known, so that a restart takes no address away.
-	if _, err := mgr.GetCache().GetInformer(ctx, &liqov1beta1.ForeignCluster{}, cache.BlockUntilSynced(false)); err != nil {
-		return fmt.Errorf("watching the foreign cluster: %w", err)
+	for _, obj := range []client.Object{&liqov1beta1.ForeignCluster{}, &netv1beta1.Configuration{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watching what is known of the network: %w", err)
+		}
 	}
-	if err := ctrl.NewControllerManagedBy(mgr).Named("provider-network").For(&liqov1beta1.ForeignCluster{}).Complete(n); err != nil {
+	one := func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: string(n.options.Provider)}}}
+	}
+	b := ctrl.NewControllerManagedBy(mgr).Named("provider-network").For(&liqov1beta1.ForeignCluster{}).
+		Watches(&netv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}))
+	if err := b.Complete(n); err != nil {
 		return fmt.Errorf("registering the controller of the network: %w", err)
 	}
 	return nil
 }
 
-// enabled tells whether there is a network to the provider. It need not work at this moment: addresses stay the same.
-func (n *network) enabled(ctx context.Context) (bool, error) {
-	peer := &liqov1beta1.ForeignCluster{}
-	err := n.client.Get(ctx, types.NamespacedName{Name: string(n.provider)}, peer)
+// look gathers what is known now. Networks that are being placed anew keep the place that they had: nothing that runs
+// loses its address for that.
+func (n *network) look(ctx context.Context) (reach, error) {
+	var r reach
+	foreign := &liqov1beta1.ForeignCluster{}
+	err := n.client.Get(ctx, types.NamespacedName{Name: string(n.options.Provider)}, foreign)
 	if err := client.IgnoreNotFound(err); err != nil {
-		return false, fmt.Errorf("reading the foreign cluster: %w", err)
+		return r, fmt.Errorf("reading the foreign cluster: %w", err)
 	}
-	return peer.Status.Modules.Networking.Enabled, nil
+	r.enabled, r.pods = foreign.Status.Modules.Networking.Enabled, n.options.LocalPods
+	var all netv1beta1.ConfigurationList
+	if err := n.client.List(ctx, &all); err != nil {
+		return r, fmt.Errorf("listing the network configurations: %w", err)
+	}
+	configuration := peer.Configuration(all.Items, n.options.Provider)
+	if configuration == nil || !r.enabled {
+		return r, nil
+	}
+	r.described = true
+	if local := configuration.Spec.Local; local != nil {
+		pods, err := remap.Prefixes(local.CIDR.Pod)
+		if err != nil {
+			log.FromContext(ctx).V(1).Info("no networks of local pods", "reason", err.Error())
+		}
+		r.pods = slices.Concat(r.pods, pods)
+	}
+	r.peer, r.placed = n.place(ctx, configuration)
+	return r, nil
+}
+
+func (n *network) place(ctx context.Context, c *netv1beta1.Configuration) (remap.Map, bool) {
+	now, placed, err := remap.Of(c)
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("the networks of the provider have no place", "reason", err.Error())
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if placed {
+		n.last, n.lastOf = now, c.UID
+	}
+	return n.last, n.lastOf == c.UID && c.UID != ""
+}
+
+// podIPs says what addresses of the provider's pods are here.
+func (n *network) podIPs(ctx context.Context) (translate.PodIPs, error) {
+	r, err := n.look(ctx)
+	if err != nil {
+		return translate.PodIPs{}, err
+	}
+	return translate.PodIPs{Keep: r.described && !r.placed, Peer: r.peer}, nil
+}
+
+// addresses says what addresses here are for the provider. Without a network all mean the same in both clusters, or nothing.
+func (n *network) addresses(ctx context.Context) (translate.Addresses, error) {
+	r, err := n.look(ctx)
+	switch {
+	case err != nil:
+		return translate.Addresses{}, err
+	case r.enabled && !r.placed:
+		return translate.Addresses{}, kube.Wait(0, "the networks of the provider have no place here yet")
+	case r.enabled && len(r.pods) == 0:
+		return translate.Addresses{}, kube.Wait(0, "the networks of the local pods are not known yet")
+	}
+	return translate.Addresses{Pods: r.pods, Peer: r.peer}, nil
 }
 
 func (n *network) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	now, err := n.enabled(ctx)
-	if err != nil || (n.told != nil && *n.told == now) {
+	now, err := n.look(ctx)
+	if err != nil || (n.told != nil && n.told.equal(now)) {
 		return reconcile.Result{}, err
 	}
 	var pods corev1.PodList
@@ -60,6 +156,7 @@ func (n *network) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	for i := range pods.Items {
 		n.changed(client.ObjectKeyFromObject(&pods.Items[i]))
 	}
+	n.slices()
 	n.told = &now
 	return reconcile.Result{}, nil
 }

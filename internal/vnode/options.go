@@ -63,14 +63,20 @@ type Options struct {
 	PingInterval, PingTimeout time.Duration
 	// NodeLeaseDuration is how long the Node is believed after the last renewal (--node-lease-duration); 0 is 40 s.
 	NodeLeaseDuration time.Duration
-	// DisableIPReflection hides the addresses of remote pods even where a network leads to them (--disable-ip-reflection).
+	// DisableIPReflection hides the addresses of remote pods even where a network leads to them, and reflects no
+	// EndpointSlices (--disable-ip-reflection).
 	DisableIPReflection bool
 	// Certificate is the source of the serving certificate (--certificate-type); empty is CertificateKubelet.
 	Certificate CertificateType
 	// ListenPort of the kubelet API (--listen-port); 0 is 10250.
 	ListenPort int
-	// Pods, ConfigMaps, Secrets, Ingresses and Events: --<kind>-reflection-workers and --<kind>-reflection-type.
-	Pods, ConfigMaps, Secrets, Ingresses, Events Reflection
+	// Pods, ConfigMaps, Secrets, Ingresses, Services and Events: --<kind>-reflection-workers and --<kind>-reflection-type.
+	Pods, ConfigMaps, Secrets, Ingresses, Services, Events Reflection
+	// EndpointSlices has no type: which of them are reflected is what that of Services says.
+	EndpointSlices Reflection
+	// LocalPods are the networks of the pods of this cluster (--local-podcidr), beside those in the Configuration of the
+	// provider.
+	LocalPods []netip.Prefix
 	// LabelsNotReflected and AnnotationsNotReflected stay here, beside what the VirtualNode's patch says
 	// (--labels-not-reflected, --annotations-not-reflected).
 	LabelsNotReflected, AnnotationsNotReflected []string
@@ -79,6 +85,9 @@ type Options struct {
 	// IngressClass is the class that Ingresses have in the provider (--remote-real-ingress-class-name, only with
 	// --enable-ingress); empty leaves it to the provider.
 	IngressClass string
+	// LoadBalancerClass is the same for Services of type LoadBalancer (--remote-real-load-balancer-class-name, only with
+	// --enable-load-balancer).
+	LoadBalancerClass string
 	// LeaseEnabled, LeaseDuration, LeaseRenew and LeaseRetry let one of several replicas act (--vk-lease-enabled,
 	// --vk-lease-duration, --vk-lease-renew-interval, --vk-lease-retry-period).
 	LeaseEnabled                          bool
@@ -101,6 +110,7 @@ type Options struct {
 const (
 	defaultPodWorkers    = 10
 	defaultConfigWorkers = 3
+	defaultSliceWorkers  = 10
 	defaultPingInterval  = 10 * time.Second
 	defaultPingTimeout   = time.Second
 	defaultNodeLease     = 40 * time.Second
@@ -120,7 +130,8 @@ func (o Options) withDefaults() Options {
 	o.ListenPort = cmp.Or(o.ListenPort, names.KubeletPort)
 	o.MetricsAddress = cmp.Or(o.MetricsAddress, "0")
 	o.Pods.Workers = cmp.Or(o.Pods.Workers, defaultPodWorkers)
-	for _, r := range []*Reflection{&o.ConfigMaps, &o.Secrets, &o.Ingresses, &o.Events} {
+	o.EndpointSlices.Workers = cmp.Or(o.EndpointSlices.Workers, defaultSliceWorkers)
+	for _, r := range []*Reflection{&o.ConfigMaps, &o.Secrets, &o.Ingresses, &o.Services, &o.Events} {
 		r.Workers = cmp.Or(r.Workers, defaultConfigWorkers)
 	}
 	return o

@@ -33,9 +33,9 @@ type podKind struct {
 	generation func() int64
 	// user is the label value of the user that this process is in the provider; empty is unknown.
 	user func() string
-	// network tells whether addresses of the provider mean anything here.
-	network func(context.Context) (bool, error)
-	events  *eventLog
+	// ips says what addresses of the provider are here.
+	ips    func(context.Context) (translate.PodIPs, error)
+	events *eventLog
 	// available tells whether the provider can be reached.
 	available *available
 	memory    *memory
@@ -319,9 +319,12 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 	switch {
 	case it.remote != nil:
-		network, err := k.network(ctx)
-		if err != nil {
-			return err
+		ips := translate.PodIPs{}
+		if !k.options.DisableIPReflection {
+			var err error
+			if ips, err = k.ips(ctx); err != nil {
+				return err
+			}
 		}
 		k.tellTrouble(it)
 		if err := k.memory.calm(it.local, it.remote); err != nil {
@@ -331,7 +334,7 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 		k.available.labelled(local)
 		return k.writeStatus(ctx, it, local, translate.PodStatus(translate.StatusInput{
 			Local: local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
-			HideIPs: k.options.DisableIPReflection || !network, Restarts: k.memory.count(it.local, it.remote),
+			IPs: ips, Restarts: k.memory.count(it.local, it.remote),
 		}))
 	case it.shadow == nil:
 		return nil

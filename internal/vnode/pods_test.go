@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -90,7 +91,7 @@ func TestAddressesAreShownWhereANetworkLeadsToThem(t *testing.T) {
 		hidden bool
 		want   string
 	}{
-		{"with a network", false, "10.7.0.9 [{10.7.0.9} {fd00::7}]"},
+		{"with a network", false, "10.71.0.9 [{10.71.0.9} {fd07::7}]"},
 		{"not if they are to be hidden", true, " []"},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -123,7 +124,9 @@ func TestAddressesAreShownWhereANetworkLeadsToThem(t *testing.T) {
 			if err := shows(" []")(local); err != nil {
 				t.Errorf("without a network: %v", err)
 			}
+			configuration := s.configuration("10.7.0.0/16", "fd00::/64")
 			network(true)
+			s.place(configuration, "10.71.0.0/16", "fd07::/64")
 			eventually(s, s.here, local, shows(tc.want))
 			version := local.ResourceVersion
 			stop()
@@ -133,11 +136,49 @@ func TestAddressesAreShownWhereANetworkLeadsToThem(t *testing.T) {
 			if now := eventually(s, s.here, local, shows(tc.want)).ResourceVersion; now != version {
 				t.Errorf("a restart wrote the pod: %s, then %s", version, now)
 			}
+			if !tc.hidden {
+				s.patch(s.here, configuration, `{"spec":{"remote":{"cidr":{"external":["10.70.0.0/16"]}}}}`)
+				s.pod(s.local, "meanwhile") // the networks have no place
+				s.runRemotely(eventually(s, s.there, s.shadow("meanwhile"), exists), "10.7.0.10")
+				eventually(s, s.here, s.localPod("meanwhile"), shows("10.71.0.10 [{10.71.0.10} {fd07::7}]"))
+				if now := eventually(s, s.here, local, exists).ResourceVersion; now != version {
+					t.Errorf("networks that are placed anew wrote the pod: %s, then %s", version, now)
+				}
+				s.place(configuration, "10.69.0.0/16", "fd07::/64", "10.68.0.0/16")
+				eventually(s, s.here, local, shows("10.69.0.9 [{10.69.0.9} {fd07::7}]"))
+				s.deleteNow(s.here, configuration)
+				eventually(s, s.here, local, shows(" []"))
+			}
 			network(false)
 			eventually(s, s.here, local, shows(" []"))
 			stop()
 		})
 	}
+}
+
+// configuration tells of the networks of the provider, whose pods have the first two.
+func (s *stage) configuration(pods ...netv1beta1.CIDR) *netv1beta1.Configuration {
+	s.t.Helper()
+	c := &netv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
+		Name: "provider", Namespace: s.tenant, Labels: map[string]string{names.RemoteClusterID: string(s.options.Provider)},
+	}}
+	c.Spec.Remote.CIDR.Pod = pods
+	c.Spec.Local = &netv1beta1.ClusterConfig{CIDR: netv1beta1.ClusterConfigCIDR{Pod: []netv1beta1.CIDR{"10.200.0.0/16"}}}
+	s.create(s.here, c)
+	return c
+}
+
+// place says where the networks of the provider are here: those of the pods, then the external ones.
+func (s *stage) place(c *netv1beta1.Configuration, here ...netv1beta1.CIDR) {
+	s.t.Helper()
+	testkit.UpdateStatus(s.t, s.here.Client, c, func(c *netv1beta1.Configuration) {
+		pods := len(c.Spec.Remote.CIDR.Pod)
+		c.Status.Remote = &netv1beta1.ClusterConfig{CIDR: netv1beta1.ClusterConfigCIDR{Pod: here[:pods], External: here[pods:]}}
+		c.Status.Conditions = []metav1.Condition{{
+			Type: netv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Placed",
+			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
+		}}
+	})
 }
 
 func (s *stage) patch(c *testkit.ControlPlane, obj client.Object, patch string) {

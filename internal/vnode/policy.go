@@ -57,6 +57,7 @@ func (o Options) validateReflection() error {
 	check("ConfigMaps", o.ConfigMaps.Type, translate.UsedByPods)
 	check("Secrets", o.Secrets.Type, translate.UsedByPods)
 	check("Ingresses", o.Ingresses.Type)
+	check("Services", o.Services.Type)
 	check("events", o.Events.Type)
 	seen := map[schema.GroupResource]bool{}
 	for _, r := range o.Resources {

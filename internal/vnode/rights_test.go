@@ -115,6 +115,10 @@ func TestRightsOfTheChartSuffice(t *testing.T) {
 	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 	s.create(s.here, configMap(s.local, "settings", map[string]string{"a": "1"}))
 	eventually(s, s.there, configMap(s.twin, "settings", nil), exists)
+	s.create(s.here, serviceOf(s.local, "web"))
+	s.create(s.here, localSlice(s.local, "web", "web", at("worker", "192.0.2.7")))
+	eventually(s, s.there, serviceOf(s.twin, "web"), exists)
+	eventually(s, s.there, shadowSlice(s.twin, "web"), asksFor("192.0.2.7"))
 	s.pod(s.local, "web")
 	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
 	eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
@@ -127,6 +131,10 @@ func TestRightsOfTheChartSuffice(t *testing.T) {
 	s.gone(s.here, s.localPod("web"))
 	s.deleteNow(s.here, configMap(s.local, "settings", nil))
 	s.gone(s.there, configMap(s.twin, "settings", nil))
+	s.deleteNow(s.here, serviceOf(s.local, "web"))
+	s.gone(s.there, serviceOf(s.twin, "web"))
+	s.deleteNow(s.here, localSlice(s.local, "web", "web"))
+	s.gone(s.there, shadowSlice(s.twin, "web"))
 
 	s.step("elsewhere a pod may go, too", func() {
 		other := testkit.Namespace(s.t, s.here, "other", nil)

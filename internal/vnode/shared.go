@@ -28,11 +28,20 @@ func (p *process) reflectShared(ctx context.Context) error {
 	add(p.options.ConfigMaps.Workers, copying(ctx, p, cm), cm)
 	add(p.options.Secrets.Workers, copying(ctx, p, secret), secret)
 	add(p.options.Ingresses.Workers, copying(ctx, p, ingress), ingress)
+	service, slice := services(p.options), endpointSlices(p.options, p.network.addresses)
+	add(p.options.Services.Workers, copying(ctx, p, service), service)
+	add(p.options.EndpointSlices.Workers, slice.watching(copying(ctx, p, slice.copied)), slice)
 	if p.options.Events.Workers > 0 && len(about) > 0 {
 		kinds = append(kinds, sharedEvents(p.options, about...).kind())
 	}
+	engine, err := p.engine(kinds...)
+	if err != nil {
+		return err
+	}
+	slice.enqueue = func(pair mirror.Pair, name string) { engine.Enqueue(slicesKind, pair, name) }
+	p.shared.Store(engine)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.reflect(ctx, kinds...) })
+	group.Go(func() error { return p.run(ctx, engine) })
 	for _, r := range p.options.Resources {
 		if r.Workers > 0 {
 			group.Go(func() error { return p.reflectResource(ctx, r) })
@@ -42,7 +51,7 @@ func (p *process) reflectShared(ctx context.Context) error {
 }
 
 // copying gives a kind what it needs of this process.
-func copying[T client.Object](ctx context.Context, p *process, c *copied[T]) mirror.Kind {
+func copying[L, R client.Object](ctx context.Context, p *process, c *copied[L, R]) mirror.Kind {
 	c.patch, c.events, c.begun = p.patch, newEventLog(p.recorder(ctx, c.component)), time.Now()
 	return c.kind()
 }

@@ -61,7 +61,7 @@ func (p *process) runConnected(ctx context.Context) error {
 	}
 	recorder, kinds := p.podEvents(ctx)
 	pods := &podKind{
-		options: p.options, patch: p.patch, generation: p.generation, user: p.user, network: p.network.enabled,
+		options: p.options, patch: p.patch, generation: p.generation, user: p.user, ips: p.network.podIPs,
 		events: newEventLog(recorder), available: p.available, memory: newMemory(time.Now),
 	}
 	engine, err := p.engine(append(kinds, pods.kind())...)

@@ -91,12 +91,17 @@ func (t *twins) pairs() []mirror.Pair {
 	return out
 }
 
-// Remotes are the names of all twins.
-func (t *twins) Remotes() []string {
+// Pairs are the namespaces whose objects are reflected, with their twins.
+func (t *twins) Pairs() []mirror.Pair {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.pairs()
+}
+
+// Remotes are the names of all twins.
+func (t *twins) Remotes() []string {
 	var out []string
-	for _, pair := range t.pairs() {
+	for _, pair := range t.Pairs() {
 		out = append(out, pair.Remote)
 	}
 	return out

@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -32,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
@@ -59,6 +61,8 @@ type process struct {
 	available *available
 	// pods is the engine that reflects the pods, nil until there is a kubeconfig.
 	pods atomic.Pointer[mirror.Engine]
+	// shared is the engine that reflects what the virtual nodes of the provider share, nil until it was our turn once.
+	shared atomic.Pointer[mirror.Engine]
 	// connected is closed when conn is there; failed gets what only a new process can mend.
 	connected chan struct{}
 	failed    chan error
@@ -190,6 +194,7 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 			&corev1.Secret{}:              {Namespaces: tenant, Field: named(secret)},
 			&corev1.Node{}:                {Field: named(o.Node)},
 			&liqov1beta1.ForeignCluster{}: {Field: named(string(o.Provider))},
+			&netv1beta1.Configuration{}:   {Label: labels.SelectorFromSet(labels.Set{names.RemoteClusterID: string(o.Provider)})},
 			&corev1.Pod{}:                 {Field: fields.OneTermEqualSelector("spec.nodeName", o.Node), Transform: slimLocal},
 		},
 	}
@@ -213,7 +218,7 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 	}); err != nil {
 		return err
 	}
-	p.network = &network{client: p.mgr.GetClient(), provider: p.options.Provider, changed: p.lookAgain}
+	p.network = &network{client: p.mgr.GetClient(), options: p.options, changed: p.lookAgain, slices: p.lookAtSlices}
 	if err := setupNetwork(ctx, p.mgr, p.network); err != nil {
 		return err
 	}
@@ -233,6 +238,15 @@ func (p *process) lookAgain(pod client.ObjectKey) {
 	engine := p.pods.Load()
 	if twin, ok := p.twins.Twin(pod.Namespace); ok && engine != nil {
 		engine.Enqueue(podsKind, mirror.Pair{Local: pod.Namespace, Remote: twin}, pod.Name)
+	}
+}
+
+// lookAtSlices has all EndpointSlices reflected anew.
+func (p *process) lookAtSlices() {
+	if engine := p.shared.Load(); engine != nil {
+		for _, pair := range p.twins.Pairs() {
+			engine.Enqueue(slicesKind, pair, allSlices)
+		}
 	}
 }
 

@@ -116,6 +116,15 @@ readinessProbe:
 {{- join "," $out -}}
 {{- end -}}
 
+{{- /* Kinds as group/version/plural. */ -}}
+{{- define "liqo.resources" -}}
+{{- $out := list -}}
+{{- range . -}}
+{{- $out = append $out (printf "%s/%s" .apiVersion .resource) -}}
+{{- end -}}
+{{- join "," $out -}}
+{{- end -}}
+
 {{- define "liqo.pairs" -}}
 {{- $out := list -}}
 {{- range $key, $value := . -}}

@@ -131,8 +131,8 @@ var statusFields = with(plain("message", "reason", "startTime", "resize", "resou
 	"nominatedNodeName":           {fate: stays, note: "the consumer's own"},
 	"observedGeneration":          {note: "the local generation, once the provider's node has the resources of it"},
 	"phase":                       {note: "never goes back: a pod that runs is Running while the provider makes its pod again, one that ended stays ended"},
-	"podIP":                       {fate: kept, note: "empty where no network leads to it"},
-	"podIPs":                      {fate: kept, note: "all of them; empty where no network leads to them"},
+	"podIP":                       {note: "as it is here: mapped by the Configuration of the provider; empty where no network leads to it"},
+	"podIPs":                      {note: "as `podIP`, all of them"},
 	"qosClass":                    {fate: stays, note: "never changes"},
 })
 

@@ -5,8 +5,11 @@ package translate
 
 import (
 	"cmp"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/internal/remap"
 )
 
 // StatusInput is what the local status of an offloaded pod is made from.
@@ -14,8 +17,8 @@ type StatusInput struct {
 	Local, Remote *corev1.Pod
 	// HostIPs are the addresses of the virtual node.
 	HostIPs []string
-	// HideIPs leaves the addresses of the pod out.
-	HideIPs bool
+	// IPs say what the addresses of the pod are here.
+	IPs PodIPs
 	// Restarts is what Count returned for this pair of pods.
 	Restarts Restarts
 }
@@ -38,15 +41,45 @@ func PodStatus(in StatusInput) corev1.PodStatus {
 	if len(in.HostIPs) > 0 {
 		out.HostIP = in.HostIPs[0]
 	}
-	if in.HideIPs {
-		out.PodIP, out.PodIPs = "", nil
-	}
+	out.PodIP, out.PodIPs = in.IPs.of(in)
 	pod := in.Local
 	out.ContainerStatuses = containers(out.ContainerStatuses, pod.Status.ContainerStatuses, pod, pod.Spec.Containers, in.Restarts)
 	out.InitContainerStatuses = containers(out.InitContainerStatuses, pod.Status.InitContainerStatuses, pod, pod.Spec.InitContainers, in.Restarts)
 	out.EphemeralContainerStatuses = ephemeralStatuses(out.EphemeralContainerStatuses, pod.Status.EphemeralContainerStatuses)
 	out.Conditions = conditions(in)
 	return out
+}
+
+// PodIPs say what addresses of the provider are here. The zero value shows none.
+type PodIPs struct {
+	// Keep leaves those that the local pod has: what they are now is being found out.
+	Keep bool
+	// Peer has the networks of the provider. Addresses in none of them mean nothing here.
+	Peer remap.Map
+}
+
+func (p PodIPs) of(in StatusInput) (first string, all []corev1.PodIP) {
+	if p.Keep {
+		local := in.Local.Status.DeepCopy()
+		return local.PodIP, local.PodIPs
+	}
+	there := in.Remote.Status.PodIPs
+	if len(there) == 0 && in.Remote.Status.PodIP != "" {
+		there = []corev1.PodIP{{IP: in.Remote.Status.PodIP}}
+	}
+	for _, ip := range there {
+		addr, err := netip.ParseAddr(ip.IP)
+		if err != nil {
+			continue
+		}
+		if here, ok := p.Peer.Here(addr); ok {
+			all = append(all, corev1.PodIP{IP: here.String()})
+		}
+	}
+	if len(all) > 0 {
+		first = all[0].IP
+	}
+	return first, all
 }
 
 func terminal(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p == corev1.PodFailed }

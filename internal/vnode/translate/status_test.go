@@ -4,6 +4,7 @@
 package translate
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remap"
 )
 
 // pod has one container in the given state.
@@ -33,6 +35,24 @@ var (
 	ended   = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
 )
 
+// peerMap takes prefixes there and here in turn.
+func peerMap(prefixes ...string) remap.Map {
+	var there, here []netip.Prefix
+	for i, text := range prefixes {
+		p := netip.MustParsePrefix(text)
+		if i%2 == 0 {
+			there = append(there, p)
+		} else {
+			here = append(here, p)
+		}
+	}
+	m, err := remap.New(there, here)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
 func TestPodStatusRules(t *testing.T) {
 	for _, tc := range []struct {
 		rule string
@@ -41,22 +61,51 @@ func TestPodStatusRules(t *testing.T) {
 		want any
 	}{
 		{
-			"addresses are all kept and the host is the virtual node",
+			"addresses are all shown as they are here and the host is the virtual node",
 			func(in *StatusInput) {
+				in.IPs.Peer = peerMap("10.1.0.0/16", "10.71.0.0/16", "fd00::/64", "fd01::/64")
 				in.Remote.Status.PodIP, in.Remote.Status.HostIP = "10.1.0.4", "192.0.2.9"
 				in.Remote.Status.PodIPs = []corev1.PodIP{{IP: "10.1.0.4"}, {IP: "fd00::4"}}
 			},
 			func(s corev1.PodStatus) any { return []any{s.PodIP, s.PodIPs, s.HostIP, s.HostIPs} },
-			[]any{"10.1.0.4", []corev1.PodIP{{IP: "10.1.0.4"}, {IP: "fd00::4"}}, "10.0.0.5", []corev1.HostIP{{IP: "10.0.0.5"}}},
+			[]any{"10.71.0.4", []corev1.PodIP{{IP: "10.71.0.4"}, {IP: "fd01::4"}}, "10.0.0.5", []corev1.HostIP{{IP: "10.0.0.5"}}},
 		},
 		{
-			"addresses can be hidden",
+			"an address that the peer did not tell of is not shown",
 			func(in *StatusInput) {
-				in.HideIPs = true
+				in.IPs.Peer = peerMap("fd00::/64", "fd01::/64")
+				in.Remote.Status.PodIP, in.Remote.Status.PodIPs = "10.1.0.4", []corev1.PodIP{{IP: "10.1.0.4"}, {IP: "odd"}, {IP: "fd00::4"}}
+			},
+			func(s corev1.PodStatus) any { return []any{s.PodIP, s.PodIPs} },
+			[]any{"fd01::4", []corev1.PodIP{{IP: "fd01::4"}}},
+		},
+		{
+			"a single address suffices",
+			func(in *StatusInput) {
+				in.IPs.Peer = peerMap("10.1.0.0/16", "10.71.0.0/16")
+				in.Remote.Status.PodIP = "10.1.0.4"
+			},
+			func(s corev1.PodStatus) any { return []any{s.PodIP, s.PodIPs} },
+			[]any{"10.71.0.4", []corev1.PodIP{{IP: "10.71.0.4"}}},
+		},
+		{
+			"without a network none is shown",
+			func(in *StatusInput) {
+				in.Local.Status.PodIP, in.Local.Status.PodIPs = "10.71.0.4", []corev1.PodIP{{IP: "10.71.0.4"}}
 				in.Remote.Status.PodIP, in.Remote.Status.PodIPs = "10.1.0.4", []corev1.PodIP{{IP: "10.1.0.4"}}
 			},
 			func(s corev1.PodStatus) any { return []any{s.PodIP, len(s.PodIPs)} },
 			[]any{"", 0},
+		},
+		{
+			"while networks are being placed what is shown stays",
+			func(in *StatusInput) {
+				in.IPs.Keep = true
+				in.Local.Status.PodIP, in.Local.Status.PodIPs = "10.71.0.4", []corev1.PodIP{{IP: "10.71.0.4"}}
+				in.Remote.Status.PodIP, in.Remote.Status.PodIPs = "10.1.0.4", []corev1.PodIP{{IP: "10.1.0.4"}}
+			},
+			func(s corev1.PodStatus) any { return []any{s.PodIP, s.PodIPs} },
+			[]any{"10.71.0.4", []corev1.PodIP{{IP: "10.71.0.4"}}},
 		},
 		{
 			"a pod that ended stays ended",

@@ -1,0 +1,114 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deploy
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func service(namespace, origin string, edit func(*corev1.Service)) *corev1.Service {
+	out := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "web-", Labels: map[string]string{names.OffloadingOrigin: origin}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	if edit != nil {
+		edit(out)
+	}
+	return out
+}
+
+func called(name string) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: name}
+	}
+}
+
+func TestServicesPolicy(t *testing.T) {
+	c := install(t)
+	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
+	peer := clientOf(t, c.User(t, "gold-1234", "milan", "system:authenticated"))
+	staff := clientOf(t, c.User(t, "editor", "staff", "system:authenticated"))
+	editor := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-editor-"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"create", "get"}},
+	}}
+	if err := c.Client.Create(t.Context(), editor); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), editor) })
+	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-1234")
+	bind(t, c, twin, editor.Name, "editor")
+	for _, user := range []client.Client{peer, staff} {
+		rights(t, func() error {
+			return user.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.Service{})
+		})
+	}
+	external := func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.1"} }
+	shadow := func(origin string) *offv1beta1.ShadowEndpointSlice {
+		return &offv1beta1.ShadowEndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: twin, GenerateName: "web-", Labels: map[string]string{names.OffloadingOrigin: origin}},
+			Spec:       offv1beta1.ShadowEndpointSliceSpec{Template: offv1beta1.EndpointSliceTemplate{AddressType: discoveryv1.AddressTypeIPv4}},
+		}
+	}
+	const own, addresses, elsewhere = "may only write what it reflects itself", "may not claim external addresses", "may not stand for an address"
+	for name, tc := range map[string]struct {
+		as   client.Client
+		what client.Object
+		want string
+	}{
+		"a Service":                        {peer, service(twin, "milan", nil), ""},
+		"a Service of another cluster":     {peer, service(twin, "turin", nil), own},
+		"a Service of nobody":              {peer, service(twin, "", nil), own},
+		"endpoints":                        {peer, shadow("milan"), ""},
+		"endpoints of another cluster":     {peer, shadow("turin"), own},
+		"external addresses":               {peer, service(twin, "milan", external), addresses},
+		"external addresses of staff":      {staff, service(twin, "", external), ""},
+		"a name outside":                   {peer, service(twin, "milan", called("db.example.com")), ""},
+		"a name that only looks like one":  {peer, service(twin, "milan", called("svc.example.com")), ""},
+		"a Service of another namespace":   {peer, service(twin, "milan", called("kubernetes.default.svc.cluster.local")), elsewhere},
+		"the same in short and in capital": {peer, service(twin, "milan", called("kubernetes.default.svc")), elsewhere},
+		"a pod":                            {peer, service(twin, "milan", called("10-1-2-3.other.pod.cluster.local")), elsewhere},
+		"a pod of a StatefulSet":           {peer, service(twin, "milan", called("db-0.db.other.svc.cluster.local")), elsewhere},
+		"an address":                       {peer, service(twin, "milan", called("169.254.169.254")), elsewhere},
+		"this machine":                     {peer, service(twin, "milan", called("localhost")), elsewhere},
+		"a name without a domain":          {peer, service(twin, "milan", called("metadata")), elsewhere},
+		"a name of staff":                  {staff, service(twin, "", called("kubernetes.default.svc.cluster.local")), ""},
+	} {
+		t.Run(name, func(t *testing.T) { expect(t, tc.as.Create(t.Context(), tc.what, client.DryRunAll), tc.want) })
+	}
+
+	mine, theirs := service(twin, "milan", nil), service(twin, "", nil)
+	testkit.Create(t, c.Client, mine, theirs)
+	for name, tc := range map[string]struct {
+		what        *corev1.Service
+		patch, want string
+	}{
+		"a change of its own":                      {mine, `{"metadata":{"annotations":{"a":"b"}}}`, ""},
+		"a claim of what is its own":               {mine, `{"spec":{"externalIPs":["192.0.2.1"]}}`, addresses},
+		"the mark of its own":                      {mine, `{"metadata":{"labels":{"offloading.liqo.io/origin":"turin"}}}`, own},
+		"what the provider put there":              {theirs, `{"metadata":{"annotations":{"a":"b"}}}`, own},
+		"a mark for what the provider put there":   {theirs, `{"metadata":{"labels":{"offloading.liqo.io/origin":"milan"}}}`, own},
+		"an owner":                                 {mine, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"y"}]}}`, "may not touch finalizers and owners"},
+		"a finalizer that nobody would take of it": {mine, `{"metadata":{"finalizers":["example.com/kept"]}}`, "may not touch finalizers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expect(t, peer.Patch(t.Context(), tc.what.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(tc.patch)), client.DryRunAll), tc.want)
+		})
+	}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "web"}, AddressType: discoveryv1.AddressTypeIPv4}
+	if err := peer.Create(t.Context(), slice, client.DryRunAll); !apierrors.IsForbidden(err) {
+		t.Errorf("a peer makes an EndpointSlice: %v", err)
+	}
+}

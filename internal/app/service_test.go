@@ -1,0 +1,183 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// worker is a node of a side, so that Kubernetes believes in the pods on it.
+func (w *world) worker(t *testing.T, s *side) string {
+	t.Helper()
+	name := "worker" + w.tag
+	testkit.Create(t, s.Client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	return name
+}
+
+// network says in a side what the one between the clusters would: pods are 10.200/16 in both, and the peer's are at there.
+func (w *world) network(t *testing.T, s *side, peer, there string) *netv1beta1.Connection {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: "default", Name: "network" + w.tag, Labels: map[string]string{names.RemoteClusterID: peer}}
+	pods := netv1beta1.ClusterConfigCIDR{Pod: []netv1beta1.CIDR{"10.200.0.0/16"}, External: []netv1beta1.CIDR{"10.70.0.0/16"}}
+	c := &netv1beta1.Configuration{ObjectMeta: meta, Spec: netv1beta1.ConfigurationSpec{
+		Local: &netv1beta1.ClusterConfig{CIDR: pods}, Remote: netv1beta1.ClusterConfig{CIDR: pods},
+	}}
+	tunnel := &netv1beta1.Connection{ObjectMeta: *meta.DeepCopy(), Spec: netv1beta1.ConnectionSpec{Type: netv1beta1.ConnectionTypeServer}}
+	testkit.Create(t, s.Client, c, tunnel)
+	testkit.UpdateStatus(t, s.Client, c, func(c *netv1beta1.Configuration) {
+		c.Status.Remote = &netv1beta1.ClusterConfig{CIDR: netv1beta1.ClusterConfigCIDR{
+			Pod: []netv1beta1.CIDR{netv1beta1.CIDR(there + ".0.0/16")}, External: []netv1beta1.CIDR{"10.68.0.0/16"},
+		}}
+		c.Status.Conditions = []metav1.Condition{{
+			Type: netv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Placed",
+			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
+		}}
+	})
+	tunnelIs(t, s, tunnel, netv1beta1.Connected)
+	return tunnel
+}
+
+func tunnelIs(t *testing.T, s *side, tunnel *netv1beta1.Connection, value netv1beta1.ConnectionStatusValue) {
+	t.Helper()
+	testkit.UpdateStatus(t, s.Client, tunnel, func(c *netv1beta1.Connection) { c.Status.Value = value })
+}
+
+// backend makes a pod of the Service web on a node.
+func backend(t *testing.T, s *side, namespace, name, node string) {
+	t.Helper()
+	testkit.Create(t, s.Client, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{
+			NodeName: node, AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(0)),
+			Tolerations: []corev1.Toleration{{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists}},
+			Containers:  []corev1.Container{{Name: "web", Image: "none"}},
+		},
+	})
+}
+
+// runs reports what the kubelet of a pod would.
+func runs(t *testing.T, s *side, namespace, name, ip string) {
+	t.Helper()
+	testkit.UpdateStatus(t, s.Client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, func(p *corev1.Pod) {
+		p.Status.Phase, p.Status.PodIP, p.Status.PodIPs = corev1.PodRunning, ip, []corev1.PodIP{{IP: ip}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "web", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		}}
+	})
+}
+
+// backends waits until the Service web has these, of ready endpoints.
+func (w *world) backends(t *testing.T, s *side, namespace string, want ...string) {
+	t.Helper()
+	w.eventually(t, fmt.Sprintf("%s to have the backends %v", s.id, want), func(ctx context.Context) error {
+		var all discoveryv1.EndpointSliceList
+		if err := s.Client.List(ctx, &all, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: "web"}); err != nil {
+			return err
+		}
+		var have []string
+		for _, slice := range all.Items {
+			for _, e := range slice.Endpoints {
+				if e.Conditions.Ready == nil || *e.Conditions.Ready {
+					have = append(have, e.Addresses...)
+				}
+			}
+		}
+		if slices.Sort(have); !slices.Equal(have, want) {
+			return fmt.Errorf("they are %v", have)
+		}
+		return nil
+	})
+}
+
+// A Service has the same backends in both clusters, each under the address that it has there.
+func TestAServiceHasTheBackendsOfBothClusters(t *testing.T) {
+	for n := range 2 {
+		testkit.NthCluster(t, n, testkit.WithControllers("endpointslice-controller"))
+	}
+	w := newWorld(t, 0)
+	w.named(t, 900)
+	defer w.wipe(t)
+	w.startAll(t)
+	for _, d := range w.documents(t) {
+		w.apply(t, d)
+	}
+	w.eventually(t, "the peering to work", w.works)
+	here, there := w.worker(t, w.consumer), w.worker(t, w.provider)
+	w.network(t, w.consumer, w.Provider, "10.71")
+	tunnel := w.network(t, w.provider, w.Consumer, "10.69")
+
+	testkit.Create(t, w.consumer.Client, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "web"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
+	})
+	backend(t, w.consumer, w.Namespace, "home", here)
+	runs(t, w.consumer, w.Namespace, "home", "10.200.1.5")
+	backend(t, w.consumer, w.Namespace, "away", w.Slice)
+	w.eventually(t, "the pod to be bound in the provider", func(ctx context.Context) error {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Twin(), Name: "away"}}
+		return w.provider.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: there}})
+	})
+	runs(t, w.provider, w.Twin(), "away", "10.200.2.7")
+
+	w.backends(t, w.consumer, w.Namespace, "10.200.1.5", "10.71.2.7")
+	w.backends(t, w.provider, w.Twin(), "10.200.2.7", "10.69.1.5")
+
+	t.Run("without a tunnel the provider has its own alone", func(t *testing.T) {
+		tunnelIs(t, w.provider, tunnel, netv1beta1.Connecting)
+		w.backends(t, w.provider, w.Twin(), "10.200.2.7")
+		tunnelIs(t, w.provider, tunnel, netv1beta1.Connected)
+		w.backends(t, w.provider, w.Twin(), "10.200.2.7", "10.69.1.5")
+	})
+	t.Run("without the consumer's API server it has all", func(t *testing.T) {
+		w.consumer.StopAPIServer(t)
+		defer w.consumer.StartAPIServer(t)
+		tunnelIs(t, w.provider, tunnel, netv1beta1.Connecting) // so that it looks once more
+		w.backends(t, w.provider, w.Twin(), "10.200.2.7")
+		tunnelIs(t, w.provider, tunnel, netv1beta1.Connected)
+		w.backends(t, w.provider, w.Twin(), "10.200.2.7", "10.69.1.5")
+	})
+	t.Run("a backend that goes at home goes there", func(t *testing.T) {
+		if err := w.consumer.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "home"}}); err != nil {
+			t.Fatal(err)
+		}
+		w.backends(t, w.provider, w.Twin(), "10.200.2.7")
+		w.backends(t, w.consumer, w.Namespace, "10.71.2.7")
+	})
+	t.Run("nothing is left of a Service that goes", func(t *testing.T) {
+		if err := w.consumer.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "web"}}); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually(t, "the copy and the endpoints to go", func(ctx context.Context) error {
+			err := w.provider.Client.Get(ctx, client.ObjectKey{Namespace: w.Twin(), Name: "web"}, &corev1.Service{})
+			if !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the copy: %v", err)
+			}
+			for _, list := range []client.ObjectList{&offv1beta1.ShadowEndpointSliceList{}, &discoveryv1.EndpointSliceList{}} {
+				if err := w.provider.Client.List(ctx, list, client.InNamespace(w.Twin())); err != nil {
+					return err
+				}
+				if left := fmt.Sprint(list); strings.Contains(left, "web-") {
+					return fmt.Errorf("left: %s", left)
+				}
+			}
+			return nil
+		})
+	})
+}

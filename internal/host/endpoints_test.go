@@ -1,0 +1,163 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remap"
+)
+
+// tunnelled is a consumer whose pods, 10.200/16 there, are 10.71/16 here.
+func tunnelled(up bool) way {
+	prefix := netip.MustParsePrefix
+	m, err := remap.New(
+		[]netip.Prefix{prefix("10.200.0.0/16"), prefix("10.70.0.0/16"), prefix("fd00::/64")},
+		[]netip.Prefix{prefix("10.71.0.0/16"), prefix("10.68.0.0/16"), prefix("fd01::/64")})
+	if err != nil {
+		panic(err)
+	}
+	return way{placed: true, peer: m, up: up}
+}
+
+func shadowSlice(family discoveryv1.AddressType, endpoints ...discoveryv1.Endpoint) *offv1beta1.ShadowEndpointSlice {
+	return &offv1beta1.ShadowEndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop-rome", Name: "web-x", Labels: map[string]string{
+			discoveryv1.LabelServiceName: "web", names.OffloadingOrigin: "rome", discoveryv1.LabelManagedBy: "somebody", names.ManagedBy: "nobody",
+		}, Annotations: map[string]string{"a": "b", names.DirectConnections: "{}", names.AppliedHash + ".x": "1"}},
+		Spec: offv1beta1.ShadowEndpointSliceSpec{Template: offv1beta1.EndpointSliceTemplate{
+			AddressType: family, Endpoints: endpoints, Ports: []discoveryv1.EndpointPort{{Port: new(int32(80))}},
+		}},
+	}
+}
+
+func TestWhichEndpointsAreShown(t *testing.T) {
+	for rule, test := range map[string]struct {
+		address string
+		family  discoveryv1.AddressType
+		in      way
+		want    string // "" if it is dropped
+	}{
+		"a pod, as it is here":                     {"10.200.1.5", "IPv4", tunnelled(true), "10.71.1.5"},
+		"what the consumer shows to peers":         {"10.70.0.9", "IPv4", tunnelled(true), "10.68.0.9"},
+		"of any family":                            {"fd00::5", "IPv6", tunnelled(true), "fd01::5"},
+		"of the family of the slice":               {"fd00::5", "IPv4", tunnelled(true), ""},
+		"an IPv4 address written as IPv6":          {"::ffff:10.200.1.5", "IPv4", tunnelled(true), ""},
+		"an address of this cluster":               {"10.96.0.1", "IPv4", tunnelled(true), ""},
+		"a local view is none of the consumer's":   {"10.71.1.5", "IPv4", tunnelled(true), ""},
+		"the metadata of a cloud":                  {"169.254.169.254", "IPv4", tunnelled(true), ""},
+		"a name":                                   {"db.example.com", "FQDN", tunnelled(true), ""},
+		"without a network, as it is":              {"192.0.2.7", "IPv4", way{flat: true}, "192.0.2.7"},
+		"without a network, but no pod of ours":    {"10.1.2.3", "IPv4", way{flat: true, own: []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24")}}, ""},
+		"without a network, but no loopback":       {"127.0.0.1", "IPv4", way{flat: true}, ""},
+		"without a network, but no metadata":       {"169.254.169.254", "IPv4", way{flat: true}, ""},
+		"without a network, but no multicast":      {"224.0.0.1", "IPv4", way{flat: true}, ""},
+		"without a network, but nothing with zone": {"fe80::1%eth0", "IPv6", way{flat: true}, ""},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			got, dropped := endpointSlice(shadowSlice(test.family, discoveryv1.Endpoint{Addresses: []string{test.address}}), "rome", test.in)
+			if test.want == "" {
+				if fmt.Sprint(dropped) != "["+test.address+"]" || len(got.Endpoints) != 0 {
+					t.Errorf("got %v without %v", got.Endpoints, dropped)
+				}
+				return
+			}
+			if len(dropped) != 0 || len(got.Endpoints) != 1 || got.Endpoints[0].Addresses[0] != test.want {
+				t.Errorf("got %v without %v", got.Endpoints, dropped)
+			}
+		})
+	}
+}
+
+func TestNothingIsShownWhileTheNetworksHaveNoPlace(t *testing.T) {
+	got, dropped := endpointSlice(shadowSlice("IPv4", discoveryv1.Endpoint{Addresses: []string{"10.200.1.5"}}), "rome", way{up: true})
+	if len(got.Endpoints)+len(dropped) != 0 || got.Endpoints == nil {
+		t.Errorf("got %v without %v", got.Endpoints, dropped)
+	}
+}
+
+func TestAnEndpointWithoutATunnelIsNotReady(t *testing.T) {
+	for name, test := range map[string]struct {
+		in   way
+		was  discoveryv1.EndpointConditions
+		want discoveryv1.EndpointConditions
+	}{
+		"with a tunnel as it says":        {tunnelled(true), discoveryv1.EndpointConditions{Ready: new(true)}, discoveryv1.EndpointConditions{Ready: new(true)}},
+		"with a tunnel and nothing said":  {tunnelled(true), discoveryv1.EndpointConditions{}, discoveryv1.EndpointConditions{}},
+		"with a tunnel what is not ready": {tunnelled(true), discoveryv1.EndpointConditions{Ready: new(false)}, discoveryv1.EndpointConditions{Ready: new(false)}},
+		"without":                         {tunnelled(false), discoveryv1.EndpointConditions{}, discoveryv1.EndpointConditions{Ready: new(false), Serving: new(false)}},
+		"without, though it ends": {
+			tunnelled(false), discoveryv1.EndpointConditions{Ready: new(false), Serving: new(true), Terminating: new(true)},
+			discoveryv1.EndpointConditions{Ready: new(false), Serving: new(false), Terminating: new(true)},
+		},
+	} {
+		got, _ := endpointSlice(shadowSlice("IPv4", discoveryv1.Endpoint{Addresses: []string{"10.200.1.5"}, Conditions: test.was}), "rome", test.in)
+		if diff := cmp.Diff(test.want, got.Endpoints[0].Conditions); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestWhatAConsumerMaySayOfAnEndpoint(t *testing.T) {
+	claimed := discoveryv1.Endpoint{
+		Addresses: []string{"10.200.1.5"}, Hostname: new("web-0"), NodeName: new("our-node"), Zone: new("a"),
+		Hints:     &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "a"}}},
+		TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "one-of-ours"},
+	}
+	honest := discoveryv1.Endpoint{Addresses: []string{"10.200.1.6"}, TargetRef: &corev1.ObjectReference{Kind: "RemotePod", Name: "web-0"}}
+	got, _ := endpointSlice(shadowSlice("IPv4", claimed, honest), "rome", tunnelled(true))
+	want := []discoveryv1.Endpoint{
+		{Addresses: []string{"10.71.1.5"}, Hostname: new("web-0"), NodeName: new("rome")},
+		{Addresses: []string{"10.71.1.6"}, TargetRef: honest.TargetRef, NodeName: new("rome")},
+	}
+	if diff := cmp.Diff(want, got.Endpoints); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	labels := map[string]string{
+		discoveryv1.LabelServiceName: "web", names.OffloadingOrigin: "rome",
+		discoveryv1.LabelManagedBy: "endpointslice.reflection.liqo.io", names.ManagedBy: "shadowendpointslice",
+	}
+	if diff := cmp.Diff([]any{labels, map[string]string{"a": "b"}}, []any{got.Labels, got.Annotations}); diff != "" {
+		t.Errorf("metadata (-want +got):\n%s", diff)
+	}
+}
+
+// Whatever a consumer asks for, nothing is shown but the local view of its own networks.
+func TestAConsumerNamesNothingOfThisCluster(t *testing.T) {
+	here := []netip.Prefix{netip.MustParsePrefix("10.71.0.0/16"), netip.MustParsePrefix("10.68.0.0/16"), netip.MustParsePrefix("fd01::/64")}
+	rapid.Check(t, func(t *rapid.T) {
+		var endpoints []discoveryv1.Endpoint
+		for range rapid.IntRange(0, 5).Draw(t, "endpoints") {
+			octets := rapid.SliceOfN(rapid.Byte(), 4, 16).Draw(t, "address")
+			text := netip.AddrFrom4([4]byte(octets)).String()
+			switch {
+			case len(octets) == 16:
+				text = netip.AddrFrom16([16]byte(octets)).String()
+			case rapid.Bool().Draw(t, "of a pod"):
+				text = fmt.Sprintf("10.200.%d.%d", octets[0], octets[1])
+			}
+			endpoints = append(endpoints, discoveryv1.Endpoint{Addresses: []string{text}})
+		}
+		got, dropped := endpointSlice(shadowSlice("IPv4", endpoints...), "rome", tunnelled(rapid.Bool().Draw(t, "up")))
+		if len(got.Endpoints)+len(dropped) != len(endpoints) {
+			t.Fatalf("of %d endpoints %d are shown and %d dropped", len(endpoints), len(got.Endpoints), len(dropped))
+		}
+		for _, e := range got.Endpoints {
+			addr := netip.MustParseAddr(e.Addresses[0])
+			if !here[0].Contains(addr) && !here[1].Contains(addr) && !here[2].Contains(addr) {
+				t.Fatalf("%s is shown", addr)
+			}
+		}
+	})
+}

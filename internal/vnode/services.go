@@ -1,0 +1,150 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+func services(o Options) *copied[*corev1.Service, *corev1.Service] {
+	return &copied[*corev1.Service, *corev1.Service]{
+		name: "services", component: "liqo-service-reflection", options: o, reflection: o.Services,
+		empty: empty[corev1.Service], emptyCopy: empty[corev1.Service],
+		copyOf: of(func(t translate.Target, local *corev1.Service) *corev1.Service {
+			return t.Service(local, o.LoadBalancerClass)
+		}),
+		fixed: func(have, want *corev1.Service) bool {
+			return want.Spec.Type != corev1.ServiceTypeExternalName && translate.IsHeadless(have) != translate.IsHeadless(want)
+		},
+		allows: func(_ *mirror.Item, s *corev1.Service) (allowed, decided bool, err error) {
+			return false, translate.IsAPIServer(s.Namespace, s.Name), nil
+		},
+	}
+}
+
+// slicesKind names the kind to the engine, and allSlices the item that stands for all of a namespace.
+const (
+	slicesKind = "endpointslices"
+	allSlices  = "/"
+)
+
+// Kinds that events are about.
+const (
+	sliceKindName   = "EndpointSlice"
+	shadowSliceKind = "ShadowEndpointSlice"
+)
+
+// sliceKind asks the provider for the endpoints of Services that do not run there.
+type sliceKind struct {
+	*copied[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]
+	// addresses says what addresses here are for the provider.
+	addresses func(context.Context) (translate.Addresses, error)
+	// enqueue asks for the reflection of one slice.
+	enqueue func(pair mirror.Pair, name string)
+}
+
+func endpointSlices(o Options, addresses func(context.Context) (translate.Addresses, error)) *sliceKind {
+	k := &sliceKind{addresses: addresses}
+	k.copied = &copied[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]{
+		name: slicesKind, component: "liqo-endpointslice-reflection", options: o, reflection: o.EndpointSlices,
+		empty: empty[discoveryv1.EndpointSlice], emptyCopy: empty[offv1beta1.ShadowEndpointSlice],
+		allows: k.allows, silent: true, copyOf: k.copyOf,
+	}
+	return k
+}
+
+// watching adds to the kind what slices follow from, besides themselves.
+func (k *sliceKind) watching(kind mirror.Kind) mirror.Kind {
+	all := func(client.Object) []string { return []string{allSlices} }
+	kind.Local = append(kind.Local,
+		mirror.Source{Object: &corev1.Service{}, Keys: all},
+		mirror.Source{Object: &ipamv1alpha1.IP{}, Keys: all},
+	)
+	one := kind.Sync
+	kind.Sync = func(ctx context.Context, it *mirror.Item) error {
+		if it.Name == allSlices {
+			return k.lookAtAll(it)
+		}
+		return one(ctx, it)
+	}
+	return kind
+}
+
+func (k *sliceKind) lookAtAll(it *mirror.Item) error {
+	var list discoveryv1.EndpointSliceList
+	if err := it.Local.List(&list); err != nil {
+		return fmt.Errorf("listing the slices: %w", err)
+	}
+	for i := range list.Items {
+		k.enqueue(it.Pair, list.Items[i].Name)
+	}
+	return nil
+}
+
+func (k *sliceKind) allows(it *mirror.Item, slice *discoveryv1.EndpointSlice) (allowed, decided bool, err error) {
+	name := slice.Labels[discoveryv1.LabelServiceName]
+	if k.options.DisableIPReflection || translate.IsAPIServer(slice.Namespace, name) {
+		return false, true, nil
+	}
+	service := &corev1.Service{}
+	found, err := it.Local.Get(name, service)
+	if err != nil {
+		return false, true, fmt.Errorf("reading the service: %w", err)
+	}
+	if !found {
+		return k.options.Services.Type.AllowsSlice(slice, nil), true, nil
+	}
+	return k.options.Services.Type.AllowsSlice(slice, service), true, nil
+}
+
+func (k *sliceKind) copyOf(ctx context.Context, it *mirror.Item, t translate.Target, local *discoveryv1.EndpointSlice) (*offv1beta1.ShadowEndpointSlice, error) {
+	addresses, err := k.addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	addresses.Exposed = exposed(mirror.Of[*ipamv1alpha1.IP](it.Local, allSlices))
+	want, unknown := t.ShadowEndpointSlice(local, addresses)
+	if len(unknown) == 0 {
+		k.events.settled(local, reasonNotExposed)
+		return want, nil
+	}
+	k.events.tell(local, corev1.EventTypeWarning, reasonNotExposed, fmt.Sprintf(
+		"Cluster %q cannot reach %d endpoints, because they are no pods of this cluster and no IP of this namespace shows them to peers: %s",
+		t.Destination, len(unknown), some(unknown)))
+	return want, nil
+}
+
+// some names a few of many.
+func some(of []string) string {
+	const few = 5
+	if len(of) <= few {
+		return strings.Join(of, ", ")
+	}
+	return strings.Join(of[:few], ", ") + " and others"
+}
+
+// exposed are the addresses under which others are shown to peers. Of several for one the first counts.
+func exposed(ips []*ipamv1alpha1.IP) map[netip.Addr]netip.Addr {
+	out := map[netip.Addr]netip.Addr{}
+	for _, ip := range ips {
+		of, err := netip.ParseAddr(string(ip.Spec.IP))
+		shown, missing := netip.ParseAddr(string(ip.Status.IP))
+		if _, known := out[of]; err == nil && missing == nil && !known && ip.DeletionTimestamp.IsZero() {
+			out[of] = shown
+		}
+	}
+	return out
+}

@@ -1,0 +1,58 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// Service is the remote copy of a Service. What a cluster gives to a Service stays in that cluster: addresses, families,
+// node ports, the port of health checks. class is a load balancer class of the provider, empty to leave the choice to it.
+func (t Target) Service(local *corev1.Service, class string) *corev1.Service {
+	from := local.Spec.DeepCopy()
+	out := &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: t.meta(local.Name, local),
+		Spec: corev1.ServiceSpec{
+			Type:                          from.Type,
+			Selector:                      from.Selector,
+			Ports:                         from.Ports,
+			ExternalName:                  from.ExternalName,
+			AllocateLoadBalancerNodePorts: from.AllocateLoadBalancerNodePorts,
+			ExternalTrafficPolicy:         from.ExternalTrafficPolicy,
+			InternalTrafficPolicy:         from.InternalTrafficPolicy,
+			IPFamilyPolicy:                from.IPFamilyPolicy,
+			LoadBalancerSourceRanges:      from.LoadBalancerSourceRanges,
+			PublishNotReadyAddresses:      from.PublishNotReadyAddresses,
+			SessionAffinity:               from.SessionAffinity,
+			SessionAffinityConfig:         from.SessionAffinityConfig,
+		},
+	}
+	if from.Type == corev1.ServiceTypeClusterIP {
+		out.Spec.ExternalTrafficPolicy = "" // it is about the external addresses, which stay here
+	}
+	if IsHeadless(local) {
+		out.Spec.ClusterIP = corev1.ClusterIPNone
+	}
+	if !isSet(local, names.ForceRemoteNodePort) {
+		for i := range out.Spec.Ports {
+			out.Spec.Ports[i].NodePort = 0
+		}
+	}
+	if class != "" && from.Type == corev1.ServiceTypeLoadBalancer {
+		out.Spec.LoadBalancerClass = &class
+	}
+	return out
+}
+
+// IsHeadless tells whether a Service has no address of its own, which never changes.
+func IsHeadless(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone }
+
+// IsAPIServer tells whether an object of this name in this namespace stands for the API server: each cluster has its own.
+func IsAPIServer(namespace, service string) bool {
+	return namespace == metav1.NamespaceDefault && service == "kubernetes"
+}
