@@ -53,8 +53,7 @@ type stopped struct{ before string }
 // applyUntil is killed before its n-th write, and false if it came to its end.
 func applyUntil(t *testing.T, s *space, want datapath.State, n int) (killed bool) {
 	t.Helper()
-	var k *Kernel
-	k = s.openWith(t, Options{before: func(what string) {
+	k := s.openWith(t, Options{before: func(what string) {
 		if n--; n == 0 {
 			panic(stopped{what})
 		}

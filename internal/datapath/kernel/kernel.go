@@ -141,15 +141,13 @@ type run struct {
 func (k *Kernel) Apply(ctx context.Context, want datapath.State) (Changes, error) {
 	k.applying.Lock()
 	defer k.applying.Unlock()
-	if err := check(want); err != nil {
-		return Changes{}, err
-	}
+	want, refused := possible(want)
 	have, err := k.read()
 	if err != nil {
 		return Changes{}, err
 	}
 	k.setInterest(interestOf(want, have))
-	r := &run{Kernel: k, ctx: ctx, want: want, have: have, waiting: map[string]bool{}}
+	r := &run{Kernel: k, ctx: ctx, want: want, have: have, waiting: map[string]bool{}, errs: refused}
 	r.apply()
 	r.changes.Waiting = slices.Sorted(maps.Keys(r.waiting))
 	if err := ctx.Err(); err != nil {
@@ -217,27 +215,36 @@ func (r *run) write(what string, do func() error, fine ...syscall.Errno) bool {
 // gone are the errors of deleting what is not there any more.
 var gone = []syscall.Errno{syscall.ESRCH, syscall.ENOENT, syscall.ENODEV, syscall.EADDRNOTAVAIL}
 
-// check refuses what no kernel can hold.
-func check(want datapath.State) error {
-	for _, l := range want.Links {
-		if l.VXLAN != nil && l.Name != names.FabricDevice {
-			return fmt.Errorf("a VXLAN called %s would not be found again: only %s can be made", l.Name, names.FabricDevice)
-		}
+// possible is a state without what no kernel can hold, and why that is left out.
+func possible(want datapath.State) (datapath.State, []error) {
+	var errs []error
+	refuse := func(format string, about ...any) bool {
+		errs = append(errs, fmt.Errorf(format, about...))
+		return true
 	}
+	want.Links = slices.DeleteFunc(slices.Clone(want.Links), func(l datapath.Link) bool {
+		return l.VXLAN != nil && l.Name != names.FabricDevice &&
+			refuse("a VXLAN called %s would not be found again: only %s is made", l.Name, names.FabricDevice)
+	})
+	hops := slices.Clone(want.Hops)
+	slices.SortFunc(hops, func(a, b datapath.Hop) int { return a.Next.Compare(b.Next) }) // it is always the same one that is left out
 	macs := map[[6]byte]datapath.Hop{}
-	for _, h := range want.Hops {
-		if h.Device != names.FabricDevice {
-			return fmt.Errorf("hop %s is on %s, which is no fabric", h.Next, h.Device)
-		}
-		if other, ok := macs[h.MAC]; ok && other.Outer != h.Outer {
-			return fmt.Errorf("hops %s and %s have one MAC and go to %s and %s", other.Next, h.Next, other.Outer, h.Outer)
-		}
-		macs[h.MAC] = h
-		if h.Outer.Is4() != want.Hops[0].Outer.Is4() {
-			return fmt.Errorf("hops %s and %s go to outer addresses of two families, and a VXLAN has one", want.Hops[0].Next, h.Next)
+	want.Hops = nil
+	for _, h := range hops {
+		other, ok := macs[h.MAC]
+		switch {
+		case h.Device != names.FabricDevice:
+			refuse("hop %s is on %s, which is no fabric", h.Next, h.Device)
+		case ok && other.Outer != h.Outer:
+			refuse("hops %s and %s have one MAC and go to %s and %s: the first is made", other.Next, h.Next, other.Outer, h.Outer)
+		case len(want.Hops) > 0 && h.Outer.Is4() != want.Hops[0].Outer.Is4():
+			refuse("hops %s and %s go to outer addresses of two families, and a VXLAN has one: the first is made", want.Hops[0].Next, h.Next)
+		default:
+			macs[h.MAC] = h
+			want.Hops = append(want.Hops, h)
 		}
 	}
-	return nil
+	return want, errs
 }
 
 // Observe tells what the namespace holds of ours. Rules of tables are known by the text that they were made from.

@@ -233,19 +233,29 @@ func TestWhatHangsOnADeviceOfOthersWaitsForIt(t *testing.T) {
 	})
 }
 
-func TestStatesThatNoKernelHoldsAreRefused(t *testing.T) {
-	k := newSpace(t).open(t)
-	hop := func(next, outer string, mac byte) datapath.Hop {
-		return datapath.Hop{Device: names.FabricDevice, Next: addr(next), Outer: addr(outer), MAC: [6]byte{2, 0, 0, 0, 0, mac}}
+func TestWhatNoKernelHoldsIsLeftOut(t *testing.T) {
+	p := plans["ip"]
+	hop := func(next, outer string, mac [6]byte) datapath.Hop {
+		return datapath.Hop{Device: names.FabricDevice, Next: addr(next), Outer: addr(outer), MAC: mac}
 	}
-	for want, s := range map[string]datapath.State{
-		"a VXLAN called other would not be found again": {Links: []datapath.Link{{Name: "other", VXLAN: &datapath.VXLAN{ID: 1}}}},
-		"hop 10.0.0.1 is on eth0, which is no fabric":   {Hops: []datapath.Hop{{Device: "eth0", Next: addr("10.0.0.1")}}},
-		"have one MAC and go to":                        {Hops: []datapath.Hop{hop("10.0.0.1", "10.1.0.1", 1), hop("10.0.0.2", "10.1.0.2", 1)}},
-		"outer addresses of two families":               {Hops: []datapath.Hop{hop("10.0.0.1", "10.1.0.1", 1), hop("10.0.0.2", "fd00::1", 2)}},
+	for want, add := range map[string]func(*datapath.State){
+		"a VXLAN called other would not be found again": func(s *datapath.State) {
+			s.Links = append(s.Links, datapath.Link{Name: "other", VXLAN: &datapath.VXLAN{ID: 1}})
+		},
+		"hop 10.0.0.1 is on eth0, which is no fabric": func(s *datapath.State) { s.Hops = append(s.Hops, datapath.Hop{Device: "eth0", Next: addr("10.0.0.1")}) },
+		"hops 10.200.1.9 and 11.0.0.1 have one MAC and go to": func(s *datapath.State) {
+			s.Hops = slices.Insert(s.Hops, 0, hop("11.0.0.1", "10.1.0.1", datapath.MAC(p.gateway)))
+		},
+		"outer addresses of two families": func(s *datapath.State) { s.Hops = append(s.Hops, hop("11.0.0.1", "fd00::1", [6]byte{2})) },
 	} {
-		if c, err := k.Apply(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) || len(c.Writes) > 0 {
+		k := newSpace(t).open(t)
+		state := p.node()
+		add(&state)
+		if _, err := k.Apply(t.Context(), state); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+		if diff := cmp.Diff(p.node().String(), k.mustObserve(t)); diff != "" {
+			t.Error(diff)
 		}
 	}
 }
