@@ -19,6 +19,7 @@ var aliases = map[string]string{
 	"liqo-controller-manager": "controller-manager",
 	"virtual-kubelet":         "virtual-kubelet",
 	"crd-replicator":          "crd-replicator",
+	"fabric":                  "fabric",
 	"uninstaller":             "uninstaller",
 }
 
@@ -37,7 +38,7 @@ func Command(argv []string) *cobra.Command {
 		debug.SetGCPercent(50) // caches dominate these processes: half the garbage for little more CPU
 		return logs.setUp()
 	}
-	root.AddCommand(controllerManager(), crdReplicator(), virtualKubelet(), uninstaller())
+	root.AddCommand(controllerManager(), crdReplicator(), virtualKubelet(), gateway(), fabric(), uninstaller())
 	args := argv[1:]
 	if role, ok := aliases[filepath.Base(argv[0])]; ok {
 		args = append([]string{role}, args...)

@@ -75,8 +75,8 @@ var table = []level{
 		packages: kit, own: slices.Concat(words, leaves, kit),
 	},
 	{
-		sentence: "level 3, agents: import levels 0 to 2 and datapath",
-		packages: []string{"internal/agent/*"}, own: slices.Concat(words, leaves, kit, kernel),
+		sentence: "level 3, agents: import levels 0 to 2, datapath, and what both have in common",
+		packages: []string{"internal/agent/*"}, own: slices.Concat(words, leaves, kit, kernel, []string{"internal/agent"}),
 	},
 	{
 		sentence: "level 3, rooms: import levels 0 to 2, and never each other",

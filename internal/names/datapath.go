@@ -6,6 +6,8 @@ package names
 // Ports and sizes of the network between clusters.
 const (
 	FabricPort = 6091
+	// TunnelPort is where the server of a tunnel listens.
+	TunnelPort = 51840
 	// ConnectionCheckPort is where gateways answer each other on the tunnel.
 	ConnectionCheckPort = 12345
 	// DefaultMTU is that of tunnels where a gateway asks for none, in bytes.

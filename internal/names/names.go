@@ -205,6 +205,8 @@ const (
 	WebhookCertsSecret   = "liqo-webhook-certs"
 	ControllerManager    = "liqo-controller-manager"
 	CRDReplicator        = "liqo-crd-replicator"
+	Fabric               = "liqo-fabric"
+	APIServerService     = "kubernetes" // in the namespace default
 	VkOptionsTemplate    = "virtual-kubelet-default"
 	RuntimeClass         = "liqo"
 	NamespaceOffloading  = "offloading"

@@ -1,8 +1,6 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network makes two clusters reach each other: it shows the networks of a peer under prefixes that are free here, and
-// runs the gateways between them.
 package network
 
 import (

@@ -333,5 +333,3 @@ func TestNetworksThatCannotBeUsed(t *testing.T) {
 		}
 	}
 }
-
-func TestMain(m *testing.M) { testkit.Main(m) }

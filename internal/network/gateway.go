@@ -1,7 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network makes the gateways of peers, and says where they are.
+// Package network makes two clusters reach each other: it shows the networks of a peer under prefixes that are free here, makes
+// the gateways to peers, and says where they are.
 //
 // A GatewayServer or a GatewayClient names a template. What the template renders, usually a WgGatewayServer or WgGatewayClient,
 // becomes a Deployment, a Service, a key pair and rights; where the gateway can be reached goes back up. Whatever comes first,

@@ -27,6 +27,9 @@ const (
 // tunnelNetwork has both ends of a tunnel, the server's first.
 var tunnelNetwork = netip.MustParsePrefix("169.254.18.0/30")
 
+// TunnelNetwork has both ends of a tunnel.
+func TunnelNetwork() netip.Prefix { return tunnelNetwork }
+
 // TunnelAddresses are those of the tunnel, ours and the peer's.
 func TunnelAddresses(server bool) (ours, theirs netip.Addr) {
 	first := tunnelNetwork.Addr().Next()

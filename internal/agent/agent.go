@@ -1,0 +1,239 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agent is what the agents of nodes and of gateways have in common: what they read of the API, the loop that has a
+// network namespace follow it, and how they tell what they could not do.
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/network/plan"
+)
+
+// Sources say what an agent reads.
+type Sources struct {
+	// Home is the namespace of the installation.
+	Home string
+	// RoutesHere and FirewallsHere tell which objects of users are for this agent.
+	RoutesHere, FirewallsHere func(metav1.Object) bool
+	// Node is true for the agent of a node, which needs to know of Nodes and Services, too.
+	Node bool
+}
+
+// Kinds are what an agent watches.
+func (s Sources) Kinds() []client.Object {
+	out := []client.Object{
+		&networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{},
+		&networkingv1beta1.InternalNode{}, &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{},
+		&ipamv1alpha1.IP{}, &ipamv1alpha1.Network{},
+	}
+	if s.Node {
+		out = append(out, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &discoveryv1.EndpointSlice{})
+	}
+	return out
+}
+
+// Seen is what was read.
+type Seen struct {
+	plan.Cluster
+	Problems []plan.Problem
+	// Objects are those that problems may be of, and those of users.
+	Objects map[plan.Object]client.Object
+	// Gateways of this cluster, in front of all peers.
+	Gateways []Gateway
+	// Routes and Firewalls are the objects of users that are for this agent.
+	Routes    []*networkingv1beta1.RouteConfiguration
+	Firewalls []*networkingv1beta1.FirewallConfiguration
+}
+
+// Gateway is where a gateway runs.
+type Gateway struct {
+	Tunnel plan.Tunnel
+	Node   string // "" while it runs nowhere
+}
+
+// Read reads it all. Whatever cannot be understood is a problem of its object and keeps nothing else from being read.
+func (s Sources) Read(ctx context.Context, c client.Reader) (*Seen, error) {
+	out := &Seen{Objects: map[plan.Object]client.Object{}}
+	reads := []func(context.Context, client.Reader, *Seen) error{s.peers, s.gateways, s.members, s.addresses, s.users}
+	if s.Node {
+		reads = append(reads, s.nodes, s.services)
+	}
+	for _, read := range reads {
+		if err := read(ctx, c, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *Seen) note(of plan.Object, obj client.Object, problems []plan.Problem) {
+	s.Objects[of] = obj
+	s.Problems = append(s.Problems, problems...)
+}
+
+func (s Sources) peers(ctx context.Context, c client.Reader, out *Seen) error {
+	var list networkingv1beta1.ConfigurationList
+	if err := c.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing Configurations: %w", err)
+	}
+	for i := range list.Items {
+		peer, ready, problems := plan.PeerOf(&list.Items[i])
+		out.note(peer.Of, &list.Items[i], problems)
+		if ready {
+			out.Peers = append(out.Peers, peer)
+		}
+	}
+	return nil
+}
+
+func (s Sources) gateways(ctx context.Context, c client.Reader, out *Seen) error {
+	var servers networkingv1beta1.GatewayServerList
+	if err := c.List(ctx, &servers); err != nil {
+		return fmt.Errorf("listing GatewayServers: %w", err)
+	}
+	for i := range servers.Items {
+		t, stays, problems := plan.TunnelOfServer(&servers.Items[i])
+		out.gateway(t, &servers.Items[i], servers.Items[i].Status.InternalEndpoint, stays, problems)
+	}
+	var clients networkingv1beta1.GatewayClientList
+	if err := c.List(ctx, &clients); err != nil {
+		return fmt.Errorf("listing GatewayClients: %w", err)
+	}
+	for i := range clients.Items {
+		t, stays, problems := plan.TunnelOfClient(&clients.Items[i])
+		out.gateway(t, &clients.Items[i], clients.Items[i].Status.InternalEndpoint, stays, problems)
+	}
+	return nil
+}
+
+func (s *Seen) gateway(t plan.Tunnel, obj client.Object, at *networkingv1beta1.InternalGatewayEndpoint, stays bool, problems []plan.Problem) {
+	s.note(t.Of, obj, problems)
+	if !stays {
+		return
+	}
+	s.Tunnels = append(s.Tunnels, t)
+	g := Gateway{Tunnel: t}
+	if at != nil && at.Node != nil {
+		g.Node = *at.Node
+	}
+	s.Gateways = append(s.Gateways, g)
+}
+
+func (s Sources) members(ctx context.Context, c client.Reader, out *Seen) error {
+	var list networkingv1beta1.InternalNodeList
+	if err := c.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing InternalNodes: %w", err)
+	}
+	for i := range list.Items {
+		m, problems := plan.MemberOf(&list.Items[i])
+		out.note(m.Of, &list.Items[i], problems)
+		out.Members = append(out.Members, m)
+	}
+	return nil
+}
+
+// nodes reads which addresses no peer can be shown under.
+func (s Sources) nodes(ctx context.Context, c client.Reader, out *Seen) error {
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("listing Nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		out.Taken = append(out.Taken, plan.TakenByNode(&nodes.Items[i])...)
+	}
+	return nil
+}
+
+func (s Sources) addresses(ctx context.Context, c client.Reader, out *Seen) error {
+	var networks ipamv1alpha1.NetworkList
+	if err := c.List(ctx, &networks, client.InNamespace(s.Home)); err != nil {
+		return fmt.Errorf("listing Networks: %w", err)
+	}
+	var problems []plan.Problem
+	out.Pods, out.Services, out.External, problems = plan.Own(networks.Items, s.Home)
+	out.Problems = append(out.Problems, problems...)
+	var ips ipamv1alpha1.IPList
+	if err := c.List(ctx, &ips); err != nil {
+		return fmt.Errorf("listing IPs: %w", err)
+	}
+	for i := range ips.Items {
+		alias, ready, problems := plan.AliasOf(&ips.Items[i])
+		out.note(alias.Of, &ips.Items[i], problems)
+		if ready {
+			out.Aliases = append(out.Aliases, alias)
+		}
+	}
+	return nil
+}
+
+// services reads the Services whose addresses peers may be shown; the cache has no others.
+func (s Sources) services(ctx context.Context, c client.Reader, out *Seen) error {
+	var list corev1.ServiceList
+	if err := c.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing Services: %w", err)
+	}
+	for i := range list.Items {
+		service := &list.Items[i]
+		var behind discoveryv1.EndpointSliceList
+		if err := c.List(ctx, &behind, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}); err != nil {
+			return fmt.Errorf("listing EndpointSlices: %w", err)
+		}
+		out.ClusterIPs = append(out.ClusterIPs, plan.ServiceOf(service, behind.Items))
+	}
+	return nil
+}
+
+// users reads the RouteConfigurations and FirewallConfigurations that are for this agent.
+func (s Sources) users(ctx context.Context, c client.Reader, out *Seen) error {
+	var routes networkingv1beta1.RouteConfigurationList
+	if err := c.List(ctx, &routes); err != nil {
+		return fmt.Errorf("listing RouteConfigurations: %w", err)
+	}
+	for i := range routes.Items {
+		if r := &routes.Items[i]; s.RoutesHere(r) {
+			routing, problems := plan.RoutingOf(r)
+			out.note(routing.Of, r, problems)
+			out.Routings, out.Routes = append(out.Routings, routing), append(out.Routes, r)
+		}
+	}
+	var firewalls networkingv1beta1.FirewallConfigurationList
+	if err := c.List(ctx, &firewalls); err != nil {
+		return fmt.Errorf("listing FirewallConfigurations: %w", err)
+	}
+	for i := range firewalls.Items {
+		if f := &firewalls.Items[i]; s.FirewallsHere(f) {
+			firewall, problems := plan.FirewallOf(f)
+			out.note(firewall.Of, f, problems)
+			out.Cluster.Firewalls, out.Firewalls = append(out.Cluster.Firewalls, firewall), append(out.Firewalls, f)
+		}
+	}
+	return nil
+}
+
+// Matters is false for changes of objects that an agent does not read: heartbeats of nodes, statuses of other agents.
+func Matters(old, now client.Object) bool {
+	switch now := now.(type) {
+	case *corev1.Node:
+		was := old.(*corev1.Node)
+		return !slices.Equal(was.Status.Addresses, now.Status.Addresses) || !slices.Equal(was.Spec.PodCIDRs, now.Spec.PodCIDRs)
+	case *corev1.Pod:
+		was := old.(*corev1.Pod)
+		return !slices.Equal(was.Status.PodIPs, now.Status.PodIPs) || was.Status.Phase != now.Status.Phase
+	case *networkingv1beta1.RouteConfiguration, *networkingv1beta1.FirewallConfiguration:
+		return old.GetGeneration() != now.GetGeneration() || !maps.Equal(old.GetLabels(), now.GetLabels()) ||
+			(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil)
+	}
+	return true
+}

@@ -1,0 +1,139 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/datapath/wg"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// tend looks how the tunnel fares, helps where it does not, and says so. It returns when to look again.
+func (g *gateway) tend(ctx context.Context, peer wg.PublicKey) (time.Duration, error) {
+	now, beat := time.Now(), g.prober.now()
+	if err := g.help(ctx, peer, beat, now); err != nil {
+		return 0, err
+	}
+	conn, err := g.connection(ctx)
+	if err != nil || conn == nil {
+		return g.options.PingInterval, err
+	}
+	status := wanted(conn.Status, beat, now, g.options.StatusInterval)
+	if apiequality.Semantic.DeepEqual(status, conn.Status) {
+		return g.options.PingInterval, nil
+	}
+	changed := conn.DeepCopy()
+	changed.Status = status
+	if err := g.client.Status().Patch(ctx, changed, client.MergeFrom(conn)); err != nil && !apierrors.IsNotFound(err) {
+		return 0, fmt.Errorf("writing the status of the Connection: %w", err)
+	}
+	if status.Value != conn.Status.Value {
+		log.FromContext(ctx).Info("the tunnel changed", "was", conn.Status.Value, "is", status.Value)
+	}
+	return g.options.PingInterval, nil
+}
+
+// restartAfter is how many lost probes make a client begin a session anew: WireGuard itself would take 15 seconds to try.
+const restartAfter = 2
+
+// help does what WireGuard itself does late or not at all.
+func (g *gateway) help(ctx context.Context, peer wg.PublicKey, beat pulse, now time.Time) error {
+	if beat.began.IsZero() || beat.lost(beat.small, now) < restartAfter {
+		return nil
+	}
+	status, err := g.device.Observe()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(status.Peers, func(p wg.PeerStatus) bool { return p.PublicKey == peer })
+	if i < 0 || !status.Peers[i].Endpoint.IsValid() {
+		return nil // there is nowhere to look for it
+	}
+	quiet := now.Sub(latest(status.Peers[i].LastHandshake, beat.small.at, g.moved, beat.began))
+	if !g.options.Server && quiet >= silence {
+		g.moved = now
+		if err := g.endpoints.next(ctx); err != nil {
+			log.FromContext(ctx).Info("the endpoint of the server cannot be resolved", "reason", err.Error())
+		}
+		log.FromContext(ctx).Info("no handshake, taking another way", "endpoints", g.endpoints.found)
+		return g.device.Rebind()
+	}
+	if !g.options.Server && now.Sub(latest(g.restarted, status.Peers[i].LastHandshake)) >= restartAfter*beat.interval {
+		g.restarted = now
+		return g.device.Restart(peer)
+	}
+	return nil
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// wanted is the status of a Connection. Connected means that packets of all sizes pass.
+func wanted(was networkingv1beta1.ConnectionStatus, beat pulse, now time.Time, interval time.Duration) networkingv1beta1.ConnectionStatus {
+	out := was
+	switch {
+	case beat.up(now):
+		out.Value = networkingv1beta1.Connected
+	case beat.failed(now):
+		out.Value = networkingv1beta1.ConnectionError
+	case was.Value == "" || was.Value == networkingv1beta1.Connected && beat.small.at.IsZero():
+		out.Value = networkingv1beta1.Connecting
+	}
+	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || now.Sub(was.Latency.Timestamp.Time) >= interval) {
+		out.Latency = networkingv1beta1.ConnectionLatency{Value: latencyText(beat.small.latency), Timestamp: metav1.NewTime(now)}
+	}
+	return out
+}
+
+// latencyText is a round trip as other versions write it.
+func latencyText(d time.Duration) string {
+	if d < time.Millisecond {
+		return fmt.Sprintf("%dμs", d.Microseconds())
+	}
+	return fmt.Sprintf("%dms", d.Milliseconds())
+}
+
+// connection is the object that shows the tunnel; nil until the cache shows it.
+func (g *gateway) connection(ctx context.Context) (*networkingv1beta1.Connection, error) {
+	o := g.options
+	kind, owner, end := "WgGatewayClient", "GatewayClient", networkingv1beta1.ConnectionTypeClient
+	if o.Server {
+		kind, owner, end = "WgGatewayServer", "GatewayServer", networkingv1beta1.ConnectionTypeServer
+	}
+	version := networkingv1beta1.GroupVersion.String()
+	want := &networkingv1beta1.Connection{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.Namespace, Name: names.Gateway(o.Name), Labels: map[string]string{names.RemoteClusterID: o.RemoteClusterID},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: owner, Name: o.Name, UID: o.UID, Controller: new(true)}},
+		},
+		Spec: networkingv1beta1.ConnectionSpec{
+			Type:       end,
+			GatewayRef: corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID},
+		},
+	}
+	if _, err := kube.Ensure(ctx, g.client, want); err != nil {
+		return nil, err
+	}
+	have := &networkingv1beta1.Connection{}
+	err := g.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the Connection: %w", err)
+	}
+	return have, nil
+}

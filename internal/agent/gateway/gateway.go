@@ -1,0 +1,246 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gateway is the agent of a gateway: it has the tunnel to one peer, leads its own network namespace there, and says in a
+// Connection whether pods can talk.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/agent"
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/datapath/kernel"
+	"liqo.io/liqo/internal/datapath/wg"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network/plan"
+)
+
+// Options say which gateway this is.
+type Options struct {
+	// Name, Namespace and UID are those of its GatewayServer, or of its GatewayClient.
+	Name, Namespace string
+	UID             types.UID
+	RemoteClusterID string
+	// Server is this end of the tunnel.
+	Server bool
+	// LiqoNamespace is that of the installation.
+	LiqoNamespace string
+	// Node is where this pod runs, Address the pod's own.
+	Node    string
+	Address netip.Addr
+	// MTU of the tunnel, in bytes.
+	MTU int
+	// ListenPort is that of a server; 0 for any.
+	ListenPort uint16
+	// Endpoints of the server, as host:port, for a client.
+	Endpoints []string
+	// KeysDir has the file privateKey.
+	KeysDir string
+	// PingPort, PingInterval and PingLossThreshold are those of the connection check; StatusInterval is how often a status
+	// is written that says only that all is as it was.
+	PingPort                     uint16
+	PingInterval, StatusInterval time.Duration
+	PingLossThreshold            int
+}
+
+func (o Options) key() plan.PeerKey {
+	return plan.PeerKey{Namespace: o.Namespace, ClusterID: o.RemoteClusterID}
+}
+
+// Kernel is what the agent does with its network namespace.
+type Kernel interface {
+	Apply(context.Context, datapath.State) (kernel.Changes, error)
+	Watch(context.Context) (<-chan struct{}, error)
+}
+
+// Setup registers the agent of a gateway whose network namespace k is, and whose tunnel device is.
+func Setup(mgr ctrl.Manager, k Kernel, device Device, o Options) error {
+	g := &gateway{
+		client: mgr.GetClient(), kernel: k, device: device, options: o, endpoints: newEndpoints(), wake: make(chan struct{}, 1),
+		sources: agent.Sources{
+			Home:          o.LiqoNamespace,
+			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnGateway(obj, o.LiqoNamespace, o.key(), o.Node) },
+			FirewallsHere: func(obj metav1.Object) bool { return plan.FirewallOnGateway(obj, o.LiqoNamespace, o.key()) },
+		},
+		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-gateway"), Host: o.Name},
+	}
+	ours, theirs := plan.TunnelAddresses(o.Server)
+	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.beat)
+	kinds := append(g.sources.Kinds(), &networkingv1beta1.PublicKey{}, &networkingv1beta1.Connection{})
+	if err := (agent.Loop{Name: "gateway", Kinds: kinds, Matters: agent.Matters, Watch: g.watch, Run: g.run}).Setup(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Add(g.prober); err != nil {
+		return fmt.Errorf("adding the prober: %w", err)
+	}
+	return mgr.AddReadyzCheck("applied", g.state.Check)
+}
+
+type gateway struct {
+	client    client.Client
+	kernel    Kernel
+	device    Device
+	options   Options
+	sources   agent.Sources
+	reporter  agent.Reporter
+	endpoints *endpoints
+	prober    *prober
+	wake      chan struct{}
+	state     agent.Health
+
+	opened    bool      // the device is up, with or without peers
+	restarted time.Time // the peer of the device, last
+	moved     time.Time // to another endpoint, last
+}
+
+// beat has the loop look how the tunnel fares.
+func (g *gateway) beat() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watch tells of changes of the kernel, of keys, and of the tunnel.
+func (g *gateway) watch(ctx context.Context) (<-chan struct{}, error) {
+	changes, err := g.kernel.Watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := watchFiles(ctx, g.options.KeysDir)
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan struct{})
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case _, more := <-changes:
+				if !more {
+					return
+				}
+			case <-keys:
+			case <-g.wake:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case out <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
+}
+
+// run makes the namespace and the tunnel what they should be, and says how the tunnel fares. Translation and filters come before the
+// tunnel lets anything through.
+func (g *gateway) run(ctx context.Context) (time.Duration, error) {
+	seen, err := g.sources.Read(ctx, g.client)
+	if err != nil {
+		return 0, err
+	}
+	config, err := g.config(ctx, seen)
+	if err != nil {
+		return 0, err
+	}
+	if !g.opened {
+		silent := config
+		silent.Peers = nil
+		if err := g.device.Apply(silent); err != nil {
+			return 0, err
+		}
+		g.opened = true
+	}
+	state, problems := plan.Gateway(g.input(seen))
+	problems = append(seen.Problems, problems...)
+	changes, failed := g.kernel.Apply(ctx, state)
+	if len(changes.Writes) > 0 {
+		log.FromContext(ctx).Info("changed the gateway", "writes", len(changes.Writes))
+	}
+	if failed == nil {
+		failed = g.device.Apply(config)
+	}
+	g.state.Set(failed)
+	g.reporter.Tell(ctx, seen, problems)
+	if err := errors.Join(failed, g.reporter.Applied(ctx, seen, problems, failed)); err != nil {
+		return 0, err
+	}
+	if len(config.Peers) == 0 {
+		return 0, nil // nobody is connected with
+	}
+	return g.tend(ctx, config.Peers[0].PublicKey)
+}
+
+func (g *gateway) input(seen *agent.Seen) plan.GatewayInput {
+	kind := "GatewayClient"
+	if g.options.Server {
+		kind = "GatewayServer"
+	}
+	return plan.GatewayInput{
+		Cluster: seen.Cluster, Of: plan.Object{Kind: kind, Namespace: g.options.Namespace, Name: g.options.Name}, Peer: g.options.key(),
+		Address: g.options.Address, Node: g.options.Node, Server: g.options.Server, MTU: g.options.MTU,
+	}
+}
+
+// config is what the device must be by what was read.
+func (g *gateway) config(ctx context.Context, seen *agent.Seen) (wg.Config, error) {
+	var keys networkingv1beta1.PublicKeyList
+	mine := client.MatchingLabels{names.RemoteClusterID: g.options.RemoteClusterID}
+	if err := g.client.List(ctx, &keys, client.InNamespace(g.options.Namespace), mine); err != nil {
+		return wg.Config{}, fmt.Errorf("listing PublicKeys: %w", err)
+	}
+	var peer *plan.Peer
+	if i := slices.IndexFunc(seen.Peers, func(p plan.Peer) bool { return p.Key == g.options.key() }); i >= 0 {
+		peer = &seen.Peers[i]
+	}
+	var endpoint netip.AddrPort
+	if !g.options.Server {
+		var err error
+		if endpoint, err = g.endpoints.get(ctx, g.said(seen)); err != nil {
+			log.FromContext(ctx).Info("the endpoint of the server cannot be resolved", "reason", err.Error())
+		}
+	}
+	return g.options.config(keys.Items, peer, endpoint)
+}
+
+// said are the endpoints that this gateway was told, and those that its server was seen to have since.
+func (g *gateway) said(seen *agent.Seen) []string {
+	out := slices.Clone(g.options.Endpoints)
+	obj, ok := seen.Objects[g.input(seen).Of].(*networkingv1beta1.GatewayClient)
+	if !ok || obj.Status.Endpoint == nil {
+		return out
+	}
+	for _, address := range obj.Status.Endpoint.Addresses {
+		for _, port := range ports(obj.Status.Endpoint) {
+			if one := net.JoinHostPort(address, strconv.Itoa(int(port))); !slices.Contains(out, one) {
+				out = append(out, one)
+			}
+		}
+	}
+	return out
+}
+
+func ports(e *networkingv1beta1.EndpointStatus) []int32 {
+	if len(e.Ports) > 0 {
+		return e.Ports
+	}
+	return []int32{e.Port}
+}

@@ -1,0 +1,167 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// prober asks the peer's gateway through the tunnel whether it is there, and answers when it asks.
+type prober struct {
+	cluster       string // ID of the peer
+	ours, theirs  netip.AddrPort
+	interval      time.Duration
+	log           logr.Logger
+	beat          func() // is called after each interval, and when the first answer comes
+	mu            sync.Mutex
+	size          int // of a full packet's message, in bytes
+	pulse         pulse
+	lastListening error
+}
+
+// overhead of a message in a packet of IPv4: IP and UDP.
+const overhead = 20 + 8
+
+func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func()) *prober {
+	return &prober{
+		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat,
+		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
+		size:  o.MTU - overhead,
+		pulse: pulse{interval: o.PingInterval, threshold: o.PingLossThreshold},
+	}
+}
+
+// Start probes until the process ends. Without the tunnel's address, which comes and may go, it waits for that.
+func (p *prober) Start(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := p.probe(ctx); err != nil && ctx.Err() == nil {
+			p.complain(err)
+			pause(ctx, p.interval)
+			p.beat()
+		}
+	}
+	return nil
+}
+
+// NeedLeaderElection is false: who waits to lead answers, too.
+func (p *prober) NeedLeaderElection() bool { return false }
+
+// complain logs an error once.
+func (p *prober) complain(err error) {
+	if p.lastListening == nil || p.lastListening.Error() != err.Error() {
+		p.log.V(1).Info("cannot probe the tunnel yet", "reason", err.Error())
+	}
+	p.lastListening = err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+func (p *prober) probe(ctx context.Context) error {
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(p.ours))
+	if err != nil {
+		return fmt.Errorf("listening for probes: %w", err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer conn.Close()
+	p.lastListening = nil
+	asked := make(chan struct{})
+	asking, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(asked)
+		p.ask(asking, conn)
+	}()
+	err = p.listen(conn)
+	stop()
+	<-asked
+	return err
+}
+
+// ask sends questions, a small and a full one at a time.
+func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
+	tick := time.NewTicker(p.interval)
+	defer tick.Stop()
+	for {
+		now := time.Now()
+		p.mu.Lock()
+		if p.pulse.began.IsZero() {
+			p.pulse.began = now
+		}
+		size := p.size
+		p.mu.Unlock()
+		for _, size := range []int{0, size} {
+			if data, err := (probe{ClusterID: p.cluster, Type: ping, Time: now}).encode(size); err == nil {
+				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // what is not sent is not answered
+			}
+		}
+		select {
+		case <-tick.C:
+			p.beat()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// listen answers questions, and takes answers in, until the socket is closed.
+func (p *prober) listen(conn *net.UDPConn) error {
+	buffer := make([]byte, maxProbe)
+	for {
+		n, from, err := conn.ReadFromUDPAddrPort(buffer)
+		if err != nil {
+			return fmt.Errorf("reading probes: %w", err)
+		}
+		if from.Addr().Unmap() != p.theirs.Addr() {
+			continue
+		}
+		message, err := decodeProbe(buffer[:n])
+		switch {
+		case err != nil:
+			p.log.V(1).Info("a message on the tunnel is no probe", "reason", err.Error())
+		case message.Type == ping:
+			message.Type = pong
+			if data, err := message.encode(n); err == nil {
+				_, _ = conn.WriteToUDPAddrPort(data, from)
+			}
+		case message.ClusterID == p.cluster:
+			p.hear(message, n)
+		}
+	}
+}
+
+func (p *prober) hear(answer probe, size int) {
+	now := time.Now()
+	p.mu.Lock()
+	was := p.pulse.up(now)
+	if size >= p.size {
+		p.pulse.full.hear(answer.Time, now)
+	} else {
+		p.pulse.small.hear(answer.Time, now)
+	}
+	is := p.pulse.up(now)
+	p.mu.Unlock()
+	if is && !was {
+		p.beat()
+	}
+}
+
+// now is how the tunnel fares.
+func (p *prober) now() pulse {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pulse
+}

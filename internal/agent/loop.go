@@ -1,0 +1,112 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// Loop runs again whenever something changes of what it depends on: the whole of it, for nothing of it stands alone.
+type Loop struct {
+	Name string
+	// Kinds are watched; Matters tells which changes of an object are about anything. nil: all.
+	Kinds   []client.Object
+	Matters func(old, now client.Object) bool
+	// Watch tells of changes that are in no object, such as those of the kernel.
+	Watch func(context.Context) (<-chan struct{}, error)
+	// Run does it all. It is never run twice at a time. What is not zero says when to run again at the latest.
+	Run func(context.Context) (time.Duration, error)
+}
+
+// gathering is how long news wait for more of them.
+const gathering = 20 * time.Millisecond
+
+// retryBase and retryCap bound how often a loop that fails is tried.
+const (
+	retryBase = 50 * time.Millisecond
+	retryCap  = 10 * time.Second
+)
+
+// Setup registers the loop with its manager.
+func (l Loop) Setup(mgr ctrl.Manager) error {
+	once := reconcile.Request{}
+	once.Name = l.Name
+	b := ctrl.NewControllerManagedBy(mgr).Named(l.Name)
+	wake := handler.Funcs{
+		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(once, gathering) },
+		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(once, gathering) },
+		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(once, gathering) },
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(once, gathering) },
+	}
+	matters := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return l.Matters == nil || l.Matters(e.ObjectOld, e.ObjectNew) }}
+	for _, kind := range l.Kinds {
+		b.Watches(kind, wake, builder.WithPredicates(matters))
+	}
+	changes := make(chan event.GenericEvent)
+	b.WatchesRawSource(source.Channel(changes, wake))
+	b.WithOptions(controller.Options{
+		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryCap),
+		NeedLeaderElection: new(false),
+	})
+	err := b.Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		again, err := l.Run(ctx)
+		return reconcile.Result{RequeueAfter: again}, err
+	}))
+	if err != nil {
+		return fmt.Errorf("registering the loop %s: %w", l.Name, err)
+	}
+	return mgr.Add(everywhere(func(ctx context.Context) error { return l.pass(ctx, changes) }))
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// pass begins with a run of its own, for a cluster may have no object of any kind.
+func (l Loop) pass(ctx context.Context, to chan<- event.GenericEvent) error {
+	news, err := l.Watch(ctx)
+	if err != nil {
+		return fmt.Errorf("watching for %s: %w", l.Name, err)
+	}
+	for {
+		select {
+		case to <- event.GenericEvent{Object: nothing}:
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case _, more := <-news:
+			if !more && ctx.Err() == nil {
+				return fmt.Errorf("watching for %s ended", l.Name)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// nothing is the object of what is in none.
+var nothing client.Object = &metav1.PartialObjectMetadata{}
+
+// everywhere runs on each replica, whoever leads.
+type everywhere func(context.Context) error
+
+func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+
+func (everywhere) NeedLeaderElection() bool { return false }
+
+var _ manager.LeaderElectionRunnable = everywhere(nil)

@@ -1,0 +1,213 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package node is the agent of a node: it has the node's own network namespace lead to peers by way of their gateways, and
+// tells gateways how the node is reached.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/agent"
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/datapath/kernel"
+	"liqo.io/liqo/internal/network/plan"
+)
+
+// Options say which node this is.
+type Options struct {
+	Node string
+	// LiqoNamespace is that of the installation.
+	LiqoNamespace string
+	// RulePriority is that of the rule that leads to peers; 0 is plan.DefaultRulePriority.
+	RulePriority int
+}
+
+// Kernel is what the agent does with a network namespace.
+type Kernel interface {
+	Apply(context.Context, datapath.State) (kernel.Changes, error)
+	Watch(context.Context) (<-chan struct{}, error)
+	Source(to netip.Addr) (netip.Addr, error)
+	Forget(...netip.Prefix) (int, error)
+}
+
+// Setup registers the agent of a node whose network namespace k is.
+func Setup(mgr ctrl.Manager, k Kernel, o Options) error {
+	a := &node{
+		client: mgr.GetClient(), kernel: k, options: o,
+		sources: agent.Sources{
+			Home: o.LiqoNamespace, Node: true,
+			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnNode(obj, o.LiqoNamespace) },
+			FirewallsHere: func(obj metav1.Object) bool { return plan.FirewallOnNode(obj, o.LiqoNamespace, o.Node) },
+		},
+		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-fabric"), Host: o.Node},
+	}
+	if err := (agent.Loop{Name: "fabric", Kinds: a.sources.Kinds(), Matters: agent.Matters, Watch: k.Watch, Run: a.run}).Setup(mgr); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("applied", a.state.Check)
+}
+
+type node struct {
+	client   client.Client
+	kernel   Kernel
+	options  Options
+	sources  agent.Sources
+	reporter agent.Reporter
+	state    agent.Health
+	// translated are the prefixes whose flows were last translated as they are now; nil before the first run.
+	translated map[netip.Prefix]bool
+}
+
+// run makes the node what it should be, and says how it is reached.
+func (n *node) run(ctx context.Context) (time.Duration, error) {
+	seen, err := n.sources.Read(ctx, n.client)
+	if err != nil {
+		return 0, err
+	}
+	state, problems := plan.Node(plan.NodeInput{Cluster: seen.Cluster, Name: n.options.Node, RulePriority: n.options.RulePriority})
+	problems = append(seen.Problems, problems...)
+	changes, failed := n.kernel.Apply(ctx, state)
+	n.state.Set(failed)
+	if failed == nil {
+		failed = n.forget(seen.Cluster, len(changes.Writes) > 0)
+	}
+	if len(changes.Writes) > 0 {
+		log.FromContext(ctx).Info("changed the node", "writes", len(changes.Writes))
+		for _, w := range changes.Writes {
+			log.FromContext(ctx).V(1).Info("changed", "write", w)
+		}
+	}
+	n.reporter.Tell(ctx, seen, problems)
+	return 0, errors.Join(failed, n.reporter.Applied(ctx, seen, problems, failed), n.tell(ctx, seen))
+}
+
+// forget has flows begin anew that were translated before a prefix or an alias came, or after it went: connection tracking keeps what
+// it decided with the first packet for ever. A process that finds all as it should be has not missed anything.
+func (n *node) forget(c plan.Cluster, changed bool) error {
+	now := map[netip.Prefix]bool{}
+	for _, p := range c.Peers {
+		for _, pair := range append(slices.Clone(p.Pods), p.External...) {
+			now[pair.Here] = true
+		}
+	}
+	for _, a := range c.Aliases {
+		now[netip.PrefixFrom(a.Alias, a.Alias.BitLen())] = true
+	}
+	var stale []netip.Prefix
+	for p := range now {
+		if n.translated == nil && changed || n.translated != nil && !n.translated[p] {
+			stale = append(stale, p)
+		}
+	}
+	for p := range n.translated {
+		if !now[p] {
+			stale = append(stale, p)
+		}
+	}
+	if len(stale) > 0 {
+		if _, err := n.kernel.Forget(stale...); err != nil {
+			return err
+		}
+	}
+	n.translated = now
+	return nil
+}
+
+// tell writes into the InternalNode how gateways reach this node.
+func (n *node) tell(ctx context.Context, seen *agent.Seen) error {
+	obj := seen.Objects[plan.Object{Kind: "InternalNode", Name: n.options.Node}]
+	if obj == nil {
+		return nil
+	}
+	internal := obj.(*networkingv1beta1.InternalNode)
+	status, err := n.status(ctx, internal.Status, seen.Gateways)
+	if err != nil || apiequality.Semantic.DeepEqual(status, internal.Status) {
+		return err
+	}
+	changed := internal.DeepCopy()
+	changed.Status = status
+	if err := n.client.Status().Patch(ctx, changed, client.MergeFrom(internal)); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the status of the InternalNode: %w", err)
+	}
+	return nil
+}
+
+// status is what there is to tell. A source of which nothing is known now, for no gateway runs there, stays as it was.
+func (n *node) status(ctx context.Context, was networkingv1beta1.InternalNodeStatus, gateways []agent.Gateway) (networkingv1beta1.InternalNodeStatus, error) {
+	out := *was.DeepCopy()
+	for _, g := range gateways {
+		if !g.Tunnel.Active.IsValid() || g.Node == "" {
+			continue
+		}
+		source, err := n.kernel.Source(g.Tunnel.Active)
+		if err != nil {
+			log.FromContext(ctx).Info("the gateway cannot be reached", "gateway", g.Tunnel.Of.String(), "address", g.Tunnel.Active, "reason", err.Error())
+			continue
+		}
+		ip := networkingv1beta1.IP(source.String())
+		if g.Node == n.options.Node {
+			out.NodeIP.Local = &ip
+		} else {
+			out.NodeIP.Remote = &ip
+		}
+	}
+	var err error
+	out.PodCIDRs, err = n.podCIDRs(ctx)
+	return out, err
+}
+
+// podCIDRs cover the pods of this node: its share of the cluster's range, and those that a CNI gave addresses out of it.
+func (n *node) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, error) {
+	var self corev1.Node
+	if err := n.client.Get(ctx, client.ObjectKey{Name: n.options.Node}, &self); err != nil {
+		return nil, fmt.Errorf("reading the Node: %w", err)
+	}
+	var pods corev1.PodList
+	if err := n.client.List(ctx, &pods); err != nil {
+		return nil, fmt.Errorf("listing the pods of the node: %w", err)
+	}
+	var out []networkingv1beta1.CIDR
+	for _, p := range cover(self.Spec.PodCIDRs, pods.Items) {
+		out = append(out, networkingv1beta1.CIDR(p.String()))
+	}
+	return out, nil
+}
+
+// cover are the prefixes that cover the pods.
+func cover(cidrs []string, pods []corev1.Pod) []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range cidrs {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, p.Masked())
+		}
+	}
+	shares := len(out)
+	for i := range pods {
+		if pods[i].Spec.HostNetwork || pods[i].Status.Phase == corev1.PodSucceeded || pods[i].Status.Phase == corev1.PodFailed {
+			continue
+		}
+		for _, ip := range pods[i].Status.PodIPs {
+			a, err := netip.ParseAddr(ip.IP)
+			if err == nil && !slices.ContainsFunc(out[:shares], func(p netip.Prefix) bool { return p.Contains(a) }) {
+				out = append(out, netip.PrefixFrom(a, a.BitLen()))
+			}
+		}
+	}
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return slices.Compact(out)
+}

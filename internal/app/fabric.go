@@ -1,0 +1,119 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/agent/node"
+	"liqo.io/liqo/internal/datapath/kernel"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// fabricOptions are the flags of the agent of a node. Names and defaults are those of the original.
+type fabricOptions struct {
+	node, liqoNamespace           string
+	healthAddress, metricsAddress string
+	rulePriority                  int
+	profiling                     profiling
+}
+
+// What a node has to know of peers, of their gateways and of the other nodes, and the pods on itself.
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations;firewallconfigurations;gatewayclients;gatewayservers;internalnodes;routeconfigurations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=firewallconfigurations/status;internalnodes/status;routeconfigurations/status,verbs=update;patch
+// +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+//
+// The Service that an alias may stand for.
+// +kubebuilder:rbac:groups="",namespace=default,resources=services,verbs=get;list;watch
+// +kubebuilder:rbac:groups=discovery.k8s.io,namespace=default,resources=endpointslices,verbs=get;list;watch
+
+// fabric leads a node to peers.
+func fabric() *cobra.Command {
+	o := &fabricOptions{}
+	cmd := &cobra.Command{
+		Use:   "fabric",
+		Short: "Lead the pods of a node to the gateways of peers",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.node, "nodename", "", "name of this node")
+	fs.StringVar(&o.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "namespace that Liqo is installed in")
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
+	fs.StringVar(&o.metricsAddress, "metrics-address", ":8082", "where /metrics is served, by TLS to those who may read it; 0 for nowhere")
+	fs.IntVar(&o.rulePriority, "fabric-route-rule-priority", 0, "priority of the rule that leads to peers; 0 for 105, before those of CNIs for single pods")
+	o.profiling.flag(fs)
+	return cmd
+}
+
+func (o *fabricOptions) run(ctx context.Context) error {
+	if o.node == "" {
+		return errors.New("--nodename is missing: it is the name of this node")
+	}
+	cfg, err := localConfig()
+	if err != nil {
+		return err
+	}
+	k, err := kernel.Open(kernel.Options{})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	mgr, err := kube.NewManager(cfg, kube.ManagerOptions{
+		Name: names.Fabric, HealthAddress: o.healthAddress, MetricsAddress: o.metricsAddress, ProfilingAddress: o.profiling.address(),
+		Objects: o.cached(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := node.Setup(mgr, k, node.Options{Node: o.node, LiqoNamespace: o.liqoNamespace, RulePriority: o.rulePriority}); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// cached narrows what the agent of a node keeps in memory: its own pods, the Service of the API server, Networks and rules of the
+// installation.
+func (o *fabricOptions) cached() map[client.Object]cache.ByObject {
+	home := cache.ByObject{Namespaces: map[string]cache.Config{o.liqoNamespace: {}}}
+	return map[client.Object]cache.ByObject{
+		&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", o.node), Transform: slimPod},
+		&corev1.Service{}: {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {
+			FieldSelector: fields.OneTermEqualSelector("metadata.name", names.APIServerService),
+		}}},
+		&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {
+			LabelSelector: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: names.APIServerService}),
+		}}},
+		&networkingv1beta1.RouteConfiguration{}:    home,
+		&networkingv1beta1.FirewallConfiguration{}: home,
+	}
+}
+
+// slimPod keeps what says where a pod is.
+func slimPod(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion},
+		Spec:       corev1.PodSpec{HostNetwork: pod.Spec.HostNetwork, NodeName: pod.Spec.NodeName},
+		Status:     corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs},
+	}, nil
+}

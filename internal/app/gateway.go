@@ -1,0 +1,193 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	agent "liqo.io/liqo/internal/agent/gateway"
+	"liqo.io/liqo/internal/datapath/kernel"
+	"liqo.io/liqo/internal/datapath/wg"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// gatewayOptions are the flags of a gateway. Names and defaults are those of the original, where they mean something.
+type gatewayOptions struct {
+	agent.Options
+	uid, mode, address            string
+	endpointAddresses             []string
+	endpointPorts, listenPorts    []int
+	implementation                string
+	healthAddress, metricsAddress string
+	profiling                     profiling
+}
+
+// gatewayMemory bounds what WireGuard's buffers may grow to, in bytes: a gateway with much to carry would rather collect garbage than
+// grow.
+const gatewayMemory = 192 << 20
+
+// gateway is one end of the tunnel to a peer. Its rights are those of the ClusterRoles of the chart that are named after it.
+func gateway() *cobra.Command {
+	o := &gatewayOptions{}
+	cmd := &cobra.Command{
+		Use:   "gateway",
+		Short: "One end of the tunnel to a peer",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	o.flags(cmd.Flags())
+	cmd.AddCommand(&cobra.Command{
+		Use:   "prepare",
+		Short: "Have the pod of a gateway forward packets, if it does not yet",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return forwardPackets("/proc/sys/net") },
+	})
+	return cmd
+}
+
+func (o *gatewayOptions) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Name, "name", "", "name of the gateway")
+	fs.StringVar(&o.Namespace, "namespace", "", "namespace of the gateway")
+	fs.StringVar(&o.uid, "gateway-uid", "", "UID of the GatewayServer or GatewayClient")
+	fs.StringVar(&o.RemoteClusterID, "remote-cluster-id", "", "ID of the peer")
+	fs.StringVar(&o.mode, "mode", "", "server or client")
+	fs.StringVar(&o.LiqoNamespace, "liqo-namespace", names.LiqoNamespace, "namespace that Liqo is installed in")
+	fs.StringVar(&o.Node, "node-name", "", "node that this runs on")
+	fs.String("pod-name", "", "")
+	fs.StringVar(&o.address, "pod-ip", "", "address of this pod")
+	fs.IntVar(&o.MTU, "mtu", names.DefaultMTU, "of the tunnel, in bytes")
+	fs.IntSliceVar(&o.listenPorts, "listen-ports", []int{names.TunnelPort}, "where a server listens; the first one is used")
+	fs.StringSliceVar(&o.endpointAddresses, "endpoint-address", nil, "where a client finds its server: addresses or names, tried in turn")
+	fs.IntSliceVar(&o.endpointPorts, "endpoint-ports", []int{names.TunnelPort}, "ports of the server, tried in turn")
+	fs.StringVar(&o.KeysDir, "keys-dir", "/etc/wireguard/keys", "directory with the file "+names.PrivateKeyKey)
+	fs.StringVar(&o.implementation, "implementation", string(wg.Auto), "of WireGuard: kernel, userspace, or auto for the kernel's where there is one")
+	fs.Uint16Var(&o.PingPort, "ping-port", names.ConnectionCheckPort, "UDP port of the connection check")
+	fs.DurationVar(&o.PingInterval, "ping-interval", 2*time.Second, "time between two probes of the tunnel")
+	fs.IntVar(&o.PingLossThreshold, "ping-loss-threshold", 5, "lost probes in a row after which the tunnel is down")
+	fs.DurationVar(&o.StatusInterval, "ping-update-status-interval", 10*time.Second, "time between two updates of the latency")
+	fs.Bool("mss-clamp", true, "")
+	fs.Int("mss-clamp-value", 0, "")
+	fs.Bool("leader-election", false, "")
+	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8083", "where /healthz and /readyz are served; 0 for nowhere")
+	fs.StringVar(&o.metricsAddress, "metrics-address", "0", "where /metrics is served, by TLS to those who may read it; 0 for nowhere")
+	o.profiling.flag(fs)
+}
+
+// complete reads what flags say in words.
+func (o *gatewayOptions) complete() error {
+	for flag, value := range map[string]string{"name": o.Name, "namespace": o.Namespace, "remote-cluster-id": o.RemoteClusterID, "gateway-uid": o.uid, "node-name": o.Node} {
+		if value == "" {
+			return fmt.Errorf("--%s is missing", flag)
+		}
+	}
+	var err error
+	if o.Address, err = netip.ParseAddr(o.address); err != nil {
+		return fmt.Errorf("reading --pod-ip: %w", err)
+	}
+	if o.PingInterval <= 0 || o.PingLossThreshold <= 0 {
+		return errors.New("--ping-interval and --ping-loss-threshold are above zero")
+	}
+	o.UID = types.UID(o.uid)
+	switch o.mode {
+	case "server":
+		o.Server = true
+		if len(o.listenPorts) == 0 || o.listenPorts[0] <= 0 || o.listenPorts[0] > 65535 {
+			return fmt.Errorf("--listen-ports %v has no port", o.listenPorts)
+		}
+		o.ListenPort = uint16(o.listenPorts[0])
+	case "client":
+		for _, address := range o.endpointAddresses {
+			for _, port := range o.endpointPorts {
+				o.Endpoints = append(o.Endpoints, net.JoinHostPort(address, strconv.Itoa(port)))
+			}
+		}
+	default:
+		return fmt.Errorf("--mode is server or client, not %q", o.mode)
+	}
+	return nil
+}
+
+func (o *gatewayOptions) run(ctx context.Context) error {
+	if err := o.complete(); err != nil {
+		return err
+	}
+	debug.SetMemoryLimit(gatewayMemory)
+	cfg, err := localConfig()
+	if err != nil {
+		return err
+	}
+	k, err := kernel.Open(kernel.Options{})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	device, err := wg.Open(names.TunnelDevice, wg.Implementation(o.implementation), slog.New(logr.ToSlogHandler(ctrl.Log.WithName("wireguard"))))
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+	mgr, err := kube.NewManager(cfg, kube.ManagerOptions{
+		Name: names.Gateway(o.Name), HealthAddress: o.healthAddress, MetricsAddress: o.metricsAddress, ProfilingAddress: o.profiling.address(),
+		Objects: o.cached(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := agent.Setup(mgr, k, device, o.Options); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// cached narrows what a gateway keeps in memory to what it may read.
+func (o *gatewayOptions) cached() map[client.Object]cache.ByObject {
+	own := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
+	rules := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}, o.LiqoNamespace: {}}}
+	return map[client.Object]cache.ByObject{
+		&networkingv1beta1.PublicKey{}:             own,
+		&networkingv1beta1.Connection{}:            own,
+		&networkingv1beta1.RouteConfiguration{}:    rules,
+		&networkingv1beta1.FirewallConfiguration{}: rules,
+	}
+}
+
+// forwardPackets writes only what is not so already: it may be all that it may not write.
+func forwardPackets(sysctls string) error {
+	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
+		path := sysctls + "/" + name
+		have, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // there is no IPv6
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", path, err)
+		}
+		if strings.TrimSpace(string(have)) == "1" {
+			continue
+		}
+		if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {
+			return fmt.Errorf("having packets forwarded: %w", err)
+		}
+	}
+	return nil
+}
