@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +26,6 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-const limit = 90 * time.Second
 
 // cluster is an installation whose own networks are granted, with room for a few of peers.
 type cluster struct {
