@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -51,6 +52,8 @@ type Options struct {
 	Endpoints []string
 	// KeysDir has the file privateKey.
 	KeysDir string
+	// StateDir outlives the process, but not the pod.
+	StateDir string
 	// PingPort, PingInterval and PingLossThreshold are those of the connection check; StatusInterval is how often a status
 	// is written that says only that all is as it was.
 	PingPort                     uint16
@@ -72,6 +75,7 @@ type Kernel interface {
 func Setup(mgr ctrl.Manager, k Kernel, device Device, o Options) error {
 	g := &gateway{
 		client: mgr.GetClient(), kernel: k, device: device, options: o, endpoints: newEndpoints(), wake: make(chan struct{}, 1),
+		learned: memory{filepath.Join(o.StateDir, learnedFile)},
 		sources: agent.Sources{
 			Home:          o.LiqoNamespace,
 			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnGateway(obj, o.LiqoNamespace, o.key(), o.Node) },
@@ -103,6 +107,7 @@ type gateway struct {
 	wake      chan struct{}
 	state     agent.Health
 
+	learned   memory    // endpoint of the client, for the next process
 	opened    bool      // the device is up, with or without peers
 	restarted time.Time // the peer of the device, last
 	moved     time.Time // to another endpoint, last
@@ -211,7 +216,7 @@ func (g *gateway) config(ctx context.Context, seen *agent.Seen) (wg.Config, erro
 	if i := slices.IndexFunc(seen.Peers, func(p plan.Peer) bool { return p.Key == g.options.key() }); i >= 0 {
 		peer = &seen.Peers[i]
 	}
-	var endpoint netip.AddrPort
+	endpoint := g.learned.recall() // of a client, which a server that was started again finds at once
 	if !g.options.Server {
 		var err error
 		if endpoint, err = g.endpoints.get(ctx, g.said(seen)); err != nil {
