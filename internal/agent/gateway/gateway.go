@@ -24,8 +24,6 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
-	"liqo.io/liqo/internal/datapath"
-	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
@@ -65,14 +63,8 @@ func (o Options) key() plan.PeerKey {
 	return plan.PeerKey{Namespace: o.Namespace, ClusterID: o.RemoteClusterID}
 }
 
-// Kernel is what the agent does with its network namespace.
-type Kernel interface {
-	Apply(context.Context, datapath.State) (kernel.Changes, error)
-	Watch(context.Context) (<-chan struct{}, error)
-}
-
 // Setup registers the agent of a gateway whose network namespace k is, and whose tunnel device is.
-func Setup(mgr ctrl.Manager, k Kernel, device Device, o Options) error {
+func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
 	g := &gateway{
 		client: mgr.GetClient(), kernel: k, device: device, options: o, endpoints: newEndpoints(), wake: make(chan struct{}, 1),
 		learned: memory{filepath.Join(o.StateDir, learnedFile)},
@@ -97,7 +89,7 @@ func Setup(mgr ctrl.Manager, k Kernel, device Device, o Options) error {
 
 type gateway struct {
 	client    client.Client
-	kernel    Kernel
+	kernel    agent.Kernel
 	device    Device
 	options   Options
 	sources   agent.Sources
