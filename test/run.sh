@@ -53,7 +53,7 @@ suite_lint() {
 
 suite_unit() {
 	local packages
-	suite_assets && packages=$(go list ./... | grep -v '/test/e2e\|/test/network\|/test/soak') && gotest -p 2 $packages
+	suite_assets && packages=$(go list ./... | grep -v '/test/e2e\|/test/network\|/test/soak') && gotest -timeout 25m -p 2 $packages
 }
 
 suite_race() { suite_assets && CGO_ENABLED=1 gotest -race -p 1 ./internal/mirror ./internal/remote ./internal/kube; }
