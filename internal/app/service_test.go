@@ -13,9 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
@@ -30,27 +32,37 @@ func (w *world) worker(t *testing.T, s *side) string {
 	return name
 }
 
-// network says in a side what the one between the clusters would: pods are 10.200/16 in both, and the peer's are at there.
-func (w *world) network(t *testing.T, s *side, peer, there string) *netv1beta1.Connection {
+// network connects a side with a peer that has the same pods, 10.200/16, as far as that goes without gateways. It returns the Connection, and
+// the first half of the addresses that the peer's pods have here.
+func (w *world) network(t *testing.T, s *side, peer string) (tunnel *netv1beta1.Connection, there string) {
 	t.Helper()
+	testkit.Ensure(t, s.ControlPlane, &ipamv1alpha1.Network{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: names.LiqoNamespace, Name: "pod-cidr", Annotations: map[string]string{names.Preinstalled: "true"},
+			Labels: map[string]string{names.NetworkType: names.NetworkTypePod, names.NetworkNotRemapped: "true", names.NetworkShared: "true"},
+		},
+		Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.200.0.0/16"},
+	})
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "network" + w.tag, Labels: map[string]string{names.RemoteClusterID: peer}}
-	pods := netv1beta1.ClusterConfigCIDR{Pod: []netv1beta1.CIDR{"10.200.0.0/16"}, External: []netv1beta1.CIDR{"10.70.0.0/16"}}
-	c := &netv1beta1.Configuration{ObjectMeta: meta, Spec: netv1beta1.ConfigurationSpec{
-		Local: &netv1beta1.ClusterConfig{CIDR: pods}, Remote: netv1beta1.ClusterConfig{CIDR: pods},
-	}}
-	tunnel := &netv1beta1.Connection{ObjectMeta: *meta.DeepCopy(), Spec: netv1beta1.ConnectionSpec{Type: netv1beta1.ConnectionTypeServer}}
+	cidrs := netv1beta1.ClusterConfigCIDR{Pod: []netv1beta1.CIDR{"10.200.0.0/16"}, External: []netv1beta1.CIDR{"10.70.0.0/16"}}
+	c := &netv1beta1.Configuration{ObjectMeta: meta, Spec: netv1beta1.ConfigurationSpec{Remote: netv1beta1.ClusterConfig{CIDR: cidrs}}}
+	tunnel = &netv1beta1.Connection{ObjectMeta: *meta.DeepCopy(), Spec: netv1beta1.ConnectionSpec{Type: netv1beta1.ConnectionTypeServer}}
 	testkit.Create(t, s.Client, c, tunnel)
-	testkit.UpdateStatus(t, s.Client, c, func(c *netv1beta1.Configuration) {
-		c.Status.Remote = &netv1beta1.ClusterConfig{CIDR: netv1beta1.ClusterConfigCIDR{
-			Pod: []netv1beta1.CIDR{netv1beta1.CIDR(there + ".0.0/16")}, External: []netv1beta1.CIDR{"10.68.0.0/16"},
-		}}
-		c.Status.Conditions = []metav1.Condition{{
-			Type: netv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Placed",
-			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
-		}}
+	w.eventually(t, "the networks of "+peer+" to be placed", func(ctx context.Context) error {
+		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(c.Status.Conditions, netv1beta1.ConditionNetworkCIDRsConfigured) || c.Spec.Local == nil {
+			return fmt.Errorf("the Configuration is %+v", c)
+		}
+		return nil
 	})
 	tunnelIs(t, s, tunnel, netv1beta1.Connected)
-	return tunnel
+	prefix, ok := strings.CutSuffix(string(c.Status.Remote.CIDR.Pod[0]), ".0.0/16")
+	if !ok || prefix == "10.200" {
+		t.Fatalf("the pods of %s are seen at %s", peer, c.Status.Remote.CIDR.Pod[0])
+	}
+	return tunnel, prefix
 }
 
 func tunnelIs(t *testing.T, s *side, tunnel *netv1beta1.Connection, value netv1beta1.ConnectionStatusValue) {
@@ -99,6 +111,7 @@ func (w *world) backends(t *testing.T, s *side, namespace string, want ...string
 				}
 			}
 		}
+		slices.Sort(want)
 		if slices.Sort(have); !slices.Equal(have, want) {
 			return fmt.Errorf("they are %v", have)
 		}
@@ -120,8 +133,8 @@ func TestAServiceHasTheBackendsOfBothClusters(t *testing.T) {
 	}
 	w.eventually(t, "the peering to work", w.works)
 	here, there := w.worker(t, w.consumer), w.worker(t, w.provider)
-	w.network(t, w.consumer, w.Provider, "10.71")
-	tunnel := w.network(t, w.provider, w.Consumer, "10.69")
+	_, provider := w.network(t, w.consumer, w.Provider)
+	tunnel, consumer := w.network(t, w.provider, w.Consumer)
 
 	testkit.Create(t, w.consumer.Client, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "web"},
@@ -136,14 +149,14 @@ func TestAServiceHasTheBackendsOfBothClusters(t *testing.T) {
 	})
 	runs(t, w.provider, w.Twin(), "away", "10.200.2.7")
 
-	w.backends(t, w.consumer, w.Namespace, "10.200.1.5", "10.71.2.7")
-	w.backends(t, w.provider, w.Twin(), "10.200.2.7", "10.69.1.5")
+	w.backends(t, w.consumer, w.Namespace, "10.200.1.5", provider+".2.7")
+	w.backends(t, w.provider, w.Twin(), "10.200.2.7", consumer+".1.5")
 
 	t.Run("without a tunnel the provider has its own alone", func(t *testing.T) {
 		tunnelIs(t, w.provider, tunnel, netv1beta1.Connecting)
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7")
 		tunnelIs(t, w.provider, tunnel, netv1beta1.Connected)
-		w.backends(t, w.provider, w.Twin(), "10.200.2.7", "10.69.1.5")
+		w.backends(t, w.provider, w.Twin(), "10.200.2.7", consumer+".1.5")
 	})
 	t.Run("without the consumer's API server it has all", func(t *testing.T) {
 		w.consumer.StopAPIServer(t)
@@ -151,14 +164,14 @@ func TestAServiceHasTheBackendsOfBothClusters(t *testing.T) {
 		tunnelIs(t, w.provider, tunnel, netv1beta1.Connecting) // so that it looks once more
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7")
 		tunnelIs(t, w.provider, tunnel, netv1beta1.Connected)
-		w.backends(t, w.provider, w.Twin(), "10.200.2.7", "10.69.1.5")
+		w.backends(t, w.provider, w.Twin(), "10.200.2.7", consumer+".1.5")
 	})
 	t.Run("a backend that goes at home goes there", func(t *testing.T) {
 		if err := w.consumer.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "home"}}); err != nil {
 			t.Fatal(err)
 		}
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7")
-		w.backends(t, w.consumer, w.Namespace, "10.71.2.7")
+		w.backends(t, w.consumer, w.Namespace, provider+".2.7")
 	})
 	t.Run("nothing is left of a Service that goes", func(t *testing.T) {
 		if err := w.consumer.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "web"}}); err != nil {
