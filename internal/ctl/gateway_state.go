@@ -39,6 +39,10 @@ func exposed(gw *networkingv1beta1.GatewayServer) error {
 	if err := refused(gw.Status.Conditions, gw.Generation); err != nil {
 		return err
 	}
+	c := apimeta.FindStatusCondition(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
+	if c == nil || c.ObservedGeneration < gw.Generation {
+		return pending(fmt.Sprintf("nobody looked at the GatewayServer %s yet: does the controller-manager of Liqo run?", gw.Name))
+	}
 	if gw.Status.ServerRef == nil || gw.Status.Endpoint == nil || len(gw.Status.Endpoint.Addresses) == 0 {
 		return pending(fmt.Sprintf("the GatewayServer %s has no address yet%s", gw.Name, because(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
 	}

@@ -95,7 +95,10 @@ func (o *connectOptions) check() error {
 	if o.port < 0 || o.port > 65535 {
 		return out.Fail("%d is no port", o.port)
 	}
-	return errors.Join(o.server.check(), checkMTU(o.mtu))
+	if err := o.server.check(); err != nil {
+		return err
+	}
+	return checkMTU(o.mtu)
 }
 
 // tunnel is the two gateways to make. The server is in the remote cluster.
@@ -308,7 +311,10 @@ func (t *tunnel) makeClient(ctx context.Context, c *cli, o *connectOptions) erro
 func (s *side) applyGateway(ctx context.Context, c *cli, gw *gateway, done string) error {
 	return s.during("Setting up the gateway", done, func() error {
 		c.stamp(gw.Object)
-		return apply(ctx, s.kube, gw.Object)
+		if err := apply(ctx, s.kube, gw.Object); err != nil {
+			return err
+		}
+		return gw.read(ctx, s.kube)
 	})
 }
 

@@ -106,11 +106,6 @@ func (s *side) wrong(err error) error {
 	if err == nil {
 		return nil
 	}
-	if f, ok := errors.AsType[*out.Failure](err); ok && err == error(f) {
-		said := out.Fail("in the %s cluster: %w", s.name, f)
-		said.Hints = f.Hints
-		return said
-	}
 	return fmt.Errorf("in the %s cluster: %w", s.name, err)
 }
 
