@@ -45,10 +45,11 @@ func (c *cli) create() *cobra.Command {
 }
 
 // flags adds those of one command. An object without a state that can be waited for has no --wait.
-func (o *creation) flags(cmd *cobra.Command, canWait bool) {
+func (o *creation) flags(c *cli, cmd *cobra.Command, canWait bool) {
 	fs := cmd.Flags()
 	fs.StringVar(&o.peer, "remote-cluster-id", "", "The ID of the other cluster")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
+	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.completeClusters)
 	outputFlag(cmd, &o.output, "", "Print the object as json or yaml, and apply nothing")
 	if canWait {
 		fs.BoolVar(&o.wait, "wait", false, "Wait until the object is ready")

@@ -27,7 +27,7 @@ func (c *cli) createConfiguration(common *creation) *cobra.Command {
 		Short:   "Create the Configuration that tells the networks of another cluster",
 		Example: "  liqoctl create configuration milan --remote-cluster-id milan --pod-cidr 10.200.0.0/16 --external-cidr 10.70.0.0/16",
 	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreateConfiguration(ctx, o, key) })
-	common.flags(cmd, true)
+	common.flags(c, cmd, true)
 	cmd.Flags().StringSliceVar(&o.pod, "pod-cidr", nil, "The pod networks of the other cluster")
 	cmd.Flags().StringSliceVar(&o.external, "external-cidr", nil, "The external networks of the other cluster")
 	_ = cmd.MarkFlagRequired("pod-cidr")

@@ -31,7 +31,7 @@ func (c *cli) createGatewayClient(common *creation) *cobra.Command {
 		Short:   "Create a GatewayClient, which connects to the GatewayServer of another cluster",
 		Example: "  liqoctl create gatewayclient client --remote-cluster-id milan --addresses 172.18.0.3 --port 32133",
 	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreateGatewayClient(ctx, o, key) })
-	common.flags(cmd, true)
+	common.flags(c, cmd, true)
 	fs := cmd.Flags()
 	o.template.flags(fs, "", clientTemplates, "wireguard-client")
 	fs.StringSliceVar(&o.addresses, "addresses", nil, "The addresses of the server")

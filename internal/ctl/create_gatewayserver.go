@@ -27,7 +27,7 @@ func (c *cli) createGatewayServer(common *creation) *cobra.Command {
 		Short:   "Create a GatewayServer, which another cluster connects to",
 		Example: "  liqoctl create gatewayserver server --remote-cluster-id rome --service-type NodePort",
 	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreateGatewayServer(ctx, o, key) })
-	common.flags(cmd, true)
+	common.flags(c, cmd, true)
 	fs := cmd.Flags()
 	o.template.flags(fs, "", serverTemplates, "wireguard-server")
 	fs.Var(oneOf(&o.serviceType, "LoadBalancer", serviceTypes), "service-type", "The type of its Service: "+strings.Join(serviceTypes, ", "))

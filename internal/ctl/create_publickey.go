@@ -26,7 +26,7 @@ func (c *cli) createPublicKey(common *creation) *cobra.Command {
 		Short:   "Create the PublicKey of the gateway of another cluster",
 		Example: "  liqoctl create publickey milan --remote-cluster-id milan --public-key \"$(wg pubkey < key)\"",
 	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreatePublicKey(ctx, o, key) })
-	common.flags(cmd, false)
+	common.flags(c, cmd, false)
 	cmd.Flags().StringVar(&o.key, "public-key", "", "The key, in base64 or as PEM: what wg pubkey or openssl pkey -pubout prints")
 	_ = cmd.MarkFlagRequired("public-key")
 	return cmd

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,24 @@ func exposed(gw *networkingv1beta1.GatewayServer) error {
 	}
 	if gw.Status.ServerRef == nil || gw.Status.Endpoint == nil || len(gw.Status.Endpoint.Addresses) == 0 {
 		return pending(fmt.Sprintf("the GatewayServer %s has no address yet%s", gw.Name, because(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
+	}
+	return nil
+}
+
+// settled tells what is missing until the address of a server is that of what was made of it now, and not before a change. What
+// other kinds of templates make is believed.
+func settled(ctx context.Context, kube client.Reader, gw *networkingv1beta1.GatewayServer) error {
+	if gw.Status.ServerRef.Kind != "WgGatewayServer" {
+		return nil
+	}
+	var made networkingv1beta1.WgGatewayServer
+	key := client.ObjectKey{Namespace: gw.Status.ServerRef.Namespace, Name: gw.Status.ServerRef.Name}
+	if err := kube.Get(ctx, key, &made); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	c := apimeta.FindStatusCondition(made.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
+	if c == nil || c.ObservedGeneration < made.Generation || !equality.Semantic.DeepEqual(made.Status.Endpoint, gw.Status.Endpoint) {
+		return pending(fmt.Sprintf("the address of the GatewayServer %s is not up to date%s", gw.Name, because(made.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
 	}
 	return nil
 }

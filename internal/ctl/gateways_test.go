@@ -36,20 +36,11 @@ type town struct {
 	stop     func()
 }
 
-// twoTowns are rome and milan, which use the same networks.
-func twoTowns(t *testing.T) (rome, milan *town) {
-	t.Helper()
-	return newTown(t, 2, "rome"), newTown(t, 3, "milan")
-}
-
 func newTown(t *testing.T, n int, id string) *town {
 	t.Helper()
 	c := &town{ControlPlane: testkit.NthCluster(t, n, testkit.WithControllers("garbage-collector-controller", "namespace-controller")), id: id}
 	c.liqo = testkit.Namespace(t, c.ControlPlane, "liqo", nil)
-	testkit.Create(t, c.Client, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.liqo, Name: names.ClusterIDConfigMap, Labels: map[string]string{names.AppName: names.ClusterIDApp}},
-		Data:       map[string]string{names.ClusterIDKey: id},
-	})
+	testkit.Create(t, c.Client, identityOf(id, c.liqo))
 	for kind, cidr := range map[string]networkingv1beta1.CIDR{names.NetworkTypePod: "10.200.0.0/16", names.NetworkTypeExternal: "10.70.0.0/16"} {
 		n := &ipamv1alpha1.Network{Spec: ipamv1alpha1.NetworkSpec{CIDR: cidr}}
 		n.Namespace, n.Name, n.Labels = c.liqo, kind, map[string]string{names.NetworkType: kind, names.NetworkNotRemapped: "true"}
@@ -73,6 +64,14 @@ func newTown(t *testing.T, n int, id string) *town {
 		return err
 	})
 	return c
+}
+
+// identityOf is where an installation says what its cluster is called.
+func identityOf(id, namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.ClusterIDConfigMap, Labels: map[string]string{names.AppName: names.ClusterIDApp}},
+		Data:       map[string]string{names.ClusterIDKey: id},
+	}
 }
 
 // giveTemplate makes a template that users are given.
@@ -146,4 +145,34 @@ func (c *town) play(ctx context.Context, req reconcile.Request) (reconcile.Resul
 		connection.Status.Value = networkingv1beta1.Connected
 	}
 	return reconcile.Result{}, c.Client.Status().Update(ctx, connection)
+}
+
+func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
+	container := func(restarts int32, reason, message string, ended *corev1.ContainerStateTerminated) corev1.PodStatus {
+		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			RestartCount: restarts, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+			LastTerminationState: corev1.ContainerState{Terminated: ended},
+		}}}
+	}
+	unscheduled := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}}
+	crashed := &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such device"}
+	for want, tc := range map[string]struct {
+		pods []corev1.PodStatus
+		ends bool
+	}{
+		"no pod of gw-milan is ready":                                                  {nil, false},
+		"pod gw-milan-0 has no node: 0/3 nodes are available":                          {[]corev1.PodStatus{unscheduled}, false},
+		"pod gw-milan-0 does not start: ImagePullBackOff no such image":                {[]corev1.PodStatus{container(0, "ImagePullBackOff", "no such image", nil)}, false},
+		"pod gw-milan-0 does not start: CrashLoopBackOff back-off":                     {[]corev1.PodStatus{container(1, "CrashLoopBackOff", "back-off", crashed)}, false},
+		"pod gw-milan-0 does not start: CrashLoopBackOff, exit code 1: no such device": {[]corev1.PodStatus{container(3, "CrashLoopBackOff", "back-off", crashed)}, true},
+	} {
+		var pods []corev1.Pod
+		for _, status := range tc.pods {
+			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "gw-milan-0"}, Status: status})
+		}
+		err := notReady("gw-milan", pods)
+		if _, waits := errors.AsType[pending](err); err.Error() != want || waits == tc.ends {
+			t.Errorf("got %q, waits %v; want %q", err, waits, want)
+		}
+	}
 }

@@ -4,9 +4,11 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -175,6 +177,7 @@ func gatewayRights(resource string) []rights {
 		networking(resource, "get", "list", "watch", "create", "patch"),
 		networking("publickeies", "get", "list", "create", "patch", "delete"),
 		networking("connections", "get", "list", "watch"),
+		networking("wg"+resource, "get", "list", "watch"),
 		{schema.GroupResource{Resource: "secrets"}, []string{"get"}},
 		{schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
 		{schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "list", "watch"}},
@@ -291,8 +294,11 @@ func (t *tunnel) makeClient(ctx context.Context, c *cli, o *connectOptions) erro
 			if err := t.server.read(ctx, t.remote.kube); err != nil {
 				return err
 			}
-			return exposed(t.server.server)
-		}, t.server.self())
+			if err := exposed(t.server.server); err != nil {
+				return err
+			}
+			return settled(ctx, t.remote.kube, t.server.server)
+		}, t.server.self(), watched{&networkingv1beta1.WgGatewayServerList{}, []client.ListOption{client.InNamespace(t.server.GetNamespace())}})
 	})
 	if err != nil {
 		return err
@@ -356,6 +362,10 @@ func (s *side) learnKey(ctx context.Context, c *cli, other string, public [32]by
 	if err := s.kube.List(ctx, &have, client.InNamespace(s.namespace), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
 		return fmt.Errorf("reading PublicKeys: %w", err)
 	}
+	// Of several the gateway takes the newest.
+	slices.SortFunc(have.Items, func(a, b networkingv1beta1.PublicKey) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
 	for i := range have.Items {
 		key := &have.Items[i]
 		if of := metav1.GetControllerOf(key); of == nil || of.UID == owner.GetUID() {

@@ -94,6 +94,8 @@ func theyAreConnectedByCommands(t *testing.T, rome, milan *town) {
 	for range 2 {
 		wantTranscript(t, between(t, rome, milan, "init"), identities+initialised)
 	}
+	between(t, rome, milan, "connect", "--skip-validation", "--gw-server-template-name", "none").refuses(t,
+		"in the remote cluster: the gateway is refused: TemplateNotFound: ")
 	seen := configurationOf(t, rome, "liqo-tenant-milan", "milan")
 	if want := []networkingv1beta1.CIDR{"10.200.0.0/16"}; !slices.Equal(seen.Spec.Remote.CIDR.Pod, want) || seen.Status.Remote == nil || slices.Equal(seen.Status.Remote.CIDR.Pod, want) {
 		t.Errorf("rome sees milan as %+v, %+v", seen.Spec, seen.Status)
@@ -116,10 +118,11 @@ func theyAreConnectedByCommands(t *testing.T, rome, milan *town) {
 		t.Errorf("the server is %+v", server.Spec)
 	}
 	get(t, rome, "liqo-tenant-milan", "milan", dials)
-	if want := "198.51.100.7"; dials.Spec.Endpoint.Addresses[0] != want || dials.Spec.MTU != 1300 {
+	if want := "198.51.100.7"; dials.Spec.Endpoint.Addresses[0] != want || dials.Spec.Endpoint.Port != 31900 || dials.Spec.MTU != 1300 {
 		t.Errorf("the client is %+v", dials.Spec)
 	}
 
+	liqoctl(t, nil, "__complete", "--kubeconfig", kubeconfigFile(t, rome.Config), "create", "publickey", "x", "--remote-cluster-id", "").succeeds(t, "milan\n")
 	between(t, milan, rome, "connect").refuses(t, "in the local cluster: there is a gateway server for the other direction already")
 	between(t, rome, milan, "disconnect").refuses(t, "--skip-confirm")
 	wantTranscript(t, between(t, rome, milan, "disconnect", "--wait", "--skip-confirm"), identities+
@@ -205,6 +208,9 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 	between(t, rome, rome, "init").refuses(t, "local and remote clusters must be different", "--remote-kubeconfig")
 	between(t, rome, &town{ControlPlane: milan.ControlPlane, liqo: "elsewhere"}, "init").refuses(t,
 		`in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
+	bare := testkit.Namespace(t, milan.ControlPlane, "bare", nil)
+	testkit.Create(t, milan.Client, identityOf("milan", bare))
+	between(t, rome, &town{ControlPlane: milan.ControlPlane, liqo: bare}, "connect").refuses(t, "in the remote cluster: the networking module of Liqo is not installed")
 	for want, flags := range map[string][]string{
 		"there is no template WgGatewayServerTemplate " + milan.liqo + "/none": {"--gw-server-template-name", "none"},
 		"there is no template WgGatewayClientTemplate " + rome.liqo + "/none":  {"--gw-client-template-name", "none"},
@@ -238,9 +244,12 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
 	t.Helper()
 	rome.stop()
+	between(t, rome, milan, "init", "--timeout", "4s").refuses(t, "in the local cluster: nobody looked at the Configuration liqo-tenant-milan/milan yet: "+
+		"does the controller-manager of Liqo run?: timed out waiting for the condition")
+	between(t, rome, milan, "reset", "--skip-confirm").succeeds(t, "(local) Network configuration correctly deleted")
 	rome.run(t, "10.200.0.0/16") // which rome uses itself
 	r := between(t, rome, milan, "init")
-	r.refuses(t, "in the local cluster: the network 10.200.0.0/16 of the other cluster cannot be remapped: ")
+	r.refuses(t, "in the local cluster: the network 10.", " of the other cluster cannot be remapped: no prefix of length 16 is free in 10.200.0.0/16")
 	for c, other := range map[*town]string{rome: "milan", milan: "rome"} {
 		err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-" + other, Name: other}, &networkingv1beta1.Configuration{})
 		if !apierrors.IsNotFound(err) {
