@@ -20,6 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/datapath/kernel"
 )
 
 // Loop runs again whenever something changes of what it depends on: the whole of it, for nothing of it stands alone.
@@ -32,6 +35,12 @@ type Loop struct {
 	Watch func(context.Context) (<-chan struct{}, error)
 	// Run does it all. It is never run twice at a time. What is not zero says when to run again at the latest.
 	Run func(context.Context) (time.Duration, error)
+}
+
+// Kernel is what agents do with a network namespace.
+type Kernel interface {
+	Apply(context.Context, datapath.State) (kernel.Changes, error)
+	Watch(context.Context) (<-chan struct{}, error)
 }
 
 // gathering is how long news wait for more of them.

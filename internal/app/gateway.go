@@ -80,6 +80,7 @@ func (o *gatewayOptions) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.endpointAddresses, "endpoint-address", nil, "where a client finds its server: addresses or names, tried in turn")
 	fs.IntSliceVar(&o.endpointPorts, "endpoint-ports", []int{names.TunnelPort}, "ports of the server, tried in turn")
 	fs.StringVar(&o.KeysDir, "keys-dir", "/etc/wireguard/keys", "directory with the file "+names.PrivateKeyKey)
+	fs.StringVar(&o.StateDir, "state-dir", os.TempDir(), "directory that outlives this process: a server finds its client again by what it left there")
 	fs.StringVar(&o.implementation, "implementation", string(wg.Auto), "of WireGuard: kernel, userspace, or auto for the kernel's where there is one")
 	fs.Uint16Var(&o.PingPort, "ping-port", names.ConnectionCheckPort, "UDP port of the connection check")
 	fs.DurationVar(&o.PingInterval, "ping-interval", 2*time.Second, "time between two probes of the tunnel")

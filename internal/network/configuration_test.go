@@ -26,7 +26,6 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-
 // cluster is an installation whose own networks are granted, with room for a few of peers.
 type cluster struct {
 	*testing.T

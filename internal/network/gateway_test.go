@@ -195,10 +195,10 @@ func TestATemplateThatChangesReachesEveryGateway(t *testing.T) {
 	s.start()
 	of := s.serverTemplate()
 	s.create(of, s.server("rome", of), s.server("milan", of)) // no pod runs
-	s.hasArg("rome", "--ping-interval=2s")
-	s.hasArg("milan", "--ping-interval=2s")
+	s.hasArg("rome", "--ping-interval=1s")
+	s.hasArg("milan", "--ping-interval=1s")
 	testkit.Update(t, s.c.Client, of, func(o *networkingv1beta1.WgGatewayServerTemplate) {
-		o.Spec.Template.Raw = []byte(strings.ReplaceAll(string(o.Spec.Template.Raw), "--ping-interval=2s", "--ping-interval=3s"))
+		o.Spec.Template.Raw = []byte(strings.ReplaceAll(string(o.Spec.Template.Raw), "--ping-interval=1s", "--ping-interval=3s"))
 	})
 	s.hasArg("rome", "--ping-interval=3s")
 	s.hasArg("milan", "--ping-interval=3s")

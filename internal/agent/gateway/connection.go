@@ -25,6 +25,9 @@ import (
 // tend looks how the tunnel fares, helps where it does not, and says so. It returns when to look again.
 func (g *gateway) tend(ctx context.Context, peer wg.PublicKey) (time.Duration, error) {
 	now, beat := time.Now(), g.prober.now()
+	if err := g.learn(peer, beat, now); err != nil {
+		return 0, err
+	}
 	if err := g.help(ctx, peer, beat, now); err != nil {
 		return 0, err
 	}
@@ -45,6 +48,22 @@ func (g *gateway) tend(ctx context.Context, peer wg.PublicKey) (time.Duration, e
 		log.FromContext(ctx).Info("the tunnel changed", "was", conn.Status.Value, "is", status.Value)
 	}
 	return g.options.PingInterval, nil
+}
+
+// learn keeps where the client of a server is.
+func (g *gateway) learn(peer wg.PublicKey, beat pulse, now time.Time) error {
+	if !g.options.Server || !beat.up(now) {
+		return nil
+	}
+	status, err := g.device.Observe()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(status.Peers, func(p wg.PeerStatus) bool { return p.PublicKey == peer })
+	if i < 0 {
+		return nil
+	}
+	return g.learned.keep(status.Peers[i].Endpoint)
 }
 
 // restartAfter is how many lost probes make a client begin a session anew: WireGuard itself would take 15 seconds to try.

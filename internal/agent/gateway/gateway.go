@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -23,8 +24,6 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
-	"liqo.io/liqo/internal/datapath"
-	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
@@ -51,6 +50,8 @@ type Options struct {
 	Endpoints []string
 	// KeysDir has the file privateKey.
 	KeysDir string
+	// StateDir outlives the process, but not the pod.
+	StateDir string
 	// PingPort, PingInterval and PingLossThreshold are those of the connection check; StatusInterval is how often a status
 	// is written that says only that all is as it was.
 	PingPort                     uint16
@@ -62,16 +63,11 @@ func (o Options) key() plan.PeerKey {
 	return plan.PeerKey{Namespace: o.Namespace, ClusterID: o.RemoteClusterID}
 }
 
-// Kernel is what the agent does with its network namespace.
-type Kernel interface {
-	Apply(context.Context, datapath.State) (kernel.Changes, error)
-	Watch(context.Context) (<-chan struct{}, error)
-}
-
 // Setup registers the agent of a gateway whose network namespace k is, and whose tunnel device is.
-func Setup(mgr ctrl.Manager, k Kernel, device Device, o Options) error {
+func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
 	g := &gateway{
 		client: mgr.GetClient(), kernel: k, device: device, options: o, endpoints: newEndpoints(), wake: make(chan struct{}, 1),
+		learned: memory{filepath.Join(o.StateDir, learnedFile)},
 		sources: agent.Sources{
 			Home:          o.LiqoNamespace,
 			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnGateway(obj, o.LiqoNamespace, o.key(), o.Node) },
@@ -93,7 +89,7 @@ func Setup(mgr ctrl.Manager, k Kernel, device Device, o Options) error {
 
 type gateway struct {
 	client    client.Client
-	kernel    Kernel
+	kernel    agent.Kernel
 	device    Device
 	options   Options
 	sources   agent.Sources
@@ -103,6 +99,7 @@ type gateway struct {
 	wake      chan struct{}
 	state     agent.Health
 
+	learned   memory    // endpoint of the client, for the next process
 	opened    bool      // the device is up, with or without peers
 	restarted time.Time // the peer of the device, last
 	moved     time.Time // to another endpoint, last
@@ -211,7 +208,7 @@ func (g *gateway) config(ctx context.Context, seen *agent.Seen) (wg.Config, erro
 	if i := slices.IndexFunc(seen.Peers, func(p plan.Peer) bool { return p.Key == g.options.key() }); i >= 0 {
 		peer = &seen.Peers[i]
 	}
-	var endpoint netip.AddrPort
+	endpoint := g.learned.recall() // of a client, which a server that was started again finds at once
 	if !g.options.Server {
 		var err error
 		if endpoint, err = g.endpoints.get(ctx, g.said(seen)); err != nil {

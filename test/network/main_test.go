@@ -1,0 +1,94 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package network tries the network between two clusters from each place where somebody may be to each where somebody may want to
+// go. The clusters use the same addresses and have two nodes each; LIQO_E2E_KUBECONFIGS names them.
+package network
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"liqo.io/liqo/test/clusters"
+)
+
+// a has the clients of tunnels, b the servers.
+var a, b *clusters.Cluster
+
+func TestMain(m *testing.M) {
+	if err := setUp(os.Getenv("LIQO_E2E_KUBECONFIGS")); err != nil {
+		fmt.Fprintln(os.Stderr, "network:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func setUp(kubeconfigs string) error {
+	files := strings.Split(kubeconfigs, ",")
+	if len(files) != 2 {
+		return fmt.Errorf("LIQO_E2E_KUBECONFIGS must name two kubeconfigs: it is %q", kubeconfigs)
+	}
+	var err error
+	if a, err = clusters.New("cl-consumer", files[0]); err != nil {
+		return err
+	}
+	if b, err = clusters.New("cl-provider", files[1]); err != nil {
+		return err
+	}
+	for _, c := range []*clusters.Cluster{a, b} {
+		if err := c.Install(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventually waits until check holds.
+func eventually(t *testing.T, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+	defer cancel()
+	var last error
+	for ctx.Err() == nil {
+		if err := check(ctx); err == nil {
+			return
+		} else if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-time.After(250 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	show(t)
+	t.Fatalf("waiting for %s: %v", what, last)
+}
+
+// show prints what a reader of a failure asks first.
+func show(t *testing.T) {
+	t.Helper()
+	for _, c := range []*clusters.Cluster{a, b} {
+		for _, args := range [][]string{
+			{"get", "configurations,gatewayservers,gatewayclients,connections,internalnodes,pods,services,endpointslices", "-A", "-o", "wide"},
+			{"get", "events", "-A", "--field-selector", "type=Warning"},
+			{"logs", "--all-containers", "--prefix", "--tail", "40", "-n", "liqo", "-l", "app.kubernetes.io/name=fabric"},
+			{"logs", "--all-containers", "--prefix", "--tail", "40", "-n", where, "-l", "networking.liqo.io/component=gateway"},
+		} {
+			out, err := c.Kubectl("", args...)
+			t.Logf("%s $ kubectl %v\n%s%v", c.ID, args, out, err)
+		}
+	}
+}
+
+func kubectl(t *testing.T, c *clusters.Cluster, stdin string, args ...string) string {
+	t.Helper()
+	out, err := c.Kubectl(stdin, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
