@@ -86,20 +86,23 @@ func (c *cli) root() *cobra.Command {
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.setUp() },
 	}
 	c.globalFlags(root)
-	root.AddCommand(c.install(), c.uninstall(), c.version(), c.info(), c.offload(), c.unoffload())
+	root.AddCommand(c.install(), c.uninstall(), c.version(), c.info(), c.offload(), c.unoffload(),
+		c.create(), c.generate(), c.network())
 	return root
 }
+
+// shownKubeFlags are the flags of kubectl that help lists; the others are accepted.
+var shownKubeFlags = map[string]bool{"kubeconfig": true, "context": true, "cluster": true, "user": true}
 
 func (c *cli) globalFlags(root *cobra.Command) {
 	c.kubeFlags.Namespace = nil // -n is the Liqo namespace or a resource's, as each command says
 	fs := root.PersistentFlags()
 	c.kubeFlags.AddFlags(fs)
-	shown := map[string]bool{"kubeconfig": true, "context": true, "cluster": true, "user": true}
 	for _, name := range []string{
 		"as", "as-group", "as-uid", "as-user-extra", "cache-dir", "certificate-authority", "client-certificate", "client-key",
 		"disable-compression", "insecure-skip-tls-verify", "request-timeout", "server", "tls-server-name", "token",
 	} {
-		if f := fs.Lookup(name); f != nil && !shown[name] {
+		if f := fs.Lookup(name); f != nil && !shownKubeFlags[name] {
 			f.Hidden = true
 		}
 	}
@@ -133,7 +136,11 @@ func (c *cli) helmLog() slog.Handler {
 
 // config is the connection that the flags and the kubeconfig describe. Making it does not call anybody.
 func (c *cli) config() (*rest.Config, error) {
-	cfg, err := c.kubeFlags.ToRESTConfig()
+	return configOf(c.kubeFlags)
+}
+
+func configOf(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
+	cfg, err := flags.ToRESTConfig()
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 )
 
 // choice is a flag with a fixed set of values.
@@ -61,6 +64,19 @@ func (c *cli) completeOffloaded(cmd *cobra.Command, args []string, _ string) ([]
 		if kube, err := c.client(); err == nil && kube.List(ctx, &list) == nil {
 			for _, nso := range list.Items {
 				found = append(found, nso.Namespace)
+			}
+		}
+		return found
+	})
+}
+
+// completeClusters offers the clusters that have a tenant namespace.
+func (c *cli) completeClusters(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return c.complete(cmd, nil, func(ctx context.Context) (found []string) {
+		var list corev1.NamespaceList
+		if kube, err := c.client(); err == nil && kube.List(ctx, &list, client.MatchingLabelsSelector{Selector: peer.Namespaces()}) == nil {
+			for _, ns := range list.Items {
+				found = append(found, ns.Labels[names.RemoteClusterID])
 			}
 		}
 		return found

@@ -195,6 +195,9 @@ func (f *collector) network(ctx context.Context) (*networkInfo, error) {
 	}
 	for _, n := range list.Items {
 		cidr := string(n.Status.CIDR)
+		if cidr == "" {
+			continue // nobody granted it yet
+		}
 		switch n.Labels[names.NetworkType] {
 		case "pod-cidr":
 			info.PodCIDRs = append(info.PodCIDRs, cidr)

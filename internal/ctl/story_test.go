@@ -449,6 +449,12 @@ func pretend(ctx context.Context, c client.Client) {
 		}
 		_ = c.Status().Update(ctx, &d)
 	}
+	var daemons appsv1.DaemonSetList
+	_ = c.List(ctx, &daemons)
+	for _, d := range daemons.Items {
+		d.Status = appsv1.DaemonSetStatus{ObservedGeneration: d.Generation} // of a cluster without nodes
+		_ = c.Status().Update(ctx, &d)
+	}
 	var jobs batchv1.JobList
 	_ = c.List(ctx, &jobs)
 	for _, j := range jobs.Items {

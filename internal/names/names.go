@@ -243,7 +243,9 @@ const (
 	FieldManager           = "liqo"
 	ReflectionFieldManager = "reflection.liqo.io"
 	ReplicatorFieldManager = "liqo-replicator"
-	ShadowPodFieldManager  = "shadow-pod"
+	// CLIFieldManager is that of what commands apply.
+	CLIFieldManager       = "liqoctl"
+	ShadowPodFieldManager = "shadow-pod"
 	// ShadowEndpointSliceFieldManager is that of the EndpointSlices made from ShadowEndpointSlices.
 	ShadowEndpointSliceFieldManager = "shadow-endpointslice-controller"
 )

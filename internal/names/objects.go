@@ -70,3 +70,6 @@ func ConfigurationNetwork(configuration, which, cidr string) string {
 
 // UnknownSource names the IP of the address from which a peer sends what has no address that we know.
 func UnknownSource(configuration string) string { return Join(configuration, "unknown-source") }
+
+// DefaultTenantNamespace names the tenant namespace of a peer, unless somebody made another one.
+func DefaultTenantNamespace(peer string) string { return Join("liqo-tenant", peer) }

@@ -28,6 +28,7 @@ func TestNamesFitAndNeverMeet(t *testing.T) {
 		"GatewayReplica":            {63, GatewayReplica},
 		"GatewayKeys":               {63, GatewayKeys},
 		"GatewayLabel":              {63, GatewayLabel},
+		"DefaultTenantNamespace":    {63, DefaultTenantNamespace},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := map[string]string{}

@@ -1,0 +1,149 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// placement says where objects go and where Liqo is: flags of create and generate.
+type placement struct {
+	namespace, liqoNamespace string
+}
+
+func (p *placement) flags(cmd *cobra.Command) {
+	cmd.PersistentFlags().StringVarP(&p.namespace, "namespace", "n", "", "The namespace of the object; that of the kubeconfig's context if empty")
+	cmd.PersistentFlags().StringVar(&p.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")
+}
+
+// creation is what the commands of create have in common.
+type creation struct {
+	placement
+	peer, output string
+	wait         bool
+	timeout      time.Duration
+}
+
+func (c *cli) create() *cobra.Command {
+	o := &creation{}
+	parent := group("create", "Create objects of Liqo, or print them",
+		c.createConfiguration(o), c.createGatewayServer(o), c.createGatewayClient(o), c.createPublicKey(o))
+	o.placement.flags(parent)
+	return parent
+}
+
+// flags adds those of one command. An object without a state that can be waited for has no --wait.
+func (o *creation) flags(c *cli, cmd *cobra.Command, canWait bool) {
+	fs := cmd.Flags()
+	fs.StringVar(&o.peer, "remote-cluster-id", "", "The ID of the other cluster")
+	_ = cmd.MarkFlagRequired("remote-cluster-id")
+	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.completeClusters)
+	outputFlag(cmd, &o.output, "", "Print the object as json or yaml, and apply nothing")
+	if canWait {
+		fs.BoolVar(&o.wait, "wait", false, "Wait until the object is ready")
+	}
+	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
+}
+
+func outputFlag(cmd *cobra.Command, value *string, def, usage string) {
+	formats := []string{"json", "yaml"}
+	cmd.Flags().VarP(oneOf(value, def, formats), "output", "o", usage)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// one is a command that creates a single object. It checks the name and the peer for all of them.
+func (c *cli) one(o *creation, cmd *cobra.Command, run func(ctx context.Context, key client.ObjectKey) error) *cobra.Command {
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkClusterID(o.peer); err != nil {
+			return err
+		}
+		namespace, err := c.resourceNamespace(o.namespace)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+		defer cancel()
+		return run(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]})
+	}
+	return cmd
+}
+
+// resourceNamespace is where an object goes: what was asked for, else the namespace of the kubeconfig's context.
+func (c *cli) resourceNamespace(asked string) (string, error) {
+	if asked != "" {
+		return asked, nil
+	}
+	namespace, _, err := c.kubeFlags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	return namespace, nil
+}
+
+// mapper knows the kinds of the cluster.
+func (c *cli) mapper() (apimeta.RESTMapper, error) {
+	kube, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	return kube.RESTMapper(), nil
+}
+
+// readiness tells what is missing to an object as it is now.
+type readiness func(ctx context.Context, kube client.Reader, obj client.Object) error
+
+// made prints the object, or applies it and waits for it.
+func (c *cli) made(ctx context.Context, o *creation, obj client.Object, created, isReady string, list client.ObjectList, ready readiness) error {
+	c.stamp(obj)
+	if o.output != "" {
+		return c.printObject(obj, o.output)
+	}
+	cluster, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := apply(ctx, cluster, obj); err != nil {
+		return err
+	}
+	c.Success("%s", created)
+	if !o.wait {
+		return nil
+	}
+	key := client.ObjectKeyFromObject(obj)
+	return c.during("Waiting for "+key.String(), isReady, func() error {
+		return await(ctx, cluster, func(ctx context.Context) error {
+			if err := cluster.Get(ctx, key, obj); apierrors.IsNotFound(err) {
+				return fmt.Errorf("somebody deleted %s meanwhile", key)
+			} else if err != nil {
+				return err
+			}
+			return ready(ctx, cluster, obj)
+		}, watchedOne(list, key))
+	})
+}
+
+// apply makes an object what is wanted, whoever made it.
+func apply(ctx context.Context, c client.Client, obj client.Object, opts ...kube.EnsureOption) error {
+	_, err := kube.Ensure(ctx, c, obj, append(opts, kube.FieldManager(names.CLIFieldManager))...)
+	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	switch {
+	case apimeta.IsNoMatchError(err):
+		return out.Fail("the cluster has no kind %s: Liqo is not installed there", kind)
+	case kube.IsWait(err):
+		return out.Fail("%s %s is being deleted: try again when it is gone", kind, client.ObjectKeyFromObject(obj))
+	}
+	return err
+}

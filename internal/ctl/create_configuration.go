@@ -1,0 +1,66 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+type createConfigurationOptions struct {
+	*creation
+	pod, external []string
+}
+
+func (c *cli) createConfiguration(common *creation) *cobra.Command {
+	o := &createConfigurationOptions{creation: common}
+	cmd := c.one(common, &cobra.Command{
+		Use:     "configuration NAME",
+		Aliases: []string{"config", "configurations"},
+		Short:   "Create the Configuration that tells the networks of another cluster",
+		Example: "  liqoctl create configuration milan --remote-cluster-id milan --pod-cidr 10.200.0.0/16 --external-cidr 10.70.0.0/16",
+	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreateConfiguration(ctx, o, key) })
+	common.flags(c, cmd, true)
+	cmd.Flags().StringSliceVar(&o.pod, "pod-cidr", nil, "The pod networks of the other cluster")
+	cmd.Flags().StringSliceVar(&o.external, "external-cidr", nil, "The external networks of the other cluster")
+	_ = cmd.MarkFlagRequired("pod-cidr")
+	_ = cmd.MarkFlagRequired("external-cidr")
+	return cmd
+}
+
+func (c *cli) runCreateConfiguration(ctx context.Context, o *createConfigurationOptions, key client.ObjectKey) error {
+	var of networkingv1beta1.ClusterConfigCIDR
+	var err error
+	if of.Pod, err = parseCIDRs("--pod-cidr", o.pod); err != nil {
+		return err
+	}
+	if of.External, err = parseCIDRs("--external-cidr", o.external); err != nil {
+		return err
+	}
+	return c.made(ctx, o.creation, newConfiguration(key, o.peer, of), "Configuration created", "Configuration is ready",
+		&networkingv1beta1.ConfigurationList{}, func(ctx context.Context, kube client.Reader, obj client.Object) error {
+			return configured(ctx, kube, obj.(*networkingv1beta1.Configuration))
+		})
+}
+
+func parseCIDRs(flag string, texts []string) ([]networkingv1beta1.CIDR, error) {
+	var all []networkingv1beta1.CIDR
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, out.Fail("%s: %q is no address range such as 10.200.0.0/16", flag, text)
+		}
+		if p != p.Masked() {
+			return nil, out.Fail("%s: %q is no address range, did you mean %q?", flag, text, p.Masked())
+		}
+		all = append(all, networkingv1beta1.CIDR(text))
+	}
+	return all, nil
+}

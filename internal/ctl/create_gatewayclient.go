@@ -1,0 +1,69 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+type createGatewayClientOptions struct {
+	*creation
+	template  template
+	addresses []string
+	port      int32
+	protocol  string
+	mtu       int
+}
+
+func (c *cli) createGatewayClient(common *creation) *cobra.Command {
+	o := &createGatewayClientOptions{creation: common}
+	cmd := c.one(common, &cobra.Command{
+		Use:     "gatewayclient NAME",
+		Aliases: []string{"gatewayclients", "client", "clients", "gwc"},
+		Short:   "Create a GatewayClient, which connects to the GatewayServer of another cluster",
+		Example: "  liqoctl create gatewayclient client --remote-cluster-id milan --addresses 172.18.0.3 --port 32133",
+	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreateGatewayClient(ctx, o, key) })
+	common.flags(c, cmd, true)
+	fs := cmd.Flags()
+	o.template.flags(fs, "", clientTemplates, "wireguard-client")
+	fs.StringSliceVar(&o.addresses, "addresses", nil, "The addresses of the server")
+	fs.Int32Var(&o.port, "port", 0, "The port of the server")
+	fs.Var(oneOf(&o.protocol, "UDP", []string{"UDP"}), "protocol", "The protocol of the tunnel: UDP")
+	fs.IntVar(&o.mtu, "mtu", defaultMTU, "The MTU of the tunnel, the same on both sides")
+	_ = cmd.MarkFlagRequired("addresses")
+	_ = cmd.MarkFlagRequired("port")
+	return cmd
+}
+
+func (c *cli) runCreateGatewayClient(ctx context.Context, o *createGatewayClientOptions, key client.ObjectKey) error {
+	if o.port < 1 || o.port > 65535 {
+		return out.Fail("%d is no port", o.port)
+	}
+	if err := checkMTU(o.mtu); err != nil {
+		return err
+	}
+	of, err := o.template.reference(o.liqoNamespace, c.mapper)
+	if err != nil {
+		return err
+	}
+	server := networkingv1beta1.EndpointStatus{Addresses: o.addresses, Port: o.port, Protocol: new(corev1.Protocol(o.protocol))}
+	return c.made(ctx, o.creation, newGatewayClient(key, o.peer, of, o.mtu, server), "Gatewayclient created", "gatewayclient is ready",
+		&networkingv1beta1.GatewayClientList{}, func(_ context.Context, _ client.Reader, obj client.Object) error {
+			gw := obj.(*networkingv1beta1.GatewayClient)
+			if err := refused(gw.Status.Conditions, gw.Generation); err != nil {
+				return err
+			}
+			if gw.Status.ClientRef == nil {
+				return pending("nothing was made of the GatewayClient yet" + because(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady))
+			}
+			return nil
+		})
+}

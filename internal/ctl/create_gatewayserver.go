@@ -1,0 +1,57 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+)
+
+type createGatewayServerOptions struct {
+	*creation
+	gatewayServer
+	mtu int
+}
+
+func (c *cli) createGatewayServer(common *creation) *cobra.Command {
+	o := &createGatewayServerOptions{creation: common}
+	cmd := c.one(common, &cobra.Command{
+		Use:     "gatewayserver NAME",
+		Aliases: []string{"gatewayservers", "server", "servers", "gws"},
+		Short:   "Create a GatewayServer, which another cluster connects to",
+		Example: "  liqoctl create gatewayserver server --remote-cluster-id rome --service-type NodePort",
+	}, func(ctx context.Context, key client.ObjectKey) error { return c.runCreateGatewayServer(ctx, o, key) })
+	common.flags(c, cmd, true)
+	fs := cmd.Flags()
+	o.template.flags(fs, "", serverTemplates, "wireguard-server")
+	fs.Var(oneOf(&o.serviceType, "LoadBalancer", serviceTypes), "service-type", "The type of its Service: "+strings.Join(serviceTypes, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("service-type", cobra.FixedCompletions(serviceTypes, cobra.ShellCompDirectiveNoFileComp))
+	fs.Int32Var(&o.port, "port", defaultPort, "The port of its Service")
+	fs.Int32Var(&o.nodePort, "node-port", 0, "The node port of its Service; 0 lets the cluster choose")
+	fs.StringVar(&o.loadBalancerIP, "load-balancer-ip", "", "The address of its load balancer; the cluster chooses if it is empty")
+	fs.IntVar(&o.mtu, "mtu", defaultMTU, "The MTU of the tunnel, the same on both sides")
+	return cmd
+}
+
+func (c *cli) runCreateGatewayServer(ctx context.Context, o *createGatewayServerOptions, key client.ObjectKey) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if err := checkMTU(o.mtu); err != nil {
+		return err
+	}
+	of, err := o.template.reference(o.liqoNamespace, c.mapper)
+	if err != nil {
+		return err
+	}
+	return c.made(ctx, o.creation, o.object(key, o.peer, of, o.mtu), "Gatewayserver created", "gatewayserver is ready",
+		&networkingv1beta1.GatewayServerList{}, func(_ context.Context, _ client.Reader, obj client.Object) error {
+			return exposed(obj.(*networkingv1beta1.GatewayServer))
+		})
+}

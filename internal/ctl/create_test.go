@@ -1,0 +1,106 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const aKey = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="
+
+func TestCreatePrintsTheManifest(t *testing.T) {
+	meta := func(name, more string) string {
+		return "metadata:\n  labels:\n    liqo.io/remote-cluster-id: rome\n" + more + "  name: " + name + "\n  namespace: default\n"
+	}
+	const group = "apiVersion: networking.liqo.io/v1beta1\n"
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"gatewayserver", "server", "--service-type", "NodePort"}, group + "kind: GatewayServer\n" + meta("server", "") + `spec:
+  endpoint:
+    port: 51840
+    serviceType: NodePort
+  mtu: 1340
+  serverTemplateRef:
+    apiVersion: networking.liqo.io/v1beta1
+    kind: WgGatewayServerTemplate
+    name: wireguard-server
+    namespace: liqo
+`},
+		{[]string{"gws", "server", "--port", "51841", "--load-balancer-ip", "192.0.2.9", "--node-port", "30100", "--liqo-namespace", "liqo-system"}, group + "kind: GatewayServer\n" + meta("server", "") + `spec:
+  endpoint:
+    loadBalancerIP: 192.0.2.9
+    nodePort: 30100
+    port: 51841
+    serviceType: LoadBalancer
+  mtu: 1340
+  serverTemplateRef:
+    apiVersion: networking.liqo.io/v1beta1
+    kind: WgGatewayServerTemplate
+    name: wireguard-server
+    namespace: liqo-system
+`},
+		{[]string{"client", "client", "--addresses", "172.18.0.3,gw.example.org", "--port", "32133", "--mtu", "1400"}, group + "kind: GatewayClient\n" + meta("client", "") + `spec:
+  clientTemplateRef:
+    apiVersion: networking.liqo.io/v1beta1
+    kind: WgGatewayClientTemplate
+    name: wireguard-client
+    namespace: liqo
+  endpoint:
+    addresses:
+    - 172.18.0.3
+    - gw.example.org
+    port: 32133
+    protocol: UDP
+  mtu: 1400
+`},
+		{[]string{"publickey", "rome", "--public-key", aKey}, group + "kind: PublicKey\n" +
+			meta("rome", "    networking.liqo.io/gateway-resource: \"true\"\n") + "spec:\n  publicKey: " + aKey + "\n"},
+		{[]string{"config", "rome", "--pod-cidr", "10.200.0.0/16", "--external-cidr", "10.70.0.0/16"}, group + "kind: Configuration\n" + meta("rome", "") + `spec:
+  remote:
+    cidr:
+      external:
+      - 10.70.0.0/16
+      pod:
+      - 10.200.0.0/16
+`},
+	} {
+		r := liqoctl(t, nil, slicesOf("create", tc.args, "--remote-cluster-id", "rome", "-o", "yaml", "-n", "default")...)
+		r.succeeds(t)
+		if diff := cmp.Diff(tc.want+"status: {}\n---\n", r.stdout); diff != "" || r.stderr != "" {
+			t.Errorf("%v: -want +got:\n%s%s", tc.args, diff, r.stderr)
+		}
+	}
+	r := liqoctl(t, nil, "create", "publickey", "rome", "--remote-cluster-id", "rome", "--public-key", aKey, "-o", "json", "-n", "liqo-tenant-rome", "--global-labels", "app=${name}")
+	r.succeeds(t, `"app": "rome"`, `"namespace": "liqo-tenant-rome"`)
+	if !strings.HasPrefix(r.stdout, "{\n") {
+		t.Errorf("no JSON:\n%s", r.stdout)
+	}
+}
+
+func slicesOf(first string, args []string, more ...string) []string {
+	return append(append([]string{first}, args...), more...)
+}
+
+func TestCreateRefusesWhatItCannotMean(t *testing.T) {
+	for want, args := range map[string][]string{
+		`"Rome" is no cluster ID`:          {"publickey", "x", "--remote-cluster-id", "Rome", "--public-key", aKey},
+		`"remote-cluster-id"`:              {"publickey", "x", "--public-key", aKey},
+		"--public-key: it has 5 bytes":     {"publickey", "x", "--remote-cluster-id", "rome", "--public-key", "short"},
+		"accepts 1 arg(s), received 0":     {"publickey", "--remote-cluster-id", "rome", "--public-key", aKey},
+		`did you mean "10.0.0.0/8"?`:       {"configuration", "x", "--remote-cluster-id", "rome", "--pod-cidr", "10.1.0.0/8", "--external-cidr", "10.70.0.0/16"},
+		`--external-cidr: "10.70" is no`:   {"configuration", "x", "--remote-cluster-id", "rome", "--pod-cidr", "10.0.0.0/8", "--external-cidr", "10.70"},
+		"it is one of LoadBalancer":        {"gatewayserver", "x", "--remote-cluster-id", "rome", "--service-type", "None"},
+		`"x.example" is no IP address`:     {"gatewayserver", "x", "--remote-cluster-id", "rome", "--load-balancer-ip", "x.example"},
+		"a Service of type ClusterIP has":  {"gatewayserver", "x", "--remote-cluster-id", "rome", "--service-type", "ClusterIP", "--node-port", "30000"},
+		"70000 is no port":                 {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "70000"},
+		`"wireguard" is no type of templa`: {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "7", "--type", "wireguard"},
+	} {
+		liqoctl(t, nil, append(append([]string{"create"}, args...), "-o", "yaml", "-n", "default")...).refuses(t, want)
+	}
+}

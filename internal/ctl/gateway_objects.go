@@ -1,0 +1,219 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+// Defaults of gateways.
+const (
+	defaultPort = 51840
+	defaultMTU  = 1340
+)
+
+var serviceTypes = []string{"LoadBalancer", "NodePort", "ClusterIP"}
+
+// template names what a gateway is made from.
+type template struct {
+	resource, name, namespace string
+}
+
+// Templates that come with Liqo, as group/version/plural.
+var (
+	serverTemplates = networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayServerTemplateResource
+	clientTemplates = networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayClientTemplateResource
+)
+
+// flags adds those of a template. The names of the flags begin with prefix.
+func (t *template) flags(fs *pflag.FlagSet, prefix, resource, name string) {
+	fs.StringVar(&t.resource, prefix+"type", resource, "The kind of the template, as group/version/plural")
+	fs.StringVar(&t.name, prefix+"template-name", name, "The name of the template")
+	fs.StringVar(&t.namespace, prefix+"template-namespace", "", "The namespace of the template; that of Liqo if empty")
+}
+
+// reference resolves the kind of the template. Only one that does not come with Liqo needs the cluster for that.
+func (t *template) reference(liqoNamespace string, mapper func() (apimeta.RESTMapper, error)) (corev1.ObjectReference, error) {
+	ref := corev1.ObjectReference{Namespace: cmp.Or(t.namespace, liqoNamespace), Name: t.name}
+	parts := strings.Split(t.resource, "/")
+	if len(parts) != 3 {
+		return ref, out.Fail("%q is no type of templates: it is written group/version/plural, such as %s", t.resource, serverTemplates)
+	}
+	gvr := schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
+	ref.APIVersion = gvr.GroupVersion().String()
+	switch t.resource {
+	case serverTemplates:
+		ref.Kind = "WgGatewayServerTemplate"
+		return ref, nil
+	case clientTemplates:
+		ref.Kind = "WgGatewayClientTemplate"
+		return ref, nil
+	}
+	m, err := mapper()
+	if err != nil {
+		return ref, err
+	}
+	kind, err := m.KindFor(gvr)
+	if err != nil {
+		return ref, fmt.Errorf("finding the kind of the type %q: %w", t.resource, err)
+	}
+	ref.Kind = kind.Kind
+	return ref, nil
+}
+
+// gatewayServer is what a server is to be.
+type gatewayServer struct {
+	template       template
+	serviceType    string
+	port, nodePort int32
+	loadBalancerIP string
+}
+
+// check refuses what the API server would refuse later, or nobody would notice.
+func (s *gatewayServer) check() error {
+	if s.port < 1 || s.port > 65535 {
+		return out.Fail("%d is no port", s.port)
+	}
+	if s.nodePort < 0 || s.nodePort > 65535 {
+		return out.Fail("%d is no node port", s.nodePort)
+	}
+	if s.nodePort != 0 && s.serviceType == "ClusterIP" {
+		return out.Fail("a Service of type ClusterIP has no node port")
+	}
+	if s.loadBalancerIP == "" {
+		return nil
+	}
+	if s.serviceType != "LoadBalancer" {
+		return out.Fail("only a Service of type LoadBalancer has a load balancer address")
+	}
+	if _, err := netip.ParseAddr(s.loadBalancerIP); err != nil {
+		return out.Fail("%q is no IP address", s.loadBalancerIP)
+	}
+	return nil
+}
+
+func (s *gatewayServer) object(key client.ObjectKey, peer string, of corev1.ObjectReference, mtu int) *networkingv1beta1.GatewayServer {
+	obj := &networkingv1beta1.GatewayServer{
+		ObjectMeta: peerMeta(key, peer),
+		Spec: networkingv1beta1.GatewayServerSpec{
+			ServerTemplateRef: of, MTU: mtu,
+			Endpoint: networkingv1beta1.Endpoint{Port: s.port, ServiceType: corev1.ServiceType(s.serviceType)},
+		},
+	}
+	if s.nodePort != 0 {
+		obj.Spec.Endpoint.NodePort = &s.nodePort
+	}
+	if s.loadBalancerIP != "" {
+		obj.Spec.Endpoint.LoadBalancerIP = &s.loadBalancerIP
+	}
+	obj.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind("GatewayServer"))
+	return obj
+}
+
+func newGatewayClient(key client.ObjectKey, peer string, of corev1.ObjectReference, mtu int, server networkingv1beta1.EndpointStatus) *networkingv1beta1.GatewayClient {
+	obj := &networkingv1beta1.GatewayClient{
+		ObjectMeta: peerMeta(key, peer),
+		Spec:       networkingv1beta1.GatewayClientSpec{ClientTemplateRef: of, MTU: mtu, Endpoint: server},
+	}
+	obj.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind("GatewayClient"))
+	return obj
+}
+
+func newPublicKey(key client.ObjectKey, peer string, public [32]byte) *networkingv1beta1.PublicKey {
+	obj := &networkingv1beta1.PublicKey{ObjectMeta: peerMeta(key, peer), Spec: networkingv1beta1.PublicKeySpec{PublicKey: public[:]}}
+	obj.Labels[names.GatewayResource] = "true"
+	obj.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind("PublicKey"))
+	return obj
+}
+
+func newConfiguration(key client.ObjectKey, peer string, of networkingv1beta1.ClusterConfigCIDR) *networkingv1beta1.Configuration {
+	obj := &networkingv1beta1.Configuration{
+		ObjectMeta: peerMeta(key, peer),
+		Spec:       networkingv1beta1.ConfigurationSpec{Remote: networkingv1beta1.ClusterConfig{CIDR: of}},
+	}
+	obj.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind("Configuration"))
+	return obj
+}
+
+func peerMeta(key client.ObjectKey, peer string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{names.RemoteClusterID: peer}}
+}
+
+func checkMTU(mtu int) error {
+	if mtu < 576 || mtu > 65535 {
+		return out.Fail("%d is no MTU of a tunnel", mtu)
+	}
+	return nil
+}
+
+func checkClusterID(id string) error {
+	if len(validation.IsDNS1123Label(id)) > 0 {
+		return out.Fail("%q is no cluster ID: lower-case letters, digits and dashes, at most 63 of them", id)
+	}
+	return nil
+}
+
+// ownNetworks are the networks of a cluster that its peers see.
+func ownNetworks(ctx context.Context, kube client.Reader, liqoNamespace string) (networkingv1beta1.ClusterConfigCIDR, error) {
+	var of networkingv1beta1.ClusterConfigCIDR
+	var list ipamv1alpha1.NetworkList
+	err := kube.List(ctx, &list, client.InNamespace(liqoNamespace), client.HasLabels{names.NetworkType})
+	if apimeta.IsNoMatchError(err) {
+		return of, noNetworking(liqoNamespace)
+	}
+	if err != nil {
+		return of, fmt.Errorf("reading the networks of the cluster: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b ipamv1alpha1.Network) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range list.Items {
+		n := &list.Items[i]
+		into := &of.Pod
+		switch n.Labels[names.NetworkType] {
+		case names.NetworkTypePod:
+		case names.NetworkTypeExternal:
+			into = &of.External
+		default:
+			continue
+		}
+		if n.Status.CIDR == "" {
+			return of, out.Fail("the Network %s/%s has no prefix yet%s", n.Namespace, n.Name, because(n.Status.Conditions, ipamv1alpha1.ConditionAllocated))
+		}
+		*into = append(*into, n.Status.CIDR)
+	}
+	if len(of.Pod) == 0 || len(of.External) == 0 {
+		return of, noNetworking(liqoNamespace)
+	}
+	return of, nil
+}
+
+func noNetworking(liqoNamespace string) error {
+	return out.Fail("the networking module of Liqo is not installed: namespace %q has no Networks of the cluster", liqoNamespace).
+		Hint("Was it installed with networking.enabled=false? Is Liqo in another namespace?")
+}
+
+// because is what a condition that is not true says, to be put behind a sentence.
+func because(conditions []metav1.Condition, kind string) string {
+	if c := apimeta.FindStatusCondition(conditions, kind); c != nil && c.Status != metav1.ConditionTrue && c.Message != "" {
+		return ": " + c.Message
+	}
+	return ""
+}

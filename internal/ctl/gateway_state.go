@@ -1,0 +1,249 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+// reasonPending is that of a condition Ready which becomes true by itself.
+const reasonPending = "Pending"
+
+// refused tells what somebody has to mend before a gateway can become ready. What the condition says of an earlier generation
+// may be mended already.
+func refused(conditions []metav1.Condition, generation int64) error {
+	c := apimeta.FindStatusCondition(conditions, networkingv1beta1.ConditionGatewayReady)
+	if c == nil || c.Status == metav1.ConditionTrue || c.Reason == reasonPending || c.ObservedGeneration < generation {
+		return nil
+	}
+	return out.Fail("the gateway is refused: %s: %s", c.Reason, c.Message)
+}
+
+// exposed tells what is missing until a server can be dialled.
+func exposed(gw *networkingv1beta1.GatewayServer) error {
+	if err := refused(gw.Status.Conditions, gw.Generation); err != nil {
+		return err
+	}
+	c := apimeta.FindStatusCondition(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
+	if c == nil || c.ObservedGeneration < gw.Generation {
+		return pending(fmt.Sprintf("nobody looked at the GatewayServer %s yet: does the controller-manager of Liqo run?", gw.Name))
+	}
+	if gw.Status.ServerRef == nil || gw.Status.Endpoint == nil || len(gw.Status.Endpoint.Addresses) == 0 {
+		return pending(fmt.Sprintf("the GatewayServer %s has no address yet%s", gw.Name, because(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
+	}
+	return nil
+}
+
+// settled tells what is missing until the address of a server is that of what was made of it now, and not before a change. What
+// other kinds of templates make is believed.
+func settled(ctx context.Context, kube client.Reader, gw *networkingv1beta1.GatewayServer) error {
+	if gw.Status.ServerRef.Kind != "WgGatewayServer" {
+		return nil
+	}
+	var made networkingv1beta1.WgGatewayServer
+	key := client.ObjectKey{Namespace: gw.Status.ServerRef.Namespace, Name: gw.Status.ServerRef.Name}
+	if err := kube.Get(ctx, key, &made); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	c := apimeta.FindStatusCondition(made.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
+	if c == nil || c.ObservedGeneration < made.Generation || !equality.Semantic.DeepEqual(made.Status.Endpoint, gw.Status.Endpoint) {
+		return pending(fmt.Sprintf("the address of the GatewayServer %s is not up to date%s", gw.Name, because(made.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
+	}
+	return nil
+}
+
+// reasonWaiting is that of a Configuration whose networks have no prefixes yet, or cannot have any.
+const reasonWaiting = "WaitingForNetworks"
+
+// configured tells what is missing until the networks of a peer have prefixes here. That there is none left is not waited for.
+func configured(ctx context.Context, kube client.Reader, cfg *networkingv1beta1.Configuration) error {
+	name := client.ObjectKeyFromObject(cfg)
+	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
+	switch {
+	case c == nil || c.ObservedGeneration < cfg.Generation:
+		return pending(fmt.Sprintf("nobody looked at the Configuration %s yet: does the controller-manager of Liqo run?", name))
+	case c.Status == metav1.ConditionTrue:
+		return nil
+	case c.Reason != reasonWaiting:
+		return out.Fail("the Configuration %s is refused: %s: %s", name, c.Reason, c.Message)
+	}
+	var networks ipamv1alpha1.NetworkList
+	if err := kube.List(ctx, &networks, client.InNamespace(cfg.Namespace), client.HasLabels{names.CIDRType}); err != nil {
+		return fmt.Errorf("reading the networks of the Configuration %s: %w", name, err)
+	}
+	for i := range networks.Items {
+		n := &networks.Items[i]
+		if metav1.IsControlledBy(n, cfg) && apimeta.IsStatusConditionFalse(n.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
+			return out.Fail("the network %s of the other cluster cannot be remapped%s", n.Spec.CIDR, because(n.Status.Conditions, ipamv1alpha1.ConditionAllocated))
+		}
+	}
+	return pending(fmt.Sprintf("the Configuration %s is not ready: %s", name, c.Message))
+}
+
+// gateway is a GatewayServer or a GatewayClient: one of the two.
+type gateway struct {
+	client.Object
+	server *networkingv1beta1.GatewayServer
+	dialer *networkingv1beta1.GatewayClient
+}
+
+func newGateway(kind string, key client.ObjectKey) *gateway {
+	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+	if kind == server {
+		return gatewayOf(&networkingv1beta1.GatewayServer{ObjectMeta: meta})
+	}
+	return gatewayOf(&networkingv1beta1.GatewayClient{ObjectMeta: meta})
+}
+
+func gatewayOf(obj client.Object) *gateway {
+	g := &gateway{Object: obj}
+	g.server, _ = obj.(*networkingv1beta1.GatewayServer)
+	g.dialer, _ = obj.(*networkingv1beta1.GatewayClient)
+	return g
+}
+
+func (g *gateway) describe() string {
+	kind := "GatewayServer"
+	if g.dialer != nil {
+		kind = "GatewayClient"
+	}
+	return kind + " " + client.ObjectKeyFromObject(g.Object).String()
+}
+
+func (g *gateway) list() client.ObjectList {
+	if g.server != nil {
+		return &networkingv1beta1.GatewayServerList{}
+	}
+	return &networkingv1beta1.GatewayClientList{}
+}
+
+func (g *gateway) conditions() []metav1.Condition {
+	if g.server != nil {
+		return g.server.Status.Conditions
+	}
+	return g.dialer.Status.Conditions
+}
+
+func (g *gateway) keys() *corev1.ObjectReference {
+	if g.server != nil {
+		return g.server.Status.SecretRef
+	}
+	return g.dialer.Status.SecretRef
+}
+
+// read reads the gateway anew, and tells whether it can become what is waited for.
+func (g *gateway) read(ctx context.Context, kube client.Reader) error {
+	err := kube.Get(ctx, client.ObjectKeyFromObject(g.Object), g.Object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return out.Fail("there is no %s", g.describe())
+	case apimeta.IsNoMatchError(err):
+		return out.Fail("the cluster has no gateways: Liqo is not installed there")
+	case err != nil:
+		return err
+	}
+	return refused(g.conditions(), g.GetGeneration())
+}
+
+func (g *gateway) self() watched { return watchedOne(g.list(), client.ObjectKeyFromObject(g.Object)) }
+
+// awaitKeys waits until the gateway names the Secret with its keys.
+func (g *gateway) awaitKeys(ctx context.Context, kube client.WithWatch) error {
+	return await(ctx, kube, func(ctx context.Context) error {
+		if err := g.read(ctx, kube); err != nil {
+			return err
+		}
+		if g.keys() == nil {
+			return pending(fmt.Sprintf("the %s has no keys yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
+		}
+		return nil
+	}, g.self())
+}
+
+// awaitPod waits until a pod of the gateway is ready.
+func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
+	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: names.Gateway(g.GetName())}
+	mine := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{
+		names.GatewayName: names.GatewayLabel(g.GetName()), names.GatewayNamespace: key.Namespace,
+	}}
+	return await(ctx, kube, func(ctx context.Context) error {
+		if err := g.read(ctx, kube); err != nil {
+			return err
+		}
+		var d appsv1.Deployment
+		err := kube.Get(ctx, key, &d)
+		switch {
+		case apierrors.IsNotFound(err):
+			return pending(fmt.Sprintf("the %s has no Deployment yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
+		case err != nil:
+			return err
+		case d.Status.ReadyReplicas > 0:
+			return nil
+		}
+		var pods corev1.PodList
+		if err := kube.List(ctx, &pods, mine...); err != nil {
+			return err
+		}
+		return notReady(key.Name, pods.Items)
+	}, g.self(), watchedOne(&appsv1.DeploymentList{}, key), watched{&corev1.PodList{}, mine})
+}
+
+// crashes is how often a container ends before another start will not help either.
+const crashes = 3
+
+// notReady tells what the pods of a gateway wait for. One that ends again and again is not waited for.
+func notReady(gateway string, pods []corev1.Pod) error {
+	for i := range pods {
+		pod := &pods[i]
+		for _, s := range pod.Status.ContainerStatuses {
+			waiting, ended := s.State.Waiting, s.LastTerminationState.Terminated
+			if waiting == nil {
+				continue
+			}
+			if s.RestartCount >= crashes && ended != nil {
+				return out.Fail("pod %s does not start: %s, exit code %d: %s", pod.Name, waiting.Reason, ended.ExitCode, cmp.Or(ended.Message, ended.Reason))
+			}
+			return pending(fmt.Sprintf("pod %s does not start: %s %s", pod.Name, waiting.Reason, waiting.Message))
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				return pending(fmt.Sprintf("pod %s has no node: %s", pod.Name, c.Message))
+			}
+		}
+	}
+	return pending(fmt.Sprintf("no pod of %s is ready", gateway))
+}
+
+// awaitConnection waits for the Connection of the gateway and, unless it is enough that there is one, until it is up.
+func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up bool) error {
+	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: names.Gateway(g.GetName())}
+	return await(ctx, kube, func(ctx context.Context) error {
+		var connection networkingv1beta1.Connection
+		err := kube.Get(ctx, key, &connection)
+		switch {
+		case apierrors.IsNotFound(err):
+			return pending(fmt.Sprintf("the gateway made no Connection %s yet", key))
+		case err != nil:
+			return err
+		case up && connection.Status.Value != networkingv1beta1.Connected:
+			return pending(fmt.Sprintf("the Connection %s is %q", key, connection.Status.Value))
+		}
+		return nil
+	}, watchedOne(&networkingv1beta1.ConnectionList{}, key))
+}

@@ -1,0 +1,51 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// generation is what the commands of generate have in common: they print what another cluster has to know of this one.
+type generation struct {
+	placement
+	output  string
+	timeout time.Duration
+}
+
+func (c *cli) generate() *cobra.Command {
+	o := &generation{}
+	parent := group("generate", "Print what another cluster has to know of this one", c.generateConfiguration(o), c.generatePublicKey(o))
+	o.placement.flags(parent)
+	return parent
+}
+
+func (o *generation) flags(cmd *cobra.Command) {
+	outputFlag(cmd, &o.output, "yaml", "Print the object as json or yaml")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
+}
+
+// printed prints an object for another cluster. It goes where it is applied, unless a namespace was asked for: that of this
+// cluster's context means nothing there.
+func (c *cli) printed(o *generation, obj client.Object) error {
+	if o.namespace != corev1.NamespaceDefault {
+		obj.SetNamespace(o.namespace)
+	}
+	c.stamp(obj)
+	return c.printObject(obj, o.output)
+}
+
+// bounded runs a command that takes no arguments within its time.
+func (o *generation) bounded(run func(ctx context.Context) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+		defer cancel()
+		return run(ctx)
+	}
+}

@@ -1,0 +1,95 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+type generatePublicKeyOptions struct {
+	*generation
+	kind, gateway string
+}
+
+// Ends of a tunnel, as flags call them.
+const (
+	server = "server"
+	dialer = "client"
+)
+
+func (c *cli) generatePublicKey(common *generation) *cobra.Command {
+	o := &generatePublicKeyOptions{generation: common}
+	cmd := &cobra.Command{
+		Use:     "publickey",
+		Aliases: []string{"publickeys", "publickeies"},
+		Short:   "Print the PublicKey with which another cluster knows a gateway of this one",
+		Example: "  liqoctl generate publickey --gateway-type server --gateway-name server > publickey-server.yaml",
+		Args:    cobra.NoArgs,
+		RunE:    common.bounded(func(ctx context.Context) error { return c.runGeneratePublicKey(ctx, o) }),
+	}
+	common.flags(cmd)
+	kinds := []string{server, dialer}
+	cmd.Flags().Var(oneOf(&o.kind, "", kinds), "gateway-type", "What the gateway is: "+strings.Join(kinds, ", "))
+	cmd.Flags().StringVar(&o.gateway, "gateway-name", "", "The name of the GatewayServer or GatewayClient")
+	_ = cmd.RegisterFlagCompletionFunc("gateway-type", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.MarkFlagRequired("gateway-type")
+	_ = cmd.MarkFlagRequired("gateway-name")
+	return cmd
+}
+
+// runGeneratePublicKey waits for the key: the command usually comes right after the one that made the gateway.
+func (c *cli) runGeneratePublicKey(ctx context.Context, o *generatePublicKeyOptions) error {
+	kube, err := c.client()
+	if err != nil {
+		return err
+	}
+	id, err := identity(ctx, kube, o.liqoNamespace)
+	if err != nil {
+		return err
+	}
+	namespace, err := c.resourceNamespace(o.namespace)
+	if err != nil {
+		return err
+	}
+	gw := newGateway(o.kind, client.ObjectKey{Namespace: namespace, Name: o.gateway})
+	step := c.Step("Waiting for the keys of the gateway")
+	defer step.Stop()
+	if err := gw.awaitKeys(ctx, kube); err != nil {
+		return err
+	}
+	public, err := gw.publicKey(ctx, kube)
+	if err != nil {
+		return err
+	}
+	step.Stop()
+	return c.printed(o.generation, newPublicKey(client.ObjectKey{Name: id}, id, public))
+}
+
+// publicKey reads the public half of the gateway's keys.
+func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32]byte, err error) {
+	var secret corev1.Secret
+	ref := g.keys()
+	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: ref.Name}
+	if err := kube.Get(ctx, key, &secret); apierrors.IsNotFound(err) {
+		return public, out.Fail("the Secret %s, which %s names, does not exist", key, g.describe())
+	} else if err != nil {
+		return public, fmt.Errorf("reading the keys of %s: %w", g.describe(), err)
+	}
+	public, err = cred.ParseTunnelPublicKey(secret.Data[names.PublicKeyKey])
+	if err != nil {
+		return public, out.Fail("%s of the Secret %s: %w", names.PublicKeyKey, key, err)
+	}
+	return public, nil
+}

@@ -1,0 +1,24 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"errors"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/peer"
+)
+
+// identity reads the ID of a cluster.
+func identity(ctx context.Context, kube client.Reader, liqoNamespace string) (string, error) {
+	id, err := peer.LocalClusterID(ctx, kube, liqoNamespace)
+	if errors.Is(err, peer.ErrNotFound) {
+		return "", out.Fail("Liqo is not installed in namespace %q: it has no cluster ID", liqoNamespace).
+			Hint("Install it with liqoctl install, or say where it is with --liqo-namespace")
+	}
+	return string(id), err
+}

@@ -1,0 +1,51 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// networkOptions are what the commands of network have in common.
+type networkOptions struct {
+	local, remote        sideFlags
+	timeout              time.Duration
+	wait, skipValidation bool
+}
+
+func (c *cli) network() *cobra.Command {
+	o := &networkOptions{}
+	cmd := group("network", "Connect the networks of two clusters, or disconnect them",
+		c.networkInit(o), c.networkConnect(o), c.networkDisconnect(o), c.networkReset(o))
+	fs := cmd.PersistentFlags()
+	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
+	fs.BoolVar(&o.wait, "wait", true, "Wait until what was asked for is so, and not only asked for")
+	fs.BoolVar(&o.skipValidation, "skip-validation", false, "Do not look at the templates of gateways first")
+	const where = "The namespace of what is made; the tenant namespace of the other cluster if empty"
+	fs.StringVarP(&o.local.namespace, "namespace", "n", "", where)
+	fs.StringVar(&o.local.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")
+	fs.StringVar(&o.remote.namespace, "remote-namespace", "", where+" (in the remote cluster)")
+	fs.StringVar(&o.remote.liqoNamespace, "remote-liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in (in the remote cluster)")
+	remoteFlags(cmd, &o.remote)
+	return cmd
+}
+
+// between runs a command on the two clusters, once they are known.
+func (c *cli) between(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *side) error) error {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	local, remote, err := c.pair(&o.local, &o.remote)
+	if err != nil {
+		return err
+	}
+	if err := introduce(ctx, local, remote); err != nil {
+		return err
+	}
+	return run(ctx, local, remote)
+}

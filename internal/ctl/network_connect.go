@@ -1,0 +1,257 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+type connectOptions struct {
+	*networkOptions
+	server         gatewayServer
+	client         template
+	address        string
+	port           int32
+	mtu            int
+	keysNotToShare bool
+}
+
+// olderSpellings of flags are accepted for those of today.
+var olderSpellings = map[string]string{
+	"server-type": "gw-server-type", "server-template-name": "gw-server-template-name", "server-template-namespace": "gw-server-template-namespace",
+	"server-service-type": "gw-server-service-type",
+	"server-service-port": "gw-server-service-port", "server-port": "gw-server-service-port",
+	"server-service-nodeport": "gw-server-service-nodeport", "node-port": "gw-server-service-nodeport",
+	"server-service-loadbalancerip": "gw-server-service-loadbalancerip", "load-balancer-ip": "gw-server-service-loadbalancerip",
+	"client-type": "gw-client-type", "client-template-name": "gw-client-template-name", "client-template-namespace": "gw-client-template-namespace",
+	"client-address": "gw-client-address", "client-port": "gw-client-port",
+}
+
+func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
+	o := &connectOptions{networkOptions: common}
+	cmd := &cobra.Command{
+		Use:   "connect",
+		Short: "Connect the networks of two clusters by a tunnel",
+		Long: "Connect the networks of two clusters by a tunnel. The remote cluster has its server, the local one its client.\n" +
+			"Clusters that do not know each other's networks are told first, as by `network init`.\n" +
+			"Flags are accepted without `gw-` too, and `--server-port`, `--node-port` and `--load-balancer-ip` for those of the server's Service.",
+		Example: "  liqoctl network connect --remote-kubeconfig milan.kubeconfig --gw-server-service-type NodePort",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return c.between(cmd.Context(), common, func(ctx context.Context, local, remote *side) error {
+				return c.runConnect(ctx, o, local, remote)
+			})
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func (o *connectOptions) flags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	o.server.template.flags(fs, "gw-server-", serverTemplates, "wireguard-server")
+	fs.Var(oneOf(&o.server.serviceType, "LoadBalancer", serviceTypes), "gw-server-service-type", "The type of the server's Service: "+strings.Join(serviceTypes, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("gw-server-service-type", cobra.FixedCompletions(serviceTypes, cobra.ShellCompDirectiveNoFileComp))
+	fs.Int32Var(&o.server.port, "gw-server-service-port", defaultPort, "The port of the server's Service")
+	fs.Int32Var(&o.server.nodePort, "gw-server-service-nodeport", 0, "The node port of the server's Service; 0 lets the cluster choose")
+	fs.StringVar(&o.server.loadBalancerIP, "gw-server-service-loadbalancerip", "", "The address of the server's load balancer; the cluster chooses if it is empty")
+	o.client.flags(fs, "gw-client-", clientTemplates, "wireguard-client")
+	fs.StringVar(&o.address, "gw-client-address", "", "The address that the client dials, where it is not the one that the server knows")
+	fs.Int32Var(&o.port, "gw-client-port", 0, "The port that the client dials, where it is not the one that the server knows")
+	fs.IntVar(&o.mtu, "mtu", defaultMTU, "The MTU of the tunnel")
+	fs.BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not tell each gateway the key of the other, and do not wait for the tunnel")
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if today, ok := olderSpellings[name]; ok {
+			name = today
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
+func (o *connectOptions) check() error {
+	if o.port < 0 || o.port > 65535 {
+		return out.Fail("%d is no port", o.port)
+	}
+	if err := o.server.check(); err != nil {
+		return err
+	}
+	return checkMTU(o.mtu)
+}
+
+func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *side) error {
+	both, err := meet(ctx, local, remote)
+	if err != nil {
+		return err
+	}
+	t, err := o.plan(ctx, local, remote)
+	if err != nil {
+		return err
+	}
+	if !both[0].knows(ctx) || !both[1].knows(ctx) {
+		if err := c.exchange(ctx, both, true); err != nil {
+			return err
+		}
+	}
+	for _, b := range both {
+		// Who was told by hand may have been told in another namespace.
+		if err := b.ensureNamespace(ctx, c, b.want.Labels[names.RemoteClusterID]); err != nil {
+			return b.wrong(err)
+		}
+	}
+	local.Success("Network correctly initialized")
+	remote.Success("Network correctly initialized")
+	if err := t.make(ctx, c, o); err != nil {
+		return err
+	}
+	if !o.wait || o.keysNotToShare {
+		return nil
+	}
+	return t.await(ctx)
+}
+
+// plan says what will be made. It changes nothing, and fails where that would not work.
+func (o *connectOptions) plan(ctx context.Context, local, remote *side) (*tunnel, error) {
+	for _, reverse := range []struct {
+		in, other *side
+		kind      string
+	}{{local, remote, server}, {remote, local, dialer}} {
+		name, err := reverse.in.gatewayName(ctx, reverse.kind, reverse.other.id)
+		if err != nil {
+			return nil, reverse.in.wrong(err)
+		}
+		if name != "" {
+			return nil, reverse.in.wrong(out.Fail("there is a gateway %s for the other direction already, the %s %q", reverse.kind, reverse.kind, name).
+				Hint("Exchange the two clusters, or remove it by: liqoctl network disconnect"))
+		}
+	}
+	t := &tunnel{local: local, remote: remote}
+	serverRef, err := o.usable(ctx, remote, o.server.template, func(spec map[string]any) error { return o.server.fits(spec) })
+	if err != nil {
+		return nil, remote.wrong(err)
+	}
+	clientRef, err := o.usable(ctx, local, o.client, func(map[string]any) error { return nil })
+	if err != nil {
+		return nil, local.wrong(err)
+	}
+	key, err := remote.gatewayKey(ctx, server, local.id)
+	if err != nil {
+		return nil, remote.wrong(err)
+	}
+	t.server = gatewayOf(o.server.object(key, local.id, serverRef, o.mtu))
+	if key, err = local.gatewayKey(ctx, dialer, remote.id); err != nil {
+		return nil, local.wrong(err)
+	}
+	t.client = gatewayOf(newGatewayClient(key, remote.id, clientRef, o.mtu, networkingv1beta1.EndpointStatus{}))
+	if err := remote.demand(ctx, append(remote.missingRights(), gatewayRights("gatewayservers")...)...); err != nil {
+		return nil, err
+	}
+	return t, local.demand(ctx, append(local.missingRights(), gatewayRights("gatewayclients")...)...)
+}
+
+// gatewayRights are what making a gateway takes.
+func gatewayRights(resource string) []rights {
+	return []rights{
+		networking(resource, "get", "list", "watch", "create", "patch"),
+		networking("publickeies", "get", "list", "create", "patch", "delete"),
+		networking("connections", "get", "list", "watch"),
+		networking("wg"+resource, "get", "list", "watch"),
+		{schema.GroupResource{Resource: "secrets"}, []string{"get"}},
+		{schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
+		{schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "list", "watch"}},
+	}
+}
+
+// gatewayName is the name of the gateway of a kind to the other cluster, "" for none.
+func (s *side) gatewayName(ctx context.Context, kind, other string) (string, error) {
+	list := newGateway(kind, client.ObjectKey{}).list()
+	err := s.kube.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{names.RemoteClusterID: other})
+	if err != nil {
+		return "", fmt.Errorf("reading the gateways: %w", err)
+	}
+	var found []string
+	err = apimeta.EachListItem(list, func(item runtime.Object) error {
+		found = append(found, item.(client.Object).GetName())
+		return nil
+	})
+	if len(found) > 1 {
+		return "", out.Fail("namespace %q has several gateways to %s: %s", s.namespace, other, strings.Join(found, ", ")).
+			Hint("Delete all but one of them")
+	}
+	return strings.Join(found, ""), err
+}
+
+// gatewayKey is where the gateway of a kind is or will be.
+func (s *side) gatewayKey(ctx context.Context, kind, other string) (client.ObjectKey, error) {
+	name, err := s.gatewayName(ctx, kind, other)
+	if name == "" {
+		name = other
+	}
+	return client.ObjectKey{Namespace: s.namespace, Name: name}, err
+}
+
+// usable resolves a template and, unless told not to, looks whether it is there and fits.
+func (o *connectOptions) usable(ctx context.Context, s *side, t template, fits func(spec map[string]any) error) (corev1.ObjectReference, error) {
+	ref, err := t.reference(s.liqoNamespace, func() (apimeta.RESTMapper, error) { return s.kube.RESTMapper(), nil })
+	if err != nil || o.skipValidation {
+		return ref, err
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
+	err = s.kube.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
+	switch {
+	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
+		return ref, out.Fail("there is no template %s %s/%s", ref.Kind, ref.Namespace, ref.Name)
+	case err != nil:
+		return ref, fmt.Errorf("reading the template %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	spec, _, _ := unstructured.NestedMap(obj.Object, "spec", "template", "spec", "service", "spec")
+	if err := fits(spec); err != nil {
+		return ref, out.Fail("the template %s/%s cannot be used: %w", ref.Namespace, ref.Name, err)
+	}
+	return ref, nil
+}
+
+// fits tells whether a template passes on what was asked of the Service that it makes.
+func (s *gatewayServer) fits(service map[string]any) error {
+	if s.loadBalancerIP != "" && !has(service, "loadBalancerIP") {
+		return errors.New("it has no loadBalancerIP")
+	}
+	ports, _, _ := unstructured.NestedSlice(service, "ports")
+	if s.nodePort == 0 {
+		return nil
+	}
+	if len(ports) > 0 {
+		if port, ok := ports[0].(map[string]any); ok && has(port, "nodePort") {
+			return nil
+		}
+	}
+	return errors.New("its first port has no nodePort")
+}
+
+// has finds a field that is always there, or only if it has a value.
+func has(fields map[string]any, name string) bool {
+	_, always := fields[name]
+	_, optional := fields["?"+name]
+	return always || optional
+}

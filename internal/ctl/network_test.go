@@ -1,0 +1,297 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// between runs a command of network from rome to milan.
+func between(t *testing.T, rome, milan *town, args ...string) result {
+	t.Helper()
+	return betweenAs(t, rome, milan, rome.Config, milan.Config, args...)
+}
+
+func betweenAs(t *testing.T, rome, milan *town, local, remote *rest.Config, args ...string) result {
+	t.Helper()
+	args = append([]string{"network"}, args...)
+	return liqoctl(t, local, append(args, "--remote-kubeconfig", kubeconfigFile(t, remote),
+		"--liqo-namespace", rome.liqo, "--remote-liqo-namespace", milan.liqo)...)
+}
+
+const (
+	identities = ` INFO   (local) Cluster identity correctly retrieved
+ INFO   (remote) Cluster identity correctly retrieved
+`
+	initialised = ` INFO   (local) Network configuration correctly retrieved
+ INFO   (remote) Network configuration correctly retrieved
+ INFO   (local) Network configuration correctly set up
+ INFO   (remote) Network configuration correctly set up
+ INFO   (local) Configuration applied successfully
+ INFO   (remote) Configuration applied successfully
+`
+	connected = ` INFO   (local) Network correctly initialized
+ INFO   (remote) Network correctly initialized
+ INFO   (remote) Gateway server correctly set up
+ INFO   (remote) Gateway pod gw-rome is ready
+ INFO   (remote) Gateway server Service created successfully
+ INFO   (local) Gateway client correctly set up
+ INFO   (local) Gateway pod gw-milan is ready
+ INFO   (remote) Gateway server Secret created successfully
+ INFO   (local) Public key correctly created
+ INFO   (local) Gateway client Secret created successfully
+ INFO   (remote) Public key correctly created
+`
+	established = ` INFO   (remote) Connection created successfully
+ INFO   (local) Connection created successfully
+ INFO   (local) Connection is established
+ INFO   (remote) Connection is established
+`
+)
+
+func wantTranscript(t *testing.T, r result, want string) {
+	t.Helper()
+	if r.err != nil {
+		t.Errorf("it failed: %v", r.err)
+	}
+	if diff := cmp.Diff(want, r.stderr); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if r.stdout != "" {
+		t.Errorf("progress on standard output: %q", r.stdout)
+	}
+}
+
+// The two clusters of this story use the same networks. Their controllers are real, their nodes and gateways are not.
+func TestTwoClustersAreConnected(t *testing.T) {
+	rome, milan := newTown(t, 2, "rome"), newTown(t, 3, "milan")
+	nothingCanBeConnectedWrongly(t, rome, milan)
+	theyAreConnectedByCommands(t, rome, milan)
+	oneCommandConnectsToo(t, rome, milan)
+	theyAreConnectedByHand(t, rome, milan)
+	whatHasNoRoomIsTakenBack(t, rome, milan)
+}
+
+func theyAreConnectedByCommands(t *testing.T, rome, milan *town) {
+	t.Helper()
+	for range 2 {
+		wantTranscript(t, between(t, rome, milan, "init"), identities+initialised)
+	}
+	between(t, rome, milan, "connect", "--skip-validation", "--gw-server-template-name", "none").refuses(t,
+		"in the remote cluster: the gateway is refused: TemplateNotFound: ")
+	seen := configurationOf(t, rome, "liqo-tenant-milan", "milan")
+	if want := []networkingv1beta1.CIDR{"10.200.0.0/16"}; !slices.Equal(seen.Spec.Remote.CIDR.Pod, want) || seen.Status.Remote == nil || slices.Equal(seen.Status.Remote.CIDR.Pod, want) {
+		t.Errorf("rome sees milan as %+v, %+v", seen.Spec, seen.Status)
+	}
+	for range 2 {
+		wantTranscript(t, between(t, rome, milan, "connect", "--server-service-type", "NodePort"), identities+connected+established)
+	}
+	server := &networkingv1beta1.GatewayServer{}
+	get(t, milan, "liqo-tenant-rome", "rome", server)
+	dials := &networkingv1beta1.GatewayClient{}
+	get(t, rome, "liqo-tenant-milan", "milan", dials)
+	if diff := cmp.Diff(*server.Status.Endpoint, dials.Spec.Endpoint); diff != "" {
+		t.Errorf("the client dials another server (-server +client):\n%s", diff)
+	}
+
+	// The flags of the server reach it, by their older names too.
+	between(t, rome, milan, "connect", "--server-service-type", "NodePort", "--server-port", "51900", "--node-port", "31900", "--mtu", "1300", "--client-address", "198.51.100.7").succeeds(t)
+	get(t, milan, "liqo-tenant-rome", "rome", server)
+	if e := server.Spec.Endpoint; e.Port != 51900 || *e.NodePort != 31900 || server.Spec.MTU != 1300 {
+		t.Errorf("the server is %+v", server.Spec)
+	}
+	get(t, rome, "liqo-tenant-milan", "milan", dials)
+	if want := "198.51.100.7"; dials.Spec.Endpoint.Addresses[0] != want || dials.Spec.Endpoint.Port != 31900 || dials.Spec.MTU != 1300 {
+		t.Errorf("the client is %+v", dials.Spec)
+	}
+
+	liqoctl(t, nil, "__complete", "--kubeconfig", kubeconfigFile(t, rome.Config), "create", "publickey", "x", "--remote-cluster-id", "").succeeds(t, "milan\n")
+	between(t, milan, rome, "connect").refuses(t, "in the local cluster: there is a gateway server for the other direction already")
+	between(t, rome, milan, "disconnect").refuses(t, "--skip-confirm")
+	wantTranscript(t, between(t, rome, milan, "disconnect", "--wait", "--skip-confirm"), identities+
+		" INFO   (local) Gateway client correctly deleted\n INFO   (remote) Gateway server correctly deleted\n")
+	wantTranscript(t, between(t, rome, milan, "reset", "--skip-confirm"), identities+
+		" INFO   (local) Gateway client already deleted\n INFO   (remote) Gateway server already deleted\n"+
+		" INFO   (local) Network configuration correctly deleted\n INFO   (remote) Network configuration correctly deleted\n")
+	wantTranscript(t, between(t, rome, milan, "reset", "--skip-confirm"), identities+
+		" INFO   (local) Gateway client already deleted\n INFO   (remote) Gateway server already deleted\n"+
+		" INFO   (local) Network configuration already deleted\n INFO   (remote) Network configuration already deleted\n")
+}
+
+// Who connects at once after a reset gets the keys of the new gateways, and clusters that were told nothing are told. Whichever
+// cluster is named first, all goes.
+func oneCommandConnectsToo(t *testing.T, rome, milan *town) {
+	t.Helper()
+	wantTranscript(t, between(t, rome, milan, "connect", "--gw-server-service-type", "NodePort"), identities+initialised+connected+established)
+	wantTranscript(t, between(t, milan, rome, "reset", "--skip-confirm"), identities+
+		" INFO   (local) Gateway client already deleted\n INFO   (remote) Gateway client correctly deleted\n"+
+		" INFO   (local) Gateway server correctly deleted\n INFO   (remote) Gateway server already deleted\n"+
+		" INFO   (local) Network configuration correctly deleted\n INFO   (remote) Network configuration correctly deleted\n")
+}
+
+// theyAreConnectedByHand is what two administrators type who only send each other files.
+func theyAreConnectedByHand(t *testing.T, rome, milan *town) {
+	t.Helper()
+	romes := printed(t, rome, "generate", "configuration")
+	applyFile(t, milan, romes)
+	milans := printed(t, milan, "generate", "configuration")
+	applyFile(t, rome, milans)
+	want := `apiVersion: networking.liqo.io/v1beta1
+kind: Configuration
+metadata:
+  labels:
+    liqo.io/remote-cluster-id: rome
+  name: rome
+spec:
+  remote:
+    cidr:
+      external:
+      - 10.70.0.0/16
+      pod:
+      - 10.200.0.0/16
+status: {}
+---
+`
+	if diff := cmp.Diff(want, romes); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	there(t, milan, "create", "gatewayserver", "server", "--remote-cluster-id", "rome", "--service-type", "NodePort", "--wait").
+		succeeds(t, " INFO  Gatewayserver created\n INFO  gatewayserver is ready\n")
+	server := &networkingv1beta1.GatewayServer{}
+	get(t, milan, "default", "server", server)
+	there(t, rome, "create", "gatewayclient", "client", "--remote-cluster-id", "milan", "--wait",
+		"--addresses", strings.Join(server.Status.Endpoint.Addresses, ","), "--port", fmt.Sprint(server.Status.Endpoint.Port)).
+		succeeds(t, " INFO  Gatewayclient created\n INFO  gatewayclient is ready\n")
+	applyFile(t, rome, printed(t, milan, "generate", "publickey", "--gateway-type", "server", "--gateway-name", "server"))
+	romes = printed(t, rome, "generate", "publickey", "--gateway-type", "client", "--gateway-name", "client")
+	if !strings.Contains(romes, "  labels:\n    liqo.io/remote-cluster-id: rome\n    networking.liqo.io/gateway-resource: \"true\"\n  name: rome\nspec:\n  publicKey: ") {
+		t.Errorf("the key of rome is\n%s", romes)
+	}
+	applyFile(t, milan, romes)
+	for c, name := range map[*town]string{rome: "gw-client", milan: "gw-server"} {
+		connection := &networkingv1beta1.Connection{}
+		testkit.Eventually(t, time.Minute, func() error {
+			err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, connection)
+			if err == nil && connection.Status.Value != networkingv1beta1.Connected {
+				err = fmt.Errorf("it is %q", connection.Status.Value)
+			}
+			return err
+		})
+	}
+	there(t, rome, "generate", "publickey", "--gateway-type", "server", "--gateway-name", "client").refuses(t, "there is no GatewayServer default/client")
+
+	// What was made by hand is removed by a command.
+	between(t, rome, milan, "reset", "--skip-confirm", "-n", "default", "--remote-namespace", "default").succeeds(t,
+		"(local) Gateway client correctly deleted", "(remote) Gateway server correctly deleted", "(remote) Network configuration correctly deleted")
+}
+
+// nothingCanBeConnectedWrongly is about what is refused before anything is changed.
+func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
+	t.Helper()
+	between(t, rome, rome, "init").refuses(t, "local and remote clusters must be different", "--remote-kubeconfig")
+	between(t, rome, &town{ControlPlane: milan.ControlPlane, liqo: "elsewhere"}, "init").refuses(t,
+		`in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
+	bare := testkit.Namespace(t, milan.ControlPlane, "bare", nil)
+	testkit.Create(t, milan.Client, identityOf("milan", bare))
+	between(t, rome, &town{ControlPlane: milan.ControlPlane, liqo: bare}, "connect").refuses(t, "in the remote cluster: the networking module of Liqo is not installed")
+	for want, flags := range map[string][]string{
+		"there is no template WgGatewayServerTemplate " + milan.liqo + "/none": {"--gw-server-template-name", "none"},
+		"there is no template WgGatewayClientTemplate " + rome.liqo + "/none":  {"--gw-client-template-name", "none"},
+		`"one/two" is no type of templates`:                                    {"--gw-server-type", "one/two"},
+		"only a Service of type LoadBalancer has a load balancer address":      {"--load-balancer-ip", "192.0.2.9", "--server-service-type", "NodePort"},
+		"0 is no port": {"--server-port", "0"},
+		"1 is no MTU":  {"--mtu", "1"},
+	} {
+		between(t, rome, milan, append([]string{"connect"}, flags...)...).refuses(t, want)
+	}
+	guest := milan.User(t, "guest")
+	betweenAs(t, rome, milan, rome.Config, guest, "init").refuses(t, "in the remote cluster: ", "forbidden")
+	testkit.Allow(t, milan.ControlPlane, "", "guest", testkit.Rule("", "configmaps", "list"), testkit.Rule("", "namespaces", "get", "list"),
+		testkit.Rule("ipam.liqo.io", "networks", "list"), testkit.Rule("networking.liqo.io", "configurations", "list", "get"))
+	betweenAs(t, rome, milan, rome.Config, guest, "init").refuses(t,
+		"in the remote cluster: you are not allowed to create namespaces, watch configurations.networking.liqo.io, create configurations.networking.liqo.io")
+
+	var all networkingv1beta1.ConfigurationList
+	var tenants corev1.NamespaceList
+	for _, c := range []*town{rome, milan} {
+		if err := c.Client.List(t.Context(), &all); err != nil || len(all.Items) > 0 {
+			t.Errorf("%s was told something: %v, %v", c.id, all.Items, err)
+		}
+		if err := c.Client.List(t.Context(), &tenants, client.HasLabels{names.TenantNamespace}); err != nil || len(tenants.Items) > 0 {
+			t.Errorf("%s has a new namespace: %v, %v", c.id, tenants.Items, err)
+		}
+	}
+}
+
+// whatHasNoRoomIsTakenBack is about networks of the other cluster for which none of ours are left.
+func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
+	t.Helper()
+	rome.stop()
+	between(t, rome, milan, "init", "--timeout", "4s").refuses(t, "in the local cluster: nobody looked at the Configuration liqo-tenant-milan/milan yet: "+
+		"does the controller-manager of Liqo run?: timed out waiting for the condition")
+	between(t, rome, milan, "reset", "--skip-confirm").succeeds(t, "(local) Network configuration correctly deleted")
+	rome.run(t, "10.200.0.0/16") // which rome uses itself
+	r := between(t, rome, milan, "init")
+	r.refuses(t, "in the local cluster: the network 10.", " of the other cluster cannot be remapped: no prefix of length 16 is free in 10.200.0.0/16")
+	for c, other := range map[*town]string{rome: "milan", milan: "rome"} {
+		err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-" + other, Name: other}, &networkingv1beta1.Configuration{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("%s keeps the Configuration: %v", c.id, err)
+		}
+	}
+}
+
+// there runs a command in one of the clusters.
+func there(t *testing.T, c *town, args ...string) result {
+	t.Helper()
+	return liqoctl(t, c.Config, append(args, "--liqo-namespace", c.liqo, "--timeout", "60s")...)
+}
+
+func printed(t *testing.T, c *town, args ...string) string {
+	t.Helper()
+	r := there(t, c, args...)
+	r.succeeds(t)
+	return r.stdout
+}
+
+// applyFile is kubectl apply in the namespace default.
+func applyFile(t *testing.T, c *town, manifest string) {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(strings.TrimSuffix(manifest, "---\n")), obj); err != nil {
+		t.Fatal(err)
+	}
+	obj.SetNamespace("default")
+	testkit.Create(t, c.Client, obj)
+}
+
+func get(t *testing.T, c *town, namespace, name string, obj client.Object) {
+	t.Helper()
+	if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func configurationOf(t *testing.T, c *town, namespace, name string) *networkingv1beta1.Configuration {
+	t.Helper()
+	cfg := &networkingv1beta1.Configuration{}
+	get(t, c, namespace, name, cfg)
+	return cfg
+}

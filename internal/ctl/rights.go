@@ -1,0 +1,71 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// rights are what a command does to one resource.
+type rights struct {
+	resource schema.GroupResource
+	verbs    []string
+}
+
+func networking(resource string, verbs ...string) rights {
+	return rights{schema.GroupResource{Group: networkingv1beta1.GroupName, Resource: resource}, verbs}
+}
+
+// missingRights are those to make the namespace where there is none.
+func (s *side) missingRights() []rights {
+	if !s.missing {
+		return nil
+	}
+	return []rights{{schema.GroupResource{Resource: "namespaces"}, []string{"create"}}}
+}
+
+// parallelReviews bounds the questions that are asked at once.
+const parallelReviews = 8
+
+// demand fails, before anything is changed, with all that the user may not do in the namespace.
+func (s *side) demand(ctx context.Context, wanted ...rights) error {
+	var asked []authorizationv1.ResourceAttributes
+	for _, w := range wanted {
+		for _, verb := range w.verbs {
+			asked = append(asked, authorizationv1.ResourceAttributes{Verb: verb, Group: w.resource.Group, Resource: w.resource.Resource, Namespace: s.namespace})
+		}
+	}
+	denied := make([]string, len(asked))
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(parallelReviews)
+	for i, a := range asked {
+		group.Go(func() error {
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
+			if err := s.kube.Create(within, review); err != nil {
+				return fmt.Errorf("asking what you may do: %w", err)
+			}
+			if !review.Status.Allowed {
+				denied[i] = a.Verb + " " + schema.GroupResource{Group: a.Group, Resource: a.Resource}.String()
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return s.wrong(err)
+	}
+	if denied = slices.DeleteFunc(denied, func(d string) bool { return d == "" }); len(denied) > 0 {
+		return s.wrong(out.Fail("you are not allowed to %s in namespace %s", strings.Join(denied, ", "), s.namespace))
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// sideFlags say how one of two clusters is reached, and where things are in it.
+type sideFlags struct {
+	kube                     *genericclioptions.ConfigFlags
+	namespace, liqoNamespace string
+}
+
+// remoteFlags adds the flags of the second cluster: those of the first one, with a prefix.
+func remoteFlags(cmd *cobra.Command, remote *sideFlags) {
+	remote.kube = genericclioptions.NewConfigFlags(true)
+	remote.kube.Namespace = nil
+	mirrored := pflag.NewFlagSet("remote", pflag.ContinueOnError)
+	remote.kube.AddFlags(mirrored)
+	mirrored.VisitAll(func(f *pflag.Flag) {
+		f.Hidden = !shownKubeFlags[f.Name]
+		f.Name, f.Shorthand = "remote-"+f.Name, ""
+		f.Usage += " (in the remote cluster)"
+		cmd.PersistentFlags().AddFlag(f)
+	})
+}
+
+// side is one of the two clusters that a command works on.
+type side struct {
+	*out.Scope
+	name          string
+	kube          client.WithWatch
+	host          string
+	liqoNamespace string
+	// asked is the namespace that the user wants things in, "" for the tenant namespace of the other cluster.
+	asked string
+	id    string
+	// namespace is where things about the other cluster go. It may not exist yet.
+	namespace string
+	missing   bool
+}
+
+// pair is the two clusters of a command, which has not called them yet.
+func (c *cli) pair(local, remote *sideFlags) (l, r *side, err error) {
+	local.kube = c.kubeFlags
+	if l, err = c.side("local", local); err != nil {
+		return nil, nil, err
+	}
+	if r, err = c.side("remote", remote); err != nil {
+		return nil, nil, err
+	}
+	if l.host == r.host {
+		return nil, nil, sameCluster("%s", l.host)
+	}
+	return l, r, nil
+}
+
+func sameCluster(format string, args ...any) error {
+	return out.Fail("local and remote clusters must be different: both are "+format, args...).
+		Hint("The second cluster is that of --remote-kubeconfig or --remote-context")
+}
+
+func (c *cli) side(name string, flags *sideFlags) (*side, error) {
+	cfg, err := configOf(flags.kube)
+	if err != nil {
+		return nil, fmt.Errorf("%s cluster: %w", name, err)
+	}
+	cluster, err := client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme})
+	if err != nil {
+		return nil, fmt.Errorf("%s cluster: %w", name, err)
+	}
+	return &side{
+		Scope: c.Scope(name), name: name, kube: cluster, host: where(cfg), liqoNamespace: flags.liqoNamespace, asked: flags.namespace,
+	}, nil
+}
+
+// where tells clusters apart that are reached by one address through different proxies.
+func where(cfg *rest.Config) string {
+	if cfg.TLSClientConfig.ServerName != "" {
+		return cfg.Host + " as " + cfg.TLSClientConfig.ServerName
+	}
+	return cfg.Host
+}
+
+// wrong says in which cluster something went wrong.
+func (s *side) wrong(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("in the %s cluster: %w", s.name, err)
+}
+
+// during shows a step while do runs, and its success unless it is "".
+func (s *side) during(doing, done string, do func() error) error {
+	step := s.Step(doing)
+	defer step.Stop()
+	if err := do(); err != nil {
+		return s.wrong(err)
+	}
+	step.Stop()
+	if done != "" {
+		s.Success("%s", done)
+	}
+	return nil
+}
+
+// introduce finds out which clusters these are, and where things about the other one go.
+func introduce(ctx context.Context, local, remote *side) error {
+	for _, s := range []*side{local, remote} {
+		err := s.during("Retrieving cluster identity", "Cluster identity correctly retrieved", func() (err error) {
+			s.id, err = identity(ctx, s.kube, s.liqoNamespace)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if local.id == remote.id {
+		return sameCluster("called %q", local.id)
+	}
+	return errors.Join(local.wrong(local.findNamespace(ctx, remote.id)), remote.wrong(remote.findNamespace(ctx, local.id)))
+}
+
+// findNamespace finds where things about the other cluster go. Who may not list namespaces may have been given one of the usual name.
+func (s *side) findNamespace(ctx context.Context, other string) error {
+	if s.asked != "" {
+		s.namespace = s.asked
+		return nil
+	}
+	found, err := peer.TenantNamespace(ctx, s.kube, liqov1beta1.ClusterID(other))
+	switch {
+	case err == nil:
+		s.namespace = found
+		return nil
+	case errors.Is(err, peer.ErrNotFound):
+		s.namespace, s.missing = names.DefaultTenantNamespace(other), true
+		return nil
+	case !apierrors.IsForbidden(err):
+		return err
+	}
+	s.namespace = names.DefaultTenantNamespace(other)
+	var ns corev1.Namespace
+	err = s.kube.Get(ctx, client.ObjectKey{Name: s.namespace}, &ns)
+	if id, ok := peer.OfNamespace(&ns); err == nil && (!ok || string(id) != other) {
+		return out.Fail("namespace %q is not the tenant namespace of %s: it lacks the labels %s=%s and %s=true",
+			s.namespace, other, names.RemoteClusterID, other, names.TenantNamespace)
+	}
+	s.missing = apierrors.IsNotFound(err)
+	return client.IgnoreNotFound(err)
+}
+
+// ensureNamespace makes the tenant namespace of the other cluster where there is none.
+func (s *side) ensureNamespace(ctx context.Context, c *cli, other string) error {
+	if !s.missing {
+		return nil
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{
+		names.RemoteClusterID: other, names.TenantNamespace: "true",
+		// The gateway opens a device of its node.
+		"pod-security.kubernetes.io/enforce": "privileged", "pod-security.kubernetes.io/audit": "privileged", "pod-security.kubernetes.io/warn": "privileged",
+	}}}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	c.stamp(ns)
+	err := s.kube.Create(ctx, ns)
+	if apierrors.IsAlreadyExists(err) {
+		return out.Fail("namespace %q exists and is not the tenant namespace of %s, or is being deleted: delete it, or label it %s=%s and %s=true",
+			s.namespace, other, names.RemoteClusterID, other, names.TenantNamespace)
+	}
+	if err != nil {
+		return fmt.Errorf("making the tenant namespace %s: %w", s.namespace, err)
+	}
+	s.missing = false
+	return nil
+}
