@@ -65,8 +65,8 @@ func well(of plan.Object, problems []plan.Problem, failed error) bool {
 	return failed == nil && !slices.ContainsFunc(problems, func(p plan.Problem) bool { return p.Of == of })
 }
 
-// applied writes the condition of this host, if it changes. Others write theirs to the same list, so a conflict is nothing:
-// the news of their write bring another run.
+// applied writes the condition of this host, if it changes. Others write theirs to the same list: a conflict is an error like any
+// other, for the news of their write are no reason to run.
 func (r *Reporter) applied(ctx context.Context, obj client.Object, conditions *[]networkingv1beta1.HostCondition, ok bool) error {
 	status := metav1.ConditionFalse
 	if ok {
@@ -84,7 +84,7 @@ func (r *Reporter) applied(ctx context.Context, obj client.Object, conditions *[
 		*conditions = append(*conditions, c)
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, obj, patch); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	if err := r.Client.Status().Patch(ctx, obj, patch); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the status of %s: %w", obj.GetName(), err)
 	}
 	return nil
