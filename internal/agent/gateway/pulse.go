@@ -74,5 +74,5 @@ func (p *pulse) failed(now time.Time) bool {
 	if p.pads {
 		lost = max(lost, p.lost(p.full, now))
 	}
-	return lost >= p.threshold
+	return !p.began.IsZero() && lost >= p.threshold
 }
