@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -100,6 +101,7 @@ func (s *side) configure(t *testing.T) {
 	c := &networkingv1beta1.Configuration{ObjectMeta: s.meta("peer")}
 	c.Spec.Remote = cidr("10.200.0.0/16", "10.70.0.0/16")
 	testkit.Create(t, s, c)
+	t.Cleanup(func() { _ = s.Delete(context.Background(), c) }) // gateways of other tests see it, too
 	testkit.UpdateStatus(t, s, c, func(c *networkingv1beta1.Configuration) {
 		c.Status.Remote = new(cidr("10.71.0.0/16", "10.68.0.0/16"))
 		c.Status.Conditions = []metav1.Condition{{

@@ -4,6 +4,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -88,6 +89,9 @@ func (w *world) objects(t *testing.T) {
 	w.member = &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: w.node}}
 	w.member.Spec.Interface.Node.IP, w.member.Spec.Interface.Gateway.Name = "10.70.0.11", names.FabricDevice
 	testkit.Create(t, w, self, w.member)
+	t.Cleanup(func() {
+		_ = errors.Join(w.Delete(context.Background(), self), w.Delete(context.Background(), w.member))
+	})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.home, Name: "elsewhere"}}
 	pod.Spec = corev1.PodSpec{NodeName: w.node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	testkit.Create(t, w, pod)
@@ -128,7 +132,6 @@ func (w *world) holds(t *testing.T, line string, want bool) {
 		}
 		return nil
 	})
-	return all
 }
 
 func (w *world) hasForeign(t *testing.T) {
