@@ -91,6 +91,19 @@ func (n *noted) Eventf(_ runtime.Object, _ runtime.Object, _, reason, _, format 
 
 var _ events.EventRecorder = (*noted)(nil)
 
+func TestNothingIsSaidWhereOneMayNotWrite(t *testing.T) {
+	var n noted
+	r := Reporter{Events: &n, Host: "one", Namespace: "tenant"}
+	of := plan.Object{Kind: "RouteConfiguration", Namespace: "home", Name: "a"}
+	obj := &networkingv1beta1.RouteConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "a"}}
+	seen := &Seen{Objects: map[plan.Object]client.Object{of: obj}, Routes: []*networkingv1beta1.RouteConfiguration{obj}}
+	problems := []plan.Problem{{Of: of, Message: "no"}}
+	r.Tell(t.Context(), seen, problems)
+	if err := r.Applied(t.Context(), seen, problems, nil); err != nil || len(n.notes) > 0 {
+		t.Errorf("events %q, %v", n.notes, err)
+	}
+}
+
 func TestAProblemIsToldWhenItComes(t *testing.T) {
 	var n noted
 	r := Reporter{Events: &n, Host: "one"}

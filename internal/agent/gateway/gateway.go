@@ -81,7 +81,7 @@ func newGateway(mgr ctrl.Manager, k Kernel, device Device, o Options) *gateway {
 			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnGateway(obj, o.LiqoNamespace, o.key(), o.Node) },
 			FirewallsHere: func(obj metav1.Object) bool { return plan.FirewallOnGateway(obj, o.LiqoNamespace, o.key()) },
 		},
-		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-gateway"), Host: o.Name},
+		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-gateway"), Host: o.Name, Namespace: o.Namespace},
 	}
 	ours, theirs := plan.TunnelAddresses(o.Server)
 	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.beat)

@@ -5,13 +5,17 @@ package gateway
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/api/networking/v1beta1/firewall"
+	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -37,6 +41,20 @@ func (s *side) is(t *testing.T, want ...networkingv1beta1.ConnectionStatusValue)
 	return c
 }
 
+// holds tells why the namespace of a side does not hold something.
+func (s *side) holds(text string) error {
+	k, err := kernel.Open(kernel.Options{Namespace: s.space.Path})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	state, err := k.Observe()
+	if err == nil && !strings.Contains(state.String(), text) {
+		err = fmt.Errorf("there is no %q in %s", text, state)
+	}
+	return err
+}
+
 const (
 	connected  = networkingv1beta1.Connected
 	connecting = networkingv1beta1.Connecting
@@ -60,6 +78,14 @@ func TestTwoGateways(t *testing.T) {
 		len(c.OwnerReferences) != 1 || c.OwnerReferences[0].Kind != "GatewayServer" {
 		t.Errorf("the Connection is %+v", c)
 	}
+
+	t.Log("what is for all gateways is none of their objects")
+	all := &networkingv1beta1.FirewallConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: a.options.LiqoNamespace, Name: "lab", Labels: map[string]string{
+		names.FirewallCategory: names.TargetGateway, names.FirewallSubcategory: names.TargetAllGateways,
+	}}}
+	all.Spec.Table = firewall.Table{Name: new("lab"), Family: new(firewall.TableFamilyIPv4)}
+	testkit.Create(t, a, all)
+	testkit.Eventually(t, patience, func() error { return a.holds("table ip lab") })
 
 	t.Log("the cable is cut, and mended")
 	a.space.Up(t, "eth0", false)

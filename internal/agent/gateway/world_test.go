@@ -13,10 +13,14 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
@@ -120,6 +124,33 @@ func (s *side) trust(t *testing.T, name string, other *side) *networkingv1beta1.
 	return k
 }
 
+// user has the rights of a gateway: to its own objects in its namespace, and to read what is about the whole cluster.
+func (s *side) user(t *testing.T) *rest.Config {
+	t.Helper()
+	name, group := s.options.Namespace, networkingv1beta1.GroupVersion.Group
+	testkit.Allow(t, s.cluster, s.options.Namespace, name,
+		testkit.Rule(group, "connections", "get", "list", "watch", "create", "update", "patch"),
+		testkit.Rule(group, "connections/status", "update", "patch"),
+		testkit.Rule(group, "firewallconfigurations/status", "update", "patch"),
+		testkit.Rule(group, "routeconfigurations/status", "update", "patch"),
+		testkit.Rule(group, "publickeies", "get", "list", "watch"),
+		testkit.Rule("events.k8s.io", "events", "create", "patch"))
+	reads := []rbacv1.PolicyRule{
+		testkit.Rule(ipamv1alpha1.GroupVersion.Group, "ips", "get", "list", "watch"),
+		testkit.Rule(ipamv1alpha1.GroupVersion.Group, "networks", "get", "list", "watch"),
+	}
+	for _, r := range []string{"configurations", "gatewayservers", "gatewayclients", "internalnodes", "firewallconfigurations", "routeconfigurations"} {
+		reads = append(reads, testkit.Rule(group, r, "get", "list", "watch"))
+	}
+	testkit.Allow(t, s.cluster, "", name, reads...)
+	return s.cluster.User(t, name)
+}
+
+func (s *side) cached() map[client.Object]cache.ByObject {
+	own := cache.ByObject{Namespaces: map[string]cache.Config{s.options.Namespace: {}}}
+	return map[client.Object]cache.ByObject{&networkingv1beta1.PublicKey{}: own, &networkingv1beta1.Connection{}: own}
+}
+
 // run starts the gateway. It ends with the returned function; its network namespace and its device stay.
 func (s *side) run(t *testing.T) (stop func()) {
 	t.Helper()
@@ -137,7 +168,7 @@ func (s *side) run(t *testing.T) (stop func()) {
 		t.Fatal(err)
 	}
 	device := s.device
-	end := testkit.Manager(t, s.cluster.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
+	end := testkit.Manager(t, s.user(t), kube.ManagerOptions{Objects: s.cached()}, func(mgr ctrl.Manager) error {
 		g := newGateway(mgr, k, device, s.options)
 		g.prober.bind = func(at netip.AddrPort) (conn *net.UDPConn, err error) {
 			err = s.space.Inside(func() error {
