@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/kube"
 )
 
@@ -35,6 +37,12 @@ type Loop struct {
 	// Run does it all. It is never run twice at a time. What is not zero says when to run again at the latest. An error is tried
 	// again, quietly if others were faster.
 	Run func(context.Context) (time.Duration, error)
+}
+
+// Kernel is what an agent does with its network namespace.
+type Kernel interface {
+	Apply(context.Context, datapath.State) (kernel.Changes, error)
+	Watch(context.Context) (<-chan struct{}, error)
 }
 
 // gathering is how long news wait for more of them.

@@ -24,7 +24,6 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/datapath"
-	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
@@ -62,18 +61,12 @@ func (o Options) key() plan.PeerKey {
 	return plan.PeerKey{Namespace: o.Namespace, ClusterID: o.RemoteClusterID}
 }
 
-// Kernel is what the agent does with its network namespace.
-type Kernel interface {
-	Apply(context.Context, datapath.State) (kernel.Changes, error)
-	Watch(context.Context) (<-chan struct{}, error)
-}
-
 // Setup registers the agent of a gateway whose network namespace k is, and whose tunnel device is.
-func Setup(mgr ctrl.Manager, k Kernel, device Device, o Options) error {
+func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
 	return newGateway(mgr, k, device, o).setup(mgr)
 }
 
-func newGateway(mgr ctrl.Manager, k Kernel, device Device, o Options) *gateway {
+func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gateway {
 	g := &gateway{
 		client: mgr.GetClient(), kernel: k, device: device, options: o, endpoints: newEndpoints(), wake: make(chan struct{}, 1),
 		sources: agent.Sources{
@@ -101,7 +94,7 @@ func (g *gateway) setup(mgr ctrl.Manager) error {
 
 type gateway struct {
 	client    client.Client
-	kernel    Kernel
+	kernel    agent.Kernel
 	device    Device
 	options   Options
 	sources   agent.Sources

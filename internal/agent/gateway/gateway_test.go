@@ -119,9 +119,13 @@ func TestTwoGateways(t *testing.T) {
 	}
 	a.is(t, connecting, broken)
 	b.is(t, broken)
-	if status, err := a.device.Observe(); err != nil || len(status.Peers) != 0 {
-		t.Errorf("the device has peers: %+v, %v", status, err)
-	}
+	testkit.Eventually(t, patience, func() error {
+		status, err := a.device.Observe()
+		if err == nil && len(status.Peers) > 0 {
+			err = fmt.Errorf("the device has peers: %+v", status)
+		}
+		return err
+	})
 	a.trust(t, "peer", b)
 	both(connected)
 

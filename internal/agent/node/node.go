@@ -23,8 +23,6 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
-	"liqo.io/liqo/internal/datapath"
-	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/network/plan"
 )
 
@@ -37,16 +35,15 @@ type Options struct {
 	RulePriority int
 }
 
-// Kernel is what the agent does with a network namespace.
-type Kernel interface {
-	Apply(context.Context, datapath.State) (kernel.Changes, error)
-	Watch(context.Context) (<-chan struct{}, error)
+// Host is what the agent does with the network namespace of its node.
+type Host interface {
+	agent.Kernel
 	Source(to netip.Addr) (netip.Addr, error)
 	Forget(...netip.Prefix) (int, error)
 }
 
 // Setup registers the agent of a node whose network namespace k is.
-func Setup(mgr ctrl.Manager, k Kernel, o Options) error {
+func Setup(mgr ctrl.Manager, k Host, o Options) error {
 	a := &node{
 		client: mgr.GetClient(), kernel: k, options: o,
 		sources: agent.Sources{
@@ -64,7 +61,7 @@ func Setup(mgr ctrl.Manager, k Kernel, o Options) error {
 
 type node struct {
 	client   client.Client
-	kernel   Kernel
+	kernel   Host
 	options  Options
 	sources  agent.Sources
 	reporter agent.Reporter

@@ -88,10 +88,7 @@ func (w *world) objects(t *testing.T) {
 	self.Spec.PodCIDR, self.Spec.PodCIDRs = "10.200.1.0/24", []string{"10.200.1.0/24"}
 	w.member = &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: w.node}}
 	w.member.Spec.Interface.Node.IP, w.member.Spec.Interface.Gateway.Name = "10.70.0.11", names.FabricDevice
-	testkit.Create(t, w, self, w.member)
-	t.Cleanup(func() {
-		_ = errors.Join(w.Delete(context.Background(), self), w.Delete(context.Background(), w.member))
-	})
+	w.lend(t, self, w.member)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.home, Name: "elsewhere"}}
 	pod.Spec = corev1.PodSpec{NodeName: w.node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	testkit.Create(t, w, pod)
@@ -103,7 +100,7 @@ func (w *world) objects(t *testing.T) {
 	gateway := &networkingv1beta1.GatewayServer{ObjectMeta: of}
 	w.peer = &networkingv1beta1.Configuration{ObjectMeta: of}
 	w.peer.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.200.0.0/16"), External: cidrs("10.70.0.0/16")}
-	testkit.Create(t, w, gateway, w.peer)
+	w.lend(t, gateway, w.peer)
 	testkit.UpdateStatus(t, w, gateway, func(g *networkingv1beta1.GatewayServer) {
 		g.Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9")), Node: &w.node}
 	})
@@ -114,6 +111,19 @@ func (w *world) objects(t *testing.T) {
 			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Test",
 			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
 		}}
+	})
+}
+
+// lend makes objects that nodes of other tests would see, too.
+func (w *world) lend(t *testing.T, objs ...client.Object) {
+	t.Helper()
+	testkit.Create(t, w, objs...)
+	t.Cleanup(func() {
+		for _, obj := range objs {
+			if err := client.IgnoreNotFound(w.Delete(context.Background(), obj)); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }
 
