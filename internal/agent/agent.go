@@ -6,6 +6,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -50,7 +51,7 @@ type Seen struct {
 	Problems []plan.Problem
 	// Objects are those that problems may be of, and those of users.
 	Objects map[plan.Object]client.Object
-	// Gateways of this cluster, in front of all peers.
+	// Gateways of this cluster, in front of all peers, by name: a cache has its own order each time.
 	Gateways []Gateway
 	// Routes and Firewalls are the objects of users that are for this agent.
 	Routes    []*networkingv1beta1.RouteConfiguration
@@ -115,6 +116,7 @@ func (s Sources) gateways(ctx context.Context, c client.Reader, out *Seen) error
 		t, stays, problems := plan.TunnelOfClient(&clients.Items[i])
 		out.gateway(t, &clients.Items[i], clients.Items[i].Status.InternalEndpoint, stays, problems)
 	}
+	slices.SortFunc(out.Gateways, func(a, b Gateway) int { return cmp.Compare(a.Tunnel.Of.String(), b.Tunnel.Of.String()) })
 	return nil
 }
 

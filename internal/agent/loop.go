@@ -23,6 +23,7 @@ import (
 
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/kernel"
+	"liqo.io/liqo/internal/kube"
 )
 
 // Loop runs again whenever something changes of what it depends on: the whole of it, for nothing of it stands alone.
@@ -33,11 +34,12 @@ type Loop struct {
 	Matters func(old, now client.Object) bool
 	// Watch tells of changes that are in no object, such as those of the kernel.
 	Watch func(context.Context) (<-chan struct{}, error)
-	// Run does it all. It is never run twice at a time. What is not zero says when to run again at the latest.
+	// Run does it all. It is never run twice at a time. What is not zero says when to run again at the latest. An error is tried
+	// again, quietly if others were faster.
 	Run func(context.Context) (time.Duration, error)
 }
 
-// Kernel is what agents do with a network namespace.
+// Kernel is what an agent does with its network namespace.
 type Kernel interface {
 	Apply(context.Context, datapath.State) (kernel.Changes, error)
 	Watch(context.Context) (<-chan struct{}, error)
@@ -75,6 +77,9 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 	})
 	err := b.Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 		again, err := l.Run(ctx)
+		if v := kube.Judge(err); err != nil && v.After > 0 {
+			return reconcile.Result{RequeueAfter: v.After}, nil
+		}
 		return reconcile.Result{RequeueAfter: again}, err
 	}))
 	if err != nil {

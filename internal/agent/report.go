@@ -29,25 +29,28 @@ type Reporter struct {
 	Events events.EventRecorder
 	// Host is the name of the agent in the statuses of users' objects: of a node, or of a gateway.
 	Host string
+	// Namespace is the only one whose objects the agent may write to, those of the whole cluster not among them; "": all.
+	Namespace string
 
 	told []plan.Problem
 }
 
-// Tell makes an event and a line of the log of each problem that was not there before.
+// Tell makes a line of the log, and an event if it may, of each problem that was not there before.
 func (r *Reporter) Tell(ctx context.Context, seen *Seen, problems []plan.Problem) {
 	for _, p := range problems {
 		if slices.Contains(r.told, p) {
 			continue
 		}
 		log.FromContext(ctx).Info("left out", "object", p.Of.String(), "reason", p.Message)
-		if obj := seen.Objects[p.Of]; obj != nil {
+		if obj := seen.Objects[p.Of]; obj != nil && r.mayWrite(obj) {
 			r.Events.Eventf(obj, nil, corev1.EventTypeWarning, ReasonLeftOut, "Apply", "%s on %s: %s", p.Of.Kind, r.Host, p.Message)
 		}
 	}
 	r.told = slices.Clone(problems)
 }
 
-// Applied says on the objects of users whether all of them is done here.
+// Applied says on the objects of users whether all of them is done here. There are many gateways, and what is for all of them has no
+// place for what each did: that stays in their logs.
 func (r *Reporter) Applied(ctx context.Context, seen *Seen, problems []plan.Problem, failed error) error {
 	var errs []error
 	for _, o := range seen.Routes {
@@ -61,12 +64,16 @@ func (r *Reporter) Applied(ctx context.Context, seen *Seen, problems []plan.Prob
 	return errors.Join(errs...)
 }
 
+func (r *Reporter) mayWrite(obj client.Object) bool {
+	return r.Namespace == "" || r.Namespace == obj.GetNamespace()
+}
+
 func well(of plan.Object, problems []plan.Problem, failed error) bool {
 	return failed == nil && !slices.ContainsFunc(problems, func(p plan.Problem) bool { return p.Of == of })
 }
 
-// applied writes the condition of this host, if it changes. Others write theirs to the same list, so a conflict is nothing:
-// the news of their write bring another run.
+// applied writes the condition of this host, if it changes. Others write theirs to the same list: a conflict is an error like any
+// other, for the news of their write are no reason to run.
 func (r *Reporter) applied(ctx context.Context, obj client.Object, conditions *[]networkingv1beta1.HostCondition, ok bool) error {
 	status := metav1.ConditionFalse
 	if ok {
@@ -74,6 +81,9 @@ func (r *Reporter) applied(ctx context.Context, obj client.Object, conditions *[
 	}
 	i := slices.IndexFunc(*conditions, func(c networkingv1beta1.HostCondition) bool { return c.Host == r.Host })
 	if i >= 0 && (*conditions)[i].Status == status {
+		return nil
+	}
+	if !r.mayWrite(obj) {
 		return nil
 	}
 	before := obj.DeepCopyObject().(client.Object)
@@ -84,7 +94,7 @@ func (r *Reporter) applied(ctx context.Context, obj client.Object, conditions *[
 		*conditions = append(*conditions, c)
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, obj, patch); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	if err := r.Client.Status().Patch(ctx, obj, patch); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the status of %s: %w", obj.GetName(), err)
 	}
 	return nil

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,11 +114,14 @@ func (o *gatewayOptions) complete() error {
 	switch o.mode {
 	case "server":
 		o.Server = true
-		if len(o.listenPorts) == 0 || o.listenPorts[0] <= 0 || o.listenPorts[0] > 65535 {
+		if len(o.listenPorts) == 0 || !isPort(o.listenPorts[0]) {
 			return fmt.Errorf("--listen-ports %v has no port", o.listenPorts)
 		}
 		o.ListenPort = uint16(o.listenPorts[0])
 	case "client":
+		if i := slices.IndexFunc(o.endpointPorts, func(port int) bool { return !isPort(port) }); i >= 0 {
+			return fmt.Errorf("--endpoint-ports: %d is no port", o.endpointPorts[i])
+		}
 		for _, address := range o.endpointAddresses {
 			for _, port := range o.endpointPorts {
 				o.Endpoints = append(o.Endpoints, net.JoinHostPort(address, strconv.Itoa(port)))
@@ -127,6 +132,8 @@ func (o *gatewayOptions) complete() error {
 	}
 	return nil
 }
+
+func isPort(n int) bool { return n > 0 && n <= math.MaxUint16 }
 
 func (o *gatewayOptions) run(ctx context.Context) error {
 	if err := o.complete(); err != nil {

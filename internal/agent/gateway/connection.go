@@ -22,14 +22,18 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// tend looks how the tunnel fares, helps where it does not, and says so. It returns when to look again.
-func (g *gateway) tend(ctx context.Context, peer wg.PublicKey) (time.Duration, error) {
-	now, beat := time.Now(), g.prober.now()
-	if err := g.learn(peer, beat, now); err != nil {
-		return 0, err
-	}
-	if err := g.help(ctx, peer, beat, now); err != nil {
-		return 0, err
+// tend looks how the tunnel fares, helps where it does not, and says so. It returns when to look again. Without a peer nobody is
+// waited for, and no answer counts.
+func (g *gateway) tend(ctx context.Context) (time.Duration, error) {
+	now, beat := time.Now(), pulse{}
+	if len(g.peers) > 0 {
+		beat = g.prober.now()
+		if err := g.learn(g.peers[0].PublicKey, beat, now); err != nil {
+			return 0, err
+		}
+		if err := g.help(ctx, g.peers[0].PublicKey, beat, now); err != nil {
+			return 0, err
+		}
 	}
 	conn, err := g.connection(ctx)
 	if err != nil || conn == nil {
@@ -69,9 +73,9 @@ func (g *gateway) learn(peer wg.PublicKey, beat pulse, now time.Time) error {
 // restartAfter is how many lost probes make a client begin a session anew: WireGuard itself would take 15 seconds to try.
 const restartAfter = 2
 
-// help does what WireGuard itself does late or not at all.
+// help has a client do what WireGuard itself does late or not at all. A server waits for it.
 func (g *gateway) help(ctx context.Context, peer wg.PublicKey, beat pulse, now time.Time) error {
-	if beat.began.IsZero() || beat.lost(beat.small, now) < restartAfter {
+	if g.options.Server || beat.lost(beat.small, now) < restartAfter {
 		return nil
 	}
 	status, err := g.device.Observe()
@@ -82,16 +86,19 @@ func (g *gateway) help(ctx context.Context, peer wg.PublicKey, beat pulse, now t
 	if i < 0 || !status.Peers[i].Endpoint.IsValid() {
 		return nil // there is nowhere to look for it
 	}
-	quiet := now.Sub(latest(status.Peers[i].LastHandshake, beat.small.at, g.moved, beat.began))
-	if !g.options.Server && quiet >= silence {
+	handshake := status.Peers[i].LastHandshake
+	if handshake.After(now) {
+		handshake = time.Time{} // the clock was set back
+	}
+	switch {
+	case now.Sub(latest(handshake, beat.small.at, g.moved, beat.began)) >= silence:
 		g.moved = now
 		if err := g.endpoints.next(ctx); err != nil {
 			log.FromContext(ctx).Info("the endpoint of the server cannot be resolved", "reason", err.Error())
 		}
 		log.FromContext(ctx).Info("no handshake, taking another way", "endpoints", g.endpoints.found)
 		return g.device.Rebind()
-	}
-	if !g.options.Server && now.Sub(latest(g.restarted, status.Peers[i].LastHandshake)) >= restartAfter*beat.interval {
+	case now.Sub(latest(g.restarted, handshake)) >= restartAfter*beat.interval:
 		g.restarted = now
 		return g.device.Restart(peer)
 	}
@@ -108,10 +115,10 @@ func wanted(was networkingv1beta1.ConnectionStatus, beat pulse, now time.Time, i
 		out.Value = networkingv1beta1.Connected
 	case beat.failed(now):
 		out.Value = networkingv1beta1.ConnectionError
-	case was.Value == "" || was.Value == networkingv1beta1.Connected && beat.small.at.IsZero():
+	case was.Value != networkingv1beta1.ConnectionError: // which it is until an answer comes
 		out.Value = networkingv1beta1.Connecting
 	}
-	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || now.Sub(was.Latency.Timestamp.Time) >= interval) {
+	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || now.Sub(was.Latency.Timestamp.Time).Abs() >= interval) {
 		out.Latency = networkingv1beta1.ConnectionLatency{Value: latencyText(beat.small.latency), Timestamp: metav1.NewTime(now)}
 	}
 	return out
@@ -125,7 +132,7 @@ func latencyText(d time.Duration) string {
 	return fmt.Sprintf("%dms", d.Milliseconds())
 }
 
-// connection is the object that shows the tunnel; nil until the cache shows it.
+// connection is the object that shows the tunnel; nil until the cache shows it. It is made for the first peer.
 func (g *gateway) connection(ctx context.Context) (*networkingv1beta1.Connection, error) {
 	o := g.options
 	kind, owner, end := "WgGatewayClient", "GatewayClient", networkingv1beta1.ConnectionTypeClient
@@ -143,8 +150,10 @@ func (g *gateway) connection(ctx context.Context) (*networkingv1beta1.Connection
 			GatewayRef: corev1.ObjectReference{APIVersion: version, Kind: kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID},
 		},
 	}
-	if _, err := kube.Ensure(ctx, g.client, want); err != nil {
-		return nil, err
+	if len(g.peers) > 0 {
+		if _, err := kube.Ensure(ctx, g.client, want); err != nil {
+			return nil, err
+		}
 	}
 	have := &networkingv1beta1.Connection{}
 	err := g.client.Get(ctx, client.ObjectKeyFromObject(want), have)

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -24,6 +23,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
+	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
@@ -50,7 +50,7 @@ type Options struct {
 	Endpoints []string
 	// KeysDir has the file privateKey.
 	KeysDir string
-	// StateDir outlives the process, but not the pod.
+	// StateDir outlives the process, but not the pod; "" for none.
 	StateDir string
 	// PingPort, PingInterval and PingLossThreshold are those of the connection check; StatusInterval is how often a status
 	// is written that says only that all is as it was.
@@ -65,18 +65,26 @@ func (o Options) key() plan.PeerKey {
 
 // Setup registers the agent of a gateway whose network namespace k is, and whose tunnel device is.
 func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
+	return newGateway(mgr, k, device, o).setup(mgr)
+}
+
+func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gateway {
 	g := &gateway{
 		client: mgr.GetClient(), kernel: k, device: device, options: o, endpoints: newEndpoints(), wake: make(chan struct{}, 1),
-		learned: memory{filepath.Join(o.StateDir, learnedFile)},
+		learned: memoryIn(o.StateDir),
 		sources: agent.Sources{
 			Home:          o.LiqoNamespace,
 			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnGateway(obj, o.LiqoNamespace, o.key(), o.Node) },
 			FirewallsHere: func(obj metav1.Object) bool { return plan.FirewallOnGateway(obj, o.LiqoNamespace, o.key()) },
 		},
-		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-gateway"), Host: o.Name},
+		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-gateway"), Host: o.Name, Namespace: o.Namespace},
 	}
 	ours, theirs := plan.TunnelAddresses(o.Server)
 	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.beat)
+	return g
+}
+
+func (g *gateway) setup(mgr ctrl.Manager) error {
 	kinds := append(g.sources.Kinds(), &networkingv1beta1.PublicKey{}, &networkingv1beta1.Connection{})
 	if err := (agent.Loop{Name: "gateway", Kinds: kinds, Matters: agent.Matters, Watch: g.watch, Run: g.run}).Setup(mgr); err != nil {
 		return err
@@ -101,6 +109,7 @@ type gateway struct {
 
 	learned   memory    // endpoint of the client, for the next process
 	opened    bool      // the device is up, with or without peers
+	peers     []wg.Peer // that the device was last given: one, or none
 	restarted time.Time // the peer of the device, last
 	moved     time.Time // to another endpoint, last
 }
@@ -147,43 +156,49 @@ func (g *gateway) watch(ctx context.Context) (<-chan struct{}, error) {
 	return out, nil
 }
 
-// run makes the namespace and the tunnel what they should be, and says how the tunnel fares. Translation and filters come before the
-// tunnel lets anything through.
+// run makes the namespace and the tunnel what they should be, and says how the tunnel fares, whatever could not be done.
 func (g *gateway) run(ctx context.Context) (time.Duration, error) {
 	seen, err := g.sources.Read(ctx, g.client)
 	if err != nil {
 		return 0, err
 	}
-	config, err := g.config(ctx, seen)
-	if err != nil {
-		return 0, err
+	config, problems, failed := g.config(ctx, seen)
+	state, more := plan.Gateway(g.input(seen))
+	problems = slices.Concat(seen.Problems, problems, more)
+	if failed == nil {
+		failed = g.apply(ctx, state, config)
 	}
+	g.state.Set(failed)
+	g.reporter.Tell(ctx, seen, problems)
+	again, err := g.tend(ctx)
+	return again, errors.Join(failed, g.reporter.Applied(ctx, seen, problems, failed), err)
+}
+
+// apply has translation and filters come before the tunnel lets anything through. A peer that is to go goes, whatever else fails.
+func (g *gateway) apply(ctx context.Context, state datapath.State, config wg.Config) error {
 	if !g.opened {
 		silent := config
 		silent.Peers = nil
 		if err := g.device.Apply(silent); err != nil {
-			return 0, err
+			return err
 		}
 		g.opened = true
 	}
-	state, problems := plan.Gateway(g.input(seen))
-	problems = append(seen.Problems, problems...)
-	changes, failed := g.kernel.Apply(ctx, state)
+	changes, err := g.kernel.Apply(ctx, state)
 	if len(changes.Writes) > 0 {
 		log.FromContext(ctx).Info("changed the gateway", "writes", len(changes.Writes))
 	}
-	if failed == nil {
-		failed = g.device.Apply(config)
+	if err != nil && len(config.Peers) > 0 {
+		return err
 	}
-	g.state.Set(failed)
-	g.reporter.Tell(ctx, seen, problems)
-	if err := errors.Join(failed, g.reporter.Applied(ctx, seen, problems, failed)); err != nil {
-		return 0, err
+	if failed := g.device.Apply(config); failed != nil {
+		return errors.Join(err, failed)
 	}
-	if len(config.Peers) == 0 {
-		return 0, nil // nobody is connected with
+	if !slices.EqualFunc(g.peers, config.Peers, func(a, b wg.Peer) bool { return a.PublicKey == b.PublicKey }) {
+		g.prober.forget()
 	}
-	return g.tend(ctx, config.Peers[0].PublicKey)
+	g.peers = config.Peers
+	return err
 }
 
 func (g *gateway) input(seen *agent.Seen) plan.GatewayInput {
@@ -198,11 +213,14 @@ func (g *gateway) input(seen *agent.Seen) plan.GatewayInput {
 }
 
 // config is what the device must be by what was read.
-func (g *gateway) config(ctx context.Context, seen *agent.Seen) (wg.Config, error) {
+func (g *gateway) config(ctx context.Context, seen *agent.Seen) (wg.Config, []plan.Problem, error) {
 	var keys networkingv1beta1.PublicKeyList
 	mine := client.MatchingLabels{names.RemoteClusterID: g.options.RemoteClusterID}
 	if err := g.client.List(ctx, &keys, client.InNamespace(g.options.Namespace), mine); err != nil {
-		return wg.Config{}, fmt.Errorf("listing PublicKeys: %w", err)
+		return wg.Config{}, nil, fmt.Errorf("listing PublicKeys: %w", err)
+	}
+	for i := range keys.Items {
+		seen.Objects[keyObject(&keys.Items[i])] = &keys.Items[i]
 	}
 	var peer *plan.Peer
 	if i := slices.IndexFunc(seen.Peers, func(p plan.Peer) bool { return p.Key == g.options.key() }); i >= 0 {

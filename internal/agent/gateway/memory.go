@@ -7,13 +7,21 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 )
 
 // learnedFile has the endpoint of a server's client.
 const learnedFile = "endpoint"
 
 // memory is a file that outlives the process. It says where to look first, and being wrong does no harm: a client that moved tells.
-type memory struct{ path string }
+type memory struct{ path string } // "" for none
+
+func memoryIn(dir string) memory {
+	if dir == "" {
+		return memory{}
+	}
+	return memory{filepath.Join(dir, learnedFile)}
+}
 
 // recall is what was kept, the zero value if nothing was.
 func (m memory) recall() netip.AddrPort {
@@ -30,7 +38,7 @@ func (m memory) recall() netip.AddrPort {
 
 // keep writes only what is new.
 func (m memory) keep(endpoint netip.AddrPort) error {
-	if !endpoint.IsValid() || m.recall() == endpoint {
+	if m.path == "" || !endpoint.IsValid() || m.recall() == endpoint {
 		return nil
 	}
 	if err := os.WriteFile(m.path, []byte(endpoint.String()), 0o600); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // probe is a message of the connection check: JSON in one UDP packet between both ends of a tunnel. Padding is what we add, for
-// small packets may pass where large ones do not; others ignore it.
+// small packets may pass where large ones do not; others ignore it, and answer without.
 type probe struct {
 	ClusterID string    `json:"clusterID"` // of the receiver of the PING, who sends it back as it is
 	Type      probeType `json:"msgType"`
@@ -41,12 +41,12 @@ func decodeProbe(data []byte) (probe, error) {
 	return p, nil
 }
 
-// encode makes the message size bytes long, if that is longer than it is.
-func (p probe) encode(size int) ([]byte, error) {
+// question asks with a message size bytes long, or as short as it can be. It always has padding: who sends some back sends any back.
+func question(cluster string, now time.Time, size int) ([]byte, error) {
+	p := probe{ClusterID: cluster, Type: ping, Time: now, Padding: "."}
 	data, err := json.Marshal(p)
-	const around = len(`,"padding":""`)
-	if missing := size - len(data) - around; err == nil && missing > 0 {
-		p.Padding = strings.Repeat(".", missing)
+	if missing := size - len(data); err == nil && missing > 0 {
+		p.Padding += strings.Repeat(".", missing)
 		data, err = json.Marshal(p)
 	}
 	if err != nil {
@@ -55,45 +55,16 @@ func (p probe) encode(size int) ([]byte, error) {
 	return data, nil
 }
 
-// pulse is what is known of a tunnel from its probes. Times are those of this machine.
-type pulse struct {
-	interval  time.Duration // between two probes of a size
-	threshold int           // of lost probes in a row, after which the tunnel is down
-
-	began       time.Time // of the first probe
-	small, full answers
-}
-
-// answers are those to the probes of one size.
-type answers struct {
-	sent    time.Time     // of the latest question that was answered
-	at      time.Time     // when that was
-	latency time.Duration // of it
-}
-
-// hear takes an answer in.
-func (a *answers) hear(sent, now time.Time) {
-	if sent.After(now) || sent.Before(a.sent) {
-		return // nothing of ours, or one that was overtaken
+// answer sends a question of size bytes back. What would be longer than the question is not sent: nobody has us say more than they
+// said themselves.
+func (p probe) answer(size int) ([]byte, error) {
+	p.Type = pong
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encoding an answer: %w", err)
 	}
-	a.sent, a.at, a.latency = sent, now, now.Sub(sent)
-}
-
-// lost is how many questions in a row have no answer by now.
-func (p *pulse) lost(a answers, now time.Time) int {
-	since := a.at
-	if since.Before(p.began) {
-		since = p.began
+	if len(data) > size {
+		return nil, fmt.Errorf("encoding an answer: it would have %d bytes, and the question had %d", len(data), size)
 	}
-	return int(now.Sub(since) / p.interval)
-}
-
-// up tells whether packets of all sizes pass. Before the first answer it does not.
-func (p *pulse) up(now time.Time) bool {
-	return !p.small.at.IsZero() && !p.full.at.IsZero() && p.lost(p.small, now) < p.threshold && p.lost(p.full, now) < p.threshold
-}
-
-// failed tells whether waiting for a first answer has taken as long as losing one.
-func (p *pulse) failed(now time.Time) bool {
-	return !p.up(now) && max(p.lost(p.small, now), p.lost(p.full, now)) >= p.threshold
+	return data, nil
 }

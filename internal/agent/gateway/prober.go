@@ -21,18 +21,24 @@ type prober struct {
 	interval      time.Duration
 	log           logr.Logger
 	beat          func() // is called after each interval, and when the first answer comes
-	mu            sync.Mutex
+	bind          func(netip.AddrPort) (*net.UDPConn, error)
 	size          int // of a full packet's message, in bytes
-	pulse         pulse
 	lastListening error
+
+	mu    sync.Mutex // guards pulse
+	pulse pulse
 }
 
 // overhead of a message in a packet of IPv4: IP and UDP.
 const overhead = 20 + 8
 
+func bind(at netip.AddrPort) (*net.UDPConn, error) {
+	return net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+}
+
 func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func()) *prober {
 	return &prober{
-		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat,
+		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, bind: bind,
 		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
 		size:  o.MTU - overhead,
 		pulse: pulse{interval: o.PingInterval, threshold: o.PingLossThreshold},
@@ -72,7 +78,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 func (p *prober) probe(ctx context.Context) error {
-	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(p.ours))
+	conn, err := p.bind(p.ours)
 	if err != nil {
 		return fmt.Errorf("listening for probes: %w", err)
 	}
@@ -96,15 +102,9 @@ func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
 	tick := time.NewTicker(p.interval)
 	defer tick.Stop()
 	for {
-		now := time.Now()
-		p.mu.Lock()
-		if p.pulse.began.IsZero() {
-			p.pulse.began = now
-		}
-		size := p.size
-		p.mu.Unlock()
-		for _, size := range []int{0, size} {
-			if data, err := (probe{ClusterID: p.cluster, Type: ping, Time: now}).encode(size); err == nil {
+		now := p.note()
+		for _, size := range []int{0, p.size} {
+			if data, err := question(p.cluster, now, size); err == nil {
 				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // what is not sent is not answered
 			}
 		}
@@ -115,6 +115,19 @@ func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
 			return
 		}
 	}
+}
+
+// note remembers that the peer is asked now.
+func (p *prober) note() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.pulse.began.IsZero() {
+		p.pulse.began = now
+	}
+	p.pulse.small.ask(now)
+	p.pulse.full.ask(now)
+	return now
 }
 
 // listen answers questions, and takes answers in, until the socket is closed.
@@ -133,14 +146,20 @@ func (p *prober) listen(conn *net.UDPConn) error {
 		case err != nil:
 			p.log.V(1).Info("a message on the tunnel is no probe", "reason", err.Error())
 		case message.Type == ping:
-			message.Type = pong
-			if data, err := message.encode(n); err == nil {
-				_, _ = conn.WriteToUDPAddrPort(data, from)
-			}
+			p.reply(conn, message, n, from)
 		case message.ClusterID == p.cluster:
 			p.hear(message, n)
 		}
 	}
+}
+
+func (p *prober) reply(conn *net.UDPConn, question probe, size int, to netip.AddrPort) {
+	data, err := question.answer(size)
+	if err != nil {
+		p.log.V(1).Info("a probe is not answered", "reason", err.Error())
+		return
+	}
+	_, _ = conn.WriteToUDPAddrPort(data, to)
 }
 
 func (p *prober) hear(answer probe, size int) {
@@ -149,14 +168,21 @@ func (p *prober) hear(answer probe, size int) {
 	was := p.pulse.up(now)
 	if size >= p.size {
 		p.pulse.full.hear(answer.Time, now)
-	} else {
-		p.pulse.small.hear(answer.Time, now)
+	} else if p.pulse.small.hear(answer.Time, now) {
+		p.pulse.pads = answer.Padding != ""
 	}
 	is := p.pulse.up(now)
 	p.mu.Unlock()
 	if is && !was {
 		p.beat()
 	}
+}
+
+// forget begins anew: the peer is another one.
+func (p *prober) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pulse = pulse{interval: p.pulse.interval, threshold: p.pulse.threshold}
 }
 
 // now is how the tunnel fares.

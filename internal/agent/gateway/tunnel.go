@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
@@ -38,22 +39,22 @@ type Device interface {
 }
 
 // config is what the device must be. Without a key of the peer it has no peer, and lets nothing through.
-func (o Options) config(peers []networkingv1beta1.PublicKey, of *plan.Peer, endpoint netip.AddrPort) (wg.Config, error) {
+func (o Options) config(peers []networkingv1beta1.PublicKey, of *plan.Peer, endpoint netip.AddrPort) (wg.Config, []plan.Problem, error) {
+	remote, problems := publicKey(peers)
 	key, err := o.privateKey()
 	if err != nil {
-		return wg.Config{}, err
+		return wg.Config{}, problems, err
 	}
 	out := wg.Config{MTU: o.MTU, PrivateKey: key, ListenPort: o.ListenPort}
-	remote, err := publicKey(peers)
-	if err != nil || remote == nil || of == nil {
-		return out, err
+	if remote == nil || of == nil {
+		return out, problems, nil
 	}
 	peer := wg.Peer{PublicKey: *remote, Endpoint: endpoint, Keepalive: keepalive, AllowedIPs: []netip.Prefix{plan.TunnelNetwork()}}
-	for _, pair := range append(slices.Clone(of.Pods), of.External...) {
+	for _, pair := range slices.Concat(of.Pods, of.External) {
 		peer.AllowedIPs = append(peer.AllowedIPs, pair.There)
 	}
 	out.Peers = []wg.Peer{peer}
-	return out, nil
+	return out, problems, nil
 }
 
 func (o Options) privateKey() (wg.PrivateKey, error) {
@@ -69,19 +70,26 @@ func (o Options) privateKey() (wg.PrivateKey, error) {
 }
 
 // publicKey is that of the peer: of several the newest, since whoever changes a key adds the new one before taking the old one away.
-func publicKey(all []networkingv1beta1.PublicKey) (*wg.PublicKey, error) {
+// What is no key takes the place of none.
+func publicKey(all []networkingv1beta1.PublicKey) (newest *wg.PublicKey, problems []plan.Problem) {
 	all = slices.DeleteFunc(slices.Clone(all), func(k networkingv1beta1.PublicKey) bool { return !k.DeletionTimestamp.IsZero() })
-	if len(all) == 0 {
-		return nil, nil
-	}
-	newest := slices.MaxFunc(all, func(a, b networkingv1beta1.PublicKey) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(all, func(a, b networkingv1beta1.PublicKey) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
 	})
-	key, err := wg.ParsePublicKey(newest.Spec.PublicKey)
-	if err != nil {
-		return nil, fmt.Errorf("reading the PublicKey %s: %w", newest.Name, err)
+	for i := range all {
+		key, err := wg.ParsePublicKey(all[i].Spec.PublicKey)
+		switch {
+		case err != nil:
+			problems = append(problems, plan.Problem{Of: keyObject(&all[i]), Message: fmt.Sprintf("spec.publicKey: %v", err)})
+		case newest == nil:
+			newest = &key
+		}
 	}
-	return &key, nil
+	return newest, problems
+}
+
+func keyObject(k *networkingv1beta1.PublicKey) plan.Object {
+	return plan.Object{Kind: "PublicKey", Namespace: k.Namespace, Name: k.Name}
 }
 
 // resolver finds the addresses of a name.
@@ -97,7 +105,7 @@ type endpoints struct {
 
 func newEndpoints() *endpoints { return &endpoints{resolve: net.DefaultResolver.LookupNetIP} }
 
-// current is the endpoint to use; the zero value while none is known.
+// get is the endpoint to use; the zero value while none is known.
 func (e *endpoints) get(ctx context.Context, said []string) (netip.AddrPort, error) {
 	var err error
 	if !slices.Equal(said, e.said) || len(e.found) == 0 {
@@ -149,9 +157,9 @@ func (e *endpoints) addresses(ctx context.Context, said string) ([]netip.AddrPor
 	if err != nil {
 		return nil, fmt.Errorf("reading the endpoint %q: %w", said, err)
 	}
-	port, err := net.DefaultResolver.LookupPort(ctx, "udp", service)
-	if err != nil {
-		return nil, fmt.Errorf("reading the port of the endpoint %q: %w", said, err)
+	port, err := strconv.ParseUint(service, 10, 16)
+	if err != nil || port == 0 {
+		return nil, fmt.Errorf("reading the endpoint %q: %q is no port", said, service)
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.AddrPort{netip.AddrPortFrom(a.Unmap(), uint16(port))}, nil

@@ -35,15 +35,15 @@ type Options struct {
 	RulePriority int
 }
 
-// host is what the agent does with its network namespace.
-type host interface {
+// Host is what the agent does with the network namespace of its node.
+type Host interface {
 	agent.Kernel
 	Source(to netip.Addr) (netip.Addr, error)
 	Forget(...netip.Prefix) (int, error)
 }
 
 // Setup registers the agent of a node whose network namespace k is.
-func Setup(mgr ctrl.Manager, k host, o Options) error {
+func Setup(mgr ctrl.Manager, k Host, o Options) error {
 	a := &node{
 		client: mgr.GetClient(), kernel: k, options: o,
 		sources: agent.Sources{
@@ -61,13 +61,21 @@ func Setup(mgr ctrl.Manager, k host, o Options) error {
 
 type node struct {
 	client   client.Client
-	kernel   host
+	kernel   Host
 	options  Options
 	sources  agent.Sources
 	reporter agent.Reporter
 	state    agent.Health
-	// translated are the prefixes whose flows were last translated as they are now; nil before the first run.
-	translated map[netip.Prefix]bool
+	// translated are the prefixes whose flows are translated as they should be; nil before the first run.
+	translated map[netip.Prefix]translation
+	// changed is true if this process wrote anything before that.
+	changed bool
+}
+
+// translation is what becomes of what is sent to a prefix: of an alias the address, if nodes know it, too.
+type translation struct {
+	address    netip.Addr
+	masquerade bool
 }
 
 // run makes the node what it should be, and says how it is reached.
@@ -80,8 +88,9 @@ func (n *node) run(ctx context.Context) (time.Duration, error) {
 	problems = append(seen.Problems, problems...)
 	changes, failed := n.kernel.Apply(ctx, state)
 	n.state.Set(failed)
+	n.changed = n.changed || len(changes.Writes) > 0
 	if failed == nil {
-		failed = n.forget(seen.Cluster, len(changes.Writes) > 0)
+		failed = n.forget(seen.Cluster)
 	}
 	if len(changes.Writes) > 0 {
 		log.FromContext(ctx).Info("changed the node", "writes", len(changes.Writes))
@@ -95,27 +104,29 @@ func (n *node) run(ctx context.Context) (time.Duration, error) {
 
 // forget has flows begin anew that were translated before a prefix or an alias came, or after it went: connection tracking keeps what
 // it decided with the first packet for ever. A process that finds all as it should be has not missed anything.
-func (n *node) forget(c plan.Cluster, changed bool) error {
-	now := map[netip.Prefix]bool{}
+func (n *node) forget(c plan.Cluster) error {
+	now := map[netip.Prefix]translation{}
 	for _, p := range c.Peers {
 		for _, pair := range append(slices.Clone(p.Pods), p.External...) {
-			now[pair.Here] = true
+			now[pair.Here] = translation{}
 		}
 	}
 	for _, a := range c.Aliases {
-		now[netip.PrefixFrom(a.Alias, a.Alias.BitLen())] = true
+		now[netip.PrefixFrom(a.Alias, a.Alias.BitLen())] = translation{a.Address, a.Masquerade}
 	}
 	var stale []netip.Prefix
-	for p := range now {
-		if n.translated == nil && changed || n.translated != nil && !n.translated[p] {
+	for p, as := range now {
+		was, known := n.translated[p]
+		if n.translated == nil && n.changed || n.translated != nil && (!known || was != as) {
 			stale = append(stale, p)
 		}
 	}
 	for p := range n.translated {
-		if !now[p] {
+		if _, still := now[p]; !still {
 			stale = append(stale, p)
 		}
 	}
+	slices.SortFunc(stale, netip.Prefix.Compare)
 	if len(stale) > 0 {
 		if _, err := n.kernel.Forget(stale...); err != nil {
 			return err

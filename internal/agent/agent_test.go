@@ -1,0 +1,72 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+func TestChangesThatMatter(t *testing.T) {
+	node, pod := &corev1.Node{}, &corev1.Pod{}
+	route, firewall := &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{}
+	for name, test := range map[string]struct {
+		now  client.Object
+		edit func(client.Object)
+		want bool
+	}{
+		"a heartbeat": {node, func(o client.Object) {
+			o.(*corev1.Node).Status.Conditions = []corev1.NodeCondition{{LastHeartbeatTime: metav1.Now()}}
+		}, false},
+		"an address of a node": {node, func(o client.Object) {
+			o.(*corev1.Node).Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
+		}, true},
+		"the share of a node": {node, func(o client.Object) { o.(*corev1.Node).Spec.PodCIDRs = []string{"10.200.1.0/24"} }, true},
+		"a container": {pod, func(o client.Object) {
+			o.(*corev1.Pod).Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Ready: true}}
+		}, false},
+		"an address of a pod": {pod, func(o client.Object) { o.(*corev1.Pod).Status.PodIPs = []corev1.PodIP{{IP: "10.200.1.5"}} }, true},
+		"the end of a pod":    {pod, func(o client.Object) { o.(*corev1.Pod).Status.Phase = corev1.PodSucceeded }, true},
+		"what others say of routes": {route, func(o client.Object) {
+			o.(*networkingv1beta1.RouteConfiguration).Status.Conditions = []networkingv1beta1.HostCondition{{Host: "other"}}
+		}, false},
+		"what others say of a firewall": {firewall, func(o client.Object) {
+			o.(*networkingv1beta1.FirewallConfiguration).Status.Conditions = []networkingv1beta1.HostCondition{{Host: "other"}}
+		}, false},
+		"other routes":             {route, func(o client.Object) { o.SetGeneration(2) }, true},
+		"whom a firewall is for":   {firewall, func(o client.Object) { o.SetLabels(map[string]string{"a": "b"}) }, true},
+		"that a firewall is to go": {firewall, func(o client.Object) { o.SetDeletionTimestamp(new(metav1.Now())) }, true},
+		"anything of another kind": {&networkingv1beta1.InternalNode{}, func(client.Object) {}, true},
+	} {
+		old := test.now.DeepCopyObject().(client.Object)
+		now := test.now.DeepCopyObject().(client.Object)
+		test.edit(now)
+		if got := Matters(old, now); got != test.want {
+			t.Errorf("%s matters: %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+func TestHealthIsThatOfTheLastRun(t *testing.T) {
+	var h Health
+	if h.Check(nil) == nil {
+		t.Error("healthy before the first run")
+	}
+	broken := errors.New("broken")
+	for _, want := range []error{nil, broken, nil} {
+		h.Set(want)
+		if got := h.Check(nil); got != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+)
+
+func TestStatusOfAConnection(t *testing.T) {
+	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
+	waiting, answered, half := newHeart(), newHeart(), newHeart()
+	for _, h := range []*heart{waiting, answered, half} {
+		h.ask(0, 1)
+	}
+	answered.padded(1, 1.012)
+	half.pads = half.small.hear(wire(half.at(1)), half.at(1.012))
+	for name, test := range map[string]struct {
+		was  networkingv1beta1.ConnectionStatusValue
+		beat *heart
+		at   float64
+		want networkingv1beta1.ConnectionStatusValue
+	}{
+		"at first":                           {"", newHeart(), 0, connecting},
+		"while waited for":                   {connecting, waiting, 2, connecting},
+		"waited for in vain":                 {connecting, waiting, 3, failed},
+		"answered":                           {connecting, answered, 1.1, connected},
+		"answered after an error":            {failed, answered, 1.1, connected},
+		"lost":                               {connected, answered, 5, failed},
+		"an error, and nothing new":          {failed, waiting, 2, failed},
+		"after a restart":                    {connected, newHeart(), 0, connecting},
+		"after a restart, asked":             {connected, waiting, 1, connecting},
+		"after a restart, not for all sizes": {connected, half, 2, connecting},
+		"never for all sizes":                {connected, half, 3, failed},
+	} {
+		was := networkingv1beta1.ConnectionStatus{Value: test.was}
+		if got := wanted(was, test.beat.pulse, test.beat.at(test.at), time.Minute).Value; got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	if got := wanted(networkingv1beta1.ConnectionStatus{Value: connected}, pulse{}, time.Now(), time.Minute).Value; got != connecting {
+		t.Errorf("without a peer: %s", got)
+	}
+}
+
+func TestLatencyIsWrittenNowAndThen(t *testing.T) {
+	h := newHeart()
+	h.ask(0)
+	h.padded(0, 0.012)
+	now := h.at(0.5)
+	as := func(value networkingv1beta1.ConnectionStatusValue, latency string, age time.Duration) networkingv1beta1.ConnectionStatus {
+		return networkingv1beta1.ConnectionStatus{Value: value, Latency: networkingv1beta1.ConnectionLatency{Value: latency, Timestamp: metav1.NewTime(now.Add(-age))}}
+	}
+	for name, test := range map[string]struct {
+		was, want networkingv1beta1.ConnectionStatus
+	}{
+		"at once with a change":       {as(networkingv1beta1.Connecting, "", time.Second), as(networkingv1beta1.Connected, "12ms", 0)},
+		"not while it is young":       {as(networkingv1beta1.Connected, "7ms", 9*time.Second), as(networkingv1beta1.Connected, "7ms", 9*time.Second)},
+		"when it is old":              {as(networkingv1beta1.Connected, "7ms", 10*time.Second), as(networkingv1beta1.Connected, "12ms", 0)},
+		"when the clock was set back": {as(networkingv1beta1.Connected, "7ms", -time.Hour), as(networkingv1beta1.Connected, "12ms", 0)},
+	} {
+		if diff := cmp.Diff(test.want, wanted(test.was, h.pulse, now, 10*time.Second)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	if got := wanted(as(networkingv1beta1.Connected, "7ms", time.Hour), h.pulse, h.at(9), 10*time.Second); got.Latency.Value != "7ms" {
+		t.Errorf("the latency of a tunnel that is down is %s", got.Latency.Value)
+	}
+}
+
+func TestLatencyInWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0μs", 1500 * time.Nanosecond: "1μs", 999 * time.Microsecond: "999μs", time.Millisecond: "1ms", 2 * time.Second: "2000ms",
+	} {
+		if got := latencyText(d); got != want {
+			t.Errorf("%s: %s, want %s", d, got, want)
+		}
+	}
+}

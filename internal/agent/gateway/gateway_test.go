@@ -1,0 +1,175 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/api/networking/v1beta1/firewall"
+	"liqo.io/liqo/internal/datapath/kernel"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// patience with what a gateway is to do.
+const patience = 2 * time.Minute
+
+// is waits for the Connection of a side to have one of these values.
+func (s *side) is(t *testing.T, want ...networkingv1beta1.ConnectionStatusValue) networkingv1beta1.Connection {
+	t.Helper()
+	var c networkingv1beta1.Connection
+	testkit.Eventually(t, patience, func() error {
+		if err := s.Get(t.Context(), client.ObjectKey{Namespace: s.options.Namespace, Name: names.Gateway(s.options.Name)}, &c); err != nil {
+			return err
+		}
+		for _, v := range want {
+			if c.Status.Value == v {
+				return nil
+			}
+		}
+		return fmt.Errorf("the Connection of %s is %q, want %v", s.options.RemoteClusterID, c.Status.Value, want)
+	})
+	return c
+}
+
+// holds tells why the namespace of a side does not hold something.
+func (s *side) holds(text string) error {
+	k, err := kernel.Open(kernel.Options{Namespace: s.space.Path})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	state, err := k.Observe()
+	if err == nil && !strings.Contains(state.String(), text) {
+		err = fmt.Errorf("there is no %q in %s", text, state)
+	}
+	return err
+}
+
+const (
+	connected  = networkingv1beta1.Connected
+	connecting = networkingv1beta1.Connecting
+	broken     = networkingv1beta1.ConnectionError
+)
+
+func TestTwoGateways(t *testing.T) {
+	a, b := newSides(t)
+	stop := a.run(t)
+	b.run(t)
+	of := a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	both := func(want ...networkingv1beta1.ConnectionStatusValue) {
+		t.Helper()
+		a.is(t, want...)
+		b.is(t, want...)
+	}
+	both(connected)
+	c := a.is(t, connected)
+	if c.Status.Latency.Value == "" || c.Status.Latency.Timestamp.IsZero() || c.Spec.Type != networkingv1beta1.ConnectionTypeServer ||
+		len(c.OwnerReferences) != 1 || c.OwnerReferences[0].Kind != "GatewayServer" {
+		t.Errorf("the Connection is %+v", c)
+	}
+
+	t.Log("what is for all gateways is none of their objects")
+	all := &networkingv1beta1.FirewallConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: a.options.LiqoNamespace, Name: "lab", Labels: map[string]string{
+		names.FirewallCategory: names.TargetGateway, names.FirewallSubcategory: names.TargetAllGateways,
+	}}}
+	all.Spec.Table = firewall.Table{Name: new("lab"), Family: new(firewall.TableFamilyIPv4)}
+	testkit.Create(t, a, all)
+	testkit.Eventually(t, patience, func() error { return a.holds("table ip lab") })
+
+	t.Log("the cable is cut, and mended")
+	a.space.Up(t, "eth0", false)
+	both(broken)
+	a.space.Up(t, "eth0", true)
+	both(connected)
+
+	t.Log("only small packets pass")
+	mtu := func(bytes int) {
+		t.Helper()
+		for _, s := range []*side{a, b} {
+			if err := s.space.LinkSetMTU(s.space.Link(t, "eth0"), bytes); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mtu(1000)
+	both(broken)
+	mtu(1500)
+	both(connected)
+
+	t.Log("the server's process is another one")
+	stop()
+	b.is(t, broken)
+	a.run(t)
+	both(connected)
+
+	t.Log("the peer's key is revoked, and comes back")
+	if err := a.Delete(t.Context(), of); err != nil {
+		t.Fatal(err)
+	}
+	a.is(t, connecting, broken)
+	b.is(t, broken)
+	testkit.Eventually(t, patience, func() error {
+		status, err := a.device.Observe()
+		if err == nil && len(status.Peers) > 0 {
+			err = fmt.Errorf("the device has peers: %+v", status)
+		}
+		return err
+	})
+	a.trust(t, "peer", b)
+	both(connected)
+
+	t.Log("the client has another key")
+	old := b.key.Public()
+	b.newKey(t)
+	b.is(t, broken)
+	a.is(t, broken)
+	a.trust(t, "peer-2", b)
+	both(connected)
+	status, err := a.device.Observe()
+	if err != nil || len(status.Peers) != 1 || status.Peers[0].PublicKey != b.key.Public() || status.Peers[0].PublicKey == old || status.Peers[0].LastHandshake.IsZero() {
+		t.Errorf("the device has peers %+v, %v", status.Peers, err)
+	}
+}
+
+func TestWithoutAKeyNobodyIsConnectedWith(t *testing.T) {
+	a, b := newSides(t)
+	a.run(t)
+	testkit.Eventually(t, patience, func() error {
+		l, err := a.space.LinkByName(names.TunnelDevice)
+		if err != nil {
+			return err
+		}
+		addresses, err := a.space.AddrList(l, netlink.FAMILY_V4)
+		if err != nil {
+			return err
+		}
+		if len(addresses) != 1 || addresses[0].IPNet.String() != "169.254.18.1/30" {
+			return fmt.Errorf("the tunnel has the addresses %v", addresses)
+		}
+		return nil
+	})
+	var list networkingv1beta1.ConnectionList
+	if err := a.List(t.Context(), &list, client.InNamespace(a.options.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) > 0 {
+		t.Errorf("there is a Connection with nobody: %+v", list.Items)
+	}
+	short := a.trust(t, "short", b)
+	testkit.Update(t, a, short, func(k *networkingv1beta1.PublicKey) { k.Spec.PublicKey = []byte("short") })
+	testkit.WantEvent(t, a.cluster, short, "NotApplied", "spec.publicKey")
+	if status, err := a.device.Observe(); err != nil || len(status.Peers) != 0 {
+		t.Errorf("the device has peers: %+v, %v", status, err)
+	}
+}

@@ -1,0 +1,92 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"liqo.io/liqo/internal/datapath/wg"
+)
+
+// patient is a device that notes what is done for it.
+type patient struct {
+	status wg.Status
+	done   string
+}
+
+func (p *patient) Apply(wg.Config) error       { return nil }
+func (p *patient) Observe() (wg.Status, error) { return p.status, nil }
+func (p *patient) Close() error                { return nil }
+
+func (p *patient) Restart(wg.PublicKey) error {
+	p.done += "restart "
+	return nil
+}
+
+func (p *patient) Rebind() error {
+	p.done += "rebind "
+	return nil
+}
+
+// A probe is sent each second. The last handshake is as old as the first probe.
+func TestHelpForATunnelThatIsSilent(t *testing.T) {
+	peer := newKey(t).Public()
+	for name, test := range map[string]struct {
+		server, unknown bool
+		handshake       float64 // when
+		answered        float64 // when the last answer came
+		at              []float64
+		want            string
+	}{
+		"nothing is lost":             {answered: 3, at: []float64{3.5, 4.5}},
+		"something is lost":           {answered: 3, at: []float64{5.1}, want: "restart "},
+		"not at each turn":            {answered: 3, at: []float64{5.1, 6, 7, 7.2}, want: "restart restart "},
+		"after a handshake":           {answered: 3, handshake: 5, at: []float64{5.1, 6}},
+		"of a clock that was set":     {answered: 3, handshake: 3600, at: []float64{5.1}, want: "restart "},
+		"a server waits":              {server: true, answered: 3, at: []float64{5.1, 30}},
+		"nobody knows where":          {unknown: true, answered: 3, at: []float64{5.1, 30}},
+		"silent for long":             {answered: 3, at: []float64{18.1}, want: "rebind "},
+		"silent from the beginning":   {at: []float64{2.1, 15.1, 16.1, 31}, want: "restart rebind restart rebind "},
+		"heard of later than greeted": {answered: 17, at: []float64{19.1}, want: "restart "},
+	} {
+		h := newHeart()
+		h.ask(0)
+		if test.answered > 0 {
+			h.ask(test.answered)
+			h.small.hear(wire(h.at(test.answered)), h.at(test.answered))
+		}
+		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, LastHandshake: wire(h.at(test.handshake))}}}}
+		if !test.unknown {
+			p.status.Peers[0].Endpoint = netip.MustParseAddrPort("192.0.2.1:7")
+		}
+		g := &gateway{device: p, options: Options{Server: test.server}, endpoints: newEndpoints()}
+		for _, at := range test.at {
+			if err := g.help(t.Context(), peer, h.pulse, h.at(at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p.done != test.want {
+			t.Errorf("%s: %q, want %q", name, p.done, test.want)
+		}
+	}
+}
+
+func TestAClientWhoseServerIsSilentTriesItsOtherEndpoint(t *testing.T) {
+	peer, h := newKey(t).Public(), newHeart()
+	h.ask(0)
+	p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, Endpoint: netip.MustParseAddrPort("192.0.2.1:7")}}}}
+	g := &gateway{device: p, endpoints: newEndpoints()}
+	said := []string{"192.0.2.1:7", "192.0.2.2:7"}
+	for i, want := range []string{"192.0.2.1:7", "192.0.2.2:7", "192.0.2.1:7"} {
+		at, err := g.endpoints.get(t.Context(), said)
+		if err != nil || at.String() != want {
+			t.Errorf("turn %d: %s, want %s: %v", i, at, want, err)
+		}
+		if err := g.help(t.Context(), peer, h.pulse, h.zero.Add(time.Duration(i+1)*silence)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

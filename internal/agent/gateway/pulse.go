@@ -1,0 +1,78 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"slices"
+	"time"
+)
+
+// pulse is what is known of a tunnel from its probes. Times are those of this machine, and have its monotonic clock.
+type pulse struct {
+	interval  time.Duration // between two probes of a size
+	threshold int           // of lost probes in a row, after which the tunnel is down
+
+	began       time.Time // of the first probe; the zero value: none was sent
+	small, full answers
+	pads        bool // the peer sends padding back; from others no full answer ever comes
+}
+
+// answers are those to the probes of one size.
+type answers struct {
+	asked   []time.Time   // of questions that may still be answered, oldest first
+	at      time.Time     // of the latest answer
+	latency time.Duration // of it
+}
+
+// remembered is how many questions may be on the way.
+const remembered = 64
+
+func (a *answers) ask(now time.Time) {
+	a.asked = append(a.asked, now)
+	if len(a.asked) > remembered {
+		a.asked = slices.Delete(a.asked, 0, 1)
+	}
+}
+
+// hear takes in the answer to what was asked at sent, if that was asked and nothing later was answered. Only our own memory of the
+// question has the monotonic clock: what the peer sends back says which one it was, even if the clock was set meanwhile.
+func (a *answers) hear(sent, now time.Time) bool {
+	i := slices.IndexFunc(a.asked, sent.Equal)
+	if i < 0 {
+		return false
+	}
+	a.at, a.latency = now, now.Sub(a.asked[i])
+	a.asked = slices.Delete(a.asked, 0, i+1)
+	return true
+}
+
+// lost is how many questions in a row have no answer by now.
+func (p *pulse) lost(a answers, now time.Time) int {
+	if p.began.IsZero() {
+		return 0
+	}
+	since := a.at
+	if since.IsZero() {
+		since = p.began
+	}
+	return int(now.Sub(since) / p.interval)
+}
+
+func (p *pulse) passes(a answers, now time.Time) bool {
+	return !a.at.IsZero() && p.lost(a, now) < p.threshold
+}
+
+// up tells whether packets of all sizes pass. Before the first answer it does not.
+func (p *pulse) up(now time.Time) bool {
+	return p.passes(p.small, now) && (!p.pads || p.passes(p.full, now))
+}
+
+// failed tells whether answers are missing for so long that there is no tunnel. Until then a first answer is waited for.
+func (p *pulse) failed(now time.Time) bool {
+	lost := p.lost(p.small, now)
+	if p.pads {
+		lost = max(lost, p.lost(p.full, now))
+	}
+	return !p.began.IsZero() && lost >= p.threshold
+}

@@ -1,0 +1,143 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"testing"
+	"time"
+)
+
+// heart is a pulse with a clock of its own, which begins at 0 s. A probe of either size is sent each second.
+type heart struct {
+	pulse
+	zero time.Time
+}
+
+func newHeart() *heart {
+	return &heart{pulse: pulse{interval: time.Second, threshold: 3}, zero: time.Now()}
+}
+
+func (h *heart) at(seconds float64) time.Time {
+	return h.zero.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+func (h *heart) ask(seconds ...float64) {
+	for _, s := range seconds {
+		if h.began.IsZero() {
+			h.began = h.at(s)
+		}
+		h.small.ask(h.at(s))
+		h.full.ask(h.at(s))
+	}
+}
+
+// wire is a time as a peer sends it back.
+func wire(t time.Time) time.Time { return t.Round(0) }
+
+// padded has small and full questions of one moment answered at another.
+func (h *heart) padded(asked, answered float64) {
+	h.pads = h.small.hear(wire(h.at(asked)), h.at(answered)) || h.pads
+	h.full.hear(wire(h.at(asked)), h.at(answered))
+}
+
+func (h *heart) want(t *testing.T, at float64, up, failed bool) {
+	t.Helper()
+	if got := h.up(h.at(at)); got != up {
+		t.Errorf("up at %v s: %t, want %t", at, got, up)
+	}
+	if got := h.failed(h.at(at)); got != failed {
+		t.Errorf("failed at %v s: %t, want %t", at, got, failed)
+	}
+}
+
+func TestNothingIsSaidBeforeTheFirstQuestion(t *testing.T) {
+	newHeart().want(t, 100, false, false)
+	var none pulse
+	if none.up(time.Now()) || none.failed(time.Now()) || none.lost(none.small, time.Now()) != 0 {
+		t.Error("a pulse without questions says something")
+	}
+}
+
+func TestATunnelIsUpFromAnAnswerUntilAsManyAreLost(t *testing.T) {
+	h := newHeart()
+	h.ask(0, 1, 2, 3)
+	h.want(t, 2.9, false, false)
+	h.want(t, 3, false, true)
+	h.padded(3, 3.5)
+	h.want(t, 3.5, true, false)
+	h.want(t, 6.4, true, false)
+	h.want(t, 6.5, false, true)
+	h.ask(7)
+	h.padded(7, 7.5)
+	h.want(t, 7.5, true, false)
+}
+
+func TestFullPacketsPassToo(t *testing.T) {
+	h := newHeart()
+	h.ask(0, 1, 2, 3)
+	h.padded(0, 0.1)
+	for s := range 3 {
+		h.small.hear(wire(h.at(float64(s+1))), h.at(float64(s)+1.1))
+	}
+	h.want(t, 3.0, true, false)
+	h.want(t, 3.2, false, true)
+	if lost := h.lost(h.small, h.at(3.2)); lost != 0 {
+		t.Errorf("%d small ones are lost", lost)
+	}
+}
+
+func TestAPeerWithoutPaddingOwesNoFullAnswer(t *testing.T) {
+	h := newHeart()
+	h.ask(0, 1, 2, 3, 4)
+	h.small.hear(wire(h.at(4)), h.at(4.1))
+	h.want(t, 4.1, true, false)
+	h.want(t, 7.2, false, true)
+}
+
+func TestSettingTheClockChangesNothing(t *testing.T) {
+	h := newHeart()
+	h.ask(0)
+	h.padded(0, 0.25)
+	for _, step := range []time.Duration{-time.Hour, time.Hour} {
+		// Between question and answer the wall clock is set: the same moment has another time on the wire.
+		asked := h.at(1)
+		h.small.ask(asked)
+		if h.small.hear(wire(asked).Add(step), h.at(1.5)) {
+			t.Errorf("an answer is taken for one of %s before", step)
+		}
+		if !h.small.hear(wire(asked), h.at(1.5)) || h.small.latency != 500*time.Millisecond {
+			t.Errorf("after a step of %s the latency is %s", step, h.small.latency)
+		}
+	}
+}
+
+func TestAnswersThatDoNotCount(t *testing.T) {
+	h := newHeart()
+	h.ask(0, 1, 2)
+	for name, sent := range map[string]time.Time{"never asked": h.at(1.5), "of the future": h.at(100), "of nobody": {}} {
+		if h.small.hear(wire(sent), h.at(2.5)) {
+			t.Errorf("an answer counts that was %s", name)
+		}
+	}
+	if !h.small.hear(wire(h.at(1)), h.at(2.5)) {
+		t.Error("an answer does not count")
+	}
+	if h.small.hear(wire(h.at(1)), h.at(2.6)) || h.small.hear(wire(h.at(0)), h.at(2.6)) {
+		t.Error("an answer counts twice, or after it was overtaken")
+	}
+	if h.small.latency != 1500*time.Millisecond {
+		t.Errorf("the latency is %s", h.small.latency)
+	}
+}
+
+func TestQuestionsAreNotRememberedForEver(t *testing.T) {
+	var a answers
+	zero := time.Now()
+	for i := range 3 * remembered {
+		a.ask(zero.Add(time.Duration(i) * time.Second))
+	}
+	if len(a.asked) != remembered || a.hear(wire(zero), zero.Add(time.Hour)) {
+		t.Errorf("%d questions are remembered, from %s on", len(a.asked), a.asked[0].Sub(zero))
+	}
+}

@@ -1,0 +1,112 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/datapath/wg"
+	"liqo.io/liqo/internal/network/plan"
+	"liqo.io/liqo/internal/remap"
+)
+
+func newKey(t *testing.T) wg.PrivateKey {
+	t.Helper()
+	key, err := wg.GeneratePrivateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func written(name string, key []byte, age time.Duration) networkingv1beta1.PublicKey {
+	return networkingv1beta1.PublicKey{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-age))},
+		Spec:       networkingv1beta1.PublicKeySpec{PublicKey: key},
+	}
+}
+
+func TestTheKeyOfThePeer(t *testing.T) {
+	first, second := newKey(t).Public(), newKey(t).Public()
+	broken := []byte("short")
+	going := written("going", second[:], 0)
+	going.DeletionTimestamp = new(metav1.Now())
+	for name, test := range map[string]struct {
+		keys   []networkingv1beta1.PublicKey
+		want   *wg.PublicKey
+		broken string
+	}{
+		"none":                        {},
+		"one":                         {keys: []networkingv1beta1.PublicKey{written("a", first[:], 0)}, want: &first},
+		"in base64":                   {keys: []networkingv1beta1.PublicKey{written("a", []byte(first.String()), 0)}, want: &first},
+		"the newest":                  {keys: []networkingv1beta1.PublicKey{written("b", first[:], time.Hour), written("a", second[:], 0)}, want: &second},
+		"of one age, always one":      {keys: []networkingv1beta1.PublicKey{written("b", second[:], 0), written("a", first[:], 0)}, want: &second},
+		"not one that goes":           {keys: []networkingv1beta1.PublicKey{written("a", first[:], time.Hour), going}, want: &first},
+		"none but one that goes":      {keys: []networkingv1beta1.PublicKey{going}},
+		"broken":                      {keys: []networkingv1beta1.PublicKey{written("a", broken, 0)}, broken: "a"},
+		"broken, but an older is not": {keys: []networkingv1beta1.PublicKey{written("a", broken, 0), written("b", first[:], time.Hour)}, want: &first, broken: "a"},
+	} {
+		got, problems := publicKey(test.keys)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		var of []string
+		for _, p := range problems {
+			of = append(of, p.Of.Name)
+		}
+		if strings.Join(of, " ") != test.broken {
+			t.Errorf("%s: problems %v, want one of %q", name, problems, test.broken)
+		}
+	}
+}
+
+func TestTheDeviceThatIsWanted(t *testing.T) {
+	key, remote := newKey(t), newKey(t).Public()
+	dir := t.TempDir()
+	o := Options{KeysDir: dir, MTU: 1340, ListenPort: 7}
+	peer := &plan.Peer{
+		Pods:     []remap.Pair{{There: netip.MustParsePrefix("10.200.0.0/16"), Here: netip.MustParsePrefix("10.71.0.0/16")}},
+		External: []remap.Pair{{There: netip.MustParsePrefix("10.70.0.0/16"), Here: netip.MustParsePrefix("10.68.0.0/16")}},
+	}
+	keys := []networkingv1beta1.PublicKey{written("a", remote[:], 0)}
+	at := netip.MustParseAddrPort("192.0.2.1:51840")
+	if _, _, err := o.config(keys, peer, at); err == nil || !strings.Contains(err.Error(), "reading the private key") {
+		t.Errorf("without a private key: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "privateKey"), key[:], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	none := wg.Config{MTU: 1340, PrivateKey: key, ListenPort: 7}
+	whole := none
+	whole.Peers = []wg.Peer{{PublicKey: remote, Endpoint: at, Keepalive: 10 * time.Second, AllowedIPs: []netip.Prefix{
+		netip.MustParsePrefix("169.254.18.0/30"), peer.Pods[0].There, peer.External[0].There,
+	}}}
+	for name, test := range map[string]struct {
+		keys []networkingv1beta1.PublicKey
+		peer *plan.Peer
+		want wg.Config
+	}{
+		"all is known":          {keys, peer, whole},
+		"no key":                {nil, peer, none},
+		"no place for the peer": {keys, nil, none},
+	} {
+		got, _, err := o.config(test.keys, test.peer, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
+			cmp.Comparer(func(a, b wg.PrivateKey) bool { return a == b })); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

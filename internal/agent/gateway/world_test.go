@@ -1,0 +1,195 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/datapath/kernel"
+	"liqo.io/liqo/internal/datapath/wg"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// inside is a device that is only used from its network namespace.
+type inside struct {
+	*wg.Device
+	space *testkit.Space
+}
+
+func (d inside) Apply(c wg.Config) error {
+	return d.space.Inside(func() error { return d.Device.Apply(c) })
+}
+func (d inside) Rebind() error { return d.space.Inside(d.Device.Rebind) }
+func (d inside) Restart(k wg.PublicKey) error {
+	return d.space.Inside(func() error { return d.Device.Restart(k) })
+}
+
+// side is one of two clusters, with a gateway whose pod is a network namespace.
+type side struct {
+	client.Client
+	cluster *testkit.ControlPlane
+	space   *testkit.Space
+	device  inside
+	options Options
+	key     wg.PrivateKey
+}
+
+// The peer of either side has the same networks. Both gateways have addresses of one cable, which is the outer network.
+const serverAt, clientAt = "192.0.2.1", "192.0.2.2"
+
+func newSides(t *testing.T) (server, cl *side) {
+	t.Helper()
+	server = &side{cluster: testkit.Cluster(t), options: Options{RemoteClusterID: "rome", Server: true, ListenPort: 51840, Address: netip.MustParseAddr(serverAt)}}
+	cl = &side{cluster: testkit.SecondCluster(t), options: Options{RemoteClusterID: "milan", Endpoints: []string{serverAt + ":51840"}, Address: netip.MustParseAddr(clientAt)}}
+	for _, s := range []*side{server, cl} {
+		s.space = testkit.NewSpace(t, "lqag")
+		s.Client = s.cluster.Client
+		s.options.Name, s.options.UID, s.options.Node, s.options.MTU = "gw", "7", "worker", names.DefaultMTU
+		s.options.PingPort, s.options.PingInterval, s.options.PingLossThreshold, s.options.StatusInterval = names.ConnectionCheckPort, 200*time.Millisecond, 10, time.Second
+		s.options.LiqoNamespace = testkit.Namespace(t, s.cluster, "home", nil)
+		s.options.Namespace = testkit.Namespace(t, s.cluster, "tenant", nil)
+		s.options.KeysDir = t.TempDir()
+		s.newKey(t)
+		s.configure(t)
+	}
+	testkit.Cable(t, server.space, serverAt+"/24", cl.space, clientAt+"/24")
+	return server, cl
+}
+
+// newKey gives the gateway another private key, as a Secret that changes does.
+func (s *side) newKey(t *testing.T) {
+	t.Helper()
+	s.key = newKey(t)
+	path := filepath.Join(s.options.KeysDir, names.PrivateKeyKey)
+	if err := os.WriteFile(path+".new", s.key[:], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *side) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: s.options.Namespace, Name: name, Labels: map[string]string{names.RemoteClusterID: s.options.RemoteClusterID}}
+}
+
+// configure says where the peer's networks have their place.
+func (s *side) configure(t *testing.T) {
+	t.Helper()
+	cidr := func(pod, external networkingv1beta1.CIDR) networkingv1beta1.ClusterConfig {
+		return networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
+			Pod: []networkingv1beta1.CIDR{pod}, External: []networkingv1beta1.CIDR{external},
+		}}
+	}
+	c := &networkingv1beta1.Configuration{ObjectMeta: s.meta("peer")}
+	c.Spec.Remote = cidr("10.200.0.0/16", "10.70.0.0/16")
+	testkit.Create(t, s, c)
+	t.Cleanup(func() { _ = s.Delete(context.Background(), c) }) // gateways of other tests see it, too
+	testkit.UpdateStatus(t, s, c, func(c *networkingv1beta1.Configuration) {
+		c.Status.Remote = new(cidr("10.71.0.0/16", "10.68.0.0/16"))
+		c.Status.Conditions = []metav1.Condition{{
+			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Test",
+			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
+		}}
+	})
+}
+
+// trust makes the PublicKey of the other side.
+func (s *side) trust(t *testing.T, name string, other *side) *networkingv1beta1.PublicKey {
+	t.Helper()
+	public := other.key.Public()
+	k := &networkingv1beta1.PublicKey{ObjectMeta: s.meta(name), Spec: networkingv1beta1.PublicKeySpec{PublicKey: public[:]}}
+	testkit.Create(t, s, k)
+	return k
+}
+
+// user has the rights of a gateway: to its own objects in its namespace, and to read what is about the whole cluster.
+func (s *side) user(t *testing.T) *rest.Config {
+	t.Helper()
+	name, group := s.options.Namespace, networkingv1beta1.GroupVersion.Group
+	testkit.Allow(t, s.cluster, s.options.Namespace, name,
+		testkit.Rule(group, "connections", "get", "list", "watch", "create", "update", "patch"),
+		testkit.Rule(group, "connections/status", "update", "patch"),
+		testkit.Rule(group, "firewallconfigurations/status", "update", "patch"),
+		testkit.Rule(group, "routeconfigurations/status", "update", "patch"),
+		testkit.Rule(group, "publickeies", "get", "list", "watch"),
+		testkit.Rule("events.k8s.io", "events", "create", "patch"))
+	reads := []rbacv1.PolicyRule{
+		testkit.Rule(ipamv1alpha1.GroupVersion.Group, "ips", "get", "list", "watch"),
+		testkit.Rule(ipamv1alpha1.GroupVersion.Group, "networks", "get", "list", "watch"),
+	}
+	for _, r := range []string{"configurations", "gatewayservers", "gatewayclients", "internalnodes", "firewallconfigurations", "routeconfigurations"} {
+		reads = append(reads, testkit.Rule(group, r, "get", "list", "watch"))
+	}
+	testkit.Allow(t, s.cluster, "", name, reads...)
+	return s.cluster.User(t, name)
+}
+
+func (s *side) cached() map[client.Object]cache.ByObject {
+	own := cache.ByObject{Namespaces: map[string]cache.Config{s.options.Namespace: {}}}
+	return map[client.Object]cache.ByObject{&networkingv1beta1.PublicKey{}: own, &networkingv1beta1.Connection{}: own}
+}
+
+// run starts the gateway. It ends with the returned function; its network namespace and its device stay.
+func (s *side) run(t *testing.T) (stop func()) {
+	t.Helper()
+	k, err := kernel.Open(kernel.Options{Namespace: s.space.Path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close() })
+	s.device.space = s.space
+	err = s.space.Inside(func() (err error) {
+		s.device.Device, err = wg.Open(names.TunnelDevice, wg.Userspace, slog.New(slog.DiscardHandler))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := s.device
+	end := testkit.Manager(t, s.user(t), kube.ManagerOptions{Objects: s.cached()}, func(mgr ctrl.Manager) error {
+		g := newGateway(mgr, k, device, s.options)
+		g.prober.bind = func(at netip.AddrPort) (conn *net.UDPConn, err error) {
+			err = s.space.Inside(func() error {
+				conn, err = bind(at)
+				return err
+			})
+			return conn, err
+		}
+		return g.setup(mgr)
+	})
+	ended := false
+	stop = func() {
+		if ended {
+			return
+		}
+		ended = true
+		end()
+		if err := device.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}

@@ -1,0 +1,154 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// runs counts how often a loop ran, and answers what a test wants.
+type runs struct {
+	mu     sync.Mutex
+	times  int
+	answer func(run int) (time.Duration, error)
+}
+
+func (r *runs) run(context.Context) (time.Duration, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.times++
+	if r.answer == nil {
+		return 0, nil
+	}
+	return r.answer(r.times)
+}
+
+func (r *runs) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.times
+}
+
+func (r *runs) reach(t *testing.T, times int) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute, func() error {
+		if n := r.count(); n < times {
+			return fmt.Errorf("it ran %d times, want %d", n, times)
+		}
+		return nil
+	})
+}
+
+// loop runs a loop over the ConfigMaps of a new namespace, and over what is sent to news.
+func loop(t *testing.T, r *runs) (c client.Client, namespace string, news chan<- struct{}) {
+	t.Helper()
+	cluster := testkit.Cluster(t)
+	namespace = testkit.Namespace(t, cluster, "loop", nil)
+	changes := make(chan struct{})
+	only := map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{namespace: {}}}}
+	testkit.Manager(t, cluster.Config, kube.ManagerOptions{Objects: only}, func(mgr ctrl.Manager) error {
+		return Loop{
+			Name: "test", Kinds: []client.Object{&corev1.ConfigMap{}}, Run: r.run,
+			Matters: func(old, now client.Object) bool { return old.GetLabels()["matters"] != now.GetLabels()["matters"] },
+			Watch:   func(context.Context) (<-chan struct{}, error) { return changes, nil },
+		}.Setup(mgr)
+	})
+	return cluster.Client, namespace, changes
+}
+
+func TestALoopRunsOnceWithoutAnyNews(t *testing.T) {
+	var r runs
+	loop(t, &r)
+	r.reach(t, 1)
+}
+
+func TestNewsOfTheKernelWakeALoop(t *testing.T) {
+	var r runs
+	_, _, news := loop(t, &r)
+	for i := range 3 {
+		r.reach(t, i+1)
+		news <- struct{}{}
+	}
+	r.reach(t, 4)
+}
+
+func TestOnlyChangesThatMatterWakeALoop(t *testing.T) {
+	var r runs
+	c, ns, _ := loop(t, &r)
+	r.reach(t, 1)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "a"}}
+	testkit.Create(t, c, cm)
+	r.reach(t, 2)
+	testkit.Update(t, c, cm, func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"nothing": "new"} })
+	testkit.Update(t, c, cm, func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{"matters": "1"} })
+	r.reach(t, 3)
+	before := r.count()
+	if err := c.Delete(t.Context(), cm); err != nil {
+		t.Fatal(err)
+	}
+	r.reach(t, before+1)
+}
+
+func TestManyNewsAreOneRun(t *testing.T) {
+	const many = 200
+	busy, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r := runs{answer: func(int) (time.Duration, error) {
+		once.Do(func() {
+			close(busy)
+			<-release
+		})
+		return 0, nil
+	}}
+	_, _, news := loop(t, &r)
+	<-busy // what comes during a run waits for its end
+	for range many {
+		news <- struct{}{}
+	}
+	close(release)
+	r.reach(t, 2)
+	if n := r.count(); n > many/10 {
+		t.Errorf("%d news are %d runs", many, n)
+	}
+}
+
+func TestARunThatFailsIsTriedAgain(t *testing.T) {
+	for name, err := range map[string]error{
+		"failure": errors.New("broken"),
+		"race":    apierrors.NewConflict(schema.GroupResource{Resource: "routes"}, "a", errors.New("somebody was faster")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := runs{answer: func(run int) (time.Duration, error) {
+				if run < 4 {
+					return 0, errors.Join(nil, fmt.Errorf("writing: %w", err))
+				}
+				return 0, nil
+			}}
+			loop(t, &r)
+			r.reach(t, 4)
+		})
+	}
+}
+
+func TestALoopRunsAgainWhenItWants(t *testing.T) {
+	r := runs{answer: func(int) (time.Duration, error) { return time.Millisecond, nil }}
+	loop(t, &r)
+	r.reach(t, 5)
+}

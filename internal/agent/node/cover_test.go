@@ -1,0 +1,135 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/datapath/kernel"
+	"liqo.io/liqo/internal/network/plan"
+	"liqo.io/liqo/internal/remap"
+)
+
+func pod(host bool, phase corev1.PodPhase, ips ...string) corev1.Pod {
+	p := corev1.Pod{Spec: corev1.PodSpec{HostNetwork: host}, Status: corev1.PodStatus{Phase: phase}}
+	for _, ip := range ips {
+		p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: ip})
+	}
+	return p
+}
+
+func TestPrefixesThatCoverPods(t *testing.T) {
+	inside, outside := pod(false, corev1.PodRunning, "10.200.1.5"), pod(false, corev1.PodRunning, "10.200.9.5")
+	for name, test := range map[string]struct {
+		cidrs string
+		pods  []corev1.Pod
+		want  string
+	}{
+		"nothing":            {},
+		"the share":          {cidrs: "10.200.1.0/24", pods: []corev1.Pod{inside}, want: "10.200.1.0/24"},
+		"of both families":   {cidrs: "fd00:1::/64 10.200.1.0/24", want: "10.200.1.0/24 fd00:1::/64"},
+		"with host bits":     {cidrs: "10.200.1.9/24", pods: []corev1.Pod{inside}, want: "10.200.1.0/24"},
+		"what is no prefix":  {cidrs: "nonsense", pods: []corev1.Pod{inside}, want: "10.200.1.5/32"},
+		"a pod outside":      {cidrs: "10.200.1.0/24", pods: []corev1.Pod{outside, inside}, want: "10.200.1.0/24 10.200.9.5/32"},
+		"no share":           {pods: []corev1.Pod{outside, inside, inside}, want: "10.200.1.5/32 10.200.9.5/32"},
+		"both families":      {cidrs: "10.200.1.0/24", pods: []corev1.Pod{pod(false, corev1.PodRunning, "10.200.1.5", "fd00::5")}, want: "10.200.1.0/24 fd00::5/128"},
+		"pods of the host":   {pods: []corev1.Pod{pod(true, corev1.PodRunning, "172.29.1.1")}},
+		"pods that are over": {pods: []corev1.Pod{pod(false, corev1.PodSucceeded, "10.200.9.1"), pod(false, corev1.PodFailed, "10.200.9.2")}},
+		"pods that come":     {pods: []corev1.Pod{pod(false, corev1.PodPending), pod(false, corev1.PodPending, "10.200.9.3")}, want: "10.200.9.3/32"},
+		"what is no address": {pods: []corev1.Pod{pod(false, corev1.PodRunning, "here")}},
+	} {
+		var got []string
+		for _, p := range cover(strings.Fields(test.cidrs), test.pods) {
+			got = append(got, p.String())
+		}
+		if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// flows notes which prefixes are forgotten.
+type flows struct {
+	forgotten string
+	broken    error
+}
+
+func (f *flows) Forget(of ...netip.Prefix) (int, error) {
+	for _, p := range of {
+		f.forgotten += p.String() + " "
+	}
+	return len(of), f.broken
+}
+
+func (*flows) Apply(context.Context, datapath.State) (kernel.Changes, error) {
+	return kernel.Changes{}, nil
+}
+func (*flows) Watch(context.Context) (<-chan struct{}, error) { return nil, nil }
+func (*flows) Source(netip.Addr) (netip.Addr, error)          { return netip.Addr{}, nil }
+
+func peers(prefixes ...string) (out []plan.Peer) {
+	for _, p := range prefixes {
+		out = append(out, plan.Peer{Pods: []remap.Pair{{Here: netip.MustParsePrefix(p)}}})
+	}
+	return out
+}
+
+func alias(masquerade bool, alias, address string) plan.Alias {
+	return plan.Alias{Alias: netip.MustParseAddr(alias), Address: netip.MustParseAddr(address), Masquerade: masquerade}
+}
+
+func TestFlowsBeginAnewWhenTheirTranslationChanges(t *testing.T) {
+	f := &flows{}
+	n := &node{kernel: f, changed: true}
+	external := peers("10.71.0.0/16")
+	external[0].External = []remap.Pair{{Here: netip.MustParsePrefix("10.68.0.0/16")}}
+	for name, step := range []struct {
+		cluster plan.Cluster
+		want    string
+	}{
+		{plan.Cluster{Peers: external}, "10.68.0.0/16 10.71.0.0/16 "},
+		{plan.Cluster{Peers: external}, ""},
+		{plan.Cluster{Peers: append(external, peers("10.72.0.0/16")...)}, "10.72.0.0/16 "},
+		{plan.Cluster{Peers: external}, "10.72.0.0/16 "},
+		{plan.Cluster{Peers: external, Aliases: []plan.Alias{alias(true, "10.70.0.22", "192.0.2.1")}}, "10.70.0.22/32 "},
+		{plan.Cluster{Peers: external, Aliases: []plan.Alias{alias(true, "10.70.0.22", "192.0.2.2")}}, "10.70.0.22/32 "},
+		{plan.Cluster{Peers: external, Aliases: []plan.Alias{alias(false, "10.70.0.22", "192.0.2.2")}}, "10.70.0.22/32 "},
+		{plan.Cluster{}, "10.68.0.0/16 10.70.0.22/32 10.71.0.0/16 "},
+		{plan.Cluster{}, ""},
+	} {
+		f.forgotten = ""
+		if err := n.forget(step.cluster); err != nil || f.forgotten != step.want {
+			t.Errorf("step %d: forgot %q, want %q: %v", name, f.forgotten, step.want, err)
+		}
+	}
+}
+
+func TestAProcessThatFindsAllInPlaceForgetsNothing(t *testing.T) {
+	f := &flows{}
+	n := &node{kernel: f}
+	if err := n.forget(plan.Cluster{Peers: peers("10.71.0.0/16")}); err != nil || f.forgotten != "" {
+		t.Errorf("forgot %q: %v", f.forgotten, err)
+	}
+}
+
+func TestFlowsThatCouldNotBeForgottenAreLater(t *testing.T) {
+	f := &flows{broken: errors.New("interrupted")}
+	n := &node{kernel: f, changed: true}
+	cluster := plan.Cluster{Peers: peers("10.71.0.0/16")}
+	if err := n.forget(cluster); err == nil {
+		t.Error("an error is lost")
+	}
+	f.broken, f.forgotten = nil, ""
+	if err := n.forget(cluster); err != nil || f.forgotten != "10.71.0.0/16 " {
+		t.Errorf("forgot %q: %v", f.forgotten, err)
+	}
+}

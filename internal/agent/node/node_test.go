@@ -1,0 +1,261 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/api/networking/v1beta1/firewall"
+	"liqo.io/liqo/internal/agent"
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/datapath/kernel"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// patience with what the agent is to do.
+const patience = time.Minute
+
+// world is a node with its agent, one peer, and the gateway to it.
+type world struct {
+	cluster *testkit.ControlPlane
+	client.Client
+	home   string
+	node   string
+	space  *testkit.Space
+	kernel *kernel.Kernel
+	peer   *networkingv1beta1.Configuration
+	member *networkingv1beta1.InternalNode
+}
+
+// foreign is a route of somebody else on the node.
+const foreign = "198.51.100.0/24"
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{cluster: testkit.Cluster(t), node: testkit.UniqueID(), space: testkit.NewSpace(t, "lqag")}
+	w.Client = w.cluster.Client
+	w.home = testkit.Namespace(t, w.cluster, "home", nil)
+	testkit.Cable(t, w.space, "10.200.1.1/24", testkit.NewSpace(t, "lqag"), "10.200.1.9/24")
+	w.space.Route(t, foreign, "eth0")
+	w.objects(t)
+	w.kernel = w.open(t)
+	testkit.Manager(t, w.cluster.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
+		return Setup(mgr, w.kernel, Options{Node: w.node, LiqoNamespace: w.home})
+	})
+	return w
+}
+
+func (w *world) open(t *testing.T) *kernel.Kernel {
+	t.Helper()
+	k, err := kernel.Open(kernel.Options{Namespace: w.space.Path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close() })
+	return k
+}
+
+func (w *world) objects(t *testing.T) {
+	t.Helper()
+	for kind, cidr := range map[string]string{names.NetworkTypePod: "10.200.0.0/16", names.NetworkTypeExternal: "10.70.0.0/16"} {
+		n := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: w.home, Name: kind, Labels: map[string]string{names.NetworkType: kind}}}
+		n.Spec.CIDR = networkingv1beta1.CIDR(cidr)
+		testkit.Create(t, w, n)
+		testkit.UpdateStatus(t, w, n, func(n *ipamv1alpha1.Network) { n.Status.CIDR = networkingv1beta1.CIDR(cidr) })
+	}
+	self := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node}}
+	self.Spec.PodCIDR, self.Spec.PodCIDRs = "10.200.1.0/24", []string{"10.200.1.0/24"}
+	w.member = &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: w.node}}
+	w.member.Spec.Interface.Node.IP, w.member.Spec.Interface.Gateway.Name = "10.70.0.11", names.FabricDevice
+	w.lend(t, self, w.member)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.home, Name: "elsewhere"}}
+	pod.Spec = corev1.PodSpec{NodeName: w.node, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+	testkit.Create(t, w, pod)
+	testkit.UpdateStatus(t, w, pod, func(p *corev1.Pod) {
+		p.Status.PodIP, p.Status.PodIPs = "10.200.9.5", []corev1.PodIP{{IP: "10.200.9.5"}}
+	})
+	tenant := testkit.Namespace(t, w.cluster, "tenant", nil)
+	of := metav1.ObjectMeta{Namespace: tenant, Name: "rome", Labels: map[string]string{names.RemoteClusterID: "rome"}}
+	gateway := &networkingv1beta1.GatewayServer{ObjectMeta: of}
+	w.peer = &networkingv1beta1.Configuration{ObjectMeta: of}
+	w.peer.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.200.0.0/16"), External: cidrs("10.70.0.0/16")}
+	w.lend(t, gateway, w.peer)
+	testkit.UpdateStatus(t, w, gateway, func(g *networkingv1beta1.GatewayServer) {
+		g.Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9")), Node: &w.node}
+	})
+	testkit.UpdateStatus(t, w, w.peer, func(c *networkingv1beta1.Configuration) {
+		here := networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.71.0.0/16"), External: cidrs("10.68.0.0/16")}
+		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: here}
+		c.Status.Conditions = []metav1.Condition{{
+			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Test",
+			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
+		}}
+	})
+}
+
+// lend makes objects that nodes of other tests would see, too.
+func (w *world) lend(t *testing.T, objs ...client.Object) {
+	t.Helper()
+	testkit.Create(t, w, objs...)
+	t.Cleanup(func() {
+		for _, obj := range objs {
+			if err := client.IgnoreNotFound(w.Delete(context.Background(), obj)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func cidrs(of ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR { return of }
+
+// holds waits for what the namespace holds of ours to have a line, or not to.
+func (w *world) holds(t *testing.T, line string, want bool) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		state, err := w.kernel.Observe()
+		if err != nil {
+			return err
+		}
+		if strings.Contains(state.String(), line) != want {
+			return fmt.Errorf("%q is in it (want %t): %s", line, want, state)
+		}
+		return nil
+	})
+}
+
+func (w *world) hasForeign(t *testing.T) {
+	t.Helper()
+	routes, err := w.space.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, err := net.ParseCIDR(foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(routes, func(r netlink.Route) bool { return r.Dst != nil && r.Dst.String() == want.String() }) {
+		t.Errorf("the route of somebody else is gone: %v", routes)
+	}
+}
+
+const toPeer = "route 10.71.0.0/16 via 10.200.1.9 dev liqo.fabric onlink src 10.70.0.11 mtu 1340 table 6091\n"
+
+func TestANodeFollowsTheAPI(t *testing.T) {
+	w := newWorld(t)
+	w.holds(t, toPeer, true)
+	w.tellsGateways(t)
+	w.repairs(t)
+	w.hasForeign(t)
+	w.firewall(t)
+	if err := w.Delete(t.Context(), w.peer); err != nil {
+		t.Fatal(err)
+	}
+	w.holds(t, "10.71.0.0/16", false)
+	w.hasForeign(t)
+}
+
+// tellsGateways expects the InternalNode to say how the node is reached.
+func (w *world) tellsGateways(t *testing.T) {
+	t.Helper()
+	want := networkingv1beta1.InternalNodeStatus{
+		NodeIP:   networkingv1beta1.InternalNodeStatusNodeIP{Local: new(networkingv1beta1.IP("10.200.1.1"))},
+		PodCIDRs: cidrs("10.200.1.0/24", "10.200.9.5/32"),
+	}
+	testkit.Eventually(t, patience, func() error {
+		if err := w.Get(t.Context(), client.ObjectKeyFromObject(w.member), w.member); err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, w.member.Status); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+}
+
+// repairs takes all that is ours away, as others may.
+func (w *world) repairs(t *testing.T) {
+	t.Helper()
+	before, err := w.kernel.Observe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := w.open(t)
+	for range 3 {
+		if _, err := other.Apply(t.Context(), datapath.State{}); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, patience, func() error {
+			state, err := w.kernel.Observe()
+			if err != nil {
+				return err
+			}
+			if diff := cmp.Diff(before.String(), state.String()); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
+	}
+}
+
+// firewall has a user ask for what cannot be, and then for what can.
+func (w *world) firewall(t *testing.T) {
+	t.Helper()
+	rule := firewall.FilterRule{Name: new("nobody"), Action: firewall.ActionDrop, Match: []firewall.Match{{
+		Op: firewall.MatchOperationEq, IP: &firewall.MatchIP{Value: "192.0.2.9-192.0.2.1", Position: firewall.MatchPositionSrc},
+	}}}
+	f := &networkingv1beta1.FirewallConfiguration{ObjectMeta: metav1.ObjectMeta{
+		Namespace: w.home, Name: "lab", Labels: map[string]string{names.FirewallCategory: names.TargetFabric, names.FirewallSubcategory: names.TargetAllNodes},
+	}}
+	f.Spec.Table = firewall.Table{Name: new("lab"), Family: new(firewall.TableFamilyIPv4), Chains: []firewall.Chain{{
+		Name: new("pass"), Type: firewall.ChainTypeFilter, Policy: new(firewall.ChainPolicyAccept), Hook: new(firewall.ChainHookForward),
+		Priority: new(firewall.ChainPriorityFilter), Rules: firewall.RulesSet{FilterRules: []firewall.FilterRule{rule}},
+	}}}
+	testkit.Create(t, w, f)
+	testkit.WantEvent(t, w.cluster, f, agent.ReasonLeftOut, "192.0.2.9-192.0.2.1")
+	w.applied(t, f, metav1.ConditionFalse)
+	testkit.Update(t, w, f, func(f *networkingv1beta1.FirewallConfiguration) {
+		f.Spec.Table.Chains[0].Rules.FilterRules[0].Match[0].IP.Value = "192.0.2.1-192.0.2.9"
+	})
+	w.applied(t, f, metav1.ConditionTrue)
+	w.holds(t, "192.0.2.1-192.0.2.9", true)
+	if err := w.Delete(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	w.holds(t, "192.0.2.1-192.0.2.9", false)
+}
+
+// applied expects this node to say of a firewall whether all of it is done.
+func (w *world) applied(t *testing.T, f *networkingv1beta1.FirewallConfiguration, want metav1.ConditionStatus) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		if err := w.Get(t.Context(), client.ObjectKeyFromObject(f), f); err != nil {
+			return err
+		}
+		c := f.Status.Conditions
+		if len(c) != 1 || c[0].Host != w.node || c[0].Type != networkingv1beta1.HostConditionApplied || c[0].Status != want {
+			return fmt.Errorf("the conditions are %+v, want one that is %s", c, want)
+		}
+		return nil
+	})
+}

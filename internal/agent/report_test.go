@@ -1,0 +1,128 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/network/plan"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// seenRoutes is what an agent sees whose cache has this RouteConfiguration.
+func seenRoutes(t *testing.T, c client.Client, of *networkingv1beta1.RouteConfiguration) *Seen {
+	t.Helper()
+	now := &networkingv1beta1.RouteConfiguration{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(of), now); err != nil {
+		t.Fatal(err)
+	}
+	return &Seen{Routes: []*networkingv1beta1.RouteConfiguration{now}}
+}
+
+func TestEachHostSaysOnceWhatItDid(t *testing.T) {
+	cluster := testkit.Cluster(t)
+	ns := testkit.Namespace(t, cluster, "report", nil)
+	c := cluster.Client
+	obj := &networkingv1beta1.RouteConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "a"}}
+	obj.Spec.Table = networkingv1beta1.Table{Name: "a", Rules: []networkingv1beta1.Rule{{Routes: []networkingv1beta1.Route{{Dst: new(networkingv1beta1.CIDR("192.0.2.0/24")), Dev: new("eth0")}}}}}
+	testkit.Create(t, c, obj)
+	one, other := Reporter{Client: c, Host: "one"}, Reporter{Client: c, Host: "other"}
+	problem := []plan.Problem{{Of: plan.Object{Kind: "RouteConfiguration", Namespace: ns, Name: "a"}, Message: "no"}}
+	say := func(r Reporter, seen *Seen, problems []plan.Problem, failed error) error {
+		return r.Applied(context.Background(), seen, problems, failed)
+	}
+	old := seenRoutes(t, c, obj)
+	if err := say(one, seenRoutes(t, c, obj), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := say(other, old, problem, nil); !apierrors.IsConflict(err) {
+		t.Errorf("a host whose cache is old is told %v, want a conflict", err)
+	}
+	if err := say(other, seenRoutes(t, c, obj), problem, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantConditions(t, c, obj, "one", metav1.ConditionTrue, "other", metav1.ConditionFalse)
+	if err := say(one, seenRoutes(t, c, obj), nil, errors.New("the kernel said no")); err != nil {
+		t.Fatal(err)
+	}
+	if err := say(other, seenRoutes(t, c, obj), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	wantConditions(t, c, obj, "one", metav1.ConditionFalse, "other", metav1.ConditionTrue)
+	version := seenRoutes(t, c, obj).Routes[0].ResourceVersion
+	if err := say(other, seenRoutes(t, c, obj), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if now := seenRoutes(t, c, obj).Routes[0].ResourceVersion; now != version {
+		t.Error("what did not change was written")
+	}
+}
+
+func wantConditions(t *testing.T, c client.Client, of *networkingv1beta1.RouteConfiguration, host string, status metav1.ConditionStatus, host2 string, status2 metav1.ConditionStatus) {
+	t.Helper()
+	want := []networkingv1beta1.HostCondition{
+		{Host: host, Type: networkingv1beta1.HostConditionApplied, Status: status},
+		{Host: host2, Type: networkingv1beta1.HostConditionApplied, Status: status2},
+	}
+	got := seenRoutes(t, c, of).Routes[0].Status.Conditions
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(networkingv1beta1.HostCondition{}, "LastTransitionTime")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// noted takes events down.
+type noted struct{ notes []string }
+
+func (n *noted) Eventf(_ runtime.Object, _ runtime.Object, _, reason, _, format string, args ...any) {
+	n.notes = append(n.notes, reason)
+}
+
+var _ events.EventRecorder = (*noted)(nil)
+
+func TestNothingIsSaidWhereOneMayNotWrite(t *testing.T) {
+	var n noted
+	r := Reporter{Events: &n, Host: "one", Namespace: "tenant"}
+	of := plan.Object{Kind: "RouteConfiguration", Namespace: "home", Name: "a"}
+	obj := &networkingv1beta1.RouteConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "a"}}
+	seen := &Seen{Objects: map[plan.Object]client.Object{of: obj}, Routes: []*networkingv1beta1.RouteConfiguration{obj}}
+	problems := []plan.Problem{{Of: of, Message: "no"}}
+	r.Tell(t.Context(), seen, problems)
+	if err := r.Applied(t.Context(), seen, problems, nil); err != nil || len(n.notes) > 0 {
+		t.Errorf("events %q, %v", n.notes, err)
+	}
+}
+
+func TestAProblemIsToldWhenItComes(t *testing.T) {
+	var n noted
+	r := Reporter{Events: &n, Host: "one"}
+	of, gone := plan.Object{Kind: "IP", Namespace: "a", Name: "b"}, plan.Object{Kind: "IP", Namespace: "a", Name: "gone"}
+	seen := &Seen{Objects: map[plan.Object]client.Object{of: &networkingv1beta1.InternalNode{}}}
+	first, second := plan.Problem{Of: of, Message: "first"}, plan.Problem{Of: of, Message: "second"}
+	for i, step := range []struct {
+		problems []plan.Problem
+		events   int
+	}{
+		{[]plan.Problem{first}, 1},
+		{[]plan.Problem{first}, 1},
+		{[]plan.Problem{first, second}, 2},
+		{nil, 2},
+		{[]plan.Problem{first, {Of: gone, Message: "not there any more"}}, 3},
+	} {
+		r.Tell(t.Context(), seen, step.problems)
+		if len(n.notes) != step.events {
+			t.Errorf("step %d: %d events, want %d", i, len(n.notes), step.events)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	agent "liqo.io/liqo/internal/agent/gateway"
+)
+
+// gatewayFlags are those that each gateway is given.
+const gatewayFlags = "--name=rome --namespace=tenant --gateway-uid=7 --remote-cluster-id=rome --node-name=worker --pod-ip=10.200.1.9 "
+
+func parseGateway(t *testing.T, flags string) (gatewayOptions, error) {
+	t.Helper()
+	var o gatewayOptions
+	fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
+	o.flags(fs)
+	if err := fs.Parse(strings.Fields(flags)); err != nil {
+		t.Fatal(err)
+	}
+	return o, o.complete()
+}
+
+func TestFlagsOfAGateway(t *testing.T) {
+	server := func(o *agent.Options) { o.Server, o.ListenPort = true, 51840 }
+	to := func(endpoints ...string) func(*agent.Options) {
+		return func(o *agent.Options) { o.Endpoints = endpoints }
+	}
+	for flags, edit := range map[string]func(*agent.Options){
+		"--mode=server":                                                  server,
+		"--mode=server --listen-ports=7,8":                               func(o *agent.Options) { o.Server, o.ListenPort = true, 7 },
+		"--mode=server --endpoint-address=192.0.2.1":                     server,
+		"--mode=server --leader-election --mss-clamp=false --pod-name=x": server,
+		"--mode=client":                                                  to(),
+		"--mode=client --endpoint-address=192.0.2.1":                     to("192.0.2.1:51840"),
+		"--mode=client --endpoint-address=2001:db8::1,rome.example --endpoint-ports=7,8": to(
+			"[2001:db8::1]:7", "[2001:db8::1]:8", "rome.example:7", "rome.example:8"),
+	} {
+		got, err := parseGateway(t, gatewayFlags+flags)
+		if err != nil {
+			t.Errorf("%s: %v", flags, err)
+		}
+		want := agent.Options{
+			Name: "rome", Namespace: "tenant", UID: "7", RemoteClusterID: "rome", LiqoNamespace: "liqo", Node: "worker", Address: netip.MustParseAddr("10.200.1.9"),
+			MTU: 1340, KeysDir: "/etc/wireguard/keys", PingPort: 12345, PingInterval: 2 * time.Second, PingLossThreshold: 5, StatusInterval: 10 * time.Second,
+		}
+		edit(&want)
+		if diff := cmp.Diff(want, got.Options, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("%s: %s", flags, diff)
+		}
+	}
+}
+
+func TestFlagsThatNoGatewayCanHave(t *testing.T) {
+	for flags, want := range map[string]string{
+		"":                                                          `--mode is server or client, not ""`,
+		"--mode=peer":                                               `--mode is server or client, not "peer"`,
+		"--mode=client --name=":                                     "--name is missing",
+		"--mode=client --namespace=":                                "--namespace is missing",
+		"--mode=client --gateway-uid=":                              "--gateway-uid is missing",
+		"--mode=client --remote-cluster-id=":                        "--remote-cluster-id is missing",
+		"--mode=client --node-name=":                                "--node-name is missing",
+		"--mode=client --pod-ip=here":                               "reading --pod-ip: ",
+		"--mode=client --ping-interval=0s":                          "--ping-interval and --ping-loss-threshold are above zero",
+		"--mode=client --ping-loss-threshold=0":                     "--ping-interval and --ping-loss-threshold are above zero",
+		"--mode=server --listen-ports=0":                            "--listen-ports [0] has no port",
+		"--mode=server --listen-ports=65536":                        "--listen-ports [65536] has no port",
+		"--mode=client --endpoint-ports=0 --endpoint-address=a":     "--endpoint-ports: 0 is no port",
+		"--mode=client --endpoint-ports=65536 --endpoint-address=a": "--endpoint-ports: 65536 is no port",
+	} {
+		if _, err := parseGateway(t, gatewayFlags+flags); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", flags, err, want)
+		}
+	}
+}
+
+func TestForwardPackets(t *testing.T) {
+	const v4, v6 = "ipv4/ip_forward", "ipv6/conf/all/forwarding"
+	for name, test := range map[string]struct{ before, after map[string]string }{
+		"both":         {map[string]string{v4: "0\n", v6: "0\n"}, map[string]string{v4: "1", v6: "1"}},
+		"already":      {map[string]string{v4: "1\n", v6: "1\n"}, map[string]string{v4: "1\n", v6: "1\n"}},
+		"without IPv6": {map[string]string{v4: "0\n"}, map[string]string{v4: "1"}},
+	} {
+		dir := t.TempDir()
+		for file, value := range test.before {
+			path := filepath.Join(dir, file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(value), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := forwardPackets(dir); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got := map[string]string{}
+		for _, file := range []string{v4, v6} {
+			if data, err := os.ReadFile(filepath.Join(dir, file)); err == nil {
+				got[file] = string(data)
+			}
+		}
+		if diff := cmp.Diff(test.after, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestForwardPacketsTellsWhatItCannotRead(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "ipv4", "ip_forward"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := forwardPackets(dir); err == nil || !strings.Contains(err.Error(), "ip_forward") {
+		t.Errorf("an error is lost: %v", err)
+	}
+}

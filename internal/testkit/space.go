@@ -1,0 +1,127 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+)
+
+// spaces numbers the network namespaces of this test binary.
+var spaces atomic.Int32
+
+// Space is a network namespace without an uplink. It takes root to make one.
+type Space struct {
+	// Path is what others open it by.
+	Path string
+	*netlink.Handle
+
+	handle netns.NsHandle
+}
+
+// NewSpace makes a network namespace whose name begins with prefix. It goes when the test ends.
+func NewSpace(t testing.TB, prefix string) *Space {
+	t.Helper()
+	name := fmt.Sprintf("%s-%d-%d", prefix, os.Getpid(), spaces.Add(1))
+	s := &Space{Path: filepath.Join("/run/netns", name)}
+	err := threaded(func() (err error) {
+		s.handle, err = netns.NewNamed(name) // which moves this thread there
+		return err
+	})
+	if err != nil {
+		t.Fatalf("making network namespace %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.handle.Close(), netns.DeleteNamed(name)); err != nil {
+			t.Errorf("removing network namespace %s: %v", name, err)
+		}
+	})
+	if s.Handle, err = netlink.NewHandleAt(s.handle); err != nil {
+		t.Fatalf("opening a netlink socket: %v", err)
+	}
+	t.Cleanup(s.Handle.Close)
+	s.Up(t, "lo", true)
+	return s
+}
+
+// threaded runs f on a thread that ends with it, like whatever f changed of the thread.
+func threaded(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- f()
+	}()
+	return <-done
+}
+
+// Inside runs f in the namespace.
+func (s *Space) Inside(f func() error) error {
+	return threaded(func() error {
+		if err := netns.Set(s.handle); err != nil {
+			return fmt.Errorf("entering a network namespace: %w", err)
+		}
+		return f()
+	})
+}
+
+// Cable joins two namespaces by a device eth0 in each, with these addresses.
+func Cable(t testing.TB, a *Space, addressA string, b *Space, addressB string) {
+	t.Helper()
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "eth0"}, PeerName: "eth0", PeerNamespace: netlink.NsFd(int(b.handle))}
+	if err := a.LinkAdd(veth); err != nil {
+		t.Fatalf("making a cable: %v", err)
+	}
+	for s, address := range map[*Space]string{a: addressA, b: addressB} {
+		addr, err := netlink.ParseAddr(address)
+		if err != nil {
+			t.Fatalf("reading %s: %v", address, err)
+		}
+		if err := s.AddrAdd(s.Link(t, "eth0"), addr); err != nil {
+			t.Fatalf("adding %s: %v", address, err)
+		}
+		s.Up(t, "eth0", true)
+	}
+}
+
+// Link is a device.
+func (s *Space) Link(t testing.TB, name string) netlink.Link {
+	t.Helper()
+	l, err := s.LinkByName(name)
+	if err != nil {
+		t.Fatalf("finding %s: %v", name, err)
+	}
+	return l
+}
+
+// Up brings a device up, or down.
+func (s *Space) Up(t testing.TB, name string, up bool) {
+	t.Helper()
+	set := s.LinkSetDown
+	if up {
+		set = s.LinkSetUp
+	}
+	if err := set(s.Link(t, name)); err != nil {
+		t.Fatalf("bringing %s up (%t): %v", name, up, err)
+	}
+}
+
+// Route adds a route to the main table, as somebody else.
+func (s *Space) Route(t testing.TB, to, device string) {
+	t.Helper()
+	p := netip.MustParsePrefix(to)
+	dst := &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+	if err := s.RouteAdd(&netlink.Route{Dst: dst, LinkIndex: s.Link(t, device).Attrs().Index}); err != nil {
+		t.Fatalf("adding a route to %s: %v", to, err)
+	}
+}
