@@ -69,7 +69,7 @@ func newSides(t *testing.T) (server, cl *side) {
 		s.options.PingPort, s.options.PingInterval, s.options.PingLossThreshold, s.options.StatusInterval = names.ConnectionCheckPort, 200*time.Millisecond, 10, time.Second
 		s.options.LiqoNamespace = testkit.Namespace(t, s.cluster, "home", nil)
 		s.options.Namespace = testkit.Namespace(t, s.cluster, "tenant", nil)
-		s.options.KeysDir = t.TempDir()
+		s.options.KeysDir, s.options.StateDir = t.TempDir(), t.TempDir()
 		s.newKey(t)
 		s.configure(t)
 	}
