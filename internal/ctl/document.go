@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -140,7 +141,9 @@ func (c *cli) printObject(obj client.Object, format string) error {
 		return fmt.Errorf("encoding %s: %w", obj.GetName(), err)
 	}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	content["status"] = map[string]any{}
+	if reflect.ValueOf(obj).Elem().FieldByName("Status").IsValid() { // kinds without one refuse it
+		content["status"] = map[string]any{}
+	}
 	if err := printDocument(c.Result(), content, format); err != nil || format == "json" {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -279,7 +280,7 @@ func applyFile(t *testing.T, c *town, manifest string) {
 		t.Fatal(err)
 	}
 	obj.SetNamespace("default")
-	testkit.Create(t, c.Client, obj)
+	testkit.Create(t, client.WithFieldValidation(c.Client, metav1.FieldValidationStrict), obj) // as kubectl does
 }
 
 func get(t *testing.T, c *town, namespace, name string, obj client.Object) {
