@@ -174,8 +174,6 @@ var examples = map[string]struct {
 }{
 	"wireguard-server.yaml":                    {note: "The template of the chart.", of: "WgGatewayServerTemplate"},
 	"wireguard-client.yaml":                    {note: "The template of the chart.", of: "WgGatewayClientTemplate"},
-	"wireguard-server-high-availability.yaml":  {note: spareNote, of: "WgGatewayServerTemplate", v: spare()},
-	"wireguard-client-high-availability.yaml":  {note: spareNote, of: "WgGatewayClientTemplate", v: spare()},
 	"wireguard-server-pingdisabled.yaml":       {note: silentNote, of: "WgGatewayServerTemplate", edit: silent},
 	"wireguard-client-pingdisabled.yaml":       {note: silentNote, of: "WgGatewayClientTemplate", edit: silent},
 	"wireguard-server-selector.yaml":           {note: chosenNote, of: "WgGatewayServerTemplate", v: chosen()},
@@ -184,20 +182,9 @@ var examples = map[string]struct {
 }
 
 const (
-	spareNote  = "Two replicas on different nodes: when one fails, the other takes over."
 	silentNote = "The tunnel is not watched: it counts as connected."
 	chosenNote = "Gateways run on nodes that are labelled for it."
 )
-
-func spare() values {
-	apart := values{"podAntiAffinity": values{"requiredDuringSchedulingIgnoredDuringExecution": []any{values{
-		"topologyKey": "kubernetes.io/hostname",
-		"labelSelector": values{"matchLabels": values{
-			"networking.liqo.io/gateway-name": "{{ .Name }}", "networking.liqo.io/gateway-namespace": "{{ .Namespace }}",
-		}},
-	}}}}
-	return tree("networking.gatewayTemplates", values{"replicas": int64(2), "pod": values{"affinity": apart}})
-}
 
 func chosen() values {
 	return tree("networking.gatewayTemplates.pod.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", []any{

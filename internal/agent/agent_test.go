@@ -57,16 +57,16 @@ func TestChangesThatMatter(t *testing.T) {
 	}
 }
 
-func TestHealthIsThatOfTheLastRun(t *testing.T) {
+func TestWhoeverDidItsWorkOnceIsReady(t *testing.T) {
 	var h Health
 	if h.Check(nil) == nil {
 		t.Error("healthy before the first run")
 	}
 	broken := errors.New("broken")
-	for _, want := range []error{nil, broken, nil} {
-		h.Set(want)
-		if got := h.Check(nil); got != want {
-			t.Errorf("%v, want %v", got, want)
+	for _, run := range []struct{ err, want error }{{broken, broken}, {nil, nil}, {broken, nil}} {
+		h.Set(run.err)
+		if got := h.Check(nil); got != run.want {
+			t.Errorf("%v, want %v", got, run.want)
 		}
 	}
 }

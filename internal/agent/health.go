@@ -9,10 +9,12 @@ import (
 	"sync"
 )
 
-// Health is whether the last run did all that it was to do. The zero value says that nothing ran yet.
+// Health is whether a run has done all that it was to do. A later failure does not make an agent unready: what it did before goes
+// on to work, and whoever is not ready gets no packets. The zero value says that nothing ran yet.
 type Health struct {
 	mu   sync.Mutex
 	ran  bool
+	done bool
 	last error
 }
 
@@ -20,15 +22,18 @@ type Health struct {
 func (h *Health) Set(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ran, h.last = true, err
+	h.ran, h.done, h.last = true, h.done || err == nil, err
 }
 
 // Check is the answer to a readiness probe.
 func (h *Health) Check(*http.Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.ran {
-		return errors.New("nothing was applied yet")
+	switch {
+	case h.done:
+		return nil
+	case h.ran:
+		return h.last
 	}
-	return h.last
+	return errors.New("nothing was applied yet")
 }

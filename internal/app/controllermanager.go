@@ -45,7 +45,7 @@ import (
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations/status;configurations/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=wggatewayclients;wggatewayservers,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=wggatewayclienttemplates;wggatewayservertemplates,verbs=get;list;watch
-// +kubebuilder:rbac:groups=networking.liqo.io,resources=gatewayclients/status;gatewayservers/status;wggatewayclients/status;wggatewayservers/status,verbs=patch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=connections/status;gatewayclients/status;gatewayservers/status;wggatewayclients/status;wggatewayservers/status,verbs=patch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=gatewayclients/finalizers;gatewayservers/finalizers;wggatewayclients/finalizers;wggatewayservers/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch;create;update;patch;delete

@@ -41,6 +41,7 @@ type gatewayOptions struct {
 	endpointAddresses             []string
 	endpointPorts, listenPorts    []int
 	implementation                string
+	ping                          bool
 	healthAddress, metricsAddress string
 	profiling                     profiling
 }
@@ -84,6 +85,7 @@ func (o *gatewayOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.KeysDir, "keys-dir", "/etc/wireguard/keys", "directory with the file "+names.PrivateKeyKey)
 	fs.StringVar(&o.StateDir, "state-dir", os.TempDir(), "directory that outlives this process: a server finds its client again by what it left there")
 	fs.StringVar(&o.implementation, "implementation", string(wg.Auto), "of WireGuard: kernel, userspace, or auto for the kernel's where there is one")
+	fs.BoolVar(&o.ping, "ping-enabled", true, "watch the tunnel; without that it counts as connected")
 	fs.Uint16Var(&o.PingPort, "ping-port", names.ConnectionCheckPort, "UDP port of the connection check")
 	fs.DurationVar(&o.PingInterval, "ping-interval", 2*time.Second, "time between two probes of the tunnel")
 	fs.IntVar(&o.PingLossThreshold, "ping-loss-threshold", 5, "lost probes in a row after which the tunnel is down")
@@ -110,7 +112,7 @@ func (o *gatewayOptions) complete() error {
 	if o.PingInterval <= 0 || o.PingLossThreshold <= 0 {
 		return errors.New("--ping-interval and --ping-loss-threshold are above zero")
 	}
-	o.UID = types.UID(o.uid)
+	o.UID, o.Unwatched = types.UID(o.uid), !o.ping
 	switch o.mode {
 	case "server":
 		o.Server = true

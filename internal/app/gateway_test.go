@@ -53,6 +53,7 @@ func TestFlagsOfAGateway(t *testing.T) {
 		want := agent.Options{
 			Name: "rome", Namespace: "tenant", UID: "7", RemoteClusterID: "rome", LiqoNamespace: "liqo", Node: "worker", Address: netip.MustParseAddr("10.200.1.9"),
 			MTU: 1340, KeysDir: "/etc/wireguard/keys", PingPort: 12345, PingInterval: 2 * time.Second, PingLossThreshold: 5, StatusInterval: 10 * time.Second,
+			StateDir: os.TempDir(),
 		}
 		edit(&want)
 		if diff := cmp.Diff(want, got.Options, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {

@@ -66,7 +66,10 @@ func TestAServerIsMade(t *testing.T) {
 	testkit.UpdateStatus(t, s.c.Client, another, func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse })
 	s.eventually(func() error { return s.hasAddresses(server, "192.0.2.1") })
 
-	// Its address may soon be another pod's.
+	// Its address may soon be another pod's, and nobody is left who would say that the tunnel is down.
+	conn := &networkingv1beta1.Connection{ObjectMeta: s.meta("gw-rome"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
+	s.create(conn)
+	testkit.UpdateStatus(t, s.c.Client, conn, func(c *networkingv1beta1.Connection) { c.Status.Value = networkingv1beta1.Connected })
 	testkit.Update(t, s.c.Client, pod, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/held"} })
 	if err := s.c.Client.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
@@ -75,6 +78,12 @@ func TestAServerIsMade(t *testing.T) {
 	if server.Status.InternalEndpoint != nil {
 		t.Errorf("a pod that is being deleted is still said to be at %v", server.Status.InternalEndpoint)
 	}
+	s.eventually(func() error {
+		if err := s.get(conn); err != nil || conn.Status.Value != networkingv1beta1.Connecting {
+			return fmt.Errorf("without a gateway the tunnel is %q (%v)", conn.Status.Value, err)
+		}
+		return nil
+	})
 	testkit.Update(t, s.c.Client, pod, func(p *corev1.Pod) { p.Finalizers = nil })
 	s.run("rome", "10.0.0.8", node.Name)
 	s.wantReady(server, reasonReady, "")
@@ -249,7 +258,10 @@ func TestAGivenAccountIsUsedAndKept(t *testing.T) {
 func TestReplicasMayMarkThemselves(t *testing.T) {
 	s := begin(t)
 	s.start()
-	several := example(s, "wireguard-server-high-availability.yaml", &networkingv1beta1.WgGatewayServerTemplate{})
+	several := s.serverTemplate()
+	several.Name = "several"
+	text := strings.Replace(string(several.Spec.Template.Raw), `"replicas":1`, `"replicas":2`, 1) // the mark of the pods comes first, that of the Service's selector stays
+	several.Spec.Template.Raw = []byte(strings.Replace(text, `,"networking.liqo.io/active":"true"`, "", 1))
 	s.create(several, s.serverTemplate())
 	server := s.server("rome", several)
 	s.create(server)

@@ -72,6 +72,7 @@ func rights() []rbacv1.PolicyRule {
 			testkit.Rule(group, "wg"+kind, append(write, "delete")...), testkit.Rule(group, "wg"+kind+"/status", "patch"))
 	}
 	return append(out, bind,
+		testkit.Rule(group, "connections", read...), testkit.Rule(group, "connections/status", "patch"),
 		testkit.Rule(group, "wggatewayservertemplates", read...), testkit.Rule(group, "wggatewayclienttemplates", read...),
 		testkit.Rule("apps", "deployments", append(write, "delete")...),
 		testkit.Rule("", "services", write...), testkit.Rule("", "serviceaccounts", write...),

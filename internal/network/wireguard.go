@@ -211,7 +211,6 @@ func (s *wireguards[T]) outside(ctx context.Context, w *wireguard) error {
 	}
 	want := &corev1.Service{ObjectMeta: w.meta(names.Gateway(w.gateway)), Spec: *w.service.Spec.DeepCopy()}
 	want.Labels, want.Annotations = merged(w.service.Metadata.Labels, want.Labels), w.service.Metadata.Annotations
-	*w.endpoint = nil
 	if err := ensure(ctx, s.client, w.Object, want); err != nil {
 		return err
 	}
@@ -242,6 +241,24 @@ func (s *wireguards[T]) inside(ctx context.Context, w *wireguard) error {
 		return fmt.Errorf("listing the pods of the gateway: %w", err)
 	}
 	*w.inner = innerEndpoint(pods.Items, *w.inner)
+	if *w.inner != nil {
+		return nil
+	}
+	return s.disconnected(ctx, w)
+}
+
+// disconnected says so on the Connection of a gateway that does not run: the one who would say so is gone.
+func (s *wireguards[T]) disconnected(ctx context.Context, w *wireguard) error {
+	conn := &networkingv1beta1.Connection{}
+	err := s.keys.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, conn)
+	if err != nil || conn.Status.Value != networkingv1beta1.Connected {
+		return client.IgnoreNotFound(err)
+	}
+	before := conn.DeepCopy()
+	conn.Status.Value = networkingv1beta1.Connecting
+	if err := s.keys.live.Status().Patch(ctx, conn, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("saying that Connection %s is down: %w", conn.Name, err)
+	}
 	return nil
 }
 

@@ -155,7 +155,7 @@ func places(c *clusters.Cluster, of []corev1.Node) []place {
 	for _, n := range of {
 		for _, name := range []string{"pod-" + n.Name, "node-" + n.Name} {
 			out = append(out, place{name, func(at netip.AddrPort) (string, error) {
-				ask := fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 %s %d 2>/dev/null | tail -n 1`, at.Addr(), at.Port())
+				ask := fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, at.Addr(), at.Port())
 				answer, err := c.Kubectl("", "exec", "-n", "default", name, "--", "sh", "-c", ask)
 				return strings.TrimSpace(answer), err
 			}})

@@ -57,6 +57,8 @@ type Options struct {
 	PingPort                     uint16
 	PingInterval, StatusInterval time.Duration
 	PingLossThreshold            int
+	// Unwatched is a tunnel that nobody probes: it counts as connected.
+	Unwatched bool
 }
 
 func (o Options) key() plan.PeerKey {
