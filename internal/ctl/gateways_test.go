@@ -140,12 +140,20 @@ func (c *town) play(ctx context.Context, req reconcile.Request) (reconcile.Resul
 	if err := c.Client.Get(ctx, req.NamespacedName, connection); err != nil {
 		return reconcile.Result{}, err
 	}
-	connection.Status.Value = networkingv1beta1.Connecting
+	status := networkingv1beta1.Connecting
 	if len(keys.Items) == 1 && len(keys.Items[0].Spec.PublicKey) == 32 {
-		connection.Status.Value = networkingv1beta1.Connected
+		status = networkingv1beta1.Connected
 	}
-	return reconcile.Result{}, c.Client.Status().Update(ctx, connection)
+	again := reconcile.Result{RequeueAfter: probing} // the controllers see no pod, and say that the tunnel is down
+	if connection.Status.Value == status {
+		return again, nil
+	}
+	connection.Status.Value = status
+	return again, c.Client.Status().Update(ctx, connection)
 }
+
+// probing is how often a gateway looks how its tunnel fares.
+const probing = 200 * time.Millisecond
 
 func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
 	container := func(restarts int32, reason, message string, ended *corev1.ContainerStateTerminated) corev1.PodStatus {

@@ -211,6 +211,7 @@ func (s *wireguards[T]) outside(ctx context.Context, w *wireguard) error {
 	}
 	want := &corev1.Service{ObjectMeta: w.meta(names.Gateway(w.gateway)), Spec: *w.service.Spec.DeepCopy()}
 	want.Labels, want.Annotations = merged(w.service.Metadata.Labels, want.Labels), w.service.Metadata.Annotations
+	*w.endpoint = nil
 	if err := ensure(ctx, s.client, w.Object, want); err != nil {
 		return err
 	}
