@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -114,18 +113,9 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 	}
 	if len(dropped) > 0 {
 		return kube.Invalid("ForeignEndpoints", fmt.Errorf("%d endpoints are left out, because their addresses are none of cluster %s: %s",
-			len(dropped), consumer, few(dropped)))
+			len(dropped), consumer, kube.Some(dropped)))
 	}
 	return nil
-}
-
-// few names the first of many.
-func few(of []string) string {
-	const most = 5
-	if len(of) <= most {
-		return strings.Join(of, ", ")
-	}
-	return strings.Join(of[:most], ", ") + " and others"
 }
 
 // current is the EndpointSlice that we made, nil for none.

@@ -23,6 +23,15 @@ func Note(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
+// Some names the first few of a list, for messages that would have no end.
+func Some(of []string) string {
+	const few = 5
+	if len(of) <= few {
+		return strings.Join(of, ", ")
+	}
+	return strings.Join(of[:few], ", ") + " and others"
+}
+
 // defaultReport is what a controller without a Reporter tells: only what the user must fix.
 func defaultReport(err error) []Event {
 	reason, ok := InvalidReason(err)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -15,6 +14,7 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/vnode/translate"
 )
@@ -123,17 +123,8 @@ func (k *sliceKind) copyOf(ctx context.Context, it *mirror.Item, t translate.Tar
 	}
 	k.events.tell(local, corev1.EventTypeWarning, reasonNotExposed, fmt.Sprintf(
 		"Cluster %q cannot reach %d endpoints, because they are no pods of this cluster and no IP of this namespace shows them to peers: %s",
-		t.Destination, len(unknown), some(unknown)))
+		t.Destination, len(unknown), kube.Some(unknown)))
 	return want, nil
-}
-
-// some names a few of many.
-func some(of []string) string {
-	const few = 5
-	if len(of) <= few {
-		return strings.Join(of, ", ")
-	}
-	return strings.Join(of[:few], ", ") + " and others"
 }
 
 // exposed are the addresses under which others are shown to peers. Of several for one the first counts.
