@@ -18,20 +18,26 @@ import (
 // ensure makes what owner is to have what it is wanted to be, unless it is another's: two owners must not take it from each other,
 // for ever.
 func ensure(ctx context.Context, c client.Client, owner, want client.Object) error {
+	_, err := ensureNow(ctx, c, owner, want)
+	return err
+}
+
+// ensureNow is ensure, and tells whether it wrote: what c reads may then be older than that.
+func ensureNow(ctx context.Context, c client.Client, owner, want client.Object) (changed bool, err error) {
 	kind := kindOf(want).Kind
 	have := objectOf(kindOf(want))
-	err := c.Get(ctx, client.ObjectKeyFromObject(want), have)
+	err = c.Get(ctx, client.ObjectKeyFromObject(want), have)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading %s %s: %w", kind, want.GetName(), err)
+		return false, fmt.Errorf("reading %s %s: %w", kind, want.GetName(), err)
 	}
 	if is := metav1.GetControllerOf(have); is != nil && is.UID != owner.GetUID() {
 		if err := leftBehind(have, *metav1.NewControllerRef(owner, kindOf(owner))); err != nil {
-			return err
+			return false, err
 		}
-		return again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give them different names", kind, want.GetName(), is.Kind, is.Name)))
+		return false, again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give them different names", kind, want.GetName(), is.Kind, is.Name)))
 	}
-	_, err = kube.Ensure(ctx, c, want, kube.OwnedBy(owner, kube.Scheme))
-	return refused(err)
+	changed, err = kube.Ensure(ctx, c, want, kube.OwnedBy(owner, kube.Scheme))
+	return changed, refused(err)
 }
 
 // handover is how often to look whether what an earlier owner of the same name had is gone.

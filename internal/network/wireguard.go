@@ -212,11 +212,16 @@ func (s *wireguards[T]) outside(ctx context.Context, w *wireguard) error {
 	want := &corev1.Service{ObjectMeta: w.meta(names.Gateway(w.gateway)), Spec: *w.service.Spec.DeepCopy()}
 	want.Labels, want.Annotations = merged(w.service.Metadata.Labels, want.Labels), w.service.Metadata.Annotations
 	*w.endpoint = nil
-	if err := ensure(ctx, s.client, w.Object, want); err != nil {
+	changed, err := ensureNow(ctx, s.client, w.Object, want)
+	if err != nil {
 		return err
 	}
+	var service client.Reader = s.client
+	if changed { // the cache may still show its old port, which peers would dial
+		service = s.keys.live
+	}
 	var have corev1.Service
-	if err := s.client.Get(ctx, client.ObjectKeyFromObject(want), &have); apierrors.IsNotFound(err) {
+	if err := service.Get(ctx, client.ObjectKeyFromObject(want), &have); apierrors.IsNotFound(err) {
 		return kube.Wait(0, "the Service of the gateway is being made")
 	} else if err != nil {
 		return fmt.Errorf("reading Service %s: %w", want.Name, err)
