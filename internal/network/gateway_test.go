@@ -5,6 +5,7 @@ package network
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/cred"
@@ -607,6 +609,41 @@ func TestResourcesAreNamedInFull(t *testing.T) {
 	for _, bad := range []string{"wggatewayservers", "networking.liqo.io/wggatewayservers", ""} {
 		if _, err := kindsOf(nil, []string{bad}); err == nil || !strings.Contains(err.Error(), "group/version/plural") {
 			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// What a cache shows may be older than what was just written: a peer that was told so would dial a port that nobody listens on.
+func TestAnEndpointIsNeverThatOfAnEarlierService(t *testing.T) {
+	s := begin(t)
+	node := s.node("192.0.2.9")
+	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
+	made.Spec.Service.Spec = corev1.ServiceSpec{
+		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 51840, NodePort: 31841, Protocol: corev1.ProtocolUDP}},
+	}
+	made.UID = "rome" // of nobody else
+	var lagging *corev1.Service
+	cached := interceptor.NewClient(s.c.Client, interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if service, ok := obj.(*corev1.Service); ok && lagging != nil {
+				lagging.DeepCopyInto(service)
+				return nil
+			}
+			return w.Get(ctx, key, obj, opts...)
+		},
+	})
+	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: cached, all: s.c.Client, keys: &keyring{live: s.c.Client}}
+	for _, port := range []int32{31841, 31842} {
+		made.Spec.Service.Spec.Ports[0].NodePort = port
+		if err := w.outside(t.Context(), wireguardOf(made)); err != nil {
+			t.Fatal(err)
+		}
+		if e := made.Status.Endpoint; e.Port != port || !slices.Contains(e.Addresses, node.Status.Addresses[0].Address) {
+			t.Errorf("the endpoint is %+v, with the Service at port %d", e, port)
+		}
+		lagging = &corev1.Service{ObjectMeta: s.meta("gw-rome")}
+		if err := s.get(lagging); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type ControlPlane struct {
 	// Config has all rights.
 	Config *rest.Config
 	// Client has all rights and no cache.
-	Client client.Client
+	Client client.WithWatch
 
 	lab         *lab
 	name        string
@@ -58,7 +58,7 @@ func newControlPlane(l *lab, name string) (*ControlPlane, error) {
 	if err := installCRDs(c.Config); err != nil {
 		return nil, fmt.Errorf("installing the CRDs: %w", err)
 	}
-	if c.Client, err = client.New(c.Config, client.Options{Scheme: kube.Scheme}); err != nil {
+	if c.Client, err = client.NewWithWatch(c.Config, client.Options{Scheme: kube.Scheme}); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}
