@@ -22,8 +22,8 @@ import (
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
-// In the whole cluster a virtual kubelet may do what RBAC cannot narrow to its own node; the policy liqo-virtual-kubelets
-// does, and knows it by the virtual verb represent. The rest it is given in each namespace that it serves, "offloaded" here.
+// In the whole cluster a virtual kubelet may do what RBAC cannot narrow to its own node; the policies liqo-virtual-kubelets-*
+// do, and know it by the virtual verb represent. The rest it is given in each namespace that it serves, "offloaded" here.
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=virtualnodes,verbs=represent
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=create;get;list;patch;update;watch
 // +kubebuilder:rbac:groups="",resources=nodes/status,verbs=patch;update
