@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -127,5 +128,25 @@ func TestAWaitEndsWhereTheAPIServerRefuses(t *testing.T) {
 	err = newGateway(server, client.ObjectKey{Namespace: "default", Name: "milan"}).awaitConnection(t.Context(), cluster, false)
 	if err == nil || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
+	c := testkit.Cluster(t)
+	cfg := newConfiguration(client.ObjectKey{Namespace: testkit.Namespace(t, c, "held", nil), Name: "milan"}, "milan", networkingv1beta1.ClusterConfigCIDR{})
+	cfg.Finalizers = []string{"example.org/held"}
+	testkit.Create(t, c.Client, cfg)
+	var met atomic.Bool
+	cluster := through(t, c, func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet || isWatch(r) || !strings.Contains(r.URL.Path, "/configurations") || met.Swap(true) {
+			return nil, nil
+		}
+		testkit.Update(t, c.Client, cfg.DeepCopy(), func(cfg *networkingv1beta1.Configuration) { cfg.Finalizers = nil })
+		return answering(503, ""), nil
+	})
+	in := &side{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster}
+	gone := &leftover{side: in, what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, found: []client.Object{cfg}}
+	if err := gone.remove(t.Context(), true); err != nil || !met.Load() {
+		t.Errorf("the wait ended: %v; met %v", err, met.Load())
 	}
 }

@@ -6,14 +6,15 @@ package ctl
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/removal"
 )
 
 func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
@@ -68,9 +69,13 @@ func removeAll(ctx context.Context, wait bool, all []*leftover) error {
 		if err := l.look(ctx); err != nil {
 			return l.wrong(err)
 		}
-		var wanted []rights
+		namespaces := map[string]bool{}
 		for _, obj := range l.found {
-			wanted = append(wanted, networking(obj.GetNamespace(), l.resource, "list", "watch", "delete"))
+			namespaces[obj.GetNamespace()] = true
+		}
+		var wanted []rights
+		for _, in := range slices.Sorted(maps.Keys(namespaces)) {
+			wanted = append(wanted, networking(in, l.resource, "get", "watch", "delete"))
 		}
 		if err := l.demand(ctx, wanted...); err != nil {
 			return err
@@ -109,11 +114,20 @@ func (l *leftover) remove(ctx context.Context, wait bool) error {
 			return nil
 		}
 		for _, obj := range l.found {
-			one := watchedOne(l.list.DeepCopyObject().(client.ObjectList), client.ObjectKeyFromObject(obj)) // found is in the list
-			if err := removal.WaitGone(ctx, l.kube, one.list, one.opts...); err != nil {
+			if err := l.awaitGone(ctx, obj); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+func (l *leftover) awaitGone(ctx context.Context, obj client.Object) error {
+	key, uid := client.ObjectKeyFromObject(obj), obj.GetUID()
+	return await(ctx, l.kube, func(ctx context.Context) error {
+		if err := l.kube.Get(ctx, key, obj); err != nil || obj.GetUID() != uid {
+			return client.IgnoreNotFound(err)
+		}
+		return pending(fmt.Sprintf("%s is still there, held by %s", key, strings.Join(obj.GetFinalizers(), ", ")))
+	}, watchedOne(l.list, key))
 }

@@ -210,7 +210,7 @@ func whatWasMadeByHandIsFound(t *testing.T, rome, milan *town) {
 	wantTranscript(t, betweenAs(t, rome, milan, rome.Config, guest, "init"), identities+initialised)
 	testkit.Allow(t, milan.ControlPlane, "", "guest", append(looking, testkit.Rule("networking.liqo.io", "gatewayservers", "list"), testkit.Rule("networking.liqo.io", "gatewayclients", "list"))...)
 	betweenAs(t, rome, milan, rome.Config, guest, "disconnect", "--skip-confirm").refuses(t,
-		"in the remote cluster: you are not allowed to watch gatewayservers.networking.liqo.io, delete gatewayservers.networking.liqo.io in namespace default")
+		"in the remote cluster: you are not allowed to get gatewayservers.networking.liqo.io, watch gatewayservers.networking.liqo.io, delete gatewayservers.networking.liqo.io in namespace default")
 
 	between(t, rome, milan, "connect", "--server-service-type", "NodePort", "--mtu", "1300").succeeds(t,
 		"(remote) Gateway pod gw-server is ready", "(local) Gateway pod gw-client is ready", "(local) Connection is established")
