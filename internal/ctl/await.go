@@ -7,6 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
@@ -29,79 +33,116 @@ type pending string
 
 func (p pending) Error() string { return string(p) }
 
-// await calls check until it returns nil: now, and whenever something of what is watched changes. It goes on only while check
-// returns a pending; any other error ends it. At the end of ctx the last pending is why.
+// retryDelay is between two attempts while the API server does not answer, and before a watch that ended is made anew.
+const retryDelay = time.Second
+
+// await calls check until it returns nil: now, and whenever something of what is watched changes. It goes on while check returns a
+// pending, or the API server does not answer; any other error ends it. At the end of ctx what was missing last is why.
 func await(ctx context.Context, kube client.WithWatch, check func(context.Context) error, what ...watched) error {
+	w := &waiting{check: check, what: what}
 	for {
-		closed, err := awaitOnce(ctx, kube, check, what)
-		if !closed {
+		err := w.watch(ctx, kube)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return w.overdue(ctx)
+		case err != errWatchEnded && !transient(err):
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			return w.overdue(ctx)
+		case <-time.After(retryDelay):
 		}
 	}
 }
 
-// awaitOnce is await until a watch ends.
-func awaitOnce(ctx context.Context, kube client.WithWatch, check func(context.Context) error, what []watched) (closed bool, err error) {
+// waiting is what an await knows so far.
+type waiting struct {
+	check func(context.Context) error
+	what  []watched
+	// missing is what was waited for last, silent why nothing was heard since.
+	missing, silent error
+}
+
+// overdue says why nothing came of it in time.
+func (w *waiting) overdue(ctx context.Context) error {
+	why := ctx.Err()
+	if w.silent != nil {
+		why = fmt.Errorf("%w: %w", w.silent, why)
+	}
+	if w.missing != nil {
+		why = fmt.Errorf("%w: %w", w.missing, why)
+	}
+	return why
+}
+
+// watch returns nil once nothing is missing.
+func (w *waiting) watch(ctx context.Context, kube client.WithWatch) error {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The watches come first: what changes after the check is seen by them.
 	changes := make(chan error)
-	for _, w := range what {
-		events, err := kube.Watch(within, w.list, w.opts...)
+	for _, one := range w.what {
+		events, err := kube.Watch(within, one.list, one.opts...)
 		if err != nil {
-			return false, fmt.Errorf("watching: %w", err)
+			return w.heard(ctx, fmt.Errorf("watching: %w", err))
 		}
 		defer events.Stop()
 		go forward(within, events, changes)
 	}
 	for {
-		err := check(ctx)
-		missing, waits := errors.AsType[pending](err)
-		if !waits {
-			return false, err
+		err := w.heard(ctx, w.check(ctx))
+		if _, waits := errors.AsType[pending](err); !waits {
+			return err
 		}
-		switch err := waitForChange(ctx, changes); {
-		case ctx.Err() != nil:
-			return false, fmt.Errorf("%w: %w", missing, ctx.Err())
-		case err == errWatchEnded:
-			return true, nil
-		case err != nil:
-			return false, err
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-changes:
+			if err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// heard keeps what an answer says, for the end. That ctx ended meanwhile says nothing.
+func (w *waiting) heard(ctx context.Context, err error) error {
+	if _, waits := errors.AsType[pending](err); waits {
+		w.missing, w.silent = err, nil
+	} else if ctx.Err() == nil {
+		w.silent = err
+	}
+	return err
+}
+
+// transient tells of an error that the next attempt may not meet: the API server has troubles of its own, or was not reached.
+func transient(err error) bool {
+	if status, answered := errors.AsType[*apierrors.StatusError](err); answered {
+		return status.ErrStatus.Code >= http.StatusInternalServerError || status.ErrStatus.Code == http.StatusTooManyRequests
+	}
+	_, unreached := errors.AsType[net.Error](err)
+	return unreached || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 var errWatchEnded = errors.New("the watch ended")
-
-func waitForChange(ctx context.Context, changes <-chan error) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case err := <-changes:
-		return err
-	}
-}
 
 // forward tells of every event, and of the end of the watch.
 func forward(ctx context.Context, events watch.Interface, changes chan<- error) {
 	tell := func(err error) bool {
 		select {
 		case changes <- err:
-			return err == nil
+			return true
 		case <-ctx.Done():
 			return false
 		}
 	}
 	for e := range events.ResultChan() {
-		var err error
-		if e.Type == watch.Error {
-			err = apierrors.FromObject(e.Object)
-			if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-				err = errWatchEnded
-			}
-		}
-		if !tell(err) {
-			return
+		// Whatever the error is, a new watch and its check find out whether it lasts.
+		if e.Type == watch.Error || !tell(nil) {
+			break
 		}
 	}
 	tell(errWatchEnded)

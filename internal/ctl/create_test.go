@@ -59,6 +59,18 @@ func TestCreatePrintsTheManifest(t *testing.T) {
     protocol: UDP
   mtu: 1400
 `},
+		{[]string{"client", "client", "--addresses", "172.18.0.3", "--port", "32133", "--mtu", "0"}, group + "kind: GatewayClient\n" + meta("client", "") + `spec:
+  clientTemplateRef:
+    apiVersion: networking.liqo.io/v1beta1
+    kind: WgGatewayClientTemplate
+    name: wireguard-client
+    namespace: liqo
+  endpoint:
+    addresses:
+    - 172.18.0.3
+    port: 32133
+    protocol: UDP
+`},
 		{[]string{"publickey", "rome", "--public-key", aKey}, group + "kind: PublicKey\n" +
 			meta("rome", "    networking.liqo.io/gateway-resource: \"true\"\n") + "spec:\n  publicKey: " + aKey + "\n"},
 		{[]string{"config", "rome", "--pod-cidr", "10.200.0.0/16", "--external-cidr", "10.70.0.0/16"}, group + "kind: Configuration\n" + meta("rome", "") + `spec:

@@ -158,8 +158,9 @@ func peerMeta(key client.ObjectKey, peer string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{names.RemoteClusterID: peer}}
 }
 
+// checkMTU takes 0 for what the template chooses.
 func checkMTU(mtu int) error {
-	if mtu < 576 || mtu > 65535 {
+	if mtu != 0 && (mtu < 576 || mtu > 65535) {
 		return out.Fail("%d is no MTU of a tunnel", mtu)
 	}
 	return nil

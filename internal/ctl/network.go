@@ -27,7 +27,7 @@ func (c *cli) network() *cobra.Command {
 	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
 	fs.BoolVar(&o.wait, "wait", true, "Wait until what was asked for is so, and not only asked for")
 	fs.BoolVar(&o.skipValidation, "skip-validation", false, "Do not look at the templates of gateways first")
-	const where = "The namespace of what is made; the tenant namespace of the other cluster if empty"
+	const where = "The namespace where new things go, the tenant namespace of the other cluster if empty; and the only one that things are removed from"
 	fs.StringVarP(&o.local.namespace, "namespace", "n", "", where)
 	fs.StringVar(&o.local.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")
 	fs.StringVar(&o.remote.namespace, "remote-namespace", "", where+" (in the remote cluster)")

@@ -15,13 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/names"
 )
 
 type connectOptions struct {
@@ -52,6 +50,7 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 		Short: "Connect the networks of two clusters by a tunnel",
 		Long: "Connect the networks of two clusters by a tunnel. The remote cluster has its server, the local one its client.\n" +
 			"Clusters that do not know each other's networks are told first, as by `network init`.\n" +
+			"Gateways between the two that are there already, in whatever namespace, are changed.\n" +
 			"Flags are accepted without `gw-` too, and `--server-port`, `--node-port` and `--load-balancer-ip` for those of the server's Service.",
 		Example: "  liqoctl network connect --remote-kubeconfig milan.kubeconfig --gw-server-service-type NodePort",
 		Args:    cobra.NoArgs,
@@ -79,7 +78,7 @@ func (o *connectOptions) flags(cmd *cobra.Command) {
 	o.client.flags(fs, "gw-client-", clientTemplates, "wireguard-client")
 	fs.StringVar(&o.address, "gw-client-address", "", "The address that the client dials, where it is not the one that the server knows")
 	fs.Int32Var(&o.port, "gw-client-port", 0, "The port that the client dials, where it is not the one that the server knows")
-	fs.IntVar(&o.mtu, "mtu", defaultMTU, "The MTU of the tunnel")
+	fs.IntVar(&o.mtu, "mtu", defaultMTU, "The MTU of the tunnel; 0 leaves it to the templates")
 	fs.BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not tell each gateway the key of the other, and do not wait for the tunnel")
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if today, ok := olderSpellings[name]; ok {
@@ -113,11 +112,9 @@ func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *
 			return err
 		}
 	}
-	for _, b := range both {
-		// Who was told by hand may have been told in another namespace.
-		if err := b.ensureNamespace(ctx, c, b.want.Labels[names.RemoteClusterID]); err != nil {
-			return b.wrong(err)
-		}
+	// Who was told by hand may have been told in another namespace.
+	if err := errors.Join(remote.wrong(remote.ensureNamespace(ctx, c, t.server)), local.wrong(local.ensureNamespace(ctx, c, t.client))); err != nil {
+		return err
 	}
 	local.Success("Network correctly initialized")
 	remote.Success("Network correctly initialized")
@@ -136,12 +133,12 @@ func (o *connectOptions) plan(ctx context.Context, local, remote *side) (*tunnel
 		in, other *side
 		kind      string
 	}{{local, remote, server}, {remote, local, dialer}} {
-		name, err := reverse.in.gatewayName(ctx, reverse.kind, reverse.other.id)
+		found, err := reverse.in.findGateway(ctx, reverse.kind, reverse.other.id)
 		if err != nil {
 			return nil, reverse.in.wrong(err)
 		}
-		if name != "" {
-			return nil, reverse.in.wrong(out.Fail("there is a gateway %s for the other direction already, the %s %q", reverse.kind, reverse.kind, name).
+		if found != nil {
+			return nil, reverse.in.wrong(out.Fail("there is a gateway %s for the other direction already, %s", reverse.kind, found).
 				Hint("Exchange the two clusters, or remove it by: liqoctl network disconnect"))
 		}
 	}
@@ -163,51 +160,22 @@ func (o *connectOptions) plan(ctx context.Context, local, remote *side) (*tunnel
 		return nil, local.wrong(err)
 	}
 	t.client = gatewayOf(newGatewayClient(key, remote.id, clientRef, o.mtu, networkingv1beta1.EndpointStatus{}))
-	if err := remote.demand(ctx, append(remote.missingRights(), gatewayRights("gatewayservers")...)...); err != nil {
+	if err := remote.demand(ctx, remote.gatewayRights(t.server.GetNamespace(), "gatewayservers")...); err != nil {
 		return nil, err
 	}
-	return t, local.demand(ctx, append(local.missingRights(), gatewayRights("gatewayclients")...)...)
+	return t, local.demand(ctx, local.gatewayRights(t.client.GetNamespace(), "gatewayclients")...)
 }
 
 // gatewayRights are what making a gateway takes.
-func gatewayRights(resource string) []rights {
-	return []rights{
-		networking(resource, "get", "list", "watch", "create", "patch"),
-		networking("publickeies", "get", "list", "create", "patch", "delete"),
-		networking("connections", "get", "list", "watch"),
-		networking("wg"+resource, "get", "list", "watch"),
-		{schema.GroupResource{Resource: "secrets"}, []string{"get"}},
-		{schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
-		{schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "list", "watch"}},
-	}
-}
-
-// gatewayName is the name of the gateway of a kind to the other cluster, "" for none.
-func (s *side) gatewayName(ctx context.Context, kind, other string) (string, error) {
-	list := newGateway(kind, client.ObjectKey{}).list()
-	err := s.kube.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{names.RemoteClusterID: other})
-	if err != nil {
-		return "", fmt.Errorf("reading the gateways: %w", err)
-	}
-	var found []string
-	err = apimeta.EachListItem(list, func(item runtime.Object) error {
-		found = append(found, item.(client.Object).GetName())
-		return nil
-	})
-	if len(found) > 1 {
-		return "", out.Fail("namespace %q has several gateways to %s: %s", s.namespace, other, strings.Join(found, ", ")).
-			Hint("Delete all but one of them")
-	}
-	return strings.Join(found, ""), err
-}
-
-// gatewayKey is where the gateway of a kind is or will be.
-func (s *side) gatewayKey(ctx context.Context, kind, other string) (client.ObjectKey, error) {
-	name, err := s.gatewayName(ctx, kind, other)
-	if name == "" {
-		name = other
-	}
-	return client.ObjectKey{Namespace: s.namespace, Name: name}, err
+func (s *side) gatewayRights(in, resource string) []rights {
+	return append(s.missingRights(in),
+		networking(in, resource, "get", "list", "watch", "create", "patch"),
+		networking(in, "publickeies", "get", "list", "create", "patch", "delete"),
+		networking(in, "connections", "get", "list", "watch"),
+		networking(in, "wg"+resource, "get", "list", "watch"),
+		rights{in, schema.GroupResource{Resource: "secrets"}, []string{"get"}},
+		rights{in, schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
+		rights{in, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "list", "watch"}})
 }
 
 // usable resolves a template and, unless told not to, looks whether it is there and fits.

@@ -6,23 +6,23 @@ package ctl
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/removal"
 )
 
 func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 	return &cobra.Command{
-		Use:     "disconnect",
-		Short:   "Remove the gateways between two clusters",
-		Long:    "Remove the gateways between two clusters, whichever of them has the server. What each knows of the other's networks stays.",
+		Use:   "disconnect",
+		Short: "Remove the gateways between two clusters",
+		Long: "Remove the gateways between two clusters, whichever of them has the server. What each knows of the other's networks stays.\n" +
+			"Gateways are found in all namespaces, or in those of --namespace and --remote-namespace.",
 		Example: "  liqoctl network disconnect --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -30,89 +30,104 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 				return err
 			}
 			return c.between(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
-				return disconnect(ctx, local, remote, o.wait)
+				return removeAll(ctx, o.wait, gatewaysBetween(local, remote))
 			})
 		},
 	}
 }
 
-// disconnect removes the gateways of both clusters: clients first, which dial.
-func disconnect(ctx context.Context, local, remote *side, wait bool) error {
-	for _, s := range []*side{local, remote} {
-		if s.missing {
-			continue // there is nothing to delete
+// leftover is what a cluster has of one kind about the other.
+type leftover struct {
+	*side
+	other, what, resource string
+	list                  client.ObjectList
+	// quiet says nothing where there is none.
+	quiet bool
+	found []client.Object
+}
+
+// gatewaysBetween are those of both clusters: clients first, which dial.
+func gatewaysBetween(local, remote *side) []*leftover {
+	of := func(in, other *side, kind string, quiet bool) *leftover {
+		return &leftover{side: in, other: other.id, what: "Gateway " + kind, resource: "gateway" + kind + "s", list: newGateway(kind, client.ObjectKey{}).list(), quiet: quiet}
+	}
+	// The remote cluster usually has the server.
+	return []*leftover{of(local, remote, dialer, false), of(remote, local, dialer, true), of(local, remote, server, true), of(remote, local, server, false)}
+}
+
+// configurationsBetween are what both clusters know of the networks of the other.
+func configurationsBetween(local, remote *side) []*leftover {
+	of := func(in, other *side) *leftover {
+		return &leftover{side: in, other: other.id, what: "Network configuration", resource: "configurations", list: &networkingv1beta1.ConfigurationList{}}
+	}
+	return []*leftover{of(local, remote), of(remote, local)}
+}
+
+// removeAll deletes it, wherever it is, or where the user said. Nothing is deleted where not all may be.
+func removeAll(ctx context.Context, wait bool, all []*leftover) error {
+	for _, l := range all {
+		if err := l.look(ctx); err != nil {
+			return l.wrong(err)
 		}
-		if err := s.demand(ctx, deletable("gatewayservers"), deletable("gatewayclients")); err != nil {
+		namespaces := map[string]bool{}
+		for _, obj := range l.found {
+			namespaces[obj.GetNamespace()] = true
+		}
+		var wanted []rights
+		for _, in := range slices.Sorted(maps.Keys(namespaces)) {
+			wanted = append(wanted, networking(in, l.resource, "get", "watch", "delete"))
+		}
+		if err := l.demand(ctx, wanted...); err != nil {
 			return err
 		}
 	}
-	for _, step := range []struct {
-		in, from *side
-		kind     string
-		// usual is where a gateway of the kind is, which is told also if there was none.
-		usual bool
-	}{{local, remote, dialer, true}, {remote, local, dialer, false}, {local, remote, server, false}, {remote, local, server, true}} {
-		what := deletion{what: "Gateway " + step.kind, list: newGateway(step.kind, client.ObjectKey{}).list(), wait: wait, quiet: !step.usual}
-		if err := step.in.remove(ctx, what, client.InNamespace(step.in.namespace), client.MatchingLabels{names.RemoteClusterID: step.from.id}); err != nil {
+	for _, l := range all {
+		if err := l.remove(ctx, wait); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func deletable(resource string) rights { return networking(resource, "list", "watch", "delete") }
-
-// deletion is a kind of which all that is about the other cluster goes.
-type deletion struct {
-	what string
-	list client.ObjectList
-	// wait goes on until they are gone; quiet says nothing where there are none.
-	wait, quiet bool
-}
-
-func (s *side) remove(ctx context.Context, d deletion, which ...client.ListOption) error {
-	done := ""
-	err := s.during("Deleting "+d.what, "", func() error {
-		err := s.kube.List(ctx, d.list, which...)
-		if err != nil && !apimeta.IsNoMatchError(err) {
-			return err
-		}
-		if err != nil || apimeta.LenList(d.list) == 0 {
-			if !d.quiet {
-				done = d.what + " already deleted"
-			}
-			return nil
-		}
-		done = d.what + " correctly deleted"
-		if err := apimeta.EachListItem(d.list, func(item runtime.Object) error {
-			obj := item.(client.Object)
-			uid := obj.GetUID()
-			err := s.kube.Delete(ctx, obj, client.Preconditions{UID: &uid})
-			if err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
-			}
-			return nil
-		}); err != nil || !d.wait {
-			return err
-		}
-		return removal.WaitGone(ctx, s.kube, d.list, which...)
-	})
-	if err == nil && done != "" {
-		s.Success("%s", done)
-	}
+func (l *leftover) look(ctx context.Context) (err error) {
+	l.found, err = l.find(ctx, l.list, l.other)
+	l.found = slices.DeleteFunc(l.found, func(obj client.Object) bool { return l.asked != "" && obj.GetNamespace() != l.asked })
 	return err
 }
 
-// forget removes what a cluster knows of the networks of another.
-func (s *side) forget(ctx context.Context, other string, wait bool) error {
-	cfg, err := s.configuration(ctx, other)
-	if err != nil {
-		return s.wrong(err)
+func (l *leftover) remove(ctx context.Context, wait bool) error {
+	if len(l.found) == 0 {
+		if !l.quiet {
+			l.Success("%s already deleted", l.what)
+		}
+		return nil
 	}
-	namespace := s.namespace
-	if cfg != nil {
-		namespace = cfg.Namespace
-	}
-	return s.remove(ctx, deletion{what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, wait: wait},
-		client.InNamespace(namespace), client.MatchingLabels{names.RemoteClusterID: other})
+	return l.during("Deleting "+l.what, l.what+" correctly deleted", func() error {
+		for _, obj := range l.found {
+			uid := obj.GetUID()
+			err := l.kube.Delete(ctx, obj, client.Preconditions{UID: &uid})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
+			}
+		}
+		if !wait {
+			return nil
+		}
+		for _, obj := range l.found {
+			if err := l.awaitGone(ctx, obj); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (l *leftover) awaitGone(ctx context.Context, obj client.Object) error {
+	key, uid := client.ObjectKeyFromObject(obj), obj.GetUID()
+	return await(ctx, l.kube, func(ctx context.Context) error {
+		if err := l.kube.Get(ctx, key, obj); err != nil || obj.GetUID() != uid {
+			return client.IgnoreNotFound(err)
+		}
+		return pending(fmt.Sprintf("%s is still there, held by %s", key, strings.Join(obj.GetFinalizers(), ", ")))
+	}, watchedOne(l.list, key))
 }

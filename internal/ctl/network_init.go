@@ -12,13 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/peer"
 )
 
 func (c *cli) networkInit(o *networkOptions) *cobra.Command {
@@ -26,6 +24,7 @@ func (c *cli) networkInit(o *networkOptions) *cobra.Command {
 		Use:   "init",
 		Short: "Tell each of two clusters the networks of the other",
 		Long: "Tell each of two clusters the networks of the other, by a Configuration in its tenant namespace, which is made if it is missing.\n" +
+			"One that is there already, in whatever namespace, is brought up to date.\n" +
 			"Each then sees the other's networks under prefixes that are free there.",
 		Example: "  liqoctl network init --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
@@ -47,6 +46,8 @@ type told struct {
 	want *networkingv1beta1.Configuration
 	// have is the one that is there, nil for none.
 	have *networkingv1beta1.Configuration
+	// written says that want may have been applied.
+	written bool
 }
 
 // meet reads what both clusters are to be told, and what they know. It changes nothing.
@@ -57,11 +58,12 @@ func meet(ctx context.Context, local, remote *side) ([]*told, error) {
 		if err != nil {
 			return nil, s.other.wrong(err)
 		}
-		have, err := s.side.configuration(ctx, s.other.id)
+		found, err := s.side.findOne(ctx, &networkingv1beta1.ConfigurationList{}, s.other.id)
 		if err != nil {
 			return nil, s.side.wrong(err)
 		}
 		key := client.ObjectKey{Namespace: s.side.namespace, Name: s.other.id}
+		have, _ := found.(*networkingv1beta1.Configuration)
 		if have != nil {
 			key = client.ObjectKeyFromObject(have)
 		}
@@ -70,34 +72,22 @@ func meet(ctx context.Context, local, remote *side) ([]*told, error) {
 	return both, nil
 }
 
-// configuration is the one that counts for the other cluster, nil for none. Where the user named a namespace, or may not look into
-// others, it is in that one.
-func (s *side) configuration(ctx context.Context, other string) (*networkingv1beta1.Configuration, error) {
-	var list networkingv1beta1.ConfigurationList
-	of := client.MatchingLabels{names.RemoteClusterID: other}
-	err := s.kube.List(ctx, &list, of, client.InNamespace(s.asked))
-	if apierrors.IsForbidden(err) && s.asked == "" {
-		err = s.kube.List(ctx, &list, of, client.InNamespace(s.namespace))
-	}
-	if apimeta.IsNoMatchError(err) {
-		return nil, noNetworking(s.liqoNamespace)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Configurations: %w", err)
-	}
-	return peer.Configuration(list.Items, liqov1beta1.ClusterID(other)), nil
-}
-
 // knows tells whether the cluster was told already, and has prefixes for all of it.
 func (t *told) knows(ctx context.Context) bool {
-	return t.have != nil && slices.Equal(t.have.Spec.Remote.CIDR.Pod, t.want.Spec.Remote.CIDR.Pod) &&
-		slices.Equal(t.have.Spec.Remote.CIDR.External, t.want.Spec.Remote.CIDR.External) && configured(ctx, t.kube, t.have) == nil
+	return t.have != nil && t.have.DeletionTimestamp.IsZero() && says(t.have, t.want) && configured(ctx, t.kube, t.have) == nil
 }
 
-// exchange tells both clusters. What is new and cannot be used is taken back.
+// says tells whether two Configurations are about the same networks.
+func says(a, b *networkingv1beta1.Configuration) bool {
+	one, other := a.Spec.Remote.CIDR, b.Spec.Remote.CIDR
+	return slices.Equal(one.Pod, other.Pod) && slices.Equal(one.External, other.External)
+}
+
+// exchange tells both clusters. What is new or changed and cannot be used is taken back.
 func (c *cli) exchange(ctx context.Context, both []*told, wait bool) error {
 	for _, t := range both {
-		if err := t.demand(ctx, append(t.missingRights(), networking("configurations", "get", "list", "watch", "create", "patch", "delete"))...); err != nil {
+		in := t.want.Namespace
+		if err := t.demand(ctx, append(t.missingRights(in), networking(in, "configurations", "get", "list", "watch", "create", "patch", "delete"))...); err != nil {
 			return err
 		}
 	}
@@ -105,13 +95,7 @@ func (c *cli) exchange(ctx context.Context, both []*told, wait bool) error {
 		t.Success("Network configuration correctly retrieved")
 	}
 	for _, t := range both {
-		if err := t.during("Setting up network configuration", "Network configuration correctly set up", func() error {
-			if err := t.ensureNamespace(ctx, c, t.want.Labels[names.RemoteClusterID]); err != nil {
-				return err
-			}
-			c.stamp(t.want)
-			return apply(ctx, t.kube, t.want)
-		}); err != nil {
+		if err := t.during("Setting up network configuration", "Network configuration correctly set up", func() error { return t.write(ctx, c) }); err != nil {
 			return takenBack(ctx, both, err)
 		}
 	}
@@ -126,6 +110,22 @@ func (c *cli) exchange(ctx context.Context, both []*told, wait bool) error {
 		}
 	}
 	return nil
+}
+
+func (t *told) write(ctx context.Context, c *cli) error {
+	if err := t.ensureNamespace(ctx, c, t.want); err != nil {
+		return err
+	}
+	if t.have != nil && !says(t.have, t.want) {
+		t.Warn("The Configuration %s named %s: it names %s now", client.ObjectKeyFromObject(t.have), networksOf(t.have), networksOf(t.want))
+	}
+	c.stamp(t.want)
+	t.written = true // also if the answer is lost
+	return apply(ctx, t.kube, t.want)
+}
+
+func networksOf(cfg *networkingv1beta1.Configuration) string {
+	return fmt.Sprintf("pods %v, external %v", cfg.Spec.Remote.CIDR.Pod, cfg.Spec.Remote.CIDR.External)
 }
 
 func (t *told) awaitConfigured(ctx context.Context) error {
@@ -143,8 +143,7 @@ func (t *told) awaitConfigured(ctx context.Context) error {
 // takingBack bounds what is done after a failure.
 const takingBack = 10 * time.Second
 
-// takenBack deletes the Configurations that were not there before, unless it only took too long or was interrupted: then the
-// next attempt goes on from here.
+// takenBack undoes what was told, unless it only took too long or was interrupted: then the next attempt goes on from here.
 func takenBack(ctx context.Context, both []*told, why error) error {
 	if ctx.Err() != nil {
 		return why
@@ -152,11 +151,35 @@ func takenBack(ctx context.Context, both []*told, why error) error {
 	ctx, cancel := context.WithTimeout(ctx, takingBack)
 	defer cancel()
 	for _, t := range both {
-		if t.have == nil {
-			if err := client.IgnoreNotFound(t.kube.Delete(ctx, t.want)); err != nil {
-				why = errors.Join(why, t.wrong(fmt.Errorf("taking the Configuration back: %w", err)))
-			}
+		if err := t.takeBack(ctx); err != nil {
+			why = errors.Join(why, t.wrong(fmt.Errorf("taking the Configuration back: %w", err)))
 		}
 	}
 	return why
+}
+
+// takeBack deletes a new Configuration, and has one that was there say what it said, unless somebody changed it meanwhile.
+func (t *told) takeBack(ctx context.Context) error {
+	if !t.written {
+		return nil
+	}
+	if t.have == nil {
+		return client.IgnoreNotFound(t.kube.Delete(ctx, t.want))
+	}
+	if says(t.have, t.want) {
+		return nil
+	}
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now := &networkingv1beta1.Configuration{}
+		if err := t.kube.Get(ctx, client.ObjectKeyFromObject(t.have), now); err != nil || !says(now, t.want) {
+			return client.IgnoreNotFound(err)
+		}
+		asNow := client.MergeFromWithOptions(now.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		now.Labels, now.Annotations, now.Spec.Remote = t.have.Labels, t.have.Annotations, t.have.Spec.Remote
+		if err := t.kube.Patch(ctx, now, asNow, client.FieldOwner(names.CLIFieldManager)); err != nil {
+			return err
+		}
+		t.Warn("The Configuration %s names again what it named before", client.ObjectKeyFromObject(now))
+		return nil
+	})
 }

@@ -11,8 +11,10 @@ import (
 
 func (c *cli) networkReset(o *networkOptions) *cobra.Command {
 	return &cobra.Command{
-		Use:     "reset",
-		Short:   "Remove the gateways between two clusters, and what each knows of the other's networks",
+		Use:   "reset",
+		Short: "Remove the gateways between two clusters, and what each knows of the other's networks",
+		Long: "Remove the gateways between two clusters, and what each knows of the other's networks.\n" +
+			"All is found in all namespaces, or in those of --namespace and --remote-namespace.",
 		Example: "  liqoctl network reset --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -20,26 +22,8 @@ func (c *cli) networkReset(o *networkOptions) *cobra.Command {
 				return err
 			}
 			return c.between(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
-				return reset(ctx, local, remote, o.wait)
+				return removeAll(ctx, o.wait, append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...))
 			})
 		},
 	}
-}
-
-func reset(ctx context.Context, local, remote *side, wait bool) error {
-	for _, s := range []*side{local, remote} {
-		if s.missing {
-			continue // there is nothing to delete
-		}
-		if err := s.demand(ctx, deletable("configurations")); err != nil {
-			return err
-		}
-	}
-	if err := disconnect(ctx, local, remote, wait); err != nil {
-		return err
-	}
-	if err := local.forget(ctx, remote.id, wait); err != nil {
-		return err
-	}
-	return remote.forget(ctx, local.id, wait)
 }

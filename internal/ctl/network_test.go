@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -198,9 +199,43 @@ status: {}
 	}
 	there(t, rome, "generate", "publickey", "--gateway-type", "server", "--gateway-name", "client").refuses(t, "there is no GatewayServer default/client")
 
-	// What was made by hand is removed by a command.
-	between(t, rome, milan, "reset", "--skip-confirm", "-n", "default", "--remote-namespace", "default").succeeds(t,
-		"(local) Gateway client correctly deleted", "(remote) Gateway server correctly deleted", "(remote) Network configuration correctly deleted")
+	whatWasMadeByHandIsFound(t, rome, milan)
+}
+
+// whatWasMadeByHandIsFound is about commands on what is in no tenant namespace.
+func whatWasMadeByHandIsFound(t *testing.T, rome, milan *town) {
+	t.Helper()
+	guest := milan.User(t, "guest")
+	testkit.Allow(t, milan.ControlPlane, "default", "guest", testkit.Rule("networking.liqo.io", "configurations", "watch", "create", "patch", "delete"))
+	wantTranscript(t, betweenAs(t, rome, milan, rome.Config, guest, "init"), identities+initialised)
+	testkit.Allow(t, milan.ControlPlane, "", "guest", append(looking, testkit.Rule("networking.liqo.io", "gatewayservers", "list"), testkit.Rule("networking.liqo.io", "gatewayclients", "list"))...)
+	betweenAs(t, rome, milan, rome.Config, guest, "disconnect", "--skip-confirm").refuses(t,
+		"in the remote cluster: you are not allowed to get gatewayservers.networking.liqo.io, watch gatewayservers.networking.liqo.io, delete gatewayservers.networking.liqo.io in namespace default")
+
+	between(t, rome, milan, "connect", "--server-service-type", "NodePort", "--mtu", "1300").succeeds(t,
+		"(remote) Gateway pod gw-server is ready", "(local) Gateway pod gw-client is ready", "(local) Connection is established")
+	server, dials := &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{}
+	get(t, milan, "default", "server", server)
+	get(t, rome, "default", "client", dials)
+	if server.Spec.MTU != 1300 || dials.Spec.MTU != 1300 {
+		t.Errorf("the server is %+v, the client %+v", server.Spec, dials.Spec)
+	}
+	between(t, milan, rome, "connect").refuses(t, "in the local cluster: there is a gateway server for the other direction already, default/server")
+
+	// Of several, which -n makes only where there is none, none is taken.
+	there(t, milan, "create", "gatewayserver", "second", "--remote-cluster-id", "rome", "--service-type", "NodePort", "-n", "liqo-tenant-rome").succeeds(t)
+	between(t, rome, milan, "connect").refuses(t, "in the remote cluster: there are several GatewayServers of rome: default/server, liqo-tenant-rome/second", "Delete all but one of them")
+	between(t, rome, milan, "disconnect", "--skip-confirm", "-n", "liqo-tenant-milan", "--remote-namespace", "liqo-tenant-rome").succeeds(t,
+		"(local) Gateway client already deleted", "(remote) Gateway server correctly deleted")
+	get(t, milan, "default", "server", server)
+	between(t, rome, milan, "reset", "--skip-confirm").succeeds(t, "(local) Gateway client correctly deleted", "(remote) Gateway server correctly deleted",
+		"(local) Network configuration correctly deleted", "(remote) Network configuration correctly deleted")
+}
+
+// looking is what a guest may who is only to see what a cluster knows of another.
+var looking = []rbacv1.PolicyRule{
+	testkit.Rule("", "configmaps", "list"), testkit.Rule("", "namespaces", "get", "list"),
+	testkit.Rule("ipam.liqo.io", "networks", "list"), testkit.Rule("networking.liqo.io", "configurations", "list", "get"),
 }
 
 // nothingCanBeConnectedWrongly is about what is refused before anything is changed.
@@ -224,10 +259,10 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 	}
 	guest := milan.User(t, "guest")
 	betweenAs(t, rome, milan, rome.Config, guest, "init").refuses(t, "in the remote cluster: ", "forbidden")
-	testkit.Allow(t, milan.ControlPlane, "", "guest", testkit.Rule("", "configmaps", "list"), testkit.Rule("", "namespaces", "get", "list"),
-		testkit.Rule("ipam.liqo.io", "networks", "list"), testkit.Rule("networking.liqo.io", "configurations", "list", "get"))
+	testkit.Allow(t, milan.ControlPlane, "", "guest", looking...)
 	betweenAs(t, rome, milan, rome.Config, guest, "init").refuses(t,
-		"in the remote cluster: you are not allowed to create namespaces, watch configurations.networking.liqo.io, create configurations.networking.liqo.io")
+		"in the remote cluster: you are not allowed to create namespaces, watch configurations.networking.liqo.io, create configurations.networking.liqo.io, "+
+			"patch configurations.networking.liqo.io, delete configurations.networking.liqo.io in namespace liqo-tenant-rome")
 
 	var all networkingv1beta1.ConfigurationList
 	var tenants corev1.NamespaceList
@@ -256,6 +291,20 @@ func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("%s keeps the Configuration: %v", c.id, err)
 		}
+	}
+
+	// What somebody else wrote comes back.
+	there(t, rome, "create", "configuration", "hers", "--remote-cluster-id", "milan", "--pod-cidr", "10.201.0.0/16", "--external-cidr", "10.71.0.0/16", "-n", "default").succeeds(t)
+	testkit.Update(t, rome.Client, configurationOf(t, rome, "default", "hers"), func(cfg *networkingv1beta1.Configuration) {
+		cfg.Spec.Remote.CIDR.Pod = []networkingv1beta1.CIDR{"10.202.0.0/16"}
+	})
+	before := configurationOf(t, rome, "default", "hers")
+	between(t, rome, milan, "init").refuses(t, "cannot be remapped",
+		"(local) The Configuration default/hers named pods [10.202.0.0/16], external [10.71.0.0/16]: it names pods [10.200.0.0/16], external [10.70.0.0/16] now",
+		"(local) The Configuration default/hers names again what it named before")
+	after := configurationOf(t, rome, "default", "hers")
+	if diff := cmp.Diff(before.Spec.Remote, after.Spec.Remote) + cmp.Diff(before.Annotations, after.Annotations); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
 	}
 }
 

@@ -123,9 +123,10 @@ func (t *tunnel) shareKeys(ctx context.Context, c *cli) error {
 
 // learnKey has the gateway of this cluster know the key of the other. It goes with the gateway.
 func (s *side) learnKey(ctx context.Context, c *cli, other string, public [32]byte, owner *gateway) error {
-	want := newPublicKey(client.ObjectKey{Namespace: s.namespace, Name: other}, other, public)
+	in := owner.GetNamespace() // where it looks for keys
+	want := newPublicKey(client.ObjectKey{Namespace: in, Name: other}, other, public)
 	var have networkingv1beta1.PublicKeyList
-	if err := s.kube.List(ctx, &have, client.InNamespace(s.namespace), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
+	if err := s.kube.List(ctx, &have, client.InNamespace(in), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
 		return fmt.Errorf("reading PublicKeys: %w", err)
 	}
 	// Of several the gateway takes the newest.

@@ -17,36 +17,37 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 )
 
-// rights are what a command does to one resource.
+// rights are what a command does to one resource, where its objects are or will be. Namespaces are in none.
 type rights struct {
-	resource schema.GroupResource
-	verbs    []string
+	namespace string
+	resource  schema.GroupResource
+	verbs     []string
 }
 
-func networking(resource string, verbs ...string) rights {
-	return rights{schema.GroupResource{Group: networkingv1beta1.GroupName, Resource: resource}, verbs}
+func networking(namespace, resource string, verbs ...string) rights {
+	return rights{namespace, schema.GroupResource{Group: networkingv1beta1.GroupName, Resource: resource}, verbs}
 }
 
-// missingRights are those to make the namespace where there is none.
-func (s *side) missingRights() []rights {
-	if !s.missing {
+// missingRights are those to make the namespace of an object where there is none.
+func (s *side) missingRights(namespace string) []rights {
+	if !s.missing || namespace != s.namespace {
 		return nil
 	}
-	return []rights{{schema.GroupResource{Resource: "namespaces"}, []string{"create"}}}
+	return []rights{{"", schema.GroupResource{Resource: "namespaces"}, []string{"create"}}}
 }
 
 // parallelReviews bounds the questions that are asked at once.
 const parallelReviews = 8
 
-// demand fails, before anything is changed, with all that the user may not do in the namespace.
+// demand fails, before anything is changed, with all that the user may not do.
 func (s *side) demand(ctx context.Context, wanted ...rights) error {
 	var asked []authorizationv1.ResourceAttributes
 	for _, w := range wanted {
 		for _, verb := range w.verbs {
-			asked = append(asked, authorizationv1.ResourceAttributes{Verb: verb, Group: w.resource.Group, Resource: w.resource.Resource, Namespace: s.namespace})
+			asked = append(asked, authorizationv1.ResourceAttributes{Verb: verb, Group: w.resource.Group, Resource: w.resource.Resource, Namespace: w.namespace})
 		}
 	}
-	denied := make([]string, len(asked))
+	denied := make([]bool, len(asked))
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(parallelReviews)
 	for i, a := range asked {
@@ -55,17 +56,35 @@ func (s *side) demand(ctx context.Context, wanted ...rights) error {
 			if err := s.kube.Create(within, review); err != nil {
 				return fmt.Errorf("asking what you may do: %w", err)
 			}
-			if !review.Status.Allowed {
-				denied[i] = a.Verb + " " + schema.GroupResource{Group: a.Group, Resource: a.Resource}.String()
-			}
+			denied[i] = !review.Status.Allowed
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return s.wrong(err)
 	}
-	if denied = slices.DeleteFunc(denied, func(d string) bool { return d == "" }); len(denied) > 0 {
-		return s.wrong(out.Fail("you are not allowed to %s in namespace %s", strings.Join(denied, ", "), s.namespace))
+	if !slices.Contains(denied, true) {
+		return nil
 	}
-	return nil
+	return s.wrong(out.Fail("you are not allowed to %s", listed(asked, denied)))
+}
+
+// listed names what is denied. Neighbours in one namespace name it once.
+func listed(asked []authorizationv1.ResourceAttributes, denied []bool) string {
+	var text []string
+	in := ""
+	for i, a := range asked {
+		if !denied[i] {
+			continue
+		}
+		if in != "" && in != a.Namespace {
+			text[len(text)-1] += " in namespace " + in
+		}
+		in = a.Namespace
+		text = append(text, a.Verb+" "+schema.GroupResource{Group: a.Group, Resource: a.Resource}.String())
+	}
+	if in != "" {
+		text[len(text)-1] += " in namespace " + in
+	}
+	return strings.Join(text, ", ")
 }

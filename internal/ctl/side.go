@@ -51,10 +51,10 @@ type side struct {
 	kube          client.WithWatch
 	host          string
 	liqoNamespace string
-	// asked is the namespace that the user wants things in, "" for the tenant namespace of the other cluster.
+	// asked is the namespace that the user named, "" for none.
 	asked string
 	id    string
-	// namespace is where things about the other cluster go. It may not exist yet.
+	// namespace is where new things about the other cluster go: what was asked for, else its tenant namespace. It may not exist yet.
 	namespace string
 	missing   bool
 }
@@ -168,11 +168,12 @@ func (s *side) findNamespace(ctx context.Context, other string) error {
 	return client.IgnoreNotFound(err)
 }
 
-// ensureNamespace makes the tenant namespace of the other cluster where there is none.
-func (s *side) ensureNamespace(ctx context.Context, c *cli, other string) error {
-	if !s.missing {
+// ensureNamespace makes the namespace of an object where that is the tenant namespace of the other cluster, and there is none.
+func (s *side) ensureNamespace(ctx context.Context, c *cli, of client.Object) error {
+	if !s.missing || of.GetNamespace() != s.namespace {
 		return nil
 	}
+	other := of.GetLabels()[names.RemoteClusterID]
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{
 		names.RemoteClusterID: other, names.TenantNamespace: "true",
 		// The gateway opens a device of its node.

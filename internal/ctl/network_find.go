@@ -1,0 +1,79 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+// find reads all of a kind that is about the other cluster, whatever its namespace: it may have been made by hand. Who may not look
+// into all of them is shown that of new things. A kind that the cluster does not know has no objects.
+func (s *side) find(ctx context.Context, list client.ObjectList, other string) ([]client.Object, error) {
+	of := client.MatchingLabels{names.RemoteClusterID: other}
+	err := s.kube.List(ctx, list, of)
+	if apierrors.IsForbidden(err) {
+		err = s.kube.List(ctx, list, of, client.InNamespace(s.namespace))
+	}
+	if apimeta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for what is about %s: %w", other, err)
+	}
+	var found []client.Object
+	err = apimeta.EachListItem(list, func(item runtime.Object) error {
+		found = append(found, item.(client.Object))
+		return nil
+	})
+	return found, err
+}
+
+// findOne is find where there may be one at most, nil for none.
+func (s *side) findOne(ctx context.Context, list client.ObjectList, other string) (client.Object, error) {
+	found, err := s.find(ctx, list, other)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	kind, err := s.kube.GroupVersionKindFor(list)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, obj := range found {
+		all = append(all, client.ObjectKeyFromObject(obj).String())
+	}
+	return nil, out.Fail("there are several %ss of %s: %s", strings.TrimSuffix(kind.Kind, "List"), other, strings.Join(all, ", ")).
+		Hint("Delete all but one of them")
+}
+
+// findGateway is where the gateway of a kind to the other cluster is, nil for none.
+func (s *side) findGateway(ctx context.Context, kind, other string) (*client.ObjectKey, error) {
+	obj, err := s.findOne(ctx, newGateway(kind, client.ObjectKey{}).list(), other)
+	if obj == nil {
+		return nil, err
+	}
+	return new(client.ObjectKeyFromObject(obj)), nil
+}
+
+// gatewayKey is where the gateway of a kind is or will be.
+func (s *side) gatewayKey(ctx context.Context, kind, other string) (client.ObjectKey, error) {
+	found, err := s.findGateway(ctx, kind, other)
+	if found != nil {
+		return *found, nil
+	}
+	return client.ObjectKey{Namespace: s.namespace, Name: other}, err
+}
