@@ -92,7 +92,8 @@ func (s *configurations) requests(ctx context.Context, which func(*networkingv1b
 func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	remote, err := s.remote(ctx, cfg)
 	if _, invalid := kube.InvalidReason(err); err == nil || invalid || kube.IsWait(err) {
-		cfg.Status.Remote = remote // a failure of ours takes no view away
+		// A failure of ours takes no view away.
+		cfg.Status.Remote, cfg.Status.ObservedRemote = remote, cfg.Spec.Remote.DeepCopy()
 	}
 	if err != nil {
 		return err

@@ -122,6 +122,9 @@ func (s *cluster) shown(cfg *networkingv1beta1.Configuration, want networkingv1b
 	if diff := cmp.Diff(&networkingv1beta1.ClusterConfig{CIDR: want}, cfg.Status.Remote); diff != "" {
 		s.Errorf("the views of %s: %s", cfg.Name, diff)
 	}
+	if diff := cmp.Diff(&cfg.Spec.Remote, cfg.Status.ObservedRemote); diff != "" {
+		s.Errorf("what the views of %s are of: %s", cfg.Name, diff)
+	}
 }
 
 // says waits for the condition of a Configuration, as it is now.

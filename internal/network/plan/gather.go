@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
@@ -22,18 +21,14 @@ import (
 
 // What the API says, as inputs. What cannot be read is a problem of its object; what is not said yet is none.
 
-// PeerOf reads a Configuration; false while its networks have no place here, or what is said of that is old.
+// PeerOf reads a Configuration; false while its networks have no place here.
 func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
 	r := reader{of: Object{"Configuration", c.Namespace, c.Name}}
-	out := Peer{Of: r.of, Key: keyOf(c)}
-	placed := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
-	if placed == nil || placed.Status != metav1.ConditionTrue || placed.ObservedGeneration != c.Generation || c.Status.Remote == nil {
-		return out, false, nil
+	networks, placed, errs := remap.Placed(c)
+	for _, err := range errs {
+		r.refuse("%v", err)
 	}
-	there, here := c.Spec.Remote.CIDR, c.Status.Remote.CIDR
-	out.Pods = r.pairs("pod", there.Pod, here.Pod)
-	out.External = r.pairs("external", there.External, here.External)
-	return out, true, r.problems
+	return Peer{Of: r.of, Key: keyOf(c), Pods: networks.Pods, External: networks.External}, placed, r.problems
 }
 
 // TunnelOfServer reads a GatewayServer; false if its gateway goes away.
@@ -199,26 +194,9 @@ func said(ip networkingv1beta1.IP) *networkingv1beta1.IP {
 }
 
 func (r *reader) prefix(field string, c networkingv1beta1.CIDR) (netip.Prefix, bool) {
-	p, err := parsePrefix(string(c))
+	p, err := remap.ParsePrefix(string(c))
 	if err != nil {
 		r.refuse("%s: %v", field, err)
 	}
 	return p, err == nil
-}
-
-// pairs reads two lists that belong together, one by one.
-func (r *reader) pairs(kind string, there, here []networkingv1beta1.CIDR) []remap.Pair {
-	if len(there) != len(here) {
-		r.refuse("%d %s networks there and %d here", len(there), kind, len(here))
-		return nil
-	}
-	var out []remap.Pair
-	for i := range there {
-		t, ok := r.prefix("spec.remote.cidr."+kind, there[i])
-		h, also := r.prefix("status.remote.cidr."+kind, here[i])
-		if ok && also {
-			out = append(out, remap.Pair{There: t, Here: h})
-		}
-	}
-	return out
 }

@@ -65,8 +65,15 @@ func TestPeersFromConfigurations(t *testing.T) {
 	if !ok {
 		t.Error("the peer is not ready")
 	}
+	edited := c.DeepCopy()
+	edited.Status.ObservedRemote = c.Spec.Remote.DeepCopy()
+	edited.Generation, edited.Spec.Local = 3, &networkingv1beta1.ClusterConfig{}
+	if _, ok, _ := PeerOf(edited); !ok {
+		t.Error("a Configuration whose own networks were written is not ready any more")
+	}
 	for what, spoil := range map[string]func(*networkingv1beta1.Configuration){
 		"of an older generation":  func(c *networkingv1beta1.Configuration) { c.Generation = 3 },
+		"of other networks":       func(c *networkingv1beta1.Configuration) { c.Status.ObservedRemote = &networkingv1beta1.ClusterConfig{} },
 		"with a false condition":  func(c *networkingv1beta1.Configuration) { c.Status.Conditions[0].Status = metav1.ConditionFalse },
 		"without a condition":     func(c *networkingv1beta1.Configuration) { c.Status.Conditions = nil },
 		"without remote networks": func(c *networkingv1beta1.Configuration) { c.Status.Remote = nil },

@@ -243,7 +243,7 @@ func drawObjects(t *rapid.T) objects {
 		}
 	})
 	times("taken", func() {
-		p, _ := parsePrefix(string(cidr("taken")))
+		p, _ := remap.ParsePrefix(string(cidr("taken")))
 		o.taken = append(o.taken, Taken{p, "somebody"}) // may be none
 	})
 	return o
