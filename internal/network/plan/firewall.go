@@ -20,7 +20,7 @@ import (
 // FirewallOf translates a FirewallConfiguration: into a table for IPv4, one for IPv6, or both of them where the user says INET. What
 // of it cannot be done is left out. Whatever a kernel would refuse is found here, since it would refuse all the rest with it.
 func FirewallOf(c *networkingv1beta1.FirewallConfiguration) (Firewall, []Problem) {
-	w := wall{Firewall: Firewall{Of: Object{"FirewallConfiguration", c.Namespace, c.Name}}}
+	w := wall{Firewall: Firewall{Of: Object{"FirewallConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time}}
 	table := &c.Spec.Table
 	if table.Name == nil || checkName(*table.Name) != nil {
 		w.refuse("the table has no name that can be used")

@@ -28,7 +28,7 @@ func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
 	for _, err := range errs {
 		r.refuse("%v", err)
 	}
-	return Peer{Of: r.of, Key: keyOf(c), Pods: networks.Pods, External: networks.External}, placed, r.problems
+	return Peer{Of: r.of, Since: c.CreationTimestamp.Time, Key: keyOf(c), Pods: networks.Pods, External: networks.External}, placed, r.problems
 }
 
 // TunnelOfServer reads a GatewayServer; false if its gateway goes away.
@@ -44,7 +44,7 @@ func TunnelOfClient(g *networkingv1beta1.GatewayClient) (Tunnel, bool, []Problem
 // The address of a gateway that goes away may soon be a stranger's.
 func tunnelOf(kind string, o metav1.Object, mtu int, at *networkingv1beta1.InternalGatewayEndpoint) (Tunnel, bool, []Problem) {
 	r := reader{of: Object{kind, o.GetNamespace(), o.GetName()}}
-	out := Tunnel{Of: r.of, Peer: keyOf(o), MTU: mtu}
+	out := Tunnel{Of: r.of, Since: o.GetCreationTimestamp().Time, Peer: keyOf(o), MTU: mtu}
 	if at != nil {
 		out.Active = r.address("status.internalEndpoint.ip", at.IP)
 	}
@@ -54,7 +54,7 @@ func tunnelOf(kind string, o metav1.Object, mtu int, at *networkingv1beta1.Inter
 // MemberOf reads an InternalNode.
 func MemberOf(n *networkingv1beta1.InternalNode) (Member, []Problem) {
 	r := reader{of: Object{"InternalNode", "", n.Name}}
-	out := Member{Of: r.of}
+	out := Member{Of: r.of, Since: n.CreationTimestamp.Time}
 	if a := r.address("spec.interface.node.ip", said(n.Spec.Interface.Node.IP)); a.IsValid() {
 		out.External = []netip.Addr{a}
 	}
@@ -71,7 +71,7 @@ func MemberOf(n *networkingv1beta1.InternalNode) (Member, []Problem) {
 // AliasOf reads an IP; false while it has no address, or if it is not to be translated.
 func AliasOf(ip *ipamv1alpha1.IP) (Alias, bool, []Problem) {
 	r := reader{of: Object{"IP", ip.Namespace, ip.Name}}
-	out := Alias{Of: r.of, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
+	out := Alias{Of: r.of, Since: ip.CreationTimestamp.Time, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
 	if ip.Status.IP == "" || ip.DeletionTimestamp != nil || ip.Labels[names.HostUnreachable] == "true" {
 		return out, false, nil
 	}

@@ -29,7 +29,7 @@ func TableID(name string) int {
 // RoutingOf translates a RouteConfiguration. What of it cannot be done is left out.
 func RoutingOf(c *networkingv1beta1.RouteConfiguration) (Routing, []Problem) {
 	table := c.Spec.Table
-	r := routing{Routing: Routing{Of: Object{"RouteConfiguration", c.Namespace, c.Name}, Table: TableID(table.Name)}}
+	r := routing{Routing: Routing{Of: Object{"RouteConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time, Table: TableID(table.Name)}}
 	if table.Name == "" {
 		r.refuse("the table has no name")
 		return r.Routing, r.problems
