@@ -198,7 +198,10 @@ func drawObjects(t *rapid.T) objects {
 	meta := func() metav1.ObjectMeta {
 		made++
 		id := rapid.SampledFrom([]string{"rome", "oslo", "siena"}).Draw(t, "peer")
-		return metav1.ObjectMeta{Namespace: "liqo-tenant-" + id, Name: fmt.Sprint(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"), made), Labels: map[string]string{names.RemoteClusterID: id}}
+		return metav1.ObjectMeta{
+			Namespace: "liqo-tenant-" + id, Name: fmt.Sprint(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"), made),
+			CreationTimestamp: metav1.Unix(rapid.Int64Range(0, 2).Draw(t, "made"), 0), Labels: map[string]string{names.RemoteClusterID: id},
+		}
 	}
 	times := func(what string, of func()) {
 		for range rapid.IntRange(0, 4).Draw(t, what) {
