@@ -17,9 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/network/plan"
+	"liqo.io/liqo/internal/peer"
 )
 
 // Sources say what an agent reads.
@@ -90,10 +92,12 @@ func (s Sources) peers(ctx context.Context, c client.Reader, out *Seen) error {
 		return fmt.Errorf("listing Configurations: %w", err)
 	}
 	for i := range list.Items {
-		peer, ready, problems := plan.PeerOf(&list.Items[i])
-		out.note(peer.Of, &list.Items[i], problems)
-		if ready {
-			out.Peers = append(out.Peers, peer)
+		c := &list.Items[i]
+		p, ready, problems := plan.PeerOf(c)
+		out.note(p.Of, c, problems)
+		// Another one of the same cluster is told that it does not count by who places networks.
+		if ready && peer.Configuration(list.Items, liqov1beta1.ClusterID(p.Key.ClusterID)) == c {
+			out.Peers = append(out.Peers, p)
 		}
 	}
 	return nil

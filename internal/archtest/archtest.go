@@ -26,7 +26,7 @@ var (
 	// Leaves that work with addresses and with what the kernel is to be told.
 	translating = []string{"internal/network/plan", "internal/vnode/translate"}
 	leaves      = append([]string{
-		"internal/remap", "internal/quota", "internal/cred", "internal/rules", "internal/ipam/tree",
+		"internal/elder", "internal/remap", "internal/quota", "internal/cred", "internal/rules", "internal/ipam/tree",
 		"internal/slice/want", "internal/network/template",
 	}, translating...)
 	kernel = []string{"internal/datapath/*"}
@@ -54,8 +54,8 @@ var table = []level{
 		others: append([]string{"k8s.io/client-go/tools/clientcmd/api"}, leafDeps...), not: impure,
 	},
 	{
-		sentence: "level 1, leaves: plan and translate import level 0, std, netipx, remap and the types of datapath; no client, kernel or log",
-		packages: translating, own: append([]string{"internal/remap", "internal/datapath"}, words...), others: leafDeps, not: impure,
+		sentence: "level 1, leaves: plan and translate import level 0, std, netipx, elder, remap and the types of datapath; no client, kernel or log",
+		packages: translating, own: append([]string{"internal/elder", "internal/remap", "internal/datapath"}, words...), others: leafDeps, not: impure,
 	},
 	{
 		sentence: "level 1, leaves: pure packages import level 0, std and netipx; no client, kernel or log",

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/rules"
@@ -189,11 +190,11 @@ func (s *surroundings) older(tenant *authv1beta1.Tenant) []authv1beta1.Tenant {
 	return out
 }
 
+// tenantBefore counts Tenants that are being deleted, too: they have rights until they are gone.
 func tenantBefore(a, b *authv1beta1.Tenant) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.UID < b.UID
+	was, is := elder.Of(a), elder.Of(b)
+	was.Leaving, is.Leaving = false, false
+	return was.Compare(is) < 0
 }
 
 // bindingName is the name of the binding of the cluster-wide rights of a consumer.

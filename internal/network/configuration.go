@@ -20,10 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 )
 
 // Reasons of the condition of a Configuration.
@@ -92,7 +94,8 @@ func (s *configurations) requests(ctx context.Context, which func(*networkingv1b
 func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	remote, err := s.remote(ctx, cfg)
 	if _, invalid := kube.InvalidReason(err); err == nil || invalid || kube.IsWait(err) {
-		cfg.Status.Remote = remote // a failure of ours takes no view away
+		// A failure of ours takes no view away.
+		cfg.Status.Remote, cfg.Status.ObservedRemote = remote, cfg.Spec.Remote.DeepCopy()
 	}
 	if err != nil {
 		return err
@@ -138,26 +141,18 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 	return out, waiting
 }
 
-// alone makes sure that a peer has one view only: of several Configurations the first one counts.
+// alone makes sure that a peer has one view only: of several Configurations one counts.
 func (s *configurations) alone(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
 	var list networkingv1beta1.ConfigurationList
 	if err := s.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: id}); err != nil {
 		return fmt.Errorf("listing Configurations: %w", err)
 	}
-	for i := range list.Items {
-		if other := &list.Items[i]; other.UID != cfg.UID && earlier(other, cfg) {
-			return kube.Invalid(ReasonSecond, fmt.Errorf("the Configuration %s is of the cluster %s, too, and was there before: delete one of them",
-				client.ObjectKeyFromObject(other), id))
-		}
+	first := peer.Configuration(list.Items, liqov1beta1.ClusterID(id))
+	if first == nil || first.UID == cfg.UID {
+		return nil
 	}
-	return nil
-}
-
-func earlier(a, b *networkingv1beta1.Configuration) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.UID < b.UID
+	return kube.Invalid(ReasonSecond, fmt.Errorf("the Configuration %s is of the cluster %s, too, and was there before: delete one of them",
+		client.ObjectKeyFromObject(first), id))
 }
 
 // showLocal fills in the networks of this cluster where nobody wrote any, and keeps up what it filled in.

@@ -20,6 +20,7 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/ipam"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -121,6 +122,9 @@ func (s *cluster) shown(cfg *networkingv1beta1.Configuration, want networkingv1b
 	s.says(cfg, metav1.ConditionTrue, ReasonConfigured, "")
 	if diff := cmp.Diff(&networkingv1beta1.ClusterConfig{CIDR: want}, cfg.Status.Remote); diff != "" {
 		s.Errorf("the views of %s: %s", cfg.Name, diff)
+	}
+	if diff := cmp.Diff(&cfg.Spec.Remote, cfg.Status.ObservedRemote); diff != "" {
+		s.Errorf("what the views of %s are of: %s", cfg.Name, diff)
 	}
 }
 
@@ -254,12 +258,13 @@ func TestAPeerHasOneConfiguration(t *testing.T) {
 	own := &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.9.0.0/16")}}
 	second.Spec.Local = own.DeepCopy()
 	testkit.Create(t, s.c.Client, second)
-	if earlier(second, first) {
+	if elder.Of(second).Compare(elder.Of(first)) < 0 {
 		first, second = second, first // both were made within a second
 	}
 	s.says(second, metav1.ConditionFalse, ReasonSecond, fmt.Sprintf("the Configuration %s/milan is of the cluster milan, too", first.Namespace))
 	testkit.WantEvent(t, s.c, second, ReasonSecond, "")
-	if err := s.c.Client.Delete(t.Context(), first); err != nil {
+	testkit.Update(t, s.c.Client, first, func(c *networkingv1beta1.Configuration) { c.Finalizers = []string{"test.liqo.io/held"} })
+	if err := s.c.Client.Delete(t.Context(), first); err != nil { // it leaves its place at once, and goes later
 		t.Fatal(err)
 	}
 	s.shown(second, second.Spec.Remote.CIDR)

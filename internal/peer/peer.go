@@ -20,6 +20,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -79,25 +80,14 @@ func OfNamespace(ns *corev1.Namespace) (liqov1beta1.ClusterID, bool) {
 	return liqov1beta1.ClusterID(id), true
 }
 
-// Tenant returns the one that counts for a cluster, nil if there is none. Of several it is the first, which is never
-// unseated by one that comes later.
+// Tenant returns the one that counts for a cluster, nil if there is none.
 func Tenant(all []authv1beta1.Tenant, id liqov1beta1.ClusterID) *authv1beta1.Tenant {
-	var found *authv1beta1.Tenant
-	for i := range all {
-		t := &all[i]
-		if t.Spec.ClusterID == id && t.DeletionTimestamp.IsZero() && (found == nil || earlier(t, found)) {
-			found = t
-		}
-	}
-	return found
+	return elder.First(all, func(t *authv1beta1.Tenant) bool { return t.Spec.ClusterID == id })
 }
 
-func earlier(a, b client.Object) bool {
-	was, is := a.GetCreationTimestamp(), b.GetCreationTimestamp()
-	if !was.Equal(&is) {
-		return was.Before(&is)
-	}
-	return a.GetUID() < b.GetUID()
+// Configuration returns the one that counts for a cluster, nil if there is none.
+func Configuration(all []netv1beta1.Configuration, id liqov1beta1.ClusterID) *netv1beta1.Configuration {
+	return elder.First(all, func(c *netv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == string(id) })
 }
 
 // IsReplica tells whether obj is the copy of an object of another cluster. Admission makes the label trustworthy.
@@ -121,16 +111,4 @@ func LocalClusterID(ctx context.Context, c client.Reader, liqoNamespace string) 
 	default:
 		return "", fmt.Errorf("cluster ID in namespace %s: %w: %d ConfigMaps", liqoNamespace, ErrAmbiguous, len(list.Items))
 	}
-}
-
-// Configuration returns the one that counts for a cluster, nil if there is none. Of several it is the first, as of Tenants.
-func Configuration(all []netv1beta1.Configuration, id liqov1beta1.ClusterID) *netv1beta1.Configuration {
-	var found *netv1beta1.Configuration
-	for i := range all {
-		c := &all[i]
-		if c.Labels[names.RemoteClusterID] == string(id) && c.DeletionTimestamp.IsZero() && (found == nil || earlier(c, found)) {
-			found = c
-		}
-	}
-	return found
 }

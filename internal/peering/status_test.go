@@ -53,6 +53,15 @@ func summary(s liqov1beta1.ForeignClusterStatus) []string {
 
 func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "tenant", Name: name} }
 
+func aged(name string, second int64, leaving bool) metav1.ObjectMeta {
+	m := meta(name)
+	m.CreationTimestamp = metav1.Unix(second, 0)
+	if leaving {
+		m.DeletionTimestamp = new(metav1.Unix(second, 0))
+	}
+	return m
+}
+
 func tenant(policy authv1beta1.AuthzPolicy, namespace string) authv1beta1.Tenant {
 	return authv1beta1.Tenant{
 		Spec:   authv1beta1.TenantSpec{ClusterID: "milan", AuthzPolicy: &policy},
@@ -110,6 +119,7 @@ func node(ready corev1.ConditionStatus) corev1.Node {
 
 func TestStatus(t *testing.T) {
 	hand := credentials(t)
+	up := netv1beta1.GatewayServerStatus{InternalEndpoint: &netv1beta1.InternalGatewayEndpoint{IP: new(netv1beta1.IP("10.200.1.9"))}}
 	for _, c := range []struct {
 		rule     string
 		view     view
@@ -267,6 +277,30 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
+			rule: "of several the first that stays counts, of gateways the first that runs",
+			view: view{
+				tenants: []authv1beta1.Tenant{
+					{ObjectMeta: aged("leaving", 1, true), Status: authv1beta1.TenantStatus{TenantNamespace: "of-leaving"}},
+					{ObjectMeta: aged("later", 3, false), Status: authv1beta1.TenantStatus{TenantNamespace: "of-later"}},
+					{ObjectMeta: aged("first", 2, false), Status: authv1beta1.TenantStatus{TenantNamespace: "of-first"}},
+				},
+				servers: []netv1beta1.GatewayServer{
+					{ObjectMeta: aged("stopped", 1, false)}, {ObjectMeta: aged("later", 3, false), Status: up}, {ObjectMeta: aged("first", 2, false), Status: up},
+				},
+				deployments: deployment("gw-first", 1, 1),
+				connections: []netv1beta1.Connection{
+					{ObjectMeta: aged("gw-stopped", 1, false), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.ConnectionError}},
+					{ObjectMeta: aged("gw-later", 3, false), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connecting}},
+					{ObjectMeta: aged("gw-first", 4, false), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connected}},
+				},
+			},
+			want: []string{
+				"role Consumer", "local of-first", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
+				"networking NetworkGatewayPresence Ready (GatewayPresence)", "networking NetworkGatewayServerStatus Ready (GatewaysReady)",
+				"networking NetworkConnectionStatus Established (ConnectionEstablished)", "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)",
+			},
+		},
+		{
 			rule:     "modules that are switched off say nothing",
 			view:     view{configurations: []netv1beta1.Configuration{{}}, secrets: []corev1.Secret{hand}, virtualNodes: []offv1beta1.VirtualNode{{}}},
 			disabled: Disabled{Networking: true, Authentication: true, Offloading: true},
@@ -274,6 +308,7 @@ func TestStatus(t *testing.T) {
 		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
+			c.view.order()
 			got := c.view.status(3, c.disabled)
 			if got.ObservedGeneration != 3 {
 				t.Errorf("observedGeneration %d", got.ObservedGeneration)

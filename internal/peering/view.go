@@ -17,6 +17,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -130,10 +131,47 @@ func (f *foreignClusters) gather(ctx context.Context, id liqov1beta1.ClusterID) 
 	for _, namespace := range v.namespaces {
 		g.secrets(f, v, namespace)
 	}
+	v.order()
 	for _, key := range v.deploymentKeys() {
 		g.deployment(v, key)
 	}
 	return v, g.err
+}
+
+// order puts first what counts of several. Of Connections it is that of the gateway that leads to the peer.
+func (v *view) order() {
+	inOrder(v.tenants, func(t *authv1beta1.Tenant) elder.Rank { return elder.Of(t) })
+	inOrder(v.identities, func(i *authv1beta1.Identity) elder.Rank { return elder.Of(i) })
+	inOrder(v.servers, serverRank)
+	inOrder(v.clients, clientRank)
+	var lead client.Object
+	switch {
+	case len(v.clients) > 0 && (len(v.servers) == 0 || clientRank(&v.clients[0]).Compare(serverRank(&v.servers[0])) <= 0):
+		lead = &v.clients[0]
+	case len(v.servers) > 0:
+		lead = &v.servers[0]
+	}
+	inOrder(v.connections, func(c *netv1beta1.Connection) elder.Rank {
+		r := elder.Of(c)
+		r.Idle = lead == nil || client.ObjectKeyFromObject(c) != gatewayOf(lead)
+		return r
+	})
+}
+
+func serverRank(g *netv1beta1.GatewayServer) elder.Rank {
+	r := elder.Of(g)
+	r.Idle = g.Status.InternalEndpoint == nil
+	return r
+}
+
+func clientRank(g *netv1beta1.GatewayClient) elder.Rank {
+	r := elder.Of(g)
+	r.Idle = g.Status.InternalEndpoint == nil
+	return r
+}
+
+func inOrder[T any, P object[T]](of []T, rank func(P) elder.Rank) {
+	slices.SortFunc(of, func(a, b T) int { return rank(&a).Compare(rank(&b)) })
 }
 
 // gatherer reads until the first error.
@@ -145,11 +183,13 @@ type gatherer struct {
 	err         error
 }
 
-// collect lists a kind and keeps what is about the peer.
-func collect[T any, L client.ObjectList, P interface {
+type object[T any] interface {
 	*T
 	client.Object
-}](g *gatherer, list L, items func(L) []T, opts ...client.ListOption) []T {
+}
+
+// collect lists a kind and keeps what is about the peer.
+func collect[T any, L client.ObjectList, P object[T]](g *gatherer, list L, items func(L) []T, opts ...client.ListOption) []T {
 	if g.err != nil {
 		return nil
 	}

@@ -21,9 +21,16 @@ func New(there, here []netip.Prefix) (Map, error) {
 	if len(there) != len(here) {
 		return Map{}, fmt.Errorf("%d prefixes there and %d here", len(there), len(here))
 	}
-	var m Map
+	pairs := make([]Pair, len(there))
 	for i := range there {
-		p := Pair{There: there[i].Masked(), Here: here[i].Masked()}
+		pairs[i] = Pair{There: there[i].Masked(), Here: here[i].Masked()}
+	}
+	return mapOf(pairs)
+}
+
+func mapOf(pairs []Pair) (Map, error) {
+	var m Map
+	for _, p := range pairs {
 		if p.There.Bits() != p.Here.Bits() || p.There.Addr().BitLen() != p.Here.Addr().BitLen() {
 			return Map{}, fmt.Errorf("%s there and %s here are not of the same length", p.There, p.Here)
 		}

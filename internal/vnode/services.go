@@ -16,6 +16,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
@@ -127,15 +128,18 @@ func (k *sliceKind) copyOf(ctx context.Context, it *mirror.Item, t translate.Tar
 	return want, nil
 }
 
-// exposed are the addresses under which others are shown to peers. Of several for one the first counts.
+// exposed are the addresses under which gateways show others to peers.
 func exposed(ips []*ipamv1alpha1.IP) map[netip.Addr]netip.Addr {
-	out := map[netip.Addr]netip.Addr{}
+	var all []plan.Alias
 	for _, ip := range ips {
-		of, err := netip.ParseAddr(string(ip.Spec.IP))
-		shown, missing := netip.ParseAddr(string(ip.Status.IP))
-		if _, known := out[of]; err == nil && missing == nil && !known && ip.DeletionTimestamp.IsZero() {
-			out[of] = shown
+		if alias, ready, _ := plan.AliasOf(ip); ready {
+			all = append(all, alias)
 		}
+	}
+	first, _ := plan.Aliases(all)
+	out := map[netip.Addr]netip.Addr{}
+	for _, alias := range first {
+		out[alias.Address] = alias.Alias
 	}
 	return out
 }

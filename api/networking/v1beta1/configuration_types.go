@@ -39,8 +39,10 @@ type ConfigurationStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Remote is aligned with spec.remote, index by index.
+	// Remote is aligned with ObservedRemote, index by index.
 	Remote *ClusterConfig `json:"remote,omitempty"`
+	// ObservedRemote is the spec.remote that Remote is of.
+	ObservedRemote *ClusterConfig `json:"observedRemote,omitempty"`
 }
 
 // Configuration has the networks of one peer.

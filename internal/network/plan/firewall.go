@@ -14,12 +14,13 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/api/networking/v1beta1/firewall"
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/remap"
 )
 
 // FirewallOf translates a FirewallConfiguration: into a table for IPv4, one for IPv6, or both of them where the user says INET. What
 // of it cannot be done is left out. Whatever a kernel would refuse is found here, since it would refuse all the rest with it.
 func FirewallOf(c *networkingv1beta1.FirewallConfiguration) (Firewall, []Problem) {
-	w := wall{Firewall: Firewall{Of: Object{"FirewallConfiguration", c.Namespace, c.Name}}}
+	w := wall{Firewall: Firewall{Of: Object{"FirewallConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time}}
 	table := &c.Spec.Table
 	if table.Name == nil || checkName(*table.Name) != nil {
 		w.refuse("the table has no name that can be used")
@@ -256,7 +257,7 @@ func natTarget(to *string, f datapath.Family) (netip.Prefix, error) {
 	if to == nil || *to == "" {
 		return netip.Prefix{}, errors.New("it says not what to translate to")
 	}
-	p, err := parsePrefix(*to)
+	p, err := remap.ParsePrefix(*to)
 	if err != nil {
 		a, err := parseAddress(*to)
 		if err != nil {
@@ -379,7 +380,7 @@ func addresses(s string, f datapath.Family) (datapath.Value, error) {
 		}
 		return datapath.Value{Type: datapath.TypeAddress, Low: string(low.AsSlice()), High: string(high.AsSlice())}, inFamily(low, f)
 	}
-	if p, err := parsePrefix(s); err == nil {
+	if p, err := remap.ParsePrefix(s); err == nil {
 		return datapath.Prefix(p), inFamily(p.Addr(), f)
 	}
 	a, err := parseAddress(s)

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
@@ -22,18 +21,14 @@ import (
 
 // What the API says, as inputs. What cannot be read is a problem of its object; what is not said yet is none.
 
-// PeerOf reads a Configuration; false while its networks have no place here, or what is said of that is old.
+// PeerOf reads a Configuration; false while its networks have no place here.
 func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
 	r := reader{of: Object{"Configuration", c.Namespace, c.Name}}
-	out := Peer{Of: r.of, Key: keyOf(c)}
-	placed := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
-	if placed == nil || placed.Status != metav1.ConditionTrue || placed.ObservedGeneration != c.Generation || c.Status.Remote == nil {
-		return out, false, nil
+	networks, placed, errs := remap.Placed(c)
+	for _, err := range errs {
+		r.refuse("%v", err)
 	}
-	there, here := c.Spec.Remote.CIDR, c.Status.Remote.CIDR
-	out.Pods = r.pairs("pod", there.Pod, here.Pod)
-	out.External = r.pairs("external", there.External, here.External)
-	return out, true, r.problems
+	return Peer{Of: r.of, Since: c.CreationTimestamp.Time, Key: keyOf(c), Pods: networks.Pods, External: networks.External}, placed, r.problems
 }
 
 // TunnelOfServer reads a GatewayServer; false if its gateway goes away.
@@ -49,7 +44,7 @@ func TunnelOfClient(g *networkingv1beta1.GatewayClient) (Tunnel, bool, []Problem
 // The address of a gateway that goes away may soon be a stranger's.
 func tunnelOf(kind string, o metav1.Object, mtu int, at *networkingv1beta1.InternalGatewayEndpoint) (Tunnel, bool, []Problem) {
 	r := reader{of: Object{kind, o.GetNamespace(), o.GetName()}}
-	out := Tunnel{Of: r.of, Peer: keyOf(o), MTU: mtu}
+	out := Tunnel{Of: r.of, Since: o.GetCreationTimestamp().Time, Peer: keyOf(o), MTU: mtu}
 	if at != nil {
 		out.Active = r.address("status.internalEndpoint.ip", at.IP)
 	}
@@ -59,7 +54,7 @@ func tunnelOf(kind string, o metav1.Object, mtu int, at *networkingv1beta1.Inter
 // MemberOf reads an InternalNode.
 func MemberOf(n *networkingv1beta1.InternalNode) (Member, []Problem) {
 	r := reader{of: Object{"InternalNode", "", n.Name}}
-	out := Member{Of: r.of}
+	out := Member{Of: r.of, Since: n.CreationTimestamp.Time}
 	if a := r.address("spec.interface.node.ip", said(n.Spec.Interface.Node.IP)); a.IsValid() {
 		out.External = []netip.Addr{a}
 	}
@@ -76,7 +71,7 @@ func MemberOf(n *networkingv1beta1.InternalNode) (Member, []Problem) {
 // AliasOf reads an IP; false while it has no address, or if it is not to be translated.
 func AliasOf(ip *ipamv1alpha1.IP) (Alias, bool, []Problem) {
 	r := reader{of: Object{"IP", ip.Namespace, ip.Name}}
-	out := Alias{Of: r.of, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
+	out := Alias{Of: r.of, Since: ip.CreationTimestamp.Time, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
 	if ip.Status.IP == "" || ip.DeletionTimestamp != nil || ip.Labels[names.HostUnreachable] == "true" {
 		return out, false, nil
 	}
@@ -199,26 +194,9 @@ func said(ip networkingv1beta1.IP) *networkingv1beta1.IP {
 }
 
 func (r *reader) prefix(field string, c networkingv1beta1.CIDR) (netip.Prefix, bool) {
-	p, err := parsePrefix(string(c))
+	p, err := remap.ParsePrefix(string(c))
 	if err != nil {
 		r.refuse("%s: %v", field, err)
 	}
 	return p, err == nil
-}
-
-// pairs reads two lists that belong together, one by one.
-func (r *reader) pairs(kind string, there, here []networkingv1beta1.CIDR) []remap.Pair {
-	if len(there) != len(here) {
-		r.refuse("%d %s networks there and %d here", len(there), kind, len(here))
-		return nil
-	}
-	var out []remap.Pair
-	for i := range there {
-		t, ok := r.prefix("spec.remote.cidr."+kind, there[i])
-		h, also := r.prefix("status.remote.cidr."+kind, here[i])
-		if ok && also {
-			out = append(out, remap.Pair{There: t, Here: h})
-		}
-	}
-	return out
 }

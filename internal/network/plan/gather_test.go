@@ -6,6 +6,7 @@ package plan
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -65,8 +66,15 @@ func TestPeersFromConfigurations(t *testing.T) {
 	if !ok {
 		t.Error("the peer is not ready")
 	}
+	edited := c.DeepCopy()
+	edited.Status.ObservedRemote = c.Spec.Remote.DeepCopy()
+	edited.Generation, edited.Spec.Local = 3, &networkingv1beta1.ClusterConfig{}
+	if _, ok, _ := PeerOf(edited); !ok {
+		t.Error("a Configuration whose own networks were written is not ready any more")
+	}
 	for what, spoil := range map[string]func(*networkingv1beta1.Configuration){
 		"of an older generation":  func(c *networkingv1beta1.Configuration) { c.Generation = 3 },
+		"of other networks":       func(c *networkingv1beta1.Configuration) { c.Status.ObservedRemote = &networkingv1beta1.ClusterConfig{} },
 		"with a false condition":  func(c *networkingv1beta1.Configuration) { c.Status.Conditions[0].Status = metav1.ConditionFalse },
 		"without a condition":     func(c *networkingv1beta1.Configuration) { c.Status.Conditions = nil },
 		"without remote networks": func(c *networkingv1beta1.Configuration) { c.Status.Remote = nil },
@@ -75,6 +83,23 @@ func TestPeersFromConfigurations(t *testing.T) {
 		spoil(old)
 		if _, ok, _ := PeerOf(old); ok {
 			t.Errorf("a Configuration %s is ready", what)
+		}
+	}
+}
+
+// Who was there first is known of all that may contradict each other.
+func TestAgesOfObjects(t *testing.T) {
+	meta := metav1.ObjectMeta{CreationTimestamp: metav1.Unix(7, 0)}
+	peer, _, _ := PeerOf(&networkingv1beta1.Configuration{ObjectMeta: meta})
+	server, _, _ := TunnelOfServer(&networkingv1beta1.GatewayServer{ObjectMeta: meta})
+	client, _, _ := TunnelOfClient(&networkingv1beta1.GatewayClient{ObjectMeta: meta})
+	member, _ := MemberOf(&networkingv1beta1.InternalNode{ObjectMeta: meta})
+	alias, _, _ := AliasOf(&ipamv1alpha1.IP{ObjectMeta: meta})
+	routing, _ := RoutingOf(&networkingv1beta1.RouteConfiguration{ObjectMeta: meta})
+	firewall, _ := FirewallOf(&networkingv1beta1.FirewallConfiguration{ObjectMeta: meta})
+	for i, since := range []time.Time{peer.Since, server.Since, client.Since, member.Since, alias.Since, routing.Since, firewall.Since} {
+		if !since.Equal(time.Unix(7, 0)) {
+			t.Errorf("%d: %s", i, since)
 		}
 	}
 }

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/remap"
 )
 
@@ -41,14 +43,16 @@ type PeerKey struct{ Namespace, ClusterID string }
 // Peer is a peer whose networks have their place here.
 type Peer struct {
 	Of             Object // a Configuration
+	Since          time.Time
 	Key            PeerKey
 	Pods, External []remap.Pair
 }
 
 // Tunnel leads to a peer. This is what the rest of the cluster knows of its gateway.
 type Tunnel struct {
-	Of   Object // a GatewayServer or GatewayClient
-	Peer PeerKey
+	Of    Object // a GatewayServer or GatewayClient
+	Since time.Time
+	Peer  PeerKey
 	// Active is the address of the replica that has the tunnel; the zero value: none has.
 	Active netip.Addr
 	// Replicas are the addresses of those that may take over.
@@ -58,7 +62,8 @@ type Tunnel struct {
 
 // Member is a node of this cluster.
 type Member struct {
-	Of Object // an InternalNode
+	Of    Object // an InternalNode
+	Since time.Time
 	// External are the node's addresses in front of peers, one of a family at most. Without any it has no part in the fabric.
 	External []netip.Addr
 	// Local and Remote are the sources with which the node reaches pods on itself and on others.
@@ -71,6 +76,7 @@ type Member struct {
 // Alias is an address that peers, and with Masquerade nodes and pods, have for another one.
 type Alias struct {
 	Of         Object // an IP
+	Since      time.Time
 	Alias      netip.Addr
 	Address    netip.Addr
 	Masquerade bool
@@ -96,8 +102,8 @@ type Taken struct {
 	By     string // "address of Node worker-1"
 }
 
-// Cluster is what all nodes and gateways of a cluster know. The order of what is in it means nothing, except that
-// where two contradict each other the first by name is right.
+// Cluster is what all nodes and gateways of a cluster know. The order of what is in it means nothing: where two contradict
+// each other the elder is right, which is the one with the earlier Since; of those without, the first by name.
 type Cluster struct {
 	Pods, Services, External []netip.Prefix // this cluster's own
 	Peers                    []Peer
@@ -167,6 +173,30 @@ func byObject[T any](in []T, of func(T) Object) []T {
 		return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) // of one name: whatever, but always the same
 	})
 	return out
+}
+
+// byRank sorts a copy by whose word counts.
+func byRank[T any](in []T, of func(T) Object, since func(T) time.Time) []T {
+	return ranked(in, of, func(v T) elder.Rank { return rank(of(v), since(v)) })
+}
+
+func ranked[T any](in []T, of func(T) Object, rank func(T) elder.Rank) []T {
+	out := byObject(in, of) // of one rank: of different kinds
+	slices.SortStableFunc(out, func(a, b T) int { return rank(a).Compare(rank(b)) })
+	return out
+}
+
+func rank(of Object, since time.Time) elder.Rank {
+	return elder.Rank{Since: since, Namespace: of.Namespace, Name: of.Name}
+}
+
+// Gateways sorts a copy of gateways by which is the one that leads to a peer. One that does not run is for others to replace.
+func Gateways(in []Tunnel) []Tunnel {
+	return ranked(in, func(g Tunnel) Object { return g.Of }, func(g Tunnel) elder.Rank {
+		r := rank(g.Of, g.Since)
+		r.Idle = !g.Active.IsValid()
+		return r
+	})
 }
 
 // sortedProblems has each problem once.

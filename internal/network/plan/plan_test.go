@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -180,6 +181,11 @@ func TestWalks(t *testing.T) {
 		{"node-no-address", "worker-2 has no InternalNode, and so no part in the fabric.", onNode("worker-2", absent)},
 		{"node-two-peers", "rome and oslo have the same networks. Each has its own gateway, which speaks for it alone.", onNode("worker-2", hub())},
 		{"node-replicas", "The standby at 10.200.2.9 is known already: when it takes over, one route changes.", onNode("worker-2", replicas)},
+		{"node-two-gateways", "A second gateway to rome came later: all goes by the first, whatever their names are.", onNode("worker-2", change(milan(), func(c *Cluster) {
+			later := tunnel("rome", "10.200.2.9")
+			later.Of.Name, later.Since = "a-later-one", time.Unix(1, 0)
+			c.Tunnels = append(c.Tunnels, later)
+		}))},
 		{"node-aliases", "IP objects: a printer with masquerade, a database without, an address of worker-2, and a pod of rome.", onNode("worker-1", withAliases(hub()))},
 		{"node-cluster-ip", "An IP object of a cluster IP, the API server's: this node has chosen one of its endpoints.", onNode("worker-1", withAPIServer(milan()))},
 		{"node-ipv6", "A cluster of IPv6 only.", onNode("worker-2", only6())},

@@ -15,6 +15,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/remap"
 )
 
 // TableID is the number of the table of routes with a name.
@@ -28,7 +29,7 @@ func TableID(name string) int {
 // RoutingOf translates a RouteConfiguration. What of it cannot be done is left out.
 func RoutingOf(c *networkingv1beta1.RouteConfiguration) (Routing, []Problem) {
 	table := c.Spec.Table
-	r := routing{Routing: Routing{Of: Object{"RouteConfiguration", c.Namespace, c.Name}, Table: TableID(table.Name)}}
+	r := routing{Routing: Routing{Of: Object{"RouteConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time, Table: TableID(table.Name)}}
 	if table.Name == "" {
 		r.refuse("the table has no name")
 		return r.Routing, r.problems
@@ -75,7 +76,7 @@ func routeOf(in *networkingv1beta1.Route) (datapath.Route, error) {
 	if in.Dst == nil {
 		return out, errors.New("it has no dst")
 	}
-	if out.To, err = parsePrefix(string(*in.Dst)); err != nil {
+	if out.To, err = remap.ParsePrefix(string(*in.Dst)); err != nil {
 		return out, err
 	}
 	if out.Source, err = optionalAddress(in.Src); err != nil {
@@ -150,12 +151,12 @@ func ruleOf(in *networkingv1beta1.Rule) (datapath.Rule, error) {
 	var out datapath.Rule
 	var err error
 	if in.Src != nil {
-		if out.From, err = parsePrefix(string(*in.Src)); err != nil {
+		if out.From, err = remap.ParsePrefix(string(*in.Src)); err != nil {
 			return out, err
 		}
 	}
 	if in.Dst != nil {
-		if out.To, err = parsePrefix(string(*in.Dst)); err != nil {
+		if out.To, err = remap.ParsePrefix(string(*in.Dst)); err != nil {
 			return out, err
 		}
 	}
@@ -208,15 +209,6 @@ func checkDevice(name string) error {
 		return fmt.Errorf("%q is not the name of a device", name)
 	}
 	return nil
-}
-
-// parsePrefix reads a network. Host bits are dropped.
-func parsePrefix(s string) (netip.Prefix, error) {
-	p, err := netip.ParsePrefix(s)
-	if err != nil || !usablePrefix(p.Masked()) {
-		return netip.Prefix{}, fmt.Errorf("%q is no network", s)
-	}
-	return p.Masked(), nil
 }
 
 // parseAddress reads an address.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/names"
@@ -82,12 +83,12 @@ func outerFamily(c Cluster, from netip.Addr) datapath.Family {
 	if routable(from) {
 		return datapath.FamilyOf(from)
 	}
-	for _, g := range byObject(c.Tunnels, func(g Tunnel) Object { return g.Of }) {
+	for _, g := range Gateways(c.Tunnels) {
 		if routable(g.Active) {
 			return datapath.FamilyOf(g.Active)
 		}
 	}
-	for _, m := range byObject(c.Members, func(m Member) Object { return m.Of }) {
+	for _, m := range membersByRank(c.Members) {
 		if routable(m.Remote) {
 			return datapath.FamilyOf(m.Remote)
 		}
@@ -98,7 +99,7 @@ func outerFamily(c Cluster, from netip.Addr) datapath.Family {
 // takeTunnels takes one gateway for each peer, and each address for one gateway only: by the address nodes know whom it speaks for.
 func (s *survey) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 	byPeer := map[PeerKey]Object{}
-	for _, g := range byObject(in, func(g Tunnel) Object { return g.Of }) {
+	for _, g := range Gateways(in) {
 		if first, ok := byPeer[g.Peer]; ok {
 			s.refuse(g.Of, "the peer has a gateway already: %s", first)
 			continue
@@ -142,10 +143,14 @@ func (s *survey) owns(a *netip.Addr, of Object, owner map[netip.Addr]Object) boo
 	return false
 }
 
+func membersByRank(in []Member) []Member {
+	return byRank(in, func(m Member) Object { return m.Of }, func(m Member) time.Time { return m.Since })
+}
+
 // takeMembers takes the nodes of the fabric.
 func (s *survey) takeMembers(in []Member, owner map[netip.Addr]Object) {
 	pods := map[netip.Prefix]Object{}
-	for _, m := range byObject(in, func(m Member) Object { return m.Of }) {
+	for _, m := range membersByRank(in) {
 		m.External = slices.DeleteFunc(addressSet(m.External), func(a netip.Addr) bool {
 			first, seen := owner[a]
 			if seen {
@@ -214,7 +219,7 @@ func (s *survey) takeNetworks(peers []Peer, taken []Taken) {
 // networksOf has the networks of peers as they come first.
 func networksOf(peers []Peer) []network {
 	var out []network
-	for _, p := range byObject(peers, func(p Peer) Object { return p.Of }) {
+	for _, p := range byRank(peers, func(p Peer) Object { return p.Of }, func(p Peer) time.Time { return p.Since }) {
 		var of []network
 		for _, pair := range p.Pods {
 			of = append(of, network{pair, p.Of, p.Key, false})
@@ -259,29 +264,43 @@ func (s *survey) conflict(n network, taken []Taken) string {
 	return ""
 }
 
-// takeAliases takes one alias for each address, and one address for each alias. Objects that agree are one.
+// takeAliases takes the aliases that lead somewhere.
 func (s *survey) takeAliases(in []Alias) {
-	byAlias, byAddress := map[netip.Addr]int{}, map[netip.Addr]int{}
-	for _, a := range byObject(in, func(a Alias) Object { return a.Of }) {
-		if err := s.unfit(a); err != "" {
+	fit := slices.DeleteFunc(slices.Clone(in), func(a Alias) bool {
+		err := s.unfit(a)
+		if err != "" {
 			s.refuse(a.Of, "%s", err)
-			continue
 		}
+		return err != ""
+	})
+	var others []Problem
+	s.aliases, others = Aliases(fit)
+	s.problems = append(s.problems, others...)
+}
+
+// Aliases takes one alias for each address, and one address for each alias: those of the elder. Objects that agree are one.
+func Aliases(in []Alias) (out []Alias, others []Problem) {
+	byAlias, byAddress := map[netip.Addr]int{}, map[netip.Addr]int{}
+	refuse := func(of Object, format string, args ...any) {
+		others = append(others, Problem{of, fmt.Sprintf(format, args...)})
+	}
+	for _, a := range byRank(in, func(a Alias) Object { return a.Of }, func(a Alias) time.Time { return a.Since }) {
 		i, known := byAddress[a.Address]
 		j, used := byAlias[a.Alias]
 		switch {
 		case known && used && i == j:
-			s.aliases[i].Masquerade = s.aliases[i].Masquerade || a.Masquerade
+			out[i].Masquerade = out[i].Masquerade || a.Masquerade
 		case known:
-			s.refuse(a.Of, "%s has the alias %s of %s already", a.Address, s.aliases[i].Alias, s.aliases[i].Of)
+			refuse(a.Of, "%s has the alias %s of %s already", a.Address, out[i].Alias, out[i].Of)
 		case used:
-			s.refuse(a.Of, "%s is an alias of %s, says %s", a.Alias, s.aliases[j].Address, s.aliases[j].Of)
+			refuse(a.Of, "%s is an alias of %s, says %s", a.Alias, out[j].Address, out[j].Of)
 		default:
-			byAddress[a.Address], byAlias[a.Alias] = len(s.aliases), len(s.aliases)
-			s.aliases = append(s.aliases, a)
+			byAddress[a.Address], byAlias[a.Alias] = len(out), len(out)
+			out = append(out, a)
 		}
 	}
-	slices.SortFunc(s.aliases, func(a, b Alias) int { return a.Alias.Compare(b.Alias) })
+	slices.SortFunc(out, func(a, b Alias) int { return a.Alias.Compare(b.Alias) })
+	return out, others
 }
 
 // unfit says why an alias leads nowhere.

@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +69,35 @@ func TestContradictions(t *testing.T) {
 			second.Of.Name = "second"
 			c.Tunnels = append(c.Tunnels, second)
 		},
+		"GatewayServer liqo-tenant-rome/a: the peer has a gateway already: GatewayServer liqo-tenant-rome/rome": func(c *Cluster) {
+			later := tunnel("rome", "10.200.2.9")
+			later.Of.Name, later.Since = "a", time.Unix(1, 0)
+			c.Tunnels = append(c.Tunnels, later)
+		},
+		"GatewayServer liqo-tenant-rome/a: the peer has a gateway already: GatewayServer liqo-tenant-rome/b": func(c *Cluster) {
+			down, up := tunnel("rome", ""), tunnel("rome", "10.200.2.9")
+			down.Of.Name, up.Of.Name, up.Since = "a", "b", time.Unix(1, 0)
+			c.Tunnels = []Tunnel{down, up}
+		},
+		"Configuration liqo-tenant-oslo/oslo: 10.71.3.0/24 is left out: it overlaps 10.71.0.0/16 of Configuration liqo-tenant-rome/rome": func(c *Cluster) {
+			later := peer("oslo", pairs("10.9.3.0/24 10.71.3.0/24"), nil)
+			later.Since = time.Unix(1, 0)
+			c.Peers = append(c.Peers, later)
+		},
+		"InternalNode worker-0: 10.70.0.11 is the address of InternalNode worker-1": func(c *Cluster) {
+			later := member("worker-0", "10.70.0.11", "10.200.3.1", "172.29.1.3", "10.200.3.0/24")
+			later.Since = time.Unix(1, 0)
+			c.Members = append(c.Members, later)
+		},
+		"RouteConfiguration demo/a: table 5 is that of RouteConfiguration demo/b": func(c *Cluster) {
+			of := func(name string) Object { return Object{"RouteConfiguration", "demo", name} }
+			c.Routings = []Routing{{Of: of("a"), Since: time.Unix(1, 0), Table: 5}, {Of: of("b"), Table: 5}}
+		},
+		"FirewallConfiguration demo/a: the table t is that of FirewallConfiguration demo/b": func(c *Cluster) {
+			of := func(name string) Object { return Object{"FirewallConfiguration", "demo", name} }
+			tables := []datapath.Table{{Family: datapath.IPv4, Name: "t"}}
+			c.Firewalls = []Firewall{{Of: of("a"), Since: time.Unix(1, 0), Tables: tables}, {Of: of("b"), Tables: tables}}
+		},
 		"GatewayServer liqo-tenant-siena/siena: 10.200.1.9 is the address of GatewayServer liqo-tenant-rome/rome": func(c *Cluster) {
 			c.Tunnels = append(c.Tunnels, tunnel("siena", "10.200.1.9"))
 		},
@@ -82,6 +112,10 @@ func TestContradictions(t *testing.T) {
 		"InternalNode worker-2: the pods of 10.200.1.0/24 are those of InternalNode worker-1": func(c *Cluster) { c.Members[1].PodCIDRs = nets("10.200.1.0/24") },
 		"IP demo/second: 172.29.1.100 has the alias 10.70.0.21 of IP demo/first already": func(c *Cluster) {
 			c.Aliases = []Alias{alias("second", "10.70.0.20", "172.29.1.100", false), alias("first", "10.70.0.21", "172.29.1.100", false)}
+		},
+		"IP demo/a: 172.29.1.100 has the alias 10.70.0.21 of IP demo/b already": func(c *Cluster) {
+			c.Aliases = []Alias{alias("a", "10.70.0.20", "172.29.1.100", false), alias("b", "10.70.0.21", "172.29.1.100", false)}
+			c.Aliases[0].Since = time.Unix(1, 0)
 		},
 		"IP demo/second: 10.70.0.21 is an alias of 172.29.1.100, says IP demo/first": func(c *Cluster) {
 			c.Aliases = []Alias{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.21", "172.29.1.101", false)}
@@ -164,7 +198,10 @@ func drawObjects(t *rapid.T) objects {
 	meta := func() metav1.ObjectMeta {
 		made++
 		id := rapid.SampledFrom([]string{"rome", "oslo", "siena"}).Draw(t, "peer")
-		return metav1.ObjectMeta{Namespace: "liqo-tenant-" + id, Name: fmt.Sprint(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"), made), Labels: map[string]string{names.RemoteClusterID: id}}
+		return metav1.ObjectMeta{
+			Namespace: "liqo-tenant-" + id, Name: fmt.Sprint(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"), made),
+			CreationTimestamp: metav1.Unix(rapid.Int64Range(0, 2).Draw(t, "made"), 0), Labels: map[string]string{names.RemoteClusterID: id},
+		}
 	}
 	times := func(what string, of func()) {
 		for range rapid.IntRange(0, 4).Draw(t, what) {
@@ -243,7 +280,7 @@ func drawObjects(t *rapid.T) objects {
 		}
 	})
 	times("taken", func() {
-		p, _ := parsePrefix(string(cidr("taken")))
+		p, _ := remap.ParsePrefix(string(cidr("taken")))
 		o.taken = append(o.taken, Taken{p, "somebody"}) // may be none
 	})
 	return o

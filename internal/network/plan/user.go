@@ -5,6 +5,7 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"liqo.io/liqo/internal/datapath"
 )
@@ -12,6 +13,7 @@ import (
 // Routing is a table of routes of a user, and the rules that lead there. RoutingOf makes it.
 type Routing struct {
 	Of     Object
+	Since  time.Time
 	Table  int
 	Rules  []datapath.Rule // Priority 0: just before ours
 	Routes []datapath.Route
@@ -20,6 +22,7 @@ type Routing struct {
 // Firewall has the tables of nftables of a user, one for each family. FirewallOf makes it.
 type Firewall struct {
 	Of     Object
+	Since  time.Time
 	Tables []datapath.Table
 	// Stateful is true if a rule asks connection tracking.
 	Stateful bool
@@ -37,7 +40,7 @@ type added struct{ stateful bool }
 // kernelTables are the tables of routes that each host has: unspecified, default, main, local.
 var kernelTables = []int{0, 253, 254, 255}
 
-// addUsers adds what users wrote. A table is one object's: the first by name.
+// addUsers adds what users wrote. A table is one object's: the elder's.
 func (s *survey) addUsers(out *datapath.State, c Cluster, place userPlace) added {
 	s.addRoutings(out, c.Routings, place)
 	return s.addFirewalls(out, c.Firewalls)
@@ -45,7 +48,7 @@ func (s *survey) addUsers(out *datapath.State, c Cluster, place userPlace) added
 
 func (s *survey) addRoutings(out *datapath.State, in []Routing, place userPlace) {
 	owner := map[int]Object{}
-	for _, r := range byObject(in, func(r Routing) Object { return r.Of }) {
+	for _, r := range byRank(in, func(r Routing) Object { return r.Of }, func(r Routing) time.Time { return r.Since }) {
 		if first, ok := owner[r.Table]; ok {
 			s.refuse(r.Of, "table %d is that of %s", r.Table, first)
 			continue
@@ -76,7 +79,7 @@ func (s *survey) addFirewalls(out *datapath.State, in []Firewall) added {
 	}
 	var all added
 	owner := map[key]Object{}
-	for _, f := range byObject(in, func(f Firewall) Object { return f.Of }) {
+	for _, f := range byRank(in, func(f Firewall) Object { return f.Of }, func(f Firewall) time.Time { return f.Since }) {
 		if i := slices.IndexFunc(f.Tables, func(t datapath.Table) bool { return t.Name == datapath.TableName }); i >= 0 {
 			s.refuse(f.Of, "the table %s is not for users", datapath.TableName)
 			continue
