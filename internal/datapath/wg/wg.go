@@ -131,7 +131,7 @@ func (d *Device) Implementation() Implementation { return d.impl }
 var errGone = errors.New("the device is gone")
 
 // Apply makes the device what want says, with the smallest change: what did not change goes on undisturbed. A device whose link was
-// deleted is opened again, without the addresses and routes that went with the link.
+// deleted is opened again, which takes less than a new process would. The addresses and routes of the link are gone.
 func (d *Device) Apply(want Config) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,19 +176,29 @@ func (d *Device) apply(want Config) error {
 func (d *Device) Keep(keys ...PublicKey) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	have, err := d.engine.get()
-	if errors.Is(err, errGone) {
-		return nil
-	}
-	if err == nil {
-		if todo := (change{peers: removals(have, keys)}); !todo.empty() {
-			err = d.engine.set(todo)
-			d.log.Info("WireGuard peers removed", "interface", d.name, "removed", len(todo.peers))
-		}
-	}
-	if err != nil {
+	if err := d.keep(keys); err != nil {
 		return fmt.Errorf("removing peers of WireGuard device %q: %w", d.name, err)
 	}
+	return nil
+}
+
+func (d *Device) keep(keys []PublicKey) error {
+	have, err := d.engine.get()
+	if errors.Is(err, errGone) {
+		return nil // and its peers with it
+	}
+	if err != nil {
+		return err
+	}
+	todo := change{peers: removals(have, keys)}
+	if todo.empty() {
+		return nil
+	}
+	if err := d.engine.set(todo); err != nil {
+		d.last = nil
+		return err
+	}
+	d.log.Info("WireGuard peers removed", "interface", d.name, "removed", len(todo.peers))
 	return nil
 }
 
