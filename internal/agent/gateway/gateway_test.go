@@ -203,7 +203,7 @@ func TestAPeerIsRevokedWhateverElseFails(t *testing.T) {
 	} {
 		t.Log(name)
 		spoil(true)
-		other := a.trust(t, "other", &side{key: newKey(t)}) // which has to wait
+		other := a.trust(t, "peer-2", &side{key: newKey(t)}) // the newer one, also of the same second; it has to wait
 		a.peers(t)
 		a.is(t, connecting, broken)
 		b.is(t, broken)
