@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -22,88 +23,85 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// tend looks how the tunnel fares, helps where it does not, and says so. It returns when to look again. Without a peer nobody is
-// waited for, and no answer counts.
+// tend looks how the tunnel fares, helps where it does not, and says so, whatever became of the help. It returns when to look again.
+// Without a peer nobody is waited for, and no answer counts.
 func (g *gateway) tend(ctx context.Context) (time.Duration, error) {
 	now, beat := time.Now(), pulse{}
+	var failed error
 	if len(g.peers) > 0 && !g.options.Unwatched {
 		beat = g.prober.now()
-		if err := g.learn(g.peers[0].PublicKey, beat, now); err != nil {
-			return 0, err
-		}
-		if err := g.help(ctx, g.peers[0].PublicKey, beat, now); err != nil {
-			return 0, err
-		}
+		failed = g.care(ctx, g.peers[0].PublicKey, beat, now)
 	}
+	return g.options.PingInterval, errors.Join(failed, g.show(ctx, beat, now))
+}
+
+// show says how the tunnel fares.
+func (g *gateway) show(ctx context.Context, beat pulse, now time.Time) error {
 	conn, err := g.connection(ctx)
 	if err != nil || conn == nil {
-		return g.options.PingInterval, err
+		return err
 	}
 	status := wanted(conn.Status, beat, now, g.options.StatusInterval)
 	if g.options.Unwatched && len(g.peers) > 0 {
 		status = networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}
 	}
 	if apiequality.Semantic.DeepEqual(status, conn.Status) {
-		return g.options.PingInterval, nil
+		return nil
 	}
 	changed := conn.DeepCopy()
 	changed.Status = status
 	if err := g.client.Status().Patch(ctx, changed, client.MergeFrom(conn)); err != nil && !apierrors.IsNotFound(err) {
-		return 0, fmt.Errorf("writing the status of the Connection: %w", err)
+		return fmt.Errorf("writing the status of the Connection: %w", err)
 	}
 	if status.Value != conn.Status.Value {
 		log.FromContext(ctx).Info("the tunnel changed", "was", conn.Status.Value, "is", status.Value)
 	}
-	return g.options.PingInterval, nil
+	return nil
 }
 
-// learn keeps where the client of a server is.
-func (g *gateway) learn(peer wg.PublicKey, beat pulse, now time.Time) error {
-	if !g.options.Server || !beat.up(now) {
-		return nil
-	}
+// care has a server keep where its client is, and a client do what WireGuard itself does late or not at all. It waits for nobody.
+func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat pulse, now time.Time) error {
 	status, err := g.device.Observe()
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(status.Peers, func(p wg.PeerStatus) bool { return p.PublicKey == peer })
-	if i < 0 {
+	i := slices.IndexFunc(status.Peers, func(p wg.PeerStatus) bool { return p.PublicKey == key })
+	switch {
+	case i < 0:
 		return nil
+	case !g.options.Server:
+		return g.help(ctx, status.Peers[i], beat, now)
+	case beat.up(now):
+		return g.learned.keep(status.Peers[i].Endpoint)
 	}
-	return g.learned.keep(status.Peers[i].Endpoint)
+	return nil
 }
 
 // restartAfter is how many lost probes make a client begin a session anew: WireGuard itself would take 15 seconds to try.
 const restartAfter = 2
 
-// help has a client do what WireGuard itself does late or not at all. A server waits for it.
-func (g *gateway) help(ctx context.Context, peer wg.PublicKey, beat pulse, now time.Time) error {
-	if g.options.Server || beat.lost(beat.small, now) < restartAfter {
+// help gets a tunnel going again from which nothing comes. One that loses probes and carries other packets has none of it.
+func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat pulse, now time.Time) error {
+	if peer.Received > g.received {
+		g.heard = g.looked
+	}
+	g.received, g.looked = peer.Received, now
+	quiet := now.Sub(latest(g.heard, beat.small.at, beat.began))
+	if beat.began.IsZero() || quiet < restartAfter*beat.interval || !peer.Endpoint.IsValid() {
 		return nil
 	}
-	status, err := g.device.Observe()
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(status.Peers, func(p wg.PeerStatus) bool { return p.PublicKey == peer })
-	if i < 0 || !status.Peers[i].Endpoint.IsValid() {
-		return nil // there is nowhere to look for it
-	}
-	handshake := status.Peers[i].LastHandshake
+	handshake := peer.LastHandshake
 	if handshake.After(now) {
 		handshake = time.Time{} // the clock was set back
 	}
 	switch {
-	case now.Sub(latest(handshake, beat.small.at, g.moved, beat.began)) >= silence:
+	case min(quiet, now.Sub(latest(handshake, g.moved))) >= silence:
 		g.moved = now
-		if err := g.endpoints.next(ctx); err != nil {
-			log.FromContext(ctx).Info("the endpoint of the server cannot be resolved", "reason", err.Error())
-		}
-		log.FromContext(ctx).Info("no handshake, taking another way", "endpoints", g.endpoints.found)
+		log.FromContext(ctx).Info("no handshake, taking another way", "endpoint", g.endpoints.next(ctx))
 		return g.device.Rebind()
 	case now.Sub(latest(g.restarted, handshake)) >= restartAfter*beat.interval:
 		g.restarted = now
-		return g.device.Restart(peer)
+		return g.device.Restart(peer.PublicKey)
 	}
 	return nil
 }

@@ -7,9 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -30,28 +34,37 @@ func (b phonebook) resolve(_ context.Context, _, host string) ([]netip.Addr, err
 
 func TestEndpointsThatAreFound(t *testing.T) {
 	book := phonebook{"rome.example": "192.0.2.9 192.0.2.7", "dual.example": "2001:db8::7 ::ffff:192.0.2.3"}
-	for said, test := range map[string]struct{ want, err string }{
+	for said, test := range map[string]struct{ want, problem string }{
 		"192.0.2.1:51840":                        {want: "192.0.2.1:51840"},
 		"[2001:db8::1]:51840":                    {want: "[2001:db8::1]:51840"},
 		"[::ffff:192.0.2.1]:51840":               {want: "192.0.2.1:51840"},
 		"rome.example:7":                         {want: "192.0.2.7:7 192.0.2.9:7"},
 		"dual.example:7":                         {want: "192.0.2.3:7 [2001:db8::7]:7"},
 		"192.0.2.1:7 rome.example:7 192.0.2.1:7": {want: "192.0.2.1:7 192.0.2.7:7 192.0.2.9:7"},
-		"oslo.example:7 192.0.2.1:7":             {want: "192.0.2.1:7", err: "resolving oslo.example: nobody knows"},
-		"2001:db8::1:51840":                      {err: `reading the endpoint "2001:db8::1:51840"`},
-		"192.0.2.1:0":                            {err: `reading the endpoint "192.0.2.1:0": "0" is no port`},
-		"192.0.2.1:70000":                        {err: `reading the endpoint "192.0.2.1:70000": "70000" is no port`},
+		"oslo.example:7 192.0.2.1:7":             {want: "192.0.2.1:7", problem: "resolving oslo.example: nobody knows"},
+		"2001:db8::1:51840":                      {problem: `reading the endpoint "2001:db8::1:51840"`},
+		"192.0.2.1:0":                            {problem: `reading the endpoint "192.0.2.1:0": "0" is no port`},
+		"192.0.2.1:70000":                        {problem: `reading the endpoint "192.0.2.1:70000": "70000" is no port`},
 		"":                                       {},
 	} {
-		e := endpoints{resolve: book.resolve}
-		err := e.look(t.Context(), strings.Fields(said))
-		if got := text(e.found); got != test.want {
-			t.Errorf("%s: %s, want %s", said, got, test.want)
-		}
-		if message := fmt.Sprint(err); err != nil && (test.err == "" || !strings.Contains(message, test.err)) || err == nil && test.err != "" {
-			t.Errorf("%s: %v, want %s", said, err, test.err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			e := book.endpoints()
+			e.get(t.Context(), strings.Fields(said))
+			synctest.Wait()
+			if got := text(e.found); got != test.want {
+				t.Errorf("%s: %s, want %s", said, got, test.want)
+			}
+			if got := fmt.Sprint(slices.Collect(maps.Values(e.problems))); !strings.HasPrefix(got, "["+test.problem) || test.problem == "" && got != "[]" {
+				t.Errorf("%s: %s, want %s", said, got, test.problem)
+			}
+		})
 	}
+}
+
+func (b phonebook) endpoints() *endpoints {
+	e := newEndpoints(func() {})
+	e.resolve = b.resolve
+	return e
 }
 
 func text(found []netip.AddrPort) string {
@@ -63,67 +76,87 @@ func text(found []netip.AddrPort) string {
 }
 
 func TestEndpointsTakeTurns(t *testing.T) {
-	book := phonebook{"rome.example": "192.0.2.1 192.0.2.2"}
-	e := endpoints{resolve: book.resolve}
-	said := []string{"rome.example:7", "[2001:db8::3]:7"}
-	var got []string
-	use := func() {
-		at, err := e.get(t.Context(), said)
-		if err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		book := phonebook{"rome.example": "192.0.2.1 192.0.2.2"}
+		e := book.endpoints()
+		said := []string{"rome.example:7", "[2001:db8::3]:7"}
+		var got []string
+		use := func() {
+			e.get(t.Context(), said)
+			synctest.Wait() // for names
+			got = append(got, e.get(t.Context(), said).Addr().String())
 		}
-		got = append(got, at.Addr().String())
-	}
-	next := func() { _ = e.next(t.Context()) }
-	for range 3 {
+		next := func() { e.next(t.Context()) }
 		use()
 		use() // the same until something is wrong with it
 		next()
-	}
-	use()
-	book["rome.example"] = "192.0.2.4 192.0.2.5" // it moved
-	next()
-	use()
-	delete(book, "rome.example") // the name server is away
-	next()
-	use()
-	said = []string{"192.0.2.8:7"}
-	use()
-	want := []string{"192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2", "2001:db8::3", "2001:db8::3", "192.0.2.1", "192.0.2.4", "2001:db8::3", "192.0.2.8"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestWhatWasKnownIsBetterThanNothing(t *testing.T) {
-	book := phonebook{"rome.example": "192.0.2.1"}
-	e := endpoints{resolve: book.resolve}
-	said := []string{"rome.example:7"}
-	if _, err := e.get(t.Context(), said); err != nil {
-		t.Fatal(err)
-	}
-	delete(book, "rome.example")
-	if err := e.next(t.Context()); err == nil {
-		t.Error("that a name is not known is not told")
-	}
-	if at, err := e.get(t.Context(), said); err != nil || at.String() != "192.0.2.1:7" {
-		t.Errorf("found %s, %v", at, err)
-	}
-}
-
-func TestNothingIsKnownYet(t *testing.T) {
-	book := phonebook{}
-	e := endpoints{resolve: book.resolve}
-	if err := e.next(t.Context()); err != nil {
-		t.Error(err)
-	}
-	for range 2 {
-		if at, err := e.get(t.Context(), []string{"rome.example:7"}); err == nil || at.IsValid() {
-			t.Errorf("found %s, %v", at, err)
+		use()
+		next()
+		use()
+		next()
+		use()
+		book["rome.example"] = "192.0.2.4 192.0.2.5" // it moved
+		next()
+		use()
+		delete(book, "rome.example") // the name server is away
+		next()
+		use()
+		said = []string{"192.0.2.8:7", "192.0.2.5:7"} // what is in use stays so
+		use()
+		said = []string{"192.0.2.8:7"}
+		use()
+		want := []string{
+			"2001:db8::3", "2001:db8::3", // which is no name
+			"192.0.2.1", "192.0.2.2", "2001:db8::3", "192.0.2.4", "192.0.2.5", "192.0.2.5", "192.0.2.8",
 		}
-	}
-	book["rome.example"] = "192.0.2.1"
-	if at, err := e.get(t.Context(), []string{"rome.example:7"}); err != nil || at.String() != "192.0.2.1:7" {
-		t.Errorf("found %s, %v", at, err)
-	}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// The resolver says nothing until it is told to, or given up.
+func TestNobodyWaitsForANameServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		moved, may, asked := 0, make(chan struct{}), 0
+		e := newEndpoints(func() { moved++ })
+		e.resolve = func(ctx context.Context, _, host string) ([]netip.Addr, error) {
+			asked++
+			select {
+			case <-may:
+				return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		said := []string{"rome.example:7"}
+		is := func(want string, asks, moves int) {
+			t.Helper()
+			got := e.get(t.Context(), said)
+			synctest.Wait()
+			if want == "" && got.IsValid() || want != "" && got.String() != want || asked != asks || moved != moves {
+				t.Errorf("found %s, want %q; asked %d times, want %d; moved %d times, want %d", got, want, asked, asks, moved, moves)
+			}
+		}
+		is("", 1, 0)
+		is("", 1, 0)
+		time.Sleep(resolving)
+		synctest.Wait()
+		is("", 2, 0)
+		may <- struct{}{}
+		synctest.Wait()
+		is("192.0.2.1:7", 2, 1)
+		e.next(t.Context())
+		is("192.0.2.1:7", 3, 1)
+		time.Sleep(resolving)
+		synctest.Wait()
+		is("192.0.2.1:7", 3, 1)
+		said = append(said, "192.0.2.2:7", "oslo.example:7")
+		is("192.0.2.1:7", 4, 1)
+		close(may)
+		synctest.Wait()
+		if got := text(e.found); got != "192.0.2.1:7 192.0.2.2:7" {
+			t.Errorf("found %s", got)
+		}
+	})
 }

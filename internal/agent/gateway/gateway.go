@@ -72,7 +72,7 @@ func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
 
 func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gateway {
 	g := &gateway{
-		client: mgr.GetClient(), kernel: k, device: device, options: o, endpoints: newEndpoints(), wake: make(chan struct{}, 1),
+		client: mgr.GetClient(), kernel: k, device: device, options: o, wake: make(chan struct{}, 1),
 		learned: memoryIn(o.StateDir),
 		sources: agent.Sources{
 			Home:          o.LiqoNamespace,
@@ -81,6 +81,7 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 		},
 		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-gateway"), Host: o.Name, Namespace: o.Namespace},
 	}
+	g.endpoints = newEndpoints(g.beat)
 	ours, theirs := plan.TunnelAddresses(o.Server)
 	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.beat)
 	return g
@@ -114,6 +115,9 @@ type gateway struct {
 	peers     []wg.Peer // that the device was last given: one, or none
 	restarted time.Time // the peer of the device, last
 	moved     time.Time // to another endpoint, last
+	looked    time.Time // at the peer of the device, last
+	received  uint64    // bytes from the peer, by then
+	heard     time.Time // of the peer at all, last; or a little later
 }
 
 // beat has the loop look how the tunnel fares.
@@ -164,11 +168,11 @@ func (g *gateway) run(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	config, problems, failed := g.config(ctx, seen)
+	peers, problems, failed := g.wantedPeers(ctx, seen)
 	state, more := plan.Gateway(g.input(seen))
 	problems = slices.Concat(seen.Problems, problems, more)
 	if failed == nil {
-		failed = g.apply(ctx, state, config)
+		failed = g.apply(ctx, state, peers)
 	}
 	g.state.Set(failed)
 	g.reporter.Tell(ctx, seen, problems)
@@ -176,31 +180,42 @@ func (g *gateway) run(ctx context.Context) (time.Duration, error) {
 	return again, errors.Join(failed, g.reporter.Applied(ctx, seen, problems, failed), err)
 }
 
-// apply has translation and filters come before the tunnel lets anything through. A peer that is to go goes, whatever else fails.
-func (g *gateway) apply(ctx context.Context, state datapath.State, config wg.Config) error {
-	if !g.opened {
-		silent := config
-		silent.Peers = nil
-		if err := g.device.Apply(silent); err != nil {
-			return err
-		}
-		g.opened = true
+// apply has a peer that is to go leave first, whatever fails after that. Translation and filters come before the tunnel lets anything
+// new through.
+func (g *gateway) apply(ctx context.Context, state datapath.State, peers []wg.Peer) error {
+	var keys []wg.PublicKey
+	for _, p := range peers {
+		keys = append(keys, p.PublicKey)
 	}
-	changes, err := g.kernel.Apply(ctx, state)
+	revoked := g.device.Keep(keys...)
+	g.have(slices.DeleteFunc(slices.Clone(g.peers), func(p wg.Peer) bool { return !slices.Contains(keys, p.PublicKey) }))
+	config, tunnel := g.options.config()
+	if tunnel == nil && !g.opened {
+		tunnel = g.device.Apply(config)
+		g.opened = tunnel == nil
+	}
+	changes, rules := g.kernel.Apply(ctx, state)
 	if len(changes.Writes) > 0 {
 		log.FromContext(ctx).Info("changed the gateway", "writes", len(changes.Writes))
 	}
-	if err != nil && len(config.Peers) > 0 {
-		return err
+	if config.Peers = peers; rules != nil {
+		config.Peers = g.peers
 	}
-	if failed := g.device.Apply(config); failed != nil {
-		return errors.Join(err, failed)
+	if tunnel == nil {
+		tunnel = g.device.Apply(config)
 	}
-	if !slices.EqualFunc(g.peers, config.Peers, func(a, b wg.Peer) bool { return a.PublicKey == b.PublicKey }) {
+	if tunnel == nil {
+		g.have(config.Peers)
+	}
+	return errors.Join(revoked, rules, tunnel)
+}
+
+// have notes the peers of the device. Of another one nothing is known yet.
+func (g *gateway) have(peers []wg.Peer) {
+	if !slices.EqualFunc(g.peers, peers, func(a, b wg.Peer) bool { return a.PublicKey == b.PublicKey }) {
 		g.prober.forget()
 	}
-	g.peers = config.Peers
-	return err
+	g.peers = peers
 }
 
 func (g *gateway) input(seen *agent.Seen) plan.GatewayInput {
@@ -211,15 +226,16 @@ func (g *gateway) input(seen *agent.Seen) plan.GatewayInput {
 	return plan.GatewayInput{
 		Cluster: seen.Cluster, Of: plan.Object{Kind: kind, Namespace: g.options.Namespace, Name: g.options.Name}, Peer: g.options.key(),
 		Address: g.options.Address, Node: g.options.Node, Server: g.options.Server, MTU: g.options.MTU,
+		ProbePort: g.options.PingPort,
 	}
 }
 
-// config is what the device must be by what was read.
-func (g *gateway) config(ctx context.Context, seen *agent.Seen) (wg.Config, []plan.Problem, error) {
+// wantedPeers are those that the device must have by what was read: one, or none.
+func (g *gateway) wantedPeers(ctx context.Context, seen *agent.Seen) ([]wg.Peer, []plan.Problem, error) {
 	var keys networkingv1beta1.PublicKeyList
 	mine := client.MatchingLabels{names.RemoteClusterID: g.options.RemoteClusterID}
 	if err := g.client.List(ctx, &keys, client.InNamespace(g.options.Namespace), mine); err != nil {
-		return wg.Config{}, nil, fmt.Errorf("listing PublicKeys: %w", err)
+		return nil, nil, fmt.Errorf("listing PublicKeys: %w", err)
 	}
 	for i := range keys.Items {
 		seen.Objects[keyObject(&keys.Items[i])] = &keys.Items[i]
@@ -230,12 +246,10 @@ func (g *gateway) config(ctx context.Context, seen *agent.Seen) (wg.Config, []pl
 	}
 	endpoint := g.learned.recall() // of a client, which a server that was started again finds at once
 	if !g.options.Server {
-		var err error
-		if endpoint, err = g.endpoints.get(ctx, g.said(seen)); err != nil {
-			log.FromContext(ctx).Info("the endpoint of the server cannot be resolved", "reason", err.Error())
-		}
+		endpoint = g.endpoints.get(ctx, g.said(seen))
 	}
-	return g.options.config(keys.Items, peer, endpoint)
+	peers, problems := wantedPeers(keys.Items, peer, endpoint)
+	return peers, problems, nil
 }
 
 // said are the endpoints that this gateway was told, and those that its server was seen to have since.

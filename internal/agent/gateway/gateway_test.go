@@ -4,7 +4,9 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/api/networking/v1beta1/firewall"
 	"liqo.io/liqo/internal/datapath/kernel"
+	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -55,6 +58,25 @@ func (s *side) holds(text string) error {
 	return err
 }
 
+// peers waits for the device of a side to have these peers.
+func (s *side) peers(t *testing.T, want ...wg.PublicKey) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		status, err := s.device.Observe()
+		if err != nil {
+			return err
+		}
+		var got []wg.PublicKey
+		for _, p := range status.Peers {
+			got = append(got, p.PublicKey)
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("the device of %s has the peers %v, want %v", s.options.RemoteClusterID, got, want)
+		}
+		return nil
+	})
+}
+
 const (
 	connected  = networkingv1beta1.Connected
 	connecting = networkingv1beta1.Connecting
@@ -87,9 +109,11 @@ func TestTwoGateways(t *testing.T) {
 	testkit.Create(t, a, all)
 	testkit.Eventually(t, patience, func() error { return a.holds("table ip lab") })
 
-	t.Log("the cable is cut, and mended")
+	t.Log("the cable is cut, which is told although nothing helps, and mended")
+	b.device.mute.Store(true)
 	a.space.Up(t, "eth0", false)
 	both(broken)
+	b.device.mute.Store(false)
 	a.space.Up(t, "eth0", true)
 	both(connected)
 
@@ -113,19 +137,34 @@ func TestTwoGateways(t *testing.T) {
 	a.run(t)
 	both(connected)
 
+	t.Log("the server's tunnel is deleted under it")
+	index := a.space.Link(t, names.TunnelDevice).Attrs().Index
+	if err := a.space.LinkDel(a.space.Link(t, names.TunnelDevice)); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, patience, func() error {
+		l, err := a.space.LinkByName(names.TunnelDevice)
+		if err == nil && l.Attrs().Index == index {
+			err = errors.New("the old link is still there")
+		}
+		if err != nil {
+			return err
+		}
+		status, err := a.device.Observe()
+		if err == nil && (len(status.Peers) != 1 || status.Peers[0].LastHandshake.IsZero()) {
+			err = fmt.Errorf("there was no handshake: %+v", status)
+		}
+		return err
+	})
+	both(connected)
+
 	t.Log("the peer's key is revoked, and comes back")
 	if err := a.Delete(t.Context(), of); err != nil {
 		t.Fatal(err)
 	}
 	a.is(t, connecting, broken)
 	b.is(t, broken)
-	testkit.Eventually(t, patience, func() error {
-		status, err := a.device.Observe()
-		if err == nil && len(status.Peers) > 0 {
-			err = fmt.Errorf("the device has peers: %+v", status)
-		}
-		return err
-	})
+	a.peers(t)
 	a.trust(t, "peer", b)
 	both(connected)
 
@@ -139,6 +178,42 @@ func TestTwoGateways(t *testing.T) {
 	status, err := a.device.Observe()
 	if err != nil || len(status.Peers) != 1 || status.Peers[0].PublicKey != b.key.Public() || status.Peers[0].PublicKey == old || status.Peers[0].LastHandshake.IsZero() {
 		t.Errorf("the device has peers %+v, %v", status.Peers, err)
+	}
+}
+
+func TestAPeerIsRevokedWhateverElseFails(t *testing.T) {
+	a, b := newSides(t)
+	a.run(t)
+	b.run(t)
+	both := func(want networkingv1beta1.ConnectionStatusValue) {
+		t.Helper()
+		a.is(t, want)
+		b.is(t, want)
+	}
+	of, key := a.trust(t, "peer", b), b.key.Public()
+	b.trust(t, "peer", a)
+	both(connected)
+	for name, spoil := range map[string]func(bool){
+		"the private key is none": func(on bool) {
+			if a.write(t, a.key[:]); on {
+				a.write(t, []byte("none"))
+			}
+		},
+		"the kernel refuses": func(on bool) { a.kernel.refuses.Store(on) },
+	} {
+		t.Log(name)
+		spoil(true)
+		other := a.trust(t, "peer-2", &side{key: newKey(t)}) // the newer one, also of the same second; it has to wait
+		a.peers(t)
+		a.is(t, connecting, broken)
+		b.is(t, broken)
+		if err := errors.Join(a.Delete(t.Context(), of), a.Delete(t.Context(), other)); err != nil {
+			t.Fatal(err)
+		}
+		of = a.trust(t, "peer", b)
+		spoil(false)
+		a.peers(t, key)
+		both(connected)
 	}
 }
 

@@ -17,6 +17,7 @@ type patient struct {
 	done   string
 }
 
+func (p *patient) Keep(...wg.PublicKey) error  { return nil }
 func (p *patient) Apply(wg.Config) error       { return nil }
 func (p *patient) Observe() (wg.Status, error) { return p.status, nil }
 func (p *patient) Close() error                { return nil }
@@ -36,8 +37,9 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 	peer := newKey(t).Public()
 	for name, test := range map[string]struct {
 		server, unknown bool
-		handshake       float64 // when
-		answered        float64 // when the last answer came
+		handshake       float64  // when
+		answered        float64  // when the last answer came
+		received        []uint64 // by then
 		at              []float64
 		want            string
 	}{
@@ -46,6 +48,9 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		"not at each turn":            {answered: 3, at: []float64{5.1, 6, 7, 7.2}, want: "restart restart "},
 		"after a handshake":           {answered: 3, handshake: 5, at: []float64{5.1, 6}},
 		"of a clock that was set":     {answered: 3, handshake: 3600, at: []float64{5.1}, want: "restart "},
+		"while data flows":            {answered: 3, received: []uint64{10, 20, 30, 40}, at: []float64{4.1, 5.1, 6.1, 7.1}},
+		"when no more data flows":     {answered: 3, received: []uint64{10, 20, 20, 20, 0}, at: []float64{4.1, 5.1, 6, 6.2, 7}, want: "restart "},
+		"silent after data":           {answered: 3, received: []uint64{10, 20, 20, 0}, at: []float64{4.1, 5.1, 6.2, 20.1}, want: "restart rebind "},
 		"a server waits":              {server: true, answered: 3, at: []float64{5.1, 30}},
 		"nobody knows where":          {unknown: true, answered: 3, at: []float64{5.1, 30}},
 		"silent for long":             {answered: 3, at: []float64{18.1}, want: "rebind "},
@@ -62,9 +67,12 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		if !test.unknown {
 			p.status.Peers[0].Endpoint = netip.MustParseAddrPort("192.0.2.1:7")
 		}
-		g := &gateway{device: p, options: Options{Server: test.server}, endpoints: newEndpoints()}
-		for _, at := range test.at {
-			if err := g.help(t.Context(), peer, h.pulse, h.at(at)); err != nil {
+		g := &gateway{device: p, options: Options{Server: test.server}, endpoints: newEndpoints(nil)}
+		for i, at := range test.at {
+			if test.received != nil {
+				p.status.Peers[0].Received = test.received[i]
+			}
+			if err := g.care(t.Context(), peer, h.pulse, h.at(at)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -78,14 +86,13 @@ func TestAClientWhoseServerIsSilentTriesItsOtherEndpoint(t *testing.T) {
 	peer, h := newKey(t).Public(), newHeart()
 	h.ask(0)
 	p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, Endpoint: netip.MustParseAddrPort("192.0.2.1:7")}}}}
-	g := &gateway{device: p, endpoints: newEndpoints()}
+	g := &gateway{device: p, endpoints: newEndpoints(nil)}
 	said := []string{"192.0.2.1:7", "192.0.2.2:7"}
 	for i, want := range []string{"192.0.2.1:7", "192.0.2.2:7", "192.0.2.1:7"} {
-		at, err := g.endpoints.get(t.Context(), said)
-		if err != nil || at.String() != want {
-			t.Errorf("turn %d: %s, want %s: %v", i, at, want, err)
+		if at := g.endpoints.get(t.Context(), said); at.String() != want {
+			t.Errorf("turn %d: %s, want %s", i, at, want)
 		}
-		if err := g.help(t.Context(), peer, h.pulse, h.zero.Add(time.Duration(i+1)*silence)); err != nil {
+		if err := g.care(t.Context(), peer, h.pulse, h.zero.Add(time.Duration(i+1)*silence)); err != nil {
 			t.Fatal(err)
 		}
 	}

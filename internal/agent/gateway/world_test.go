@@ -5,11 +5,13 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +24,8 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/agent"
+	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/kube"
@@ -35,8 +39,15 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 type inside struct {
 	*wg.Device
 	space *testkit.Space
+	mute  *atomic.Bool // it does not tell what it does
 }
 
+func (d inside) Observe() (wg.Status, error) {
+	if d.mute.Load() {
+		return wg.Status{}, errors.New("mute")
+	}
+	return d.Device.Observe()
+}
 func (d inside) Apply(c wg.Config) error {
 	return d.space.Inside(func() error { return d.Device.Apply(c) })
 }
@@ -45,12 +56,26 @@ func (d inside) Restart(k wg.PublicKey) error {
 	return d.space.Inside(func() error { return d.Device.Restart(k) })
 }
 
+// stubborn is a network namespace that may refuse what it is told.
+type stubborn struct {
+	agent.Kernel
+	refuses atomic.Bool
+}
+
+func (k *stubborn) Apply(ctx context.Context, state datapath.State) (kernel.Changes, error) {
+	if k.refuses.Load() {
+		return kernel.Changes{}, errors.New("refused")
+	}
+	return k.Kernel.Apply(ctx, state)
+}
+
 // side is one of two clusters, with a gateway whose pod is a network namespace.
 type side struct {
 	client.Client
 	cluster *testkit.ControlPlane
 	space   *testkit.Space
 	device  inside
+	kernel  stubborn
 	options Options
 	key     wg.PrivateKey
 }
@@ -64,9 +89,10 @@ func newSides(t *testing.T) (server, cl *side) {
 	cl = &side{cluster: testkit.SecondCluster(t), options: Options{RemoteClusterID: "milan", Endpoints: []string{serverAt + ":51840"}, Address: netip.MustParseAddr(clientAt)}}
 	for _, s := range []*side{server, cl} {
 		s.space = testkit.NewSpace(t, "lqag")
+		s.device = inside{space: s.space, mute: &atomic.Bool{}}
 		s.Client = s.cluster.Client
 		s.options.Name, s.options.UID, s.options.Node, s.options.MTU = "gw", "7", "worker", names.DefaultMTU
-		s.options.PingPort, s.options.PingInterval, s.options.PingLossThreshold, s.options.StatusInterval = names.ConnectionCheckPort, 200*time.Millisecond, 10, time.Second
+		s.options.PingPort, s.options.PingInterval, s.options.PingLossThreshold, s.options.StatusInterval = 7007, 200*time.Millisecond, 10, time.Second
 		s.options.LiqoNamespace = testkit.Namespace(t, s.cluster, "home", nil)
 		s.options.Namespace = testkit.Namespace(t, s.cluster, "tenant", nil)
 		s.options.KeysDir, s.options.StateDir = t.TempDir(), t.TempDir()
@@ -81,8 +107,14 @@ func newSides(t *testing.T) (server, cl *side) {
 func (s *side) newKey(t *testing.T) {
 	t.Helper()
 	s.key = newKey(t)
+	s.write(t, s.key[:])
+}
+
+// write has the file of the private key hold something.
+func (s *side) write(t *testing.T, key []byte) {
+	t.Helper()
 	path := filepath.Join(s.options.KeysDir, names.PrivateKeyKey)
-	if err := os.WriteFile(path+".new", s.key[:], 0o600); err != nil {
+	if err := os.WriteFile(path+".new", key, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(path+".new", path); err != nil {
@@ -159,7 +191,7 @@ func (s *side) run(t *testing.T) (stop func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = k.Close() })
-	s.device.space = s.space
+	s.kernel.Kernel = k
 	err = s.space.Inside(func() (err error) {
 		s.device.Device, err = wg.Open(names.TunnelDevice, wg.Userspace, slog.New(slog.DiscardHandler))
 		return err
@@ -169,7 +201,7 @@ func (s *side) run(t *testing.T) (stop func()) {
 	}
 	device := s.device
 	end := testkit.Manager(t, s.user(t), kube.ManagerOptions{Objects: s.cached()}, func(mgr ctrl.Manager) error {
-		g := newGateway(mgr, k, device, s.options)
+		g := newGateway(mgr, &s.kernel, device, s.options)
 		g.prober.bind = func(at netip.AddrPort) (conn *net.UDPConn, err error) {
 			err = s.space.Inside(func() error {
 				conn, err = bind(at)

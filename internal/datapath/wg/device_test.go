@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -558,25 +559,68 @@ func TestAutoStaysWithWhatItChose(t *testing.T) {
 	})
 }
 
-func TestADeviceWithoutItsLinkSaysSo(t *testing.T) {
+func TestADeviceWhoseLinkIsDeletedIsMadeAnew(t *testing.T) {
 	a, b := tunnelUp(t)
-	a.do(func() error {
-		link, err := netlink.LinkByName(tunnelName)
-		if err != nil {
-			return err
-		}
-		return netlink.LinkDel(link)
+	gone := func() {
+		t.Helper()
+		a.do(func() error {
+			link, err := netlink.LinkByName(tunnelName)
+			if err != nil {
+				return err
+			}
+			return netlink.LinkDel(link)
+		})
+		await(t, "an error", func() bool {
+			_, err := a.device.Observe()
+			return errors.Is(err, errGone)
+		})
+	}
+	gone()
+	if err := a.device.Keep(); err != nil {
+		t.Errorf("a device that is gone has peers to remove: %v", err)
+	}
+	a.apply(server(a, b))
+	a.do(func() error { return addAddresses(tunnelName, a.inner[0], a.inner[1]) })
+	from, to := b.udp(b.inner[0].Addr()), a.udp(a.inner[0].Addr())
+	await(t, "a datagram to pass", func() bool {
+		b.do(func() error { return b.device.Restart(a.key.Public()) })
+		return passes(t, from, to)
 	})
-	await(t, "an error", func() bool {
-		_, err := a.device.Observe()
-		return err != nil
-	})
+	gone()
+	if err := a.device.Close(); err != nil {
+		t.Fatal(err)
+	}
 	a.do(func() error {
-		if err := a.device.Apply(server(a, b)); err == nil {
-			t.Error("a Config was applied to nothing")
+		if err := a.device.Apply(server(a, b)); !errors.Is(err, errGone) {
+			t.Errorf("a Config was applied to a device that is closed: %v", err)
 		}
 		return nil
 	})
+}
+
+func TestOnlyPeersThatAreKeptStay(t *testing.T) {
+	a, b := tunnelUp(t)
+	c := server(a, b)
+	other := newKey(t).Public()
+	c.Peers = append(c.Peers, Peer{PublicKey: other})
+	a.apply(c)
+	session := a.status()
+	if err := a.device.Keep(b.key.Public(), other); err != nil || len(a.status().Peers) != 2 {
+		t.Errorf("all peers are kept: %+v, %v", a.status().Peers, err)
+	}
+	if err := a.device.Keep(b.key.Public()); err != nil {
+		t.Fatal(err)
+	}
+	if kept := a.only(); kept.PublicKey != b.key.Public() || !slices.ContainsFunc(session.Peers, func(p PeerStatus) bool { return p.LastHandshake.Equal(kept.LastHandshake) }) {
+		t.Errorf("kept %+v of %+v", kept, session.Peers)
+	}
+	if err := a.device.Keep(); err != nil || len(a.status().Peers) != 0 {
+		t.Errorf("no peer is kept: %+v, %v", a.status().Peers, err)
+	}
+	a.apply(c)
+	if n := len(a.status().Peers); n != 2 {
+		t.Errorf("%d peers came back, want 2", n)
+	}
 }
 
 func TestSegmentsStayTogether(t *testing.T) {

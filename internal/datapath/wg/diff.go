@@ -65,22 +65,29 @@ func diff(have state, last *applied, want Config) change {
 	if portDiffers(have.listenPort, last, want.ListenPort) {
 		todo.listenPort = &want.ListenPort
 	}
-	wanted := map[PublicKey]bool{}
+	var wanted []PublicKey
 	for _, p := range want.Peers {
-		wanted[p.PublicKey] = true
+		wanted = append(wanted, p.PublicKey)
 	}
-	for key := range have.peers {
-		if !wanted[key] {
-			todo.peers = append(todo.peers, peerChange{key: key, remove: true})
-		}
-	}
-	slices.SortFunc(todo.peers, func(a, b peerChange) int { return slices.Compare(a.key[:], b.key[:]) })
+	todo.peers = removals(have, wanted)
 	for _, p := range want.Peers {
 		if c, differs := diffPeer(have, last, p); differs {
 			todo.peers = append(todo.peers, c)
 		}
 	}
 	return todo
+}
+
+// removals are of all peers but those that are wanted.
+func removals(have state, wanted []PublicKey) []peerChange {
+	var out []peerChange
+	for key := range have.peers {
+		if !slices.Contains(wanted, key) {
+			out = append(out, peerChange{key: key, remove: true})
+		}
+	}
+	slices.SortFunc(out, func(a, b peerChange) int { return slices.Compare(a.key[:], b.key[:]) })
+	return out
 }
 
 // portDiffers: any port will do if none is wanted, as long as there is a socket.

@@ -27,6 +27,9 @@ type kernelEngine struct {
 
 func (e *kernelEngine) get() (state, error) {
 	answer, err := e.send(unix.WG_CMD_GET_DEVICE, unix.NLM_F_DUMP, []*nl.RtAttr{nameAttr(e.name)})
+	if errors.Is(err, unix.ENODEV) {
+		err = errGone
+	}
 	if err != nil {
 		return state{}, fmt.Errorf("reading the state: %w", err)
 	}

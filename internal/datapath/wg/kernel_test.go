@@ -5,6 +5,7 @@ package wg
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -171,6 +172,14 @@ func TestTheSameDeviceInTheKernel(t *testing.T) {
 	}
 	if err := d.Restart(PublicKey{7}); err == nil {
 		t.Error("a peer that does not exist was restarted")
+	}
+	told = nil
+	if err := d.Keep(keyA); err != nil || len(told) != 2 {
+		t.Errorf("to remove two of three peers the kernel was told %v, %v", told, err)
+	}
+	engine.call = func(uint8, int, []*nl.RtAttr) ([][]byte, error) { return nil, unix.ENODEV }
+	if _, err := d.Observe(); !errors.Is(err, errGone) {
+		t.Errorf("a link that was deleted: %v", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func openUserspace(name string, log *slog.Logger) (*userspaceEngine, error) {
 func (e *userspaceEngine) get() (state, error) {
 	select {
 	case <-e.device.Wait():
-		return state{}, errors.New("the device has ended, open it again")
+		return state{}, fmt.Errorf("reading the state: %w", errGone)
 	default:
 	}
 	text, err := e.device.IpcGet()

@@ -86,6 +86,7 @@ type Device struct {
 	mu     sync.Mutex
 	engine engine
 	last   *applied // nil = unknown, or the last Apply failed half-way
+	closed bool
 }
 
 // engine is what differs between kernel and user space.
@@ -100,27 +101,37 @@ type engine interface {
 
 // Open attaches to the device of that name, or makes it. A link of that name that is something else is an error.
 func Open(name string, impl Implementation, log *slog.Logger) (*Device, error) {
-	d := &Device{name: name, log: log}
-	var err error
-	if d.impl, err = choose(name, impl); err == nil {
-		switch d.impl {
-		case Kernel:
-			d.engine = &kernelEngine{name: name}
-		default:
-			d.engine, err = openUserspace(name, log)
-		}
-	}
-	if err != nil {
+	d := &Device{name: name, impl: impl, log: log}
+	if err := d.open(); err != nil {
 		return nil, fmt.Errorf("opening WireGuard device %q: %w", name, err)
 	}
-	log.Info("WireGuard device opened", "interface", name, "implementation", d.impl)
 	return d, nil
+}
+
+func (d *Device) open() error {
+	impl, err := choose(d.name, d.impl)
+	if err != nil {
+		return err
+	}
+	var opened engine = &kernelEngine{name: d.name}
+	if impl == Userspace {
+		if opened, err = openUserspace(d.name, d.log); err != nil {
+			return err
+		}
+	}
+	d.impl, d.engine, d.last = impl, opened, nil
+	d.log.Info("WireGuard device opened", "interface", d.name, "implementation", d.impl)
+	return nil
 }
 
 // Implementation in use: Kernel or Userspace.
 func (d *Device) Implementation() Implementation { return d.impl }
 
-// Apply makes the device what want says, with the smallest change: what did not change goes on undisturbed.
+// errGone is why nothing is known of a device: its link was deleted, or could not be read any more.
+var errGone = errors.New("the device is gone")
+
+// Apply makes the device what want says, with the smallest change: what did not change goes on undisturbed. A device whose link was
+// deleted is opened again, which takes less than a new process would. The addresses and routes of the link are gone.
 func (d *Device) Apply(want Config) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,6 +149,11 @@ func (d *Device) Apply(want Config) error {
 
 func (d *Device) apply(want Config) error {
 	have, err := d.engine.get()
+	if errors.Is(err, errGone) && !d.closed {
+		if err = d.open(); err == nil {
+			have, err = d.engine.get()
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -154,6 +170,36 @@ func (d *Device) apply(want Config) error {
 		return err
 	}
 	return d.engine.start(want.MTU)
+}
+
+// Keep removes all peers but these. It needs nothing of a Config, so that what is wrong with one keeps no peer.
+func (d *Device) Keep(keys ...PublicKey) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.keep(keys); err != nil {
+		return fmt.Errorf("removing peers of WireGuard device %q: %w", d.name, err)
+	}
+	return nil
+}
+
+func (d *Device) keep(keys []PublicKey) error {
+	have, err := d.engine.get()
+	if errors.Is(err, errGone) {
+		return nil // and its peers with it
+	}
+	if err != nil {
+		return err
+	}
+	todo := change{peers: removals(have, keys)}
+	if todo.empty() {
+		return nil
+	}
+	if err := d.engine.set(todo); err != nil {
+		d.last = nil
+		return err
+	}
+	d.log.Info("WireGuard peers removed", "interface", d.name, "removed", len(todo.peers))
+	return nil
 }
 
 // Observe tells what the device does now.
@@ -254,6 +300,7 @@ func (d *Device) restart(key PublicKey) error {
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.closed = true
 	if err := d.engine.close(); err != nil {
 		return fmt.Errorf("closing WireGuard device %q: %w", d.name, err)
 	}
@@ -264,6 +311,7 @@ func (d *Device) Close() error {
 func (d *Device) Remove() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.closed = true
 	if err := d.engine.remove(); err != nil {
 		return fmt.Errorf("removing WireGuard device %q: %w", d.name, err)
 	}

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -182,7 +183,7 @@ func (g *gateway) innerChains(f datapath.Family) []datapath.Chain {
 	if f == datapath.IPv4 {
 		self = append(self, rule{
 			from(names.TunnelDevice), within(datapath.Source, tunnelNetwork), within(datapath.Destination, tunnelNetwork),
-			protocol(datapath.UDP), toPort(names.ConnectionCheckPort), accept,
+			protocol(datapath.UDP), toPort(cmp.Or(g.in.ProbePort, names.ConnectionCheckPort)), accept,
 		})
 	}
 	return []datapath.Chain{

@@ -136,6 +136,8 @@ type GatewayInput struct {
 	Node    string     // where this replica runs
 	Server  bool       // end of the tunnel
 	MTU     int        // of the tunnel, in bytes; 0: names.DefaultMTU
+	// ProbePort is where both gateways answer each other on the tunnel, by UDP; 0: names.ConnectionCheckPort.
+	ProbePort uint16
 }
 
 // Counters of nftables, by which dropped packets are known. Metrics have their names.

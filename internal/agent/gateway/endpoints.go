@@ -1,0 +1,180 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// resolver finds the addresses of a name.
+type resolver func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+// resolving is how long a name server may take.
+const resolving = 3 * time.Second
+
+// endpoints are the ways to a server: what is said of it, names resolved, each address once. Nobody waits for a name server: until it
+// answers, its last answer counts.
+type endpoints struct {
+	resolve resolver
+	moved   func() // is called when names have other addresses than before
+
+	mu       sync.Mutex // guards what follows
+	said     []string
+	asked    []string                // what was said when names were last looked up
+	asking   bool                    // now
+	answers  map[string][]netip.Addr // of name servers, the last ones
+	found    []netip.AddrPort
+	current  int
+	problems map[string]string // why something that is said is no use, as it was logged
+}
+
+func newEndpoints(moved func()) *endpoints {
+	return &endpoints{resolve: net.DefaultResolver.LookupNetIP, moved: moved, answers: map[string][]netip.Addr{}, problems: map[string]string{}}
+}
+
+// get is the endpoint to use; the zero value while none is known.
+func (e *endpoints) get(ctx context.Context, said []string) netip.AddrPort {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !slices.Equal(said, e.said) {
+		e.said = slices.Clone(said)
+		e.list(ctx)
+	}
+	if !slices.Equal(e.said, e.asked) || len(e.found) == 0 {
+		e.ask(ctx)
+	}
+	return e.used()
+}
+
+// next takes another way, and looks names up anew.
+func (e *endpoints) next(ctx context.Context) netip.AddrPort {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.current++
+	e.ask(ctx)
+	return e.used()
+}
+
+func (e *endpoints) used() netip.AddrPort {
+	if len(e.found) == 0 {
+		return netip.AddrPort{}
+	}
+	return e.found[e.current%len(e.found)]
+}
+
+// list takes what is said one by one. What is no use keeps nothing else from being tried, and the way that is used stays in use while
+// it is one.
+func (e *endpoints) list(ctx context.Context) {
+	used := e.used()
+	e.found = nil
+	for _, one := range e.said {
+		host, port, err := split(one)
+		e.complain(ctx, one, err)
+		if err != nil {
+			continue
+		}
+		addrs := e.answers[host]
+		if a, err := netip.ParseAddr(host); err == nil {
+			addrs = []netip.Addr{a.Unmap()}
+		}
+		for _, a := range addrs {
+			if at := netip.AddrPortFrom(a, port); !slices.Contains(e.found, at) {
+				e.found = append(e.found, at)
+			}
+		}
+	}
+	e.current = max(slices.Index(e.found, used), 0)
+}
+
+func split(said string) (host string, port uint16, err error) {
+	host, service, err := net.SplitHostPort(said)
+	if err != nil {
+		return "", 0, fmt.Errorf("reading the endpoint %q: %w", said, err)
+	}
+	n, err := strconv.ParseUint(service, 10, 16)
+	if err != nil || n == 0 {
+		return "", 0, fmt.Errorf("reading the endpoint %q: %q is no port", said, service)
+	}
+	return host, uint16(n), nil
+}
+
+// complain logs what is wrong, once.
+func (e *endpoints) complain(ctx context.Context, of string, err error) {
+	if err == nil {
+		delete(e.problems, of)
+		return
+	}
+	if e.problems[of] != err.Error() {
+		log.FromContext(ctx).Info("an endpoint of the server is no use", "reason", err.Error())
+	}
+	e.problems[of] = err.Error()
+}
+
+// ask begins to look names up, if that is not being done.
+func (e *endpoints) ask(ctx context.Context) {
+	var hosts []string
+	for _, one := range e.said {
+		host, _, err := split(one)
+		if _, literal := netip.ParseAddr(host); err == nil && literal != nil && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	if e.asking {
+		return
+	}
+	e.asked = e.said
+	if len(hosts) > 0 {
+		e.asking = true
+		go e.look(ctx, hosts)
+	}
+}
+
+// look has name servers answer. From one that does not, what it said last is better than nothing.
+func (e *endpoints) look(ctx context.Context, hosts []string) {
+	answers, failed := map[string][]netip.Addr{}, map[string]error{}
+	for _, host := range hosts {
+		answers[host], failed[host] = e.addresses(ctx, host)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, host := range hosts {
+		e.complain(ctx, host, failed[host])
+		if failed[host] == nil {
+			e.answers[host] = answers[host]
+		}
+	}
+	before := e.found
+	e.list(ctx)
+	e.asking = false
+	if !slices.Equal(before, e.found) {
+		e.moved()
+	}
+}
+
+func (e *endpoints) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, resolving)
+	defer cancel()
+	addrs, err := e.resolve(ctx, "ip", host)
+	if err == nil && len(addrs) == 0 {
+		err = errors.New("it has no address")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resolving %s: %w", host, err)
+	}
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
+	}
+	slices.SortFunc(addrs, netip.Addr.Compare)
+	return addrs, nil
+}
