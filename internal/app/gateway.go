@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,6 +113,7 @@ func (o *gatewayOptions) complete() error {
 	if o.PingInterval <= 0 || o.PingLossThreshold <= 0 {
 		return errors.New("--ping-interval and --ping-loss-threshold are above zero")
 	}
+	o.MTU = cmp.Or(o.MTU, names.DefaultMTU) // of a template that passes on that none was asked for
 	o.UID, o.Unwatched = types.UID(o.uid), !o.ping
 	switch o.mode {
 	case "server":
