@@ -119,14 +119,14 @@ func slim(obj any) (any, error) {
 
 // shadowPods keeps one pod running for each ShadowPod, until that pod has ended once.
 type shadowPods struct {
-	client    client.Client
-	live      client.Reader
-	pods      client.Reader
-	queue     queue
-	ledger    *ledger
-	fence     fence
-	refused   refusedPods
-	surprises surprises
+	client  client.Client
+	live    client.Reader
+	pods    client.Reader
+	queue   queue
+	ledger  *ledger
+	fence   fence
+	refused refusedPods
+	shapes  shapes
 	// ends are the phases in which pods ended, by the UID of their ShadowPod, until they are written there.
 	ends kube.Table[types.UID, corev1.PodPhase]
 }
@@ -190,7 +190,7 @@ func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error
 		return s.notMade(err, asked)
 	}
 	s.ledger.Made(pod)
-	s.surprises.Compare(asked, pod)
+	s.shapes.Learn(shapeOf(asked), &pod.Spec, time.Now())
 	takePhase(sp, pod.Status.Phase)
 	return nil
 }
