@@ -82,14 +82,15 @@ func (s *shadowPods) ofQuota(ctx context.Context, obj client.Object) []reconcile
 	return nil
 }
 
-// reserve asks for the share of a pod that is to be made. Nothing slow comes between reading the Quota and asking: the ledger
+// reserve asks for the share of a pod that is to be made with spec. Nothing slow comes between reading the Quota and asking: the ledger
 // is told of changes too, and must not be told an old version after a new one.
-func (s *shadowPods) reserve(ctx context.Context, sp, asking *offv1beta1.ShadowPod) error {
+func (s *shadowPods) reserve(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
 	q, err := s.quotaOf(ctx, accountOf(sp))
 	if err != nil {
 		s.ledger.Withdraw(sp)
 		return err
 	}
+	asking := &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: *spec}}
 	again, err := s.ledger.Reserve(asking, q, sp.Status.Phase == corev1.PodRunning)
 	if err == nil {
 		return nil

@@ -15,27 +15,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// rehearse returns a spec that requests what the pod will request. Admission of the provider adds to it, by a RuntimeClass, a
-// LimitRange or a webhook: the API server is asked what becomes of the first of those that look alike.
-func (s *shadowPods) rehearse(ctx context.Context, pod *corev1.Pod) (*corev1.PodSpec, error) {
-	if !s.ledger.enforce {
-		return &pod.Spec, nil
+// share asks the ledger for what a pod will request. Admission of the provider adds to it, by a RuntimeClass, a LimitRange or a
+// webhook: the API server is asked what becomes of the first of those that look alike, unless even what is known is too much.
+func (s *shadowPods) share(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
+	shape, key := shapeOf(pod), client.ObjectKeyFromObject(pod)
+	spec := s.shapes.Get(shape, time.Now())
+	certain := !s.ledger.enforce || spec != nil && pod.Spec.RuntimeClassName == nil
+	if spec == nil {
+		spec = &pod.Spec
 	}
-	shape := shapeOf(pod)
-	if spec := s.shapes.Get(shape, time.Now()); spec != nil && pod.Spec.RuntimeClassName == nil {
-		return spec, nil
+	// Whoever waited has a share already, of what a rehearsal said.
+	if certain || !s.ledger.Held(key) {
+		if err := s.reserve(ctx, sp, spec); err != nil || certain {
+			return err
+		}
 	}
 	dry := pod.DeepCopy()
-	if err := s.client.Create(ctx, dry, client.DryRunAll); err != nil {
-		if apierrors.IsAlreadyExists(err) {
-			return &pod.Spec, nil
-		}
-		return nil, s.notMade(err, pod)
+	switch err := s.client.Create(ctx, dry, client.DryRunAll); {
+	case apierrors.IsAlreadyExists(err):
+		return s.reserve(ctx, sp, spec)
+	case err != nil:
+		s.ledger.Release(key) // whatever happened, nothing was made
+		return s.notMade(err, pod)
 	}
 	s.shapes.Learn(shape, &dry.Spec, time.Now())
-	return &dry.Spec, nil
+	return s.reserve(ctx, sp, &dry.Spec)
 }
 
 // shapes remember what admission made of pods that look alike.
