@@ -81,6 +81,7 @@ func TestInstallRefusesBeforeItChangesAnything(t *testing.T) {
 		"pods and services in one range":            {installArgs("--pod-cidr", "10.0.0.0/8"), "overlap"},
 		"no CIDRs at all":                           {[]string{"install"}, "--pod-cidr and --service-cidr are required"},
 		"a service CIDR without the services":       {installArgs("--service-cidr", "10.99.0.0/16"), `validating Service CIDR "10.99.0.0/16": service default/kubernetes has cluster IP 10.96.0.1, which is outside`},
+		"two service CIDRs":                         {installArgs("--service-cidr", serviceCIDR+",10.99.0.0/16"), `"` + serviceCIDR + `,10.99.0.0/16" is more than one`},
 		"a cluster ID that is no label":             {installArgs("--cluster-id", "No_Label"), `validating cluster id: "No_Label"`},
 		"an API server on this machine":             {installArgs("--api-server-url", "https://localhost:6443"), "peers cannot reach a cluster at localhost"},
 		"an API server that is another":             {installArgs("--api-server-url", "https://10.1.2.3:6443"), "does not match the kubeconfig one"},
@@ -145,11 +146,15 @@ func TestKubeadmClustersSayWhatTheyAre(t *testing.T) {
 	c := testkit.Cluster(t)
 	create(t, c, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubeadm-config"},
-		Data:       map[string]string{"ClusterConfiguration": "networking:\n  podSubnet: 10.210.0.0/16\n  serviceSubnet: " + serviceCIDR + "\n"},
+		Data:       map[string]string{"ClusterConfiguration": "networking:\n  podSubnet: 10.210.0.0/16\n  serviceSubnet: fd00:96::/108," + serviceCIDR + "\n"},
 	})
 	path := filepath.Join(t.TempDir(), "values.yaml")
-	liqoctl(t, c.Config, "install", "kubeadm", "--cluster-id", "cl-a", "--only-output-values", "--dump-values-path", path,
-		"--cluster-labels", "region=eu,note=a=b", "--set", "ipam.reservedSubnets={192.168.0.0/16}").succeeds(t, `All Set! Chart values written to "`+path+`"`)
+	r := liqoctl(t, c.Config, "install", "kubeadm", "--cluster-id", "cl-a", "--only-output-values", "--dump-values-path", path,
+		"--cluster-labels", "region=eu,note=a=b", "--set", "ipam.reservedSubnets={192.168.0.0/16}")
+	r.succeeds(t, `All Set! Chart values written to "`+path+`"`)
+	if want := "have the address ranges fd00:96::/108," + serviceCIDR + ": Liqo takes " + serviceCIDR; !strings.Contains(r.stderr, want) {
+		t.Errorf("nothing says %q:\n%s", want, r.stderr)
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +18,6 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/quota"
 	"liqo.io/liqo/internal/rules"
 )
 
@@ -84,14 +82,15 @@ func (s *shadowPods) ofQuota(ctx context.Context, obj client.Object) []reconcile
 	return nil
 }
 
-// reserve asks for the share of a pod that is to be made. Nothing slow comes between reading the Quota and asking: the ledger
+// reserve asks for the share of a pod that is to be made with spec. Nothing slow comes between reading the Quota and asking: the ledger
 // is told of changes too, and must not be told an old version after a new one.
-func (s *shadowPods) reserve(ctx context.Context, sp, asking *offv1beta1.ShadowPod) error {
+func (s *shadowPods) reserve(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
 	q, err := s.quotaOf(ctx, accountOf(sp))
 	if err != nil {
 		s.ledger.Withdraw(sp)
 		return err
 	}
+	asking := &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: *spec}}
 	again, err := s.ledger.Reserve(asking, q, sp.Status.Phase == corev1.PodRunning)
 	if err == nil {
 		return nil
@@ -101,62 +100,4 @@ func (s *shadowPods) reserve(ctx context.Context, sp, asking *offv1beta1.ShadowP
 		reason = offv1beta1.ReasonOverQuota
 	}
 	return &refusal{reason: reason, why: err, next: kube.Wait(again, err.Error())}
-}
-
-// rehearse returns the spec that the pod will have. Admission of the provider adds to it, by a RuntimeClass, a LimitRange or
-// a webhook; where that is possible, the API server is asked.
-func (s *shadowPods) rehearse(ctx context.Context, pod *corev1.Pod) (*corev1.PodSpec, error) {
-	if !s.ledger.enforce || pod.Spec.RuntimeClassName == nil && !s.surprises.In(pod.Namespace) {
-		return &pod.Spec, nil
-	}
-	dry := pod.DeepCopy()
-	if err := s.client.Create(ctx, dry, client.DryRunAll); err != nil {
-		if apierrors.IsAlreadyExists(err) {
-			return &pod.Spec, nil
-		}
-		return nil, s.notMade(err, pod)
-	}
-	return &dry.Spec, nil
-}
-
-// surprises are the namespaces where a pod came to need more than was asked for, each with the number of pods that may come
-// without a surprise until it is forgotten.
-type surprises struct {
-	mu sync.Mutex
-	in map[string]int
-}
-
-// calmAfter is more than one: a LimitRange adds to some pods and not to others.
-const calmAfter = 50
-
-// Compare takes note of what became of a pod.
-func (s *surprises) Compare(asked, made *corev1.Pod) {
-	surprise := quota.Fit(quota.Need(&made.Spec), nil, quota.Need(&asked.Spec)) != nil
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	left, known := s.in[made.Namespace]
-	switch {
-	case surprise && s.in == nil:
-		s.in = map[string]int{made.Namespace: calmAfter}
-	case surprise:
-		s.in[made.Namespace] = calmAfter
-	case known && left > 1:
-		s.in[made.Namespace] = left - 1
-	case known:
-		delete(s.in, made.Namespace)
-	}
-}
-
-// In tells whether there was one.
-func (s *surprises) In(namespace string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.in[namespace] > 0
-}
-
-// Drop forgets a namespace.
-func (s *surprises) Drop(namespace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.in, namespace)
 }

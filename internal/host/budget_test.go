@@ -372,6 +372,64 @@ func TestTheNextLeaderCountsWhatIsThere(t *testing.T) {
 	}
 }
 
+// lastWrite stands for a leader that dies before it writes down what it saw: from then on nothing it writes arrives, but leases.
+type lastWrite struct {
+	next http.RoundTripper
+	// dying is set by the test; died is closed by the first write that does not arrive.
+	dying *atomic.Bool
+	died  func()
+}
+
+func (l lastWrite) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodGet && l.dying.Load() && !strings.Contains(req.URL.Path, "/leases/") {
+		l.died()
+		return nil, errors.New("the leader is dead")
+	}
+	return l.next.RoundTrip(req)
+}
+
+func TestTheNextLeaderGoesOnWhereAnEndWasSeenAndNotWritten(t *testing.T) {
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
+	lease := testkit.Namespace(t, c, "leases", nil)
+	var dying atomic.Bool
+	died := make(chan struct{})
+	cfg := rest.CopyConfig(c.Config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return lastWrite{next, &dying, sync.OnceFunc(func() { close(died) })}
+	})
+	mortal := *c
+	mortal.Config = cfg
+	stop := replica(t, &mortal, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
+	twin, _ := twinOf(t, c, "teal", cpus("1"), "teal-a")
+	n := countPods(t, c, twin, nil)
+	first := ask(t, c, asked(twin, "first", "teal", "teal-a", "1"))
+	pod := runs(t, c, first)
+	report(t, c, pod, corev1.PodRunning)
+	second := ask(t, c, asked(twin, "second", "teal", "teal-a", "1"))
+	refusedBecause(t, c, second, "OverQuota", "")
+
+	dying.Store(true)
+	report(t, c, pod, corev1.PodSucceeded)
+	<-died
+	stop()
+	replica(t, c, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
+	eventually(t, c, first, func() error {
+		if first.Status.Phase != corev1.PodSucceeded {
+			return fmt.Errorf("phase is %s", first.Status.Phase)
+		}
+		return nil
+	})
+	runs(t, c, second)
+	// What belongs to an end goes with its ShadowPod, and nothing comes again.
+	if err := c.Client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, pod)
+	if most, order := n.seen(); most != 1 || len(order) != 2 {
+		t.Errorf("%d at a time of %v", most, order)
+	}
+}
+
 // rehearsals calls during while the API server is asked what would become of a pod.
 type rehearsals struct {
 	next   http.RoundTripper
@@ -418,59 +476,64 @@ func TestAQuotaThatIsCutDuringARehearsalHolds(t *testing.T) {
 	refusedBecause(t, c, ask(t, c, sp), "OverQuota", "requested 2 of 1")
 }
 
-// What admission adds to a pod counts: it is known only once such a pod was made, or asked for by a rehearsal.
+// aCPUByDefault is a LimitRange that gives one to each container.
+func aCPUByDefault(namespace string) *corev1.LimitRange {
+	out := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "defaults"}}
+	out.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: cpus("1"), Default: cpus("1")}}
+	return out
+}
+
+// bare requests nothing itself.
+func bare(twin, name, origin, user string) *offv1beta1.ShadowPod {
+	sp := asked(twin, name, origin, user, "0")
+	sp.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{}
+	return sp
+}
+
 func TestWhatAdmissionAddsCounts(t *testing.T) {
 	c := enforcing(t, 1)
 	twin, _ := twinOf(t, c, "ruby", cpus("3"), "ruby-a")
-	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "defaults"}}
-	limits.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: cpus("1"), Default: cpus("1")}}
-	if err := c.Client.Create(t.Context(), limits); err != nil {
-		t.Fatal(err)
-	}
-	bare := func(name string) *offv1beta1.ShadowPod {
-		sp := asked(twin, name, "ruby", "ruby-a", "0")
-		sp.Spec.Pod.Containers[0].Resources = corev1.ResourceRequirements{}
-		return sp
-	}
+	testkit.Create(t, c.Client, aCPUByDefault(twin))
 	for _, name := range []string{"a", "b", "c"} {
-		pod := runs(t, c, ask(t, c, bare(name)))
+		pod := runs(t, c, ask(t, c, bare(twin, name, "ruby", "ruby-a")))
 		if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != "1" {
 			t.Fatalf("the LimitRange gave %s", got)
 		}
 	}
-	refusedBecause(t, c, ask(t, c, bare("d")), "OverQuota", "requested 1 of 3")
+	refusedBecause(t, c, ask(t, c, bare(twin, "d", "ruby", "ruby-a")), "OverQuota", "requested 1 of 3")
 }
 
-func TestASurpriseIsForgotten(t *testing.T) {
-	pod := func(cpu string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "twin"}, Spec: asked("twin", "web", "grey", "user", cpu).Spec.Pod}
+// Nobody knows before the first burst what admission will add.
+func TestAQuotaHoldsInTheFirstBurstWhateverAdmissionAdds(t *testing.T) {
+	c := enforcing(t, 1)
+	twin, _ := twinOf(t, c, "rust", cpus("3"), "rust-a")
+	testkit.Create(t, c.Client, aCPUByDefault(twin))
+	n := countPods(t, c, twin, nil)
+	var all []*offv1beta1.ShadowPod
+	var asking sync.WaitGroup
+	for i := range 20 {
+		sp := bare(twin, fmt.Sprint("p", i), "rust", "rust-a")
+		all = append(all, sp)
+		asking.Go(func() { ask(t, c, sp) })
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "twin"}}
-	namespace.DeletionTimestamp = new(metav1.Now())
-	s := &shadowPods{}
-	is := func(want bool, when string) {
-		t.Helper()
-		if got := s.surprises.In("twin"); got != want {
-			t.Errorf("%s, remembered: %t", when, got)
+	asking.Wait()
+	waiting := 0
+	testkit.Eventually(t, patience, func() error {
+		waiting = 0
+		for _, sp := range all {
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(sp), sp); err != nil {
+				return err
+			}
+			if no := apimeta.FindStatusCondition(sp.Status.Conditions, offv1beta1.ShadowPodAccepted); no != nil && no.Reason == offv1beta1.ReasonOverQuota {
+				waiting++
+			}
 		}
-	}
-	s.surprises.Compare(pod("1"), pod("1"))
-	is(false, "before the first")
-	s.surprises.Compare(pod("1"), pod("2"))
-	for range calmAfter - 1 {
-		s.surprises.Compare(pod("1"), pod("1"))
-	}
-	is(true, "with some pods as they were asked for")
-	s.surprises.Compare(pod("1"), pod("2"))
-	for range calmAfter {
-		is(true, "after another one")
-		s.surprises.Compare(pod("1"), pod("1"))
-	}
-	is(false, "after many pods as they were asked for")
-	s.surprises.Compare(pod("1"), pod("2"))
-	s.ofNamespace(t.Context(), namespace)
-	is(false, "without its namespace")
-	if len(s.surprises.in) > 0 {
-		t.Errorf("left are %v", s.surprises.in)
+		if _, order := n.seen(); waiting+len(order) != len(all) {
+			return fmt.Errorf("%d wait, and %d pods were made", waiting, len(order))
+		}
+		return nil
+	})
+	if most, order := n.seen(); most != 3 || len(order) != 3 {
+		t.Errorf("%d pods were made, %d at a time", len(order), most)
 	}
 }

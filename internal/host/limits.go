@@ -4,6 +4,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -34,7 +35,7 @@ func (s *shadowPods) watchLimits(mgr ctrl.Manager, b *builder.Builder) error {
 		return fmt.Errorf("reading the limits of namespaces: %w", err)
 	}
 	b.WatchesRawSource(source.Kind(limits, &corev1.ResourceQuota{}, retrying(&s.refused, quotaRetries))).
-		WatchesRawSource(source.Kind(limits, &corev1.LimitRange{}, retrying(&s.refused, rangeRetries)))
+		WatchesRawSource(source.Kind(limits, &corev1.LimitRange{}, retrying(&s.refused, s.rangeRetries)))
 	return nil
 }
 
@@ -83,10 +84,11 @@ func quotaRetries(before, after *corev1.ResourceQuota) int {
 }
 
 // rangeRetries also answers to a new one: its defaults may be what a ResourceQuota asks for.
-func rangeRetries(before, after *corev1.LimitRange) int {
+func (s *shadowPods) rangeRetries(before, after *corev1.LimitRange) int {
 	if before != nil && after != nil && equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return 0
 	}
+	s.shapes.Forget(cmp.Or(after, before).Namespace)
 	return everybody
 }
 

@@ -6,6 +6,7 @@ package host
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -65,14 +66,22 @@ func TestRefusedPodsAreTriedAgainWhereMoreIsAllowed(t *testing.T) {
 }
 
 func TestALimitRangeIsLookedAtForItsSpec(t *testing.T) {
+	s := &shadowPods{}
 	before := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "twin", Name: "bounds", Labels: map[string]string{"a": "b"}}}
 	before.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypePod, Max: cpus("1")}}
 	same, other := before.DeepCopy(), before.DeepCopy()
 	same.Labels["a"] = "c"
 	other.Spec.Limits[0].Max = cpus("2")
-	got := fmt.Sprint(rangeRetries(before, same) > 0, rangeRetries(before, other) > 0, rangeRetries(nil, before) > 0, rangeRetries(before, nil) > 0)
+	s.shapes.Learn(shape{"twin", "web"}, &corev1.PodSpec{}, time.Now())
+	if s.rangeRetries(before, same); s.shapes.Get(shape{"twin", "web"}, time.Now()) == nil {
+		t.Error("what admission adds is forgotten for a label")
+	}
+	got := fmt.Sprint(s.rangeRetries(before, same) > 0, s.rangeRetries(before, other) > 0, s.rangeRetries(nil, before) > 0, s.rangeRetries(before, nil) > 0)
 	if got != "false true true true" {
 		t.Error(got)
+	}
+	if s.shapes.Get(shape{"twin", "web"}, time.Now()) != nil {
+		t.Error("what admission added before counts")
 	}
 }
 

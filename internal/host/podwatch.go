@@ -108,9 +108,6 @@ func (s *shadowPods) remember(ctx context.Context, pod *corev1.Pod) {
 
 // ofNamespace tries all again that were refused in a namespace: its labels say what it allows.
 func (s *shadowPods) ofNamespace(_ context.Context, obj client.Object) []reconcile.Request {
-	if !obj.GetDeletionTimestamp().IsZero() {
-		s.surprises.Drop(obj.GetName())
-	}
 	var out []reconcile.Request
 	for _, key := range s.refused.In(obj.GetName()) {
 		out = append(out, reconcile.Request{NamespacedName: key})

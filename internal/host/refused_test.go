@@ -195,7 +195,7 @@ type writes struct {
 }
 
 func (w writes) RoundTrip(r *http.Request) (*http.Response, error) {
-	if in := w.namespace.Load(); r.Method != http.MethodGet && in != nil && strings.Contains(r.URL.Path, "/namespaces/"+*in+"/") {
+	if in := w.namespace.Load(); r.Method != http.MethodGet && !r.URL.Query().Has("dryRun") && in != nil && strings.Contains(r.URL.Path, "/namespaces/"+*in+"/") {
 		w.count.Add(1)
 	}
 	return w.next.RoundTrip(r)

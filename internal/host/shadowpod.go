@@ -119,14 +119,14 @@ func slim(obj any) (any, error) {
 
 // shadowPods keeps one pod running for each ShadowPod, until that pod has ended once.
 type shadowPods struct {
-	client    client.Client
-	live      client.Reader
-	pods      client.Reader
-	queue     queue
-	ledger    *ledger
-	fence     fence
-	refused   refusedPods
-	surprises surprises
+	client  client.Client
+	live    client.Reader
+	pods    client.Reader
+	queue   queue
+	ledger  *ledger
+	fence   fence
+	refused refusedPods
+	shapes  shapes
 	// ends are the phases in which pods ended, by the UID of their ShadowPod, until they are written there.
 	ends kube.Table[types.UID, corev1.PodPhase]
 }
@@ -174,12 +174,12 @@ func ended(phase corev1.PodPhase) bool {
 }
 
 func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error {
-	asking, pod, err := s.prepare(ctx, sp)
-	if err != nil || asking == nil {
+	pod, err := s.prepare(ctx, sp)
+	if err != nil || pod == nil {
 		s.ledger.Withdraw(sp)
 		return err
 	}
-	if err := s.reserve(ctx, sp, asking); err != nil {
+	if err := s.share(ctx, sp, pod); err != nil {
 		return err
 	}
 	asked := pod.DeepCopy()
@@ -190,36 +190,28 @@ func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error
 		return s.notMade(err, asked)
 	}
 	s.ledger.Made(pod)
-	s.surprises.Compare(asked, pod)
+	s.shapes.Learn(shapeOf(asked), &pod.Spec, time.Now())
 	takePhase(sp, pod.Status.Phase)
 	return nil
 }
 
-// prepare returns the pod to make, and what to ask the ledger for; nothing where there is to be none.
-func (s *shadowPods) prepare(ctx context.Context, sp *offv1beta1.ShadowPod) (asking *offv1beta1.ShadowPod, pod *corev1.Pod, err error) {
+// prepare returns the pod to make, nil where there is to be none.
+func (s *shadowPods) prepare(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
 	// In this order: what the ledger shows no more has been remembered.
 	if s.ledger.Seen(client.ObjectKeyFromObject(sp)) {
-		return nil, nil, kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
+		return nil, kube.Wait(watchDelay, "what became of the earlier pod is not known yet")
 	}
 	if phase, ok := s.ends.Get(sp.UID); ok {
 		sp.Status.Phase = phase
-		return nil, nil, nil
+		return nil, nil
 	}
 	if err := s.check(ctx, sp); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := s.pass(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if pod, err = s.podOf(sp); err != nil {
-		return nil, nil, err
-	}
-	spec, err := s.rehearse(ctx, pod)
-	if err != nil {
-		return nil, nil, err
-	}
-	asking = &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: *spec}}
-	return asking, pod, nil
+	return s.podOf(sp)
 }
 
 // notMade says what follows from the error of a request to make a pod.

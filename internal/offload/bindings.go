@@ -10,6 +10,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // Nothing here has an owner reference: a VirtualNode that is deleted in the foreground would take its kubelet and the
@@ -44,20 +45,11 @@ func clusterRoleBinding(vn *offv1beta1.VirtualNode) *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// tenantRole is what the virtual kubelet reads in its own namespace: of its Secrets only the kubeconfig of its provider,
-// beside which are those of the controllers.
+// tenantRole is what the virtual kubelet reads in its own namespace.
 func tenantRole(vn *offv1beta1.VirtualNode) *rbacv1.Role {
-	read := []string{"get", "list", "watch"}
-	rules := []rbacv1.PolicyRule{
-		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"virtualnodes"}, ResourceNames: []string{vn.Name}, Verbs: read},
-		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"namespacemaps"}, Verbs: read},
-	}
-	if ref := vn.Spec.KubeconfigSecretRef; ref != nil && ref.Name != "" {
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: []string{ref.Name}, Verbs: read})
-	}
 	return &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},
-		Rules:      rules,
+		Rules:      rules.KubeletInTenant(vn),
 	}
 }
 

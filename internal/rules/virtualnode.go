@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -37,4 +39,20 @@ func CheckVirtualNodeChange(old, vn *offv1beta1.VirtualNode) error {
 		return fmt.Errorf("spec.clusterID is immutable: it was %q and would become %q; make another VirtualNode", old.Spec.ClusterID, vn.Spec.ClusterID)
 	}
 	return nil
+}
+
+// KubeletInTenant is what the virtual kubelet of vn may do in its own namespace: of its Secrets it reads
+// only the kubeconfig of its provider, beside which are those of the controllers.
+func KubeletInTenant(vn *offv1beta1.VirtualNode) []rbacv1.PolicyRule {
+	read, group := []string{"get", "list", "watch"}, []string{offv1beta1.GroupVersion.Group}
+	out := []rbacv1.PolicyRule{
+		{APIGroups: group, Resources: []string{"virtualnodes"}, ResourceNames: []string{vn.Name}, Verbs: read},
+		// Whether the node of a pod is another one of its provider.
+		{APIGroups: group, Resources: []string{"virtualnodes"}, Verbs: []string{"get"}},
+		{APIGroups: group, Resources: []string{"namespacemaps"}, Verbs: read},
+	}
+	if ref := vn.Spec.KubeconfigSecretRef; ref != nil && ref.Name != "" {
+		out = append(out, rbacv1.PolicyRule{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: []string{ref.Name}, Verbs: read})
+	}
+	return out
 }

@@ -116,7 +116,7 @@ func daemonSetOf(pod *corev1.Pod) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: owner.Name, UID: owner.UID}}
 }
 
-// retryRemote is how long to wait for the remote pod of a namespace that nobody watches.
+// retryRemote is how long to wait for a remote pod that no watch shows.
 const retryRemote = 5 * time.Second
 
 // release lets a deleted pod go once nothing of it is left in the provider. twin is empty where it has no namespace.
@@ -133,23 +133,29 @@ func (f *fallback) release(ctx context.Context, pod *corev1.Pod, twin string) er
 	return nil
 }
 
-// gone waits until the provider has nothing of a pod. Of one that was there, the name alone counts: what the provider says
-// of its owner proves nothing. One that was never seen there does not wait for somebody else's of its name, nor for an
-// answer that may never come.
 func (f *fallback) gone(ctx context.Context, pod *corev1.Pod, twin string) error {
-	wasThere := pod.Labels[names.ShadowPod] == "true" || !translate.NeverStarted(pod)
-	reader := f.remote()
-	if reader == nil {
-		if wasThere {
-			return kube.Wait(retryRemote, "the provider is not known yet")
-		}
-		return nil
+	if reader := f.remote(); reader != nil {
+		return nothingThere(ctx, reader, f.options.target(twin), pod)
 	}
-	target := f.options.target(twin)
+	if wasThere(pod) {
+		return kube.Wait(retryRemote, "the provider is not known yet")
+	}
+	return nil
+}
+
+func wasThere(local *corev1.Pod) bool {
+	return local.Labels[names.ShadowPod] == "true" || !translate.NeverStarted(local)
+}
+
+// nothingThere waits until the provider has nothing of a pod, as its API server says now. Of one that was there, the name alone
+// counts: what the provider says of its owner proves nothing. One that was never seen there does not wait for somebody else's
+// of its name, nor for an answer that may never come.
+func nothingThere(ctx context.Context, there client.Reader, target translate.Target, local *corev1.Pod) error {
+	wasThere := wasThere(local)
 	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
-		err := reader.Get(ctx, client.ObjectKey{Namespace: twin, Name: pod.Name}, obj)
+		err := there.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: local.Name}, obj)
 		switch {
-		case err == nil && (wasThere || target.OwnsPod(obj) && !translate.IsOfAnother(obj, pod)):
+		case err == nil && (wasThere || target.OwnsPod(obj) && !translate.IsOfAnother(obj, local)):
 			return kube.Wait(retryRemote, "the remote pod is still there")
 		case apierrors.IsForbidden(err) && wasThere:
 			// Our rights go with the twin namespace. As long as it is not certain that it is gone, the pod stays.

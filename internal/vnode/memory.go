@@ -30,8 +30,6 @@ type podMemory struct {
 	end *corev1.PodStatus
 	// starting is since when the remote pod is about to start; zero when it is not.
 	starting time.Time
-	// unseen: the ShadowPod was made and is in no cache yet.
-	unseen bool
 	// applied is what the ShadowPod is right for.
 	applied basis
 	// sent is the last status that was written.

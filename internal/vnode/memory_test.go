@@ -16,7 +16,7 @@ import (
 func TestNothingIsRememberedOfAPodThatWentBeforeItsFirstStatus(t *testing.T) {
 	k := &podKind{memory: newMemory(time.Now)}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "one", UID: "first"}}
-	k.memory.of(pod, func(m *podMemory) { m.unseen, m.end, m.starting = true, &corev1.PodStatus{}, time.Now() })
+	k.memory.of(pod, func(m *podMemory) { m.end, m.starting = &corev1.PodStatus{}, time.Now() })
 	gone := &podItem{Item: &mirror.Item{Pair: mirror.Pair{Local: "web", Remote: "twin"}, Name: "one"}}
 	if err := k.follow(t.Context(), gone); err != nil {
 		t.Fatal(err)
@@ -29,10 +29,10 @@ func TestNothingIsRememberedOfAPodThatWentBeforeItsFirstStatus(t *testing.T) {
 func TestAPodOfTheSameNameStartsAnew(t *testing.T) {
 	m := newMemory(time.Now)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "one", UID: "first"}}
-	m.of(pod, func(known *podMemory) { known.unseen, known.end = true, &corev1.PodStatus{} })
+	m.of(pod, func(known *podMemory) { known.end = &corev1.PodStatus{} })
 	pod.UID = "second"
 	m.of(pod, func(known *podMemory) {
-		if known.uid != "second" || known.unseen || known.end != nil {
+		if known.uid != "second" || known.end != nil {
 			t.Errorf("known is %+v", known)
 		}
 	})

@@ -6,10 +6,17 @@ package vnode
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -153,8 +160,31 @@ func (o Options) Check() error {
 		return errors.New("the cluster IDs of both clusters are needed")
 	case !o.NodeIP.IsValid():
 		return errors.New("the address of the virtual node is needed")
+	case !slices.Contains([]CertificateType{"", CertificateKubelet, CertificateAWS, CertificateSelfSigned}, o.Certificate):
+		return fmt.Errorf("the source of certificates %q does not exist: it can be kubelet, aws or self-signed", o.Certificate)
 	}
-	return o.validateReflection()
+	return errors.Join(o.checkNode(), o.checkMetrics(), o.validateReflection())
+}
+
+// checkNode refuses labels and annotations with which the API server would refuse the Node.
+func (o Options) checkNode() error {
+	errs := metav1validation.ValidateLabels(o.NodeLabels, field.NewPath("the labels of the node"))
+	errs = append(errs, apivalidation.ValidateAnnotations(o.NodeAnnotations, field.NewPath("the annotations of the node"))...)
+	return errs.ToAggregate()
+}
+
+func (o Options) checkMetrics() error {
+	if o.MetricsAddress == "" || o.MetricsAddress == "0" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(o.MetricsAddress)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("the address of metrics %q is not of the form host:port or :port", o.MetricsAddress)
+	}
+	return nil
 }
 
 // target is what objects of a namespace are translated for.

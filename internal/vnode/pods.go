@@ -97,9 +97,6 @@ func (k *podKind) gather(item *mirror.Item) (*podItem, error) {
 	} else if ok {
 		it.remote = remote
 	}
-	if it.local != nil && (it.shadow != nil || it.remote != nil) && !it.ofAnother() {
-		k.memory.of(it.local, func(m *podMemory) { m.unseen = false })
-	}
 	return it, nil
 }
 
@@ -125,11 +122,11 @@ func (k *podKind) follow(ctx context.Context, it *podItem) error {
 	}
 	switch {
 	case it.local == nil:
-		return k.removeShadow(ctx, it) // what the caches lack yet is removed when they have it
+		return k.abandon(ctx, it) // what the caches lack yet is removed when they have it
 	case rules.KeptOff(it.local):
 		return nil // the fallback looks after it
 	case it.ofAnother():
-		if err := k.removeShadow(ctx, it); err != nil {
+		if err := k.abandon(ctx, it); err != nil {
 			return err
 		}
 		return kube.Wait(0, "the remote pod of an earlier pod of this name is going")
@@ -185,10 +182,28 @@ func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
 	return nil
 }
 
+// abandon removes the ShadowPod of a local pod that is gone. The cache may lack the pod instead, where another process made
+// the ShadowPod a moment ago.
+func (k *podKind) abandon(ctx context.Context, it *podItem) error {
+	if it.shadow == nil || !it.shadow.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	live := &corev1.Pod{}
+	err := it.Local.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name}, live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for the local pod: %w", err)
+	}
+	if err == nil && live.Spec.NodeName == k.options.Node && !translate.IsOfAnother(it.shadow, live) {
+		return kube.Wait(unseenDelay, "the cache does not have the local pod yet")
+	}
+	return k.removeShadow(ctx, it)
+}
+
 // terminate lets the remote pod end in its own time; the local pod goes when nothing is left there.
 func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 	if it.shadow == nil && it.remote == nil {
-		if err := k.lookPastCaches(ctx, it); err != nil {
+		// The caches may lack what was made in the provider a moment ago.
+		if err := nothingThere(ctx, it.Remote.Client(), it.target, it.local); err != nil {
 			return err
 		}
 		if err := it.Local.Delete(ctx, it.local, client.GracePeriodSeconds(0)); err != nil {
@@ -215,26 +230,6 @@ func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// lookPastCaches waits for the caches if they do not have yet what was just made in the provider.
-func (k *podKind) lookPastCaches(ctx context.Context, it *podItem) error {
-	unseen := false
-	k.memory.of(it.local, func(m *podMemory) { unseen = m.unseen })
-	if !unseen {
-		return nil
-	}
-	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
-		err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: it.Name}, obj)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("looking for the remote pod: %w", err)
-		}
-		if err == nil && it.target.OwnsPod(obj) {
-			return kube.Wait(unseenDelay, "the caches do not have the remote pod yet")
-		}
-	}
-	k.memory.of(it.local, func(m *podMemory) { m.unseen = false })
-	return nil
-}
-
 // unseenDelay is how soon to look again for what the caches lack.
 const unseenDelay = time.Second
 
@@ -256,8 +251,25 @@ func (k *podKind) finish(ctx context.Context, it *podItem) error {
 		return k.reflectStatus(ctx, it)
 	case it.shadow != nil && endedPhase(it.shadow.Status.Phase):
 		return nil
+	case it.shadow != nil:
+		if err := it.goesOn(ctx); err != nil {
+			return err
+		}
 	}
 	return k.removeShadow(ctx, it)
+}
+
+// goesOn waits for the cache if the remote pod has ended: with its ShadowPod it would go too, and its logs.
+func (it *podItem) goesOn(ctx context.Context) error {
+	live := &corev1.Pod{}
+	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: it.Name}, live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for the remote pod: %w", err)
+	}
+	if err == nil && ended(live) {
+		return kube.Wait(unseenDelay, "the cache does not have the end of the remote pod yet")
+	}
+	return nil
 }
 
 func (k *podKind) offload(ctx context.Context, it *podItem) error {
@@ -283,9 +295,6 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		return nil
 	}
 	want := translate.ShadowPod(translate.Input{Target: it.target, Pod: it.local, Existing: it.shadow})
-	if it.shadow == nil {
-		k.memory.of(it.local, func(m *podMemory) { m.unseen = true })
-	}
 	now, err := it.Remote.Apply(ctx, want)
 	if err != nil {
 		if it.shadow == nil && refused(err) {

@@ -38,6 +38,9 @@ type counter struct {
 	writes []string
 	// closed is a part of the paths that nothing is written to.
 	closed string
+	// late is a part of the paths whose watches tell nothing until thaw is closed.
+	late string
+	thaw chan struct{}
 }
 
 // newCounter returns a way to the server of cfg, and cfg with the address of that way.
@@ -57,6 +60,12 @@ func newCounter(t *testing.T, cfg *rest.Config) (*counter, *rest.Config) {
 		Transport:     transport,
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0),
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.URL.Query().Get("watch") != "" {
+				r.Body = &watched{ReadCloser: r.Body, path: r.Request.URL.Path, by: c}
+			}
+			return nil
+		},
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodGet {
@@ -83,6 +92,32 @@ func (c *counter) close(part string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = part
+}
+
+// delay keeps back what watches of paths that end in part tell, until the returned function is called.
+func (c *counter) delay(part string) (thaw func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.late, c.thaw = part, make(chan struct{})
+	return sync.OnceFunc(func() { close(c.thaw) })
+}
+
+// watched is what a watch tells.
+type watched struct {
+	io.ReadCloser
+	path string
+	by   *counter
+}
+
+func (w *watched) Read(into []byte) (int, error) {
+	n, err := w.ReadCloser.Read(into)
+	w.by.mu.Lock()
+	late, thaw := w.by.late, w.by.thaw
+	w.by.mu.Unlock()
+	if late != "" && strings.HasSuffix(w.path, late) {
+		<-thaw
+	}
+	return n, err
 }
 
 // to returns what was written to paths that contain part, since the last take.

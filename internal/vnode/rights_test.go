@@ -23,7 +23,9 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/internal/vnode/translate"
 )
 
 // action is what is between the braces of a template: in the roles of the chart only labels and comments.
@@ -64,27 +66,21 @@ func (s *stage) bind(c *testkit.ControlPlane, namespace, role string, subject rb
 // tenantRole gives what the controller of virtual nodes gives for the tenant namespace.
 func (s *stage) tenantRole(subject rbacv1.Subject) {
 	s.t.Helper()
-	read := []string{"get", "list", "watch"}
+	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}
+	vn.Spec.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: "kubeconfig"}
 	meta := metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}
-	s.create(s.here, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"virtualnodes"}, ResourceNames: []string{s.node}, Verbs: read},
-		{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"namespacemaps"}, Verbs: read},
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"kubeconfig"}, Verbs: read},
-	}})
+	s.create(s.here, &rbacv1.Role{ObjectMeta: meta, Rules: rules.KubeletInTenant(vn)})
 	s.create(s.here, &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}, Subjects: []rbacv1.Subject{subject},
 	})
 }
 
-// TestRightsOfTheChartSuffice lives through a pod's life with what the chart gives to a virtual kubelet and to a slice.
-func TestRightsOfTheChartSuffice(t *testing.T) {
-	s := newStage(t, func(o *Options) {
-		o.LeaseEnabled = true
-		o.LeaseDuration, o.LeaseRenew, o.LeaseRetry = 6*time.Second, 4*time.Second, time.Second
-	})
-	testkit.ProcessRole(t, s.here, names.RoleVirtualKubeletLocal, "virtual-kubelet", "")
-	testkit.ProcessRole(t, s.here, names.RoleVirtualKubeletNamespace, "virtual-kubelet", "offloaded")
-	installRoles(t, s.there, "roles-peers.yaml")
+// chartRights leaves both processes with what the chart gives to a virtual kubelet and to a slice.
+func (s *stage) chartRights() {
+	s.t.Helper()
+	testkit.ProcessRole(s.t, s.here, names.RoleVirtualKubeletLocal, "virtual-kubelet", "")
+	testkit.ProcessRole(s.t, s.here, names.RoleVirtualKubeletNamespace, "virtual-kubelet", "offloaded")
+	installRoles(s.t, s.there, "roles-peers.yaml")
 
 	s.create(s.here, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}})
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: s.node, Namespace: s.tenant}
@@ -95,22 +91,30 @@ func TestRightsOfTheChartSuffice(t *testing.T) {
 
 	clients, err := kubernetes.NewForConfig(s.here.Config)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	token, err := clients.CoreV1().ServiceAccounts(s.tenant).CreateToken(t.Context(), s.node, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := clients.CoreV1().ServiceAccounts(s.tenant).CreateToken(s.t.Context(), s.node, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	s.options.Config = &rest.Config{
 		Host: s.here.Config.Host, BearerToken: token.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: s.here.Config.CAData},
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "kubeconfig", Namespace: s.tenant}}
 	eventually(s, s.here, secret, exists)
-	secret.Data[names.KubeconfigKey] = testkit.Kubeconfig(t, s.there.User(t, "slice-1", "rome"))
-	if err := s.here.Client.Update(t.Context(), secret); err != nil {
-		t.Fatal(err)
+	secret.Data[names.KubeconfigKey] = testkit.Kubeconfig(s.t, s.there.User(s.t, "slice-1", "rome"))
+	if err := s.here.Client.Update(s.t.Context(), secret); err != nil {
+		s.t.Fatal(err)
 	}
+}
 
+// TestRightsOfTheChartSuffice lives through a pod's life with what the chart gives to a virtual kubelet and to a slice.
+func TestRightsOfTheChartSuffice(t *testing.T) {
+	s := newStage(t, func(o *Options) {
+		o.LeaseEnabled = true
+		o.LeaseDuration, o.LeaseRenew, o.LeaseRetry = 6*time.Second, 4*time.Second, time.Second
+	})
+	s.chartRights()
 	s.run()
 	eventually(s, s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 	s.create(s.here, configMap(s.local, "settings", map[string]string{"a": "1"}))
@@ -157,4 +161,32 @@ func TestRightsOfTheChartSuffice(t *testing.T) {
 			s.t.Errorf("its own account gets %d", status)
 		}
 	})
+}
+
+// TestRightsOfTheChartSufficeToCopyWhatPodsUse has pods of other nodes refer to the same object.
+func TestRightsOfTheChartSufficeToCopyWhatPodsUse(t *testing.T) {
+	s := newStage(t, func(o *Options) { o.ConfigMaps.Type = translate.UsedByPods })
+	s.chartRights()
+	uses := func(name, node, settings string) *corev1.Pod {
+		pod := s.newPod(s.local, name)
+		pod.Spec.NodeName = node
+		pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: settings}}},
+		}
+		return pod
+	}
+	another := &offv1beta1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Name: s.node + "-b", Namespace: s.tenant}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: s.remote},
+	}
+	s.create(s.here, another)
+	for _, settings := range []string{"both", "elsewhere", "nowhere"} {
+		s.create(s.here, configMap(s.local, settings, nil))
+		s.create(s.here, uses("a-"+settings, "an-ordinary-node", settings))
+	}
+	s.create(s.here, uses("web", s.node, "both"))
+	s.create(s.here, uses("other", another.Name, "elsewhere"))
+	s.run()
+	eventually(s, s.there, configMap(s.twin, "both", nil), exists)
+	eventually(s, s.there, configMap(s.twin, "elsewhere", nil), exists)
+	s.absent(s.there, configMap(s.twin, "nowhere", nil))
 }

@@ -25,7 +25,7 @@ import (
 type facts struct {
 	clusterID       string
 	podCIDRs        []netip.Prefix
-	serviceCIDRs    []netip.Prefix
+	serviceCIDR     netip.Prefix
 	reservedSubnets []netip.Prefix
 	apiServer       string
 	values          map[string]any // what this kind of cluster needs
@@ -71,10 +71,10 @@ func (i *Installer) detect(ctx context.Context, prev *previous) (*facts, error) 
 	if f.podCIDRs, err = parseCIDRs("pod", pods); err != nil {
 		return nil, err
 	}
-	if f.serviceCIDRs, err = parseCIDRs("service", strings.Split(services, ",")); err != nil {
+	if f.serviceCIDR, err = i.chooseServiceCIDR(services); err != nil {
 		return nil, err
 	}
-	if len(f.podCIDRs) == 0 || len(f.serviceCIDRs) == 0 {
+	if len(f.podCIDRs) == 0 || !f.serviceCIDR.IsValid() {
 		return nil, out.Fail("--pod-cidr and --service-cidr are required: the address ranges of the cluster cannot be found out in general").
 			Hint("For a cluster made by kubeadm, kind or k3s there are sub-commands that know: liqoctl install --help")
 	}
@@ -84,6 +84,24 @@ func (i *Installer) detect(ctx context.Context, prev *previous) (*facts, error) 
 	f.apiServer = i.chooseAPIServer(stringAt(prev.values, "apiServer", "address"))
 	f.workers, err = countWorkers(ctx, i.Client)
 	return f, err
+}
+
+// chooseServiceCIDR takes the IPv4 range of a dual-stack cluster, because the values have room for one. Whoever gives more by a
+// flag may mean something else.
+func (i *Installer) chooseServiceCIDR(text string) (netip.Prefix, error) {
+	all, err := parseCIDRs("service", strings.Split(text, ","))
+	switch {
+	case err != nil || len(all) == 0:
+		return netip.Prefix{}, err
+	case len(all) == 1:
+		return all[0], nil
+	case i.ServiceCIDR != "":
+		return netip.Prefix{}, out.Fail("the service CIDR %q is more than one address range", text).
+			Hint("Liqo takes one; of a dual-stack cluster give that of IPv4")
+	}
+	n := max(slices.IndexFunc(all, func(p netip.Prefix) bool { return p.Addr().Is4() }), 0)
+	i.Printer.Warn("The services of this cluster have the address ranges %s: Liqo takes %s", join(all), all[n])
+	return all[n], nil
 }
 
 // as returns the facts as the values say them in the end, which the chart has found to be of the right types.
@@ -101,8 +119,7 @@ func (f *facts) as(values map[string]any) (*facts, error) {
 	if len(said.podCIDRs) == 0 || len(services) == 0 {
 		return nil, out.Fail("the values take away ipam.podCIDRs or ipam.serviceCIDR, which are required")
 	}
-	// The values have room for the first one.
-	said.serviceCIDRs = append(services, f.serviceCIDRs[1:]...)
+	said.serviceCIDR = services[0]
 	said.reservedSubnets, err = parseCIDRs("reserved", stringsAt(values, "ipam", "reservedSubnets"))
 	return &said, err
 }

@@ -32,8 +32,8 @@ func (i *Installer) validate(ctx context.Context, f *facts) error {
 		return out.Fail("validating Pod CIDRs %q: %w. Try setting the correct Pod CIDR using the vanilla *liqoctl install* command, or installing Liqo with Helm",
 			join(f.podCIDRs), err)
 	}
-	if err := i.validateServiceCIDRs(ctx, f.serviceCIDRs); err != nil {
-		return out.Fail("validating Service CIDR %q: %w", join(f.serviceCIDRs), err)
+	if err := i.validateServiceCIDR(ctx, f.serviceCIDR); err != nil {
+		return out.Fail("validating Service CIDR %q: %w", f.serviceCIDR, err)
 	}
 	return nil
 }
@@ -45,10 +45,8 @@ func (i *Installer) validatePodCIDRs(ctx context.Context, f *facts) error {
 				return fmt.Errorf("%s and %s overlap", a, b)
 			}
 		}
-		for _, b := range f.serviceCIDRs {
-			if a.Overlaps(b) {
-				return fmt.Errorf("%s overlaps the service CIDR %s", a, b)
-			}
+		if a.Overlaps(f.serviceCIDR) {
+			return fmt.Errorf("%s overlaps the service CIDR %s", a, f.serviceCIDR)
 		}
 	}
 	seen := false
@@ -89,11 +87,11 @@ func (i *Installer) validateNodeCIDRs(ctx context.Context, cidrs []netip.Prefix)
 	})
 }
 
-func (i *Installer) validateServiceCIDRs(ctx context.Context, cidrs []netip.Prefix) error {
+func (i *Installer) validateServiceCIDR(ctx context.Context, cidr netip.Prefix) error {
 	return eachPage(ctx, i.Client, &corev1.ServiceList{}, func(list *corev1.ServiceList) error {
 		for _, svc := range list.Items {
 			for _, ip := range svc.Spec.ClusterIPs {
-				if ip != corev1.ClusterIPNone && ip != "" && !within(ip, cidrs) {
+				if ip != corev1.ClusterIPNone && ip != "" && !within(ip, []netip.Prefix{cidr}) {
 					return fmt.Errorf("service %s/%s has cluster IP %s, which is outside", svc.Namespace, svc.Name, ip)
 				}
 			}

@@ -25,7 +25,7 @@ func (i *Installer) ourValues(f *facts, prev *previous) map[string]any {
 		"tag": i.Version,
 		"ipam": map[string]any{
 			"podCIDRs":    texts(f.podCIDRs),
-			"serviceCIDR": f.serviceCIDRs[0].String(),
+			"serviceCIDR": f.serviceCIDR.String(),
 		},
 		"discovery": map[string]any{"config": map[string]any{"clusterID": f.clusterID}},
 		"apiServer": map[string]any{"address": f.apiServer},

@@ -1,0 +1,100 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// stays tells whether an object is there and is not being deleted, after the virtual kubelet has dealt with something newer.
+func (s *stage) stays(c *testkit.ControlPlane, obj client.Object, newer func()) {
+	s.t.Helper()
+	newer()
+	eventually(s, c, obj, exists)
+	if !obj.GetDeletionTimestamp().IsZero() {
+		s.t.Errorf("%T %s is being deleted", obj, obj.GetName())
+	}
+}
+
+func (s *stage) nextPod() {
+	s.t.Helper()
+	s.pod(s.local, "newer")
+	eventually(s, s.there, s.shadow("newer"), exists)
+}
+
+func TestAPodThatEndedKeepsItsRemotePodWhateverTheCacheSays(t *testing.T) {
+	s := newStage(t, nil)
+	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	s.useKubeconfig(testkit.Kubeconfig(t, config))
+	s.run()
+	s.pod(s.local, "job")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("job"), exists), "10.7.0.9")
+	local := eventually(s, s.here, s.localPod("job"), phaseIs(corev1.PodRunning))
+
+	// An earlier process saw the end. This one hears of it here first.
+	thaw := there.delay("/pods")
+	t.Cleanup(thaw)
+	s.succeed(remote)
+	local.Status.Phase = corev1.PodSucceeded
+	if err := s.here.Client.Status().Update(t.Context(), local); err != nil {
+		t.Fatal(err)
+	}
+	s.stays(s.there, s.shadow("job"), s.nextPod)
+}
+
+func TestAPodIsNotLetGoBeforeItsRemotePodWhateverTheCacheSays(t *testing.T) {
+	s := newStage(t, nil)
+	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	s.useKubeconfig(testkit.Kubeconfig(t, config))
+	s.run()
+	s.pod(s.local, "first") // the watches are there
+	s.runRemotely(eventually(s, s.there, s.shadow("first"), exists), "10.7.0.8")
+	eventually(s, s.here, s.localPod("first"), phaseIs(corev1.PodRunning))
+
+	thaw := there.delay("/pods")
+	t.Cleanup(thaw)
+	s.pod(s.local, "web")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	if err := s.here.Client.Delete(t.Context(), s.localPod("web")); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(s.there, s.shadow("web"))
+	s.nextPod()
+	eventually(s, s.here, s.localPod("web"), exists)
+	s.deleteNow(s.there, remote)
+	s.gone(s.here, s.localPod("web"))
+}
+
+func TestAShadowPodIsKeptWhileTheCacheLacksItsPod(t *testing.T) {
+	s := newStage(t, nil)
+	here, config := newCounter(t, s.here.Config)
+	s.options.Config = config
+	s.run()
+	s.pod(s.local, "first")
+	eventually(s, s.there, s.shadow("first"), exists)
+
+	// Another process made the ShadowPod, and is gone.
+	thaw := here.delay("/pods")
+	t.Cleanup(thaw)
+	local := s.pod(s.local, "web")
+	shadowOf := func(local *corev1.Pod) *offv1beta1.ShadowPod {
+		return translate.ShadowPod(translate.Input{Target: s.options.target(s.twin), Pod: local})
+	}
+	s.create(s.there, shadowOf(local))
+	s.stays(s.there, s.shadow("web"), func() {
+		stray := shadowOf(s.newPod(s.local, "stray"))
+		s.create(s.there, stray)
+		s.gone(s.there, stray)
+	})
+	thaw()
+	s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+}
