@@ -4,7 +4,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -133,7 +135,12 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 		return err
 	}
 	want, dropped := endpointSlice(ses, consumer, w)
-	if err := s.apply(ctx, ses, current, want); err != nil {
+	err = s.apply(ctx, ses, current, want)
+	if good := accepted(want.Endpoints, err); len(good) < len(want.Endpoints) {
+		want.Endpoints = good
+		return cmp.Or(s.apply(ctx, ses, current, want), err)
+	}
+	if err != nil {
 		return err
 	}
 	if len(dropped) > 0 {
@@ -303,6 +310,28 @@ func refusedSlice(err error) error {
 		return kube.Invalid("InvalidEndpoints", err)
 	}
 	return err
+}
+
+// accepted are the endpoints without those that a refusal is about.
+func accepted(all []discoveryv1.Endpoint, refusal error) []discoveryv1.Endpoint {
+	status, ok := errors.AsType[*apierrors.StatusError](refusal)
+	if !ok || status.Status().Details == nil {
+		return all
+	}
+	wrong := map[int]bool{}
+	for _, cause := range status.Status().Details.Causes {
+		var i int
+		if _, err := fmt.Sscanf(cause.Field, "endpoints[%d]", &i); err == nil {
+			wrong[i] = true
+		}
+	}
+	out := []discoveryv1.Endpoint{}
+	for i := range all {
+		if !wrong[i] {
+			out = append(out, all[i])
+		}
+	}
+	return out
 }
 
 // inNamespace finds those in a namespace: its labels say whose it is.

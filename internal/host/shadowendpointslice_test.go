@@ -225,10 +225,11 @@ func TestSlicesOfNobody(t *testing.T) {
 			t.Error("it was written")
 		}
 	})
-	t.Run("what the API server refuses is told", func(t *testing.T) {
-		ses := s.ask("odd", "192.0.2.7")
+	t.Run("what the API server refuses is told, and the others are shown", func(t *testing.T) {
+		ses := s.ask("odd", "192.0.2.7", "192.0.2.8")
 		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) { o.Spec.Template.Endpoints[0].Hostname = new("Not A Name") })
 		told(t, s.c, ses, "InvalidEndpoints", "hostname")
+		s.shows("odd", "192.0.2.8 ready=true")
 	})
 	t.Run("another type of addresses is another slice", func(t *testing.T) {
 		ses := s.ask("dual", "192.0.2.7")
