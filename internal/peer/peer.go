@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -123,14 +124,27 @@ func LocalClusterID(ctx context.Context, c client.Reader, liqoNamespace string) 
 	}
 }
 
-// Configuration returns the one that counts for a cluster, nil if there is none. Of several it is the first, as of Tenants.
+// Configuration returns the one that counts for a cluster, nil if there is none. Of several it is the first, as of Tenants,
+// unless the controller-manager, which knows tenant namespaces, says of it that another one counts.
 func Configuration(all []netv1beta1.Configuration, id liqov1beta1.ClusterID) *netv1beta1.Configuration {
 	var found *netv1beta1.Configuration
 	for i := range all {
 		c := &all[i]
-		if c.Labels[names.RemoteClusterID] == string(id) && c.DeletionTimestamp.IsZero() && (found == nil || earlier(c, found)) {
+		if c.Labels[names.RemoteClusterID] == string(id) && c.DeletionTimestamp.IsZero() && (found == nil || counts(c, found)) {
 			found = c
 		}
 	}
 	return found
+}
+
+func counts(a, b *netv1beta1.Configuration) bool {
+	if second := isSecond(a); second != isSecond(b) {
+		return !second
+	}
+	return earlier(a, b)
+}
+
+func isSecond(c *netv1beta1.Configuration) bool {
+	placed := apimeta.FindStatusCondition(c.Status.Conditions, netv1beta1.ConditionNetworkCIDRsConfigured)
+	return placed != nil && placed.Reason == netv1beta1.ReasonAnotherConfiguration
 }

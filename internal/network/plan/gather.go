@@ -76,7 +76,7 @@ func MemberOf(n *networkingv1beta1.InternalNode) (Member, []Problem) {
 // AliasOf reads an IP; false while it has no address, or if it is not to be translated.
 func AliasOf(ip *ipamv1alpha1.IP) (Alias, bool, []Problem) {
 	r := reader{of: Object{"IP", ip.Namespace, ip.Name}}
-	out := Alias{Of: r.of, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
+	out := Alias{Of: r.of, Since: ip.CreationTimestamp.Time, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
 	if ip.Status.IP == "" || ip.DeletionTimestamp != nil || ip.Labels[names.HostUnreachable] == "true" {
 		return out, false, nil
 	}

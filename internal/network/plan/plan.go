@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/remap"
@@ -70,7 +71,8 @@ type Member struct {
 
 // Alias is an address that peers, and with Masquerade nodes and pods, have for another one.
 type Alias struct {
-	Of         Object // an IP
+	Of         Object    // an IP
+	Since      time.Time // when that was made: of several for one address the oldest counts
 	Alias      netip.Addr
 	Address    netip.Addr
 	Masquerade bool

@@ -262,7 +262,9 @@ func (s *survey) conflict(n network, taken []Taken) string {
 // takeAliases takes one alias for each address, and one address for each alias. Objects that agree are one.
 func (s *survey) takeAliases(in []Alias) {
 	byAlias, byAddress := map[netip.Addr]int{}, map[netip.Addr]int{}
-	for _, a := range byObject(in, func(a Alias) Object { return a.Of }) {
+	in = byObject(in, func(a Alias) Object { return a.Of })
+	slices.SortStableFunc(in, func(a, b Alias) int { return a.Since.Compare(b.Since) })
+	for _, a := range in {
 		if err := s.unfit(a); err != "" {
 			s.refuse(a.Of, "%s", err)
 			continue

@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,6 +83,10 @@ func TestContradictions(t *testing.T) {
 		"InternalNode worker-2: the pods of 10.200.1.0/24 are those of InternalNode worker-1": func(c *Cluster) { c.Members[1].PodCIDRs = nets("10.200.1.0/24") },
 		"IP demo/second: 172.29.1.100 has the alias 10.70.0.21 of IP demo/first already": func(c *Cluster) {
 			c.Aliases = []Alias{alias("second", "10.70.0.20", "172.29.1.100", false), alias("first", "10.70.0.21", "172.29.1.100", false)}
+		},
+		"IP demo/a: 172.29.1.100 has the alias 10.70.0.21 of IP demo/older already": func(c *Cluster) {
+			c.Aliases = []Alias{alias("a", "10.70.0.20", "172.29.1.100", false), alias("older", "10.70.0.21", "172.29.1.100", false)}
+			c.Aliases[0].Since, c.Aliases[1].Since = time.Unix(2, 0), time.Unix(1, 0)
 		},
 		"IP demo/second: 10.70.0.21 is an alias of 172.29.1.100, says IP demo/first": func(c *Cluster) {
 			c.Aliases = []Alias{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.21", "172.29.1.101", false)}
