@@ -84,6 +84,10 @@ func TestServicesPolicy(t *testing.T) {
 		"an address":                       {peer, service(twin, "milan", called("169.254.169.254")), elsewhere},
 		"this machine":                     {peer, service(twin, "milan", called("localhost")), elsewhere},
 		"a name without a domain":          {peer, service(twin, "milan", called("metadata")), elsewhere},
+		"a Service by the search path":     {peer, service(twin, "milan", called("kubernetes.default")), elsewhere},
+		"a domain, told apart from that":   {peer, service(twin, "milan", called("example.com.")), ""},
+		"a dot makes no name a domain":     {peer, service(twin, "milan", called("metadata.")), elsewhere},
+		"a Service with a dot at the end":  {peer, service(twin, "milan", called("kubernetes.default.svc.")), elsewhere},
 		"a name of staff":                  {staff, service(twin, "", called("kubernetes.default.svc.cluster.local")), ""},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, tc.as.Create(t.Context(), tc.what, client.DryRunAll), tc.want) })

@@ -25,6 +25,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=servicecidrs,verbs=list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/ephemeralcontainers;pods/resize,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch;delete
@@ -129,7 +130,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		// As a provider: twin namespaces, the pods in them, and the endpoints that are elsewhere.
 		with(host.SetupNamespaceMaps, settings.twins),
 		with(host.SetupShadowPods, host.ShadowPodOptions{Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure}),
-		with(host.SetupShadowEndpointSlices, host.ShadowEndpointSliceOptions{Workers: o.shadowSliceWorkers}),
+		with(host.SetupShadowEndpointSlices, host.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers}),
 	)
 	if err != nil {
 		return err

@@ -10,8 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/remap"
@@ -26,8 +28,8 @@ const (
 
 // way is how addresses of a consumer are reached.
 type way struct {
-	// flat: there is no network of ours to the consumer, and its addresses mean the same here. Those of our own pods are
-	// none of them: where networks overlap, a Service of the consumer would send to pods of others.
+	// flat: there is no network of ours to the consumer, and its addresses mean the same here. What this cluster uses itself is
+	// none of them: a Service of the consumer would send to what is not its own.
 	flat bool
 	own  []netip.Prefix
 	// placed: the networks of the consumer have their place here, which is peer.
@@ -41,7 +43,7 @@ type way struct {
 // no EndpointSlice may hold.
 func (w way) here(text string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(text)
-	if err != nil || addr.Zone() != "" {
+	if err != nil || addr.Zone() != "" || addr.Is4In6() {
 		return addr, false
 	}
 	ok := w.flat && !slices.ContainsFunc(w.own, func(p netip.Prefix) bool { return p.Contains(addr) })
@@ -49,6 +51,47 @@ func (w way) here(text string) (netip.Addr, bool) {
 		addr, ok = w.peer.Here(addr)
 	}
 	return addr, ok && !addr.IsUnspecified() && !addr.IsLoopback() && !addr.IsLinkLocalUnicast() && !addr.IsMulticast()
+}
+
+// inUse are the addresses that this cluster uses itself, as far as it knows: of its nodes, its pods, its Services, and of peers
+// as they are seen here. Networks that are reserved are not in use: those of others may be in there.
+func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []networkingv1.ServiceCIDR, installation string) []netip.Prefix {
+	var out []netip.Prefix
+	add := func(text string) {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, p)
+		}
+	}
+	for i := range nodes {
+		for _, cidr := range nodes[i].Spec.PodCIDRs {
+			add(cidr)
+		}
+		for _, a := range nodes[i].Status.Addresses {
+			if addr, err := netip.ParseAddr(a.Address); err == nil {
+				out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
+			}
+		}
+	}
+	for i := range networks {
+		n := &networks[i]
+		kind := n.Labels[names.NetworkType]
+		if n.Namespace != installation {
+			kind = ""
+		}
+		if kind == names.NetworkTypeReserved {
+			continue
+		}
+		if kind == names.NetworkTypePod || kind == names.NetworkTypeService {
+			add(string(n.Spec.CIDR)) // nobody grants them, they are
+		}
+		add(string(n.Status.CIDR))
+	}
+	for i := range services {
+		for _, cidr := range services[i].Spec.CIDRs {
+			add(cidr)
+		}
+	}
+	return out
 }
 
 // endpointSlice is what a ShadowEndpointSlice asks for, without the endpoints whose addresses are not the consumer's, which

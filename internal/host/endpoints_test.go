@@ -11,9 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/remap"
@@ -63,6 +66,8 @@ func TestWhichEndpointsAreShown(t *testing.T) {
 		"without a network, but no loopback":       {"127.0.0.1", "IPv4", way{flat: true}, ""},
 		"without a network, but no metadata":       {"169.254.169.254", "IPv4", way{flat: true}, ""},
 		"without a network, but no multicast":      {"224.0.0.1", "IPv4", way{flat: true}, ""},
+		"without a network, nothing unspecified":   {"0.0.0.0", "IPv4", way{flat: true}, ""},
+		"nor an IPv4 address written as IPv6":      {"::ffff:10.1.2.3", "IPv6", way{flat: true, own: []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24")}}, ""},
 		"without a network, but nothing with zone": {"fe80::1%eth0", "IPv6", way{flat: true}, ""},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -77,6 +82,48 @@ func TestWhichEndpointsAreShown(t *testing.T) {
 				t.Errorf("got %v without %v", got.Endpoints, dropped)
 			}
 		})
+	}
+}
+
+func TestWhatThisClusterUsesItself(t *testing.T) {
+	network := func(namespace, kind string, spec, status netv1beta1.CIDR) ipamv1alpha1.Network {
+		return ipamv1alpha1.Network{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{names.NetworkType: kind}},
+			Spec:       ipamv1alpha1.NetworkSpec{CIDR: spec}, Status: ipamv1alpha1.NetworkStatus{CIDR: status},
+		}
+	}
+	node := corev1.Node{Spec: corev1.NodeSpec{PodCIDRs: []string{"10.200.1.0/24", "fd00:1::/64"}}}
+	node.Status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeHostName, Address: "worker"}, {Type: corev1.NodeInternalIP, Address: "172.18.0.4"}, {Type: corev1.NodeExternalIP, Address: "2001:db8::4"},
+	}
+	for what, test := range map[string]struct {
+		networks []ipamv1alpha1.Network
+		services []string
+		address  string
+		want     bool
+	}{
+		"a pod":                                {address: "10.200.1.7", want: true},
+		"one of another family":                {address: "fd00:1::7", want: true},
+		"a node":                               {address: "172.18.0.4", want: true},
+		"what peers call a node":               {address: "2001:db8::4", want: true},
+		"a neighbour of a node":                {address: "172.18.0.5"},
+		"a Service":                            {services: []string{"10.96.0.0/12"}, address: "10.96.0.1", want: true},
+		"a pod of a CNI with its own ranges":   {networks: []ipamv1alpha1.Network{network("liqo", names.NetworkTypePod, "10.0.0.0/16", "10.0.0.0/16")}, address: "10.0.3.4", want: true},
+		"before it is granted":                 {networks: []ipamv1alpha1.Network{network("liqo", names.NetworkTypePod, "10.0.0.0/16", "")}, address: "10.0.3.4", want: true},
+		"a Service by its Network":             {networks: []ipamv1alpha1.Network{network("liqo", names.NetworkTypeService, "10.96.0.0/12", "")}, address: "10.96.0.1", want: true},
+		"what is shown to peers":               {networks: []ipamv1alpha1.Network{network("liqo", names.NetworkTypeExternal, "10.70.0.0/16", "10.71.0.0/16")}, address: "10.71.0.1", want: true},
+		"but not what it was to be":            {networks: []ipamv1alpha1.Network{network("liqo", names.NetworkTypeExternal, "10.70.0.0/16", "10.71.0.0/16")}, address: "10.70.0.1"},
+		"between nodes and gateways":           {networks: []ipamv1alpha1.Network{network("liqo", names.NetworkTypeInternal, "10.80.0.0/16", "10.80.0.0/16")}, address: "10.80.0.1", want: true},
+		"a pod of another peer, as it is here": {networks: []ipamv1alpha1.Network{network("liqo-tenant-turin", "", "10.200.0.0/16", "10.68.0.0/16")}, address: "10.68.0.1", want: true},
+		"but not as it is there":               {networks: []ipamv1alpha1.Network{network("liqo-tenant-turin", "", "10.201.0.0/16", "10.68.0.0/16")}, address: "10.201.0.1"},
+		"what is reserved is for others":       {networks: []ipamv1alpha1.Network{network("liqo", names.NetworkTypeReserved, "192.168.0.0/16", "192.168.0.0/16")}, address: "192.168.0.1"},
+		"a type counts in the installation":    {networks: []ipamv1alpha1.Network{network("shop", names.NetworkTypeReserved, "192.168.0.0/16", "192.168.0.0/16")}, address: "192.168.0.1", want: true},
+	} {
+		services := []networkingv1.ServiceCIDR{{Spec: networkingv1.ServiceCIDRSpec{CIDRs: test.services}}}
+		own := inUse([]corev1.Node{node}, test.networks, services, "liqo")
+		if _, shown := (way{flat: true, own: own}).here(test.address); shown == test.want {
+			t.Errorf("%s: a consumer may name %s: %t", what, test.address, shown)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func replica(t *testing.T, c *testkit.ControlPlane, m kube.ManagerOptions, o Nam
 	t.Helper()
 	return testkit.Manager(t, c.Config, m, func(mgr ctrl.Manager) error {
 		o.LiqoNamespace = "liqo"
-		return errors.Join(SetupNamespaceMaps(mgr, o), SetupShadowPods(mgr, p), SetupShadowEndpointSlices(mgr, ShadowEndpointSliceOptions{}))
+		return errors.Join(SetupNamespaceMaps(mgr, o), SetupShadowPods(mgr, p), SetupShadowEndpointSlices(mgr, ShadowEndpointSliceOptions{LiqoNamespace: "liqo"}))
 	})
 }
 

@@ -4,7 +4,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -12,7 +14,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
@@ -41,6 +46,8 @@ const takenDelay = 30 * time.Second
 
 // ShadowEndpointSliceOptions say how ShadowEndpointSlices are handled.
 type ShadowEndpointSliceOptions struct {
+	// LiqoNamespace holds the Networks of this cluster.
+	LiqoNamespace string
 	// Workers is the number of ShadowEndpointSlices handled at once; 0 is 10.
 	Workers int
 }
@@ -50,16 +57,18 @@ func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) e
 	if o.Workers == 0 {
 		o.Workers = defaultWorkers
 	}
-	if _, err := mgr.GetCache().GetInformer(context.Background(), &corev1.Node{}); err != nil {
-		return fmt.Errorf("caching nodes: %w", err)
+	// Kubernetes before 1.33 has none.
+	_, err := mgr.GetCache().GetInformer(context.Background(), &networkingv1.ServiceCIDR{})
+	if err != nil && !apimeta.IsNoMatchError(err) {
+		return fmt.Errorf("caching the networks of Services: %w", err)
 	}
-	made, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {
+	s := &shadowSlices{client: mgr.GetClient(), live: mgr.GetAPIReader(), installation: o.LiqoNamespace, noServiceCIDRs: err != nil}
+	s.made, err = kube.AddCache(mgr, map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {
 		Label: labels.SelectorFromSet(labels.Set{names.ManagedBy: madeFromSlice}),
 	}})
 	if err != nil {
 		return fmt.Errorf("reading the endpoints of consumers: %w", err)
 	}
-	s := &shadowSlices{client: mgr.GetClient(), live: mgr.GetAPIReader(), made: made}
 	c := kube.NewController(mgr, kube.Options{Name: "shadowendpointslice", Workers: o.Workers}, s)
 	owner := handler.TypedEnqueueRequestForOwner[*discoveryv1.EndpointSlice](
 		mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowEndpointSlice{}, handler.OnlyControllerOwner())
@@ -68,7 +77,9 @@ func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) e
 		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(s.ofForeignCluster), builder.WithPredicates(networkingChanged)).
 		Watches(&netv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel)).
 		Watches(&netv1beta1.Connection{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel), builder.WithPredicates(connectionChanged)).
-		WatchesRawSource(source.Kind(made, &discoveryv1.EndpointSlice{}, owner)))
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(nodeNetworkChanged)).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(networkChanged)).
+		WatchesRawSource(source.Kind(s.made, &discoveryv1.EndpointSlice{}, owner)))
 }
 
 // networkingChanged leaves out all that is about other modules.
@@ -84,10 +95,26 @@ var connectionChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bo
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }}
 
+// nodeNetworkChanged leaves out all but the addresses of nodes and of their pods.
+var nodeNetworkChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+	return !slices.Equal(before.Spec.PodCIDRs, after.Spec.PodCIDRs) || !slices.Equal(before.Status.Addresses, after.Status.Addresses)
+}}
+
+// networkChanged leaves out conditions.
+var networkChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*ipamv1alpha1.Network), e.ObjectNew.(*ipamv1alpha1.Network)
+	return before.Status.CIDR != after.Status.CIDR || before.Spec.CIDR != after.Spec.CIDR || before.Labels[names.NetworkType] != after.Labels[names.NetworkType]
+}}
+
 // shadowSlices keeps one EndpointSlice for each ShadowEndpointSlice.
 type shadowSlices struct {
-	client     client.Client
-	live, made client.Reader
+	client       client.Client
+	live         client.Reader
+	made         cache.Cache
+	installation string
+	// noServiceCIDRs: the API server knows none.
+	noServiceCIDRs bool
 }
 
 // Sync makes the EndpointSlice what it should be. Addresses that are not the consumer's are told of, and the others shown.
@@ -108,7 +135,12 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 		return err
 	}
 	want, dropped := endpointSlice(ses, consumer, w)
-	if err := s.apply(ctx, ses, current, want); err != nil {
+	err = s.apply(ctx, ses, current, want)
+	if good := accepted(want.Endpoints, err); len(good) < len(want.Endpoints) {
+		want.Endpoints = good
+		return cmp.Or(s.apply(ctx, ses, current, want), err)
+	}
+	if err != nil {
 		return err
 	}
 	if len(dropped) > 0 {
@@ -187,7 +219,7 @@ func (s *shadowSlices) way(ctx context.Context, consumer string) (way, error) {
 	}
 	// The ForeignCluster may not say yet what is there.
 	if !foreign.Status.Modules.Networking.Enabled && len(configurations.Items)+len(connections.Items) == 0 {
-		own, err := s.ownPods(ctx)
+		own, err := s.own(ctx)
 		return way{flat: true, own: own}, err
 	}
 	w := way{up: slices.ContainsFunc(connections.Items, isUp)}
@@ -200,21 +232,23 @@ func (s *shadowSlices) way(ctx context.Context, consumer string) (way, error) {
 	return w, nil
 }
 
-// ownPods are the networks of the pods of this cluster, as far as its nodes say.
-func (s *shadowSlices) ownPods(ctx context.Context) ([]netip.Prefix, error) {
+// own are the addresses that this cluster uses itself.
+func (s *shadowSlices) own(ctx context.Context) ([]netip.Prefix, error) {
 	var nodes corev1.NodeList
 	if err := s.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the nodes: %w", err)
 	}
-	var out []netip.Prefix
-	for i := range nodes.Items {
-		for _, text := range nodes.Items[i].Spec.PodCIDRs {
-			if p, err := netip.ParsePrefix(text); err == nil {
-				out = append(out, p)
-			}
+	var networks ipamv1alpha1.NetworkList
+	if err := s.client.List(ctx, &networks, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the networks: %w", err)
+	}
+	var services networkingv1.ServiceCIDRList
+	if !s.noServiceCIDRs {
+		if err := s.client.List(ctx, &services, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing the networks of Services: %w", err)
 		}
 	}
-	return out, nil
+	return inUse(nodes.Items, networks.Items, services.Items, s.installation), nil
 }
 
 func isUp(c netv1beta1.Connection) bool {
@@ -278,6 +312,28 @@ func refusedSlice(err error) error {
 	return err
 }
 
+// accepted are the endpoints without those that a refusal is about.
+func accepted(all []discoveryv1.Endpoint, refusal error) []discoveryv1.Endpoint {
+	status, ok := errors.AsType[*apierrors.StatusError](refusal)
+	if !ok || status.Status().Details == nil {
+		return all
+	}
+	wrong := map[int]bool{}
+	for _, cause := range status.Status().Details.Causes {
+		var i int
+		if _, err := fmt.Sscanf(cause.Field, "endpoints[%d]", &i); err == nil {
+			wrong[i] = true
+		}
+	}
+	out := []discoveryv1.Endpoint{}
+	for i := range all {
+		if !wrong[i] {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
 // inNamespace finds those in a namespace: its labels say whose it is.
 func (s *shadowSlices) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
 	return s.requests(ctx, client.InNamespace(obj.GetName()))
@@ -299,9 +355,14 @@ func (s *shadowSlices) ofConsumer(ctx context.Context, id string) []reconcile.Re
 	return s.requests(ctx, client.MatchingLabels{names.OffloadingOrigin: id})
 }
 
-func (s *shadowSlices) requests(ctx context.Context, which client.ListOption) []reconcile.Request {
+// all are all of them: where there is no network to a consumer, what this cluster uses itself is none of its addresses.
+func (s *shadowSlices) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return s.requests(ctx)
+}
+
+func (s *shadowSlices) requests(ctx context.Context, which ...client.ListOption) []reconcile.Request {
 	var all offv1beta1.ShadowEndpointSliceList
-	if err := s.client.List(ctx, &all, which); err != nil {
+	if err := s.client.List(ctx, &all, which...); err != nil {
 		return nil // the cache is not there yet; every one is looked at when it is
 	}
 	out := make([]reconcile.Request, 0, len(all.Items))

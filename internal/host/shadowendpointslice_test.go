@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
@@ -181,19 +182,25 @@ func TestEndpointsFollowTheNetwork(t *testing.T) {
 
 func TestEndpointsWithoutANetworkOfOurs(t *testing.T) {
 	s := newSliceScene(t)
+	kubernetes := &corev1.Service{}
+	if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "kubernetes"}, kubernetes); err != nil {
+		t.Fatal(err)
+	}
+	// Of these only the first one is not of this cluster, and nobody says so yet of the last three.
+	s.ask("web", "192.0.2.7", "127.0.0.1", kubernetes.Spec.ClusterIP, "198.18.7.8", "198.18.8.8", "198.18.9.9")
+	s.shows("web", "192.0.2.7 ready=true", "198.18.7.8 ready=true", "198.18.8.8 ready=true", "198.18.9.9 ready=true")
+
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.id}, Spec: corev1.NodeSpec{PodCIDR: "198.18.7.0/24", PodCIDRs: []string{"198.18.7.0/24"}}}
 	s.create(node)
 	t.Cleanup(func() { _ = s.c.Client.Delete(context.Background(), node) })
-	s.ask("knows", "198.18.7.1") // the cache of nodes has it when it is dropped
-	testkit.Eventually(t, patience, func() error {
-		s.patchLabel("knows")
-		got := s.slice("knows")
-		if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil || len(got.Endpoints) > 0 {
-			return fmt.Errorf("a pod of ours is shown: %v %v", got.Endpoints, err)
-		}
-		return nil
+	s.shows("web", "192.0.2.7 ready=true", "198.18.8.8 ready=true", "198.18.9.9 ready=true")
+	testkit.UpdateStatus(t, s.c.Client, node, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.8.8"}}
 	})
-	s.ask("web", "192.0.2.7", "127.0.0.1", "198.18.7.8")
+	s.shows("web", "192.0.2.7 ready=true", "198.18.9.9 ready=true")
+	network := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: "another"}, Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.200.0.0/24"}}
+	s.create(network)
+	testkit.UpdateStatus(t, s.c.Client, network, func(n *ipamv1alpha1.Network) { n.Status.CIDR = "198.18.9.0/24" })
 	s.shows("web", "192.0.2.7 ready=true")
 	s.connect()
 	s.shows("web")
@@ -218,10 +225,11 @@ func TestSlicesOfNobody(t *testing.T) {
 			t.Error("it was written")
 		}
 	})
-	t.Run("what the API server refuses is told", func(t *testing.T) {
-		ses := s.ask("odd", "192.0.2.7")
+	t.Run("what the API server refuses is told, and the others are shown", func(t *testing.T) {
+		ses := s.ask("odd", "192.0.2.7", "192.0.2.8")
 		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) { o.Spec.Template.Endpoints[0].Hostname = new("Not A Name") })
 		told(t, s.c, ses, "InvalidEndpoints", "hostname")
+		s.shows("odd", "192.0.2.8 ready=true")
 	})
 	t.Run("another type of addresses is another slice", func(t *testing.T) {
 		ses := s.ask("dual", "192.0.2.7")

@@ -6,6 +6,7 @@ package network
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -16,13 +17,16 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -33,7 +37,7 @@ const (
 	ReasonConfigured      = "NetworkCIDRsConfigured"
 	ReasonWaiting         = "WaitingForNetworks"
 	ReasonNoCluster       = "NoRemoteCluster"
-	ReasonSecond          = "AnotherConfiguration"
+	ReasonSecond          = networkingv1beta1.ReasonAnotherConfiguration
 	ReasonUnusable        = "UnusableCIDRs"
 	ReasonNameTaken       = "NameTaken"
 	localViewFieldManager = "liqo-configuration-local"
@@ -53,7 +57,8 @@ func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
 		Owns(&ipamv1alpha1.Network{}).
 		Owns(&ipamv1alpha1.IP{}).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.seeingOurs)).
-		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.besides)))
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.besides)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.besides), builder.WithPredicates(predicate.LabelChangedPredicate{})))
 }
 
 type configurations struct {
@@ -69,10 +74,14 @@ func (s *configurations) seeingOurs(ctx context.Context, n client.Object) []reco
 	return s.requests(ctx, func(*networkingv1beta1.Configuration) bool { return true })
 }
 
-// besides are the other Configurations of the same peer: one of them counts when this one goes.
+// besides are the other Configurations of the same peer: one of them counts when this one goes. A namespace may be that of a peer.
 func (s *configurations) besides(ctx context.Context, obj client.Object) []reconcile.Request {
+	id := obj.GetLabels()[names.RemoteClusterID]
+	if id == "" {
+		return nil
+	}
 	return s.requests(ctx, func(other *networkingv1beta1.Configuration) bool {
-		return other.Labels[names.RemoteClusterID] == obj.GetLabels()[names.RemoteClusterID] && other.UID != obj.GetUID()
+		return other.Labels[names.RemoteClusterID] == id && other.UID != obj.GetUID()
 	})
 }
 
@@ -141,17 +150,26 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 	return out, waiting
 }
 
-// alone makes sure that a peer has one view only: of several Configurations one counts.
+// alone makes sure that a peer has one view only. Of several Configurations the first one in the tenant namespace counts: that
+// is the administrator's alone. Elsewhere the first one counts where there is none in that.
 func (s *configurations) alone(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
+	home, err := peer.TenantNamespace(ctx, s.client, liqov1beta1.ClusterID(id))
+	if err != nil && !errors.Is(err, peer.ErrNotFound) && !errors.Is(err, peer.ErrAmbiguous) {
+		return err
+	}
 	var list networkingv1beta1.ConfigurationList
 	if err := s.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: id}); err != nil {
 		return fmt.Errorf("listing Configurations: %w", err)
 	}
-	first := peer.Configuration(list.Items, liqov1beta1.ClusterID(id))
+	of := func(c *networkingv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == id }
+	first := elder.First(list.Items, func(c *networkingv1beta1.Configuration) bool { return of(c) && c.Namespace == home })
+	if first == nil {
+		first = elder.First(list.Items, of)
+	}
 	if first == nil || first.UID == cfg.UID {
 		return nil
 	}
-	return kube.Invalid(ReasonSecond, fmt.Errorf("the Configuration %s is of the cluster %s, too, and was there before: delete one of them",
+	return kube.Invalid(ReasonSecond, fmt.Errorf("the Configuration %s is of the cluster %s, too, and comes first: delete one of them",
 		client.ObjectKeyFromObject(first), id))
 }
 

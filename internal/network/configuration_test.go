@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -273,6 +274,26 @@ func TestAPeerHasOneConfiguration(t *testing.T) {
 			t.Error(diff)
 		}
 	}
+}
+
+// Whoever writes Configurations somewhere does not keep the administrator's from counting.
+func TestTheConfigurationInTheTenantNamespaceCounts(t *testing.T) {
+	s := newCluster(t, pools...)
+	elsewhere := testkit.Namespace(t, s.c, "default", nil)
+	id := testkit.UniqueID()
+	first := configuration(elsewhere, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, first)
+	s.shown(first, first.Spec.Remote.CIDR)
+	second := configuration(s.ns, "milan", id, cidrs("10.202.0.0/16"), cidrs("10.76.0.0/16"))
+	testkit.Create(t, s.c.Client, second)
+	if elder.Of(first).Compare(elder.Of(second)) < 0 { // both may have been made within a second
+		s.says(second, metav1.ConditionFalse, ReasonSecond, "")
+	}
+	testkit.Update(t, s.c.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}, func(n *corev1.Namespace) {
+		n.Labels = map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: id}
+	})
+	s.shown(second, second.Spec.Remote.CIDR)
+	s.says(first, metav1.ConditionFalse, ReasonSecond, fmt.Sprintf("the Configuration %s/milan is of the cluster", s.ns))
 }
 
 func TestChangedNetworksOfAPeer(t *testing.T) {

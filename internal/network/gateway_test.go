@@ -621,7 +621,7 @@ func TestAnEndpointIsNeverThatOfAnEarlierService(t *testing.T) {
 	made.Spec.Service.Spec = corev1.ServiceSpec{
 		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 51840, NodePort: 31841, Protocol: corev1.ProtocolUDP}},
 	}
-	made.UID = "rome" // of nobody else
+	s.create(made)
 	var lagging *corev1.Service
 	cached := interceptor.NewClient(s.c.Client, interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {

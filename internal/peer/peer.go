@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -85,9 +86,14 @@ func Tenant(all []authv1beta1.Tenant, id liqov1beta1.ClusterID) *authv1beta1.Ten
 	return elder.First(all, func(t *authv1beta1.Tenant) bool { return t.Spec.ClusterID == id })
 }
 
-// Configuration returns the one that counts for a cluster, nil if there is none.
+// Configuration returns the one that counts for a cluster, nil if there is none. Of several it is the first, as of Tenants,
+// unless the controller-manager, which knows tenant namespaces, says of it that another one counts.
 func Configuration(all []netv1beta1.Configuration, id liqov1beta1.ClusterID) *netv1beta1.Configuration {
-	return elder.First(all, func(c *netv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == string(id) })
+	of := func(c *netv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == string(id) }
+	if first := elder.First(all, func(c *netv1beta1.Configuration) bool { return of(c) && !isSecond(c) }); first != nil {
+		return first
+	}
+	return elder.First(all, of)
 }
 
 // IsReplica tells whether obj is the copy of an object of another cluster. Admission makes the label trustworthy.
@@ -111,4 +117,9 @@ func LocalClusterID(ctx context.Context, c client.Reader, liqoNamespace string) 
 	default:
 		return "", fmt.Errorf("cluster ID in namespace %s: %w: %d ConfigMaps", liqoNamespace, ErrAmbiguous, len(list.Items))
 	}
+}
+
+func isSecond(c *netv1beta1.Configuration) bool {
+	placed := apimeta.FindStatusCondition(c.Status.Conditions, netv1beta1.ConditionNetworkCIDRsConfigured)
+	return placed != nil && placed.Reason == netv1beta1.ReasonAnotherConfiguration
 }

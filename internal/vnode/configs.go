@@ -50,8 +50,10 @@ type copied[L, R client.Object] struct {
 	silent bool
 	// uses lists the objects of this kind that a pod refers to; nil where pods refer to none.
 	uses func(spec *corev1.PodSpec) []string
-	// fixed tells whether a copy cannot become what is wanted but can be made anew; nil never does.
-	fixed func(have, want R) bool
+	// fixed tells whether a copy that the provider refuses to change can be made anew; nil never does.
+	fixed func(have, want R, refusal error) bool
+	// another tells whether a copy is made anew without asking: the provider would keep it as it is, and not say so.
+	another func(have, want R) bool
 	// copyOf is the wanted copy.
 	copyOf func(ctx context.Context, it *mirror.Item, t translate.Target, obj L) (R, error)
 }
@@ -170,12 +172,14 @@ func (c *copied[L, R]) follow(ctx context.Context, it *mirror.Item, t translate.
 			return c.taken(it, local, want.GetName())
 		}
 	}
+	if there && c.another != nil && c.another(remote, want) {
+		return c.replace(ctx, it, local, remote)
+	}
 	_, err = it.Remote.Apply(ctx, want)
 	switch {
 	case err == nil:
-	case there && apierrors.IsInvalid(err) && c.fixed != nil && c.fixed(remote, want):
-		// What may not be changed was: the object here is another one, and so must be its copy.
-		return c.remove(ctx, it, remote)
+	case there && apierrors.IsInvalid(err) && c.fixed != nil && c.fixed(remote, want, err):
+		return c.replace(ctx, it, local, remote)
 	case there && apierrors.IsInvalid(err):
 		// A new copy would be refused, too: an old one is better than none.
 		c.events.tell(local, corev1.EventTypeWarning, reasonFailed, "Error reflecting object: the copy stays as it was: "+err.Error())
@@ -184,6 +188,12 @@ func (c *copied[L, R]) follow(ctx context.Context, it *mirror.Item, t translate.
 		return fmt.Errorf("applying the remote object: %w", err)
 	}
 	return nil
+}
+
+// replace removes a copy of which something was changed that never changes: another one is made, and told of, when it is gone.
+func (c *copied[L, R]) replace(ctx context.Context, it *mirror.Item, local L, remote R) error {
+	c.events.settled(local, reasonReflected)
+	return c.remove(ctx, it, remote)
 }
 
 func (c *copied[L, R]) allowed(ctx context.Context, it *mirror.Item, local L) (bool, error) {
@@ -256,7 +266,7 @@ func configMaps(o Options) *copied[*corev1.ConfigMap, *corev1.ConfigMap] {
 		remoteName: translate.Target.ConfigMapName,
 		localName:  translate.Target.LocalConfigMapName,
 		copyOf:     of(translate.Target.ConfigMap),
-		fixed: func(have, want *corev1.ConfigMap) bool {
+		fixed: func(have, want *corev1.ConfigMap, _ error) bool {
 			return isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data) ||
 				!equality.Semantic.DeepEqual(have.BinaryData, want.BinaryData))
 		},
@@ -277,7 +287,7 @@ func secrets(o Options) *copied[*corev1.Secret, *corev1.Secret] {
 		// Tokens of service accounts never leave this cluster: they do not even get here.
 		fields: "type!=" + string(corev1.SecretTypeServiceAccountToken),
 		copyOf: of(translate.Target.Secret),
-		fixed: func(have, want *corev1.Secret) bool {
+		fixed: func(have, want *corev1.Secret, _ error) bool {
 			return cmp.Or(have.Type, corev1.SecretTypeOpaque) != cmp.Or(want.Type, corev1.SecretTypeOpaque) ||
 				isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data))
 		},

@@ -5,11 +5,15 @@ package vnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
@@ -27,13 +31,26 @@ func services(o Options) *copied[*corev1.Service, *corev1.Service] {
 		copyOf: of(func(t translate.Target, local *corev1.Service) *corev1.Service {
 			return t.Service(local, o.LoadBalancerClass)
 		}),
-		fixed: func(have, want *corev1.Service) bool {
-			return want.Spec.Type != corev1.ServiceTypeExternalName && translate.IsHeadless(have) != translate.IsHeadless(want)
+		another: func(have, want *corev1.Service) bool {
+			return have.Spec.Type != corev1.ServiceTypeExternalName && want.Spec.Type != corev1.ServiceTypeExternalName &&
+				translate.IsHeadless(have) != translate.IsHeadless(want)
 		},
+		// A class that the provider itself chose is no reason: nothing here asks for another one then.
+		fixed: func(_, _ *corev1.Service, refusal error) bool { return isAbout(refusal, "spec.loadBalancerClass") },
 		allows: func(_ *mirror.Item, s *corev1.Service) (allowed, decided bool, err error) {
 			return false, translate.IsAPIServer(s.Namespace, s.Name), nil
 		},
 	}
+}
+
+// isAbout tells whether a refusal is about one field and no other.
+func isAbout(refusal error, field string) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](refusal)
+	if !ok || status.Status().Details == nil {
+		return false
+	}
+	causes := status.Status().Details.Causes
+	return len(causes) > 0 && !slices.ContainsFunc(causes, func(c metav1.StatusCause) bool { return c.Field != field })
 }
 
 // slicesKind names the kind to the engine, and allSlices the item that stands for all of a namespace.

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
@@ -183,6 +185,72 @@ func TestServicesAreReflected(t *testing.T) {
 	s.step("a copy goes with its Service", func() {
 		s.deleteNow(s.here, local)
 		s.gone(s.there, serviceOf(s.twin, "web"))
+	})
+}
+
+// What a provider never changes of a Service is another Service.
+func TestAServiceThatCannotChangeIsReplaced(t *testing.T) {
+	s := newStage(t, func(o *Options) { o.LoadBalancerClass = "theirs" })
+	balanced := func(name string) *corev1.Service {
+		out := serviceOf(s.local, name)
+		out.Spec.Type, out.Spec.Ports = corev1.ServiceTypeLoadBalancer, out.Spec.Ports[:1]
+		return out
+	}
+	headless := func(name string) *corev1.Service {
+		out := serviceOf(s.local, name)
+		out.Spec.ClusterIP = corev1.ClusterIPNone
+		return out
+	}
+	before := map[string]*corev1.Service{"db": headless("db"), "web": serviceOf(s.local, "web"), "balanced": balanced("balanced")}
+	made := map[string]types.UID{}
+	stop := s.run()
+	for name, local := range before {
+		s.create(s.here, local)
+		made[name] = eventually(s, s.there, serviceOf(s.twin, name), exists).UID
+	}
+	stop()
+	// Nobody sees that these go.
+	for name, now := range map[string]*corev1.Service{"db": serviceOf(s.local, "db"), "web": headless("web")} {
+		s.deleteNow(s.here, before[name])
+		s.create(s.here, now)
+		before[name] = now
+	}
+	another := func(name string, is func(*corev1.Service) error) {
+		s.t.Helper()
+		now := eventually(s, s.there, serviceOf(s.twin, name), func(c *corev1.Service) error {
+			if c.UID == made[name] {
+				return fmt.Errorf("it is the same one: %+v", c.Spec)
+			}
+			return is(c)
+		})
+		made[name] = now.UID
+		s.event(before[name], "SuccessfulReflection", "Successfully reflected")
+	}
+	class := func(want *string) func(*corev1.Service) error {
+		return func(c *corev1.Service) error {
+			if !ptr.Equal(c.Spec.LoadBalancerClass, want) {
+				return fmt.Errorf("class %v", c.Spec.LoadBalancerClass)
+			}
+			return nil
+		}
+	}
+	s.options.LoadBalancerClass = "of-late"
+	stop = s.run()
+	s.step("headless no more", func() { another("db", clusterIPIs(false)) })
+	s.step("headless now", func() { another("web", clusterIPIs(true)) })
+	s.step("of another class of load balancers", func() { another("balanced", class(new("of-late"))) })
+	stop()
+	s.options.LoadBalancerClass = ""
+	s.run()
+	s.step("of none", func() { another("balanced", class(nil)) })
+	s.step("what can change does", func() {
+		s.patch(s.here, before["balanced"], `{"metadata":{"labels":{"x":"y"}}}`)
+		eventually(s, s.there, serviceOf(s.twin, "balanced"), func(c *corev1.Service) error {
+			if c.Labels["x"] != "y" || c.UID != made["balanced"] {
+				return fmt.Errorf("%+v", c.ObjectMeta)
+			}
+			return nil
+		})
 	})
 }
 

@@ -13,6 +13,9 @@ const ConfigurationResource = "configurations"
 // ConditionNetworkCIDRsConfigured is true when every CIDR of the peer has a local view.
 const ConditionNetworkCIDRsConfigured = "NetworkCIDRsConfigured"
 
+// ReasonAnotherConfiguration is its reason where another Configuration of the same peer counts.
+const ReasonAnotherConfiguration = "AnotherConfiguration"
+
 // ClusterConfigCIDR are the networks of a cluster.
 type ClusterConfigCIDR struct {
 	Pod []CIDR `json:"pod,omitempty"`

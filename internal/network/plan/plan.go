@@ -75,8 +75,8 @@ type Member struct {
 
 // Alias is an address that peers, and with Masquerade nodes and pods, have for another one.
 type Alias struct {
-	Of         Object // an IP
-	Since      time.Time
+	Of         Object    // an IP
+	Since      time.Time // when that was made: of several for one address the oldest counts
 	Alias      netip.Addr
 	Address    netip.Addr
 	Masquerade bool
