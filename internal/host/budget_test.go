@@ -375,14 +375,16 @@ func TestTheNextLeaderCountsWhatIsThere(t *testing.T) {
 // lastWrite stands for a leader that dies before it writes down what it saw: from then on nothing it writes arrives, but leases.
 type lastWrite struct {
 	next http.RoundTripper
-	// dying is set by the test; died is closed by the first write that does not arrive.
+	// dying is set by the test; died is called for what is to be the first's status and does not arrive.
 	dying *atomic.Bool
 	died  func()
 }
 
 func (l lastWrite) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet && l.dying.Load() && !strings.Contains(req.URL.Path, "/leases/") {
-		l.died()
+		if strings.HasSuffix(req.URL.Path, "/shadowpods/first/status") {
+			l.died()
+		}
 		return nil, errors.New("the leader is dead")
 	}
 	return l.next.RoundTrip(req)
@@ -410,7 +412,11 @@ func TestTheNextLeaderGoesOnWhereAnEndWasSeenAndNotWritten(t *testing.T) {
 
 	dying.Store(true)
 	report(t, c, pod, corev1.PodSucceeded)
-	<-died
+	select {
+	case <-died:
+	case <-time.After(patience):
+		t.Fatal("the leader did not write down the end")
+	}
 	stop()
 	replica(t, c, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
 	eventually(t, c, first, func() error {

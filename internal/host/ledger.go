@@ -202,6 +202,14 @@ func (l *ledger) Held(key types.NamespacedName) bool {
 	return e != nil && !e.held.IsZero()
 }
 
+// Asked tells whether a request to make or to change a pod may be under way.
+func (l *ledger) Asked(key types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[key]
+	return e != nil && e.asked
+}
+
 // Budget takes what became of the Quota of an account. Everybody who waits for it is told.
 func (l *ledger) Budget(a account, q *offv1beta1.Quota) {
 	l.mu.Lock()
@@ -249,6 +257,9 @@ func (l *ledger) hold(b *book, w *waiter) *entry {
 	need := w.need.DeepCopy()
 	if e.seen != "" {
 		quota.AtLeast(need, e.shown)
+	}
+	if e.asked || e.made != "" { // that pod may be there, as it was asked for
+		quota.AtLeast(need, e.need)
 	}
 	l.take(w.key, e, need)
 	return e

@@ -22,22 +22,24 @@ import (
 // share asks the ledger for what a pod will request. Admission of the provider adds to it, by a RuntimeClass, a LimitRange or a
 // webhook: the API server is asked what becomes of the first of those that look alike, unless even what is known is too much.
 func (s *shadowPods) share(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
-	shape, key := shapeOf(pod), client.ObjectKeyFromObject(pod)
-	spec := s.shapes.Get(shape, time.Now())
-	certain := !s.ledger.enforce || spec != nil && pod.Spec.RuntimeClassName == nil
-	if spec == nil {
-		spec = &pod.Spec
+	if !s.ledger.enforce {
+		return s.reserve(ctx, sp, &pod.Spec)
 	}
-	// Whoever waited has a share already, of what a rehearsal said.
-	if certain || !s.ledger.Held(key) {
-		if err := s.reserve(ctx, sp, spec); err != nil || certain {
+	shape, key := shapeOf(pod), client.ObjectKeyFromObject(pod)
+	if spec := s.shapes.Get(shape, time.Now()); spec != nil {
+		return s.reserve(ctx, sp, spec)
+	}
+	// An earlier request may have made this one, and its share is of what a rehearsal said: that of another one means nothing.
+	rehearsed := s.ledger.Asked(key)
+	if rehearsed || !s.ledger.Held(key) {
+		if err := s.reserve(ctx, sp, &pod.Spec); err != nil || rehearsed {
 			return err
 		}
 	}
 	dry := pod.DeepCopy()
 	switch err := s.client.Create(ctx, dry, client.DryRunAll); {
 	case apierrors.IsAlreadyExists(err):
-		return s.reserve(ctx, sp, spec)
+		return s.reserve(ctx, sp, &pod.Spec)
 	case err != nil:
 		s.ledger.Release(key) // whatever happened, nothing was made
 		return s.notMade(err, pod)
@@ -77,7 +79,7 @@ func shapeOf(pod *corev1.Pod) shape {
 		domain, _, _ := strings.Cut(key, "/")
 		return domain == "liqo.io" || strings.HasSuffix(domain, ".liqo.io") // ours say which pod it is
 	})
-	parts := []any{labels, annotations, pod.Spec.Resources}
+	parts := []any{labels, annotations, pod.Spec.Resources, pod.Spec.RuntimeClassName}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, c := range containers {
 			parts = append(parts, c.Name, c.Image, c.RestartPolicy, c.Resources)

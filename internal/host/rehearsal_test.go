@@ -4,13 +4,22 @@
 package host
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
 )
 
 func TestPodsOfATemplateLookAlikeToAdmission(t *testing.T) {
@@ -31,6 +40,7 @@ func TestPodsOfATemplateLookAlikeToAdmission(t *testing.T) {
 		"another name":      {func(p *corev1.Pod) { p.Name = "web-1" }, true},
 		"an index":          {func(p *corev1.Pod) { p.Labels[appsv1.PodIndexLabel] = "1" }, true},
 		"an origin":         {func(p *corev1.Pod) { p.Annotations[names.OffloadingUID] = "uid" }, true},
+		"a runtime class":   {func(p *corev1.Pod) { p.Spec.RuntimeClassName = new("heavy") }, false},
 		"a label":           {func(p *corev1.Pod) { p.Labels["inject"] = "true" }, false},
 		"an annotation":     {func(p *corev1.Pod) { p.Annotations["example.com/inject"] = "true" }, false},
 		"another namespace": {func(p *corev1.Pod) { p.Namespace = "other" }, false},
@@ -70,5 +80,53 @@ func TestWhatBecameOfAPodCountsForAMinute(t *testing.T) {
 	s.Learn(b, spec, now)
 	if len(s.known) != 1 {
 		t.Errorf("kept are %v", s.known)
+	}
+}
+
+// The answer to the request that made a pod is lost, and nobody can be asked for a while. Its share is nobody else's meanwhile.
+func TestARehearsalSaysNothingOfAPodThatMayHaveBeenMade(t *testing.T) {
+	c := testkit.Cluster(t)
+	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "onyx"})
+	home := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "onyx"})
+	q := offv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "q", ResourceVersion: "1"}, Spec: offv1beta1.QuotaSpec{User: "onyx-a", Resources: cpus("3")}}
+	var unsure []string
+	cut := interceptor.NewClient(c.Client, interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			list.(*offv1beta1.QuotaList).Items = []offv1beta1.Quota{q}
+			return nil
+		},
+		Create: func(_ context.Context, _ client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			o := &client.CreateOptions{}
+			if o.ApplyOptions(opts); len(o.DryRun) == 0 {
+				unsure = append(unsure, obj.GetName())
+				return errors.New("the connection broke")
+			}
+			if len(unsure) > 0 {
+				return errors.New("connection refused")
+			}
+			obj.(*corev1.Pod).Spec.Containers[0].Resources.Requests = cpus("2") // as a LimitRange would
+			return nil
+		},
+	})
+	s := &shadowPods{client: cut, ledger: newLedger(true, func(types.NamespacedName) {})}
+	share := func(name string) error {
+		sp := bare(twin, name, "onyx", "onyx-a")
+		pod := &corev1.Pod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Spec: *sp.Spec.Pod.DeepCopy()}
+		if err := s.share(t.Context(), sp, pod); err != nil {
+			return err
+		}
+		return s.notMade(cut.Create(t.Context(), pod), pod)
+	}
+	for range 3 {
+		if err := share("lost"); err == nil || !strings.Contains(err.Error(), "the connection broke") {
+			t.Errorf("it is not asked for again: %v", err)
+		}
+		s.shapes.Forget(twin)
+	}
+	if err := s.reserve(t.Context(), asked(twin, "next", "onyx", "onyx-a", "2"), &asked(twin, "next", "onyx", "onyx-a", "2").Spec.Pod); err == nil {
+		t.Error("what the pod may have is given to another")
+	}
+	if err := s.reserve(t.Context(), asked(twin, "small", "onyx", "onyx-a", "1"), &asked(twin, "small", "onyx", "onyx-a", "1").Spec.Pod); err != nil {
+		t.Error(err)
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
+// inOrder has one pod after the other dealt with: what is newer comes later.
+func inOrder(o *Options) { o.Pods.Workers = 1 }
+
 // stays tells whether an object is there and is not being deleted, after the virtual kubelet has dealt with something newer.
 func (s *stage) stays(c *testkit.ControlPlane, obj client.Object, newer func()) {
 	s.t.Helper()
@@ -31,7 +34,7 @@ func (s *stage) nextPod() {
 }
 
 func TestAPodThatEndedKeepsItsRemotePodWhateverTheCacheSays(t *testing.T) {
-	s := newStage(t, nil)
+	s := newStage(t, inOrder)
 	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
 	s.run()
@@ -51,7 +54,7 @@ func TestAPodThatEndedKeepsItsRemotePodWhateverTheCacheSays(t *testing.T) {
 }
 
 func TestAPodIsNotLetGoBeforeItsRemotePodWhateverTheCacheSays(t *testing.T) {
-	s := newStage(t, nil)
+	s := newStage(t, inOrder)
 	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))
 	s.run()
@@ -74,7 +77,7 @@ func TestAPodIsNotLetGoBeforeItsRemotePodWhateverTheCacheSays(t *testing.T) {
 }
 
 func TestAShadowPodIsKeptWhileTheCacheLacksItsPod(t *testing.T) {
-	s := newStage(t, nil)
+	s := newStage(t, inOrder)
 	here, config := newCounter(t, s.here.Config)
 	s.options.Config = config
 	s.run()

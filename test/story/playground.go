@@ -63,6 +63,7 @@ func AnyPod(string) bool { return true }
 type Request struct {
 	Verb  string
 	Stage string
+	URI   string `json:"requestURI"`
 	User  struct{ Username string }
 	At    time.Time `json:"stageTimestamp"`
 	Ref   struct {
