@@ -576,6 +576,13 @@ func TestADeviceWhoseLinkIsDeletedIsMadeAnew(t *testing.T) {
 		})
 	}
 	gone()
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if got := a.device.Implementation(); got != Userspace { // while it is opened again
+			t.Errorf("it is in %s", got)
+		}
+	})
+	defer asking.Wait()
 	if err := a.device.Keep(); err != nil {
 		t.Errorf("a device that is gone has peers to remove: %v", err)
 	}
