@@ -345,6 +345,21 @@ func TestRestartBeginsAHandshakeAtOnce(t *testing.T) {
 	}
 }
 
+func TestAPeerIsGreetedAtOnceWhenItsFirstEndpointComes(t *testing.T) {
+	a, b := world(t)
+	a.open()
+	b.open()
+	a.apply(server(a, b))
+	c := client(a, b)
+	c.Peers[0].Endpoint = netip.AddrPort{}
+	b.apply(c)
+	b.apply(client(a, b))
+	if b.only().Sent == 0 {
+		t.Error("nothing was sent to the endpoint")
+	}
+	await(t, "a handshake", func() bool { return !a.only().LastHandshake.IsZero() && !b.only().LastHandshake.IsZero() })
+}
+
 func TestRebindTakesAnotherPortAndKeepsSessions(t *testing.T) {
 	a, b := tunnelUp(t)
 	conn := b.dial(a.listen(a.inner[0].Addr()))
