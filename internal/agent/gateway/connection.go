@@ -80,19 +80,27 @@ func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat pulse, now ti
 // restartAfter is how many lost probes make a client begin a session anew: WireGuard itself would take 15 seconds to try.
 const restartAfter = 2
 
-// help gets a tunnel going again from which nothing comes. One that loses probes and carries other packets has none of it.
+// alive is how long WireGuard uses a session at most; one that packets pass both ways is renewed after 120 s.
+const alive = 180 * time.Second
+
+// help gets a tunnel going again from which nothing comes. One that loses probes and carries other packets has none of it, while it has
+// a session: a server that hears nothing of its client sends, too.
 func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat pulse, now time.Time) error {
 	if peer.Received > g.received {
 		g.heard = g.looked
 	}
 	g.received, g.looked = peer.Received, now
-	quiet := now.Sub(latest(g.heard, beat.small.at, beat.began))
-	if beat.began.IsZero() || quiet < restartAfter*beat.interval || !peer.Endpoint.IsValid() {
-		return nil
-	}
 	handshake := peer.LastHandshake
 	if handshake.After(now) {
 		handshake = time.Time{} // the clock was set back
+	}
+	last := latest(beat.small.at, beat.began)
+	if now.Sub(handshake) <= alive {
+		last = latest(last, g.heard)
+	}
+	quiet := now.Sub(last)
+	if beat.began.IsZero() || quiet < restartAfter*beat.interval || !peer.Endpoint.IsValid() {
+		return nil
 	}
 	switch {
 	case min(quiet, now.Sub(latest(handshake, g.moved))) >= silence:

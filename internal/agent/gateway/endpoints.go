@@ -32,7 +32,7 @@ type endpoints struct {
 	mu       sync.Mutex // guards what follows
 	said     []string
 	asked    []string                // what was said when names were last looked up
-	asking   bool                    // now
+	asking   int                     // names, now
 	answers  map[string][]netip.Addr // of name servers, the last ones
 	found    []netip.AddrPort
 	current  int
@@ -130,33 +130,26 @@ func (e *endpoints) ask(ctx context.Context) {
 			hosts = append(hosts, host)
 		}
 	}
-	if e.asking {
+	if e.asking > 0 {
 		return
 	}
-	e.asked = e.said
-	if len(hosts) > 0 {
-		e.asking = true
-		go e.look(ctx, hosts)
+	e.asked, e.asking = e.said, len(hosts)
+	for _, host := range hosts {
+		go e.look(ctx, host) // by itself: a name that nobody answers for holds up no other
 	}
 }
 
-// look has name servers answer. From one that does not, what it said last is better than nothing.
-func (e *endpoints) look(ctx context.Context, hosts []string) {
-	answers, failed := map[string][]netip.Addr{}, map[string]error{}
-	for _, host := range hosts {
-		answers[host], failed[host] = e.addresses(ctx, host)
-	}
+// look has a name server answer. From one that does not, what it said last is better than nothing.
+func (e *endpoints) look(ctx context.Context, host string) {
+	addrs, err := e.addresses(ctx, host)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, host := range hosts {
-		e.complain(ctx, host, failed[host])
-		if failed[host] == nil {
-			e.answers[host] = answers[host]
-		}
+	e.asking--
+	if e.complain(ctx, host, err); err == nil {
+		e.answers[host] = addrs
 	}
 	before := e.found
 	e.list(ctx)
-	e.asking = false
 	if !slices.Equal(before, e.found) {
 		e.moved()
 	}

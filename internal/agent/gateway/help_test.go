@@ -49,6 +49,7 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		"after a handshake":           {answered: 3, handshake: 5, at: []float64{5.1, 6}},
 		"of a clock that was set":     {answered: 3, handshake: 3600, at: []float64{5.1}, want: "restart "},
 		"while data flows":            {answered: 3, received: []uint64{10, 20, 30, 40}, at: []float64{4.1, 5.1, 6.1, 7.1}},
+		"heard of without a session":  {answered: 3, handshake: -174.5, received: []uint64{10, 20, 30, 40, 50}, at: []float64{4.1, 5.1, 6.1, 7.1, 18.1}, want: "restart rebind "},
 		"when no more data flows":     {answered: 3, received: []uint64{10, 20, 20, 20, 0}, at: []float64{4.1, 5.1, 6, 6.2, 7}, want: "restart "},
 		"silent after data":           {answered: 3, received: []uint64{10, 20, 20, 0}, at: []float64{4.1, 5.1, 6.2, 20.1}, want: "restart rebind "},
 		"a server waits":              {server: true, answered: 3, at: []float64{5.1, 30}},

@@ -345,6 +345,21 @@ func TestRestartBeginsAHandshakeAtOnce(t *testing.T) {
 	}
 }
 
+func TestAPeerIsGreetedAtOnceWhenItsFirstEndpointComes(t *testing.T) {
+	a, b := world(t)
+	a.open()
+	b.open()
+	a.apply(server(a, b))
+	c := client(a, b)
+	c.Peers[0].Endpoint = netip.AddrPort{}
+	b.apply(c)
+	b.apply(client(a, b))
+	if b.only().Sent == 0 {
+		t.Error("nothing was sent to the endpoint")
+	}
+	await(t, "a handshake", func() bool { return !a.only().LastHandshake.IsZero() && !b.only().LastHandshake.IsZero() })
+}
+
 func TestRebindTakesAnotherPortAndKeepsSessions(t *testing.T) {
 	a, b := tunnelUp(t)
 	conn := b.dial(a.listen(a.inner[0].Addr()))
@@ -576,6 +591,13 @@ func TestADeviceWhoseLinkIsDeletedIsMadeAnew(t *testing.T) {
 		})
 	}
 	gone()
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if got := a.device.Implementation(); got != Userspace { // while it is opened again
+			t.Errorf("it is in %s", got)
+		}
+	})
+	defer asking.Wait()
 	if err := a.device.Keep(); err != nil {
 		t.Errorf("a device that is gone has peers to remove: %v", err)
 	}

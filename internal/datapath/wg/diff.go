@@ -71,9 +71,7 @@ func diff(have state, last *applied, want Config) change {
 	}
 	todo.peers = removals(have, wanted)
 	for _, p := range want.Peers {
-		if c, differs := diffPeer(have, last, p); differs {
-			todo.peers = append(todo.peers, c)
-		}
+		todo.peers = append(todo.peers, diffPeer(have, last, p)...)
 	}
 	return todo
 }
@@ -102,9 +100,13 @@ func portDiffers(have uint16, last *applied, want uint16) bool {
 	}
 }
 
-func diffPeer(have state, last *applied, want Peer) (peerChange, bool) {
+func diffPeer(have state, last *applied, want Peer) []peerChange {
 	old, exists := have.peers[want.PublicKey]
 	c := peerChange{key: want.PublicKey, allowedIPs: prefixes(want.AllowedIPs)}
+	if exists && !old.Endpoint.IsValid() && want.Endpoint.IsValid() {
+		// A handshake that failed because it had nowhere to go counts as sent: the next would wait for 5 s.
+		return again(peerState{PeerStatus{PublicKey: c.key, Endpoint: unmapped(want.Endpoint)}, c.allowedIPs, want.Keepalive}).peers
+	}
 	if endpoint := unmapped(want.Endpoint); endpoint.IsValid() && old.Endpoint != endpoint {
 		// Away from where it was told to be, the peer has roamed, unless it is told something new.
 		if !exists || last == nil || last.endpoints[want.PublicKey] != endpoint {
@@ -116,10 +118,13 @@ func diffPeer(have state, last *applied, want Peer) (peerChange, bool) {
 	}
 	had := prefixes(old.allowedIPs)
 	c.add, c.drop = without(c.allowedIPs, had), without(had, c.allowedIPs)
-	return c, !exists || c.endpoint.IsValid() || c.keepalive != nil || len(c.add)+len(c.drop) > 0
+	if exists && !c.endpoint.IsValid() && c.keepalive == nil && len(c.add)+len(c.drop) == 0 {
+		return nil
+	}
+	return []peerChange{c}
 }
 
-// again removes a peer and makes it as it was. A peer begins a handshake when a keepalive is set, so one is, for a moment.
+// again removes a peer and makes it as it is said to be. A peer begins a handshake when a keepalive is set, so one is, for a moment.
 func again(p peerState) change {
 	keepalive := max(p.keepalive, time.Second)
 	todo := change{peers: []peerChange{

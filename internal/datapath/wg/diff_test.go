@@ -61,6 +61,14 @@ func TestTheChangeIsTheSmallest(t *testing.T) {
 		"an endpoint is set when it is unknown what was applied": {func(*state, *Config) *applied {
 			return &applied{listenPort: 51840}
 		}, "peer A\n endpoint 192.0.2.2:51840\n"},
+		"a peer without an endpoint is made again with its first one": {func(s *state, c *Config) *applied {
+			c.Peers[0].Endpoint = netip.AddrPort{}
+			last := remember(*c)
+			nowhere := s.peers[keyA]
+			nowhere.Endpoint = netip.AddrPort{}
+			s.peers[keyA], c.Peers[0].Endpoint = nowhere, home
+			return last
+		}, "peer A\n remove\npeer A\n endpoint 192.0.2.2:51840\n keepalive 20s\n add 10.71.0.0/16\n add fd00::/64\n"},
 		"IPv4 inside IPv6 is IPv4": {func(s *state, c *Config) *applied {
 			c.Peers[0].Endpoint = netip.MustParseAddrPort("[::ffff:198.51.100.9]:1234")
 			return nil

@@ -80,10 +80,10 @@ const (
 // Device is one WireGuard device. Its methods may be called at the same time.
 type Device struct {
 	name string
-	impl Implementation
 	log  *slog.Logger
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
+	impl   Implementation
 	engine engine
 	last   *applied // nil = unknown, or the last Apply failed half-way
 	closed bool
@@ -125,7 +125,11 @@ func (d *Device) open() error {
 }
 
 // Implementation in use: Kernel or Userspace.
-func (d *Device) Implementation() Implementation { return d.impl }
+func (d *Device) Implementation() Implementation {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.impl
+}
 
 // errGone is why nothing is known of a device: its link was deleted, or could not be read any more.
 var errGone = errors.New("the device is gone")
