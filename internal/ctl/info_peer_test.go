@@ -5,6 +5,7 @@ package ctl
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -23,10 +24,21 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// createWithStatus makes an object as its controllers would leave it.
-func createWithStatus[T client.Object](t *testing.T, c *testkit.ControlPlane, obj T, status func(T)) {
+// lend makes an object until the end of the test: other tests find what a cluster has of Liqo.
+func lend(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
 	t.Helper()
 	testkit.Create(t, c.Client, obj)
+	t.Cleanup(func() {
+		if err := c.Client.Delete(context.Background(), obj); err != nil { // the test's own is over
+			t.Error(err)
+		}
+	})
+}
+
+// lendWithStatus makes an object as its controllers would leave it.
+func lendWithStatus[T client.Object](t *testing.T, c *testkit.ControlPlane, obj T, status func(T)) {
+	t.Helper()
+	lend(t, c, obj)
 	status(obj)
 	if err := c.Client.Status().Update(t.Context(), obj); err != nil {
 		t.Fatal(err)
@@ -38,7 +50,7 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 	t.Helper()
 	liqo = testkit.Namespace(t, c, "liqo", nil)
 	id := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "id", Labels: map[string]string{names.AppName: names.ClusterIDApp}}}
-	testkit.Create(t, c.Client, id)
+	lend(t, c, id)
 	in := testkit.Namespace(t, c, "tenant-milan", nil)
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: in, Name: name, Labels: map[string]string{names.RemoteClusterID: "milan", names.ResourceSliceName: "slice"}}
@@ -46,7 +58,7 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi")}
 	for _, name := range []string{"milan", "turin"} {
 		fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(name)}}
-		createWithStatus(t, c, fc, func(fc *liqov1beta1.ForeignCluster) {
+		lendWithStatus(t, c, fc, func(fc *liqov1beta1.ForeignCluster) {
 			fc.Status.Role = liqov1beta1.UnknownRole
 			if name == "milan" {
 				on := liqov1beta1.Module{Enabled: true}
@@ -57,24 +69,23 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 				}}
 			}
 		})
-		t.Cleanup(func() { _ = c.Client.Delete(t.Context(), fc) })
 	}
 	cfg := &networkingv1beta1.Configuration{ObjectMeta: meta("milan")}
 	cfg.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
-	createWithStatus(t, c, cfg, func(cfg *networkingv1beta1.Configuration) {
+	lendWithStatus(t, c, cfg, func(cfg *networkingv1beta1.Configuration) {
 		cfg.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
 			Pod: []networkingv1beta1.CIDR{"10.71.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"},
 		}}
 	})
 	gw := &networkingv1beta1.GatewayClient{ObjectMeta: meta("milan"), Spec: networkingv1beta1.GatewayClientSpec{MTU: 1340}}
 	gw.Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{"172.18.0.3"}, Port: 32133, Protocol: new(corev1.ProtocolUDP)}
-	testkit.Create(t, c.Client, gw)
+	lend(t, c, gw)
 	connection := &networkingv1beta1.Connection{ObjectMeta: meta("gw-milan"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeClient}}
-	createWithStatus(t, c, connection, func(connection *networkingv1beta1.Connection) {
+	lendWithStatus(t, c, connection, func(connection *networkingv1beta1.Connection) {
 		connection.Status.Value = networkingv1beta1.ConnectionError
 		connection.Status.Latency = networkingv1beta1.ConnectionLatency{Value: "3ms", Timestamp: metav1.Now()}
 	})
-	createWithStatus(t, c, &authv1beta1.ResourceSlice{ObjectMeta: meta("slice")}, func(s *authv1beta1.ResourceSlice) {
+	lendWithStatus(t, c, &authv1beta1.ResourceSlice{ObjectMeta: meta("slice")}, func(s *authv1beta1.ResourceSlice) {
 		s.Status.Resources = amounts
 		s.Status.Conditions = []authv1beta1.ResourceSliceCondition{{
 			Type: authv1beta1.ResourceSliceConditionTypeResources, Status: authv1beta1.ResourceSliceConditionAccepted, LastTransitionTime: metav1.Now(),
@@ -82,7 +93,7 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 	})
 	vn := &offv1beta1.VirtualNode{ObjectMeta: meta("milan"), Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan", KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "kubeconfig-milan"}}}
 	vn.Spec.ResourceQuota.Hard = amounts
-	createWithStatus(t, c, vn, func(vn *offv1beta1.VirtualNode) {
+	lendWithStatus(t, c, vn, func(vn *offv1beta1.VirtualNode) {
 		vn.Status.Conditions = []offv1beta1.VirtualNodeCondition{{Type: offv1beta1.NodeConditionType, Status: offv1beta1.RunningConditionStatusType}}
 	})
 	return liqo
@@ -220,7 +231,7 @@ func TestInfoAboutPeers(t *testing.T) {
 
 	// What is there twice or not at all is said, and the rest shown.
 	second := &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "milan", Labels: map[string]string{names.RemoteClusterID: "milan"}}}
-	testkit.Create(t, c.Client, second)
+	lend(t, c, second)
 	ask("-n", liqo, "milan", "-o", "json").succeeds(t, " WARN  reading the gateway of milan: there are 2 gateways instead of one", `"status": "Unhealthy"`)
 }
 
