@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
@@ -22,40 +21,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// troubled answers for the API server where answer does.
-type troubled struct {
-	http.RoundTripper
-	answer func(*http.Request) (*http.Response, error)
-}
-
-func (t troubled) RoundTrip(r *http.Request) (*http.Response, error) {
-	if response, err := t.answer(r); response != nil || err != nil {
-		return response, err
-	}
-	return t.RoundTripper.RoundTrip(r)
-}
-
-func answering(code int, body string) *http.Response {
-	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
-}
-
-// through is a client of the cluster that answer comes before.
-func through(t *testing.T, c *testkit.ControlPlane, answer func(*http.Request) (*http.Response, error)) client.WithWatch {
-	t.Helper()
-	cfg := rest.CopyConfig(c.Config)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return troubled{next, answer} })
-	cluster, err := client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cluster
-}
-
-func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
-
 func isRead(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/connections/gw-milan") }
-
-const failure = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"etcdserver: leader changed"}`
 
 func TestAWaitOutlivesTroublesOfTheAPIServer(t *testing.T) {
 	c := testkit.Cluster(t)
@@ -63,9 +29,9 @@ func TestAWaitOutlivesTroublesOfTheAPIServer(t *testing.T) {
 		meets  func(*http.Request) bool
 		answer func() (*http.Response, error)
 	}{
-		"watches are refused": {isWatch, func() (*http.Response, error) { return answering(503, ""), nil }},
-		"reads are refused":   {isRead, func() (*http.Response, error) { return answering(500, failure), nil }},
-		"it asks for a pause": {isRead, func() (*http.Response, error) { return answering(429, ""), nil }},
+		"watches are refused": {testkit.IsWatch, func() (*http.Response, error) { return testkit.Answer(503, ""), nil }},
+		"reads are refused":   {isRead, func() (*http.Response, error) { return testkit.Answer(500, testkit.InternalError), nil }},
+		"it asks for a pause": {isRead, func() (*http.Response, error) { return testkit.Answer(429, ""), nil }},
 		"nobody answers":      {isRead, func() (*http.Response, error) { return nil, syscall.ECONNREFUSED }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +40,7 @@ func TestAWaitOutlivesTroublesOfTheAPIServer(t *testing.T) {
 			connection.Namespace, connection.Name = testkit.Namespace(t, c, "troubled", nil), "gw-milan"
 			testkit.Create(t, c.Client, connection)
 			var met atomic.Bool
-			cluster := through(t, c, func(r *http.Request) (*http.Response, error) {
+			cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
 				if !tc.meets(r) || met.Swap(true) {
 					return nil, nil
 				}
@@ -96,16 +62,16 @@ func TestAWaitSaysWhatWasMissingLast(t *testing.T) {
 	c := testkit.Cluster(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watches atomic.Int32
-	cluster := through(t, c, func(r *http.Request) (*http.Response, error) {
+	cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
 		switch {
-		case !isWatch(r):
+		case !testkit.IsWatch(r):
 			return nil, nil
 		case watches.Add(1) == 1:
-			return answering(200, `{"type":"ERROR","object":`+failure+"}\n"), nil
+			return testkit.Answer(200, `{"type":"ERROR","object":`+testkit.InternalError+"}\n"), nil
 		case watches.Load() == 3:
 			cancel()
 		}
-		return answering(503, "no etcd"), nil
+		return testkit.Answer(503, "no etcd"), nil
 	})
 	namespace := testkit.Namespace(t, c, "silent", nil)
 	err := newGateway(server, client.ObjectKey{Namespace: namespace, Name: "milan"}).awaitConnection(ctx, cluster, false)
@@ -137,12 +103,12 @@ func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
 	cfg.Finalizers = []string{"example.org/held"}
 	testkit.Create(t, c.Client, cfg)
 	var met atomic.Bool
-	cluster := through(t, c, func(r *http.Request) (*http.Response, error) {
-		if r.Method != http.MethodGet || isWatch(r) || !strings.Contains(r.URL.Path, "/configurations") || met.Swap(true) {
+	cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet || testkit.IsWatch(r) || !strings.Contains(r.URL.Path, "/configurations") || met.Swap(true) {
 			return nil, nil
 		}
 		testkit.Update(t, c.Client, cfg.DeepCopy(), func(cfg *networkingv1beta1.Configuration) { cfg.Finalizers = nil })
-		return answering(503, ""), nil
+		return testkit.Answer(503, ""), nil
 	})
 	in := &side{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster}
 	gone := &leftover{side: in, what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, found: []client.Object{cfg}}

@@ -13,6 +13,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -124,14 +125,14 @@ func (c *cli) made(ctx context.Context, o *creation, obj client.Object, created,
 	}
 	key := client.ObjectKeyFromObject(obj)
 	return c.during("Waiting for "+key.String(), isReady, func() error {
-		return await(ctx, cluster, func(ctx context.Context) error {
+		return await.Until(ctx, cluster, func(ctx context.Context) error {
 			if err := cluster.Get(ctx, key, obj); apierrors.IsNotFound(err) {
 				return fmt.Errorf("somebody deleted %s meanwhile", key)
 			} else if err != nil {
 				return err
 			}
 			return ready(ctx, cluster, obj)
-		}, watchedOne(list, key))
+		}, await.One(list, key))
 	})
 }
 

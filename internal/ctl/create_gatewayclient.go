@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 )
 
@@ -62,7 +63,7 @@ func (c *cli) runCreateGatewayClient(ctx context.Context, o *createGatewayClient
 				return err
 			}
 			if gw.Status.ClientRef == nil {
-				return pending("nothing was made of the GatewayClient yet" + because(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady))
+				return await.Pending("nothing was made of the GatewayClient yet" + because(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady))
 			}
 			return nil
 		})

@@ -27,9 +27,11 @@ type infoReport struct {
 	Peerings peeringsInfo `json:"peerings"`
 }
 
-// document is the report as scripts see it: maps, lists and scalars by their JSON names.
-func (r *infoReport) document() map[string]any {
-	data, err := json.Marshal(r)
+func (r *infoReport) document() map[string]any { return documentOf(r) }
+
+// documentOf is a report as scripts see it: maps, lists and scalars by their JSON names.
+func documentOf(report any) map[string]any {
+	data, err := json.Marshal(report)
 	if err != nil {
 		panic(err) // these types have nothing that JSON lacks
 	}
@@ -43,7 +45,7 @@ func (r *infoReport) document() map[string]any {
 }
 
 // absent are fields that a document leaves out when they are empty, and that a query finds all the same.
-var absent = map[string]any{"unhealthypods": map[string]any{}}
+var absent = map[string]any{"unhealthypods": map[string]any{}, "alerts": []any{}}
 
 // spellings are names of fields in other versions and in documents.
 var spellings = map[string]string{"cidr": "podcidrs", "podcidr": "podcidrs", "apiserveraddress": "apiserveraddr"}

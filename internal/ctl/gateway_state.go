@@ -18,6 +18,7 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 )
@@ -42,10 +43,10 @@ func exposed(gw *networkingv1beta1.GatewayServer) error {
 	}
 	c := apimeta.FindStatusCondition(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.ObservedGeneration < gw.Generation {
-		return pending(fmt.Sprintf("nobody looked at the GatewayServer %s yet: does the controller-manager of Liqo run?", gw.Name))
+		return await.Pending(fmt.Sprintf("nobody looked at the GatewayServer %s yet: does the controller-manager of Liqo run?", gw.Name))
 	}
 	if gw.Status.ServerRef == nil || gw.Status.Endpoint == nil || len(gw.Status.Endpoint.Addresses) == 0 {
-		return pending(fmt.Sprintf("the GatewayServer %s has no address yet%s", gw.Name, because(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
+		return await.Pending(fmt.Sprintf("the GatewayServer %s has no address yet%s", gw.Name, because(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
 	}
 	return nil
 }
@@ -63,7 +64,7 @@ func settled(ctx context.Context, kube client.Reader, gw *networkingv1beta1.Gate
 	}
 	c := apimeta.FindStatusCondition(made.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
 	if c == nil || c.ObservedGeneration < made.Generation || !equality.Semantic.DeepEqual(made.Status.Endpoint, gw.Status.Endpoint) {
-		return pending(fmt.Sprintf("the address of the GatewayServer %s is not up to date%s", gw.Name, because(made.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
+		return await.Pending(fmt.Sprintf("the address of the GatewayServer %s is not up to date%s", gw.Name, because(made.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func configured(ctx context.Context, kube client.Reader, cfg *networkingv1beta1.
 	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	switch {
 	case c == nil || c.ObservedGeneration < cfg.Generation:
-		return pending(fmt.Sprintf("nobody looked at the Configuration %s yet: does the controller-manager of Liqo run?", name))
+		return await.Pending(fmt.Sprintf("nobody looked at the Configuration %s yet: does the controller-manager of Liqo run?", name))
 	case c.Status == metav1.ConditionTrue:
 		return nil
 	case c.Reason != reasonWaiting:
@@ -93,7 +94,7 @@ func configured(ctx context.Context, kube client.Reader, cfg *networkingv1beta1.
 			return out.Fail("the network %s of the other cluster cannot be remapped%s", n.Spec.CIDR, because(n.Status.Conditions, ipamv1alpha1.ConditionAllocated))
 		}
 	}
-	return pending(fmt.Sprintf("the Configuration %s is not ready: %s", name, c.Message))
+	return await.Pending(fmt.Sprintf("the Configuration %s is not ready: %s", name, c.Message))
 }
 
 // gateway is a GatewayServer or a GatewayClient: one of the two.
@@ -161,16 +162,18 @@ func (g *gateway) read(ctx context.Context, kube client.Reader) error {
 	return refused(g.conditions(), g.GetGeneration())
 }
 
-func (g *gateway) self() watched { return watchedOne(g.list(), client.ObjectKeyFromObject(g.Object)) }
+func (g *gateway) self() await.Watched {
+	return await.One(g.list(), client.ObjectKeyFromObject(g.Object))
+}
 
 // awaitKeys waits until the gateway names the Secret with its keys.
 func (g *gateway) awaitKeys(ctx context.Context, kube client.WithWatch) error {
-	return await(ctx, kube, func(ctx context.Context) error {
+	return await.Until(ctx, kube, func(ctx context.Context) error {
 		if err := g.read(ctx, kube); err != nil {
 			return err
 		}
 		if g.keys() == nil {
-			return pending(fmt.Sprintf("the %s has no keys yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
+			return await.Pending(fmt.Sprintf("the %s has no keys yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
 		}
 		return nil
 	}, g.self())
@@ -182,7 +185,7 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 	mine := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{
 		names.GatewayName: names.GatewayLabel(g.GetName()), names.GatewayNamespace: key.Namespace,
 	}}
-	return await(ctx, kube, func(ctx context.Context) error {
+	return await.Until(ctx, kube, func(ctx context.Context) error {
 		if err := g.read(ctx, kube); err != nil {
 			return err
 		}
@@ -190,7 +193,7 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 		err := kube.Get(ctx, key, &d)
 		switch {
 		case apierrors.IsNotFound(err):
-			return pending(fmt.Sprintf("the %s has no Deployment yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
+			return await.Pending(fmt.Sprintf("the %s has no Deployment yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
 		case err != nil:
 			return err
 		case d.Status.ReadyReplicas > 0:
@@ -201,7 +204,7 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 			return err
 		}
 		return notReady(key.Name, pods.Items)
-	}, g.self(), watchedOne(&appsv1.DeploymentList{}, key), watched{&corev1.PodList{}, mine})
+	}, g.self(), await.One(&appsv1.DeploymentList{}, key), await.Watched{List: &corev1.PodList{}, Opts: mine})
 }
 
 // crashes is how often a container ends before another start will not help either.
@@ -219,31 +222,31 @@ func notReady(gateway string, pods []corev1.Pod) error {
 			if s.RestartCount >= crashes && ended != nil {
 				return out.Fail("pod %s does not start: %s, exit code %d: %s", pod.Name, waiting.Reason, ended.ExitCode, cmp.Or(ended.Message, ended.Reason))
 			}
-			return pending(fmt.Sprintf("pod %s does not start: %s %s", pod.Name, waiting.Reason, waiting.Message))
+			return await.Pending(fmt.Sprintf("pod %s does not start: %s %s", pod.Name, waiting.Reason, waiting.Message))
 		}
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				return pending(fmt.Sprintf("pod %s has no node: %s", pod.Name, c.Message))
+				return await.Pending(fmt.Sprintf("pod %s has no node: %s", pod.Name, c.Message))
 			}
 		}
 	}
-	return pending(fmt.Sprintf("no pod of %s is ready", gateway))
+	return await.Pending(fmt.Sprintf("no pod of %s is ready", gateway))
 }
 
 // awaitConnection waits for the Connection of the gateway and, unless it is enough that there is one, until it is up.
 func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up bool) error {
 	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: names.Gateway(g.GetName())}
-	return await(ctx, kube, func(ctx context.Context) error {
+	return await.Until(ctx, kube, func(ctx context.Context) error {
 		var connection networkingv1beta1.Connection
 		err := kube.Get(ctx, key, &connection)
 		switch {
 		case apierrors.IsNotFound(err):
-			return pending(fmt.Sprintf("the gateway made no Connection %s yet", key))
+			return await.Pending(fmt.Sprintf("the gateway made no Connection %s yet", key))
 		case err != nil:
 			return err
 		case up && connection.Status.Value != networkingv1beta1.Connected:
-			return pending(fmt.Sprintf("the Connection %s is %q", key, connection.Status.Value))
+			return await.Pending(fmt.Sprintf("the Connection %s is %q", key, connection.Status.Value))
 		}
 		return nil
-	}, watchedOne(&networkingv1beta1.ConnectionList{}, key))
+	}, await.One(&networkingv1beta1.ConnectionList{}, key))
 }

@@ -22,6 +22,7 @@ import (
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ipam"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -179,7 +180,7 @@ func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
 			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "gw-milan-0"}, Status: status})
 		}
 		err := notReady("gw-milan", pods)
-		if _, waits := errors.AsType[pending](err); err.Error() != want || waits == tc.ends {
+		if _, waits := errors.AsType[await.Pending](err); err.Error() != want || waits == tc.ends {
 			t.Errorf("got %q, waits %v; want %q", err, waits, want)
 		}
 	}

@@ -43,21 +43,28 @@ func (c *cli) info() *cobra.Command {
 	fs.StringVarP(&o.output, "output", "o", "", "Print a document instead: json or yaml")
 	fs.StringVarP(&o.get, "get", "g", "", "Print one field of the document, by its path with dots")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(c.infoPeer(o))
 	return cmd
 }
 
-func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
+// collector reads of a cluster that has Liqo.
+func (c *cli) collector(ctx context.Context, o *infoOptions) (*collector, error) {
 	if o.output != "" && o.output != "json" && o.output != "yaml" {
-		return out.Fail("--output is json or yaml, not %q", o.output)
+		return nil, out.Fail("--output is json or yaml, not %q", o.output)
 	}
 	kube, err := c.client()
 	if err != nil {
+		return nil, err
+	}
+	return &collector{Reader: kube, namespace: o.namespace}, c.checkInstalled(ctx, kube, o.namespace)
+}
+
+func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
+	from, err := c.collector(ctx, o)
+	if err != nil {
 		return err
 	}
-	if err := c.checkInstalled(ctx, kube, o.namespace); err != nil {
-		return err
-	}
-	report := c.collect(ctx, &collector{Reader: kube, namespace: o.namespace}, o.verbose || o.get != "")
+	report := c.collect(ctx, from, o.verbose || o.get != "")
 	switch {
 	case o.get != "":
 		return c.printField(report, o.get, o.output)

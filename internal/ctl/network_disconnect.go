@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/await"
 )
 
 func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
@@ -124,10 +125,10 @@ func (l *leftover) remove(ctx context.Context, wait bool) error {
 
 func (l *leftover) awaitGone(ctx context.Context, obj client.Object) error {
 	key, uid := client.ObjectKeyFromObject(obj), obj.GetUID()
-	return await(ctx, l.kube, func(ctx context.Context) error {
+	return await.Until(ctx, l.kube, func(ctx context.Context) error {
 		if err := l.kube.Get(ctx, key, obj); err != nil || obj.GetUID() != uid {
 			return client.IgnoreNotFound(err)
 		}
-		return pending(fmt.Sprintf("%s is still there, held by %s", key, strings.Join(obj.GetFinalizers(), ", ")))
-	}, watchedOne(l.list, key))
+		return await.Pending(fmt.Sprintf("%s is still there, held by %s", key, strings.Join(obj.GetFinalizers(), ", ")))
+	}, await.One(l.list, key))
 }

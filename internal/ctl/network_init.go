@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -130,14 +131,14 @@ func networksOf(cfg *networkingv1beta1.Configuration) string {
 
 func (t *told) awaitConfigured(ctx context.Context) error {
 	key, now := client.ObjectKeyFromObject(t.want), &networkingv1beta1.Configuration{}
-	return await(ctx, t.kube, func(ctx context.Context) error {
+	return await.Until(ctx, t.kube, func(ctx context.Context) error {
 		if err := t.kube.Get(ctx, key, now); apierrors.IsNotFound(err) {
 			return fmt.Errorf("somebody deleted the Configuration %s meanwhile", key)
 		} else if err != nil {
 			return err
 		}
 		return configured(ctx, t.kube, now)
-	}, watchedOne(&networkingv1beta1.ConfigurationList{}, key))
+	}, await.One(&networkingv1beta1.ConfigurationList{}, key))
 }
 
 // takingBack bounds what is done after a failure.

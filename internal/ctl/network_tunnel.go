@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
@@ -56,7 +57,7 @@ func (t *tunnel) make(ctx context.Context, c *cli, o *connectOptions) error {
 // makeClient makes the client as soon as it is known where the server is.
 func (t *tunnel) makeClient(ctx context.Context, c *cli, o *connectOptions) error {
 	err := t.remote.during("Waiting for gateway server Service to be created", "", func() error {
-		return await(ctx, t.remote.kube, func(ctx context.Context) error {
+		return await.Until(ctx, t.remote.kube, func(ctx context.Context) error {
 			if err := t.server.read(ctx, t.remote.kube); err != nil {
 				return err
 			}
@@ -64,7 +65,7 @@ func (t *tunnel) makeClient(ctx context.Context, c *cli, o *connectOptions) erro
 				return err
 			}
 			return settled(ctx, t.remote.kube, t.server.server)
-		}, t.server.self(), watched{&networkingv1beta1.WgGatewayServerList{}, []client.ListOption{client.InNamespace(t.server.GetNamespace())}})
+		}, t.server.self(), await.Watched{List: &networkingv1beta1.WgGatewayServerList{}, Opts: []client.ListOption{client.InNamespace(t.server.GetNamespace())}})
 	})
 	if err != nil {
 		return err

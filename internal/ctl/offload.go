@@ -6,7 +6,6 @@ package ctl
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -250,7 +249,7 @@ func (c *cli) enable(ctx context.Context, kube client.Client, want *offv1beta1.N
 	if err := kube.Patch(ctx, have, client.MergeFrom(before)); err != nil {
 		return "", err
 	}
-	want.Generation = have.Generation
+	want.UID, want.Generation = have.UID, have.Generation
 	return old, nil
 }
 
@@ -258,22 +257,3 @@ func (c *cli) enable(ctx context.Context, kube client.Client, want *offv1beta1.N
 func stricter(before, after offv1beta1.PodOffloadingStrategyType) bool {
 	return before != "" && before != after && after != offv1beta1.LocalAndRemotePodOffloadingStrategyType
 }
-
-// awaitOffloading waits until the controllers have looked at this generation and come to an end.
-func awaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) (*offv1beta1.NamespaceOffloading, error) {
-	selected := []client.ListOption{client.InNamespace(want.Namespace), client.MatchingFields{"metadata.name": want.Name}}
-	last := offv1beta1.OffloadingPhaseType("not looked at")
-	for {
-		w, err := kube.Watch(ctx, &offv1beta1.NamespaceOffloadingList{}, selected...)
-		if err != nil {
-			return nil, err
-		}
-		done, err := followOffloading(ctx, w.ResultChan(), want.Generation, &last)
-		w.Stop()
-		if done != nil || err != nil {
-			return done, err
-		}
-	}
-}
-
-var errOffloadingGone = errors.New("somebody deleted the NamespaceOffloading meanwhile")

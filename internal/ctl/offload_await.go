@@ -5,40 +5,38 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
 )
 
-// followOffloading reads events until the end of the offloading. Both results are nil when the watch ended first.
-func followOffloading(ctx context.Context, events <-chan watch.Event, generation int64, last *offv1beta1.OffloadingPhaseType) (*offv1beta1.NamespaceOffloading, error) {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("the offloading is %q: %w", *last, ctx.Err())
-		case e, open := <-events:
-			if !open {
-				return nil, nil
-			}
-			switch e.Type {
-			case watch.Error:
-				return nil, apierrors.FromObject(e.Object)
-			case watch.Deleted:
-				return nil, errOffloadingGone
-			}
-			nso, ok := e.Object.(*offv1beta1.NamespaceOffloading)
-			if !ok || nso.Status.ObservedGeneration < generation {
-				continue
-			}
-			*last = nso.Status.OffloadingPhase
-			switch *last {
-			case offv1beta1.ReadyOffloadingPhaseType, offv1beta1.NoClusterSelectedOffloadingPhaseType,
-				offv1beta1.SomeFailedOffloadingPhaseType, offv1beta1.AllFailedOffloadingPhaseType:
-				return nso, nil
-			}
+var errOffloadingGone = errors.New("somebody deleted the NamespaceOffloading meanwhile")
+
+// awaitOffloading waits until the controllers have looked at this generation and come to an end.
+func awaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) (*offv1beta1.NamespaceOffloading, error) {
+	key, have := client.ObjectKeyFromObject(want), &offv1beta1.NamespaceOffloading{}
+	err := await.Until(ctx, kube, func(ctx context.Context) error {
+		switch err := kube.Get(ctx, key, have); {
+		case apierrors.IsNotFound(err), err == nil && have.UID != want.UID:
+			return errOffloadingGone
+		case err != nil:
+			return err
 		}
-	}
+		phase := have.Status.OffloadingPhase
+		if have.Status.ObservedGeneration < want.Generation {
+			phase = "not looked at"
+		}
+		switch phase {
+		case offv1beta1.ReadyOffloadingPhaseType, offv1beta1.NoClusterSelectedOffloadingPhaseType,
+			offv1beta1.SomeFailedOffloadingPhaseType, offv1beta1.AllFailedOffloadingPhaseType:
+			return nil
+		}
+		return await.Pending(fmt.Sprintf("the offloading is %q", phase))
+	}, await.One(&offv1beta1.NamespaceOffloadingList{}, key))
+	return have, err
 }

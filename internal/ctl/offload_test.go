@@ -5,6 +5,10 @@ package ctl
 
 import (
 	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,19 +130,86 @@ func answer(ctx context.Context, c client.Client, ns string, generation int64, p
 	}
 }
 
-func TestOffloadSaysWhatItWaitedFor(t *testing.T) {
-	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
-	defer cancel()
-	for last, want := range map[offv1beta1.OffloadingPhaseType]string{
-		"not looked at":                          `the offloading is "not looked at": timed out waiting for the condition`,
-		offv1beta1.InProgressOffloadingPhaseType: `the offloading is "InProgress": timed out waiting for the condition`,
+func TestAnOffloadingIsWaitedForThroughTroubles(t *testing.T) {
+	c := testkit.Cluster(t)
+	for name, trouble := range map[string]*http.Response{
+		"watches are refused":        testkit.Answer(503, ""),
+		"a watch ends with an error": testkit.Answer(200, `{"type":"ERROR","object":`+testkit.InternalError+"}\n"),
 	} {
-		_, err := followOffloading(late, nil, 1, &last)
-		if got := describe(err); got != want {
-			t.Errorf("got %q, want %q", got, want)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nso := anOffloading(t, c)
+			var met atomic.Bool
+			cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+				if !testkit.IsWatch(r) || met.Swap(true) {
+					return nil, nil
+				}
+				if err := answer(t.Context(), c.Client, nso.Namespace, 1, offv1beta1.ReadyOffloadingPhaseType); err != nil {
+					t.Error(err)
+				}
+				return trouble, nil
+			})
+			final, err := awaitOffloading(t.Context(), cluster, nso)
+			if err != nil || !met.Load() || final.Status.OffloadingPhase != offv1beta1.ReadyOffloadingPhaseType {
+				t.Errorf("the wait ended: %v; met %v, %+v", err, met.Load(), final)
+			}
+		})
+	}
+}
+
+func anOffloading(t *testing.T, c *testkit.ControlPlane) *offv1beta1.NamespaceOffloading {
+	t.Helper()
+	nso := (&offloadOptions{mapping: "DefaultName", podStrategy: "Local"}).wanted(testkit.Namespace(t, c, "offloading", nil), &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{}})
+	testkit.Create(t, c.Client, nso)
+	return nso
+}
+
+func TestOffloadSaysWhatItWaitedFor(t *testing.T) {
+	c := testkit.Cluster(t)
+	for want, generation := range map[string]int64{
+		`the offloading is "not looked at": `: 2,
+		`the offloading is "InProgress": `:    1,
+	} {
+		nso := anOffloading(t, c)
+		if err := answer(t.Context(), c.Client, nso.Namespace, 1, offv1beta1.InProgressOffloadingPhaseType); err != nil {
+			t.Fatal(err)
+		}
+		nso.Generation = generation
+		ctx, cancel := context.WithCancel(t.Context())
+		var watches atomic.Int32
+		cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+			if testkit.IsWatch(r) && watches.Add(1) == 1 {
+				return testkit.Answer(200, ""), nil
+			}
+			if testkit.IsWatch(r) {
+				cancel()
+			}
+			return nil, nil
+		})
+		if _, err := awaitOffloading(ctx, cluster, nso); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
+
+func TestAnOffloadingThatIsGoneIsNotWaitedFor(t *testing.T) {
+	c := testkit.Cluster(t)
+	nso := anOffloading(t, c)
+	again := nso.DeepCopy()
+	if err := c.Client.Delete(t.Context(), nso); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := awaitOffloading(t.Context(), testkit.Troubled(t, c, nothing), nso); !errors.Is(err, errOffloadingGone) {
+		t.Errorf("got %v", err)
+	}
+	again.ResourceVersion, again.UID = "", ""
+	testkit.Create(t, c.Client, again)
+	if _, err := awaitOffloading(t.Context(), testkit.Troubled(t, c, nothing), nso); !errors.Is(err, errOffloadingGone) {
+		t.Errorf("another of the name: got %v", err)
+	}
+}
+
+func nothing(*http.Request) (*http.Response, error) { return nil, nil }
 
 func TestOffloadAgainAndNoMore(t *testing.T) {
 	c := testkit.Cluster(t)

@@ -10,55 +10,27 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/await"
 )
 
 // WaitGone waits until the list is empty. The error of a wait that ended too soon names what is left and what holds it.
 func WaitGone(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	for {
-		if err := c.List(ctx, list, opts...); isAbsent(err) {
-			return nil
-		} else if err != nil {
+	err := await.Until(ctx, c, func(ctx context.Context) error {
+		if err := c.List(ctx, list, opts...); err != nil {
 			return fmt.Errorf("listing what is left: %w", err)
 		}
-		if apimeta.LenList(list) == 0 {
-			return nil
+		if apimeta.LenList(list) > 0 {
+			return await.Pending(describe(list) + " still there")
 		}
-		left := describe(list)
-		if err := waitDeletion(ctx, c, list, opts); isAbsent(err) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("%s still there: %w", left, err)
-		}
+		return nil
+	}, await.Watched{List: list, Opts: opts})
+	if isAbsent(err) {
+		return nil
 	}
-}
-
-// waitDeletion returns after one of the listed objects is gone, or when the list should be read again.
-func waitDeletion(ctx context.Context, c client.WithWatch, list client.ObjectList, opts []client.ListOption) error {
-	since := &client.ListOptions{}
-	since.ApplyOptions(opts)
-	since.Raw = &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}
-	w, err := c.Watch(ctx, list, since)
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case e, open := <-w.ResultChan():
-			switch {
-			case !open, e.Type == watch.Deleted:
-				return ctx.Err()
-			case e.Type == watch.Error:
-				return apierrors.FromObject(e.Object)
-			}
-		}
-	}
+	return err
 }
 
 // isAbsent says that there is no such object, or no such kind.

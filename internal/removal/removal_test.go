@@ -5,7 +5,11 @@ package removal
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -167,6 +171,68 @@ func describeAll(list client.ObjectList) string {
 		return text
 	}
 	return ""
+}
+
+func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
+	c := testkit.Cluster(t)
+	isList := func(r *http.Request) bool { return !testkit.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/networks") }
+	for name, tc := range map[string]struct {
+		meets  func(*http.Request) bool
+		answer func() (*http.Response, error)
+	}{
+		"lists are refused":   {isList, func() (*http.Response, error) { return testkit.Answer(500, testkit.InternalError), nil }},
+		"it asks for a pause": {isList, func() (*http.Response, error) { return testkit.Answer(429, ""), nil }},
+		"nobody answers":      {isList, func() (*http.Response, error) { return nil, syscall.ECONNREFUSED }},
+		"watches are refused": {testkit.IsWatch, func() (*http.Response, error) { return testkit.Answer(503, ""), nil }},
+		"a watch ends with an error": {testkit.IsWatch, func() (*http.Response, error) {
+			return testkit.Answer(200, `{"type":"ERROR","object":`+testkit.InternalError+"}\n"), nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := testkit.Namespace(t, c, "troubled", nil)
+			slow := &ipamv1alpha1.Network{ObjectMeta: held(meta(ns, "slow", ""), nil, nil), Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"}}
+			create(t, c, slow)
+			if err := c.Client.Delete(t.Context(), slow); err != nil {
+				t.Fatal(err)
+			}
+			var met atomic.Bool
+			cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+				if !tc.meets(r) || met.Swap(true) {
+					return nil, nil
+				}
+				if err := release(t.Context(), c.Client, slow); err != nil {
+					t.Error(err)
+				}
+				return tc.answer()
+			})
+			if err := WaitGone(t.Context(), cluster, &ipamv1alpha1.NetworkList{}, client.InNamespace(ns)); err != nil || !met.Load() {
+				t.Errorf("the wait ended: %v; met %v", err, met.Load())
+			}
+		})
+	}
+}
+
+func TestAWaitSaysWhatIsStillThere(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "silent", nil)
+	create(t, c, &ipamv1alpha1.Network{ObjectMeta: held(meta(ns, "slow", ""), nil, nil), Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	var watches atomic.Int32
+	cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+		switch {
+		case !testkit.IsWatch(r):
+			return nil, nil
+		case watches.Add(1) == 1:
+			return testkit.Answer(200, ""), nil
+		case watches.Load() == 3:
+			cancel()
+		}
+		return testkit.Answer(503, "no etcd"), nil
+	})
+	err := WaitGone(ctx, cluster, &ipamv1alpha1.NetworkList{}, client.InNamespace(ns))
+	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "Network "+ns+"/slow (held by test.liqo.io/held) is still there: watching: ") {
+		t.Errorf("it ended with %v", err)
+	}
 }
 
 func TestWaitingForNothingEndsAtOnce(t *testing.T) {

@@ -64,7 +64,9 @@ func (s *Section) write(w io.Writer, level int, terminal bool) {
 	indent := strings.Repeat("    ", level)
 	width := 0
 	for _, e := range s.entries {
-		width = max(width, utf8.RuneCountInString(e.key))
+		if len(e.values) > 0 {
+			width = max(width, utf8.RuneCountInString(e.key))
+		}
 	}
 	for _, e := range s.entries {
 		switch len(e.values) {

@@ -1,7 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package ctl
+// Package await waits for what others do in a cluster, through troubles of its API server.
+package await
 
 import (
 	"context"
@@ -17,31 +18,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watched is what may change what a wait is for.
-type watched struct {
-	list client.ObjectList
-	opts []client.ListOption
+// Watched is what may change what a wait is for.
+type Watched struct {
+	List client.ObjectList
+	Opts []client.ListOption
 }
 
-// watchedOne is a single object.
-func watchedOne(list client.ObjectList, key client.ObjectKey) watched {
-	return watched{list, []client.ListOption{client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name}}}
+// One is a single object.
+func One(list client.ObjectList, key client.ObjectKey) Watched {
+	return Watched{list, []client.ListOption{client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name}}}
 }
 
-// pending is what a wait is still for, in words.
-type pending string
+// Pending is what a wait is still for, in words.
+type Pending string
 
-func (p pending) Error() string { return string(p) }
+func (p Pending) Error() string { return string(p) }
 
 // retryDelay is between two attempts while the API server does not answer, and before a watch that ended is made anew.
 const retryDelay = time.Second
 
-// await calls check until it returns nil: now, and whenever something of what is watched changes. It goes on while check returns a
-// pending, or the API server does not answer; any other error ends it. At the end of ctx what was missing last is why.
-func await(ctx context.Context, kube client.WithWatch, check func(context.Context) error, what ...watched) error {
+// Until calls check until it returns nil: now, and whenever something of what is watched changes. It goes on while check returns a
+// Pending, or the API server does not answer; any other error ends it. At the end of ctx what was missing last is why.
+func Until(ctx context.Context, c client.WithWatch, check func(context.Context) error, what ...Watched) error {
 	w := &waiting{check: check, what: what}
 	for {
-		err := w.watch(ctx, kube)
+		err := w.watch(ctx, c)
 		switch {
 		case err == nil:
 			return nil
@@ -58,10 +59,10 @@ func await(ctx context.Context, kube client.WithWatch, check func(context.Contex
 	}
 }
 
-// waiting is what an await knows so far.
+// waiting is what a wait knows so far.
 type waiting struct {
 	check func(context.Context) error
-	what  []watched
+	what  []Watched
 	// missing is what was waited for last, silent why nothing was heard since.
 	missing, silent error
 }
@@ -79,38 +80,37 @@ func (w *waiting) overdue(ctx context.Context) error {
 }
 
 // watch returns nil once nothing is missing.
-func (w *waiting) watch(ctx context.Context, kube client.WithWatch) error {
+func (w *waiting) watch(ctx context.Context, c client.WithWatch) error {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The watches come first: what changes after the check is seen by them.
-	changes := make(chan error)
+	changed, ended := make(chan struct{}, 1), make(chan struct{}, len(w.what))
 	for _, one := range w.what {
-		events, err := kube.Watch(within, one.list, one.opts...)
+		events, err := c.Watch(within, one.List, one.Opts...)
 		if err != nil {
 			return w.heard(ctx, fmt.Errorf("watching: %w", err))
 		}
 		defer events.Stop()
-		go forward(within, events, changes)
+		go forward(events, changed, ended)
 	}
 	for {
 		err := w.heard(ctx, w.check(ctx))
-		if _, waits := errors.AsType[pending](err); !waits {
+		if _, waits := errors.AsType[Pending](err); !waits {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case err := <-changes:
-			if err != nil {
-				return err
-			}
+		case <-ended:
+			return errWatchEnded
+		case <-changed:
 		}
 	}
 }
 
 // heard keeps what an answer says, for the end. That ctx ended meanwhile says nothing.
 func (w *waiting) heard(ctx context.Context, err error) error {
-	if _, waits := errors.AsType[pending](err); waits {
+	if _, waits := errors.AsType[Pending](err); waits {
 		w.missing, w.silent = err, nil
 	} else if ctx.Err() == nil {
 		w.silent = err
@@ -129,21 +129,17 @@ func transient(err error) bool {
 
 var errWatchEnded = errors.New("the watch ended")
 
-// forward tells of every event, and of the end of the watch.
-func forward(ctx context.Context, events watch.Interface, changes chan<- error) {
-	tell := func(err error) bool {
-		select {
-		case changes <- err:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
+// forward tells that there were events, and of the end of the watch. Events that nobody looked at yet are one.
+func forward(events watch.Interface, changed, ended chan<- struct{}) {
 	for e := range events.ResultChan() {
 		// Whatever the error is, a new watch and its check find out whether it lasts.
-		if e.Type == watch.Error || !tell(nil) {
+		if e.Type == watch.Error {
 			break
 		}
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
 	}
-	tell(errWatchEnded)
+	ended <- struct{}{}
 }

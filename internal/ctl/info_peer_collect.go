@@ -1,0 +1,254 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+// peerReport is what info peer shows of one peer; its sections are in the order of the screen.
+type peerReport struct {
+	Info           peerIdentity       `json:"info"`
+	Network        peerNetwork        `json:"network"`
+	Authentication peerAuthentication `json:"authentication"`
+	Offloading     peerOffloading     `json:"offloading"`
+}
+
+type peerIdentity struct {
+	ClusterID string `json:"clusterID"`
+	Role      string `json:"role"`
+}
+
+type moduleInfo struct {
+	Status string   `json:"status"`
+	Alerts []string `json:"alerts,omitempty"`
+}
+
+type peerNetwork struct {
+	moduleInfo
+	CIDRs      peerCIDRs       `json:"CIDRs"` // scripts know it by this key
+	Gateway    peerGateway     `json:"gateway"`
+	Connection *peerConnection `json:"connection,omitempty"`
+}
+
+type peerCIDRs struct {
+	Remote   networkingv1beta1.ClusterConfigCIDR  `json:"remote"`
+	Remapped *networkingv1beta1.ClusterConfigCIDR `json:"remapped,omitempty"`
+}
+
+// peerGateway is the gateway of the peer where that has the server, else ours.
+type peerGateway struct {
+	Address []string `json:"address"`
+	Port    int32    `json:"port"`
+	Ports   []int32  `json:"ports,omitempty"`
+	Role    string   `json:"role"`
+	MTU     int      `json:"mtu,omitempty"`
+}
+
+type peerConnection struct {
+	Status  string `json:"status"`
+	Latency string `json:"latency,omitempty"`
+}
+
+type peerAuthentication struct {
+	moduleInfo
+	APIServerAddr  string      `json:"APIServerAddr"`
+	ResourceSlices []peerSlice `json:"resourceSlices"`
+}
+
+type peerSlice struct {
+	Name      string              `json:"name"`
+	Action    string              `json:"action"`
+	Accepted  bool                `json:"accepted"`
+	Alerts    []string            `json:"alerts,omitempty"`
+	Resources corev1.ResourceList `json:"resources"`
+}
+
+type peerOffloading struct {
+	moduleInfo
+	VirtualNodes []peerNode `json:"virtualNodes"`
+}
+
+type peerNode struct {
+	Name          string              `json:"name"`
+	Status        string              `json:"status"`
+	Secret        string              `json:"secret"`
+	ResourceSlice string              `json:"resourceSlice,omitempty"`
+	Resources     corev1.ResourceList `json:"resources"`
+}
+
+// selected reads the peers with these IDs, or all of them.
+func (f *collector) selected(ctx context.Context, ids []string) ([]liqov1beta1.ForeignCluster, error) {
+	var list liqov1beta1.ForeignClusterList
+	if err := f.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("reading the peerings: %w", err)
+	}
+	missing := slices.Clone(ids)
+	found := slices.DeleteFunc(list.Items, func(fc liqov1beta1.ForeignCluster) bool {
+		id := string(fc.Spec.ClusterID)
+		missing = slices.DeleteFunc(missing, func(s string) bool { return s == id })
+		return len(ids) > 0 && !slices.Contains(ids, id)
+	})
+	if len(missing) > 0 {
+		return nil, out.Fail("Peer clusters %q not found in active peerings", strings.Join(missing, ", "))
+	}
+	slices.SortFunc(found, func(a, b liqov1beta1.ForeignCluster) int { return cmp.Compare(a.Spec.ClusterID, b.Spec.ClusterID) })
+	return found, nil
+}
+
+// peer gathers what there is about a peer. What cannot be read is left out.
+func (f *collector) peer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*peerReport, []error) {
+	id, modules := string(fc.Spec.ClusterID), fc.Status.Modules
+	r := &peerReport{
+		Info:           peerIdentity{id, string(fc.Status.Role)},
+		Network:        peerNetwork{moduleInfo: module(modules.Networking), Gateway: peerGateway{Address: []string{}}},
+		Authentication: peerAuthentication{moduleInfo: module(modules.Authentication), ResourceSlices: []peerSlice{}},
+		Offloading:     peerOffloading{moduleInfo: module(modules.Offloading), VirtualNodes: []peerNode{}},
+	}
+	var problems []error
+	for _, part := range []struct {
+		of   liqov1beta1.Module
+		what string
+		read func(context.Context, *peerReport, client.MatchingLabels) error
+	}{
+		{modules.Networking, "networks", f.peerCIDRs},
+		{modules.Networking, "gateway", f.peerGateway},
+		{modules.Authentication, "ResourceSlices", f.peerSlices},
+		{modules.Offloading, "VirtualNodes", f.peerNodes},
+	} {
+		if !part.of.Enabled {
+			continue
+		}
+		if err := part.read(ctx, r, client.MatchingLabels{names.RemoteClusterID: id}); err != nil {
+			problems = append(problems, fmt.Errorf("reading the %s of %s: %w", part.what, id, err))
+		}
+	}
+	if modules.Authentication.Enabled {
+		r.Authentication.APIServerAddr = cmp.Or(fc.Status.ForeignProxyURL, fc.Status.APIServerURL)
+	}
+	return r, problems
+}
+
+func module(m liqov1beta1.Module) moduleInfo {
+	info := moduleInfo{Status: moduleStatus(m)}
+	if info.Status != "Unhealthy" {
+		return info
+	}
+	for _, c := range m.Conditions {
+		if c.Status != liqov1beta1.ConditionEstablished && c.Status != liqov1beta1.ConditionReady {
+			info.Alerts = append(info.Alerts, cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status)))
+		}
+	}
+	return info
+}
+
+func (f *collector) peerCIDRs(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
+	var list networkingv1beta1.ConfigurationList
+	if err := f.List(ctx, &list, of); err != nil {
+		return err
+	}
+	if len(list.Items) != 1 {
+		return fmt.Errorf("there are %d Configurations instead of one", len(list.Items))
+	}
+	cfg := &list.Items[0]
+	r.Network.CIDRs.Remote = cfg.Spec.Remote.CIDR
+	if cfg.Status.Remote != nil {
+		r.Network.CIDRs.Remapped = &cfg.Status.Remote.CIDR
+	}
+	return nil
+}
+
+func (f *collector) peerGateway(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
+	var servers networkingv1beta1.GatewayServerList
+	var clients networkingv1beta1.GatewayClientList
+	for _, list := range []client.ObjectList{&servers, &clients} {
+		if err := f.List(ctx, list, of); err != nil {
+			return err
+		}
+	}
+	if n := len(servers.Items) + len(clients.Items); n != 1 {
+		return fmt.Errorf("there are %d gateways instead of one", n)
+	}
+	if len(servers.Items) == 1 {
+		gw := &servers.Items[0]
+		r.Network.Gateway = gatewayAt(gw.Status.Endpoint, "Client", gw.Spec.MTU)
+		return f.peerConnection(ctx, r, gw)
+	}
+	gw := &clients.Items[0]
+	r.Network.Gateway = gatewayAt(&gw.Spec.Endpoint, "Server", gw.Spec.MTU)
+	return f.peerConnection(ctx, r, gw)
+}
+
+// gatewayAt is a gateway by where the server is reached, which may not be known yet, and by what the peer has.
+func gatewayAt(at *networkingv1beta1.EndpointStatus, role string, mtu int) peerGateway {
+	info := peerGateway{Address: []string{}, Role: role, MTU: mtu}
+	if at != nil {
+		info.Address, info.Port, info.Ports = append(info.Address, at.Addresses...), at.Port, at.Ports
+	}
+	return info
+}
+
+func (f *collector) peerConnection(ctx context.Context, r *peerReport, gw client.Object) error {
+	var connection networkingv1beta1.Connection
+	err := f.Get(ctx, client.ObjectKey{Namespace: gw.GetNamespace(), Name: names.Gateway(gw.GetName())}, &connection)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.Network.Connection = &peerConnection{string(connection.Status.Value), connection.Status.Latency.Value}
+	return nil
+}
+
+func (f *collector) peerSlices(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
+	var list authv1beta1.ResourceSliceList
+	if err := f.List(ctx, &list, of); err != nil {
+		return err
+	}
+	for _, s := range list.Items {
+		info := peerSlice{Name: s.Name, Action: "Consuming", Accepted: len(s.Status.Conditions) > 0, Resources: s.Status.Resources}
+		if s.Labels[names.Replicated] == "true" {
+			info.Action = "Providing"
+		}
+		for _, c := range s.Status.Conditions {
+			if c.Status != authv1beta1.ResourceSliceConditionAccepted {
+				info.Accepted, info.Alerts = false, append(info.Alerts, cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status)))
+			}
+		}
+		r.Authentication.ResourceSlices = append(r.Authentication.ResourceSlices, info)
+	}
+	return nil
+}
+
+func (f *collector) peerNodes(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
+	var list offv1beta1.VirtualNodeList
+	if err := f.List(ctx, &list, of); err != nil {
+		return err
+	}
+	for _, vn := range list.Items {
+		info := peerNode{Name: vn.Name, Status: "Healthy", ResourceSlice: vn.Labels[names.ResourceSliceName], Resources: vn.Spec.ResourceQuota.Hard}
+		if vn.Spec.KubeconfigSecretRef != nil {
+			info.Secret = vn.Spec.KubeconfigSecretRef.Name
+		}
+		if len(vn.Status.Conditions) == 0 || slices.ContainsFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool {
+			return c.Status != offv1beta1.RunningConditionStatusType && c.Status != offv1beta1.NoneConditionStatusType
+		}) {
+			info.Status = "Unhealthy"
+		}
+		r.Offloading.VirtualNodes = append(r.Offloading.VirtualNodes, info)
+	}
+	return nil
+}

@@ -1,0 +1,258 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// lend makes an object until the end of the test: other tests find what a cluster has of Liqo.
+func lend(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
+	t.Helper()
+	testkit.Create(t, c.Client, obj)
+	t.Cleanup(func() {
+		if err := c.Client.Delete(context.Background(), obj); err != nil { // the test's own is over
+			t.Error(err)
+		}
+	})
+}
+
+// lendWithStatus makes an object as its controllers would leave it.
+func lendWithStatus[T client.Object](t *testing.T, c *testkit.ControlPlane, obj T, status func(T)) {
+	t.Helper()
+	lend(t, c, obj)
+	status(obj)
+	if err := c.Client.Status().Update(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// peerings makes a healthy peering with milan, whose network is not, and one with turin, which nothing is used of.
+func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
+	t.Helper()
+	liqo = testkit.Namespace(t, c, "liqo", nil)
+	id := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "id", Labels: map[string]string{names.AppName: names.ClusterIDApp}}}
+	lend(t, c, id)
+	in := testkit.Namespace(t, c, "tenant-milan", nil)
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: in, Name: name, Labels: map[string]string{names.RemoteClusterID: "milan", names.ResourceSliceName: "slice"}}
+	}
+	amounts := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi")}
+	for _, name := range []string{"milan", "turin"} {
+		fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(name)}}
+		lendWithStatus(t, c, fc, func(fc *liqov1beta1.ForeignCluster) {
+			fc.Status.Role = liqov1beta1.UnknownRole
+			if name == "milan" {
+				on := liqov1beta1.Module{Enabled: true}
+				fc.Status.Role, fc.Status.APIServerURL = liqov1beta1.ProviderRole, "https://192.0.2.1:6443"
+				fc.Status.Modules = liqov1beta1.Modules{Networking: on, Authentication: on, Offloading: on}
+				fc.Status.Modules.Networking.Conditions = []liqov1beta1.Condition{{
+					Type: liqov1beta1.NetworkConnectionStatus, Status: liqov1beta1.ConditionError, Message: "the tunnel is down",
+				}}
+			}
+		})
+	}
+	cfg := &networkingv1beta1.Configuration{ObjectMeta: meta("milan")}
+	cfg.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+	lendWithStatus(t, c, cfg, func(cfg *networkingv1beta1.Configuration) {
+		cfg.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
+			Pod: []networkingv1beta1.CIDR{"10.71.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"},
+		}}
+	})
+	gw := &networkingv1beta1.GatewayClient{ObjectMeta: meta("milan"), Spec: networkingv1beta1.GatewayClientSpec{MTU: 1340}}
+	gw.Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{"172.18.0.3"}, Port: 32133, Protocol: new(corev1.ProtocolUDP)}
+	lend(t, c, gw)
+	connection := &networkingv1beta1.Connection{ObjectMeta: meta("gw-milan"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeClient}}
+	lendWithStatus(t, c, connection, func(connection *networkingv1beta1.Connection) {
+		connection.Status.Value = networkingv1beta1.ConnectionError
+		connection.Status.Latency = networkingv1beta1.ConnectionLatency{Value: "3ms", Timestamp: metav1.Now()}
+	})
+	lendWithStatus(t, c, &authv1beta1.ResourceSlice{ObjectMeta: meta("slice")}, func(s *authv1beta1.ResourceSlice) {
+		s.Status.Resources = amounts
+		s.Status.Conditions = []authv1beta1.ResourceSliceCondition{{
+			Type: authv1beta1.ResourceSliceConditionTypeResources, Status: authv1beta1.ResourceSliceConditionAccepted, LastTransitionTime: metav1.Now(),
+		}}
+	})
+	vn := &offv1beta1.VirtualNode{ObjectMeta: meta("milan"), Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan", KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "kubeconfig-milan"}}}
+	vn.Spec.ResourceQuota.Hard = amounts
+	lendWithStatus(t, c, vn, func(vn *offv1beta1.VirtualNode) {
+		vn.Status.Conditions = []offv1beta1.VirtualNodeCondition{{Type: offv1beta1.NodeConditionType, Status: offv1beta1.RunningConditionStatusType}}
+	})
+	return liqo
+}
+
+const milanOnTheScreen = `
+┌─ Peer cluster info ──────────────────────────────────────────────────────────┐
+│ Cluster ID: milan                                                            │
+│ Role:       Provider                                                         │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌─ Network ────────────────────────────────────────────────────────────────────┐
+│ Status: Unhealthy                                                            │
+│ Alerts: the tunnel is down                                                   │
+│ CIDR                                                                         │
+│     Remote                                                                   │
+│         Pod CIDR:      10.200.0.0/16 → Remapped to 10.71.0.0/16              │
+│         External CIDR: 10.70.0.0/16                                          │
+│ Gateway                                                                      │
+│     Role:    Server                                                          │
+│     Address: 172.18.0.3                                                      │
+│     Port:    32133                                                           │
+│     MTU:     1340                                                            │
+│ Connection                                                                   │
+│     Status:  Error                                                           │
+│     Latency: 3ms                                                             │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌─ Authentication ─────────────────────────────────────────────────────────────┐
+│ Status:     Healthy                                                          │
+│ API server: https://192.0.2.1:6443                                           │
+│ Resource slices                                                              │
+│     slice                                                                    │
+│         Resource slice accepted                                              │
+│         Action: Consuming                                                    │
+│         Resources                                                            │
+│             cpu:    4                                                        │
+│             memory: 8Gi                                                      │
+└──────────────────────────────────────────────────────────────────────────────┘
+┌─ Offloading ─────────────────────────────────────────────────────────────────┐
+│ Status: Healthy                                                              │
+│ Virtual nodes                                                                │
+│     milan                                                                    │
+│         Status:         Healthy                                              │
+│         Secret:         kubeconfig-milan                                     │
+│         Resource slice: slice                                                │
+│         Resources                                                            │
+│             cpu:    4                                                        │
+│             memory: 8Gi                                                      │
+└──────────────────────────────────────────────────────────────────────────────┘
+`
+
+const milanAsADocument = `milan:
+  authentication:
+    APIServerAddr: https://192.0.2.1:6443
+    resourceSlices:
+    - accepted: true
+      action: Consuming
+      name: slice
+      resources:
+        cpu: "4"
+        memory: 8Gi
+    status: Healthy
+  info:
+    clusterID: milan
+    role: Provider
+  network:
+    CIDRs:
+      remapped:
+        external:
+        - 10.70.0.0/16
+        pod:
+        - 10.71.0.0/16
+      remote:
+        external:
+        - 10.70.0.0/16
+        pod:
+        - 10.200.0.0/16
+    alerts:
+    - the tunnel is down
+    connection:
+      latency: 3ms
+      status: Error
+    gateway:
+      address:
+      - 172.18.0.3
+      mtu: 1340
+      port: 32133
+      role: Server
+    status: Unhealthy
+  offloading:
+    status: Healthy
+    virtualNodes:
+    - name: milan
+      resourceSlice: slice
+      resources:
+        cpu: "4"
+        memory: 8Gi
+      secret: kubeconfig-milan
+      status: Healthy
+`
+
+func TestInfoAboutPeers(t *testing.T) {
+	c := testkit.Cluster(t)
+	ask := func(args ...string) result { return liqoctl(t, c.Config, append([]string{"info", "peer"}, args...)...) }
+	ask().refuses(t, "Liqo is not installed in the current cluster!")
+	liqo := peerings(t, c)
+	for query, want := range map[string]string{
+		"":                                 milanAsADocument,
+		"network.gateway.port":             "32133\n",
+		"milan.network.gateway.address[0]": "172.18.0.3\n",
+		"network.cidrs.remapped.pod":       "- 10.71.0.0/16\n",
+		"authentication.alerts":            "[]\n",
+		"milan.offloading.virtualnodes[0].secret":  "kubeconfig-milan\n",
+		"authentication.resourceslices.0.accepted": "true\n",
+	} {
+		r := ask("-n", liqo, "milan", "--get", query, "-o", "yaml")
+		r.succeeds(t)
+		if diff := cmp.Diff(want, r.stdout); diff != "" || r.stderr != "" {
+			t.Errorf("%q: %s-want +got:\n%s", query, r.stderr, diff)
+		}
+	}
+	r := ask("-n", liqo, "milan")
+	r.succeeds(t)
+	if diff := cmp.Diff(strings.TrimPrefix(milanOnTheScreen, "\n"), r.stdout); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	all := ask("-n", liqo)
+	all.succeeds(t, "│ Cluster ID: turin ")
+	if !strings.HasPrefix(all.stdout, r.stdout+"\n\n┌─ Peer cluster info ─") {
+		t.Errorf("both are %s", all.stdout)
+	}
+	ask("-n", liqo, "--get", "turin.network.status").succeeds(t, "Disabled\n")
+	ask("-n", liqo, "--get", "network.status").refuses(t, `cluster "network" in query "network.status" is not among the requested clusters`)
+	ask("-n", liqo, "milan", "--get", "turin.network").refuses(t, `cluster "turin" in query "turin.network" is not among the requested clusters`)
+	ask("-n", liqo, "rome", "milan", "genoa").refuses(t, `Peer clusters "rome, genoa" not found in active peerings`)
+
+	// What is there twice or not at all is said, and the rest shown.
+	second := &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "milan", Labels: map[string]string{names.RemoteClusterID: "milan"}}}
+	lend(t, c, second)
+	ask("-n", liqo, "milan", "-o", "json").succeeds(t, " WARN  reading the gateway of milan: there are 2 gateways instead of one", `"status": "Unhealthy"`)
+}
+
+func TestInfoAboutAServerThatNobodyReachesYet(t *testing.T) {
+	want := `┌─ Network ────────────────────────────────────────────────────────────────────┐
+│ Status: Healthy                                                              │
+│ CIDR                                                                         │
+│     Remote                                                                   │
+│         Pod CIDR:      10.200.0.0/16, 10.201.0.0/16                          │
+│         External CIDR:                                                       │
+│ Gateway                                                                      │
+│     Role:    Client                                                          │
+│     Address:                                                                 │
+│     Port:                                                                    │
+└──────────────────────────────────────────────────────────────────────────────┘
+`
+	network := &peerNetwork{moduleInfo: moduleInfo{Status: "Healthy"}, Gateway: gatewayAt(nil, "Client", 0)}
+	network.CIDRs.Remote.Pod = []networkingv1beta1.CIDR{"10.200.0.0/16", "10.201.0.0/16"}
+	var stdout bytes.Buffer
+	out.New(strings.NewReader(""), &stdout, &bytes.Buffer{}).Box(network.section())
+	if diff := cmp.Diff(want, stdout.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,51 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package testkit
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// InternalError is what an API server says while its etcd has no leader, with code 500.
+const InternalError = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"etcdserver: leader changed"}`
+
+// Troubled is a client of the cluster that answer comes before: what it returns nothing for goes to the API server.
+func Troubled(t *testing.T, c *ControlPlane, answer func(*http.Request) (*http.Response, error)) client.WithWatch {
+	t.Helper()
+	cfg := rest.CopyConfig(c.Config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return troubled{next, answer} })
+	cluster, err := client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster
+}
+
+type troubled struct {
+	http.RoundTripper
+	answer func(*http.Request) (*http.Response, error)
+}
+
+func (t troubled) RoundTrip(r *http.Request) (*http.Response, error) {
+	if response, err := t.answer(r); response != nil || err != nil {
+		return response, err
+	}
+	return t.RoundTripper.RoundTrip(r)
+}
+
+// Answer is a response of an API server.
+func Answer(code int, body string) *http.Response {
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// IsWatch tells a watch from other requests.
+func IsWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
