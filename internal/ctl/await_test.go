@@ -5,6 +5,7 @@ package ctl
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -128,6 +129,30 @@ func TestAWaitEndsWhereTheAPIServerRefuses(t *testing.T) {
 	err = newGateway(server, client.ObjectKey{Namespace: "default", Name: "milan"}).awaitConnection(t.Context(), cluster, false)
 	if err == nil || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestAWaitEndsWhereTheAPIServerCannotBeTrusted(t *testing.T) {
+	c := testkit.Cluster(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var attempts atomic.Int32
+	cfg := rest.CopyConfig(c.Config)
+	cfg.ServerName = "another.example.org"
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return troubled{next, func(*http.Request) (*http.Response, error) {
+			if attempts.Add(1) > 1 {
+				cancel()
+			}
+			return nil, nil
+		}}
+	})
+	cluster, err := client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme, Mapper: c.Client.RESTMapper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = newGateway(server, client.ObjectKey{Namespace: "default", Name: "milan"}).awaitConnection(ctx, cluster, false)
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); !untrusted || attempts.Load() != 1 {
+		t.Errorf("after %d attempts it ended with %v", attempts.Load(), err)
 	}
 }
 
