@@ -6,6 +6,7 @@ package await
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -119,7 +120,11 @@ func (w *waiting) heard(ctx context.Context, err error) error {
 }
 
 // transient tells of an error that the next attempt may not meet: the API server has troubles of its own, or was not reached.
+// One that was reached and cannot be trusted is met again, though its error is one of the network, too.
 func transient(err error) bool {
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
+		return false
+	}
 	if status, answered := errors.AsType[*apierrors.StatusError](err); answered {
 		return status.ErrStatus.Code >= http.StatusInternalServerError || status.ErrStatus.Code == http.StatusTooManyRequests
 	}

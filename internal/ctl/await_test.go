@@ -5,6 +5,7 @@ package ctl
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
@@ -94,6 +96,25 @@ func TestAWaitEndsWhereTheAPIServerRefuses(t *testing.T) {
 	err = newGateway(server, client.ObjectKey{Namespace: "default", Name: "milan"}).awaitConnection(t.Context(), cluster, false)
 	if err == nil || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestAWaitEndsWhereTheAPIServerCannotBeTrusted(t *testing.T) {
+	c := testkit.Cluster(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var attempts atomic.Int32
+	other := *c
+	other.Config = rest.CopyConfig(c.Config)
+	other.Config.ServerName = "another.example.org"
+	cluster := testkit.Troubled(t, &other, func(*http.Request) (*http.Response, error) {
+		if attempts.Add(1) > 1 {
+			cancel()
+		}
+		return nil, nil
+	})
+	err := newGateway(server, client.ObjectKey{Namespace: "default", Name: "milan"}).awaitConnection(ctx, cluster, false)
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); !untrusted || attempts.Load() != 1 {
+		t.Errorf("after %d attempts it ended with %v", attempts.Load(), err)
 	}
 }
 

@@ -133,12 +133,13 @@ func (o *connectOptions) plan(ctx context.Context, local, remote *side) (*tunnel
 		in, other *side
 		kind      string
 	}{{local, remote, server}, {remote, local, dialer}} {
-		found, err := reverse.in.findGateway(ctx, reverse.kind, reverse.other.id)
+		// One that is being deleted counts: what it made may have the names of what is to be made.
+		found, err := reverse.in.find(ctx, newGateway(reverse.kind, client.ObjectKey{}).list(), reverse.other.id)
 		if err != nil {
 			return nil, reverse.in.wrong(err)
 		}
-		if found != nil {
-			return nil, reverse.in.wrong(out.Fail("there is a gateway %s for the other direction already, %s", reverse.kind, found).
+		if len(found) > 0 {
+			return nil, reverse.in.wrong(out.Fail("there is a gateway %s for the other direction already, %s", reverse.kind, client.ObjectKeyFromObject(found[0])).
 				Hint("Exchange the two clusters, or remove it by: liqoctl network disconnect"))
 		}
 	}

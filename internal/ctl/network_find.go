@@ -6,6 +6,7 @@ package ctl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,9 +40,10 @@ func (s *side) find(ctx context.Context, list client.ObjectList, other string) (
 	return found, err
 }
 
-// findOne is find where there may be one at most, nil for none.
+// findOne is find where there may be one at most, nil for none. What is being deleted leaves its place to another.
 func (s *side) findOne(ctx context.Context, list client.ObjectList, other string) (client.Object, error) {
 	found, err := s.find(ctx, list, other)
+	found = slices.DeleteFunc(found, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil })
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -60,20 +62,11 @@ func (s *side) findOne(ctx context.Context, list client.ObjectList, other string
 		Hint("Delete all but one of them")
 }
 
-// findGateway is where the gateway of a kind to the other cluster is, nil for none.
-func (s *side) findGateway(ctx context.Context, kind, other string) (*client.ObjectKey, error) {
-	obj, err := s.findOne(ctx, newGateway(kind, client.ObjectKey{}).list(), other)
-	if obj == nil {
-		return nil, err
-	}
-	return new(client.ObjectKeyFromObject(obj)), nil
-}
-
 // gatewayKey is where the gateway of a kind is or will be.
 func (s *side) gatewayKey(ctx context.Context, kind, other string) (client.ObjectKey, error) {
-	found, err := s.findGateway(ctx, kind, other)
+	found, err := s.findOne(ctx, newGateway(kind, client.ObjectKey{}).list(), other)
 	if found != nil {
-		return *found, nil
+		return client.ObjectKeyFromObject(found), nil
 	}
 	return client.ObjectKey{Namespace: s.namespace, Name: other}, err
 }

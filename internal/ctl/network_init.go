@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -75,7 +76,7 @@ func meet(ctx context.Context, local, remote *side) ([]*told, error) {
 
 // knows tells whether the cluster was told already, and has prefixes for all of it.
 func (t *told) knows(ctx context.Context) bool {
-	return t.have != nil && t.have.DeletionTimestamp.IsZero() && says(t.have, t.want) && configured(ctx, t.kube, t.have) == nil
+	return t.have != nil && says(t.have, t.want) && configured(ctx, t.kube, t.have) == nil
 }
 
 // says tells whether two Configurations are about the same networks.
@@ -159,7 +160,8 @@ func takenBack(ctx context.Context, both []*told, why error) error {
 	return why
 }
 
-// takeBack deletes a new Configuration, and has one that was there say what it said, unless somebody changed it meanwhile.
+// takeBack deletes a new Configuration, and has one that was there say what it said, unless somebody changed it meanwhile. Labels
+// and annotations of others stay: the controller keeps account there of what it wrote.
 func (t *told) takeBack(ctx context.Context) error {
 	if !t.written {
 		return nil
@@ -176,11 +178,28 @@ func (t *told) takeBack(ctx context.Context) error {
 			return client.IgnoreNotFound(err)
 		}
 		asNow := client.MergeFromWithOptions(now.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		now.Labels, now.Annotations, now.Spec.Remote = t.have.Labels, t.have.Annotations, t.have.Spec.Remote
+		hash := names.AppliedHash + "." + names.CLIFieldManager
+		annotations := map[string]string{hash: now.Annotations[hash]}
+		maps.Copy(annotations, t.want.Annotations)
+		now.Labels = without(now.Labels, t.want.Labels, t.have.Labels)
+		now.Annotations = without(now.Annotations, annotations, t.have.Annotations)
+		now.Spec.Remote = t.have.Spec.Remote
 		if err := t.kube.Patch(ctx, now, asNow, client.FieldOwner(names.CLIFieldManager)); err != nil {
 			return err
 		}
 		t.Warn("The Configuration %s names again what it named before", client.ObjectKeyFromObject(now))
 		return nil
 	})
+}
+
+// without is what was before, and what others wrote since: all of now that is not ours.
+func without(now, ours, before map[string]string) map[string]string {
+	back := map[string]string{}
+	maps.Copy(back, before)
+	for key, value := range now {
+		if our, set := ours[key]; !set || our != value {
+			back[key] = value
+		}
+	}
+	return back
 }

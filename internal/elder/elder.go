@@ -14,8 +14,10 @@ import (
 
 // Rank is what decides for an object.
 type Rank struct {
-	// Leaving is true for what is being deleted, Idle for what does nothing while another may: a gateway that does not run.
-	Leaving, Idle   bool
+	// Leaving is true for what is being deleted, Outside for what cannot be used where it is, Idle for what does nothing while
+	// another may: a gateway that does not run.
+	Leaving, Outside, Idle bool
+
 	Since           time.Time
 	Namespace, Name string
 }
@@ -27,7 +29,7 @@ func Of(o metav1.Object) Rank {
 
 // Compare is below 0 if r counts before o.
 func (r Rank) Compare(o Rank) int {
-	return cmp.Or(number(r.Leaving)-number(o.Leaving), number(r.Idle)-number(o.Idle), r.Since.Compare(o.Since),
+	return cmp.Or(number(r.Leaving)-number(o.Leaving), number(r.Outside)-number(o.Outside), number(r.Idle)-number(o.Idle), r.Since.Compare(o.Since),
 		cmp.Compare(r.Namespace, o.Namespace), cmp.Compare(r.Name, o.Name))
 }
 

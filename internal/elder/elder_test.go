@@ -23,6 +23,8 @@ func TestTheOrder(t *testing.T) {
 		{Since: at(2), Namespace: "b", Name: "a"},
 		{Since: at(2), Namespace: "b", Name: "b"},
 		{Idle: true, Since: at(0), Namespace: "a", Name: "a"},
+		{Outside: true, Since: at(0), Namespace: "a", Name: "a"},
+		{Outside: true, Idle: true, Since: at(0), Namespace: "a", Name: "a"},
 		{Leaving: true, Since: at(0), Namespace: "a", Name: "a"},
 		{Leaving: true, Idle: true, Since: at(0), Namespace: "a", Name: "a"},
 	}

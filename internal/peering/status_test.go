@@ -22,6 +22,7 @@ import (
 	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
 
@@ -60,6 +61,20 @@ func aged(name string, second int64, leaving bool) metav1.ObjectMeta {
 		m.DeletionTimestamp = new(metav1.Unix(second, 0))
 	}
 	return m
+}
+
+func in(namespace string, m metav1.ObjectMeta) metav1.ObjectMeta {
+	m.Namespace = namespace
+	return m
+}
+
+func configuration(namespace string, second int64, refused string) netv1beta1.Configuration {
+	c := netv1beta1.Configuration{ObjectMeta: in(namespace, aged("milan", second, false))}
+	c.Labels = map[string]string{names.RemoteClusterID: "milan"}
+	if refused != "" {
+		c.Status.Conditions = []metav1.Condition{{Type: netv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: refused}}
+	}
+	return c
 }
 
 func tenant(policy authv1beta1.AuthzPolicy, namespace string) authv1beta1.Tenant {
@@ -301,6 +316,27 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
+			rule: "gateways outside the namespace of the Configuration that counts lead nowhere",
+			view: view{
+				configurations: []netv1beta1.Configuration{configuration("elsewhere", 1, netv1beta1.ReasonAnotherConfiguration), configuration("tenant", 2, "")},
+				servers: []netv1beta1.GatewayServer{
+					{ObjectMeta: in("elsewhere", aged("milan", 1, false)), Status: up}, {ObjectMeta: aged("milan", 3, false)},
+				},
+				clients: []netv1beta1.GatewayClient{{ObjectMeta: in("elsewhere", aged("older", 1, false)), Status: netv1beta1.GatewayClientStatus{InternalEndpoint: up.InternalEndpoint}}},
+				connections: []netv1beta1.Connection{
+					{ObjectMeta: in("elsewhere", aged("gw-milan", 1, false)), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connecting}},
+					{ObjectMeta: in("elsewhere", aged("gw-older", 1, false)), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connecting}},
+					{ObjectMeta: aged("gw-milan", 3, false), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connected}},
+				},
+				deployments: deployment("gw-milan", 1, 1),
+			},
+			want: []string{
+				"role Unknown", "networking", "networking NetworkConfigurationStatus Ready (NetworkConfigurationPresence)",
+				"networking NetworkGatewayPresence Ready (GatewayPresence)", "networking NetworkGatewayServerStatus Ready (GatewaysReady)",
+				"networking NetworkGatewayClientStatus NotReady (GatewaysNotReady)", "networking NetworkConnectionStatus Established (ConnectionEstablished)",
+			},
+		},
+		{
 			rule:     "modules that are switched off say nothing",
 			view:     view{configurations: []netv1beta1.Configuration{{}}, secrets: []corev1.Secret{hand}, virtualNodes: []offv1beta1.VirtualNode{{}}},
 			disabled: Disabled{Networking: true, Authentication: true, Offloading: true},
@@ -308,7 +344,7 @@ func TestStatus(t *testing.T) {
 		},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			c.view.order()
+			c.view.order("milan")
 			got := c.view.status(3, c.disabled)
 			if got.ObservedGeneration != 3 {
 				t.Errorf("observedGeneration %d", got.ObservedGeneration)

@@ -131,15 +131,25 @@ func (f *foreignClusters) gather(ctx context.Context, id liqov1beta1.ClusterID) 
 	for _, namespace := range v.namespaces {
 		g.secrets(f, v, namespace)
 	}
-	v.order()
+	v.order(id)
 	for _, key := range v.deploymentKeys() {
 		g.deployment(v, key)
 	}
 	return v, g.err
 }
 
-// order puts first what counts of several. Of Connections it is that of the gateway that leads to the peer.
-func (v *view) order() {
+// order puts first what counts of several. Of Connections it is that of the gateway that leads to the peer: one in the namespace
+// of the Configuration that counts.
+func (v *view) order(id liqov1beta1.ClusterID) {
+	placed := peer.Configuration(v.configurations, id)
+	gatewayRank := func(gateway client.Object, at *netv1beta1.InternalGatewayEndpoint) elder.Rank {
+		r := elder.Of(gateway)
+		r.Outside = placed != nil && gateway.GetNamespace() != placed.Namespace
+		r.Idle = at == nil
+		return r
+	}
+	serverRank := func(g *netv1beta1.GatewayServer) elder.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
+	clientRank := func(g *netv1beta1.GatewayClient) elder.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
 	inOrder(v.tenants, func(t *authv1beta1.Tenant) elder.Rank { return elder.Of(t) })
 	inOrder(v.identities, func(i *authv1beta1.Identity) elder.Rank { return elder.Of(i) })
 	inOrder(v.servers, serverRank)
@@ -156,18 +166,6 @@ func (v *view) order() {
 		r.Idle = lead == nil || client.ObjectKeyFromObject(c) != gatewayOf(lead)
 		return r
 	})
-}
-
-func serverRank(g *netv1beta1.GatewayServer) elder.Rank {
-	r := elder.Of(g)
-	r.Idle = g.Status.InternalEndpoint == nil
-	return r
-}
-
-func clientRank(g *netv1beta1.GatewayClient) elder.Rank {
-	r := elder.Of(g)
-	r.Idle = g.Status.InternalEndpoint == nil
-	return r
 }
 
 func inOrder[T any, P object[T]](of []T, rank func(P) elder.Rank) {

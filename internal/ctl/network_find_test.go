@@ -1,0 +1,140 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// lone is a side of which only the API server is known.
+func lone(t *testing.T, c *testkit.ControlPlane, namespace string) *side {
+	t.Helper()
+	cluster, err := client.NewWithWatch(c.Config, client.Options{Scheme: kube.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &side{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster, namespace: namespace}
+}
+
+func TestWhatIsBeingDeletedGivesWay(t *testing.T) {
+	c := testkit.Cluster(t)
+	s := lone(t, c, testkit.Namespace(t, c, "found", nil))
+	// held makes a Configuration that stays when it is deleted.
+	held := func(name string) *networkingv1beta1.Configuration {
+		cfg := newConfiguration(client.ObjectKey{Namespace: s.namespace, Name: name}, s.namespace, networkingv1beta1.ClusterConfigCIDR{})
+		cfg.Finalizers = []string{"example.org/held"}
+		testkit.Create(t, c.Client, cfg)
+		return cfg
+	}
+	remove := func(cfg *networkingv1beta1.Configuration) {
+		t.Helper()
+		if err := c.Client.Delete(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantOne := func(want string) {
+		t.Helper()
+		var got string
+		obj, err := s.findOne(t.Context(), &networkingv1beta1.ConfigurationList{}, s.namespace)
+		if obj != nil {
+			got = obj.GetName()
+		}
+		if err != nil || got != want {
+			t.Errorf("found %q, want %q: %v", got, want, err)
+		}
+	}
+
+	old := held("old")
+	wantOne("old")
+	remove(old)
+	wantOne("")
+	next := held("next")
+	wantOne("next")
+	remove(next)
+	wantOne("")
+	all, err := s.find(t.Context(), &networkingv1beta1.ConfigurationList{}, s.namespace)
+	if err != nil || len(all) != 2 {
+		t.Errorf("%d are there to be waited for: %v", len(all), err)
+	}
+	for _, cfg := range []*networkingv1beta1.Configuration{old, next} {
+		testkit.Update(t, c.Client, cfg, func(cfg *networkingv1beta1.Configuration) { cfg.Finalizers = nil })
+	}
+}
+
+func TestWhatOthersWroteIsNotTakenBack(t *testing.T) {
+	c := testkit.Cluster(t)
+	s := lone(t, c, testkit.Namespace(t, c, "taken-back", nil))
+	key := client.ObjectKey{Namespace: s.namespace, Name: "milan"}
+	named := func(pods networkingv1beta1.CIDR, labels, annotations map[string]string) *networkingv1beta1.Configuration {
+		cfg := newConfiguration(key, "milan", networkingv1beta1.ClusterConfigCIDR{
+			Pod: []networkingv1beta1.CIDR{pods}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"},
+		})
+		(&cli{labels: labels, annotations: annotations}).stamp(cfg)
+		if err := apply(t.Context(), s.kube, cfg); err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	read := func() *networkingv1beta1.Configuration {
+		cfg := &networkingv1beta1.Configuration{}
+		if err := c.Client.Get(t.Context(), key, cfg); err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+
+	named("10.201.0.0/16", map[string]string{"earlier": "yes", "both": "earlier"}, nil)
+	before := read()
+	want := named("10.202.0.0/16", map[string]string{"both": "later", "later": "yes"}, map[string]string{"later": "yes", "kept": "no"})
+	const account = names.AppliedHash + ".liqo-configuration-local"
+	testkit.Update(t, c.Client, read(), func(cfg *networkingv1beta1.Configuration) {
+		cfg.Labels["hers"] = "yes"
+		cfg.Annotations["kept"] = "yes"
+		cfg.Annotations[account] = "0123"
+		cfg.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: before.Spec.Remote.CIDR}
+	})
+	if err := (&told{side: s, have: before, want: want, written: true}).takeBack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	after := read()
+	before.Labels["hers"] = "yes"
+	before.Annotations["kept"], before.Annotations[account] = "yes", "0123"
+	before.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: before.Spec.Remote.CIDR}
+	type said struct {
+		Labels, Annotations map[string]string
+		Spec                networkingv1beta1.ConfigurationSpec
+	}
+	if diff := cmp.Diff(said{before.Labels, before.Annotations, before.Spec}, said{after.Labels, after.Annotations, after.Spec}); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// What it made may have the names of what is to be made.
+func TestAGatewayOfTheOtherDirectionCountsUntilItIsGone(t *testing.T) {
+	c := testkit.Cluster(t)
+	s := lone(t, c, testkit.Namespace(t, c, "reverse", nil))
+	gw := newGateway(server, client.ObjectKey{Namespace: s.namespace, Name: "milan"}).server
+	gw.Labels, gw.Finalizers = map[string]string{names.RemoteClusterID: s.namespace}, []string{"example.org/held"}
+	testkit.Create(t, c.Client, gw)
+	if err := c.Client.Delete(t.Context(), gw); err != nil {
+		t.Fatal(err)
+	}
+	_, err := (&connectOptions{}).plan(t.Context(), s, &side{id: s.namespace})
+	if err == nil || !strings.Contains(err.Error(), "there is a gateway server for the other direction already, "+s.namespace+"/milan") {
+		t.Errorf("it is planned: %v", err)
+	}
+	testkit.Update(t, c.Client, gw, func(gw *networkingv1beta1.GatewayServer) { gw.Finalizers = nil })
+}
