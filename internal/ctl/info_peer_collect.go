@@ -19,6 +19,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 )
 
 // peerReport is what info peer shows of one peer; its sections are in the order of the screen.
@@ -162,15 +163,19 @@ func (f *collector) peerCIDRs(ctx context.Context, r *peerReport, of client.Matc
 	if err := f.List(ctx, &list, of); err != nil {
 		return err
 	}
+	var problem error
 	if len(list.Items) != 1 {
-		return fmt.Errorf("there are %d Configurations instead of one", len(list.Items))
+		problem = fmt.Errorf("there are %d Configurations instead of one", len(list.Items))
 	}
-	cfg := &list.Items[0]
+	cfg := peer.Configuration(list.Items, liqov1beta1.ClusterID(of[names.RemoteClusterID]))
+	if cfg == nil {
+		return problem
+	}
 	r.Network.CIDRs.Remote = cfg.Spec.Remote.CIDR
 	if cfg.Status.Remote != nil {
 		r.Network.CIDRs.Remapped = &cfg.Status.Remote.CIDR
 	}
-	return nil
+	return problem
 }
 
 func (f *collector) peerGateway(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
@@ -219,7 +224,7 @@ func (f *collector) peerSlices(ctx context.Context, r *peerReport, of client.Mat
 		return err
 	}
 	for _, s := range list.Items {
-		info := peerSlice{Name: s.Name, Action: "Consuming", Accepted: len(s.Status.Conditions) > 0, Resources: s.Status.Resources}
+		info := peerSlice{Name: s.Name, Action: "Consuming", Accepted: judged(&s), Resources: s.Status.Resources}
 		if s.Labels[names.Replicated] == "true" {
 			info.Action = "Providing"
 		}
@@ -231,6 +236,13 @@ func (f *collector) peerSlices(ctx context.Context, r *peerReport, of client.Mat
 		r.Authentication.ResourceSlices = append(r.Authentication.ResourceSlices, info)
 	}
 	return nil
+}
+
+// judged tells whether it was decided what a ResourceSlice gets.
+func judged(s *authv1beta1.ResourceSlice) bool {
+	return slices.ContainsFunc(s.Status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool {
+		return c.Type == authv1beta1.ResourceSliceConditionTypeResources
+	})
 }
 
 func (f *collector) peerNodes(ctx context.Context, r *peerReport, of client.MatchingLabels) error {

@@ -232,7 +232,14 @@ func TestInfoAboutPeers(t *testing.T) {
 	// What is there twice or not at all is said, and the rest shown.
 	second := &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "milan", Labels: map[string]string{names.RemoteClusterID: "milan"}}}
 	lend(t, c, second)
-	ask("-n", liqo, "milan", "-o", "json").succeeds(t, " WARN  reading the gateway of milan: there are 2 gateways instead of one", `"status": "Unhealthy"`)
+	lend(t, c, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "milan", Labels: second.Labels}})
+	lendWithStatus(t, c, &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "unjudged", Labels: second.Labels}}, func(s *authv1beta1.ResourceSlice) {
+		s.Status.Conditions = []authv1beta1.ResourceSliceCondition{{
+			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted, LastTransitionTime: metav1.Now(),
+		}}
+	})
+	ask("-n", liqo, "milan", "-o", "json").succeeds(t, " WARN  reading the gateway of milan: there are 2 gateways instead of one",
+		" WARN  reading the networks of milan: there are 2 Configurations instead of one", `"status": "Unhealthy"`, `"10.71.0.0/16"`, `"accepted": false`)
 }
 
 func TestInfoAboutAServerThatNobodyReachesYet(t *testing.T) {

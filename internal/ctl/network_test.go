@@ -4,6 +4,7 @@
 package ctl
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -298,7 +299,13 @@ func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *town) {
 	testkit.Update(t, rome.Client, configurationOf(t, rome, "default", "hers"), func(cfg *networkingv1beta1.Configuration) {
 		cfg.Spec.Remote.CIDR.Pod = []networkingv1beta1.CIDR{"10.202.0.0/16"}
 	})
-	before := configurationOf(t, rome, "default", "hers")
+	var before *networkingv1beta1.Configuration
+	testkit.Eventually(t, time.Minute, func() error { // the controller writes its networks there, too
+		if before = configurationOf(t, rome, "default", "hers"); before.Spec.Local == nil || len(before.Annotations) < 2 {
+			return errors.New("the networks of rome are not in it")
+		}
+		return nil
+	})
 	between(t, rome, milan, "init").refuses(t, "cannot be remapped",
 		"(local) The Configuration default/hers named pods [10.202.0.0/16], external [10.71.0.0/16]: it names pods [10.200.0.0/16], external [10.70.0.0/16] now",
 		"(local) The Configuration default/hers names again what it named before")

@@ -21,6 +21,7 @@ var errOffloadingGone = errors.New("somebody deleted the NamespaceOffloading mea
 func awaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) (*offv1beta1.NamespaceOffloading, error) {
 	key, have := client.ObjectKeyFromObject(want), &offv1beta1.NamespaceOffloading{}
 	err := await.Until(ctx, kube, func(ctx context.Context) error {
+		have = &offv1beta1.NamespaceOffloading{} // what is read into another stays there where this has nothing
 		switch err := kube.Get(ctx, key, have); {
 		case apierrors.IsNotFound(err), err == nil && have.UID != want.UID:
 			return errOffloadingGone

@@ -25,14 +25,16 @@ func (s *shadowPods) share(ctx context.Context, sp *offv1beta1.ShadowPod, pod *c
 	if !s.ledger.enforce {
 		return s.reserve(ctx, sp, &pod.Spec)
 	}
-	shape, key := shapeOf(pod), client.ObjectKeyFromObject(pod)
+	key := client.ObjectKeyFromObject(pod)
+	if s.ledger.Asked(key) { // an earlier request may have made it: it keeps its share, whatever becomes of others
+		return s.reserve(ctx, sp, &pod.Spec)
+	}
+	shape := shapeOf(pod)
 	if spec := s.shapes.Get(shape, time.Now()); spec != nil {
 		return s.reserve(ctx, sp, spec)
 	}
-	// An earlier request may have made this one, and its share is of what a rehearsal said: that of another one means nothing.
-	rehearsed := s.ledger.Asked(key)
-	if rehearsed || !s.ledger.Held(key) {
-		if err := s.reserve(ctx, sp, &pod.Spec); err != nil || rehearsed {
+	if !s.ledger.Held(key) {
+		if err := s.reserve(ctx, sp, &pod.Spec); err != nil {
 			return err
 		}
 	}
@@ -79,7 +81,7 @@ func shapeOf(pod *corev1.Pod) shape {
 		domain, _, _ := strings.Cut(key, "/")
 		return domain == "liqo.io" || strings.HasSuffix(domain, ".liqo.io") // ours say which pod it is
 	})
-	parts := []any{labels, annotations, pod.Spec.Resources, pod.Spec.RuntimeClassName}
+	parts := []any{labels, annotations, pod.Spec.Resources, pod.Spec.RuntimeClassName, pod.Spec.ServiceAccountName, pod.Spec.PriorityClassName}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, c := range containers {
 			parts = append(parts, c.Name, c.Image, c.RestartPolicy, c.Resources)
