@@ -84,7 +84,7 @@ const restartAfter = 2
 const alive = 180 * time.Second
 
 // help gets a tunnel going again from which nothing comes. One that loses probes and carries other packets has none of it, while it has
-// a session: a server that hears nothing of its client sends, too.
+// a session and its server is not deaf: a server that hears nothing of its client sends, too.
 func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat pulse, now time.Time) error {
 	if peer.Received > g.received {
 		g.heard = g.looked
@@ -95,7 +95,7 @@ func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat pulse, now 
 		handshake = time.Time{} // the clock was set back
 	}
 	last := latest(beat.small.at, beat.began)
-	if now.Sub(handshake) <= alive {
+	if now.Sub(handshake) <= alive && !beat.deaf(now) {
 		last = latest(last, g.heard)
 	}
 	quiet := now.Sub(last)
