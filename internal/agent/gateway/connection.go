@@ -59,7 +59,7 @@ func (g *gateway) show(ctx context.Context, beat pulse, now time.Time) error {
 	return nil
 }
 
-// care has a server keep where its client is, and a client do what WireGuard itself does late or not at all. It waits for nobody.
+// care has a gateway keep where its peer is, and a client do what WireGuard itself does late or not at all. It waits for nobody.
 func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat pulse, now time.Time) error {
 	status, err := g.device.Observe()
 	if err != nil {
@@ -70,6 +70,9 @@ func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat pulse, now ti
 	case i < 0:
 		return nil
 	case !g.options.Server:
+		if beat.up(now) {
+			g.endpoints.works()
+		}
 		return g.help(ctx, status.Peers[i], beat, now)
 	case beat.up(now):
 		return g.learned.keep(status.Peers[i].Endpoint)

@@ -107,3 +107,23 @@ func TestAClientWhoseServerIsSilentTriesItsOtherEndpoint(t *testing.T) {
 		}
 	}
 }
+
+func TestAClientKeepsTheEndpointThatWorks(t *testing.T) {
+	peer := newKey(t).Public()
+	for answered, want := range map[bool]string{true: "192.0.2.2:7", false: "192.0.2.1:7"} {
+		h := newHeart()
+		h.ask(0)
+		if answered {
+			h.padded(0, 0.1)
+		}
+		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, Endpoint: netip.MustParseAddrPort("192.0.2.2:7")}}}}
+		g := &gateway{device: p, endpoints: newEndpoints(nil)}
+		g.endpoints.get(t.Context(), []string{"192.0.2.2:7"})
+		if err := g.care(t.Context(), peer, h.pulse, h.at(0.5)); err != nil {
+			t.Fatal(err)
+		}
+		if at := g.endpoints.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"}); at.String() != want {
+			t.Errorf("answered %t: %s, want %s", answered, at, want)
+		}
+	}
+}
