@@ -59,7 +59,7 @@ func (g *gateway) show(ctx context.Context, beat pulse, now time.Time) error {
 	return nil
 }
 
-// care has a server keep where its client is, and a client do what WireGuard itself does late or not at all. It waits for nobody.
+// care has a gateway keep where its peer is, and a client do what WireGuard itself does late or not at all. It waits for nobody.
 func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat pulse, now time.Time) error {
 	status, err := g.device.Observe()
 	if err != nil {
@@ -70,6 +70,9 @@ func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat pulse, now ti
 	case i < 0:
 		return nil
 	case !g.options.Server:
+		if beat.up(now) {
+			g.endpoints.works()
+		}
 		return g.help(ctx, status.Peers[i], beat, now)
 	case beat.up(now):
 		return g.learned.keep(status.Peers[i].Endpoint)
@@ -84,7 +87,7 @@ const restartAfter = 2
 const alive = 180 * time.Second
 
 // help gets a tunnel going again from which nothing comes. One that loses probes and carries other packets has none of it, while it has
-// a session: a server that hears nothing of its client sends, too.
+// a session and its server is not deaf: a server that hears nothing of its client sends, too.
 func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat pulse, now time.Time) error {
 	if peer.Received > g.received {
 		g.heard = g.looked
@@ -95,7 +98,7 @@ func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat pulse, now 
 		handshake = time.Time{} // the clock was set back
 	}
 	last := latest(beat.small.at, beat.began)
-	if now.Sub(handshake) <= alive {
+	if now.Sub(handshake) <= alive && !beat.deaf(now) {
 		last = latest(last, g.heard)
 	}
 	quiet := now.Sub(last)

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ type endpoints struct {
 	answers  map[string][]netip.Addr // of name servers, the last ones
 	found    []netip.AddrPort
 	current  int
+	settled  bool              // it stays in use though another is said before it: it works, or it is its turn
 	problems map[string]string // why something that is said is no use, as it was logged
 }
 
@@ -62,8 +64,16 @@ func (e *endpoints) next(ctx context.Context) netip.AddrPort {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.current++
+	e.settled = true
 	e.ask(ctx)
 	return e.used()
+}
+
+// works tells that the way that is used is a good one.
+func (e *endpoints) works() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settled = true
 }
 
 func (e *endpoints) used() netip.AddrPort {
@@ -73,8 +83,8 @@ func (e *endpoints) used() netip.AddrPort {
 	return e.found[e.current%len(e.found)]
 }
 
-// list takes what is said one by one. What is no use keeps nothing else from being tried, and the way that is used stays in use while
-// it is one.
+// list takes what is said one by one. What is no use keeps nothing else from being tried. The way that is used stays in use while it is
+// one, if it works: where the first is a name, others are known before it.
 func (e *endpoints) list(ctx context.Context) {
 	used := e.used()
 	e.found = nil
@@ -94,7 +104,11 @@ func (e *endpoints) list(ctx context.Context) {
 			}
 		}
 	}
-	e.current = max(slices.Index(e.found, used), 0)
+	at := slices.Index(e.found, used)
+	if e.settled = e.settled && at >= 0; !e.settled {
+		at = 0
+	}
+	e.current = at
 }
 
 func split(said string) (host string, port uint16, err error) {
@@ -163,11 +177,20 @@ func (e *endpoints) addresses(ctx context.Context, host string) ([]netip.Addr, e
 		err = errors.New("it has no address")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("resolving %s: %w", host, err)
+		return nil, fmt.Errorf("resolving %s: %w", host, plain(err))
 	}
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()
 	}
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	return addrs, nil
+}
+
+// plain is the end of what a name server's error says: before it are addresses, with a port of ours that is another one each time.
+func plain(err error) error {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		parts := strings.Split(dns.Err, ": ")
+		return errors.New(parts[len(parts)-1])
+	}
+	return err
 }

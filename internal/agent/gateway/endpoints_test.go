@@ -8,15 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // phonebook resolves what is in it.
@@ -107,13 +111,72 @@ func TestEndpointsTakeTurns(t *testing.T) {
 		said = []string{"192.0.2.8:7"}
 		use()
 		want := []string{
-			"2001:db8::3", "2001:db8::3", // which is no name
-			"192.0.2.1", "192.0.2.2", "2001:db8::3", "192.0.2.4", "192.0.2.5", "192.0.2.5", "192.0.2.8",
+			"192.0.2.1", "192.0.2.1", "192.0.2.2", "2001:db8::3", "192.0.2.1", "192.0.2.4", "192.0.2.5", "192.0.2.5", "192.0.2.8",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 	})
+}
+
+func TestTheFirstEndpointIsUsedOnceItsNameIsKnown(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(*endpoints)
+		want      string
+	}{
+		"while none works":            {func(*endpoints) {}, "192.0.2.1:7"},
+		"but not if another works":    {func(e *endpoints) { e.works() }, "192.0.2.3:7"},
+		"but not if another is tried": {func(e *endpoints) { e.next(t.Context()) }, "192.0.2.3:7"},
+		"nor if what worked is gone": {func(e *endpoints) {
+			e.works()
+			e.get(t.Context(), []string{"rome.example:7", "192.0.2.4:7"})
+		}, "192.0.2.1:7"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			may := make(chan struct{})
+			e := newEndpoints(func() {})
+			e.resolve = func(context.Context, string, string) ([]netip.Addr, error) {
+				<-may
+				return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
+			}
+			e.works() // of which nothing is known yet
+			if got := e.get(t.Context(), []string{"rome.example:7", "192.0.2.3:7"}); got.String() != "192.0.2.3:7" {
+				t.Errorf("%s: at first %s", name, got)
+			}
+			test.meanwhile(e)
+			close(may)
+			synctest.Wait()
+			if got := e.get(t.Context(), e.said); got.String() != test.want {
+				t.Errorf("%s: %s, want %s", name, got, test.want)
+			}
+		})
+	}
+}
+
+// Errors of a name server tell the port that was asked from, another one each time.
+func TestWhyANameIsNoUseIsSaidOnce(t *testing.T) {
+	for said, want := range map[string]string{
+		"read udp 10.244.0.5:%d->10.96.0.10:53: i/o timeout":            "resolving rome.example: i/o timeout",
+		"read udp [fd00::5]:%d->[fd00::a]:53: read: connection refused": "resolving rome.example: connection refused",
+		"no such host": "resolving rome.example: no such host",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			port, logged := 40000, []string{}
+			e := newEndpoints(func() {})
+			e.resolve = func(_ context.Context, _, host string) ([]netip.Addr, error) {
+				port++
+				return nil, &net.DNSError{Err: strings.Replace(said, "%d", strconv.Itoa(port), 1), Name: host, Server: "10.96.0.10:53"}
+			}
+			ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
+			for range 2 {
+				e.get(ctx, []string{"rome.example:7"})
+				synctest.Wait()
+			}
+			if len(logged) != 1 || !strings.Contains(logged[0], strconv.Quote(want)) || port != 40002 {
+				t.Errorf("asked %d times, logged %q, want %q once", port-40000, logged, want)
+			}
+		})
+	}
 }
 
 func TestANameThatIsDeadHoldsUpNoOther(t *testing.T) {

@@ -39,6 +39,7 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		server, unknown bool
 		handshake       float64  // when
 		answered        float64  // when the last answer came
+		asked           float64  // when the peer last asked
 		received        []uint64 // by then
 		at              []float64
 		want            string
@@ -49,6 +50,11 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		"after a handshake":           {answered: 3, handshake: 5, at: []float64{5.1, 6}},
 		"of a clock that was set":     {answered: 3, handshake: 3600, at: []float64{5.1}, want: "restart "},
 		"while data flows":            {answered: 3, received: []uint64{10, 20, 30, 40}, at: []float64{4.1, 5.1, 6.1, 7.1}},
+		"heard of and asked":          {answered: 3, asked: 5, received: []uint64{10, 20}, at: []float64{4.1, 5.1}, want: "restart "},
+		"asked for long":              {answered: 3, asked: 18, received: []uint64{10, 20, 30}, at: []float64{4.1, 17.1, 18.1}, want: "restart rebind "},
+		"asked, but never answered":   {asked: 2, received: []uint64{10, 20}, at: []float64{1.1, 2.1}, want: "restart "},
+		"asked when last answered":    {answered: 3, asked: 3.9, received: []uint64{10, 20, 30}, at: []float64{4.1, 5.1, 6.1}},
+		"asked no more":               {answered: 3, asked: 4, received: []uint64{10, 20, 30, 40}, at: []float64{4.1, 4.9, 6, 7}},
 		"heard of without a session":  {answered: 3, handshake: -174.5, received: []uint64{10, 20, 30, 40, 50}, at: []float64{4.1, 5.1, 6.1, 7.1, 18.1}, want: "restart rebind "},
 		"when no more data flows":     {answered: 3, received: []uint64{10, 20, 20, 20, 0}, at: []float64{4.1, 5.1, 6, 6.2, 7}, want: "restart "},
 		"silent after data":           {answered: 3, received: []uint64{10, 20, 20, 0}, at: []float64{4.1, 5.1, 6.2, 20.1}, want: "restart rebind "},
@@ -63,6 +69,9 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		if test.answered > 0 {
 			h.ask(test.answered)
 			h.small.hear(wire(h.at(test.answered)), h.at(test.answered))
+		}
+		if test.asked > 0 {
+			h.asked = h.at(test.asked)
 		}
 		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, LastHandshake: wire(h.at(test.handshake))}}}}
 		if !test.unknown {
@@ -95,6 +104,26 @@ func TestAClientWhoseServerIsSilentTriesItsOtherEndpoint(t *testing.T) {
 		}
 		if err := g.care(t.Context(), peer, h.pulse, h.zero.Add(time.Duration(i+1)*silence)); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+func TestAClientKeepsTheEndpointThatWorks(t *testing.T) {
+	peer := newKey(t).Public()
+	for answered, want := range map[bool]string{true: "192.0.2.2:7", false: "192.0.2.1:7"} {
+		h := newHeart()
+		h.ask(0)
+		if answered {
+			h.padded(0, 0.1)
+		}
+		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, Endpoint: netip.MustParseAddrPort("192.0.2.2:7")}}}}
+		g := &gateway{device: p, endpoints: newEndpoints(nil)}
+		g.endpoints.get(t.Context(), []string{"192.0.2.2:7"})
+		if err := g.care(t.Context(), peer, h.pulse, h.at(0.5)); err != nil {
+			t.Fatal(err)
+		}
+		if at := g.endpoints.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"}); at.String() != want {
+			t.Errorf("answered %t: %s, want %s", answered, at, want)
 		}
 	}
 }

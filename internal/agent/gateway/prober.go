@@ -146,11 +146,19 @@ func (p *prober) listen(conn *net.UDPConn) error {
 		case err != nil:
 			p.log.V(1).Info("a message on the tunnel is no probe", "reason", err.Error())
 		case message.Type == ping:
+			p.hearQuestion()
 			p.reply(conn, message, n, from)
 		case message.ClusterID == p.cluster:
 			p.hear(message, n)
 		}
 	}
+}
+
+// hearQuestion remembers that the peer asks now.
+func (p *prober) hearQuestion() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pulse.asked = time.Now()
 }
 
 func (p *prober) reply(conn *net.UDPConn, question probe, size int, to netip.AddrPort) {

@@ -14,6 +14,7 @@ type pulse struct {
 	threshold int           // of lost probes in a row, after which the tunnel is down
 
 	began       time.Time // of the first probe; the zero value: none was sent
+	asked       time.Time // by the peer, last
 	small, full answers
 	pads        bool // the peer sends padding back; from others no full answer ever comes
 }
@@ -61,6 +62,12 @@ func (p *pulse) lost(a answers, now time.Time) int {
 
 func (p *pulse) passes(a answers, now time.Time) bool {
 	return !a.at.IsZero() && p.lost(a, now) < p.threshold
+}
+
+// deaf tells whether the peer still asks, but does not answer: what is sent there gets lost. Where probes are dropped both ways, its last
+// question came before our next answer would have.
+func (p *pulse) deaf(now time.Time) bool {
+	return p.asked.Sub(latest(p.small.at, p.began)) >= p.interval && now.Sub(p.asked) < restartAfter*p.interval
 }
 
 // up tells whether packets of all sizes pass. Before the first answer it does not.
