@@ -99,13 +99,6 @@ func (s *sliceScene) ask(name string, addresses ...string) *offv1beta1.ShadowEnd
 	return ses
 }
 
-// patchLabel has a ShadowEndpointSlice looked at again.
-func (s *sliceScene) patchLabel(name string) {
-	s.t.Helper()
-	testkit.Update(s.t, s.c.Client, &offv1beta1.ShadowEndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: name}},
-		func(o *offv1beta1.ShadowEndpointSlice) { o.Labels["look"] = o.ResourceVersion })
-}
-
 func (s *sliceScene) slice(name string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: name}}
 }
