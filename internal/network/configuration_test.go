@@ -187,7 +187,8 @@ func TestEveryNetworkOfAPeerIsSeenUnderAFreePrefix(t *testing.T) {
 		return nil
 	})
 
-	// A process that starts anew writes nothing.
+	// A process that starts anew writes nothing, when the first one had nothing left to write.
+	testkit.Eventually(t, limit, s.settled)
 	s.stop()
 	before := s.versions()
 	s.start(pools...)
@@ -209,6 +210,28 @@ func TestEveryNetworkOfAPeerIsSeenUnderAFreePrefix(t *testing.T) {
 	s.gone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-200-0-0-16"}})
 	s.gone(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-external-10-70-0-0-16"}})
 	s.gone(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-unknown-source"}})
+}
+
+// settled tells what has no prefix or address yet, or does not say so yet, which is written last.
+func (s *cluster) settled() error {
+	var networks ipamv1alpha1.NetworkList
+	var ips ipamv1alpha1.IPList
+	in := client.InNamespace(s.ns)
+	if err := errors.Join(s.c.Client.List(s.Context(), &networks, in), s.c.Client.List(s.Context(), &ips, in)); err != nil {
+		return err
+	}
+	var waiting []error
+	for _, n := range networks.Items {
+		if !apimeta.IsStatusConditionTrue(n.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
+			waiting = append(waiting, fmt.Errorf("Network %s", n.Name))
+		}
+	}
+	for _, ip := range ips.Items {
+		if !apimeta.IsStatusConditionTrue(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
+			waiting = append(waiting, fmt.Errorf("IP %s", ip.Name))
+		}
+	}
+	return errors.Join(waiting...)
 }
 
 // versions are the resourceVersions of everything in the namespace of the peer.
