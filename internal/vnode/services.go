@@ -145,7 +145,8 @@ func (k *sliceKind) copyOf(ctx context.Context, it *mirror.Item, t translate.Tar
 	return want, nil
 }
 
-// exposed are the addresses under which gateways show others to peers.
+// exposed are the addresses under which gateways show others to peers, as far as IPs of one namespace tell: gateways rank those of all
+// namespaces, so an older IP elsewhere for the same address has another alias, and the one told here is not translated.
 func exposed(ips []*ipamv1alpha1.IP) map[netip.Addr]netip.Addr {
 	var all []plan.Alias
 	for _, ip := range ips {

@@ -39,17 +39,6 @@ func TunnelAddresses(server bool) (ours, theirs netip.Addr) {
 	return first.Next(), first
 }
 
-// UnknownSource is the address that a peer's gateway has here: probes of the tunnel go to it. False if the peer has none of that family.
-func UnknownSource(of Peer, f datapath.Family) (netip.Addr, bool) {
-	networks := slices.DeleteFunc(networksOf([]Peer{of}), func(n network) bool {
-		return !n.external || !usablePrefix(n.Here) || familyOf(n.Here) != f
-	})
-	if len(networks) == 0 {
-		return netip.Addr{}, false
-	}
-	return networks[0].Here.Addr(), true
-}
-
 // gateway is a plan for a gateway.
 type gateway struct {
 	*survey

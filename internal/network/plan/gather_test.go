@@ -197,15 +197,3 @@ func TestAddressesOfNodesAreTaken(t *testing.T) {
 	}}}
 	equal(t, "taken", []Taken{{nets("172.29.1.1/32")[0], "address of Node worker-1"}, {nets("fd00:29::1/128")[0], "address of Node worker-1"}}, TakenByNode(n))
 }
-
-func TestUnknownSources(t *testing.T) {
-	p := with6(milan()).Peers[0]
-	for f, want := range map[datapath.Family]string{datapath.IPv4: "10.68.0.0", datapath.IPv6: "fd00:68::"} {
-		if got, ok := UnknownSource(p, f); !ok || got != addr(want) {
-			t.Errorf("%s, %v, want %s", got, ok, want)
-		}
-	}
-	if got, ok := UnknownSource(peer("rome", nil, nil), datapath.IPv4); ok {
-		t.Errorf("a peer without networks has %s", got)
-	}
-}
