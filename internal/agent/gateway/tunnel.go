@@ -13,6 +13,7 @@ import (
 	"time"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
@@ -59,7 +60,7 @@ func (o Options) privateKey() (wg.PrivateKey, error) {
 	if err != nil {
 		return wg.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
 	}
-	key, err := wg.ParsePrivateKey(data)
+	key, err := cred.ParseTunnelKey(data)
 	if err != nil {
 		return wg.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
 	}
@@ -74,12 +75,12 @@ func publicKey(all []networkingv1beta1.PublicKey) (newest *wg.PublicKey, problem
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
 	})
 	for i := range all {
-		key, err := wg.ParsePublicKey(all[i].Spec.PublicKey)
+		key, err := cred.ParseTunnelPublicKey(all[i].Spec.PublicKey)
 		switch {
 		case err != nil:
 			problems = append(problems, plan.Problem{Of: keyObject(&all[i]), Message: fmt.Sprintf("spec.publicKey: %v", err)})
 		case newest == nil:
-			newest = &key
+			newest = (*wg.PublicKey)(&key)
 		}
 	}
 	return newest, problems

@@ -4,6 +4,9 @@
 package gateway
 
 import (
+	"crypto/ecdh"
+	"crypto/x509"
+	"encoding/base64"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,18 +18,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/datapath/wg"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/remap"
 )
 
 func newKey(t *testing.T) wg.PrivateKey {
 	t.Helper()
-	key, err := wg.GeneratePrivateKey()
+	private, _, err := cred.NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key
+	return private
 }
 
 func written(name string, key []byte, age time.Duration) networkingv1beta1.PublicKey {
@@ -39,6 +44,7 @@ func written(name string, key []byte, age time.Duration) networkingv1beta1.Publi
 func TestTheKeyOfThePeer(t *testing.T) {
 	first, second := newKey(t).Public(), newKey(t).Public()
 	broken := []byte("short")
+	lowOrder := [32]byte{1}
 	going := written("going", second[:], 0)
 	going.DeletionTimestamp = new(metav1.Now())
 	for name, test := range map[string]struct {
@@ -54,6 +60,7 @@ func TestTheKeyOfThePeer(t *testing.T) {
 		"not one that goes":           {keys: []networkingv1beta1.PublicKey{written("a", first[:], time.Hour), going}, want: &first},
 		"none but one that goes":      {keys: []networkingv1beta1.PublicKey{going}},
 		"broken":                      {keys: []networkingv1beta1.PublicKey{written("a", broken, 0)}, broken: "a"},
+		"of low order":                {keys: []networkingv1beta1.PublicKey{written("a", lowOrder[:], 0), written("b", first[:], time.Hour)}, want: &first, broken: "a"},
 		"broken, but an older is not": {keys: []networkingv1beta1.PublicKey{written("a", broken, 0), written("b", first[:], time.Hour)}, want: &first, broken: "a"},
 	} {
 		got, problems := publicKey(test.keys)
@@ -108,6 +115,43 @@ func TestTheDeviceThatIsWanted(t *testing.T) {
 		if diff := cmp.Diff(test.want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
 			cmp.Comparer(func(a, b wg.PrivateKey) bool { return a == b })); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// What the controller of gateways and liqoctl take for a key is one.
+func TestEveryFormOfAKeyIsRead(t *testing.T) {
+	private, public, err := cred.NewTunnelKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdh.X25519().NewPrivateKey(private[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := x509.MarshalPKIXPublicKey(key.PublicKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, form := range map[string]func(raw, der []byte) []byte{
+		"raw":         func(raw, _ []byte) []byte { return raw },
+		"text":        func(raw, _ []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(raw) + "\n") },
+		"DER":         func(_, der []byte) []byte { return der },
+		"DER in text": func(_, der []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(der)) },
+	} {
+		if err := os.WriteFile(filepath.Join(dir, names.PrivateKeyKey), form(private[:], secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := (Options{KeysDir: dir}).privateKey(); err != nil || got != private {
+			t.Errorf("%s: private key: %v", name, err)
+		}
+		if got, problems := publicKey([]networkingv1beta1.PublicKey{written("a", form(public[:], shown), 0)}); got == nil || *got != public {
+			t.Errorf("%s: public key: %v", name, problems)
 		}
 	}
 }

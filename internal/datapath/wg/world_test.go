@@ -18,6 +18,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"liqo.io/liqo/internal/cred"
 )
 
 // These tests need root and /dev/net/tun. All traffic stays between two network namespaces joined by one veth pair.
@@ -127,11 +129,11 @@ func up(link string) error {
 
 func newKey(t testing.TB) PrivateKey {
 	t.Helper()
-	key, err := GeneratePrivateKey()
+	private, _, err := cred.NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key
+	return private
 }
 
 // open attaches to the device, or makes it. Addresses are only added to a new one.
