@@ -44,6 +44,18 @@ func (s *side) is(t *testing.T, want ...networkingv1beta1.ConnectionStatusValue)
 	return c
 }
 
+// answered waits for the Connection of a side to tell of an answer that came after some time.
+func (s *side) answered(t *testing.T, since time.Time) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		c := s.is(t, connected)
+		if told := c.Status.Latency.Timestamp; !told.After(since) {
+			return fmt.Errorf("the Connection of %s tells of an answer at %s, not after %s", s.options.RemoteClusterID, told, since)
+		}
+		return nil
+	})
+}
+
 // holds tells why the namespace of a side does not hold something.
 func (s *side) holds(text string) error {
 	k, err := kernel.Open(kernel.Options{Namespace: s.space.Path})
@@ -156,7 +168,9 @@ func TestTwoGateways(t *testing.T) {
 		}
 		return err
 	})
-	both(connected)
+	now := time.Now()
+	a.answered(t, now)
+	b.answered(t, now)
 
 	t.Log("the peer's key is revoked, and comes back")
 	if err := a.Delete(t.Context(), of); err != nil {

@@ -41,6 +41,9 @@ func TestAPeerThatAsksIsAnsweredAndNoted(t *testing.T) {
 	if _, err := theirs.WriteToUDP(data, ours.LocalAddr().(*net.UDPAddr)); err != nil {
 		t.Fatal(err)
 	}
+	if err := theirs.SetReadDeadline(began.Add(patience)); err != nil {
+		t.Fatal(err)
+	}
 	buffer := make([]byte, maxProbe)
 	n, err := theirs.Read(buffer)
 	if err != nil {

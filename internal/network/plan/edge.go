@@ -55,13 +55,11 @@ func (g *gateway) mouths() []speaker {
 	var out []speaker
 	for _, o := range g.neighbours() {
 		of := slices.DeleteFunc(slices.Clone(g.others), func(n network) bool { return n.peer != o.Peer })
-		for _, a := range o.Replicas {
-			s := speaker{outer: a}
-			for _, f := range g.families {
-				s.inner = slices.Concat(s.inner, here(of, f), hosts(g.unknownSource(f)))
-			}
-			out = append(out, s)
+		s := speaker{outer: o.Active}
+		for _, f := range g.families {
+			s.inner = slices.Concat(s.inner, here(of, f), hosts(g.unknownSource(f)))
 		}
+		out = append(out, s)
 	}
 	return out
 }

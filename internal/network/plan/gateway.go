@@ -121,9 +121,9 @@ func (g *gateway) reached() []Member {
 	})
 }
 
-// neighbours are the gateways of other peers.
+// neighbours are the gateways of other peers that run.
 func (g *gateway) neighbours() []Tunnel {
-	return slices.DeleteFunc(slices.Clone(g.tunnels), func(o Tunnel) bool { return o.Peer == g.in.Peer || !routable(g.in.Address) })
+	return slices.DeleteFunc(slices.Clone(g.tunnels), func(o Tunnel) bool { return o.Peer == g.in.Peer || !o.Active.IsValid() || !routable(g.in.Address) })
 }
 
 func (g *gateway) hops(out *datapath.State) {
@@ -131,9 +131,7 @@ func (g *gateway) hops(out *datapath.State) {
 		out.Hops = append(out.Hops, hops(m.identity(), g.outerOf(m), g.families)...)
 	}
 	for _, o := range g.neighbours() {
-		for _, a := range o.Replicas {
-			out.Hops = append(out.Hops, hops(a, a, g.families)...)
-		}
+		out.Hops = append(out.Hops, hops(o.Active, o.Active, g.families)...)
 	}
 }
 

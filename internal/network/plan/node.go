@@ -55,7 +55,7 @@ func (n *node) asked(f datapath.Family) bool {
 		slices.ContainsFunc(n.aliases, func(a Alias) bool { return datapath.FamilyOf(a.Alias) == f })
 }
 
-// fabric adds the device, and the hops to all gateways and to who may take over: a failover changes a route, no more.
+// fabric adds the device, and the hops to all gateways.
 func (n *node) fabric(out *datapath.State) {
 	self := n.self.identity()
 	if !self.IsValid() {
@@ -65,10 +65,8 @@ func (n *node) fabric(out *datapath.State) {
 	for _, a := range n.self.External {
 		out.Addresses = append(out.Addresses, datapath.Address{Device: "lo", Prefix: host(a)})
 	}
-	for _, g := range n.tunnels {
-		for _, a := range g.Replicas {
-			out.Hops = append(out.Hops, hops(a, a, n.families)...)
-		}
+	for _, g := range n.gateways() {
+		out.Hops = append(out.Hops, hops(g.Active, g.Active, n.families)...)
 	}
 }
 
@@ -109,14 +107,17 @@ func (n *node) table(f datapath.Family) datapath.Table {
 	return t
 }
 
+// gateways are those that run.
+func (n *node) gateways() []Tunnel {
+	return slices.DeleteFunc(slices.Clone(n.tunnels), func(g Tunnel) bool { return !g.Active.IsValid() })
+}
+
 // mouths are the gateways, each for its peer alone.
 func (n *node) mouths() []speaker {
 	var out []speaker
-	for _, g := range n.tunnels {
+	for _, g := range n.gateways() {
 		of := slices.DeleteFunc(slices.Clone(n.networks), func(net network) bool { return net.peer != g.Peer })
-		for _, a := range g.Replicas {
-			out = append(out, speaker{a, append(here(of, datapath.IPv4), here(of, datapath.IPv6)...)})
-		}
+		out = append(out, speaker{g.Active, append(here(of, datapath.IPv4), here(of, datapath.IPv6)...)})
 	}
 	return out
 }

@@ -53,11 +53,9 @@ type Tunnel struct {
 	Of    Object // a GatewayServer or GatewayClient
 	Since time.Time
 	Peer  PeerKey
-	// Active is the address of the replica that has the tunnel; the zero value: none has.
+	// Active is the address of the pod that has the tunnel; the zero value: none has.
 	Active netip.Addr
-	// Replicas are the addresses of those that may take over.
-	Replicas []netip.Addr
-	MTU      int // of the tunnel, in bytes; 0: names.DefaultMTU
+	MTU    int // of the tunnel, in bytes; 0: names.DefaultMTU
 }
 
 // Member is a node of this cluster.

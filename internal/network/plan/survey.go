@@ -108,8 +108,6 @@ func (s *survey) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 		if !s.owns(&g.Active, g.Of, owner) {
 			g.Active = netip.Addr{}
 		}
-		g.Replicas = addressSet(append(slices.Clone(g.Replicas), g.Active))
-		g.Replicas = slices.DeleteFunc(g.Replicas, func(a netip.Addr) bool { return !s.owns(&a, g.Of, owner) })
 		if g.MTU < minimumMTU || g.MTU > maximumMTU {
 			if g.MTU != 0 {
 				s.refuse(g.Of, "%d bytes are no MTU: %d is used", g.MTU, names.DefaultMTU)
@@ -193,7 +191,7 @@ func (s *survey) taken(from netip.Addr) []Taken {
 	all(s.external, "addresses of this cluster in front of peers")
 	all(hosts(from), "this gateway")
 	for _, g := range s.tunnels {
-		all(hosts(g.Replicas...), g.Of.String())
+		all(hosts(g.Active), g.Of.String())
 	}
 	for _, m := range s.members {
 		all(hosts(m.External...), m.Of.String())

@@ -373,7 +373,7 @@ func TestAnyObjectsInAnyOrder(t *testing.T) {
 func TestValuesThatAreNone(t *testing.T) {
 	c := Cluster{
 		Pods: nets("10.0.0.0/8"), Peers: []Peer{{Pods: []remap.Pair{{}}, External: pairs("10.0.0.1/8 11.0.0.1/8")}},
-		Tunnels: []Tunnel{{}, {Replicas: addrs("::ffff:10.0.0.1", "::")}}, Members: []Member{{External: addrs("fe80::1%x")}}, Aliases: []Alias{{}},
+		Tunnels: []Tunnel{{}, {Active: addr("::ffff:10.0.0.1")}, {Active: addr("::")}}, Members: []Member{{External: addrs("fe80::1%x")}}, Aliases: []Alias{{}},
 		ClusterIPs: []Service{{}}, Taken: []Taken{{}}, Routings: []Routing{{}}, Firewalls: []Firewall{{}},
 	}
 	for _, with := range []Cluster{{}, c} {
