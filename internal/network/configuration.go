@@ -6,7 +6,6 @@ package network
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -57,9 +57,15 @@ func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
 		Owns(&ipamv1alpha1.Network{}).
 		Owns(&ipamv1alpha1.IP{}).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.seeingOurs)).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.besides)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.besides)).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.besides), builder.WithPredicates(predicate.LabelChangedPredicate{})))
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.besides), builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, leaving))))
 }
+
+// leaving lets through what begins to be deleted.
+var leaving = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetDeletionTimestamp().IsZero() && !e.ObjectNew.GetDeletionTimestamp().IsZero()
+}}
 
 type configurations struct {
 	client       client.Client
@@ -74,7 +80,8 @@ func (s *configurations) seeingOurs(ctx context.Context, n client.Object) []reco
 	return s.requests(ctx, func(*networkingv1beta1.Configuration) bool { return true })
 }
 
-// besides are the other Configurations of the same peer: one of them counts when this one goes. A namespace may be that of a peer.
+// besides are the other Configurations of the same peer: one of them counts when this one goes, and may wait for a Network. A
+// namespace may be that of a peer.
 func (s *configurations) besides(ctx context.Context, obj client.Object) []reconcile.Request {
 	id := obj.GetLabels()[names.RemoteClusterID]
 	if id == "" {
@@ -121,14 +128,17 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 	if err := s.alone(ctx, cfg, id); err != nil {
 		return nil, err
 	}
+	have, err := s.networksOf(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.takeOver(ctx, cfg, id, len(have) == 0); err != nil {
+		return nil, err
+	}
 	if err := usable(cfg.Spec.Remote.CIDR); err != nil {
 		return nil, kube.Invalid(ReasonUnusable, err)
 	}
 	if err := s.showLocal(ctx, cfg); err != nil {
-		return nil, err
-	}
-	have, err := s.networksOf(ctx, cfg)
-	if err != nil {
 		return nil, err
 	}
 	var out *networkingv1beta1.ClusterConfig
@@ -150,11 +160,11 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 	return out, waiting
 }
 
-// alone makes sure that a peer has one view only. Of several Configurations the first one in the tenant namespace counts: that
-// is the administrator's alone. Elsewhere the first one counts where there is none in that.
+// alone makes sure that a peer has one view only. Of several Configurations the first one in a tenant namespace counts: that
+// is the administrator's alone. Elsewhere the first one counts where there is none in that. What others were granted they give back.
 func (s *configurations) alone(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
-	home, err := peer.TenantNamespace(ctx, s.client, liqov1beta1.ClusterID(id))
-	if err != nil && !errors.Is(err, peer.ErrNotFound) && !errors.Is(err, peer.ErrAmbiguous) {
+	homes, err := peer.TenantNamespaces(ctx, s.client, liqov1beta1.ClusterID(id))
+	if err != nil {
 		return err
 	}
 	var list networkingv1beta1.ConfigurationList
@@ -162,15 +172,76 @@ func (s *configurations) alone(ctx context.Context, cfg *networkingv1beta1.Confi
 		return fmt.Errorf("listing Configurations: %w", err)
 	}
 	of := func(c *networkingv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == id }
-	first := elder.First(list.Items, func(c *networkingv1beta1.Configuration) bool { return of(c) && c.Namespace == home })
+	first := elder.First(list.Items, func(c *networkingv1beta1.Configuration) bool { return of(c) && slices.Contains(homes, c.Namespace) })
 	if first == nil {
 		first = elder.First(list.Items, of)
 	}
 	if first == nil || first.UID == cfg.UID {
 		return nil
 	}
+	if err := s.giveBack(ctx, cfg); err != nil {
+		return err
+	}
 	return kube.Invalid(ReasonSecond, fmt.Errorf("the Configuration %s is of the cluster %s, too, and comes first: delete one of them",
 		client.ObjectKeyFromObject(first), id))
+}
+
+// giveBack deletes what was made for a Configuration that counts no more.
+func (s *configurations) giveBack(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
+	have, err := s.networksOf(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	for i := range have {
+		if err := s.delete(ctx, &have[i]); err != nil {
+			return err
+		}
+	}
+	ip := &ipamv1alpha1.IP{}
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: cfg.Namespace, Name: names.UnknownSource(cfg.Name)}, ip); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !metav1.IsControlledBy(ip, cfg) {
+		return nil
+	}
+	return s.delete(ctx, ip)
+}
+
+// takeOver deletes the Networks of Configurations of the peer that count no more: they may be going, and never look again. Who has
+// none yet waits until they are gone, and gets their prefixes.
+func (s *configurations) takeOver(ctx context.Context, cfg *networkingv1beta1.Configuration, id string, wait bool) error {
+	var list ipamv1alpha1.NetworkList
+	if err := s.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: id}, client.HasLabels{names.CIDRType}); err != nil {
+		return fmt.Errorf("listing the Networks of the peer: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b ipamv1alpha1.Network) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	var waiting error
+	for i := range list.Items {
+		n := &list.Items[i]
+		if metav1.GetControllerOf(n) == nil || metav1.IsControlledBy(n, cfg) {
+			continue
+		}
+		if err := s.delete(ctx, n); err != nil {
+			return err
+		}
+		if wait && waiting == nil {
+			waiting = kube.Wait(0, fmt.Sprintf("the Network %s of another Configuration of the peer is being deleted", client.ObjectKeyFromObject(n)))
+		}
+	}
+	return waiting
+}
+
+// delete deletes an object as it was read, if nobody has.
+func (s *configurations) delete(ctx context.Context, obj client.Object) error {
+	if !obj.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	if err := s.client.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
+	}
+	return nil
 }
 
 // showLocal fills in the networks of this cluster where nobody wrote any, and keeps up what it filled in.
@@ -273,8 +344,8 @@ func (s *configurations) view(ctx context.Context, cfg *networkingv1beta1.Config
 		if cidr, ok := wanted[n.Name]; n.Labels[names.CIDRType] != v.kind || ok && n.Spec.CIDR == cidr && n.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := s.client.Delete(ctx, n, client.Preconditions{UID: &n.UID}); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("deleting the Network %s: %w", n.Name, err)
+		if err := s.delete(ctx, n); err != nil {
+			return nil, err
 		}
 		return nil, kube.Wait(0, fmt.Sprintf("the Network %s, which is wanted no more, is being deleted", n.Name))
 	}
@@ -341,10 +412,7 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 	case !metav1.IsControlledBy(have, cfg):
 		return kube.Invalid(ReasonNameTaken, fmt.Errorf("there is an IP %s that was not made for this Configuration: delete it, or give the Configuration another name", want.Name))
 	case have.Spec.IP != want.Spec.IP: // which cannot be changed
-		if err := s.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting the IP %s: %w", have.Name, err)
-		}
-		return nil // a watch tells when it is gone
+		return s.delete(ctx, have) // a watch tells when it is gone
 	}
 	_, err = kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme()))
 	return err

@@ -278,7 +278,7 @@ func TestAPeerHasOneConfiguration(t *testing.T) {
 	first := configuration(elsewhere, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, first)
 	s.shown(first, first.Spec.Remote.CIDR)
-	second := configuration(s.ns, "milan", "milan", cidrs("10.202.0.0/16"), cidrs("10.76.0.0/16"))
+	second := configuration(s.ns, "milan", "milan", cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	own := &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.9.0.0/16")}}
 	second.Spec.Local = own.DeepCopy()
 	testkit.Create(t, s.c.Client, second)
@@ -312,11 +312,95 @@ func TestTheConfigurationInTheTenantNamespaceCounts(t *testing.T) {
 	if elder.Of(first).Compare(elder.Of(second)) < 0 { // both may have been made within a second
 		s.says(second, metav1.ConditionFalse, ReasonSecond, "")
 	}
-	testkit.Update(t, s.c.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}, func(n *corev1.Namespace) {
-		n.Labels = map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: id}
-	})
+	s.tenant(s.ns, id)
 	s.shown(second, second.Spec.Remote.CIDR)
 	s.says(first, metav1.ConditionFalse, ReasonSecond, fmt.Sprintf("the Configuration %s/milan is of the cluster", s.ns))
+}
+
+// tenant makes a namespace that of a peer.
+func (s *cluster) tenant(namespace, id string) {
+	s.Helper()
+	testkit.Update(s.T, s.c.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, func(n *corev1.Namespace) {
+		n.Labels = map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: id}
+	})
+}
+
+// bare waits until nothing is left of what a Configuration was granted.
+func (s *cluster) bare(namespace string) {
+	s.Helper()
+	testkit.Eventually(s.T, limit, func() error {
+		var networks ipamv1alpha1.NetworkList
+		var ips ipamv1alpha1.IPList
+		in := client.InNamespace(namespace)
+		if err := errors.Join(s.c.Client.List(s.Context(), &networks, in), s.c.Client.List(s.Context(), &ips, in)); err != nil {
+			return err
+		}
+		if len(networks.Items)+len(ips.Items) > 0 {
+			return fmt.Errorf("in %s there are %d Networks and %d IPs", namespace, len(networks.Items), len(ips.Items))
+		}
+		return nil
+	})
+}
+
+func TestTheConfigurationThatCountsGetsThePrefixesOfOthers(t *testing.T) {
+	s := newCluster(t, pools...)
+	elsewhere, id := testkit.Namespace(t, s.c, "default", nil), testkit.UniqueID()
+	s.tenant(s.ns, id)
+	first := configuration(elsewhere, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, first)
+	s.shown(first, first.Spec.Remote.CIDR)
+	second := configuration(s.ns, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, second)
+	s.shown(second, second.Spec.Remote.CIDR)
+	s.says(first, metav1.ConditionFalse, ReasonSecond, "")
+	s.bare(elsewhere)
+
+	// Others that come, new or from another peer, change nothing of it.
+	testkit.Eventually(t, limit, func() error {
+		if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(second), second); err != nil || second.Spec.Local == nil {
+			return fmt.Errorf("spec.local is not there yet (%v)", err)
+		}
+		return s.settled()
+	})
+	before := s.versions()
+	third := configuration(elsewhere, "third", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, third)
+	s.says(third, metav1.ConditionFalse, ReasonSecond, "")
+	other := configuration(elsewhere, "other", id+"-2", cidrs("10.203.0.0/16"), cidrs("10.77.0.0/16"))
+	testkit.Create(t, s.c.Client, other)
+	s.shown(other, other.Spec.Remote.CIDR)
+	testkit.Update(t, s.c.Client, other, func(c *networkingv1beta1.Configuration) { c.Labels[names.RemoteClusterID] = id })
+	s.says(other, metav1.ConditionFalse, ReasonSecond, "")
+	s.bare(elsewhere)
+	if diff := cmp.Diff(before, s.versions()); diff != "" {
+		t.Errorf("written: %s", diff)
+	}
+}
+
+func TestOfSeveralTenantNamespacesThoseThatStayCount(t *testing.T) {
+	s := newCluster(t, pools...)
+	elsewhere, twin, id := testkit.Namespace(t, s.c, "default", nil), testkit.Namespace(t, s.c, "tenant", nil), testkit.UniqueID()
+	s.tenant(s.ns, id)
+	s.tenant(twin, id)
+	taken := configuration(elsewhere, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, taken)
+	s.shown(taken, taken.Spec.Remote.CIDR)
+	first := configuration(s.ns, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, first)
+	s.shown(first, first.Spec.Remote.CIDR)
+	second := configuration(twin, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, second)
+	if elder.Of(second).Compare(elder.Of(first)) < 0 {
+		first, second = second, first // both were made within a second
+	}
+	s.says(second, metav1.ConditionFalse, ReasonSecond, "")
+	// Nobody empties namespaces here: that of the first one stays, being deleted.
+	if err := s.c.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first.Namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	s.shown(second, second.Spec.Remote.CIDR)
+	s.says(first, metav1.ConditionFalse, ReasonSecond, "")
+	s.says(taken, metav1.ConditionFalse, ReasonSecond, "")
 }
 
 func TestChangedNetworksOfAPeer(t *testing.T) {

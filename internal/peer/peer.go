@@ -48,12 +48,26 @@ func Namespaces() labels.Selector {
 
 // TenantNamespace returns the namespace of the peering with a cluster. Namespaces that are going away do not count.
 func TenantNamespace(ctx context.Context, c client.Reader, id liqov1beta1.ClusterID) (string, error) {
+	found, err := TenantNamespaces(ctx, c, id)
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) == 0:
+		return "", fmt.Errorf("tenant namespace of %s: %w", id, ErrNotFound)
+	case len(found) > 1:
+		return "", fmt.Errorf("tenant namespace of %s: %w: %s", id, ErrAmbiguous, strings.Join(found, ", "))
+	}
+	return found[0], nil
+}
+
+// TenantNamespaces returns the namespaces of peerings with a cluster, of which there should be one, for whom several are no reason to stop.
+func TenantNamespaces(ctx context.Context, c client.Reader, id liqov1beta1.ClusterID) ([]string, error) {
 	var list corev1.NamespaceList
 	if err := c.List(ctx, &list, client.MatchingLabels{
 		names.RemoteClusterID: string(id),
 		names.TenantNamespace: "true",
 	}); err != nil {
-		return "", fmt.Errorf("looking for the tenant namespace of %s: %w", id, err)
+		return nil, fmt.Errorf("looking for the tenant namespace of %s: %w", id, err)
 	}
 	var found []string
 	for i := range list.Items {
@@ -62,14 +76,7 @@ func TenantNamespace(ctx context.Context, c client.Reader, id liqov1beta1.Cluste
 		}
 	}
 	slices.Sort(found)
-	switch len(found) {
-	case 0:
-		return "", fmt.Errorf("tenant namespace of %s: %w", id, ErrNotFound)
-	case 1:
-		return found[0], nil
-	default:
-		return "", fmt.Errorf("tenant namespace of %s: %w: %s", id, ErrAmbiguous, strings.Join(found, ", "))
-	}
+	return found, nil
 }
 
 // OfNamespace returns the cluster that a tenant namespace is for; false for any other namespace.
