@@ -50,7 +50,7 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 		Short: "Connect the networks of two clusters by a tunnel",
 		Long: "Connect the networks of two clusters by a tunnel. The remote cluster has its server, the local one its client.\n" +
 			"Clusters that do not know each other's networks are told first, as by `network init`.\n" +
-			"Gateways between the two that are there already, in whatever namespace, are changed.\n" +
+			"Gateways between the two that are there already, beside the Configuration, are changed.\n" +
 			"Flags are accepted without `gw-` too, and `--server-port`, `--node-port` and `--load-balancer-ip` for those of the server's Service.",
 		Example: "  liqoctl network connect --remote-kubeconfig milan.kubeconfig --gw-server-service-type NodePort",
 		Args:    cobra.NoArgs,
@@ -103,7 +103,7 @@ func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *
 	if err != nil {
 		return err
 	}
-	t, err := o.plan(ctx, local, remote)
+	t, err := o.plan(ctx, both[0], both[1])
 	if err != nil {
 		return err
 	}
@@ -128,9 +128,9 @@ func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *
 }
 
 // plan says what will be made. It changes nothing, and fails where that would not work.
-func (o *connectOptions) plan(ctx context.Context, local, remote *side) (*tunnel, error) {
+func (o *connectOptions) plan(ctx context.Context, local, remote *told) (*tunnel, error) {
 	for _, reverse := range []struct {
-		in, other *side
+		in, other *told
 		kind      string
 	}{{local, remote, server}, {remote, local, dialer}} {
 		// One that is being deleted counts: what it made may have the names of what is to be made.
@@ -143,12 +143,12 @@ func (o *connectOptions) plan(ctx context.Context, local, remote *side) (*tunnel
 				Hint("Exchange the two clusters, or remove it by: liqoctl network disconnect"))
 		}
 	}
-	t := &tunnel{local: local, remote: remote}
-	serverRef, err := o.usable(ctx, remote, o.server.template, func(spec map[string]any) error { return o.server.fits(spec) })
+	t := &tunnel{local: local.side, remote: remote.side}
+	serverRef, err := o.usable(ctx, remote.side, o.server.template, func(spec map[string]any) error { return o.server.fits(spec) })
 	if err != nil {
 		return nil, remote.wrong(err)
 	}
-	clientRef, err := o.usable(ctx, local, o.client, func(map[string]any) error { return nil })
+	clientRef, err := o.usable(ctx, local.side, o.client, func(map[string]any) error { return nil })
 	if err != nil {
 		return nil, local.wrong(err)
 	}

@@ -62,11 +62,17 @@ func (s *side) findOne(ctx context.Context, list client.ObjectList, other string
 		Hint("Delete all but one of them")
 }
 
-// gatewayKey is where the gateway of a kind is or will be.
-func (s *side) gatewayKey(ctx context.Context, kind, other string) (client.ObjectKey, error) {
-	found, err := s.findOne(ctx, newGateway(kind, client.ObjectKey{}).list(), other)
-	if found != nil {
-		return client.ObjectKeyFromObject(found), nil
+// gatewayKey is where the gateway of a kind is or will be: beside the Configuration, since it uses no other.
+func (t *told) gatewayKey(ctx context.Context, kind, other string) (client.ObjectKey, error) {
+	key := client.ObjectKey{Namespace: t.want.Namespace, Name: other}
+	found, err := t.findOne(ctx, newGateway(kind, client.ObjectKey{}).list(), other)
+	if err != nil || found == nil {
+		return key, err
 	}
-	return client.ObjectKey{Namespace: s.namespace, Name: other}, err
+	if found.GetNamespace() != key.Namespace {
+		return key, out.Fail("the gateway %s %s would not use the Configuration of %s, whose namespace is %s: they have to be in one",
+			kind, client.ObjectKeyFromObject(found), other, key.Namespace).
+			Hint("Remove the gateway by: liqoctl network disconnect")
+	}
+	return client.ObjectKeyFromObject(found), nil
 }

@@ -122,6 +122,32 @@ func TestWhatOthersWroteIsNotTakenBack(t *testing.T) {
 	}
 }
 
+// A gateway in another namespace than the Configuration would never use it.
+func TestAGatewayGoesBesideTheConfiguration(t *testing.T) {
+	c := testkit.Cluster(t)
+	s := lone(t, c, testkit.Namespace(t, c, "beside", nil))
+	id, elsewhere := s.namespace, testkit.Namespace(t, c, "elsewhere", nil)
+	in := func(namespace string) *told {
+		return &told{side: s, want: newConfiguration(client.ObjectKey{Namespace: namespace, Name: "peer"}, id, networkingv1beta1.ClusterConfigCIDR{})}
+	}
+	if got, err := in(elsewhere).gatewayKey(t.Context(), server, id); err != nil || got != (client.ObjectKey{Namespace: elsewhere, Name: id}) {
+		t.Errorf("a new one goes to %s: %v", got, err)
+	}
+	gw := newGateway(server, client.ObjectKey{Namespace: s.namespace, Name: "milan"}).server
+	gw.Labels = map[string]string{names.RemoteClusterID: id}
+	testkit.Create(t, c.Client, gw)
+	if got, err := in(s.namespace).gatewayKey(t.Context(), server, id); err != nil || got != client.ObjectKeyFromObject(gw) {
+		t.Errorf("beside the Configuration, %s is found: %v", got, err)
+	}
+	want := "the gateway server " + s.namespace + "/milan would not use the Configuration of " + id + ", whose namespace is " + elsewhere
+	if got, err := in(elsewhere).gatewayKey(t.Context(), server, id); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("elsewhere %s is found: %v", got, err)
+	}
+	if err := c.Client.Delete(t.Context(), gw); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // What it made may have the names of what is to be made.
 func TestAGatewayOfTheOtherDirectionCountsUntilItIsGone(t *testing.T) {
 	c := testkit.Cluster(t)
@@ -132,7 +158,7 @@ func TestAGatewayOfTheOtherDirectionCountsUntilItIsGone(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), gw); err != nil {
 		t.Fatal(err)
 	}
-	_, err := (&connectOptions{}).plan(t.Context(), s, &side{id: s.namespace})
+	_, err := (&connectOptions{}).plan(t.Context(), &told{side: s}, &told{side: &side{id: s.namespace}})
 	if err == nil || !strings.Contains(err.Error(), "there is a gateway server for the other direction already, "+s.namespace+"/milan") {
 		t.Errorf("it is planned: %v", err)
 	}
