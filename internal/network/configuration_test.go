@@ -394,6 +394,16 @@ func TestOfSeveralTenantNamespacesThoseThatStayCount(t *testing.T) {
 		first, second = second, first // both were made within a second
 	}
 	s.says(second, metav1.ConditionFalse, ReasonSecond, "")
+	testkit.Eventually(t, limit, func() error {
+		if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(first), first); err != nil || first.Spec.Local == nil {
+			return fmt.Errorf("spec.local is not there yet (%v)", err)
+		}
+		return s.settled()
+	})
+	s.shown(first, first.Spec.Remote.CIDR)
+	after := configuration(elsewhere, "after", id+"-2", cidrs("10.203.0.0/16"), cidrs("10.77.0.0/16"))
+	testkit.Create(t, s.c.Client, after) // once it is handled, all before it was
+	s.shown(after, after.Spec.Remote.CIDR)
 	// Nobody empties namespaces here: that of the first one stays, being deleted.
 	if err := s.c.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first.Namespace}}); err != nil {
 		t.Fatal(err)
