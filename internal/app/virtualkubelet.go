@@ -33,6 +33,7 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create;get;patch;update
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips,verbs=get;list;watch
 // The serving certificate of its port, and who may use that port.
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=create;get;list;watch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
@@ -40,7 +41,6 @@ import (
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=offloaded,resources=configmaps;events;secrets;services,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=offloaded,resources=endpointslices,verbs=get;list;watch
-// +kubebuilder:rbac:groups=ipam.liqo.io,namespace=offloaded,resources=ips,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=offloaded,resources=ingresses,verbs=get;list;watch
 
 // virtualKubeletOptions are the flags of the virtual kubelet. Names and defaults are those of the original; manifests

@@ -4,7 +4,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,14 +71,18 @@ func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) e
 	c := kube.NewController(mgr, kube.Options{Name: "shadowendpointslice", Workers: o.Workers}, s)
 	owner := handler.TypedEnqueueRequestForOwner[*discoveryv1.EndpointSlice](
 		mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowEndpointSlice{}, handler.OnlyControllerOwner())
-	return c.Complete(c.Builder().
+	b := c.Builder().
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.inNamespace), builder.WithPredicates(namespaceChanged)).
 		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(s.ofForeignCluster), builder.WithPredicates(networkingChanged)).
 		Watches(&netv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel)).
 		Watches(&netv1beta1.Connection{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel), builder.WithPredicates(connectionChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(nodeNetworkChanged)).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(networkChanged)).
-		WatchesRawSource(source.Kind(s.made, &discoveryv1.EndpointSlice{}, owner)))
+		WatchesRawSource(source.Kind(s.made, &discoveryv1.EndpointSlice{}, owner))
+	if !s.noServiceCIDRs {
+		b.Watches(&networkingv1.ServiceCIDR{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(servicesChanged))
+	}
+	return c.Complete(b)
 }
 
 // networkingChanged leaves out all that is about other modules.
@@ -105,6 +108,12 @@ var nodeNetworkChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) b
 var networkChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*ipamv1alpha1.Network), e.ObjectNew.(*ipamv1alpha1.Network)
 	return before.Status.CIDR != after.Status.CIDR || before.Spec.CIDR != after.Spec.CIDR || before.Labels[names.NetworkType] != after.Labels[names.NetworkType]
+}}
+
+// servicesChanged leaves out conditions.
+var servicesChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*networkingv1.ServiceCIDR), e.ObjectNew.(*networkingv1.ServiceCIDR)
+	return !slices.Equal(before.Spec.CIDRs, after.Spec.CIDRs)
 }}
 
 // shadowSlices keeps one EndpointSlice for each ShadowEndpointSlice.
@@ -135,19 +144,26 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 		return err
 	}
 	want, dropped := endpointSlice(ses, consumer, w)
-	err = s.apply(ctx, ses, current, want)
-	if good := accepted(want.Endpoints, err); len(good) < len(want.Endpoints) {
+	refused := s.apply(ctx, ses, current, want)
+	if good := accepted(want.Endpoints, refused); len(good) < len(want.Endpoints) {
 		want.Endpoints = good
-		return cmp.Or(s.apply(ctx, ses, current, want), err)
+		err = s.apply(ctx, ses, current, want)
+	} else {
+		err, refused = refused, nil
 	}
 	if err != nil {
 		return err
 	}
-	if len(dropped) > 0 {
-		return kube.Invalid("ForeignEndpoints", fmt.Errorf("%d endpoints are left out, because their addresses are none of cluster %s: %s",
-			len(dropped), consumer, kube.Some(dropped)))
+	return errors.Join(refused, foreign(dropped, consumer))
+}
+
+// foreign tells of endpoints that are not the consumer's, nil for none.
+func foreign(dropped []string, consumer string) error {
+	if len(dropped) == 0 {
+		return nil
 	}
-	return nil
+	return kube.Invalid("ForeignEndpoints", fmt.Errorf("%d endpoints are left out, because their addresses are none of cluster %s: %s",
+		len(dropped), consumer, kube.Some(dropped)))
 }
 
 // current is the EndpointSlice that we made, nil for none.
@@ -362,7 +378,7 @@ func (s *shadowSlices) all(ctx context.Context, _ client.Object) []reconcile.Req
 
 func (s *shadowSlices) requests(ctx context.Context, which ...client.ListOption) []reconcile.Request {
 	var all offv1beta1.ShadowEndpointSliceList
-	if err := s.client.List(ctx, &all, which...); err != nil {
+	if err := s.client.List(ctx, &all, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil // the cache is not there yet; every one is looked at when it is
 	}
 	out := make([]reconcile.Request, 0, len(all.Items))

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -179,8 +180,13 @@ func TestEndpointsWithoutANetworkOfOurs(t *testing.T) {
 	if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "kubernetes"}, kubernetes); err != nil {
 		t.Fatal(err)
 	}
-	// Of these only the first one is not of this cluster, and nobody says so yet of the last three.
-	s.ask("web", "192.0.2.7", "127.0.0.1", kubernetes.Spec.ClusterIP, "198.18.7.8", "198.18.8.8", "198.18.9.9")
+	// Of these only the first one is not of this cluster, and nobody says so yet of the last four.
+	s.ask("web", "192.0.2.7", "127.0.0.1", kubernetes.Spec.ClusterIP, "198.18.7.8", "198.18.8.8", "198.18.9.9", "198.18.10.10")
+	s.shows("web", "192.0.2.7 ready=true", "198.18.7.8 ready=true", "198.18.8.8 ready=true", "198.18.9.9 ready=true", "198.18.10.10 ready=true")
+
+	services := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: s.id}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"198.18.10.0/24"}}}
+	s.create(services)
+	t.Cleanup(func() { _ = s.c.Client.Delete(context.Background(), services) })
 	s.shows("web", "192.0.2.7 ready=true", "198.18.7.8 ready=true", "198.18.8.8 ready=true", "198.18.9.9 ready=true")
 
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.id}, Spec: corev1.NodeSpec{PodCIDR: "198.18.7.0/24", PodCIDRs: []string{"198.18.7.0/24"}}}
@@ -223,6 +229,16 @@ func TestSlicesOfNobody(t *testing.T) {
 		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) { o.Spec.Template.Endpoints[0].Hostname = new("Not A Name") })
 		told(t, s.c, ses, "InvalidEndpoints", "hostname")
 		s.shows("odd", "192.0.2.8 ready=true")
+	})
+	t.Run("as is what is not the consumer's besides", func(t *testing.T) {
+		ses := s.ask("both", "127.0.0.1", "192.0.2.7", "192.0.2.8")
+		s.shows("both", "192.0.2.7 ready=true", "192.0.2.8 ready=true")
+		testkit.Update(t, s.c.Client, ses, func(o *offv1beta1.ShadowEndpointSlice) {
+			o.Spec.Template.Endpoints[0].Addresses[0], o.Spec.Template.Endpoints[1].Hostname = "127.0.0.2", new("Not A Name")
+		})
+		told(t, s.c, ses, "InvalidEndpoints", "hostname")
+		told(t, s.c, ses, "ForeignEndpoints", "127.0.0.2")
+		s.shows("both", "192.0.2.8 ready=true")
 	})
 	t.Run("another type of addresses is another slice", func(t *testing.T) {
 		ses := s.ask("dual", "192.0.2.7")

@@ -233,7 +233,7 @@ func (c *Controller[T]) report(obj T, err error) []Event {
 	if reporter, ok := c.syncer.(Reporter[T]); ok {
 		return reporter.Report(obj, err)
 	}
-	return defaultReport(err)
+	return Complaints(err)
 }
 
 // result turns the error of an attempt into what the queue should do.

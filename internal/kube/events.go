@@ -32,8 +32,15 @@ func Some(of []string) string {
 	return strings.Join(of[:few], ", ") + " and others"
 }
 
-// defaultReport is what a controller without a Reporter tells: only what the user must fix.
-func defaultReport(err error) []Event {
+// Complaints are what a controller without a Reporter tells: only what the user must fix, each of several that are joined.
+func Complaints(err error) []Event {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []Event
+		for _, one := range joined.Unwrap() {
+			out = append(out, Complaints(one)...)
+		}
+		return out
+	}
 	reason, ok := InvalidReason(err)
 	if !ok {
 		return nil

@@ -6,6 +6,7 @@ package offload
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/csv"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -225,12 +226,24 @@ func classArguments(vn *offv1beta1.VirtualNode) []string {
 	return args
 }
 
+// pairs writes a map as one record of CSV, which is how the flag is read, but for a single pair: that only loses the quotes around it. One
+// that has quotes itself is said twice.
 func pairs(flag string, m map[string]string) []string {
+	if len(m) == 0 {
+		return nil
+	}
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		parts = append(parts, key+"="+m[key])
 	}
-	return listed(flag, parts)
+	if len(parts) == 1 && strings.Contains(parts[0], `"`) {
+		parts = append(parts, parts[0])
+	}
+	var out strings.Builder
+	w := csv.NewWriter(&out)
+	_ = w.Write(parts) // nothing in memory fails
+	w.Flush()
+	return []string{flag + strings.TrimSuffix(out.String(), "\n")}
 }
 
 func listed(flag string, list []string) []string {

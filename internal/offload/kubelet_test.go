@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,6 +61,25 @@ func TestDeployment(t *testing.T) {
 	}
 	if _, changes := d.Spec.Selector.MatchLabels["team"]; changes {
 		t.Error("the selector, which is immutable, holds a label that may change")
+	}
+}
+
+// The virtual kubelet reads what was written, whatever is in it.
+func TestLabelsAndAnnotationsOfTheNodeAreReadAsTheyAreWritten(t *testing.T) {
+	for _, want := range []map[string]string{
+		{"a": "1"}, {"a": "1", "b": "2"}, {"a": "x,y"}, {"a": "x,y", "b": "z"}, {"a": "x=1,y=2"}, {"a": ""},
+		{"a": `"quoted"`}, {"a": `{"k":"v","l":"w"}`}, {"a": `say "x"`, "b": "two\nlines, and more"}, {"a": " spaced "},
+	} {
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		got := flags.StringToString("node-extra-annotations", nil, "")
+		args := pairs("--node-extra-annotations=", want)
+		if err := flags.Parse(args); err != nil {
+			t.Errorf("%q: %v", args, err)
+			continue
+		}
+		if diff := cmp.Diff(want, *got); diff != "" {
+			t.Errorf("%q: %s", args, diff)
+		}
 	}
 }
 

@@ -129,6 +129,16 @@ func (s *namespaceOffloadings) Cleanup(ctx context.Context, nso *offv1beta1.Name
 	return s.grant(ctx, nso.Namespace, nil)
 }
 
+// Report tells what the user must fix, and does not see otherwise: an annotation that means nothing is as none.
+func (s *namespaceOffloadings) Report(nso *offv1beta1.NamespaceOffloading, err error) []kube.Event {
+	out := kube.Complaints(err)
+	if value, ok := nso.Annotations[names.EvictMisplacedPods]; ok && value != "true" && value != "false" {
+		out = append(out, kube.Event{Type: corev1.EventTypeWarning, Reason: "InvalidAnnotation", Message: fmt.Sprintf(
+			"No pod that runs is evicted, because the annotation %s is %q, neither true nor false", names.EvictMisplacedPods, value)})
+	}
+	return out
+}
+
 // acceptable refuses namespaces whose pods are never steered, because we or Kubernetes depend on them.
 func (s *namespaceOffloadings) acceptable(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,21 +95,21 @@ func misplacedAre(t *testing.T, c *testkit.ControlPlane, nso *offv1beta1.Namespa
 	})
 }
 
-func eventOn(t *testing.T, c *testkit.ControlPlane, pod *corev1.Pod, reason string) *eventsv1.Event {
+func eventOn(t *testing.T, c *testkit.ControlPlane, obj client.Object, reason string) *eventsv1.Event {
 	t.Helper()
 	var found *eventsv1.Event
 	testkit.Eventually(t, patience, func() error {
 		list := &eventsv1.EventList{}
-		if err := c.Client.List(t.Context(), list, client.InNamespace(pod.Namespace)); err != nil {
+		if err := c.Client.List(t.Context(), list, client.InNamespace(obj.GetNamespace())); err != nil {
 			return err
 		}
-		is := func(e eventsv1.Event) bool { return e.Regarding.UID == pod.UID && e.Reason == reason }
+		is := func(e eventsv1.Event) bool { return e.Regarding.UID == obj.GetUID() && e.Reason == reason }
 		i := slices.IndexFunc(list.Items, is)
 		if i < 0 {
-			return fmt.Errorf("no event %s on the pod", reason)
+			return fmt.Errorf("no event %s on %s", reason, obj.GetName())
 		}
 		if slices.ContainsFunc(list.Items[i+1:], is) {
-			t.Fatalf("more than one event %s on the pod", reason)
+			t.Fatalf("more than one event %s on %s", reason, obj.GetName())
 		}
 		found = &list.Items[i]
 		return nil
@@ -275,13 +276,21 @@ func TestRunningPodsAreMovedOnlyOnRequest(t *testing.T) {
 			t.Fatalf("pod %s was evicted without being asked for", pod.Name)
 		}
 	}
-	eventually(t, c, nso, func() error {
-		before := nso.DeepCopy()
-		nso.Annotations = map[string]string{names.EvictMisplacedPods: "true"}
-		return c.Client.Patch(t.Context(), nso, client.MergeFrom(before))
-	})
+	evict := func(value string) {
+		eventually(t, c, nso, func() error {
+			before := nso.DeepCopy()
+			nso.Annotations = map[string]string{names.EvictMisplacedPods: value}
+			return c.Client.Patch(t.Context(), nso, client.MergeFrom(before))
+		})
+	}
+	evict("yes")
+	if note := eventOn(t, c, nso, "InvalidAnnotation").Note; !strings.Contains(note, names.EvictMisplacedPods+` is "yes"`) {
+		t.Errorf("the event says %q", note)
+	}
+	evict("true")
 	terminated(t, c, here)
-	misplacedAre(t, c, nso, 1) // bare, and not the guarded one, which is ours to move
+	eventOn(t, c, nso, "InvalidAnnotation") // still the one
+	misplacedAre(t, c, nso, 1)              // bare, and not the guarded one, which is ours to move
 	eventOn(t, c, bare, "Misplaced")
 	for _, pod := range []*corev1.Pod{there, guarded, bare} {
 		exists(t, c, pod)

@@ -48,7 +48,7 @@ func KubeletInTenant(vn *offv1beta1.VirtualNode) []rbacv1.PolicyRule {
 	out := []rbacv1.PolicyRule{
 		{APIGroups: group, Resources: []string{"virtualnodes"}, ResourceNames: []string{vn.Name}, Verbs: read},
 		// Whether the node of a pod is another one of its provider.
-		{APIGroups: group, Resources: []string{"virtualnodes"}, Verbs: []string{"get"}},
+		{APIGroups: group, Resources: []string{"virtualnodes"}, Verbs: []string{"list"}},
 		{APIGroups: group, Resources: []string{"namespacemaps"}, Verbs: read},
 	}
 	if ref := vn.Spec.KubeconfigSecretRef; ref != nil && ref.Name != "" {

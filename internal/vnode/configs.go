@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,26 +90,23 @@ func (c *copied[L, R]) kind() mirror.Kind {
 
 // used tells whether a pod refers to the local object that runs on a virtual node of this provider.
 func (c *copied[L, R]) used(ctx context.Context, it *mirror.Item) (bool, error) {
-	looked := map[string]bool{}
+	nodes := map[string]bool{}
 	for _, pod := range mirror.Of[*corev1.Pod](it.Local, it.Name) {
-		node := pod.Spec.NodeName
-		if looked[node] || rules.KeptOff(pod) {
-			continue
-		}
-		looked[node] = true
-		if node == c.options.Node {
-			return true, nil
-		}
-		vn := &offv1beta1.VirtualNode{}
-		err := it.Local.Client().Get(ctx, types.NamespacedName{Namespace: c.options.TenantNamespace, Name: node}, vn)
-		if client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("looking for virtual node %s: %w", node, err)
-		}
-		if err == nil && vn.Spec.ClusterID == c.options.Provider {
-			return true, nil
+		if !rules.KeptOff(pod) {
+			nodes[pod.Spec.NodeName] = true
 		}
 	}
-	return false, nil
+	if nodes[c.options.Node] || len(nodes) == 0 {
+		return nodes[c.options.Node], nil
+	}
+	// Not from a cache, which may not know a virtual node whose pods are known already: no watch tells of it later.
+	var all offv1beta1.VirtualNodeList
+	if err := it.Local.Client().List(ctx, &all, client.InNamespace(c.options.TenantNamespace)); err != nil {
+		return false, fmt.Errorf("listing the virtual nodes: %w", err)
+	}
+	return slices.ContainsFunc(all.Items, func(vn offv1beta1.VirtualNode) bool {
+		return nodes[vn.Name] && vn.Spec.ClusterID == c.options.Provider
+	}), nil
 }
 
 // ours selects what this cluster reflected into the provider.

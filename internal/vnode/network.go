@@ -36,6 +36,7 @@ type network struct {
 	// changed is called for each pod of the node, and slices once, when the answers change.
 	changed func(pod client.ObjectKey)
 	slices  func()
+	shown   *shown
 	// told are the last answers that the pods followed; nil is none. One worker uses it.
 	told *reach
 
@@ -130,8 +131,9 @@ func (n *network) podIPs(ctx context.Context) (translate.PodIPs, error) {
 	return translate.PodIPs{Keep: r.described && !r.placed, Peer: r.peer}, nil
 }
 
-// addresses says what addresses here are for the provider. Without a network all mean the same in both clusters, or nothing.
-func (n *network) addresses(ctx context.Context) (translate.Addresses, error) {
+// addresses says what addresses here are for the provider, in slices of a namespace. Without a network all mean the same in both
+// clusters, or nothing.
+func (n *network) addresses(ctx context.Context, namespace string) (translate.Addresses, error) {
 	r, err := n.look(ctx)
 	switch {
 	case err != nil:
@@ -141,7 +143,8 @@ func (n *network) addresses(ctx context.Context) (translate.Addresses, error) {
 	case r.enabled && len(r.pods) == 0:
 		return translate.Addresses{}, kube.Wait(0, "the networks of the local pods are not known yet")
 	}
-	return translate.Addresses{Pods: r.pods, Peer: r.peer}, nil
+	exposed, err := n.shown.in(ctx, namespace)
+	return translate.Addresses{Pods: r.pods, Peer: r.peer, Exposed: exposed}, err
 }
 
 func (n *network) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {

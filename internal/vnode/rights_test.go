@@ -5,9 +5,11 @@ package vnode
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,8 +187,20 @@ func TestRightsOfTheChartSufficeToCopyWhatPodsUse(t *testing.T) {
 	}
 	s.create(s.here, uses("web", s.node, "both"))
 	s.create(s.here, uses("other", another.Name, "elsewhere"))
+	var one atomic.Int32 // questions about the node of one pod
+	s.options.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(req *http.Request) (*http.Response, error) {
+			if _, node, ok := strings.Cut(req.URL.Path, "/virtualnodes/"); ok && node != s.node {
+				one.Add(1)
+			}
+			return next.RoundTrip(req)
+		})
+	})
 	s.run()
 	eventually(s, s.there, configMap(s.twin, "both", nil), exists)
 	eventually(s, s.there, configMap(s.twin, "elsewhere", nil), exists)
 	s.absent(s.there, configMap(s.twin, "nowhere", nil))
+	if one.Load() > 0 {
+		t.Errorf("%d nodes were asked for, one by one", one.Load())
+	}
 }

@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -16,11 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
-	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
@@ -36,21 +34,27 @@ func services(o Options) *copied[*corev1.Service, *corev1.Service] {
 				translate.IsHeadless(have) != translate.IsHeadless(want)
 		},
 		// A class that the provider itself chose is no reason: nothing here asks for another one then.
-		fixed: func(_, _ *corev1.Service, refusal error) bool { return isAbout(refusal, "spec.loadBalancerClass") },
+		fixed: func(_, _ *corev1.Service, refusal error) bool { return isFixed(refusal, "spec.loadBalancerClass") },
 		allows: func(_ *mirror.Item, s *corev1.Service) (allowed, decided bool, err error) {
 			return false, translate.IsAPIServer(s.Namespace, s.Name), nil
 		},
 	}
 }
 
-// isAbout tells whether a refusal is about one field and no other.
-func isAbout(refusal error, field string) bool {
+// neverChanges is how API servers end the refusal of a new value because there is one already.
+var neverChanges = []string{": may not change once set", ": field is immutable"}
+
+// isFixed tells whether something is refused only because one field never changes. If the new value is wrong, too, nothing could be made
+// with it.
+func isFixed(refusal error, field string) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](refusal)
 	if !ok || status.Status().Details == nil {
 		return false
 	}
 	causes := status.Status().Details.Causes
-	return len(causes) > 0 && !slices.ContainsFunc(causes, func(c metav1.StatusCause) bool { return c.Field != field })
+	return len(causes) > 0 && !slices.ContainsFunc(causes, func(c metav1.StatusCause) bool {
+		return c.Field != field || !slices.ContainsFunc(neverChanges, func(text string) bool { return strings.HasSuffix(c.Message, text) })
+	})
 }
 
 // slicesKind names the kind to the engine, and allSlices the item that stands for all of a namespace.
@@ -68,13 +72,13 @@ const (
 // sliceKind asks the provider for the endpoints of Services that do not run there.
 type sliceKind struct {
 	*copied[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]
-	// addresses says what addresses here are for the provider.
-	addresses func(context.Context) (translate.Addresses, error)
+	// addresses says what addresses here are for the provider, in slices of a namespace.
+	addresses func(ctx context.Context, namespace string) (translate.Addresses, error)
 	// enqueue asks for the reflection of one slice.
 	enqueue func(pair mirror.Pair, name string)
 }
 
-func endpointSlices(o Options, addresses func(context.Context) (translate.Addresses, error)) *sliceKind {
+func endpointSlices(o Options, addresses func(ctx context.Context, namespace string) (translate.Addresses, error)) *sliceKind {
 	k := &sliceKind{addresses: addresses}
 	k.copied = &copied[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]{
 		name: slicesKind, component: "liqo-endpointslice-reflection", options: o, reflection: o.EndpointSlices,
@@ -89,7 +93,6 @@ func (k *sliceKind) watching(kind mirror.Kind) mirror.Kind {
 	all := func(client.Object) []string { return []string{allSlices} }
 	kind.Local = append(kind.Local,
 		mirror.Source{Object: &corev1.Service{}, Keys: all},
-		mirror.Source{Object: &ipamv1alpha1.IP{}, Keys: all},
 	)
 	one := kind.Sync
 	kind.Sync = func(ctx context.Context, it *mirror.Item) error {
@@ -129,11 +132,10 @@ func (k *sliceKind) allows(it *mirror.Item, slice *discoveryv1.EndpointSlice) (a
 }
 
 func (k *sliceKind) copyOf(ctx context.Context, it *mirror.Item, t translate.Target, local *discoveryv1.EndpointSlice) (*offv1beta1.ShadowEndpointSlice, error) {
-	addresses, err := k.addresses(ctx)
+	addresses, err := k.addresses(ctx, it.Pair.Local)
 	if err != nil {
 		return nil, err
 	}
-	addresses.Exposed = exposed(mirror.Of[*ipamv1alpha1.IP](it.Local, allSlices))
 	want, unknown := t.ShadowEndpointSlice(local, addresses)
 	if len(unknown) == 0 {
 		k.events.settled(local, reasonNotExposed)
@@ -143,21 +145,4 @@ func (k *sliceKind) copyOf(ctx context.Context, it *mirror.Item, t translate.Tar
 		"Cluster %q cannot reach %d endpoints, because they are no pods of this cluster and no IP of this namespace shows them to peers: %s",
 		t.Destination, len(unknown), kube.Some(unknown)))
 	return want, nil
-}
-
-// exposed are the addresses under which gateways show others to peers, as far as IPs of one namespace tell: gateways rank those of all
-// namespaces, so an older IP elsewhere for the same address has another alias, and the one told here is not translated.
-func exposed(ips []*ipamv1alpha1.IP) map[netip.Addr]netip.Addr {
-	var all []plan.Alias
-	for _, ip := range ips {
-		if alias, ready, _ := plan.AliasOf(ip); ready {
-			all = append(all, alias)
-		}
-	}
-	first, _ := plan.Aliases(all)
-	out := map[netip.Addr]netip.Addr{}
-	for _, alias := range first {
-		out[alias.Address] = alias.Alias
-	}
-	return out
 }

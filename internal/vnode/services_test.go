@@ -241,8 +241,20 @@ func TestAServiceThatCannotChangeIsReplaced(t *testing.T) {
 	s.step("of another class of load balancers", func() { another("balanced", class(new("of-late"))) })
 	stop()
 	s.options.LoadBalancerClass = ""
-	s.run()
+	stop = s.run()
 	s.step("of none", func() { another("balanced", class(nil)) })
+	stop()
+	s.options.LoadBalancerClass = "no class"
+	stop = s.run()
+	s.step("one with which none can be made leaves the copy as it is", func() {
+		s.event(before["balanced"], "FailedReflection", "stays as it was")
+		if now := eventually(s, s.there, serviceOf(s.twin, "balanced"), class(nil)); now.UID != made["balanced"] {
+			s.t.Error("it was made anew")
+		}
+	})
+	stop()
+	s.options.LoadBalancerClass = ""
+	s.run()
 	s.step("what can change does", func() {
 		s.patch(s.here, before["balanced"], `{"metadata":{"labels":{"x":"y"}}}`)
 		eventually(s, s.there, serviceOf(s.twin, "balanced"), func(c *corev1.Service) error {
@@ -280,9 +292,16 @@ func TestEndpointSlicesAreReflected(t *testing.T) {
 		eventually(s, s.there, shadowSlice(s.twin, "web-0"), asksFor())
 	})
 	s.step("an IP shows others", func() {
-		ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "turin"}, Spec: ipamv1alpha1.IPSpec{IP: "10.69.0.7"}}
-		s.create(s.here, ip)
-		testkit.UpdateStatus(s.t, s.here.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })
+		show := func(namespace string, shown netv1beta1.IP) *ipamv1alpha1.IP {
+			out := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "turin"}, Spec: ipamv1alpha1.IPSpec{IP: "10.69.0.7"}}
+			s.create(s.here, out)
+			testkit.UpdateStatus(s.t, s.here.Client, out, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = shown, "10.70.0.0/16" })
+			return out
+		}
+		elder := show(s.tenant, "10.70.0.8") // also in the order of names, if they are of one second
+		ip := show(s.local, "10.70.0.9")
+		eventually(s, s.there, shadowSlice(s.twin, "web-1"), asksFor("10.200.1.5", "10.70.0.8"))
+		s.deleteNow(s.here, elder)
 		eventually(s, s.there, shadowSlice(s.twin, "web-1"), asksFor("10.200.1.5", "10.70.0.9"))
 		s.deleteNow(s.here, ip)
 		eventually(s, s.there, shadowSlice(s.twin, "web-1"), asksFor("10.200.1.5"))

@@ -218,7 +218,11 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 	}); err != nil {
 		return err
 	}
-	p.network = &network{client: p.mgr.GetClient(), options: p.options, changed: p.lookAgain, slices: p.lookAtSlices}
+	shown := &shown{client: p.mgr.GetClient(), changed: p.lookAtSlicesOf}
+	if err := setupShown(ctx, p.mgr, shown); err != nil {
+		return err
+	}
+	p.network = &network{client: p.mgr.GetClient(), options: p.options, changed: p.lookAgain, slices: p.lookAtSlices, shown: shown}
 	if err := setupNetwork(ctx, p.mgr, p.network); err != nil {
 		return err
 	}
@@ -243,10 +247,16 @@ func (p *process) lookAgain(pod client.ObjectKey) {
 
 // lookAtSlices has all EndpointSlices reflected anew.
 func (p *process) lookAtSlices() {
-	if engine := p.shared.Load(); engine != nil {
-		for _, pair := range p.twins.Pairs() {
-			engine.Enqueue(slicesKind, pair, allSlices)
-		}
+	for _, pair := range p.twins.Pairs() {
+		p.lookAtSlicesOf(pair.Local)
+	}
+}
+
+// lookAtSlicesOf has the EndpointSlices of a namespace reflected anew.
+func (p *process) lookAtSlicesOf(namespace string) {
+	engine := p.shared.Load()
+	if twin, ok := p.twins.Twin(namespace); ok && engine != nil {
+		engine.Enqueue(slicesKind, mirror.Pair{Local: namespace, Remote: twin}, allSlices)
 	}
 }
 

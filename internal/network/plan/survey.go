@@ -276,7 +276,8 @@ func (s *survey) takeAliases(in []Alias) {
 	s.problems = append(s.problems, others...)
 }
 
-// Aliases takes one alias for each address, and one address for each alias: those of the elder. Objects that agree are one.
+// Aliases takes one alias for each address, and one address for each alias: those of the elder. Objects that agree are one. What makes
+// no sense in any cluster is left out.
 func Aliases(in []Alias) (out []Alias, others []Problem) {
 	byAlias, byAddress := map[netip.Addr]int{}, map[netip.Addr]int{}
 	refuse := func(of Object, format string, args ...any) {
@@ -285,7 +286,10 @@ func Aliases(in []Alias) (out []Alias, others []Problem) {
 	for _, a := range byRank(in, func(a Alias) Object { return a.Of }, func(a Alias) time.Time { return a.Since }) {
 		i, known := byAddress[a.Address]
 		j, used := byAlias[a.Alias]
+		odd := a.odd()
 		switch {
+		case odd != "":
+			refuse(a.Of, "%s", odd)
 		case known && used && i == j:
 			out[i].Masquerade = out[i].Masquerade || a.Masquerade
 		case known:
@@ -301,8 +305,8 @@ func Aliases(in []Alias) (out []Alias, others []Problem) {
 	return out, others
 }
 
-// unfit says why an alias leads nowhere.
-func (s *survey) unfit(a Alias) string {
+// odd says why an alias leads nowhere in any cluster.
+func (a Alias) odd() string {
 	switch {
 	case !usable(a.Alias) || !usable(a.Address):
 		return "it is no pair of addresses"
@@ -310,17 +314,24 @@ func (s *survey) unfit(a Alias) string {
 		return fmt.Sprintf("%s is an alias of itself", a.Alias)
 	case datapath.FamilyOf(a.Alias) != datapath.FamilyOf(a.Address):
 		return fmt.Sprintf("%s and %s are not of the same family", a.Alias, a.Address)
+	}
+	for _, t := range reserved {
+		if t.Prefix.Contains(a.Address) || t.Prefix.Contains(a.Alias) {
+			return fmt.Sprintf("%s and %s cannot both be reached: %s is for %s", a.Alias, a.Address, t.Prefix, t.By)
+		}
+	}
+	return ""
+}
+
+// unfit says why an alias leads nowhere in this cluster.
+func (s *survey) unfit(a Alias) string {
+	switch {
 	case contains(s.pods, a.Alias), contains(s.services, a.Alias):
 		return fmt.Sprintf("%s is an address of this cluster's pods or Services and cannot be an alias", a.Alias)
 	case slices.Contains(s.unknownSources(), a.Alias):
 		return fmt.Sprintf("%s is the address of gateways and cannot be an alias", a.Alias)
 	case contains(s.external, a.Address):
 		return fmt.Sprintf("%s is in front of peers already", a.Address)
-	}
-	for _, t := range reserved {
-		if t.Prefix.Contains(a.Address) || t.Prefix.Contains(a.Alias) {
-			return fmt.Sprintf("%s and %s cannot both be reached: %s is for %s", a.Alias, a.Address, t.Prefix, t.By)
-		}
 	}
 	for _, n := range s.networks {
 		if n.Here.Contains(a.Alias) {

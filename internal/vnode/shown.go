@@ -1,0 +1,120 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	"liqo.io/liqo/internal/network/plan"
+)
+
+// shown knows under which addresses gateways show others to peers.
+type shown struct {
+	client client.Client
+	// changed is called for each namespace that gets another answer.
+	changed func(namespace string)
+
+	mu sync.Mutex
+	// last are the answers by namespace, nil before the first look.
+	last map[string]map[netip.Addr]netip.Addr
+}
+
+func setupShown(ctx context.Context, mgr ctrl.Manager, s *shown) error {
+	// Slices are reflected only once this is known, so that a restart takes no endpoint away.
+	if _, err := mgr.GetCache().GetInformer(ctx, &ipamv1alpha1.IP{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("watching the IPs: %w", err)
+	}
+	one := func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
+	}
+	b := ctrl.NewControllerManagedBy(mgr).Named("shown-addresses").Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(one))
+	if err := b.Complete(s); err != nil {
+		return fmt.Errorf("registering the controller of the shown addresses: %w", err)
+	}
+	return nil
+}
+
+// in says under which addresses those are shown that the IPs of a namespace name.
+func (s *shown) in(ctx context.Context, namespace string) (map[netip.Addr]netip.Addr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		now, err := s.look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.last = now
+	}
+	return s.last[namespace], nil
+}
+
+func (s *shown) look(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, error) {
+	var list ipamv1alpha1.IPList
+	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the IPs: %w", err)
+	}
+	return exposed(list.Items), nil
+}
+
+func (s *shown) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	now, err := s.look(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s.mu.Lock()
+	before := s.last
+	s.last = now
+	s.mu.Unlock()
+	for namespace := range before {
+		if !maps.Equal(before[namespace], now[namespace]) {
+			s.changed(namespace)
+		}
+	}
+	for namespace := range now {
+		if _, known := before[namespace]; !known {
+			s.changed(namespace)
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+// exposed says, for each namespace, under which addresses gateways show those that its IPs name. Gateways rank the IPs of all
+// namespaces: where several name one address, all their namespaces are told the one alias that is translated.
+func exposed(ips []ipamv1alpha1.IP) map[string]map[netip.Addr]netip.Addr {
+	var all []plan.Alias
+	for i := range ips {
+		if alias, ready, _ := plan.AliasOf(&ips[i]); ready {
+			all = append(all, alias)
+		}
+	}
+	translated := map[netip.Addr]netip.Addr{}
+	chosen, _ := plan.Aliases(all)
+	for _, alias := range chosen {
+		translated[alias.Address] = alias.Alias
+	}
+	out := map[string]map[netip.Addr]netip.Addr{}
+	for _, alias := range all {
+		at, ok := translated[alias.Address]
+		if !ok {
+			continue
+		}
+		if out[alias.Of.Namespace] == nil {
+			out[alias.Of.Namespace] = map[netip.Addr]netip.Addr{}
+		}
+		out[alias.Of.Namespace][alias.Address] = at
+	}
+	return out
+}
