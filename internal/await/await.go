@@ -60,6 +60,21 @@ func Until(ctx context.Context, c client.WithWatch, check func(context.Context) 
 	}
 }
 
+// Through calls do until the API server answers it, whatever the answer is. At the end of ctx the last trouble is why.
+func Through(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if err == nil || ctx.Err() != nil || !transient(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", err, ctx.Err())
+		case <-time.After(retryDelay):
+		}
+	}
+}
+
 // waiting is what a wait knows so far.
 type waiting struct {
 	check func(context.Context) error

@@ -80,7 +80,9 @@ func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool
 		w.turn = l.turns
 	}
 	b.waiting.add(w, b.rank(w, own))
-	l.giveBack(w.key)
+	if own != nil && !own.asked { // an earlier request may have made the pod: it counts until that is known, or out of question
+		l.giveBack(w.key)
+	}
 	return holdLimit, err
 }
 

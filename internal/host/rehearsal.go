@@ -47,7 +47,11 @@ func (s *shadowPods) share(ctx context.Context, sp *offv1beta1.ShadowPod, pod *c
 		return s.notMade(err, pod)
 	}
 	s.shapes.Learn(shape, &dry.Spec, time.Now())
-	return s.reserve(ctx, sp, &dry.Spec)
+	if err := s.reserve(ctx, sp, &dry.Spec); err != nil {
+		s.ledger.Release(key) // only a rehearsal was asked for
+		return err
+	}
+	return nil
 }
 
 // shapes remember what admission made of pods that look alike.

@@ -27,7 +27,8 @@ const patience = 5 * time.Minute
 func CleanUp(ctx context.Context, c client.WithWatch) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	blockers, err := Check(ctx, c)
+	p := patient{c}
+	blockers, err := Check(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func CleanUp(ctx context.Context, c client.WithWatch) error {
 		&liqov1beta1.ForeignClusterList{}, &netv1beta1.InternalNodeList{}, &ipamv1alpha1.IPList{}, &ipamv1alpha1.NetworkList{},
 	}
 	for _, list := range kinds {
-		if err := deleteAll(ctx, c, list); err != nil {
+		if err := deleteAll(ctx, p, list); err != nil {
 			return err
 		}
 	}
@@ -47,7 +48,7 @@ func CleanUp(ctx context.Context, c client.WithWatch) error {
 			return err
 		}
 	}
-	return releaseRights(ctx, c)
+	return releaseRights(ctx, p)
 }
 
 // releaseRights takes the finalizer off the bindings of tenant namespaces, which nobody would do later. They keep it where

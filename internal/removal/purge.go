@@ -38,21 +38,22 @@ const StorageProvisioner = "liqo.io/storage-provisioner"
 // PurgeCRDs removes our CRDs with all their objects, and waits. The controllers are gone, so nobody else would ever take
 // our finalizers off.
 func PurgeCRDs(ctx context.Context, c client.WithWatch) error {
-	crds, err := ourCRDs(ctx, c)
+	p := patient{c}
+	crds, err := ourCRDs(ctx, p)
 	if err != nil {
 		return err
 	}
 	for i := range crds {
-		if err := releaseObjects(ctx, c, &crds[i]); err != nil {
+		if err := releaseObjects(ctx, p, &crds[i]); err != nil {
 			return err
 		}
-		if err := client.IgnoreNotFound(c.Delete(ctx, &crds[i])); err != nil {
+		if err := client.IgnoreNotFound(p.Delete(ctx, &crds[i])); err != nil {
 			return fmt.Errorf("deleting CRD %s: %w", crds[i].GetName(), err)
 		}
 	}
 	for i := range crds {
 		// An object made after its siblings were released would hold the CRD.
-		if err := releaseObjects(ctx, c, &crds[i]); err != nil {
+		if err := releaseObjects(ctx, p, &crds[i]); err != nil {
 			return err
 		}
 		if err := WaitGone(ctx, c, listOf(crdKind), client.MatchingFields{"metadata.name": crds[i].GetName()}); err != nil {
@@ -109,7 +110,8 @@ func release(ctx context.Context, c client.Client, obj client.Object) error {
 // PurgeNamespaces removes the namespaces of peerings, of virtual volumes and of Liqo itself, and what controllers made
 // outside of them, and waits.
 func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error {
-	if err := purgeClusterWide(ctx, c); err != nil {
+	p := patient{c}
+	if err := purgeClusterWide(ctx, p); err != nil {
 		return err
 	}
 	selections := [][]client.ListOption{
@@ -118,11 +120,11 @@ func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error
 		{client.MatchingFields{"metadata.name": liqo}},
 	}
 	for _, s := range selections {
-		if err := each(ctx, c, &corev1.NamespaceList{}, func(ns client.Object) error {
-			if err := releaseNamespace(ctx, c, ns.GetName()); err != nil {
+		if err := each(ctx, p, &corev1.NamespaceList{}, func(ns client.Object) error {
+			if err := releaseNamespace(ctx, p, ns.GetName()); err != nil {
 				return err
 			}
-			return c.Delete(ctx, ns)
+			return p.Delete(ctx, ns)
 		}, s...); err != nil {
 			return err
 		}

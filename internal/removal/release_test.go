@@ -135,7 +135,7 @@ func TestPurgingIsNotHeldByFinalizersOfTheGone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- PurgeNamespaces(ctx, watching(t, c), "no-such-namespace") }()
+	go func() { done <- PurgeNamespaces(ctx, stumbling(t, c, "/secrets"), "no-such-namespace") }()
 	testkit.Eventually(t, time.Minute, func() error {
 		var left corev1.SecretList
 		if err := c.Client.List(t.Context(), &left, client.InNamespace(ns)); err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -171,6 +172,51 @@ func describeAll(list client.ObjectList) string {
 		return text
 	}
 	return ""
+}
+
+// stumbling is a cluster whose API server fails the first list of that kind, the first deletion and the first patch.
+func stumbling(t *testing.T, c *testkit.ControlPlane, kind string) client.WithWatch {
+	t.Helper()
+	troubles := map[string]func() (*http.Response, error){
+		http.MethodGet:    func() (*http.Response, error) { return testkit.Answer(503, ""), nil },
+		http.MethodDelete: func() (*http.Response, error) { return testkit.Answer(500, testkit.InternalError), nil },
+		http.MethodPatch:  func() (*http.Response, error) { return nil, syscall.ECONNREFUSED },
+	}
+	var lock sync.Mutex
+	t.Cleanup(func() {
+		for method := range troubles {
+			t.Errorf("there was no %s", method)
+		}
+	})
+	return testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+		if testkit.IsWatch(r) || r.Method == http.MethodGet && !strings.HasSuffix(r.URL.Path, kind) {
+			return nil, nil
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		answer := troubles[r.Method]
+		if answer == nil {
+			return nil, nil
+		}
+		delete(troubles, r.Method)
+		return answer()
+	})
+}
+
+func TestCleaningUpOutlivesTroubles(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := tenant(t, c, "troubled")
+	create(t, c, &ipamv1alpha1.Network{ObjectMeta: meta(ns, "pod-cidr", ""), Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.0.0.0/16"}})
+	if err := CleanUp(t.Context(), stumbling(t, c, "/networks")); err != nil {
+		t.Fatal(err)
+	}
+	var networks ipamv1alpha1.NetworkList
+	if err := c.Client.List(t.Context(), &networks, client.InNamespace(ns)); err != nil || len(networks.Items) > 0 {
+		t.Errorf("%d networks are left: %v", len(networks.Items), err)
+	}
+	if got := bindingsHeld(t, c, ns); got > 0 {
+		t.Errorf("%d bindings are held", got)
+	}
 }
 
 func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {

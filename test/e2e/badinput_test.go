@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -28,14 +29,15 @@ type badInput struct {
 	Kind, Fault string
 	// After is made first and accepted; Object is then an update of it.
 	After, Object string
-	// Shows is where the message appears on an object that is accepted: "event", or a JSONPath. Without it the API server refuses.
+	// Shows is where the message appears on an object that is accepted: "event", "warning", or a JSONPath. Without it the API server
+	// refuses.
 	Shows string
 	Want  string
 }
 
 // notWritten are the kinds that users never write: the system makes them all.
 var notWritten = []string{
-	"Connection", "ForeignCluster", "InternalNode", "NamespaceMap", "Quota", "Renew", "ShadowEndpointSlice", "WgGatewayClient", "WgGatewayServer",
+	"Connection", "InternalNode", "NamespaceMap", "Quota", "Renew", "ShadowEndpointSlice", "WgGatewayClient", "WgGatewayServer",
 }
 
 func TestABadInputGetsOneClearMessage(t *testing.T) {
@@ -81,6 +83,9 @@ func badInputNames(t *testing.T) *strings.Replacer {
 // told returns what the writer of the object hears, and removes it.
 func (b badInput) told(t *testing.T) string {
 	t.Helper()
+	if b.Shows == "warning" {
+		return b.warned(t)
+	}
 	obj, write := parse(t, b.Object), consumer.Client.Create
 	if b.After != "" {
 		before := parse(t, b.After)
@@ -113,6 +118,27 @@ func (b badInput) told(t *testing.T) string {
 	})
 	return got
 }
+
+// warned returns what the API server says although it would accept the object.
+func (b badInput) warned(t *testing.T) string {
+	t.Helper()
+	said := &warnings{}
+	cfg := rest.CopyConfig(consumer.Config)
+	cfg.WarningHandler = said
+	c, err := client.New(cfg, client.Options{Scheme: consumer.Client.Scheme(), Mapper: consumer.Client.RESTMapper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), parse(t, b.Object), client.DryRunAll); err != nil {
+		return err.Error()
+	}
+	return strings.Join(*said, "; ")
+}
+
+// warnings are those of the answers to a client.
+type warnings []string
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
 
 func (b badInput) shown(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
 	if b.Shows != "event" {

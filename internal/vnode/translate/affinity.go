@@ -72,17 +72,12 @@ func (in Input) toTwin(a *corev1.PodAntiAffinity) {
 	}
 }
 
-// likeMe matches the pods of the same workload on one machine: those with the labels of this one that are not its own
-// alone, or with those the annotation lists.
+// likeMe matches the pods of the same workload on one machine: those with the labels that the annotation lists, or else with those
+// of this one that are not its own alone.
 func likeMe(pod *corev1.Pod, labels map[string]string) corev1.PodAffinityTerm {
-	match := maps.Clone(labels)
-	if listed := pod.Annotations[names.AntiAffinityLabels]; listed != "" {
-		keys := strings.Split(listed, ",")
-		for i := range keys {
-			keys[i] = strings.TrimSpace(keys[i])
-		}
-		maps.DeleteFunc(match, func(k, _ string) bool { return !slices.Contains(keys, k) })
-	} else {
+	match := listed(pod, labels)
+	if len(match) == 0 { // which would match every pod
+		match = maps.Clone(labels)
 		own := []string{
 			appsv1.ControllerRevisionHashLabelKey, appsv1.DefaultDeploymentUniqueLabelKey,
 			appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel,
@@ -90,6 +85,17 @@ func likeMe(pod *corev1.Pod, labels map[string]string) corev1.PodAffinityTerm {
 		maps.DeleteFunc(match, func(k, _ string) bool { return slices.Contains(own, k) })
 	}
 	return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: match}}
+}
+
+// listed are those of the labels that the annotation lists.
+func listed(pod *corev1.Pod, labels map[string]string) map[string]string {
+	out := map[string]string{}
+	for key := range strings.SplitSeq(pod.Annotations[names.AntiAffinityLabels], ",") {
+		if value, ok := labels[strings.TrimSpace(key)]; ok {
+			out[strings.TrimSpace(key)] = value
+		}
+	}
+	return out
 }
 
 // The API server resolves matchLabelKeys into the selector when a pod is created, and refuses a pod that comes with

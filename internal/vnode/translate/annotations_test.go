@@ -22,20 +22,25 @@ func TestAnnotationsThatMeanNothingAreNamed(t *testing.T) {
 		annotations map[string]string
 		want        string
 	}{
-		"none":              {},
-		"propagate":         {annotations: preset("propagate")},
-		"soft":              {annotations: preset("soft")},
-		"hard":              {annotations: preset("hard")},
-		"remote":            {annotations: support("remote")},
-		"disabled":          {annotations: support("disabled")},
-		"an empty one":      {annotations: support("")},
-		"another spelling":  {annotations: preset("Hard"), want: wrongPreset},
-		"anything else":     {annotations: support("x"), want: wrongSupport},
-		"what others read":  {annotations: map[string]string{"example.com/anti-affinity-preset": "Hard"}},
+		"none":             {},
+		"propagate":        {annotations: preset("propagate")},
+		"soft":             {annotations: preset("soft")},
+		"hard":             {annotations: preset("hard")},
+		"remote":           {annotations: support("remote")},
+		"disabled":         {annotations: support("disabled")},
+		"an empty one":     {annotations: support("")},
+		"another spelling": {annotations: preset("Hard"), want: wrongPreset},
+		"anything else":    {annotations: support("x"), want: wrongSupport},
+		"what others read": {annotations: map[string]string{"example.com/anti-affinity-preset": "Hard"}},
+		"a label of it":    {annotations: map[string]string{names.AntiAffinityLabels: "zone, app"}},
+		"no label of it": {
+			annotations: map[string]string{names.AntiAffinityLabels: "App"},
+			want:        `the annotation liqo.io/anti-affinity-labels is "App", which means nothing: it can be labels of the pod, with commas between them`,
+		},
 		"two wrong at once": {annotations: map[string]string{names.AntiAffinityPreset: "Hard", names.APIServerSupport: "x"}, want: wrongPreset + "; " + wrongSupport},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations, Labels: map[string]string{"app": "web"}}}
 			if got := strings.Join(Meaningless(pod), "; "); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}

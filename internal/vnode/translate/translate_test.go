@@ -241,6 +241,16 @@ func TestShadowPodRules(t *testing.T) {
 			map[string]string{"app": "web"},
 		},
 		{
+			"labels that the pod lacks are not listed",
+			func(in *Input) {
+				in.Pod.Annotations = map[string]string{names.AntiAffinityPreset: "hard", names.AntiAffinityLabels: "App"}
+			},
+			func(sp *offv1beta1.ShadowPod) any {
+				return sp.Spec.Pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels["app"]
+			},
+			"web",
+		},
+		{
 			"the propagate preset takes anti-affinity alone",
 			func(in *Input) {
 				in.Pod.Annotations = map[string]string{names.AntiAffinityPreset: "propagate"}
