@@ -43,6 +43,9 @@ func provider(t *testing.T, o NamespaceMapOptions) *testkit.ControlPlane {
 // replica is one process of the provider.
 func replica(t *testing.T, c *testkit.ControlPlane, m kube.ManagerOptions, o NamespaceMapOptions, p ShadowPodOptions) (stop func()) {
 	t.Helper()
+	if p.Youth == 0 {
+		p.Youth = time.Nanosecond
+	}
 	return testkit.Manager(t, c.Config, m, func(mgr ctrl.Manager) error {
 		o.LiqoNamespace = "liqo"
 		return errors.Join(SetupNamespaceMaps(mgr, o), SetupShadowPods(mgr, p), SetupShadowEndpointSlices(mgr, ShadowEndpointSliceOptions{LiqoNamespace: "liqo"}))

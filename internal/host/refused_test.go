@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -202,28 +203,39 @@ func (w writes) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestAPodThatStartsCostsTwoWrites(t *testing.T) {
+	costsTwoWrites(t, "jade", time.Nanosecond, corev1.PodRunning)
+}
+
+func TestAPodThatEndsSoonCostsTwoWrites(t *testing.T) {
+	costsTwoWrites(t, "onyx", time.Hour, corev1.PodRunning, corev1.PodSucceeded)
+}
+
+// costsTwoWrites has pods go through phases, of which the last one is told.
+func costsTwoWrites(t *testing.T, id string, youth time.Duration, phases ...corev1.PodPhase) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 	var namespace atomic.Pointer[string]
 	var count atomic.Int64
 	cfg := rest.CopyConfig(c.Config)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return writes{next, &namespace, &count} })
 	testkit.Manager(t, cfg, kube.ManagerOptions{Name: "host"}, func(mgr ctrl.Manager) error {
-		return errors.Join(SetupNamespaceMaps(mgr, NamespaceMapOptions{LiqoNamespace: "liqo"}), SetupShadowPods(mgr, ShadowPodOptions{Enforce: true}))
+		return errors.Join(SetupNamespaceMaps(mgr, NamespaceMapOptions{LiqoNamespace: "liqo"}), SetupShadowPods(mgr, ShadowPodOptions{Enforce: true, Youth: youth}))
 	})
-	twin, _ := twinOf(t, c, "jade", cpus("9"), "jade-a")
+	twin, _ := twinOf(t, c, id, cpus("9"), id+"-a")
 	namespace.Store(&twin)
 	const pods = 20
 	for i := range pods {
-		sp := ask(t, c, asked(twin, fmt.Sprint("p", i), "jade", "jade-a", "100m"))
+		sp := ask(t, c, asked(twin, fmt.Sprint("p", i), id, id+"-a", "100m"))
 		pod := runs(t, c, sp)
 		before := pod.DeepCopy()
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}}
 		if err := c.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
-		report(t, c, pod, corev1.PodRunning)
+		for _, phase := range phases {
+			report(t, c, pod, phase)
+		}
 		eventually(t, c, sp, func() error {
-			if sp.Status.Phase != corev1.PodRunning {
+			if want := phases[len(phases)-1]; sp.Status.Phase != want {
 				return fmt.Errorf("phase is %s", sp.Status.Phase)
 			}
 			return nil
@@ -231,6 +243,35 @@ func TestAPodThatStartsCostsTwoWrites(t *testing.T) {
 	}
 	if got := count.Load(); got > 2*pods {
 		t.Errorf("%d writes for %d pods", got, pods)
+	}
+}
+
+func TestThatAPodRunsIsToldWhenItDidForAWhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		age         time.Duration
+		told, phase corev1.PodPhase
+		want        corev1.PodPhase
+		again       bool
+	}{
+		"made just now":            {0, "", corev1.PodPending, "", true},
+		"runs already":             {time.Second, "", corev1.PodRunning, "", true},
+		"ended already":            {time.Second, "", corev1.PodSucceeded, corev1.PodSucceeded, false},
+		"runs for a while":         {time.Minute, "", corev1.PodRunning, corev1.PodRunning, false},
+		"waits for a while":        {time.Minute, "", corev1.PodPending, "", false},
+		"was refused before":       {time.Second, corev1.PodPending, corev1.PodRunning, corev1.PodRunning, false},
+		"made by a clock ahead":    {-time.Minute, "", corev1.PodRunning, corev1.PodRunning, false},
+		"lost, and does not count": {time.Minute, corev1.PodRunning, "", corev1.PodRunning, false},
+	} {
+		s := &shadowPods{youth: 30 * time.Second}
+		sp := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Now().Add(-c.age))}}
+		sp.Status.Phase = c.told
+		s.takePhase(sp, c.phase)
+		if sp.Status.Phase != c.want {
+			t.Errorf("%s: %q is told, want %q", name, sp.Status.Phase, c.want)
+		}
+		if again := sp.Status.Phase == "" && s.young(sp) > 0; again != c.again {
+			t.Errorf("%s: looks again: %v", name, again)
+		}
 	}
 }
 

@@ -39,6 +39,8 @@ const (
 	accountDelay   = 500 * time.Millisecond
 	watchDelay     = 50 * time.Millisecond
 	unseenDelay    = 10 * time.Second
+	// defaultYouth is a time in which bursts are over, and many short pods with them.
+	defaultYouth = 10 * time.Second
 )
 
 // reasonFailed is that of the event on a ShadowPod whose pod is not made, for the provider's administrator.
@@ -52,12 +54,18 @@ type ShadowPodOptions struct {
 	Workers int
 	// NodeFailure removes pods that cannot end because their node has failed.
 	NodeFailure bool
+	// Youth is how long nobody is told, in the status of a new ShadowPod, that its pod runs; 0 is 10 s. That write costs as
+	// much as making the ShadowPod, and only people read it: the consumer watches the pod.
+	Youth time.Duration
 }
 
 // SetupShadowPods registers the controller that runs the pods of consumers.
 func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	if o.Workers == 0 {
 		o.Workers = defaultWorkers
+	}
+	if o.Youth == 0 {
+		o.Youth = defaultYouth
 	}
 	if _, err := mgr.GetCache().GetInformer(context.Background(), &corev1.Namespace{}); err != nil {
 		return fmt.Errorf("caching namespaces: %w", err)
@@ -69,7 +77,7 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	if err := indexQuotas(mgr); err != nil {
 		return err
 	}
-	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods}
+	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods, youth: o.Youth}
 	s.ledger, s.refused.wake = newLedger(o.Enforce, s.queue.wake), s.queue.wake
 	c := kube.NewController(mgr, kube.Options{Name: "shadowpod", Workers: o.Workers}, s)
 	owner := handler.TypedEnqueueRequestForOwner[*corev1.Pod](mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowPod{}, handler.OnlyControllerOwner())
@@ -127,6 +135,7 @@ type shadowPods struct {
 	fence   fence
 	refused refusedPods
 	shapes  shapes
+	youth   time.Duration
 	// ends are the phases in which pods ended, by the UID of their ShadowPod, until they are written there.
 	ends kube.Table[types.UID, corev1.PodPhase]
 }
@@ -149,22 +158,35 @@ func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 		s.ledger.Withdraw(sp)
 		return inTheWay(pod)
 	}
-	takePhase(sp, phaseToReport(pod))
+	s.takePhase(sp, phaseToReport(pod))
 	return s.follow(ctx, sp, pod)
 }
 
-// takePhase follows the phase of the pod. That a new pod is Pending is not worth a write.
-func takePhase(sp *offv1beta1.ShadowPod, phase corev1.PodPhase) {
-	if phase == "" || phase == corev1.PodPending && sp.Status.Phase == "" {
+// takePhase follows the phase of the pod. That a new pod is Pending is not worth a write, and that it runs not yet.
+func (s *shadowPods) takePhase(sp *offv1beta1.ShadowPod, phase corev1.PodPhase) {
+	if phase == "" || sp.Status.Phase == "" && (phase == corev1.PodPending || !ended(phase) && s.young(sp) > 0) {
 		return
 	}
 	sp.Status.Phase = phase
 }
 
-// Next looks again at a pod that was made and is not seen: the watch may have been interrupted just then.
+// young returns how long a ShadowPod still is; what was made in the future, by a clock that is ahead, is not.
+func (s *shadowPods) young(sp *offv1beta1.ShadowPod) time.Duration {
+	age := time.Since(sp.CreationTimestamp.Time)
+	if age < 0 {
+		return 0
+	}
+	return max(0, s.youth-age)
+}
+
+// Next looks again at a pod that was made and is not seen: the watch may have been interrupted just then. And it looks at
+// one whose phase may be told by then.
 func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
-	if s.ledger.Held(client.ObjectKeyFromObject(sp)) {
+	switch {
+	case s.ledger.Held(client.ObjectKeyFromObject(sp)):
 		return unseenDelay
+	case sp.Status.Phase == "":
+		return s.young(sp)
 	}
 	return 0
 }
@@ -193,7 +215,7 @@ func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error
 	if s.ledger.enforce {
 		s.shapes.Learn(shapeOf(asked), &pod.Spec, time.Now())
 	}
-	takePhase(sp, pod.Status.Phase)
+	s.takePhase(sp, pod.Status.Phase)
 	return nil
 }
 

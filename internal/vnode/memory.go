@@ -20,6 +20,8 @@ type memory struct {
 
 	mu   sync.Mutex
 	pods map[types.NamespacedName]*podMemory
+	// left is when the last bunch of statuses did.
+	left time.Time
 }
 
 // podMemory is what is known of one local pod; another pod of the same name starts anew.
@@ -32,6 +34,8 @@ type podMemory struct {
 	starting time.Time
 	// applied is what the ShadowPod is right for.
 	applied basis
+	// leaves is when a status goes that waits for others; zero is that none does.
+	leaves time.Time
 	// sent is the last status that was written.
 	sent sent
 }

@@ -395,6 +395,11 @@ func (k *podKind) send(ctx context.Context, c client.Client, local, want *corev1
 		}
 		want.ResourceVersion = last.made
 	}
+	if !ended(want) {
+		if err := k.memory.bunch(local); err != nil {
+			return err
+		}
+	}
 	if err := putStatus(ctx, c, want); err != nil {
 		return err
 	}

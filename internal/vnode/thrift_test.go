@@ -62,7 +62,8 @@ func TestAStatusIsWrittenOnceWhileTheCacheLags(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "lag", nil), Name: "one"}}
 	pod.Spec = corev1.PodSpec{AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	testkit.Create(t, c.Client, pod)
-	k := &podKind{memory: newMemory(time.Now)}
+	now := time.Now()
+	k := &podKind{memory: newMemory(func() time.Time { now = now.Add(bunchTime); return now })}
 	cached := pod.DeepCopy()
 	send := func(message string) string {
 		t.Helper()

@@ -1,0 +1,78 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// Statuses become due at the given milliseconds, one pod each; each goes at the time beside it.
+func TestStatusesGoTogether(t *testing.T) {
+	for name, c := range map[string]struct{ due, gone []int }{
+		"one alone":                   {[]int{100}, []int{100}},
+		"far apart":                   {[]int{0, 500, 1700}, []int{0, 500, 1700}},
+		"the second waits":            {[]int{0, 10}, []int{0, 500}},
+		"all that follow go at once":  {[]int{0, 10, 200, 499}, []int{0, 500, 500, 500}},
+		"a trickle":                   {[]int{0, 300, 600, 900, 1200, 1550, 1800}, []int{0, 500, 1000, 1000, 1500, 2000, 2000}},
+		"a silence ends the interval": {[]int{0, 400, 1100, 1150}, []int{0, 500, 1100, 1600}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Unix(1000, 0)
+			at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+			now := start
+			m := newMemory(func() time.Time { return now })
+			gone := make([]time.Time, len(c.due))
+			for ms := range 3000 {
+				now = at(ms)
+				for i, due := range c.due {
+					pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i))}}
+					if due > ms || !gone[i].IsZero() {
+						continue
+					}
+					err := m.bunch(pod)
+					if err == nil {
+						gone[i] = now
+					} else if v := kube.Judge(err); v.Failed() || v.After <= 0 || v.After > bunchTime {
+						t.Fatalf("pod %d at %d ms: %+v", i, ms, v)
+					}
+				}
+			}
+			for i, want := range c.gone {
+				if !gone[i].Equal(at(want)) {
+					t.Errorf("pod %d, due at %d ms, went at %v, want %d ms", i, c.due[i], gone[i].Sub(start), want)
+				}
+			}
+		})
+	}
+}
+
+func TestAStatusWaitsOnceForOthers(t *testing.T) {
+	now := time.Unix(1000, 0)
+	m := newMemory(func() time.Time { return now })
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	}
+	if err := m.bunch(pod("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.bunch(pod("second")); err == nil {
+		t.Fatal("the second does not wait")
+	}
+	now = now.Add(bunchTime)
+	if err := m.bunch(pod("third")); err != nil { // which begins a new interval
+		t.Fatal(err)
+	}
+	now = now.Add(bunchTime / 2)
+	if err := m.bunch(pod("second")); err != nil {
+		t.Errorf("the second waits again: %v", err)
+	}
+}
