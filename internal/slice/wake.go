@@ -18,6 +18,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // inNamespaceOf wakes the slices beside obj.
@@ -52,7 +53,7 @@ func requests(ctx context.Context, c client.Reader, opts ...client.ListOption) [
 func controlPlaneMoved() predicate.Predicate {
 	concerns := func(obj client.Object) bool {
 		node, ok := obj.(*corev1.Node)
-		return ok && isControlPlane(node)
+		return ok && rules.IsControlPlane(node)
 	}
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return concerns(e.Object) },
@@ -64,8 +65,8 @@ func controlPlaneMoved() predicate.Predicate {
 			if !ok || !alsoOK {
 				return false
 			}
-			return isControlPlane(before) != isControlPlane(after) ||
-				isControlPlane(after) && !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+			return rules.IsControlPlane(before) != rules.IsControlPlane(after) ||
+				rules.IsControlPlane(after) && !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 		},
 	}
 }
