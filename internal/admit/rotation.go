@@ -119,10 +119,10 @@ func watch[T client.Object](c controller.Controller, objects cache.Cache, key cl
 // Reconcile makes one pass: load, replace what is due, show it to the API server.
 func (r *rotation) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	after, err := r.pass(ctx)
-	if verdict := kube.Judge(err); err != nil && !verdict.Failed() {
-		return reconcile.Result{RequeueAfter: verdict.After}, nil
+	if err != nil {
+		return kube.Result(err)
 	}
-	return reconcile.Result{RequeueAfter: after}, err
+	return reconcile.Result{RequeueAfter: after}, nil
 }
 
 func (r *rotation) pass(ctx context.Context) (time.Duration, error) {

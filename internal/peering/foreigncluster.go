@@ -107,12 +107,7 @@ func (f *foreignClusters) ofNamespace(ctx context.Context) func(string) liqov1be
 
 // Reconcile makes the ForeignCluster of one peer say what the other objects say.
 func (f *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	err := f.follow(ctx, liqov1beta1.ClusterID(req.Name))
-	verdict := kube.Judge(err)
-	if verdict.Failed() {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: verdict.After}, nil
+	return kube.Result(f.follow(ctx, liqov1beta1.ClusterID(req.Name)))
 }
 
 func (f *foreignClusters) follow(ctx context.Context, id liqov1beta1.ClusterID) error {

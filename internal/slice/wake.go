@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/rules"
 )
@@ -37,16 +37,7 @@ func (r *remotes) all(ctx context.Context, _ client.Object) []reconcile.Request 
 }
 
 func requests(ctx context.Context, c client.Reader, opts ...client.ListOption) []reconcile.Request {
-	var list authv1beta1.ResourceSliceList
-	if err := c.List(ctx, &list, opts...); err != nil {
-		log.FromContext(ctx).Error(err, "listing slices to look at failed")
-		return nil
-	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+	return kube.Requests(ctx, c, &authv1beta1.ResourceSliceList{}, kube.Every, opts...)
 }
 
 // controlPlaneMoved lets through what changes the address of the API server, and not each heartbeat of a node.
