@@ -191,7 +191,7 @@ func (r *rotation) store(ctx context.Context, secret *corev1.Secret, k *keyring)
 	secret = &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: r.secret.Name, Namespace: r.secret.Namespace,
-			Labels:      map[string]string{names.Webhook: "true", names.AppManagedBy: "liqo"},
+			Labels:      map[string]string{names.Webhook: "true", names.AppManagedBy: names.ManagedByLiqo},
 			Annotations: map[string]string{names.WebhookServiceName: r.service},
 		},
 		Data: data,

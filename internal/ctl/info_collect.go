@@ -177,13 +177,13 @@ func (f *collector) network(ctx context.Context) (*networkInfo, error) {
 			continue // nobody granted it yet
 		}
 		switch n.Labels[names.NetworkType] {
-		case "pod-cidr":
+		case names.NetworkTypePod:
 			info.PodCIDRs = append(info.PodCIDRs, cidr)
-		case "service-cidr":
+		case names.NetworkTypeService:
 			info.ServiceCIDR = cidr
-		case "external-cidr":
+		case names.NetworkTypeExternal:
 			info.ExternalCIDR = cidr
-		case "internal-cidr":
+		case names.NetworkTypeInternal:
 			info.InternalCIDR = cidr
 		}
 	}

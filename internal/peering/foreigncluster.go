@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -53,7 +54,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 }
 
 func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
-	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: names.IdentityControlPlane})
+	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: string(authv1beta1.ControlPlaneIdentityType)})
 	watch := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), credentials)
 	if err := mgr.Add(watch); err != nil {
 		return nil, fmt.Errorf("adding the watch of Secrets: %w", err)

@@ -32,7 +32,7 @@ type Options struct {
 	Node string
 	// LiqoNamespace is that of the installation.
 	LiqoNamespace string
-	// RulePriority is that of the rule that leads to peers; 0 is plan.DefaultRulePriority.
+	// RulePriority is that of the rule that leads to peers; 0 is that of plan.Node.
 	RulePriority int
 }
 
