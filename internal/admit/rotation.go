@@ -119,10 +119,10 @@ func watch[T client.Object](c controller.Controller, objects cache.Cache, key cl
 // Reconcile makes one pass: load, replace what is due, show it to the API server.
 func (r *rotation) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	after, err := r.pass(ctx)
-	if verdict := kube.Judge(err); err != nil && !verdict.Failed() {
-		return reconcile.Result{RequeueAfter: verdict.After}, nil
+	if err != nil {
+		return kube.Result(err)
 	}
-	return reconcile.Result{RequeueAfter: after}, err
+	return reconcile.Result{RequeueAfter: after}, nil
 }
 
 func (r *rotation) pass(ctx context.Context) (time.Duration, error) {
@@ -191,7 +191,7 @@ func (r *rotation) store(ctx context.Context, secret *corev1.Secret, k *keyring)
 	secret = &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: r.secret.Name, Namespace: r.secret.Namespace,
-			Labels:      map[string]string{names.Webhook: "true", names.AppManagedBy: "liqo"},
+			Labels:      map[string]string{names.Webhook: "true", names.AppManagedBy: names.ManagedByLiqo},
 			Annotations: map[string]string{names.WebhookServiceName: r.service},
 		},
 		Data: data,

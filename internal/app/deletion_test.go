@@ -92,7 +92,7 @@ func (w *world) remove(t *testing.T, name string) {
 		err = errors.Join(here.Delete(t.Context(), &liqov1beta1.ForeignCluster{ObjectMeta: at("", w.Provider)}),
 			there.Delete(t.Context(), &liqov1beta1.ForeignCluster{ObjectMeta: at("", w.Consumer)}))
 	case "kubeconfig of the slice":
-		err = here.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace(w.ConsumerTenant), client.MatchingLabels{names.IdentityType: names.IdentityResourceSlice})
+		err = here.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace(w.ConsumerTenant), client.MatchingLabels{names.IdentityType: string(authv1beta1.ResourceSliceIdentityType)})
 	case "ShadowPod":
 		err = there.Delete(t.Context(), &offv1beta1.ShadowPod{ObjectMeta: at(w.Twin(), "shop")})
 	case "Pod":

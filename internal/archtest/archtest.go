@@ -33,7 +33,7 @@ var (
 	kit    = []string{"internal/await", "internal/kube", "internal/remote", "internal/mirror", "internal/peer", "internal/removal"}
 	rooms  = []string{
 		"internal/ipam", "internal/peering", "internal/auth", "internal/slice", "internal/replicate", "internal/network",
-		"internal/agent/*", "internal/offload", "internal/host", "internal/vnode", "internal/admit", "internal/proxy", "internal/metricagent",
+		"internal/agent/*", "internal/offload", "internal/host", "internal/vnode", "internal/admit",
 	}
 	words0 = []string{"k8s.io/api", "k8s.io/apimachinery"}
 	// A client, the kernel or a log in a leaf would make a rule depend on more than its arguments. How a scheduler reads
@@ -54,8 +54,8 @@ var table = []level{
 		others: append([]string{"k8s.io/client-go/tools/clientcmd/api"}, leafDeps...), not: impure,
 	},
 	{
-		sentence: "level 1, leaves: plan and translate import level 0, std, netipx, elder, remap and the types of datapath; no client, kernel or log",
-		packages: translating, own: append([]string{"internal/elder", "internal/remap", "internal/datapath"}, words...), others: leafDeps, not: impure,
+		sentence: "level 1, leaves: plan and translate import level 0, std, netipx, elder, remap, rules and the types of datapath; no client, kernel or log",
+		packages: translating, own: append([]string{"internal/elder", "internal/remap", "internal/rules", "internal/datapath"}, words...), others: leafDeps, not: impure,
 	},
 	{
 		sentence: "level 1, leaves: pure packages import level 0, std and netipx; no client, kernel or log",

@@ -72,6 +72,17 @@ func TestEveryPackageHasARow(t *testing.T) {
 	}
 }
 
+func TestTheTableNamesOnlyWhatExists(t *testing.T) {
+	all := packages(t)
+	for _, l := range table {
+		for _, pattern := range slices.Concat(l.packages, l.own) {
+			if !slices.ContainsFunc(all, func(p goPackage) bool { return matches([]string{pattern}, rel(p.ImportPath)) }) {
+				t.Errorf("there is no package %s, which the table names\n\t%s", pattern, l.sentence)
+			}
+		}
+	}
+}
+
 func TestBinariesStayFreeOf(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, bad := range forbidden[rel(p.ImportPath)] {

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -209,14 +208,5 @@ func kubeconfigSecret(identity *authv1beta1.Identity, key []byte) (*corev1.Secre
 }
 
 func (i *identities) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
-	var list authv1beta1.IdentityList
-	if err := i.client.List(ctx, &list, client.InNamespace(obj.GetName())); err != nil {
-		log.FromContext(ctx).Error(err, "listing Identities to look at failed")
-		return nil
-	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for n := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[n])})
-	}
-	return out
+	return kube.Requests(ctx, i.client, &authv1beta1.IdentityList{}, kube.Every, client.InNamespace(obj.GetName()))
 }

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -286,16 +285,5 @@ func (t *tenants) inNamespace(ctx context.Context, obj client.Object) []reconcil
 }
 
 func (t *tenants) requests(ctx context.Context, keep func(*authv1beta1.Tenant) bool) []reconcile.Request {
-	var all authv1beta1.TenantList
-	if err := t.client.List(ctx, &all); err != nil {
-		log.FromContext(ctx).Error(err, "listing tenants to look at failed")
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range all.Items {
-		if keep(&all.Items[i]) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-		}
-	}
-	return out
+	return kube.Requests(ctx, t.client, &authv1beta1.TenantList{}, keep)
 }

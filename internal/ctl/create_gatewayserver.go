@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/names"
 )
 
 type createGatewayServerOptions struct {
@@ -32,10 +33,10 @@ func (c *cli) createGatewayServer(common *creation) *cobra.Command {
 	o.template.flags(fs, "", serverTemplates, "wireguard-server")
 	fs.Var(oneOf(&o.serviceType, "LoadBalancer", serviceTypes), "service-type", "The type of its Service: "+strings.Join(serviceTypes, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("service-type", cobra.FixedCompletions(serviceTypes, cobra.ShellCompDirectiveNoFileComp))
-	fs.Int32Var(&o.port, "port", defaultPort, "The port of its Service")
+	fs.Int32Var(&o.port, "port", names.TunnelPort, "The port of its Service")
 	fs.Int32Var(&o.nodePort, "node-port", 0, "The node port of its Service; 0 lets the cluster choose")
 	fs.StringVar(&o.loadBalancerIP, "load-balancer-ip", "", "The address of its load balancer; the cluster chooses if it is empty")
-	fs.IntVar(&o.mtu, "mtu", defaultMTU, "The MTU of the tunnel, the same on both sides; 0 leaves it to the template")
+	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel, the same on both sides; 0 leaves it to the template")
 	return cmd
 }
 

@@ -25,12 +25,6 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Defaults of gateways.
-const (
-	defaultPort = 51840
-	defaultMTU  = 1340
-)
-
 var serviceTypes = []string{"LoadBalancer", "NodePort", "ClusterIP"}
 
 // template names what a gateway is made from.

@@ -17,6 +17,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // collector reads what info shows.
@@ -108,38 +109,15 @@ func parseLabels(text string) map[string]string {
 	return labels
 }
 
+// apiServer is the address that the cluster tells its peers.
 func (f *collector) apiServer(ctx context.Context, override string) (string, error) {
-	if override != "" {
-		if !strings.Contains(override, "://") {
-			override = "https://" + override
-		}
-		return override, nil
-	}
-	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/controlplane"} {
-		var nodes corev1.NodeList
-		if err := f.List(ctx, &nodes, client.HasLabels{label}); err != nil {
+	var nodes corev1.NodeList
+	if override == "" {
+		if err := f.List(ctx, &nodes); err != nil {
 			return "", fmt.Errorf("looking for the control plane: %w", err)
 		}
-		if address := preferredAddress(nodes.Items); address != "" {
-			return "https://" + address + ":6443", nil
-		}
 	}
-	return "", fmt.Errorf("the address of the API server is not known: no node is labelled as control plane, and none was given at installation")
-}
-
-func preferredAddress(nodes []corev1.Node) string {
-	for _, kind := range []corev1.NodeAddressType{
-		corev1.NodeExternalDNS, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeHostName,
-	} {
-		for _, node := range nodes {
-			for _, a := range node.Status.Addresses {
-				if a.Type == kind {
-					return a.Address
-				}
-			}
-		}
-	}
-	return ""
+	return rules.APIServerURL(override, nodes.Items)
 }
 
 // health looks at the pods of the installation and at the virtual kubelets. A pod
@@ -199,13 +177,13 @@ func (f *collector) network(ctx context.Context) (*networkInfo, error) {
 			continue // nobody granted it yet
 		}
 		switch n.Labels[names.NetworkType] {
-		case "pod-cidr":
+		case names.NetworkTypePod:
 			info.PodCIDRs = append(info.PodCIDRs, cidr)
-		case "service-cidr":
+		case names.NetworkTypeService:
 			info.ServiceCIDR = cidr
-		case "external-cidr":
+		case names.NetworkTypeExternal:
 			info.ExternalCIDR = cidr
-		case "internal-cidr":
+		case names.NetworkTypeInternal:
 			info.InternalCIDR = cidr
 		}
 	}

@@ -5,6 +5,7 @@ package ctl
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/testkit"
 )
 
 func sampleReport() *infoReport {
@@ -205,19 +207,16 @@ func TestPodsThatHaveDoneTheirWorkAreWell(t *testing.T) {
 	}
 }
 
-func TestTheAddressOfTheAPIServerIsTheBestOfTheControlPlane(t *testing.T) {
-	node := func(addresses ...corev1.NodeAddress) corev1.Node {
-		return corev1.Node{Status: corev1.NodeStatus{Addresses: addresses}}
-	}
-	internal := corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}
-	external := corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "203.0.113.1"}
-	for want, nodes := range map[string][]corev1.Node{
-		"":            nil,
-		"10.0.0.1":    {node(internal)},
-		"203.0.113.1": {node(internal), node(internal, external)},
-	} {
-		if got := preferredAddress(nodes); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+func TestInfoShowsTheAddressThatPeersAreTold(t *testing.T) {
+	c := testkit.Cluster(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "of-six", Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}
+	testkit.Create(t, c.Client, node)
+	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
+	testkit.UpdateStatus(t, c.Client, node, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "fd00::1"}}
+	})
+	got, err := (&collector{Reader: c.Client}).apiServer(t.Context(), "")
+	if want := "https://[fd00::1]:6443"; err != nil || got != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }

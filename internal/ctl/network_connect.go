@@ -20,6 +20,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
 )
 
 type connectOptions struct {
@@ -72,13 +73,13 @@ func (o *connectOptions) flags(cmd *cobra.Command) {
 	o.server.template.flags(fs, "gw-server-", serverTemplates, "wireguard-server")
 	fs.Var(oneOf(&o.server.serviceType, "LoadBalancer", serviceTypes), "gw-server-service-type", "The type of the server's Service: "+strings.Join(serviceTypes, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("gw-server-service-type", cobra.FixedCompletions(serviceTypes, cobra.ShellCompDirectiveNoFileComp))
-	fs.Int32Var(&o.server.port, "gw-server-service-port", defaultPort, "The port of the server's Service")
+	fs.Int32Var(&o.server.port, "gw-server-service-port", names.TunnelPort, "The port of the server's Service")
 	fs.Int32Var(&o.server.nodePort, "gw-server-service-nodeport", 0, "The node port of the server's Service; 0 lets the cluster choose")
 	fs.StringVar(&o.server.loadBalancerIP, "gw-server-service-loadbalancerip", "", "The address of the server's load balancer; the cluster chooses if it is empty")
 	o.client.flags(fs, "gw-client-", clientTemplates, "wireguard-client")
 	fs.StringVar(&o.address, "gw-client-address", "", "The address that the client dials, where it is not the one that the server knows")
 	fs.Int32Var(&o.port, "gw-client-port", 0, "The port that the client dials, where it is not the one that the server knows")
-	fs.IntVar(&o.mtu, "mtu", defaultMTU, "The MTU of the tunnel; 0 leaves it to the templates")
+	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel; 0 leaves it to the templates")
 	fs.BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not tell each gateway the key of the other, and do not wait for the tunnel")
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if today, ok := olderSpellings[name]; ok {

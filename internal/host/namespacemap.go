@@ -28,11 +28,8 @@ import (
 	"liqo.io/liqo/internal/rules"
 )
 
-const (
-	managedBy = "liqo"
-	// defaultLimit of namespaces for one consumer.
-	defaultLimit = 100
-)
+// defaultLimit of namespaces for one consumer.
+const defaultLimit = 100
 
 // NamespaceMapOptions say what consumers may have.
 type NamespaceMapOptions struct {
@@ -297,7 +294,7 @@ func binding(in input, namespace string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: in.tenant, Namespace: namespace,
-			Labels:      map[string]string{names.RemoteClusterID: in.consumer, names.AppManagedBy: managedBy},
+			Labels:      map[string]string{names.RemoteClusterID: in.consumer, names.AppManagedBy: names.ManagedByLiqo},
 			Annotations: map[string]string{names.ManagedByNamespaceMap: in.owner},
 		},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletRemote},

@@ -191,9 +191,7 @@ func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
 	return 0
 }
 
-func ended(phase corev1.PodPhase) bool {
-	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
-}
+func ended(phase corev1.PodPhase) bool { return rules.Ended(phase) }
 
 func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	pod, err := s.prepare(ctx, sp)

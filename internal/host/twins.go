@@ -174,7 +174,7 @@ func newTwin(in input, s step) *corev1.Namespace {
 		Name: s.remote,
 		Labels: map[string]string{
 			names.RemoteClusterID:  in.consumer,
-			names.AppManagedBy:     managedBy,
+			names.AppManagedBy:     names.ManagedByLiqo,
 			rules.PodSecurityLabel: in.level,
 		},
 		Annotations: map[string]string{

@@ -22,6 +22,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -92,15 +93,7 @@ func (s *namespaceMaps) inNamespaceOf(ctx context.Context, obj client.Object) []
 }
 
 func (s *namespaceMaps) requests(ctx context.Context, concerned func(*offv1beta1.NamespaceMap) bool) []reconcile.Request {
-	all := &offv1beta1.NamespaceMapList{}
-	if err := s.client.List(ctx, all); err != nil {
-		return nil // the cache is not there yet; every map is looked at when it is
-	}
-	var out []reconcile.Request
-	for i := range all.Items {
-		if nm := &all.Items[i]; peer.IsReplica(nm) && concerned(nm) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(nm)})
-		}
-	}
-	return out
+	return kube.Requests(ctx, s.client, &offv1beta1.NamespaceMapList{}, func(nm *offv1beta1.NamespaceMap) bool {
+		return peer.IsReplica(nm) && concerned(nm)
+	})
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // waitError says that something expected has not happened yet.
@@ -126,6 +127,15 @@ func Judge(err error) Verdict {
 		return Verdict{outcome: done}
 	}
 	return judgeStatus(err)
+}
+
+// Result is what a queue is told after an attempt: only a failure is an error to it.
+func Result(err error) (reconcile.Result, error) {
+	verdict := Judge(err)
+	if verdict.Failed() {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: verdict.After}, nil
 }
 
 // worst returns the verdict that needs most attention; of two quiet retries, the earlier one.

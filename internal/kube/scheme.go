@@ -17,10 +17,10 @@ import (
 )
 
 // Scheme knows every type that our processes read or write. It is complete when the program starts and never changes.
-var Scheme = NewScheme()
+var Scheme = newScheme()
 
-// NewScheme builds a scheme with the Kubernetes types and our groups.
-func NewScheme() *runtime.Scheme {
+// newScheme builds a scheme with the Kubernetes types and our groups.
+func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme,

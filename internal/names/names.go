@@ -186,12 +186,6 @@ const VirtualNodeTaint = "virtual-node.liqo.io/not-allowed"
 // WithdrawnTaint keeps new pods off a virtual node whose ResourceSlice is denied; its effect is NoSchedule.
 const WithdrawnTaint = "virtual-node.liqo.io/withdrawn"
 
-// Identity types.
-const (
-	IdentityControlPlane  = "ControlPlane"
-	IdentityResourceSlice = "ResourceSlice"
-)
-
 // Names of objects of an installation.
 const (
 	LiqoNamespace        = "liqo"

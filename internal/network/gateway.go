@@ -113,7 +113,7 @@ func kindsOf(mapper apimeta.RESTMapper, resources []string) ([]schema.GroupVersi
 	return out, nil
 }
 
-// objectOf is an empty object of a kind, and listOf reads all of a kind: of Go's type where there is one.
+// objectOf is an empty object of a kind, and emptyList an empty list: of Go's type where there is one.
 func objectOf(kind schema.GroupVersionKind) client.Object {
 	if typed, err := kube.Scheme.New(kind); err == nil {
 		if obj, ok := typed.(client.Object); ok {
@@ -125,14 +125,19 @@ func objectOf(kind schema.GroupVersionKind) client.Object {
 	return obj
 }
 
-func listOf(ctx context.Context, c client.Reader, kind schema.GroupVersionKind, opts ...client.ListOption) ([]client.Object, error) {
+func emptyList(kind schema.GroupVersionKind) client.ObjectList {
 	kind.Kind += "List"
-	var list client.ObjectList = &unstructured.UnstructuredList{}
 	if typed, err := kube.Scheme.New(kind); err == nil {
-		list = typed.(client.ObjectList)
-	} else {
-		list.(*unstructured.UnstructuredList).SetGroupVersionKind(kind)
+		return typed.(client.ObjectList)
 	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	return list
+}
+
+// listOf reads all of a kind.
+func listOf(ctx context.Context, c client.Reader, kind schema.GroupVersionKind, opts ...client.ListOption) ([]client.Object, error) {
+	list := emptyList(kind)
 	if err := c.List(ctx, list, opts...); err != nil {
 		return nil, fmt.Errorf("listing %s: %w", kind.Kind, err)
 	}
@@ -144,19 +149,9 @@ func listOf(ctx context.Context, c client.Reader, kind schema.GroupVersionKind, 
 	return out, err
 }
 
-// requestsOf are the objects of a type that something is about. What cannot be listed is looked at when it changes.
+// requestsOf are the objects of a type that something is about.
 func requestsOf[T client.Object](ctx context.Context, c client.Reader, about func(client.Object) bool, opts ...client.ListOption) []reconcile.Request {
-	all, err := listOf(ctx, c, kindOf(newObject[T]()), opts...)
-	if err != nil {
-		return nil
-	}
-	var out []reconcile.Request
-	for _, obj := range all {
-		if about(obj) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
-		}
-	}
-	return out
+	return kube.Requests(ctx, c, emptyList(kindOf(newObject[T]())), about, opts...)
 }
 
 // checkPeer tells why a label cannot be the ID of a peer.

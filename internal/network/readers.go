@@ -59,12 +59,7 @@ func readersBinding() *rbacv1.ClusterRoleBinding {
 
 // Reconcile binds the accounts of all gateways. The binding goes with the last one.
 func (r *readers) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	err := r.sync(ctx)
-	verdict := kube.Judge(err)
-	if verdict.Failed() {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: verdict.After}, nil
+	return kube.Result(r.sync(ctx))
 }
 
 func (r *readers) sync(ctx context.Context) error {

@@ -27,7 +27,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-const managedBy = "liqo"
+const managedBy = names.ManagedByLiqo
 
 // NamespaceOffloadingOptions say who offloads.
 type NamespaceOffloadingOptions struct {

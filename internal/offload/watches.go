@@ -22,6 +22,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/rules"
@@ -61,15 +62,7 @@ func offloadingOf(namespace string) []reconcile.Request {
 }
 
 func (s *namespaceOffloadings) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	list := &offv1beta1.NamespaceOffloadingList{}
-	if err := s.client.List(ctx, list); err != nil {
-		return nil // the cache is not there yet; every object is looked at when it is
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+	return kube.Requests(ctx, s.client, &offv1beta1.NamespaceOffloadingList{}, kube.Every)
 }
 
 // mapHandler wakes only the namespaces whose entry changed; a map that comes or goes concerns all.
@@ -169,17 +162,7 @@ func (v *virtualNodes) watches(b *builder.Builder) *builder.Builder {
 // nodes wakes the VirtualNodes that an object concerns.
 func (v *virtualNodes) nodes(concerned func(*offv1beta1.VirtualNode, client.Object) bool) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
-		list := &offv1beta1.VirtualNodeList{}
-		if err := v.client.List(ctx, list); err != nil {
-			return nil // the cache is not there yet; every object is looked at when it is
-		}
-		var out []reconcile.Request
-		for i := range list.Items {
-			if concerned(&list.Items[i], obj) {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-			}
-		}
-		return out
+		return kube.Requests(ctx, v.client, &offv1beta1.VirtualNodeList{}, func(vn *offv1beta1.VirtualNode) bool { return concerned(vn, obj) })
 	})
 }
 

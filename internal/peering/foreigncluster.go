@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -53,7 +54,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 }
 
 func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
-	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: names.IdentityControlPlane})
+	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: string(authv1beta1.ControlPlaneIdentityType)})
 	watch := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), credentials)
 	if err := mgr.Add(watch); err != nil {
 		return nil, fmt.Errorf("adding the watch of Secrets: %w", err)
@@ -107,12 +108,7 @@ func (f *foreignClusters) ofNamespace(ctx context.Context) func(string) liqov1be
 
 // Reconcile makes the ForeignCluster of one peer say what the other objects say.
 func (f *foreignClusters) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	err := f.follow(ctx, liqov1beta1.ClusterID(req.Name))
-	verdict := kube.Judge(err)
-	if verdict.Failed() {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: verdict.After}, nil
+	return kube.Result(f.follow(ctx, liqov1beta1.ClusterID(req.Name)))
 }
 
 func (f *foreignClusters) follow(ctx context.Context, id liqov1beta1.ClusterID) error {

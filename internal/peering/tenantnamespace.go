@@ -124,12 +124,7 @@ func (t *tenantNamespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if err := t.client.Get(ctx, types.NamespacedName{Name: req.Name}, &namespace); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	err := t.follow(ctx, &namespace)
-	verdict := kube.Judge(err)
-	if verdict.Failed() {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: verdict.After}, nil
+	return kube.Result(t.follow(ctx, &namespace))
 }
 
 func (t *tenantNamespaces) follow(ctx context.Context, namespace *corev1.Namespace) error {

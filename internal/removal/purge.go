@@ -32,8 +32,8 @@ const (
 // groups are ours, whatever their version.
 var groups = []string{"core.liqo.io", "authentication.liqo.io", "offloading.liqo.io", "networking.liqo.io", "ipam.liqo.io"}
 
-// StorageProvisioner labels the namespaces of virtual volumes.
-const StorageProvisioner = "liqo.io/storage-provisioner"
+// storageProvisioner labels the namespaces of virtual volumes.
+const storageProvisioner = "liqo.io/storage-provisioner"
 
 // PurgeCRDs removes our CRDs with all their objects, and waits. The controllers are gone, so nobody else would ever take
 // our finalizers off.
@@ -116,7 +116,7 @@ func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error
 	}
 	selections := [][]client.ListOption{
 		{client.MatchingLabels{names.TenantNamespace: "true"}},
-		{client.HasLabels{StorageProvisioner}},
+		{client.HasLabels{storageProvisioner}},
 		{client.MatchingFields{"metadata.name": liqo}},
 	}
 	for _, s := range selections {

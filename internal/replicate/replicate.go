@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -74,7 +75,7 @@ type reconciler struct {
 func Setup(mgr ctrl.Manager, o Options) error {
 	o.HealthInterval = cmp.Or(o.HealthInterval, healthInterval)
 	o.HealthTimeout = cmp.Or(o.HealthTimeout, healthTimeout)
-	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: names.IdentityControlPlane})
+	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: string(authv1beta1.ControlPlaneIdentityType)})
 	r := &reconciler{
 		options:  o,
 		config:   mgr.GetConfig(),

@@ -107,8 +107,13 @@ func RemedyForStranded(pod *corev1.Pod) Remedy {
 	return Recreate
 }
 
+// Ended tells whether a pod of that phase has run, and never does again.
+func Ended(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
 func over(pod *corev1.Pod) bool {
-	return !pod.DeletionTimestamp.IsZero() || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return !pod.DeletionTimestamp.IsZero() || Ended(pod.Status.Phase)
 }
 
 // isReplaced tells whether the owner of a deleted pod makes another one as if nothing had happened. Owners of pods that run

@@ -329,11 +329,7 @@ func (l *locals) inNamespace(ctx context.Context, obj client.Object) []reconcile
 
 // namesakes wakes the other slices of that name.
 func (l *locals) namesakes(ctx context.Context, obj client.Object) []reconcile.Request {
-	var out []reconcile.Request
-	for _, r := range requests(ctx, l.client) {
-		if r.Name == obj.GetName() && r.Namespace != obj.GetNamespace() {
-			out = append(out, r)
-		}
-	}
-	return out
+	return kube.Requests(ctx, l.client, &authv1beta1.ResourceSliceList{}, func(other *authv1beta1.ResourceSlice) bool {
+		return other.Name == obj.GetName() && other.Namespace != obj.GetNamespace()
+	})
 }

@@ -12,6 +12,7 @@ import (
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,7 @@ import (
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/slice/want"
 )
 
@@ -79,6 +81,15 @@ func (o *RemoteOptions) complete(mgr ctrl.Manager) error {
 		o.CA = ca
 	}
 	return nil
+}
+
+// authorityOf is the certificate authority of this cluster's API server, as our own connection has it.
+func authorityOf(cfg *rest.Config) ([]byte, error) {
+	cfg = rest.CopyConfig(cfg)
+	if err := rest.LoadTLSFiles(cfg); err != nil {
+		return nil, fmt.Errorf("reading the certificate authority of the API server: %w", err)
+	}
+	return cfg.CAData, nil
 }
 
 // remotes decides about the slices that consumers copied here.
@@ -188,7 +199,7 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 		deny(err.Error())
 		return kube.Invalid("InvalidCSR", err)
 	}
-	url, err := apiServerURL(r.options.APIServer, in.nodes)
+	url, err := rules.APIServerURL(r.options.APIServer, in.nodes)
 	if err != nil {
 		if slice.Status.AuthParams == nil { // what was given serves on: the request is not at fault
 			deny(err.Error())

@@ -12,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // inNamespaceOf wakes the slices beside obj.
@@ -36,23 +37,14 @@ func (r *remotes) all(ctx context.Context, _ client.Object) []reconcile.Request 
 }
 
 func requests(ctx context.Context, c client.Reader, opts ...client.ListOption) []reconcile.Request {
-	var list authv1beta1.ResourceSliceList
-	if err := c.List(ctx, &list, opts...); err != nil {
-		log.FromContext(ctx).Error(err, "listing slices to look at failed")
-		return nil
-	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+	return kube.Requests(ctx, c, &authv1beta1.ResourceSliceList{}, kube.Every, opts...)
 }
 
 // controlPlaneMoved lets through what changes the address of the API server, and not each heartbeat of a node.
 func controlPlaneMoved() predicate.Predicate {
 	concerns := func(obj client.Object) bool {
 		node, ok := obj.(*corev1.Node)
-		return ok && isControlPlane(node)
+		return ok && rules.IsControlPlane(node)
 	}
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return concerns(e.Object) },
@@ -64,8 +56,8 @@ func controlPlaneMoved() predicate.Predicate {
 			if !ok || !alsoOK {
 				return false
 			}
-			return isControlPlane(before) != isControlPlane(after) ||
-				isControlPlane(after) && !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+			return rules.IsControlPlane(before) != rules.IsControlPlane(after) ||
+				rules.IsControlPlane(after) && !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 		},
 	}
 }

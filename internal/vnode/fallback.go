@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -43,16 +42,7 @@ type fallback struct {
 // setupFallback registers the controller; wake tells it that the standing of namespaces changed.
 func setupFallback(mgr ctrl.Manager, f *fallback, wake <-chan event.GenericEvent) error {
 	every := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
-		var pods corev1.PodList
-		if err := f.client.List(ctx, &pods); err != nil {
-			log.FromContext(ctx).Error(err, "listing the pods of the node")
-			return nil
-		}
-		out := make([]reconcile.Request, 0, len(pods.Items))
-		for i := range pods.Items {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pods.Items[i])})
-		}
-		return out
+		return kube.Requests(ctx, f.client, &corev1.PodList{}, kube.Every)
 	})
 	err := ctrl.NewControllerManagedBy(mgr).Named("unreflected-pods").
 		For(&corev1.Pod{}).
@@ -76,11 +66,7 @@ func (f *fallback) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err := f.live.Get(ctx, req.NamespacedName, pod); err != nil || pod.Spec.NodeName != f.options.Node {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	err := f.follow(ctx, pod, state, twin)
-	if verdict := kube.Judge(err); !verdict.Failed() {
-		return reconcile.Result{RequeueAfter: verdict.After}, nil
-	}
-	return reconcile.Result{}, err
+	return kube.Result(f.follow(ctx, pod, state, twin))
 }
 
 func (f *fallback) follow(ctx context.Context, pod *corev1.Pod, state standing, twin string) error {

@@ -166,11 +166,7 @@ func isNil(obj client.Object) bool {
 	return obj == nil
 }
 
-func ended(pod *corev1.Pod) bool { return endedPhase(pod.Status.Phase) }
-
-func endedPhase(phase corev1.PodPhase) bool {
-	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
-}
+func ended(pod *corev1.Pod) bool { return rules.Ended(pod.Status.Phase) }
 
 func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
 	if it.shadow == nil || !it.shadow.DeletionTimestamp.IsZero() {
@@ -249,7 +245,7 @@ func (k *podKind) finish(ctx context.Context, it *podItem) error {
 	case it.local.Status.Reason == translate.ReasonAborted:
 	case it.remote != nil && ended(it.remote):
 		return k.reflectStatus(ctx, it)
-	case it.shadow != nil && endedPhase(it.shadow.Status.Phase):
+	case it.shadow != nil && rules.Ended(it.shadow.Status.Phase):
 		return nil
 	case it.shadow != nil:
 		if err := it.goesOn(ctx); err != nil {
@@ -347,7 +343,7 @@ func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
 		}))
 	case it.shadow == nil:
 		return nil
-	case endedPhase(it.shadow.Status.Phase):
+	case rules.Ended(it.shadow.Status.Phase):
 		return k.writeStatus(ctx, it, it.local.DeepCopy(), translate.Ended(it.local, it.shadow.Status.Phase))
 	case !it.local.DeletionTimestamp.IsZero():
 		return nil
@@ -364,7 +360,7 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod
 	if it.remote != nil { // tells everybody that this pod runs remotely; a write of the status takes labels along
 		metav1.SetMetaDataLabel(&want.ObjectMeta, names.ShadowPod, "true")
 	}
-	if !endedPhase(status.Phase) {
+	if !rules.Ended(status.Phase) {
 		return k.send(ctx, it.Local.Client(), it.local, want)
 	}
 	delete(want.Labels, names.RemoteUnavailable)

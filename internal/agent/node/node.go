@@ -24,6 +24,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/network/plan"
+	"liqo.io/liqo/internal/rules"
 )
 
 // Options say which node this is.
@@ -31,7 +32,7 @@ type Options struct {
 	Node string
 	// LiqoNamespace is that of the installation.
 	LiqoNamespace string
-	// RulePriority is that of the rule that leads to peers; 0 is plan.DefaultRulePriority.
+	// RulePriority is that of the rule that leads to peers; 0 is that of plan.Node.
 	RulePriority int
 }
 
@@ -206,7 +207,7 @@ func cover(cidrs []string, pods []corev1.Pod) []netip.Prefix {
 	}
 	shares := len(out)
 	for i := range pods {
-		if pods[i].Spec.HostNetwork || pods[i].Status.Phase == corev1.PodSucceeded || pods[i].Status.Phase == corev1.PodFailed {
+		if pods[i].Spec.HostNetwork || rules.Ended(pods[i].Status.Phase) {
 			continue
 		}
 		for _, ip := range pods[i].Status.PodIPs {

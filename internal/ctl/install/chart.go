@@ -25,15 +25,15 @@ func (i *Installer) loadChart() (*chart.Chart, error) {
 		}
 		return c, nil
 	}
-	c, err := LoadChart(i.Chart)
+	c, err := loadChart(i.Chart)
 	if err != nil {
 		return nil, fmt.Errorf("loading the embedded chart: %w", err)
 	}
 	return c, nil
 }
 
-// LoadChart loads a chart from the folder that holds its Chart.yaml.
-func LoadChart(folder fs.FS) (*chart.Chart, error) {
+// loadChart loads a chart from the folder that holds its Chart.yaml.
+func loadChart(folder fs.FS) (*chart.Chart, error) {
 	var files []*archive.BufferedFile
 	err := fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() == ".helmignore" {

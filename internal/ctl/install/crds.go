@@ -15,10 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// fieldManager owns what this program applies. Helm's own is Helm's, so that its CLI can take over.
-const fieldManager = "liqoctl"
+	"liqo.io/liqo/internal/names"
+)
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
@@ -35,7 +34,7 @@ func (i *Installer) applyCRDs(ctx context.Context, crds []*unstructured.Unstruct
 	group.SetLimit(8)
 	for _, crd := range crds {
 		group.Go(func() error {
-			if err := i.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd.DeepCopy()), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
+			if err := i.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd.DeepCopy()), client.FieldOwner(names.CLIFieldManager), client.ForceOwnership); err != nil {
 				return fmt.Errorf("applying CRD %s: %w", crd.GetName(), err)
 			}
 			return i.waitEstablished(ctx, crd.GetName())

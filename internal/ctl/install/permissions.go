@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
 )
 
 // access is one thing that the user must be allowed to do.
@@ -211,7 +212,7 @@ func (i *Installer) checkGrant(ctx context.Context, want *unstructured.Unstructu
 	if want.GetKind() != "ClusterRole" {
 		return nil
 	}
-	err := i.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want.DeepCopy()), client.FieldOwner(fieldManager), client.ForceOwnership, client.DryRunAll)
+	err := i.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want.DeepCopy()), client.FieldOwner(names.CLIFieldManager), client.ForceOwnership, client.DryRunAll)
 	if apierrors.IsForbidden(err) {
 		return notPermitted("you are not allowed to grant what ClusterRole %q holds: you do not have all of it yourself", want.GetName())
 	}

@@ -16,6 +16,7 @@ import (
 
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 const (
@@ -53,7 +54,7 @@ func (i *Installer) validatePodCIDRs(ctx context.Context, f *facts) error {
 	err := eachPage(ctx, i.Client, &corev1.PodList{}, func(list *corev1.PodList) error {
 		for n := range list.Items {
 			pod := &list.Items[n]
-			if pod.Spec.HostNetwork || pod.Labels[names.ShadowPod] == "true" || isOver(pod) {
+			if pod.Spec.HostNetwork || pod.Labels[names.ShadowPod] == "true" || rules.Ended(pod.Status.Phase) {
 				continue
 			}
 			for _, ip := range pod.Status.PodIPs {
@@ -115,10 +116,6 @@ func within(address string, ranges []netip.Prefix) bool {
 		judged = judged || r.Addr().Is4() == ip.Is4()
 	}
 	return !judged
-}
-
-func isOver(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // checkKernels compares the kernels of all real nodes with the oldest that works.

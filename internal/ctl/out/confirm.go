@@ -13,14 +13,14 @@ import (
 
 // Errors of a confirmation that was not given.
 var (
-	ErrAborted    = errors.New("aborted: nothing was changed")
-	ErrNoTerminal = errors.New("there is no terminal to ask for a confirmation: add --skip-confirm")
+	errAborted    = errors.New("aborted: nothing was changed")
+	errNoTerminal = errors.New("there is no terminal to ask for a confirmation: add --skip-confirm")
 )
 
 // Confirm asks before something destructive. Only a yes goes on.
 func (p *Printer) Confirm(command string) error {
 	if !isTerminal(p.in) {
-		return ErrNoTerminal
+		return errNoTerminal
 	}
 	return p.ask(command)
 }
@@ -37,5 +37,5 @@ func (p *Printer) ask(command string) error {
 		return nil
 	}
 	fmt.Fprintln(p.stderr, "no")
-	return ErrAborted
+	return errAborted
 }

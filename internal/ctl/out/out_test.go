@@ -53,7 +53,7 @@ func TestATerminalGetsColoursAndTheSameWords(t *testing.T) {
 func TestOnlyAYesConfirms(t *testing.T) {
 	for answer, want := range map[string]error{
 		"y\n": nil, "YES\n": nil, "y": nil,
-		"\n": ErrAborted, "n\n": ErrAborted, "": ErrAborted, "yesterday\n": ErrAborted,
+		"\n": errAborted, "n\n": errAborted, "": errAborted, "yesterday\n": errAborted,
 	} {
 		p, _, stderr := pipe(answer)
 		if err := p.ask("uninstall"); !errors.Is(err, want) {
@@ -67,7 +67,7 @@ func TestOnlyAYesConfirms(t *testing.T) {
 
 func TestWithoutATerminalNothingIsConfirmed(t *testing.T) {
 	p, _, stderr := pipe("y\n")
-	if err := p.Confirm("uninstall"); !errors.Is(err, ErrNoTerminal) {
+	if err := p.Confirm("uninstall"); !errors.Is(err, errNoTerminal) {
 		t.Errorf("got %v", err)
 	}
 	if stderr.Len() != 0 {

@@ -14,10 +14,9 @@ import (
 
 // Keys of the connection-tracking expression that are of one family, as the kernel wants them since 4.17.
 const (
-	ctSourceIP       = 19
-	ctDestinationIP  = 20
-	ctSourceIP6      = 21
-	ctDestinationIP6 = 22
+	ctSourceIP      = 19
+	ctDestinationIP = 20
+	ctSourceIP6     = 21
 )
 
 // place is where in a packet a field is.

@@ -202,27 +202,6 @@ func (k *Kernel) readCounters(id tableID, t *heldTable) error {
 	})
 }
 
-// Counters are the packets that named counters of our tables have seen. Counters of one name in several tables are added up.
-func (k *Kernel) Counters() (map[string]uint64, error) {
-	tables, err := k.readNames()
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]uint64{}
-	for id, t := range tables {
-		if !t.ours {
-			continue
-		}
-		if err := k.readCounters(id, t); err != nil {
-			return nil, fmt.Errorf("reading counters of nftables: %w", err)
-		}
-		for name, packets := range t.counters {
-			out[name] += packets
-		}
-	}
-	return out, nil
-}
-
 // datapath is the table in the words of plans.
 func (t *heldTable) datapath(id tableID) datapath.Table {
 	out := datapath.Table{Family: datapath.IPv4, Name: id.name, Counters: slices.Sorted(maps.Keys(t.counters))}

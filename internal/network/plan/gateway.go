@@ -13,8 +13,8 @@ import (
 
 // Tables of routes of gateways: to this cluster, for what comes from the peer, and to peers.
 const (
-	ClusterTable = 100
-	OutTable     = 101
+	clusterTable = 100
+	outTable     = 101
 )
 
 // Priorities of the rules of gateways. What comes from the peer and is for nobody here goes nowhere.
@@ -66,7 +66,7 @@ func Gateway(in GatewayInput) (datapath.State, []Problem) {
 	g.links(&out)
 	g.hops(&out)
 	g.routes(&out)
-	firewalls := g.addUsers(&out, in.Cluster, userPlace{tables: []int{ClusterTable, OutTable}, before: fromPeerPriority})
+	firewalls := g.addUsers(&out, in.Cluster, userPlace{tables: []int{clusterTable, outTable}, before: fromPeerPriority})
 	for _, f := range g.families {
 		t := g.table(f)
 		if firewalls.stateful {
@@ -138,20 +138,20 @@ func (g *gateway) hops(out *datapath.State) {
 func (g *gateway) routes(out *datapath.State) {
 	for _, f := range g.families {
 		if len(here(g.own, f)) > 0 {
-			out.Rules = append(out.Rules, datapath.Rule{Priority: outPriority, Family: f, Table: OutTable})
+			out.Rules = append(out.Rules, datapath.Rule{Priority: outPriority, Family: f, Table: outTable})
 		}
 	}
 	for _, n := range g.own {
 		f := familyOf(n.Here)
 		out.Rules = append(out.Rules,
-			datapath.Rule{Priority: fromPeerPriority, Family: f, From: n.Here, Table: ClusterTable},
+			datapath.Rule{Priority: fromPeerPriority, Family: f, From: n.Here, Table: clusterTable},
 			datapath.Rule{Priority: nowherePriority, Family: f, From: n.Here, Unreachable: true},
 		)
-		out.Routes = append(out.Routes, unreachable(OutTable, n.Here))
+		out.Routes = append(out.Routes, unreachable(outTable, n.Here))
 		if !g.fits(n, g.in.Of, g.in.MTU) {
 			continue
 		}
-		r := datapath.Route{Table: OutTable, To: n.Here, Device: names.TunnelDevice, Source: g.unknownSource(f)}
+		r := datapath.Route{Table: outTable, To: n.Here, Device: names.TunnelDevice, Source: g.unknownSource(f)}
 		if _, theirs := TunnelAddresses(g.in.Server); f == datapath.IPv4 {
 			r.Via = theirs
 		}
@@ -168,12 +168,12 @@ func (g *gateway) transit(out *datapath.State) {
 		if !slices.Contains(g.families, f) {
 			continue
 		}
-		out.Routes = append(out.Routes, unreachable(OutTable, n.Here))
+		out.Routes = append(out.Routes, unreachable(outTable, n.Here))
 		o := g.tunnel(n.peer)
 		if !o.Active.IsValid() || !routable(g.in.Address) || !g.fits(n, o.Of, o.MTU) {
 			continue
 		}
-		r := fabricRoute(OutTable, n.Here, o.Active)
+		r := fabricRoute(outTable, n.Here, o.Active)
 		r.Source, r.MTU = g.unknownSource(f), o.MTU
 		out.Routes = append(out.Routes, r)
 	}
@@ -185,7 +185,7 @@ func (g *gateway) toCluster(out *datapath.State) {
 	add := func(to netip.Prefix, by Member) {
 		if slices.Contains(g.families, familyOf(to)) && !done[to] {
 			done[to] = true
-			out.Routes = append(out.Routes, fabricRoute(ClusterTable, to, by.identity()))
+			out.Routes = append(out.Routes, fabricRoute(clusterTable, to, by.identity()))
 		}
 	}
 	reached := g.reached()

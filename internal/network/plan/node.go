@@ -13,11 +13,11 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// PeersTable is the table of routes by which nodes reach peers.
-const PeersTable = 6091
+// peersTable is the table of routes by which nodes reach peers.
+const peersTable = 6091
 
-// DefaultRulePriority is that of the rule that leads to peers: before those of CNIs for single pods.
-const DefaultRulePriority = 105
+// defaultRulePriority is that of the rule that leads to peers: before those of CNIs for single pods.
+const defaultRulePriority = 105
 
 // node is a plan for a node.
 type node struct {
@@ -33,7 +33,7 @@ type node struct {
 func Node(in NodeInput) (datapath.State, []Problem) {
 	priority := in.RulePriority
 	if priority <= 0 || priority >= mainPriority {
-		priority = DefaultRulePriority
+		priority = defaultRulePriority
 	}
 	n := node{survey: look(in.Cluster, netip.Addr{}, Object{}), name: in.Name}
 	n.self = n.member(in.Name)
@@ -44,7 +44,7 @@ func Node(in NodeInput) (datapath.State, []Problem) {
 	for _, f := range n.families {
 		out.Tables = append(out.Tables, n.table(f))
 	}
-	n.addUsers(&out, in.Cluster, userPlace{tables: []int{PeersTable}, before: priority})
+	n.addUsers(&out, in.Cluster, userPlace{tables: []int{peersTable}, before: priority})
 	out.Sort()
 	return out, sortedProblems(n.problems)
 }
@@ -73,15 +73,15 @@ func (n *node) fabric(out *datapath.State) {
 // routes adds those to peers, each by its gateway.
 func (n *node) routes(out *datapath.State, priority int) {
 	for _, f := range n.families {
-		out.Rules = append(out.Rules, datapath.Rule{Priority: priority, Family: f, Table: PeersTable})
+		out.Rules = append(out.Rules, datapath.Rule{Priority: priority, Family: f, Table: peersTable})
 	}
 	for _, net := range n.networks {
-		out.Routes = append(out.Routes, unreachable(PeersTable, net.Here))
+		out.Routes = append(out.Routes, unreachable(peersTable, net.Here))
 		g := n.tunnel(net.peer)
 		if !g.Active.IsValid() || !n.self.identity().IsValid() || !n.fits(net, g.Of, g.MTU) {
 			continue
 		}
-		r := fabricRoute(PeersTable, net.Here, g.Active)
+		r := fabricRoute(peersTable, net.Here, g.Active)
 		r.Source, r.MTU = n.self.externalOf(familyOf(net.Here)), g.MTU
 		out.Routes = append(out.Routes, r)
 	}

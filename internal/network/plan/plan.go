@@ -121,7 +121,7 @@ type Cluster struct {
 type NodeInput struct {
 	Cluster
 	Name string
-	// RulePriority is that of the rule that leads to peers; 0: DefaultRulePriority.
+	// RulePriority is that of the rule that leads to peers; 0: defaultRulePriority.
 	RulePriority int
 }
 

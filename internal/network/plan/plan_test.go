@@ -282,7 +282,7 @@ func check(s datapath.State) (broken []string) {
 		hops[h.Next] = true
 	}
 	for _, r := range s.Routes {
-		if ours := r.Table == PeersTable || r.Table == ClusterTable || r.Table == OutTable; ours && r.Device == "liqo.fabric" && !hops[r.Via] {
+		if ours := r.Table == peersTable || r.Table == clusterTable || r.Table == outTable; ours && r.Device == "liqo.fabric" && !hops[r.Via] {
 			say("no hop for %s", r)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"liqo.io/liqo/internal/remap"
 )
 
-// TableID is the number of the table of routes with a name.
-func TableID(name string) int {
+// tableID is the number of the table of routes with a name.
+func tableID(name string) int {
 	h := sha256.Sum256([]byte(name))
 	h[1] |= 1
 	h[3] >>= 1
@@ -29,7 +29,7 @@ func TableID(name string) int {
 // RoutingOf translates a RouteConfiguration. What of it cannot be done is left out.
 func RoutingOf(c *networkingv1beta1.RouteConfiguration) (Routing, []Problem) {
 	table := c.Spec.Table
-	r := routing{Routing: Routing{Of: Object{"RouteConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time, Table: TableID(table.Name)}}
+	r := routing{Routing: Routing{Of: Object{"RouteConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time, Table: tableID(table.Name)}}
 	if table.Name == "" {
 		r.refuse("the table has no name")
 		return r.Routing, r.problems

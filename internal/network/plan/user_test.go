@@ -78,7 +78,7 @@ func TestWhomUsersObjectsAreFor(t *testing.T) {
 
 func TestTableIDs(t *testing.T) {
 	for name, want := range map[string]int{"rome": 1237755304, "worker-1-extcidr": 964469623, "to-lab": 32592813} {
-		if got := TableID(name); got != want {
+		if got := tableID(name); got != want {
 			t.Errorf("the table %q is %d, want %d", name, got, want)
 		}
 	}
@@ -119,7 +119,7 @@ func TestRoutesOfUsers(t *testing.T) {
 	r, problems := RoutingOf(c)
 	var s datapath.State
 	user := survey{}
-	user.addRoutings(&s, []Routing{r}, userPlace{tables: []int{PeersTable}, before: DefaultRulePriority})
+	user.addRoutings(&s, []Routing{r}, userPlace{tables: []int{peersTable}, before: defaultRulePriority})
 	s.Sort()
 	want := `route 192.0.2.0/24 via 172.29.1.254 dev eth0 onlink src 172.29.1.1 table 32592813
 route 192.0.2.128/25 dev eth1 scope link table 32592813
@@ -219,7 +219,7 @@ func TestObjectsOfUsersThatContradict(t *testing.T) {
 	wall := func(name, table string) Firewall {
 		return Firewall{Of: Object{"FirewallConfiguration", "liqo", name}, Tables: []datapath.Table{{Family: datapath.IPv4, Name: table}}}
 	}
-	c.Routings = []Routing{routing("second", 7), routing("first", 7), routing("third", PeersTable), routing("main", 254)}
+	c.Routings = []Routing{routing("second", 7), routing("first", 7), routing("third", peersTable), routing("main", 254)}
 	c.Firewalls = []Firewall{wall("second", "t"), wall("first", "t"), wall("ours", datapath.TableName)}
 	_, problems := Node(NodeInput{Cluster: c, Name: "worker-1"})
 	var got []string

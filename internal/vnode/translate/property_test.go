@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // words are the strings of random pods: those that mean something here, and others.
@@ -187,7 +188,7 @@ func TestAPodNeverGoesBack(t *testing.T) {
 		write := func(s corev1.PodStatus) func(*rapid.T) {
 			return func(t *rapid.T) {
 				before, now := local.Status, s
-				if slices.Index(phases, now.Phase) < slices.Index(phases, before.Phase) || terminal(before.Phase) && now.Phase != before.Phase {
+				if slices.Index(phases, now.Phase) < slices.Index(phases, before.Phase) || rules.Ended(before.Phase) && now.Phase != before.Phase {
 					t.Fatalf("phase went from %s to %s", before.Phase, now.Phase)
 				}
 				for i, old := range before.ContainerStatuses {

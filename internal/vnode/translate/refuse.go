@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/internal/rules"
 )
 
 // Reasons of local pods that do not run remotely, shown where kubectl shows "Running".
@@ -24,7 +26,7 @@ const (
 // NotReflected is the status of a pod whose namespace is not offloaded to this node's provider.
 func NotReflected(local *corev1.Pod) corev1.PodStatus {
 	switch {
-	case terminal(local.Status.Phase):
+	case rules.Ended(local.Status.Phase):
 		return *local.Status.DeepCopy()
 	case NeverStarted(local):
 		return mark(local, corev1.PodPending, ReasonBackOff, "")
@@ -48,7 +50,7 @@ func Refused(local *corev1.Pod, message string) corev1.PodStatus {
 
 // Ended is the status of a pod whose remote pod vanished after the provider had reported its end.
 func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
-	if terminal(local.Status.Phase) {
+	if rules.Ended(local.Status.Phase) {
 		return *local.Status.DeepCopy()
 	}
 	return mark(local, phase, ReasonRemoteTerminated, "")
@@ -57,7 +59,7 @@ func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
 // Missing is the status of a pod while the provider has none for it. Nothing ended: it will be made again. So the phase
 // stays as it is, like that of a pod whose containers are restarted.
 func Missing(local *corev1.Pod) corev1.PodStatus {
-	if terminal(local.Status.Phase) || NeverStarted(local) {
+	if rules.Ended(local.Status.Phase) || NeverStarted(local) {
 		return *local.Status.DeepCopy()
 	}
 	return mark(local, local.Status.Phase, ReasonRemoteMissing, "")
@@ -70,14 +72,14 @@ func mark(local *corev1.Pod, phase corev1.PodPhase, reason, message string) core
 	out.Phase, out.Reason, out.Message = phase, reason, message
 	for i := range out.Conditions {
 		c := &out.Conditions[i]
-		ours := terminal(phase) || slices.Contains(ofKubelet, c.Type)
+		ours := rules.Ended(phase) || slices.Contains(ofKubelet, c.Type)
 		if ours && c.Type != corev1.PodScheduled && c.Status == corev1.ConditionTrue {
 			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
 		}
 	}
 	for _, list := range [][]corev1.ContainerStatus{out.InitContainerStatuses, out.ContainerStatuses} {
 		for i := range list {
-			if terminal(phase) {
+			if rules.Ended(phase) {
 				list[i] = stopped(list[i], phase, reason)
 			} else if list[i].State.Terminated == nil {
 				list[i] = waiting(list[i], reason, list[i].RestartCount)

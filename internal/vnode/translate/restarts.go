@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/liqo/internal/rules"
 )
 
 // Restarts remembers, for one local pod, the restarts that happened in remote pods that are gone: to the user, a pod
@@ -66,7 +68,7 @@ func Replaceable(remote *corev1.Pod) bool {
 		return s.State.Terminated != nil && s.State.Terminated.FinishedAt.Time.Before(asked)
 	}
 	statuses := remote.Status.ContainerStatuses
-	return !terminal(remote.Status.Phase) || len(statuses) == 0 || !all(statuses, ended)
+	return !rules.Ended(remote.Status.Phase) || len(statuses) == 0 || !all(statuses, ended)
 }
 
 func all[T any](list []T, is func(T) bool) bool {

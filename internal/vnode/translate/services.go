@@ -54,5 +54,5 @@ func IsHeadless(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.Clus
 
 // IsAPIServer tells whether an object of this name in this namespace stands for the API server: each cluster has its own.
 func IsAPIServer(namespace, service string) bool {
-	return namespace == metav1.NamespaceDefault && service == "kubernetes"
+	return namespace == metav1.NamespaceDefault && service == names.APIServerService
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/rules"
 )
 
 // StatusInput is what the local status of an offloaded pod is made from.
@@ -27,7 +28,7 @@ type StatusInput struct {
 // and one that runs goes on running while the provider makes its pod again.
 func PodStatus(in StatusInput) corev1.PodStatus {
 	switch {
-	case terminal(in.Local.Status.Phase) && in.Remote.Status.Phase != in.Local.Status.Phase:
+	case rules.Ended(in.Local.Status.Phase) && in.Remote.Status.Phase != in.Local.Status.Phase:
 		return *in.Local.Status.DeepCopy()
 	case Replaceable(in.Remote) && in.Local.DeletionTimestamp.IsZero():
 		return Missing(in.Local)
@@ -81,8 +82,6 @@ func (p PodIPs) of(in StatusInput) (first string, all []corev1.PodIP) {
 	}
 	return first, all
 }
-
-func terminal(p corev1.PodPhase) bool { return p == corev1.PodSucceeded || p == corev1.PodFailed }
 
 // onward is the later of two phases of one pod.
 func onward(local, remote corev1.PodPhase) corev1.PodPhase {

@@ -1,18 +1,15 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package slice
+package rules
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 )
 
 // controlPlaneLabels mark the nodes that run the API server. The first one found anywhere counts.
@@ -27,11 +24,11 @@ var addressTypes = []corev1.NodeAddressType{
 	corev1.NodeExternalDNS, corev1.NodeExternalIP, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeHostName,
 }
 
-const apiServerPort = 6443
+const apiServerPort = "6443"
 
-// apiServerURL is where peers find the API server of this cluster: at the address that was configured, else at that of a
+// APIServerURL is where peers find the API server of this cluster: at the address that was configured, else at that of a
 // control-plane node.
-func apiServerURL(configured string, nodes []corev1.Node) (string, error) {
+func APIServerURL(configured string, nodes []corev1.Node) (string, error) {
 	if configured != "" {
 		if !strings.Contains(configured, "://") {
 			configured = "https://" + configured
@@ -45,7 +42,7 @@ func apiServerURL(configured string, nodes []corev1.Node) (string, error) {
 				continue
 			}
 			if address := bestAddress(nodes[i].Status.Addresses); address != "" {
-				return "https://" + net.JoinHostPort(address, strconv.Itoa(apiServerPort)), nil
+				return "https://" + net.JoinHostPort(address, apiServerPort), nil
 			}
 		}
 	}
@@ -63,19 +60,10 @@ func bestAddress(addresses []corev1.NodeAddress) string {
 	return ""
 }
 
-// isControlPlane tells whether the node may be the one peers are pointed to.
-func isControlPlane(node *corev1.Node) bool {
+// IsControlPlane tells whether the node may be the one peers are pointed to.
+func IsControlPlane(node *corev1.Node) bool {
 	return slices.ContainsFunc(controlPlaneLabels, func(label string) bool {
 		_, ok := node.Labels[label]
 		return ok
 	})
-}
-
-// authorityOf is the certificate authority of this cluster's API server, as our own connection has it.
-func authorityOf(cfg *rest.Config) ([]byte, error) {
-	cfg = rest.CopyConfig(cfg)
-	if err := rest.LoadTLSFiles(cfg); err != nil {
-		return nil, fmt.Errorf("reading the certificate authority of the API server: %w", err)
-	}
-	return cfg.CAData, nil
 }

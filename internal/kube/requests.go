@@ -1,0 +1,36 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Requests reads a list and has those of its objects looked at that something concerns. Lists come from a cache: one that cannot be
+// read is stopping, or every object is looked at when it is there.
+func Requests[T client.Object](ctx context.Context, c client.Reader, list client.ObjectList, concerned func(T) bool, opts ...client.ListOption) []reconcile.Request {
+	if err := c.List(ctx, list, opts...); err != nil {
+		if ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "listing objects to look at failed")
+		}
+		return nil
+	}
+	var out []reconcile.Request
+	_ = apimeta.EachListItem(list, func(item runtime.Object) error {
+		if obj := item.(T); concerned(obj) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+		return nil
+	})
+	return out
+}
+
+// Every concerns all objects of a list.
+func Every(client.Object) bool { return true }
