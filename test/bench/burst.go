@@ -32,8 +32,13 @@ type burst struct {
 	Anonymous float64 `json:"virtualKubeletAnonymousBytes,omitempty"`
 }
 
-// settling is how long after the last pod events and late writes may take; they are part of the price.
-const settling = 4 * time.Second
+const (
+	// settling is how long it takes until nothing moves any more.
+	settling = 4 * time.Second
+	// lateWrites is how long after the last pod events and other writes may take; they are part of the price. The provider tells
+	// in a ShadowPod that its pod runs when that is 10 s old.
+	lateWrites = 12 * time.Second
+)
 
 // burst measures one Deployment and leaves it there.
 func (s *stage) burst(ctx context.Context, pods int, offloaded bool) (*burst, error) {
@@ -69,7 +74,7 @@ func (s *stage) burst(ctx context.Context, pods int, offloaded bool) (*burst, er
 		return nil, err
 	}
 	b := &burst{Pods: pods, Offloaded: offloaded, Seconds: time.Since(started).Seconds()}
-	time.Sleep(settling)
+	time.Sleep(lateWrites)
 	if offloaded {
 		b.Lag = spreadOf(near.lags(far))
 	}
