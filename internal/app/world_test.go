@@ -96,7 +96,7 @@ func (w *world) named(t *testing.T, n int) {
 	w.Peering = clusters.Peering{
 		Consumer: "milan" + w.tag, Provider: "rome" + w.tag,
 		ConsumerTenant: "to-rome" + w.tag, ProviderTenant: "from-milan" + w.tag,
-		User: "milan-user" + w.tag, Slice: "rome-node" + w.tag, Namespace: "shop" + w.tag,
+		User: "milan-user" + w.tag, Slice: "rome-node" + w.tag, Namespace: "shop" + w.tag, Tenant: "my-tenant",
 		CPU: "20", Memory: "128Gi", Strategy: "LocalAndRemote",
 	}
 	w.Kubeconfig = base64.StdEncoding.EncodeToString(testkit.Kubeconfig(t, w.provider.User(t, w.User)))

@@ -377,13 +377,5 @@ func (s *shadowSlices) all(ctx context.Context, _ client.Object) []reconcile.Req
 }
 
 func (s *shadowSlices) requests(ctx context.Context, which ...client.ListOption) []reconcile.Request {
-	var all offv1beta1.ShadowEndpointSliceList
-	if err := s.client.List(ctx, &all, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache is not there yet; every one is looked at when it is
-	}
-	out := make([]reconcile.Request, 0, len(all.Items))
-	for i := range all.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-	}
-	return out
+	return kube.Requests(ctx, s.client, &offv1beta1.ShadowEndpointSliceList{}, kube.Every, append(which, client.UnsafeDisableDeepCopy)...)
 }

@@ -93,17 +93,7 @@ func (s *configurations) besides(ctx context.Context, obj client.Object) []recon
 }
 
 func (s *configurations) requests(ctx context.Context, which func(*networkingv1beta1.Configuration) bool) []reconcile.Request {
-	var list networkingv1beta1.ConfigurationList
-	if err := s.client.List(ctx, &list); err != nil {
-		return nil // of a cache that is stopping
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		if which(&list.Items[i]) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return out
+	return kube.Requests(ctx, s.client, &networkingv1beta1.ConfigurationList{}, which)
 }
 
 // Sync has a Network made for each network of the peer, and says in the status what they were granted.

@@ -49,7 +49,7 @@ func CheckTenantUnique(tenant *authv1beta1.Tenant, others []authv1beta1.Tenant) 
 		case other.Namespace == tenant.Namespace:
 			return fmt.Errorf("the namespace %q has the Tenant %q already", other.Namespace, other.Name)
 		case other.Name == tenant.Name:
-			return fmt.Errorf("a Tenant %q exists already, in namespace %q", other.Name, other.Namespace)
+			return fmt.Errorf("a Tenant %q exists already, in namespace %q: its name is taken once in a cluster, choose another", other.Name, other.Namespace)
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ type Peering struct {
 	Consumer, Provider             string
 	ConsumerTenant, ProviderTenant string
 	User, Kubeconfig               string
-	Slice, Namespace               string
+	Slice, Namespace, Tenant       string
 	CPU, Memory, Pods              string
 	Strategy                       string
 }
@@ -49,7 +49,7 @@ func NewPeering(ctx context.Context, consumer, provider *Cluster, name string) (
 	p := &Peering{
 		Consumer: consumer.ID, Provider: provider.ID,
 		ConsumerTenant: name + "-to-provider", ProviderTenant: name + "-from-consumer",
-		User: name + "-user", Slice: name, Namespace: name + "-app",
+		User: name + "-user", Slice: name, Namespace: name + "-app", Tenant: "my-tenant",
 		CPU: "20", Memory: "128Gi", Strategy: "LocalAndRemote",
 	}
 	kubeconfig, err := provider.Credentials(ctx, p.User)

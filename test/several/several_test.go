@@ -150,7 +150,7 @@ func peer(t *testing.T, consumer, provider *clusters.Cluster, name string) *clus
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Namespace = "shop"
+	p.Namespace, p.Tenant = "shop", name // the name of a Tenant is taken once in a cluster
 	apply(t, p)
 	return p
 }
@@ -350,7 +350,7 @@ func (p *peerings) end(t *testing.T) {
 	before := mustLent(t, b, c)
 	kubectl(t, a, "", "delete", "rslice", "a-b", "a-b-more", "-n", p.ab.ConsumerTenant, "--timeout=2m")
 	kubectl(t, a, "", "delete", "secret", "cplane-secret", "-n", p.ab.ConsumerTenant, "--timeout=2m")
-	kubectl(t, b, "", "delete", "tenant", "my-tenant", "-n", p.ab.ProviderTenant, "--timeout=2m")
+	kubectl(t, b, "", "delete", "tenant", p.ab.Tenant, "-n", p.ab.ProviderTenant, "--timeout=2m")
 	kubectl(t, a, "", "delete", "namespace", p.ab.ConsumerTenant, "--timeout=2m")
 	kubectl(t, b, "", "delete", "namespace", p.ab.ProviderTenant, "--timeout=2m")
 	eventually(t, "the virtual nodes of b to go", func(ctx context.Context) error {
