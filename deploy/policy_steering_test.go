@@ -86,6 +86,8 @@ func TestSteeringPolicy(t *testing.T) {
 	for name, metadata := range map[string]string{
 		"nothing of ours":    `annotations: {example.com/a: b}, labels: {app: web}`,
 		"of a pod":           `annotations: {liqo.io/anti-affinity-preset: hard, liqo.io/anti-affinity-labels: "app, example.com/b"}`,
+		"a comma at the end": `annotations: {liqo.io/anti-affinity-preset: hard, liqo.io/anti-affinity-labels: "app, "}`,
+		"no labels":          `annotations: {liqo.io/anti-affinity-preset: hard, liqo.io/anti-affinity-labels: ""}`,
 		"an account":         `annotations: {liqo.io/api-server-support: remote, liqo.io/remote-service-account-name: reader}`,
 		"switches":           `annotations: {liqo.io/skip-reflection: "", liqo.io/allow-reflection: "False", liqo.io/cordon: "0"}`,
 		"of a firewall":      `labels: {networking.liqo.io/firewall-category: gateway, networking.liqo.io/firewall-unique: milan}`,

@@ -91,7 +91,7 @@ func (s *shadowPods) reserve(ctx context.Context, sp *offv1beta1.ShadowPod, spec
 		return err
 	}
 	asking := &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: *spec}}
-	again, err := s.ledger.Reserve(asking, q, sp.Status.Phase == corev1.PodRunning)
+	again, err := s.ledger.Reserve(asking, q, sp.Status.Phase == corev1.PodRunning || s.hasRun(sp.UID))
 	if err == nil {
 		return nil
 	}

@@ -331,6 +331,31 @@ func TestThoseWhoWaitStartInTheOrderOfTheirCreation(t *testing.T) {
 	})
 }
 
+// What is lost runs again for a cordoned user, although its ShadowPod is too young to say that it ran.
+func TestAYoungPodThatRanIsMadeAgainForACordonedUser(t *testing.T) {
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
+	replica(t, c, kube.ManagerOptions{Name: "host"}, NamespaceMapOptions{}, ShadowPodOptions{Enforce: true, Youth: time.Hour})
+	twin, quotas := twinOf(t, c, "beige", cpus("9"), "beige-a")
+	ran := runs(t, c, ask(t, c, asked(twin, "ran", "beige", "beige-a", "1")))
+	never := runs(t, c, ask(t, c, asked(twin, "never", "beige", "beige-a", "1")))
+	report(t, c, ran, corev1.PodRunning)
+	rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Cordoned = new(true) })
+	refusedBecause(t, c, ask(t, c, asked(twin, "fresh", "beige", "beige-a", "1")), "Refused", "user is cordoned")
+	for _, pod := range []*corev1.Pod{ran, never} {
+		if err := c.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refusedBecause(t, c, asked(twin, "never", "beige", "beige-a", "1"), "Refused", "user is cordoned")
+	again := podNamed(twin, "ran")
+	eventually(t, c, again, func() error {
+		if again.UID == ran.UID {
+			return errors.New("still the lost pod")
+		}
+		return nil
+	})
+}
+
 func TestEachUserOfEachConsumerIsCountedForItself(t *testing.T) {
 	c := enforcing(t, 1)
 	mint, _ := twinOf(t, c, "mint", cpus("1"), "mint-a", "mint-b")

@@ -93,17 +93,27 @@ func (s *shadowPods) gone(ctx context.Context, pod *corev1.Pod) {
 	s.ledger.Gone(pod)
 }
 
-// remember how a pod ended: it may go before that is written into its ShadowPod, and must not run again.
+// remember how a pod ended: it may go before that is written into its ShadowPod, and must not run again. And that it ran, which
+// is written later: if it is lost it runs again where new ones may not.
 func (s *shadowPods) remember(ctx context.Context, pod *corev1.Pod) {
 	owner := metav1.GetControllerOf(pod)
-	if owner == nil || !ended(phaseToReport(pod)) {
+	if owner == nil || !ended(phaseToReport(pod)) && (pod.Status.Phase != corev1.PodRunning || s.hasRun(owner.UID)) {
 		return
 	}
 	sp := &offv1beta1.ShadowPod{}
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(pod), sp)
-	if err == nil && sp.UID == owner.UID && !ended(sp.Status.Phase) {
+	switch {
+	case err != nil || sp.UID != owner.UID || ended(sp.Status.Phase):
+	case ended(phaseToReport(pod)):
 		s.ends.Put(sp.UID, pod.Status.Phase)
+	case sp.Status.Phase == "":
+		s.ran.Put(sp.UID, struct{}{})
 	}
+}
+
+func (s *shadowPods) hasRun(sp types.UID) bool {
+	_, ran := s.ran.Get(sp)
+	return ran
 }
 
 // ofNamespace tries all again that were refused in a namespace: its labels say what it allows.
@@ -121,5 +131,6 @@ func (s *shadowPods) forget(_ context.Context, e event.DeleteEvent, _ workqueue.
 		s.ledger.Withdraw(sp)
 		s.refused.Drop(client.ObjectKeyFromObject(sp))
 		s.ends.Drop(sp.UID)
+		s.ran.Drop(sp.UID)
 	}
 }

@@ -138,10 +138,15 @@ type shadowPods struct {
 	youth   time.Duration
 	// ends are the phases in which pods ended, by the UID of their ShadowPod, until they are written there.
 	ends kube.Table[types.UID, corev1.PodPhase]
+	// ran are the ShadowPods whose pods run, or ran, until that is written there.
+	ran kube.Table[types.UID, struct{}]
 }
 
 // Sync makes the pod where it is missing, and follows it.
 func (s *shadowPods) Sync(ctx context.Context, sp *offv1beta1.ShadowPod) error {
+	if sp.Status.Phase != "" {
+		s.ran.Drop(sp.UID)
+	}
 	if ended(sp.Status.Phase) {
 		s.ends.Drop(sp.UID)
 		s.ledger.Withdraw(sp)
@@ -170,23 +175,24 @@ func (s *shadowPods) takePhase(sp *offv1beta1.ShadowPod, phase corev1.PodPhase) 
 	sp.Status.Phase = phase
 }
 
-// young returns how long a ShadowPod still is; what was made in the future, by a clock that is ahead, is not.
+// young returns how long a ShadowPod still is; what is not positive is since when it is not. What was made in the future, by a
+// clock that is ahead, is not.
 func (s *shadowPods) young(sp *offv1beta1.ShadowPod) time.Duration {
 	age := time.Since(sp.CreationTimestamp.Time)
 	if age < 0 {
-		return 0
+		return -s.youth
 	}
-	return max(0, s.youth-age)
+	return s.youth - age
 }
 
 // Next looks again at a pod that was made and is not seen: the watch may have been interrupted just then. And it looks at
-// one whose phase may be told by then.
+// one whose phase may be told by then, for a while: it may have ceased to be young since takePhase looked.
 func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
-	switch {
-	case s.ledger.Held(client.ObjectKeyFromObject(sp)):
+	if s.ledger.Held(client.ObjectKeyFromObject(sp)) {
 		return unseenDelay
-	case sp.Status.Phase == "":
-		return s.young(sp)
+	}
+	if left := s.young(sp); sp.Status.Phase == "" && left > -s.youth {
+		return max(left, s.youth/4)
 	}
 	return 0
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -118,15 +119,15 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 	if err := s.alone(ctx, cfg, id); err != nil {
 		return nil, err
 	}
+	if err := usable(cfg.Spec.Remote.CIDR); err != nil {
+		return nil, kube.Invalid(ReasonUnusable, err)
+	}
 	have, err := s.networksOf(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.takeOver(ctx, cfg, id, len(have) == 0); err != nil {
 		return nil, err
-	}
-	if err := usable(cfg.Spec.Remote.CIDR); err != nil {
-		return nil, kube.Invalid(ReasonUnusable, err)
 	}
 	if err := s.showLocal(ctx, cfg); err != nil {
 		return nil, err
@@ -151,7 +152,8 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 }
 
 // alone makes sure that a peer has one view only. Of several Configurations the first one in a tenant namespace counts: that
-// is the administrator's alone. Elsewhere the first one counts where there is none in that. What others were granted they give back.
+// is the administrator's alone. Elsewhere the first one counts where there is none in that. What others were granted they give
+// back, unless that one is of no use.
 func (s *configurations) alone(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
 	homes, err := peer.TenantNamespaces(ctx, s.client, liqov1beta1.ClusterID(id))
 	if err != nil {
@@ -169,8 +171,10 @@ func (s *configurations) alone(ctx context.Context, cfg *networkingv1beta1.Confi
 	if first == nil || first.UID == cfg.UID {
 		return nil
 	}
-	if err := s.giveBack(ctx, cfg); err != nil {
-		return err
+	if usable(first.Spec.Remote.CIDR) == nil {
+		if err := s.giveBack(ctx, cfg); err != nil {
+			return err
+		}
 	}
 	return kube.Invalid(ReasonSecond, fmt.Errorf("the Configuration %s is of the cluster %s, too, and comes first: delete one of them",
 		client.ObjectKeyFromObject(first), id))
@@ -197,8 +201,11 @@ func (s *configurations) giveBack(ctx context.Context, cfg *networkingv1beta1.Co
 	return s.delete(ctx, ip)
 }
 
+// handOver is how long a Configuration without prefixes waits for those of another one that counts no more.
+const handOver = 30 * time.Second
+
 // takeOver deletes the Networks of Configurations of the peer that count no more: they may be going, and never look again. Who has
-// none yet waits until they are gone, and gets their prefixes.
+// none yet waits for them to go, and gets their prefixes; one that somebody holds is waited for a while.
 func (s *configurations) takeOver(ctx context.Context, cfg *networkingv1beta1.Configuration, id string, wait bool) error {
 	var list ipamv1alpha1.NetworkList
 	if err := s.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: id}, client.HasLabels{names.CIDRType}); err != nil {
@@ -210,17 +217,46 @@ func (s *configurations) takeOver(ctx context.Context, cfg *networkingv1beta1.Co
 	var waiting error
 	for i := range list.Items {
 		n := &list.Items[i]
-		if metav1.GetControllerOf(n) == nil || metav1.IsControlledBy(n, cfg) {
+		left, err := s.isLeft(ctx, n, cfg, id)
+		if err != nil {
+			return err
+		}
+		if !left {
 			continue
 		}
 		if err := s.delete(ctx, n); err != nil {
 			return err
 		}
-		if wait && waiting == nil {
-			waiting = kube.Wait(0, fmt.Sprintf("the Network %s of another Configuration of the peer is being deleted", client.ObjectKeyFromObject(n)))
+		if more := awaited(n, time.Now()); wait && waiting == nil && more > 0 {
+			waiting = kube.Wait(more, fmt.Sprintf("the Network %s of another Configuration of the peer is being deleted", client.ObjectKeyFromObject(n)))
 		}
 	}
 	return waiting
+}
+
+// isLeft tells whether a Network of the peer was made for another Configuration than cfg, which is not of another peer by now: that
+// one takes its Networks along.
+func (s *configurations) isLeft(ctx context.Context, n *ipamv1alpha1.Network, cfg *networkingv1beta1.Configuration, id string) (bool, error) {
+	owner := metav1.GetControllerOf(n)
+	if owner == nil || owner.Kind != "Configuration" || owner.UID == cfg.UID {
+		return false, nil
+	}
+	other := &networkingv1beta1.Configuration{}
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: owner.Name}, other)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the Configuration of the Network %s: %w", client.ObjectKeyFromObject(n), err)
+	}
+	now := other.Labels[names.RemoteClusterID]
+	moved := err == nil && other.UID == owner.UID && other.DeletionTimestamp.IsZero() && now != "" && now != id
+	return !moved, nil
+}
+
+// awaited is how long a Network that is being deleted is still waited for.
+func awaited(n *ipamv1alpha1.Network, now time.Time) time.Duration {
+	if n.DeletionTimestamp.IsZero() {
+		return handOver
+	}
+	return handOver - now.Sub(n.DeletionTimestamp.Time)
 }
 
 // delete deletes an object as it was read, if nobody has.
@@ -228,7 +264,8 @@ func (s *configurations) delete(ctx context.Context, obj client.Object) error {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return nil
 	}
-	if err := s.client.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())}); client.IgnoreNotFound(err) != nil {
+	as := client.Preconditions{UID: new(obj.GetUID()), ResourceVersion: new(obj.GetResourceVersion())}
+	if err := s.client.Delete(ctx, obj, as); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -374,6 +375,74 @@ func TestTheConfigurationThatCountsGetsThePrefixesOfOthers(t *testing.T) {
 	s.bare(elsewhere)
 	if diff := cmp.Diff(before, s.versions()); diff != "" {
 		t.Errorf("written: %s", diff)
+	}
+}
+
+// A mistake costs nobody the prefixes that are in use: they are there when it is mended.
+func TestAConfigurationOfNoUseTakesNoPrefixes(t *testing.T) {
+	s := newCluster(t, pools...)
+	elsewhere, id := testkit.Namespace(t, s.c, "default", nil), testkit.UniqueID()
+	s.tenant(s.ns, id)
+	first := configuration(elsewhere, "taken", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, first)
+	s.shown(first, first.Spec.Remote.CIDR)
+	second := configuration(s.ns, "milan", id, cidrs("10.201.0.1/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, second)
+	s.says(second, metav1.ConditionFalse, ReasonUnusable, "")
+	s.says(first, metav1.ConditionFalse, ReasonSecond, "")
+	var kept ipamv1alpha1.NetworkList
+	if err := s.c.Client.List(t.Context(), &kept, client.InNamespace(elsewhere)); err != nil || len(kept.Items) != 2 {
+		t.Errorf("there are %d Networks, want 2 (%v)", len(kept.Items), err)
+	}
+	testkit.Update(t, s.c.Client, second, func(c *networkingv1beta1.Configuration) { c.Spec.Remote.CIDR.Pod = cidrs("10.201.0.0/16") })
+	s.shown(second, second.Spec.Remote.CIDR)
+	s.bare(elsewhere)
+}
+
+// One that moves to another peer takes its Networks along, whoever looks first.
+func TestWhatAConfigurationLeaves(t *testing.T) {
+	s := newCluster(t, pools...)
+	id, hand := testkit.UniqueID(), &configurations{client: s.c.Client}
+	owner := configuration(s.ns, "milan", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
+	testkit.Create(t, s.c.Client, owner)
+	s.shown(owner, owner.Spec.Remote.CIDR)
+	var networks ipamv1alpha1.NetworkList
+	if err := s.c.Client.List(t.Context(), &networks, client.InNamespace(s.ns)); err != nil || len(networks.Items) == 0 {
+		t.Fatalf("there are %d Networks: %v", len(networks.Items), err)
+	}
+	n, another := &networks.Items[0], &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "other", UID: "other"}}
+	stranger := n.DeepCopy()
+	stranger.OwnerReferences[0].Kind = "ConfigMap"
+	for name, c := range map[string]struct {
+		network *ipamv1alpha1.Network
+		of      *networkingv1beta1.Configuration
+		peer    string
+		left    bool
+	}{
+		"its own":              {n, owner, id, false},
+		"of another":           {n, another, id, true},
+		"of one that moved on": {n, another, id + "-before", false},
+		"of somebody else":     {stranger, another, id, false},
+	} {
+		if left, err := hand.isLeft(t.Context(), c.network, c.of, c.peer); err != nil || left != c.left {
+			t.Errorf("%s: is left: %v (%v)", name, left, err)
+		}
+	}
+}
+
+func TestANetworkThatSomebodyHoldsIsAwaitedForAWhile(t *testing.T) {
+	now := time.Unix(1000, 0)
+	going := func(ago time.Duration) *ipamv1alpha1.Network {
+		return &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(now.Add(-ago)))}}
+	}
+	if left := awaited(&ipamv1alpha1.Network{}, now); left != handOver {
+		t.Errorf("one that is deleted now is awaited for %v", left)
+	}
+	if left := awaited(going(handOver/2), now); left != handOver/2 {
+		t.Errorf("one that is going is awaited for %v", left)
+	}
+	if left := awaited(going(handOver), now); left > 0 {
+		t.Errorf("one that does not go is awaited for %v more", left)
 	}
 }
 

@@ -21,6 +21,9 @@ func (m *memory) bunch(local *corev1.Pod) error {
 	now := m.now()
 	var left time.Duration
 	m.of(local, func(known *podMemory) {
+		if !known.leaves.IsZero() && now.Sub(known.leaves) >= bunchTime {
+			known.leaves = time.Time{} // of a status that there was nothing to write of in the end
+		}
 		switch {
 		case known.leaves.IsZero() && now.Before(m.left.Add(bunchTime)):
 			known.leaves = m.left.Add(bunchTime)

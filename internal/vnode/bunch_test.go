@@ -76,3 +76,22 @@ func TestAStatusWaitsOnceForOthers(t *testing.T) {
 		t.Errorf("the second waits again: %v", err)
 	}
 }
+
+func TestAStatusThatNeverWentIsForgotten(t *testing.T) {
+	now := time.Unix(1000, 0)
+	m := newMemory(func() time.Time { return now })
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	}
+	_, waits := m.bunch(pod("first")), m.bunch(pod("second"))
+	if waits == nil {
+		t.Fatal("the second does not wait")
+	}
+	now = now.Add(time.Minute)
+	if err := m.bunch(pod("second")); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.bunch(pod("third")); err == nil {
+		t.Error("the second began no interval")
+	}
+}
