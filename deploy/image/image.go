@@ -24,7 +24,7 @@ import (
 // program is the binary; links are the names of the original's binaries that it answers to.
 const program = "usr/bin/liqo"
 
-var links = []string{"crd-replicator", "liqo-controller-manager", "uninstaller", "virtual-kubelet"}
+var links = []string{"crd-replicator", "fabric", "liqo-controller-manager", "uninstaller", "virtual-kubelet"}
 
 // user is nobody special. Processes that need the kernel say so in their pods.
 const user = "1000:1000"
