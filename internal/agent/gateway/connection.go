@@ -26,13 +26,14 @@ import (
 // tend looks how the tunnel fares, helps where it does not, and says so, whatever became of the help. It returns when to look again.
 // Without a peer nobody is waited for, and no answer counts.
 func (g *gateway) tend(ctx context.Context) (time.Duration, error) {
-	now, beat := time.Now(), pulse{}
+	now, beat, again := time.Now(), pulse{}, g.options.PingInterval
 	var failed error
 	if len(g.peers) > 0 && !g.options.Unwatched {
 		beat = g.prober.now()
+		again = beat.next(now)
 		failed = g.care(ctx, g.peers[0].PublicKey, beat, now)
 	}
-	return g.options.PingInterval, errors.Join(failed, g.show(ctx, beat, now))
+	return again, errors.Join(failed, g.show(ctx, beat, now))
 }
 
 // show says how the tunnel fares.
@@ -54,7 +55,8 @@ func (g *gateway) show(ctx context.Context, beat pulse, now time.Time) error {
 		return fmt.Errorf("writing the status of the Connection: %w", err)
 	}
 	if status.Value != conn.Status.Value {
-		log.FromContext(ctx).Info("the tunnel changed", "was", conn.Status.Value, "is", status.Value)
+		small, full := beat.losses(now)
+		log.FromContext(ctx).Info("the tunnel changed", "was", conn.Status.Value, "is", status.Value, "lostSmall", small, "lostFull", full)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
@@ -67,7 +68,11 @@ func (o Options) key() plan.PeerKey {
 
 // Setup registers the agent of a gateway whose network namespace k is, and whose tunnel device is.
 func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
-	return newGateway(mgr, k, device, o).setup(mgr)
+	g := newGateway(mgr, k, device, o)
+	if err := metrics.Registry.Register(g.exporter); err != nil {
+		return fmt.Errorf("registering the metrics of the tunnel: %w", err)
+	}
+	return g.setup(mgr)
 }
 
 func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gateway {
@@ -84,6 +89,8 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 	g.endpoints = newEndpoints(g.beat)
 	ours, theirs := plan.TunnelAddresses(o.Server)
 	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.beat)
+	g.exporter = newExporter(o, device, g.prober.now)
+	g.prober.answered = g.exporter.answered
 	return g
 }
 
@@ -107,6 +114,7 @@ type gateway struct {
 	reporter  agent.Reporter
 	endpoints *endpoints
 	prober    *prober
+	exporter  *exporter
 	wake      chan struct{}
 	state     agent.Health
 

@@ -113,6 +113,16 @@ func TestTwoGateways(t *testing.T) {
 		t.Errorf("the Connection is %+v", c)
 	}
 
+	for _, s := range []*side{a, b} {
+		text := exposed(t, s.exporter)
+		for _, series := range []string{"liqo_peer_is_connected", "liqo_peer_latency_us", "liqo_peer_receive_bytes_total", "liqo_peer_transmit_bytes_total", "liqo_peer_latency_histogram_us_count"} {
+			labels := fmt.Sprintf(`{cluster_id=%q,driver="wireguard"} `, s.options.RemoteClusterID)
+			if !strings.Contains(text, series+labels) || strings.Contains(text, series+labels+"0\n") {
+				t.Errorf("there is no %s, or nothing of it, in\n%s", series, text)
+			}
+		}
+	}
+
 	t.Log("what is for all gateways is none of their objects")
 	all := &networkingv1beta1.FirewallConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: a.options.LiqoNamespace, Name: "lab", Labels: map[string]string{
 		names.FirewallCategory: names.TargetGateway, names.FirewallSubcategory: names.TargetAllGateways,
@@ -192,6 +202,43 @@ func TestTwoGateways(t *testing.T) {
 	status, err := a.device.Observe()
 	if err != nil || len(status.Peers) != 1 || status.Peers[0].PublicKey != b.key.Public() || status.Peers[0].PublicKey == old || status.Peers[0].LastHandshake.IsZero() {
 		t.Errorf("the device has peers %+v, %v", status.Peers, err)
+	}
+}
+
+// Loss is seen at both ends within 5 s, also of large packets alone, and of one direction.
+func TestAConnectionIsDownWhateverPacketsAreLost(t *testing.T) {
+	a, b := newSides(t)
+	for _, s := range []*side{a, b} {
+		s.options.PingLossThreshold = 5 // after a second, and it has five
+		s.run(t)
+	}
+	a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	a.is(t, connected)
+	b.is(t, connected)
+	const everything, large = 0, 1000
+	for name, test := range map[string]struct {
+		at     *side
+		device string
+		above  uint16 // bytes of a packet
+	}{
+		"everything, outside":            {a, "eth0", everything},
+		"large packets, outside":         {b, "eth0", large},
+		"everything, in the tunnel":      {b, names.TunnelDevice, everything},
+		"large packets, in the tunnel":   {a, names.TunnelDevice, large},
+		"large packets, from the server": {b, names.TunnelDevice, large},
+	} {
+		t.Log(name)
+		mend := test.at.lose(t, test.device, test.above)
+		began := time.Now()
+		a.is(t, broken)
+		b.is(t, broken)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it is seen after %s", took)
+		}
+		mend()
+		a.is(t, connected)
+		b.is(t, connected)
 	}
 }
 

@@ -22,6 +22,8 @@ func (p *patient) Apply(wg.Config) error       { return nil }
 func (p *patient) Observe() (wg.Status, error) { return p.status, nil }
 func (p *patient) Close() error                { return nil }
 
+func (p *patient) Implementation() wg.Implementation { return wg.Userspace }
+
 func (p *patient) Restart(wg.PublicKey) error {
 	p.done += "restart "
 	return nil

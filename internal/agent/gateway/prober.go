@@ -21,6 +21,7 @@ type prober struct {
 	interval      time.Duration
 	log           logr.Logger
 	beat          func() // is called after each interval, and when the first answer comes
+	answered      func(after time.Duration)
 	bind          func(netip.AddrPort) (*net.UDPConn, error)
 	size          int // of a full packet's message, in bytes
 	lastListening error
@@ -38,7 +39,7 @@ func bind(at netip.AddrPort) (*net.UDPConn, error) {
 
 func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func()) *prober {
 	return &prober{
-		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, bind: bind,
+		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, answered: func(time.Duration) {}, bind: bind,
 		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
 		size:  o.MTU - overhead,
 		pulse: pulse{interval: o.PingInterval, threshold: o.PingLossThreshold},
@@ -173,14 +174,17 @@ func (p *prober) reply(conn *net.UDPConn, question probe, size int, to netip.Add
 func (p *prober) hear(answer probe, size int) {
 	now := time.Now()
 	p.mu.Lock()
-	was := p.pulse.up(now)
+	was, small := p.pulse.up(now), false
 	if size >= p.size {
 		p.pulse.full.hear(answer.Time, now)
-	} else if p.pulse.small.hear(answer.Time, now) {
+	} else if small = p.pulse.small.hear(answer.Time, now); small {
 		p.pulse.pads = answer.Padding != ""
 	}
-	is := p.pulse.up(now)
+	is, after := p.pulse.up(now), p.pulse.small.latency
 	p.mu.Unlock()
+	if small {
+		p.answered(after)
+	}
 	if is && !was {
 		p.beat()
 	}

@@ -24,12 +24,15 @@ type answers struct {
 	asked   []time.Time   // of questions that may still be answered, oldest first
 	at      time.Time     // of the latest answer
 	latency time.Duration // of it
+	sent    uint64        // questions in all
+	heard   uint64        // answers that count
 }
 
 // remembered is how many questions may be on the way.
 const remembered = 64
 
 func (a *answers) ask(now time.Time) {
+	a.sent++
 	a.asked = append(a.asked, now)
 	if len(a.asked) > remembered {
 		a.asked = slices.Delete(a.asked, 0, 1)
@@ -43,6 +46,7 @@ func (a *answers) hear(sent, now time.Time) bool {
 	if i < 0 {
 		return false
 	}
+	a.heard++
 	a.at, a.latency = now, now.Sub(a.asked[i])
 	a.asked = slices.Delete(a.asked, 0, i+1)
 	return true
@@ -77,9 +81,26 @@ func (p *pulse) up(now time.Time) bool {
 
 // failed tells whether answers are missing for so long that there is no tunnel. Until then a first answer is waited for.
 func (p *pulse) failed(now time.Time) bool {
-	lost := p.lost(p.small, now)
+	small, full := p.losses(now)
+	return !p.began.IsZero() && max(small, full) >= p.threshold
+}
+
+// losses are how many questions of each size in a row have no answer, of those that are answered at all.
+func (p *pulse) losses(now time.Time) (small, full int) {
 	if p.pads {
-		lost = max(lost, p.lost(p.full, now))
+		full = p.lost(p.full, now)
 	}
-	return !p.began.IsZero() && lost >= p.threshold
+	return p.lost(p.small, now), full
+}
+
+// next is when to look again: after an interval, or as soon as the tunnel is down if no answer comes before.
+func (p *pulse) next(now time.Time) time.Duration {
+	if !p.up(now) {
+		return p.interval
+	}
+	last := p.small.at
+	if p.pads && p.full.at.Before(last) {
+		last = p.full.at
+	}
+	return min(p.interval, last.Add(time.Duration(p.threshold)*p.interval).Sub(now))
 }

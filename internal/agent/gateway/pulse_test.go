@@ -87,6 +87,42 @@ func TestFullPacketsPassToo(t *testing.T) {
 	}
 }
 
+// What the chart asks for is seen within 5 s, whatever the way takes, whichever packets get lost, and whenever it was last looked.
+func TestThatATunnelIsDownIsSeenAtOnce(t *testing.T) {
+	for _, trip := range []float64{0.001, 0.02, 0.025, 0.3, 0.999} {
+		for _, looks := range []float64{0, 0.02, 0.3, 0.97} {
+			for name, passes := range map[string]struct{ small, full bool }{"all": {}, "full ones": {small: true}, "small ones": {full: true}} {
+				h := newHeart()
+				h.threshold = 4
+				h.ask(0)
+				h.padded(0, trip)
+				dropped, at := trip, trip+looks // the loss begins right after the last answer
+				for second := 0.0; h.up(h.at(at)); {
+					again := h.next(h.at(at))
+					if again <= 0 || again > h.interval {
+						t.Fatalf("trip of %v s, %s lost: the next look is after %s", trip, name, again)
+					}
+					for at += again.Seconds(); second+1+trip < at; second++ {
+						h.ask(second + 1)
+						if passes.small {
+							h.small.hear(wire(h.at(second+1)), h.at(second+1+trip))
+						}
+						if passes.full {
+							h.full.hear(wire(h.at(second+1)), h.at(second+1+trip))
+						}
+					}
+				}
+				if took := at - dropped; took > 4.001 {
+					t.Errorf("trip of %v s, looked at %v s, %s lost: seen after %v s", trip, looks, name, took)
+				}
+			}
+		}
+	}
+	if got := newHeart().next(time.Now()); got != time.Second {
+		t.Errorf("before the first question the next look is after %s", got)
+	}
+}
+
 func TestAPeerWithoutPaddingOwesNoFullAnswer(t *testing.T) {
 	h := newHeart()
 	h.ask(0, 1, 2, 3, 4)

@@ -31,6 +31,7 @@ type Device interface {
 	Keep(...wg.PublicKey) error
 	Apply(wg.Config) error
 	Observe() (wg.Status, error)
+	Implementation() wg.Implementation
 	Restart(wg.PublicKey) error
 	Rebind() error
 	Close() error

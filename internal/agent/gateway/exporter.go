@@ -1,0 +1,97 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// driver is what the tunnel is made with; the original has a label for it.
+const driver = "wireguard"
+
+// latencyBuckets are those of the original, in microseconds.
+var latencyBuckets = []float64{
+	10000, 15000, 20000, 36250, 52500, 68750, 85000, 101250, 117500, 133750, 150000, 178380, 212129, 252264, 299992,
+}
+
+// exporter shows the tunnel to Prometheus, under the names of the original. It looks when it is asked, and waits for no loop: what it
+// tells is true also while the API server is away.
+type exporter struct {
+	device    Device
+	now       func() pulse
+	unwatched bool
+	latencies prometheus.Histogram
+
+	connected, latency, received, sent, asked, heard, implementation *prometheus.Desc
+}
+
+func newExporter(o Options, device Device, now func() pulse) *exporter {
+	labels := prometheus.Labels{"driver": driver, "cluster_id": o.RemoteClusterID}
+	desc := func(name, help string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, more, labels)
+	}
+	return &exporter{
+		device: device, now: now, unwatched: o.Unwatched,
+		connected: desc("liqo_peer_is_connected", "1 while packets of all sizes pass to the peer and back, else 0."),
+		latency:   desc("liqo_peer_latency_us", "Latest round trip to the gateway of the peer, in microseconds; missing while there is no connection."),
+		received:  desc("liqo_peer_receive_bytes_total", "Bytes that came from the peer, encrypted."),
+		sent:      desc("liqo_peer_transmit_bytes_total", "Bytes that went to the peer, encrypted."),
+		asked:     desc("liqo_peer_probes_total", "Probes that were sent to the peer, small ones and full packets.", "size"),
+		heard:     desc("liqo_peer_probe_answers_total", "Probes that the peer answered.", "size"),
+		implementation: prometheus.NewDesc("liqo_wireguard_implementation", "1 for what runs WireGuard: kernel or userspace.",
+			[]string{"implementation"}, prometheus.Labels{"driver": driver}),
+		latencies: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "liqo_peer_latency_histogram_us", Help: "Round trips to the gateway of the peer, in microseconds.",
+			Buckets: latencyBuckets, ConstLabels: labels,
+		}),
+	}
+}
+
+// answered notes a round trip.
+func (e *exporter) answered(after time.Duration) { e.latencies.Observe(float64(after.Microseconds())) }
+
+// Describe is of prometheus.Collector.
+func (e *exporter) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.received, e.sent, e.asked, e.heard, e.implementation} {
+		out <- d
+	}
+	e.latencies.Describe(out)
+}
+
+// Collect is of prometheus.Collector. A device that does not tell what it does has no bytes; all else is told.
+func (e *exporter) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	count := func(d *prometheus.Desc, value uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
+	}
+	status, err := e.device.Observe()
+	if err == nil {
+		var received, sent uint64
+		for _, p := range status.Peers {
+			received, sent = received+p.Received, sent+p.Sent
+		}
+		count(e.received, received)
+		count(e.sent, sent)
+	}
+	beat := e.now()
+	for size, a := range map[string]answers{"small": beat.small, "full": beat.full} {
+		count(e.asked, a.sent, size)
+		count(e.heard, a.heard, size)
+	}
+	switch {
+	case beat.up(time.Now()):
+		gauge(e.latency, float64(beat.small.latency.Microseconds()))
+		gauge(e.connected, 1)
+	case e.unwatched && len(status.Peers) > 0:
+		gauge(e.connected, 1)
+	default:
+		gauge(e.connected, 0)
+	}
+	gauge(e.implementation, 1, string(e.device.Implementation()))
+	e.latencies.Collect(out)
+}
