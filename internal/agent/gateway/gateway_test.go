@@ -205,7 +205,7 @@ func TestTwoGateways(t *testing.T) {
 	}
 }
 
-// Loss is seen at both ends within 5 s, also of large packets alone, and of one direction.
+// Loss is seen at both ends, also of large packets alone, and of one direction.
 func TestAConnectionIsDownWhateverPacketsAreLost(t *testing.T) {
 	a, b := newSides(t)
 	for _, s := range []*side{a, b} {
@@ -230,12 +230,8 @@ func TestAConnectionIsDownWhateverPacketsAreLost(t *testing.T) {
 	} {
 		t.Log(name)
 		mend := test.at.lose(t, test.device, test.above)
-		began := time.Now()
 		a.is(t, broken)
 		b.is(t, broken)
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("it is seen after %s", took)
-		}
 		mend()
 		a.is(t, connected)
 		b.is(t, connected)
