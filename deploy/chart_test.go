@@ -159,6 +159,9 @@ func TestEveryObjectIsLabelled(t *testing.T) {
 				t.Errorf("%s %s has no label app.kubernetes.io/%s", obj.GetKind(), obj.GetName(), key)
 			}
 		}
+		if part := labels["app.kubernetes.io/part-of"]; part != "liqo" { // whatever its name begins with: liqoctl uninstall looks for it
+			t.Errorf("%s %s is said to be part of %q", obj.GetKind(), obj.GetName(), part)
+		}
 		if labels["helm.sh/chart"] == "" {
 			t.Errorf("%s %s has no label helm.sh/chart", obj.GetKind(), obj.GetName())
 		}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -34,7 +34,7 @@ func (w *world) worker(t *testing.T, s *side) string {
 
 // network connects a side with a peer that has the same pods, 10.200/16, as far as that goes without gateways. It returns the Connection, and
 // the first half of the addresses that the peer's pods have here.
-func (w *world) network(t *testing.T, s *side, peer string) (tunnel *netv1beta1.Connection, there string) {
+func (w *world) network(t *testing.T, s *side, peer string) (tunnel *networkingv1beta1.Connection, there string) {
 	t.Helper()
 	testkit.Ensure(t, s.ControlPlane, &ipamv1alpha1.Network{
 		ObjectMeta: metav1.ObjectMeta{
@@ -44,20 +44,20 @@ func (w *world) network(t *testing.T, s *side, peer string) (tunnel *netv1beta1.
 		Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.200.0.0/16"},
 	})
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "network" + w.tag, Labels: map[string]string{names.RemoteClusterID: peer}}
-	cidrs := netv1beta1.ClusterConfigCIDR{Pod: []netv1beta1.CIDR{"10.200.0.0/16"}, External: []netv1beta1.CIDR{"10.70.0.0/16"}}
-	c := &netv1beta1.Configuration{ObjectMeta: meta, Spec: netv1beta1.ConfigurationSpec{Remote: netv1beta1.ClusterConfig{CIDR: cidrs}}}
-	tunnel = &netv1beta1.Connection{ObjectMeta: *meta.DeepCopy(), Spec: netv1beta1.ConnectionSpec{Type: netv1beta1.ConnectionTypeServer}}
+	cidrs := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+	c := &networkingv1beta1.Configuration{ObjectMeta: meta, Spec: networkingv1beta1.ConfigurationSpec{Remote: networkingv1beta1.ClusterConfig{CIDR: cidrs}}}
+	tunnel = &networkingv1beta1.Connection{ObjectMeta: *meta.DeepCopy(), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
 	testkit.Create(t, s.Client, c, tunnel)
 	w.eventually(t, "the networks of "+peer+" to be placed", func(ctx context.Context) error {
 		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
 			return err
 		}
-		if !apimeta.IsStatusConditionTrue(c.Status.Conditions, netv1beta1.ConditionNetworkCIDRsConfigured) || c.Spec.Local == nil {
+		if !apimeta.IsStatusConditionTrue(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured) || c.Spec.Local == nil {
 			return fmt.Errorf("the Configuration is %+v", c)
 		}
 		return nil
 	})
-	tunnelIs(t, s, tunnel, netv1beta1.Connected)
+	tunnelIs(t, s, tunnel, networkingv1beta1.Connected)
 	prefix, ok := strings.CutSuffix(string(c.Status.Remote.CIDR.Pod[0]), ".0.0/16")
 	if !ok || prefix == "10.200" {
 		t.Fatalf("the pods of %s are seen at %s", peer, c.Status.Remote.CIDR.Pod[0])
@@ -65,9 +65,9 @@ func (w *world) network(t *testing.T, s *side, peer string) (tunnel *netv1beta1.
 	return tunnel, prefix
 }
 
-func tunnelIs(t *testing.T, s *side, tunnel *netv1beta1.Connection, value netv1beta1.ConnectionStatusValue) {
+func tunnelIs(t *testing.T, s *side, tunnel *networkingv1beta1.Connection, value networkingv1beta1.ConnectionStatusValue) {
 	t.Helper()
-	testkit.UpdateStatus(t, s.Client, tunnel, func(c *netv1beta1.Connection) { c.Status.Value = value })
+	testkit.UpdateStatus(t, s.Client, tunnel, func(c *networkingv1beta1.Connection) { c.Status.Value = value })
 }
 
 // backend makes a pod of the Service web on a node.
@@ -153,17 +153,17 @@ func TestAServiceHasTheBackendsOfBothClusters(t *testing.T) {
 	w.backends(t, w.provider, w.Twin(), "10.200.2.7", consumer+".1.5")
 
 	t.Run("without a tunnel the provider has its own alone", func(t *testing.T) {
-		tunnelIs(t, w.provider, tunnel, netv1beta1.Connecting)
+		tunnelIs(t, w.provider, tunnel, networkingv1beta1.Connecting)
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7")
-		tunnelIs(t, w.provider, tunnel, netv1beta1.Connected)
+		tunnelIs(t, w.provider, tunnel, networkingv1beta1.Connected)
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7", consumer+".1.5")
 	})
 	t.Run("without the consumer's API server it has all", func(t *testing.T) {
 		w.consumer.StopAPIServer(t)
 		defer w.consumer.StartAPIServer(t)
-		tunnelIs(t, w.provider, tunnel, netv1beta1.Connecting) // so that it looks once more
+		tunnelIs(t, w.provider, tunnel, networkingv1beta1.Connecting) // so that it looks once more
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7")
-		tunnelIs(t, w.provider, tunnel, netv1beta1.Connected)
+		tunnelIs(t, w.provider, tunnel, networkingv1beta1.Connected)
 		w.backends(t, w.provider, w.Twin(), "10.200.2.7", consumer+".1.5")
 	})
 	t.Run("a backend that goes at home goes there", func(t *testing.T) {

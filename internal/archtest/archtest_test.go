@@ -158,6 +158,34 @@ func exportedTypes(t *testing.T, p goPackage) []string {
 	return names
 }
 
+// Generated code chooses its own.
+func TestEachPackageOfTheAPIHasOneAlias(t *testing.T) {
+	seen := map[string]string{}
+	walk(t, func(path string, data []byte) {
+		if generated.Match(data) {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, data, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imp := range file.Imports {
+			pkg, alias := strings.Trim(imp.Path.Value, `"`), ""
+			if !strings.HasPrefix(pkg, Module+"/api/") {
+				continue
+			}
+			if imp.Name != nil {
+				alias = imp.Name.Name
+			}
+			if other, known := seen[pkg]; !known {
+				seen[pkg] = alias
+			} else if other != alias {
+				t.Errorf("%s imports %s as %q, others as %q", path, pkg, alias, other)
+			}
+		}
+	})
+}
+
 func TestEveryFileOpensWithTheHeader(t *testing.T) {
 	const header = "// Copyright 2026 The liqo.io/liqo authors\n// SPDX-License-Identifier: Apache-2.0\n"
 	walk(t, func(path string, data []byte) {

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -57,7 +56,7 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 	toOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.Identity{}, handler.OnlyControllerOwner())
 	b := c.Builder().
 		WatchesRawSource(secrets.Source(toOwner)).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(i.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{}))
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(i.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
 	return c.Complete(b)
 }
 

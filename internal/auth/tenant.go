@@ -43,7 +43,7 @@ func SetupTenant(mgr ctrl.Manager) error {
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(t.others),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(t.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{}))
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(t.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
 	return c.Complete(b)
 }
 

@@ -5,6 +5,7 @@
 package await
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +32,29 @@ func One(list client.ObjectList, key client.ObjectKey) Watched {
 	return Watched{list, []client.ListOption{client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name}}}
 }
 
+// String says what it is in words: "Connection tenant/gw-milan", "Pods in tenant".
+func (w Watched) String() string {
+	kind, o := KindOf(w.List), (&client.ListOptions{}).ApplyOptions(w.Opts)
+	if o.FieldSelector != nil {
+		if name, one := o.FieldSelector.RequiresExactMatch("metadata.name"); one {
+			return kind + " " + strings.TrimPrefix(o.Namespace+"/"+name, "/")
+		}
+	}
+	if o.Namespace != "" {
+		return kind + "s in " + o.Namespace
+	}
+	return kind + "s"
+}
+
+// KindOf is the kind of the objects of a list.
+func KindOf(list client.ObjectList) string {
+	if kind := list.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return strings.TrimSuffix(kind, "List")
+	}
+	name := fmt.Sprintf("%T", list)
+	return strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "List")
+}
+
 // Pending is what a wait is still for, in words.
 type Pending string
 
@@ -39,9 +64,9 @@ func (p Pending) Error() string { return string(p) }
 const retryDelay = time.Second
 
 // Until calls check until it returns nil: now, and whenever something of what is watched changes. It goes on while check returns a
-// Pending, or the API server does not answer; any other error ends it. At the end of ctx what was missing last is why.
+// Pending, or the API server does not answer; any other error ends it. At the end of ctx what was missing last is why, after how long.
 func Until(ctx context.Context, c client.WithWatch, check func(context.Context) error, what ...Watched) error {
-	w := &waiting{check: check, what: what}
+	w := &waiting{check: check, what: what, since: time.Now()}
 	for {
 		err := w.watch(ctx, c)
 		switch {
@@ -60,39 +85,65 @@ func Until(ctx context.Context, c client.WithWatch, check func(context.Context) 
 	}
 }
 
-// Through calls do until the API server answers it, whatever the answer is. At the end of ctx the last trouble is why.
+// Through calls do until the API server answers it, whatever the answer is. At the end of ctx the last trouble is why, after how long.
 func Through(ctx context.Context, do func() error) error {
+	since := time.Now()
+	var trouble error
 	for {
 		err := do()
-		if err == nil || ctx.Err() != nil || !transient(err) {
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()): // which is no answer
+			if trouble != nil || err == ctx.Err() {
+				return fmt.Errorf("%w: %w", cmp.Or(trouble, errSilent), after(since, err))
+			}
+			return after(since, err) // which says what was asked
+		case !transient(err):
 			return err
 		}
+		trouble = err
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", err, ctx.Err())
+			return fmt.Errorf("%w: %w", trouble, after(since, ctx.Err()))
 		case <-time.After(retryDelay):
 		}
 	}
+}
+
+// after says how long something took that did not end well.
+func after(since time.Time, err error) error {
+	return fmt.Errorf("%w after %s", err, time.Since(since).Round(100*time.Millisecond))
 }
 
 // waiting is what a wait knows so far.
 type waiting struct {
 	check func(context.Context) error
 	what  []Watched
+	since time.Time
 	// missing is what was waited for last, silent why nothing was heard since.
 	missing, silent error
 }
 
 // overdue says why nothing came of it in time.
 func (w *waiting) overdue(ctx context.Context) error {
-	why := ctx.Err()
+	why := after(w.since, ctx.Err())
 	if w.silent != nil {
 		why = fmt.Errorf("%w: %w", w.silent, why)
 	}
 	if w.missing != nil {
-		why = fmt.Errorf("%w: %w", w.missing, why)
+		return fmt.Errorf("%w: %w", w.missing, why)
 	}
-	return why
+	return fmt.Errorf("waiting for %s: %w", w.named(), why)
+}
+
+// named is what is watched, in words.
+func (w *waiting) named() string {
+	var all []string
+	for _, one := range w.what {
+		all = append(all, one.String())
+	}
+	return strings.Join(all, ", ")
 }
 
 // watch returns nil once nothing is missing.
@@ -147,7 +198,10 @@ func transient(err error) bool {
 	return unreached || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-var errWatchEnded = errors.New("the watch ended")
+var (
+	errWatchEnded = errors.New("the watch ended")
+	errSilent     = errors.New("the API server does not answer")
+)
 
 // forward tells that there were events, and of the end of the watch. Events that nobody looked at yet are one.
 func forward(events watch.Interface, changed, ended chan<- struct{}) {

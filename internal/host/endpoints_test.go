@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/remap"
@@ -86,7 +86,7 @@ func TestWhichEndpointsAreShown(t *testing.T) {
 }
 
 func TestWhatThisClusterUsesItself(t *testing.T) {
-	network := func(namespace, kind string, spec, status netv1beta1.CIDR) ipamv1alpha1.Network {
+	network := func(namespace, kind string, spec, status networkingv1beta1.CIDR) ipamv1alpha1.Network {
 		return ipamv1alpha1.Network{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{names.NetworkType: kind}},
 			Spec:       ipamv1alpha1.NetworkSpec{CIDR: spec}, Status: ipamv1alpha1.NetworkStatus{CIDR: status},

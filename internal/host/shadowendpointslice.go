@@ -32,7 +32,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -74,8 +74,8 @@ func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) e
 	b := c.Builder().
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.inNamespace), builder.WithPredicates(namespaceChanged)).
 		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(s.ofForeignCluster), builder.WithPredicates(networkingChanged)).
-		Watches(&netv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel)).
-		Watches(&netv1beta1.Connection{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel), builder.WithPredicates(connectionChanged)).
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel)).
+		Watches(&networkingv1beta1.Connection{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel), builder.WithPredicates(connectionChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(nodeNetworkChanged)).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(networkChanged)).
 		WatchesRawSource(source.Kind(s.made, &discoveryv1.EndpointSlice{}, owner))
@@ -93,7 +93,7 @@ var networkingChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bo
 
 // connectionChanged leaves out how long a round trip takes.
 var connectionChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	before, after := e.ObjectOld.(*netv1beta1.Connection), e.ObjectNew.(*netv1beta1.Connection)
+	before, after := e.ObjectOld.(*networkingv1beta1.Connection), e.ObjectNew.(*networkingv1beta1.Connection)
 	return before.Status.Value != after.Status.Value || before.Labels[names.RemoteClusterID] != after.Labels[names.RemoteClusterID] ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }}
@@ -225,11 +225,11 @@ func (s *shadowSlices) way(ctx context.Context, consumer string) (way, error) {
 		return way{}, fmt.Errorf("reading the foreign cluster: %w", err)
 	}
 	of := client.MatchingLabels{names.RemoteClusterID: consumer}
-	var configurations netv1beta1.ConfigurationList
+	var configurations networkingv1beta1.ConfigurationList
 	if err := s.client.List(ctx, &configurations, of); err != nil {
 		return way{}, fmt.Errorf("listing the network configurations: %w", err)
 	}
-	var connections netv1beta1.ConnectionList
+	var connections networkingv1beta1.ConnectionList
 	if err := s.client.List(ctx, &connections, of); err != nil {
 		return way{}, fmt.Errorf("listing the connections: %w", err)
 	}
@@ -267,8 +267,8 @@ func (s *shadowSlices) own(ctx context.Context) ([]netip.Prefix, error) {
 	return inUse(nodes.Items, networks.Items, services.Items, s.installation), nil
 }
 
-func isUp(c netv1beta1.Connection) bool {
-	return c.Status.Value == netv1beta1.Connected && c.DeletionTimestamp.IsZero()
+func isUp(c networkingv1beta1.Connection) bool {
+	return c.Status.Value == networkingv1beta1.Connected && c.DeletionTimestamp.IsZero()
 }
 
 func (s *shadowSlices) apply(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice, current, want *discoveryv1.EndpointSlice) error {

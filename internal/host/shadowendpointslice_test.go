@@ -17,7 +17,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -29,8 +29,8 @@ type sliceScene struct {
 	c        *testkit.ControlPlane
 	id, twin string
 	foreign  *liqov1beta1.ForeignCluster
-	networks *netv1beta1.Configuration
-	tunnel   *netv1beta1.Connection
+	networks *networkingv1beta1.Configuration
+	tunnel   *networkingv1beta1.Connection
 }
 
 func newSliceScene(t *testing.T) *sliceScene {
@@ -54,10 +54,10 @@ func (s *sliceScene) create(obj client.Object) {
 func (s *sliceScene) connect() {
 	s.t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "default", Name: s.id, Labels: map[string]string{names.RemoteClusterID: s.id}}
-	s.networks = &netv1beta1.Configuration{ObjectMeta: meta}
-	s.networks.Spec.Remote.CIDR = netv1beta1.ClusterConfigCIDR{Pod: []netv1beta1.CIDR{"10.200.0.0/16"}, External: []netv1beta1.CIDR{"10.70.0.0/16"}}
+	s.networks = &networkingv1beta1.Configuration{ObjectMeta: meta}
+	s.networks.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
 	s.create(s.networks)
-	s.tunnel = &netv1beta1.Connection{ObjectMeta: *meta.DeepCopy(), Spec: netv1beta1.ConnectionSpec{Type: netv1beta1.ConnectionTypeServer}}
+	s.tunnel = &networkingv1beta1.Connection{ObjectMeta: *meta.DeepCopy(), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
 	s.create(s.tunnel)
 	s.t.Cleanup(func() {
 		_ = s.c.Client.Delete(context.Background(), s.networks)
@@ -65,20 +65,20 @@ func (s *sliceScene) connect() {
 	})
 }
 
-func (s *sliceScene) place(pods netv1beta1.CIDR) {
+func (s *sliceScene) place(pods networkingv1beta1.CIDR) {
 	s.t.Helper()
-	testkit.UpdateStatus(s.t, s.c.Client, s.networks, func(c *netv1beta1.Configuration) {
-		c.Status.Remote = &netv1beta1.ClusterConfig{CIDR: netv1beta1.ClusterConfigCIDR{Pod: []netv1beta1.CIDR{pods}, External: []netv1beta1.CIDR{"10.68.0.0/16"}}}
+	testkit.UpdateStatus(s.t, s.c.Client, s.networks, func(c *networkingv1beta1.Configuration) {
+		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{pods}, External: []networkingv1beta1.CIDR{"10.68.0.0/16"}}}
 		c.Status.Conditions = []metav1.Condition{{
-			Type: netv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Placed",
+			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Placed",
 			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
 		}}
 	})
 }
 
-func (s *sliceScene) tunnelIs(value netv1beta1.ConnectionStatusValue) {
+func (s *sliceScene) tunnelIs(value networkingv1beta1.ConnectionStatusValue) {
 	s.t.Helper()
-	testkit.UpdateStatus(s.t, s.c.Client, s.tunnel, func(c *netv1beta1.Connection) { c.Status.Value = value })
+	testkit.UpdateStatus(s.t, s.c.Client, s.tunnel, func(c *networkingv1beta1.Connection) { c.Status.Value = value })
 }
 
 func (s *sliceScene) ask(name string, addresses ...string) *offv1beta1.ShadowEndpointSlice {
@@ -132,14 +132,14 @@ func TestEndpointsFollowTheNetwork(t *testing.T) {
 	s.place("10.71.0.0/16")
 	s.shows("web", "10.71.1.5 ready=false")
 	told(t, s.c, &offv1beta1.ShadowEndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: "web"}}, "ForeignEndpoints", "10.96.0.1")
-	s.tunnelIs(netv1beta1.Connected)
+	s.tunnelIs(networkingv1beta1.Connected)
 	up := s.shows("web", "10.71.1.5 ready=true")
 	if up.Labels[discoveryv1.LabelServiceName] != "web" || up.Labels[names.ManagedBy] != "shadowendpointslice" || len(up.OwnerReferences) != 1 {
 		t.Errorf("metadata %+v", up.ObjectMeta)
 	}
 
 	t.Run("a measured round trip writes nothing, nor does an API server that is away", func(t *testing.T) {
-		testkit.UpdateStatus(t, s.c.Client, s.tunnel, func(c *netv1beta1.Connection) { c.Status.Latency.Value = "7ms" })
+		testkit.UpdateStatus(t, s.c.Client, s.tunnel, func(c *networkingv1beta1.Connection) { c.Status.Latency.Value = "7ms" })
 		testkit.UpdateStatus(t, s.c.Client, s.foreign, func(f *liqov1beta1.ForeignCluster) {
 			f.Status.Modules.Networking.Enabled = true
 			f.Status.Conditions = []liqov1beta1.Condition{{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionError}}
@@ -151,9 +151,9 @@ func TestEndpointsFollowTheNetwork(t *testing.T) {
 		}
 	})
 	t.Run("a tunnel that is down withdraws them until it is up again", func(t *testing.T) {
-		for _, value := range []netv1beta1.ConnectionStatusValue{netv1beta1.Connecting, netv1beta1.Connected, netv1beta1.ConnectionError} {
+		for _, value := range []networkingv1beta1.ConnectionStatusValue{networkingv1beta1.Connecting, networkingv1beta1.Connected, networkingv1beta1.ConnectionError} {
 			s.tunnelIs(value)
-			s.shows("web", fmt.Sprintf("10.71.1.5 ready=%t", value == netv1beta1.Connected))
+			s.shows("web", fmt.Sprintf("10.71.1.5 ready=%t", value == networkingv1beta1.Connected))
 		}
 		if err := s.c.Client.Delete(t.Context(), s.tunnel); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestEndpointsFollowTheNetwork(t *testing.T) {
 		s.shows("web", "10.71.1.5 ready=false")
 		s.tunnel.ResourceVersion, s.tunnel.UID = "", ""
 		s.create(s.tunnel)
-		s.tunnelIs(netv1beta1.Connected)
+		s.tunnelIs(networkingv1beta1.Connected)
 		s.shows("web", "10.71.1.5 ready=true")
 	})
 	t.Run("networks that are placed anew move them", func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestEndpointsFollowTheNetwork(t *testing.T) {
 		s.shows("web", "10.69.1.5 ready=true")
 	})
 	t.Run("networks that have no place yet take them away", func(t *testing.T) {
-		testkit.Update(t, s.c.Client, s.networks, func(c *netv1beta1.Configuration) { c.Spec.Remote.CIDR.Pod[0] = "10.201.0.0/16" })
+		testkit.Update(t, s.c.Client, s.networks, func(c *networkingv1beta1.Configuration) { c.Spec.Remote.CIDR.Pod[0] = "10.201.0.0/16" })
 		s.shows("web")
 	})
 }

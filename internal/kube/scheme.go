@@ -12,7 +12,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
@@ -27,7 +27,7 @@ func newScheme() *runtime.Scheme {
 		authv1beta1.AddToScheme,
 		ipamv1alpha1.AddToScheme,
 		liqov1beta1.AddToScheme,
-		netv1beta1.AddToScheme,
+		networkingv1beta1.AddToScheme,
 		offv1beta1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {

@@ -124,6 +124,7 @@ func (e *Engine) stop(run *pairRun) {
 			e.release(a.shared)
 		}
 		pk.drop()
+		pk.kind.leave(run.pair)
 	}
 }
 

@@ -19,7 +19,7 @@ var (
 		Name: "liqo_mirror_errors_total", Help: "Attempts that failed and are made again.",
 	}, labelNames)
 	lagSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "liqo_mirror_lag_seconds", Help: "Time from a change to when both sides are in step.",
+		Name: "liqo_mirror_lag_seconds", Help: "Time from a change to when both sides are in step, whatever it waits for meanwhile.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
 	}, labelNames)
 	parkedItems = prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -25,7 +26,7 @@ type kind struct {
 	metrics       *kindMetrics
 
 	mu      sync.Mutex
-	since   map[itemKey]time.Time // of the oldest change that is not applied
+	since   map[itemKey]time.Time // of the oldest change that is not applied, also while it waits for something
 	urgent  map[itemKey]struct{}  // those that changed in the peer, until they are done, and those that wait a moment
 	failing map[itemKey]struct{}
 }
@@ -169,6 +170,7 @@ func (k *kind) settle(log logr.Logger, pk *pairKind, key itemKey, started time.T
 		log.Info("not acceptable", "reason", verdict.Reason, "detail", err.Error())
 	case err != nil:
 		log.V(1).Info("nothing changed", "reason", verdict.Reason)
+		k.keep(pk, key, started)
 	default:
 		k.metrics.lag.Observe(time.Since(started).Seconds())
 	}
@@ -209,6 +211,22 @@ func (k *kind) hurry(key itemKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.urgent[key] = struct{}{}
+}
+
+// keep remembers since when an item waits: its lag is that of the change. One of a pair that was stopped nobody would forget.
+func (k *kind) keep(pk *pairKind, key itemKey, started time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if pk.ctx.Err() == nil {
+		k.since[key] = started
+	}
+}
+
+// leave forgets since when the items of a pair wait, once it was stopped. Those that are queued are dropped at their turn.
+func (k *kind) leave(pair Pair) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.since, func(key itemKey, _ time.Time) bool { return key.pair == pair })
 }
 
 // markFailing keeps the time of the change that could not be applied.

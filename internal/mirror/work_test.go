@@ -4,6 +4,7 @@
 package mirror
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -33,7 +34,7 @@ func TestItemsThatComeBackDoNotQueueBehindNewOnes(t *testing.T) {
 			k := newKind(Kind{Name: name}, "peer")
 			defer k.queue.ShutDown()
 			back := itemKey{name: "back"}
-			k.settle(logr.Discard(), &pairKind{}, back, time.Now(), tc.urgent, tc.err)
+			k.settle(logr.Discard(), &pairKind{ctx: t.Context()}, back, time.Now(), tc.urgent, tc.err)
 			k.add(itemKey{name: "new"}, false)
 			testkit.Eventually(t, 10*time.Second, func() error {
 				if n := k.queue.Len(); n != tc.queued {
@@ -48,5 +49,49 @@ func TestItemsThatComeBackDoNotQueueBehindNewOnes(t *testing.T) {
 				t.Errorf("%s comes first", first.name)
 			}
 		})
+	}
+}
+
+// The lag of a change ends when both sides are in step, not when it is known what it waits for.
+func TestTheLagOfWhatWaitsIsThatOfItsChange(t *testing.T) {
+	ago := time.Now().Add(-time.Hour)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for name, tc := range map[string]struct {
+		of   context.Context
+		err  error
+		kept bool
+	}{
+		"waits a moment":             {t.Context(), kube.Wait(time.Hour, "the earlier object is going"), true},
+		"waits for an event":         {t.Context(), kube.Wait(0, "the earlier object is going"), true},
+		"failed":                     {t.Context(), errors.New("out of luck"), true},
+		"is in step":                 {t.Context(), nil, false},
+		"waits for its user":         {t.Context(), kube.Invalid("Odd", errors.New("only you can fix it")), false},
+		"waits in a pair that ended": {stopped, kube.Wait(0, "the earlier object is going"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, key := newKind(Kind{Name: name}, "peer"), itemKey{pair: Pair{Local: "l", Remote: "r"}, name: "x"}
+			defer k.queue.ShutDown()
+			defer k.metrics.close()
+			k.settle(logr.Discard(), &pairKind{ctx: tc.of}, key, ago, false, tc.err)
+			k.add(key, false) // what it waited for changes
+			if started, _ := k.startOf(key); started.Equal(ago) != tc.kept {
+				t.Errorf("it began %v ago", time.Since(started).Round(time.Minute))
+			}
+		})
+	}
+}
+
+func TestAPairThatIsStoppedLeavesNoTimes(t *testing.T) {
+	k := newKind(Kind{Name: "left"}, "peer")
+	defer k.queue.ShutDown()
+	defer k.metrics.close()
+	gone, other := itemKey{pair: Pair{Local: "gone"}, name: "x"}, itemKey{pair: Pair{Local: "other"}, name: "x"}
+	for _, key := range []itemKey{gone, other} {
+		k.settle(logr.Discard(), &pairKind{ctx: t.Context()}, key, time.Now(), false, kube.Wait(0, "the earlier object is going"))
+	}
+	k.leave(gone.pair)
+	if _, ok := k.since[other]; !ok || len(k.since) != 1 {
+		t.Errorf("known are %v", k.since)
 	}
 }

@@ -19,9 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -60,13 +58,8 @@ func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.seeingOurs)).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.besides)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.besides)).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.besides), builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, leaving))))
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.besides), builder.WithPredicates(kube.NamespaceChanged)))
 }
-
-// leaving lets through what begins to be deleted.
-var leaving = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return e.ObjectOld.GetDeletionTimestamp().IsZero() && !e.ObjectNew.GetDeletionTimestamp().IsZero()
-}}
 
 type configurations struct {
 	client       client.Client
@@ -114,6 +107,9 @@ func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Config
 func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Configuration) (*networkingv1beta1.ClusterConfig, error) {
 	id := cfg.Labels[names.RemoteClusterID]
 	if id == "" {
+		if err := s.giveBack(ctx, cfg); err != nil {
+			return nil, err
+		}
 		return nil, kube.Invalid(ReasonNoCluster, fmt.Errorf("the label %s is missing: it names the cluster whose networks these are", names.RemoteClusterID))
 	}
 	if err := s.alone(ctx, cfg, id); err != nil {
@@ -204,9 +200,12 @@ func (s *configurations) giveBack(ctx context.Context, cfg *networkingv1beta1.Co
 // handOver is how long a Configuration without prefixes waits for those of another one that counts no more.
 const handOver = 30 * time.Second
 
-// takeOver deletes the Networks of Configurations of the peer that count no more: they may be going, and never look again. Who has
-// none yet waits for them to go, and gets their prefixes; one that somebody holds is waited for a while.
+// takeOver deletes what was made for Configurations of the peer that count no more: they may be going, and never look again. Who
+// has no Networks yet waits for theirs to go, and gets their prefixes; one that somebody holds is waited for a while.
 func (s *configurations) takeOver(ctx context.Context, cfg *networkingv1beta1.Configuration, id string, wait bool) error {
+	if err := s.takeOverIPs(ctx, cfg, id); err != nil {
+		return err
+	}
 	var list ipamv1alpha1.NetworkList
 	if err := s.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: id}, client.HasLabels{names.CIDRType}); err != nil {
 		return fmt.Errorf("listing the Networks of the peer: %w", err)
@@ -234,17 +233,39 @@ func (s *configurations) takeOver(ctx context.Context, cfg *networkingv1beta1.Co
 	return waiting
 }
 
-// isLeft tells whether a Network of the peer was made for another Configuration than cfg, which is not of another peer by now: that
-// one takes its Networks along.
-func (s *configurations) isLeft(ctx context.Context, n *ipamv1alpha1.Network, cfg *networkingv1beta1.Configuration, id string) (bool, error) {
-	owner := metav1.GetControllerOf(n)
+// takeOverIPs does so with the aliases of unknown sources.
+func (s *configurations) takeOverIPs(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
+	var list ipamv1alpha1.IPList
+	if err := s.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: id}); err != nil {
+		return fmt.Errorf("listing the IPs of the peer: %w", err)
+	}
+	for i := range list.Items {
+		ip := &list.Items[i]
+		left, err := s.isLeft(ctx, ip, cfg, id)
+		if err != nil {
+			return err
+		}
+		if !left {
+			continue
+		}
+		if err := s.delete(ctx, ip); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isLeft tells whether an object of the peer was made for another Configuration than cfg, which is not of another peer by now: that
+// one takes what is its own along.
+func (s *configurations) isLeft(ctx context.Context, obj client.Object, cfg *networkingv1beta1.Configuration, id string) (bool, error) {
+	owner := metav1.GetControllerOf(obj)
 	if owner == nil || owner.Kind != "Configuration" || owner.UID == cfg.UID {
 		return false, nil
 	}
 	other := &networkingv1beta1.Configuration{}
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: owner.Name}, other)
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: owner.Name}, other)
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("reading the Configuration of the Network %s: %w", client.ObjectKeyFromObject(n), err)
+		return false, fmt.Errorf("reading the Configuration of %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
 	now := other.Labels[names.RemoteClusterID]
 	moved := err == nil && other.UID == owner.UID && other.DeletionTimestamp.IsZero() && now != "" && now != id

@@ -293,6 +293,7 @@ func TestAPeerHasOneConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.shown(second, second.Spec.Remote.CIDR)
+	s.bare(first.Namespace)
 	if second.Namespace == s.ns { // what its user says of the own networks stays
 		if diff := cmp.Diff(own, second.Spec.Local); diff != "" {
 			t.Error(diff)
@@ -506,6 +507,7 @@ func TestChangedNetworksOfAPeer(t *testing.T) {
 	if cfg.Status.Remote != nil {
 		t.Errorf("nobody's networks are shown as %+v", cfg.Status.Remote)
 	}
+	s.bare(s.ns)
 }
 
 func TestANameThatIsTaken(t *testing.T) {

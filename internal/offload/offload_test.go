@@ -456,6 +456,27 @@ func TestVirtualNodeRuns(t *testing.T) {
 	})
 }
 
+// One that is not in the tenant namespace is looked at all the same when that is deleted, and when another one takes its place.
+func TestAVirtualNodeElsewhereFollowsTheTenantNamespace(t *testing.T) {
+	c := home(t)
+	id := testkit.UniqueID()
+	tenant := func() string {
+		return testkit.Namespace(t, c, "peering", map[string]string{names.RemoteClusterID: id, names.TenantNamespace: "true"})
+	}
+	first := tenant()
+	vn := vnode("elsewhere", id, "")
+	vn.Namespace = testkit.Namespace(t, c, "elsewhere", nil)
+	testkit.Create(t, c.Client, &vn)
+	exists(t, c, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: first, Name: id}})
+	exists(t, c, kubeletOf(&vn)) // which is made last
+	condition(t, c, &vn, creating, creating)
+	// Nobody empties namespaces here: the first one stays, being deleted, with its NamespaceMap.
+	if err := c.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first}}); err != nil {
+		t.Fatal(err)
+	}
+	exists(t, c, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant(), Name: id}})
+}
+
 func TestNodesOfOthersAreNotTouched(t *testing.T) {
 	c := home(t)
 	worker := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}

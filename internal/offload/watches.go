@@ -41,7 +41,7 @@ func (s *namespaceOffloadings) watches(b *builder.Builder) *builder.Builder {
 		Watches(&offv1beta1.NamespaceMap{}, s.mapHandler(), builder.WithPredicates(own)).
 		Watches(&offv1beta1.VirtualNode{}, all, builder.WithPredicates(nodeSpecChanged)).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(virtualNode, predicate.LabelChangedPredicate{})).
-		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(kube.NamespaceChanged)).
 		Watches(&rbacv1.RoleBinding{}, here, builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
 		Watches(&liqov1beta1.ForeignCluster{}, all, builder.WithPredicates(givenUpChanged)).
 		WatchesRawSource(source.Kind(s.steering.waiting, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(s.ofWaiting)))
@@ -153,7 +153,7 @@ func (v *virtualNodes) watches(b *builder.Builder) *builder.Builder {
 		Watches(&corev1.Node{}, v.nodes(named), builder.WithPredicates(virtualNode, predicate.LabelChangedPredicate{})).
 		Watches(&offv1beta1.NamespaceMap{}, v.nodes(ofProvider), builder.WithPredicates(own, predicate.LabelChangedPredicate{})).
 		Watches(&liqov1beta1.ForeignCluster{}, v.nodes(ofForeignCluster), builder.WithPredicates(givenUpChanged)).
-		Watches(&corev1.Namespace{}, v.nodes(in), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Namespace{}, v.nodes(of), builder.WithPredicates(kube.NamespaceChanged)).
 		Watches(&offv1beta1.VkOptionsTemplate{}, v.nodes(func(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 			return v.templateKey(vn) == client.ObjectKeyFromObject(obj)
 		}))
@@ -170,7 +170,12 @@ func named(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 	return obj.GetName() == vn.Name || obj.GetLabels()[names.VirtualNode] == vn.Name
 }
 
-func in(vn *offv1beta1.VirtualNode, obj client.Object) bool { return obj.GetName() == vn.Namespace }
+// of tells whether a namespace is that of a VirtualNode, or a tenant namespace of its provider: one that is elsewhere keeps its
+// NamespaceMap there.
+func of(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+	id, tenant := peer.OfNamespace(obj.(*corev1.Namespace))
+	return obj.GetName() == vn.Namespace || tenant && id == vn.Spec.ClusterID
+}
 
 func ofProvider(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 	return obj.GetLabels()[names.RemoteClusterID] == string(vn.Spec.ClusterID)

@@ -20,7 +20,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/names"
 )
@@ -95,9 +95,9 @@ func Tenant(all []authv1beta1.Tenant, id liqov1beta1.ClusterID) *authv1beta1.Ten
 
 // Configuration returns the one that counts for a cluster, nil if there is none. Of several it is the first, as of Tenants,
 // unless the controller-manager, which knows tenant namespaces, says of it that another one counts.
-func Configuration(all []netv1beta1.Configuration, id liqov1beta1.ClusterID) *netv1beta1.Configuration {
-	of := func(c *netv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == string(id) }
-	if first := elder.First(all, func(c *netv1beta1.Configuration) bool { return of(c) && !isSecond(c) }); first != nil {
+func Configuration(all []networkingv1beta1.Configuration, id liqov1beta1.ClusterID) *networkingv1beta1.Configuration {
+	of := func(c *networkingv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == string(id) }
+	if first := elder.First(all, func(c *networkingv1beta1.Configuration) bool { return of(c) && !isSecond(c) }); first != nil {
 		return first
 	}
 	return elder.First(all, of)
@@ -126,7 +126,7 @@ func LocalClusterID(ctx context.Context, c client.Reader, liqoNamespace string) 
 	}
 }
 
-func isSecond(c *netv1beta1.Configuration) bool {
-	placed := apimeta.FindStatusCondition(c.Status.Conditions, netv1beta1.ConditionNetworkCIDRsConfigured)
-	return placed != nil && placed.Reason == netv1beta1.ReasonAnotherConfiguration
+func isSecond(c *networkingv1beta1.Configuration) bool {
+	placed := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
+	return placed != nil && placed.Reason == networkingv1beta1.ReasonAnotherConfiguration
 }

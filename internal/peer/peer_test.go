@@ -14,7 +14,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/testkit"
@@ -121,17 +121,17 @@ func TestOfSeveralTenantsTheFirstCountsInAnyOrder(t *testing.T) {
 }
 
 func TestOfSeveralConfigurationsTheFirstCountsUnlessAnotherDoes(t *testing.T) {
-	configuration := func(name string, at int64, reason string) netv1beta1.Configuration {
-		out := netv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
+	configuration := func(name string, at int64, reason string) networkingv1beta1.Configuration {
+		out := networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(at, 0), Labels: map[string]string{names.RemoteClusterID: "rome"},
 		}}
 		if reason != "" {
-			out.Status.Conditions = []metav1.Condition{{Type: netv1beta1.ConditionNetworkCIDRsConfigured, Reason: reason}}
+			out.Status.Conditions = []metav1.Condition{{Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Reason: reason}}
 		}
 		return out
 	}
-	second, first, later := configuration("a", 1, netv1beta1.ReasonAnotherConfiguration), configuration("b", 2, ""), configuration("c", 3, "NetworkCIDRsConfigured")
-	all := []netv1beta1.Configuration{second, first, later}
+	second, first, later := configuration("a", 1, networkingv1beta1.ReasonAnotherConfiguration), configuration("b", 2, ""), configuration("c", 3, "NetworkCIDRsConfigured")
+	all := []networkingv1beta1.Configuration{second, first, later}
 	for range 2 {
 		if got := peer.Configuration(all, "rome"); got == nil || got.Name != "b" {
 			t.Errorf("counts: %v", got)

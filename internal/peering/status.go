@@ -15,7 +15,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -174,9 +174,9 @@ func (v *view) connectionStatus() liqov1beta1.Condition {
 		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionNotReady, "ConnectionMissing", "there is no Connection with this cluster")
 	}
 	switch v.connections[0].Status.Value {
-	case netv1beta1.Connected:
+	case networkingv1beta1.Connected:
 		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionEstablished, "ConnectionEstablished", "the tunnel is up")
-	case netv1beta1.Connecting:
+	case networkingv1beta1.Connecting:
 		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionPending, "ConnectionPending", "the tunnel is being established")
 	}
 	return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionError, "ConnectionError", "the tunnel is down")

@@ -19,7 +19,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
@@ -68,11 +68,11 @@ func in(namespace string, m metav1.ObjectMeta) metav1.ObjectMeta {
 	return m
 }
 
-func configuration(namespace string, second int64, refused string) netv1beta1.Configuration {
-	c := netv1beta1.Configuration{ObjectMeta: in(namespace, aged("milan", second, false))}
+func configuration(namespace string, second int64, refused string) networkingv1beta1.Configuration {
+	c := networkingv1beta1.Configuration{ObjectMeta: in(namespace, aged("milan", second, false))}
 	c.Labels = map[string]string{names.RemoteClusterID: "milan"}
 	if refused != "" {
-		c.Status.Conditions = []metav1.Condition{{Type: netv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: refused}}
+		c.Status.Conditions = []metav1.Condition{{Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: refused}}
 	}
 	return c
 }
@@ -134,7 +134,7 @@ func node(ready corev1.ConditionStatus) corev1.Node {
 
 func TestStatus(t *testing.T) {
 	hand := credentials(t)
-	up := netv1beta1.GatewayServerStatus{InternalEndpoint: &netv1beta1.InternalGatewayEndpoint{IP: new(netv1beta1.IP("10.200.1.9"))}}
+	up := networkingv1beta1.GatewayServerStatus{InternalEndpoint: &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9"))}}
 	for _, c := range []struct {
 		rule     string
 		view     view
@@ -264,7 +264,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a network that is being made",
-			view: view{servers: []netv1beta1.GatewayServer{{ObjectMeta: meta("server")}}},
+			view: view{servers: []networkingv1beta1.GatewayServer{{ObjectMeta: meta("server")}}},
 			want: []string{
 				"role Unknown", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
 				"networking NetworkGatewayPresence Ready (GatewayPresence)", "networking NetworkGatewayServerStatus NotReady (GatewaysNotReady)",
@@ -274,8 +274,8 @@ func TestStatus(t *testing.T) {
 		{
 			rule: "a network that is up on one of two replicas",
 			view: view{
-				configurations: []netv1beta1.Configuration{{}}, clients: []netv1beta1.GatewayClient{{ObjectMeta: meta("client")}},
-				deployments: deployment("gw-client", 2, 1), connections: []netv1beta1.Connection{{Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connected}}},
+				configurations: []networkingv1beta1.Configuration{{}}, clients: []networkingv1beta1.GatewayClient{{ObjectMeta: meta("client")}},
+				deployments: deployment("gw-client", 2, 1), connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}}},
 			},
 			want: []string{
 				"role Unknown", "networking", "networking NetworkConfigurationStatus Ready (NetworkConfigurationPresence)",
@@ -285,7 +285,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a tunnel that is down",
-			view: view{connections: []netv1beta1.Connection{{Status: netv1beta1.ConnectionStatus{Value: netv1beta1.ConnectionError}}}},
+			view: view{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError}}}},
 			want: []string{
 				"role Unknown", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
 				"networking NetworkGatewayPresence NotReady (GatewayMissing)", "networking NetworkConnectionStatus Error (ConnectionError)",
@@ -299,14 +299,14 @@ func TestStatus(t *testing.T) {
 					{ObjectMeta: aged("later", 3, false), Status: authv1beta1.TenantStatus{TenantNamespace: "of-later"}},
 					{ObjectMeta: aged("first", 2, false), Status: authv1beta1.TenantStatus{TenantNamespace: "of-first"}},
 				},
-				servers: []netv1beta1.GatewayServer{
+				servers: []networkingv1beta1.GatewayServer{
 					{ObjectMeta: aged("stopped", 1, false)}, {ObjectMeta: aged("later", 3, false), Status: up}, {ObjectMeta: aged("first", 2, false), Status: up},
 				},
 				deployments: deployment("gw-first", 1, 1),
-				connections: []netv1beta1.Connection{
-					{ObjectMeta: aged("gw-stopped", 1, false), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.ConnectionError}},
-					{ObjectMeta: aged("gw-later", 3, false), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connecting}},
-					{ObjectMeta: aged("gw-first", 4, false), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connected}},
+				connections: []networkingv1beta1.Connection{
+					{ObjectMeta: aged("gw-stopped", 1, false), Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError}},
+					{ObjectMeta: aged("gw-later", 3, false), Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connecting}},
+					{ObjectMeta: aged("gw-first", 4, false), Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}},
 				},
 			},
 			want: []string{
@@ -318,15 +318,15 @@ func TestStatus(t *testing.T) {
 		{
 			rule: "gateways outside the namespace of the Configuration that counts lead nowhere",
 			view: view{
-				configurations: []netv1beta1.Configuration{configuration("elsewhere", 1, netv1beta1.ReasonAnotherConfiguration), configuration("tenant", 2, "")},
-				servers: []netv1beta1.GatewayServer{
+				configurations: []networkingv1beta1.Configuration{configuration("elsewhere", 1, networkingv1beta1.ReasonAnotherConfiguration), configuration("tenant", 2, "")},
+				servers: []networkingv1beta1.GatewayServer{
 					{ObjectMeta: in("elsewhere", aged("milan", 1, false)), Status: up}, {ObjectMeta: aged("milan", 3, false)},
 				},
-				clients: []netv1beta1.GatewayClient{{ObjectMeta: in("elsewhere", aged("older", 1, false)), Status: netv1beta1.GatewayClientStatus{InternalEndpoint: up.InternalEndpoint}}},
-				connections: []netv1beta1.Connection{
-					{ObjectMeta: in("elsewhere", aged("gw-milan", 1, false)), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connecting}},
-					{ObjectMeta: in("elsewhere", aged("gw-older", 1, false)), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connecting}},
-					{ObjectMeta: aged("gw-milan", 3, false), Status: netv1beta1.ConnectionStatus{Value: netv1beta1.Connected}},
+				clients: []networkingv1beta1.GatewayClient{{ObjectMeta: in("elsewhere", aged("older", 1, false)), Status: networkingv1beta1.GatewayClientStatus{InternalEndpoint: up.InternalEndpoint}}},
+				connections: []networkingv1beta1.Connection{
+					{ObjectMeta: in("elsewhere", aged("gw-milan", 1, false)), Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connecting}},
+					{ObjectMeta: in("elsewhere", aged("gw-older", 1, false)), Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connecting}},
+					{ObjectMeta: aged("gw-milan", 3, false), Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}},
 				},
 				deployments: deployment("gw-milan", 1, 1),
 			},
@@ -338,7 +338,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule:     "modules that are switched off say nothing",
-			view:     view{configurations: []netv1beta1.Configuration{{}}, secrets: []corev1.Secret{hand}, virtualNodes: []offv1beta1.VirtualNode{{}}},
+			view:     view{configurations: []networkingv1beta1.Configuration{{}}, secrets: []corev1.Secret{hand}, virtualNodes: []offv1beta1.VirtualNode{{}}},
 			disabled: Disabled{Networking: true, Authentication: true, Offloading: true},
 			want:     []string{"role Provider", "api https://by-hand:6443", "local tenant", "remote at-milan"},
 		},
@@ -383,7 +383,7 @@ func TestAbout(t *testing.T) {
 		obj  client.Object
 		want string
 	}{
-		{"a label names the peer", &netv1beta1.Configuration{ObjectMeta: labelled}, "turin"},
+		{"a label names the peer", &networkingv1beta1.Configuration{ObjectMeta: labelled}, "turin"},
 		{"else the namespace does", &authv1beta1.ResourceSlice{ObjectMeta: meta("test")}, "milan"},
 		{"a spec that names it too counts as well", &authv1beta1.Tenant{ObjectMeta: labelled, Spec: authv1beta1.TenantSpec{ClusterID: "milan"}}, "milan turin"},
 		{"an object of nobody", &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere"}}, ""},

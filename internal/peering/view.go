@@ -15,7 +15,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/names"
@@ -31,10 +31,10 @@ func watched() []client.Object {
 		&authv1beta1.Tenant{},
 		&authv1beta1.Identity{},
 		&offv1beta1.VirtualNode{},
-		&netv1beta1.Configuration{},
-		&netv1beta1.GatewayServer{},
-		&netv1beta1.GatewayClient{},
-		&netv1beta1.Connection{},
+		&networkingv1beta1.Configuration{},
+		&networkingv1beta1.GatewayServer{},
+		&networkingv1beta1.GatewayClient{},
+		&networkingv1beta1.Connection{},
 	}
 	for _, kind := range peer.Replicated() {
 		all = append(all, kind.Object)
@@ -56,10 +56,10 @@ type view struct {
 	virtualNodes []offv1beta1.VirtualNode
 	nodes        []corev1.Node
 
-	configurations []netv1beta1.Configuration
-	servers        []netv1beta1.GatewayServer
-	clients        []netv1beta1.GatewayClient
-	connections    []netv1beta1.Connection
+	configurations []networkingv1beta1.Configuration
+	servers        []networkingv1beta1.GatewayServer
+	clients        []networkingv1beta1.GatewayClient
+	connections    []networkingv1beta1.Connection
 
 	// answer is what the replicator says of the peer's API server, nil for nothing.
 	answer *liqov1beta1.Condition
@@ -124,10 +124,10 @@ func (f *foreignClusters) gather(ctx context.Context, id liqov1beta1.ClusterID) 
 		len(collect(g, &offv1beta1.NamespaceMapList{}, func(l *offv1beta1.NamespaceMapList) []offv1beta1.NamespaceMap { return l.Items }))
 	v.virtualNodes = collect(g, &offv1beta1.VirtualNodeList{}, func(l *offv1beta1.VirtualNodeList) []offv1beta1.VirtualNode { return l.Items })
 	v.nodes = collect(g, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, client.MatchingLabels{names.NodeType: names.NodeTypeVirtualNode})
-	v.configurations = collect(g, &netv1beta1.ConfigurationList{}, func(l *netv1beta1.ConfigurationList) []netv1beta1.Configuration { return l.Items })
-	v.servers = collect(g, &netv1beta1.GatewayServerList{}, func(l *netv1beta1.GatewayServerList) []netv1beta1.GatewayServer { return l.Items })
-	v.clients = collect(g, &netv1beta1.GatewayClientList{}, func(l *netv1beta1.GatewayClientList) []netv1beta1.GatewayClient { return l.Items })
-	v.connections = collect(g, &netv1beta1.ConnectionList{}, func(l *netv1beta1.ConnectionList) []netv1beta1.Connection { return l.Items })
+	v.configurations = collect(g, &networkingv1beta1.ConfigurationList{}, func(l *networkingv1beta1.ConfigurationList) []networkingv1beta1.Configuration { return l.Items })
+	v.servers = collect(g, &networkingv1beta1.GatewayServerList{}, func(l *networkingv1beta1.GatewayServerList) []networkingv1beta1.GatewayServer { return l.Items })
+	v.clients = collect(g, &networkingv1beta1.GatewayClientList{}, func(l *networkingv1beta1.GatewayClientList) []networkingv1beta1.GatewayClient { return l.Items })
+	v.connections = collect(g, &networkingv1beta1.ConnectionList{}, func(l *networkingv1beta1.ConnectionList) []networkingv1beta1.Connection { return l.Items })
 	for _, namespace := range v.namespaces {
 		g.secrets(f, v, namespace)
 	}
@@ -142,14 +142,14 @@ func (f *foreignClusters) gather(ctx context.Context, id liqov1beta1.ClusterID) 
 // of the Configuration that counts.
 func (v *view) order(id liqov1beta1.ClusterID) {
 	placed := peer.Configuration(v.configurations, id)
-	gatewayRank := func(gateway client.Object, at *netv1beta1.InternalGatewayEndpoint) elder.Rank {
+	gatewayRank := func(gateway client.Object, at *networkingv1beta1.InternalGatewayEndpoint) elder.Rank {
 		r := elder.Of(gateway)
 		r.Outside = placed != nil && gateway.GetNamespace() != placed.Namespace
 		r.Idle = at == nil
 		return r
 	}
-	serverRank := func(g *netv1beta1.GatewayServer) elder.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
-	clientRank := func(g *netv1beta1.GatewayClient) elder.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
+	serverRank := func(g *networkingv1beta1.GatewayServer) elder.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
+	clientRank := func(g *networkingv1beta1.GatewayClient) elder.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
 	inOrder(v.tenants, func(t *authv1beta1.Tenant) elder.Rank { return elder.Of(t) })
 	inOrder(v.identities, func(i *authv1beta1.Identity) elder.Rank { return elder.Of(i) })
 	inOrder(v.servers, serverRank)
@@ -161,7 +161,7 @@ func (v *view) order(id liqov1beta1.ClusterID) {
 	case len(v.servers) > 0:
 		lead = &v.servers[0]
 	}
-	inOrder(v.connections, func(c *netv1beta1.Connection) elder.Rank {
+	inOrder(v.connections, func(c *networkingv1beta1.Connection) elder.Rank {
 		r := elder.Of(c)
 		r.Idle = lead == nil || client.ObjectKeyFromObject(c) != gatewayOf(lead)
 		return r

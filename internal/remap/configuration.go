@@ -12,7 +12,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
 // Networks are those of the peer that a Configuration describes.
@@ -20,8 +20,8 @@ type Networks struct{ Pods, External []Pair }
 
 // Placed returns the networks of a peer with their place here; false while they have none, or what is said of that is about
 // others. What else of the Configuration changed since is no matter. Networks that cannot be read are left out, each with an error.
-func Placed(c *netv1beta1.Configuration) (Networks, bool, []error) {
-	said := apimeta.FindStatusCondition(c.Status.Conditions, netv1beta1.ConditionNetworkCIDRsConfigured)
+func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
+	said := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	if said == nil || said.Status != metav1.ConditionTrue || c.Status.Remote == nil || !asked(c, said) {
 		return Networks{}, false, nil
 	}
@@ -32,7 +32,7 @@ func Placed(c *netv1beta1.Configuration) (Networks, bool, []error) {
 }
 
 // asked tells whether the status is of the networks that the Configuration has now.
-func asked(c *netv1beta1.Configuration, said *metav1.Condition) bool {
+func asked(c *networkingv1beta1.Configuration, said *metav1.Condition) bool {
 	of, now := c.Status.ObservedRemote, c.Spec.Remote.CIDR
 	if of == nil { // an earlier version wrote it
 		return said.ObservedGeneration == c.Generation
@@ -41,7 +41,7 @@ func asked(c *netv1beta1.Configuration, said *metav1.Condition) bool {
 }
 
 // pairs reads two lists that belong together, one by one.
-func pairs(kind string, there, here []netv1beta1.CIDR) (out []Pair, errs []error) {
+func pairs(kind string, there, here []networkingv1beta1.CIDR) (out []Pair, errs []error) {
 	if len(there) != len(here) {
 		return nil, []error{fmt.Errorf("%d %s networks there and %d here", len(there), kind, len(here))}
 	}
@@ -62,7 +62,7 @@ func pairs(kind string, there, here []netv1beta1.CIDR) (out []Pair, errs []error
 }
 
 // Of returns the map of the peer that a Configuration describes; false while its networks are not Placed.
-func Of(c *netv1beta1.Configuration) (Map, bool, error) {
+func Of(c *networkingv1beta1.Configuration) (Map, bool, error) {
 	networks, placed, errs := Placed(c)
 	if !placed || len(errs) > 0 {
 		return Map{}, false, errors.Join(errs...)
@@ -81,7 +81,7 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 }
 
 // Prefixes reads networks.
-func Prefixes(cidrs []netv1beta1.CIDR) ([]netip.Prefix, error) {
+func Prefixes(cidrs []networkingv1beta1.CIDR) ([]netip.Prefix, error) {
 	out := make([]netip.Prefix, 0, len(cidrs))
 	for _, text := range cidrs {
 		p, err := ParsePrefix(string(text))

@@ -9,59 +9,59 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/remap"
 )
 
-func config(pod, external string) netv1beta1.ClusterConfig {
-	return netv1beta1.ClusterConfig{CIDR: netv1beta1.ClusterConfigCIDR{Pod: []netv1beta1.CIDR{netv1beta1.CIDR(pod)}, External: []netv1beta1.CIDR{netv1beta1.CIDR(external)}}}
+func config(pod, external string) networkingv1beta1.ClusterConfig {
+	return networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{networkingv1beta1.CIDR(pod)}, External: []networkingv1beta1.CIDR{networkingv1beta1.CIDR(external)}}}
 }
 
 // spec has a Configuration always had another network of pods.
-func spec(pod netv1beta1.CIDR) func(*netv1beta1.Configuration) {
-	return func(c *netv1beta1.Configuration) {
+func spec(pod networkingv1beta1.CIDR) func(*networkingv1beta1.Configuration) {
+	return func(c *networkingv1beta1.Configuration) {
 		c.Spec.Remote.CIDR.Pod[0], c.Status.ObservedRemote.CIDR.Pod[0] = pod, pod
 	}
 }
 
 func TestMapOfAConfiguration(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*netv1beta1.Configuration)
+		change func(*networkingv1beta1.Configuration)
 		ready  bool
 		fails  bool
 		want   string // of 10.200.2.7
 	}{
-		"complete":                         {change: func(*netv1beta1.Configuration) {}, ready: true, want: "10.71.2.7"},
+		"complete":                         {change: func(*networkingv1beta1.Configuration) {}, ready: true, want: "10.71.2.7"},
 		"with host bits":                   {change: spec("10.200.9.9/16"), ready: true, want: "10.71.2.7"},
-		"nothing is said yet":              {change: func(c *netv1beta1.Configuration) { c.Status = netv1beta1.ConfigurationStatus{} }},
-		"only the condition":               {change: func(c *netv1beta1.Configuration) { c.Status.Remote = nil }},
-		"something else was changed since": {change: func(c *netv1beta1.Configuration) { c.Generation++ }, ready: true, want: "10.71.2.7"},
-		"the networks were changed since": {change: func(c *netv1beta1.Configuration) {
+		"nothing is said yet":              {change: func(c *networkingv1beta1.Configuration) { c.Status = networkingv1beta1.ConfigurationStatus{} }},
+		"only the condition":               {change: func(c *networkingv1beta1.Configuration) { c.Status.Remote = nil }},
+		"something else was changed since": {change: func(c *networkingv1beta1.Configuration) { c.Generation++ }, ready: true, want: "10.71.2.7"},
+		"the networks were changed since": {change: func(c *networkingv1beta1.Configuration) {
 			c.Generation++
 			c.Spec.Remote.CIDR.Pod[0] = "10.201.0.0/16"
 		}},
-		"their order was changed since": {change: func(c *netv1beta1.Configuration) {
+		"their order was changed since": {change: func(c *networkingv1beta1.Configuration) {
 			c.Spec.Remote.CIDR.Pod, c.Spec.Remote.CIDR.External = c.Spec.Remote.CIDR.External, c.Spec.Remote.CIDR.Pod
 		}},
-		"of an earlier version": {change: func(c *netv1beta1.Configuration) { c.Status.ObservedRemote = nil }, ready: true, want: "10.71.2.7"},
-		"of an earlier version, changed since": {change: func(c *netv1beta1.Configuration) {
+		"of an earlier version": {change: func(c *networkingv1beta1.Configuration) { c.Status.ObservedRemote = nil }, ready: true, want: "10.71.2.7"},
+		"of an earlier version, changed since": {change: func(c *networkingv1beta1.Configuration) {
 			c.Status.ObservedRemote = nil
 			c.Generation++
 		}},
-		"a network has no place": {change: func(c *netv1beta1.Configuration) { c.Status.Conditions[0].Status = metav1.ConditionFalse }},
-		"one network less":       {change: func(c *netv1beta1.Configuration) { c.Status.Remote.CIDR.External = nil }, fails: true},
-		"one pod network is an external one": {change: func(c *netv1beta1.Configuration) {
+		"a network has no place": {change: func(c *networkingv1beta1.Configuration) { c.Status.Conditions[0].Status = metav1.ConditionFalse }},
+		"one network less":       {change: func(c *networkingv1beta1.Configuration) { c.Status.Remote.CIDR.External = nil }, fails: true},
+		"one pod network is an external one": {change: func(c *networkingv1beta1.Configuration) {
 			c.Status.Remote.CIDR.Pod, c.Status.Remote.CIDR.External = nil, append(c.Status.Remote.CIDR.Pod, c.Status.Remote.CIDR.External...)
 		}, fails: true},
 		"a network there that is none": {change: spec("10.200.0.0"), fails: true},
-		"a network here that is none":  {change: func(c *netv1beta1.Configuration) { c.Status.Remote.CIDR.Pod[0] = "" }, fails: true},
+		"a network here that is none":  {change: func(c *networkingv1beta1.Configuration) { c.Status.Remote.CIDR.Pod[0] = "" }, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			view := config("10.71.0.0/16", "10.68.0.0/16")
-			c := &netv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
+			c := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
 			c.Spec.Remote = config("10.200.0.0/16", "10.70.0.0/16")
-			c.Status = netv1beta1.ConfigurationStatus{Remote: &view, ObservedRemote: c.Spec.Remote.DeepCopy(), Conditions: []metav1.Condition{{
-				Type: netv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, ObservedGeneration: 3,
+			c.Status = networkingv1beta1.ConfigurationStatus{Remote: &view, ObservedRemote: c.Spec.Remote.DeepCopy(), Conditions: []metav1.Condition{{
+				Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, ObservedGeneration: 3,
 			}}}
 			test.change(c)
 			m, ready, err := remap.Of(c)

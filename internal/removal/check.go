@@ -19,7 +19,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
@@ -153,7 +153,7 @@ func (in *inventory) slices(ctx context.Context) error {
 }
 
 func (in *inventory) configurations(ctx context.Context) error {
-	var list netv1beta1.ConfigurationList
+	var list networkingv1beta1.ConfigurationList
 	if err := in.reader.List(ctx, &list); err != nil {
 		return err
 	}

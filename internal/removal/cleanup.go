@@ -13,7 +13,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -36,7 +36,7 @@ func CleanUp(ctx context.Context, c client.WithWatch) error {
 		return fmt.Errorf("liqo is in use: %s", blockers)
 	}
 	kinds := []client.ObjectList{
-		&liqov1beta1.ForeignClusterList{}, &netv1beta1.InternalNodeList{}, &ipamv1alpha1.IPList{}, &ipamv1alpha1.NetworkList{},
+		&liqov1beta1.ForeignClusterList{}, &networkingv1beta1.InternalNodeList{}, &ipamv1alpha1.IPList{}, &ipamv1alpha1.NetworkList{},
 	}
 	for _, list := range kinds {
 		if err := deleteAll(ctx, p, list); err != nil {

@@ -56,13 +56,5 @@ func describe(list client.ObjectList) string {
 	if len(names) > 1 {
 		verb = " are"
 	}
-	return kindOf(list) + " " + strings.Join(names, ", ") + verb
-}
-
-func kindOf(list client.ObjectList) string {
-	if kind := list.GetObjectKind().GroupVersionKind().Kind; kind != "" {
-		return strings.TrimSuffix(kind, "List")
-	}
-	name := fmt.Sprintf("%T", list)
-	return strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "List")
+	return await.KindOf(list) + " " + strings.Join(names, ", ") + verb
 }

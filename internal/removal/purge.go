@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -194,12 +195,12 @@ func each(ctx context.Context, c client.Client, list client.ObjectList, do func(
 	if err := c.List(ctx, list, opts...); isAbsent(err) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("listing %s: %w", kindOf(list), err)
+		return fmt.Errorf("listing %s: %w", await.KindOf(list), err)
 	}
 	return apimeta.EachListItem(list, func(o runtime.Object) error {
 		obj := o.(client.Object)
 		if err := do(obj); !isAbsent(err) && err != nil {
-			return fmt.Errorf("removing %s %s: %w", kindOf(list), obj.GetName(), err)
+			return fmt.Errorf("removing %s %s: %w", await.KindOf(list), obj.GetName(), err)
 		}
 		return nil
 	})

@@ -22,7 +22,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -92,7 +92,7 @@ func TestCheckListsWhatIsInUse(t *testing.T) {
 		&offv1beta1.NamespaceOffloading{ObjectMeta: meta(ns, "offloading", "")},
 		&authv1beta1.ResourceSlice{ObjectMeta: meta(ns, "of-a-peer", "cl-gone")},
 		&authv1beta1.ResourceSlice{ObjectMeta: meta(ns, "of-nobody", "cl-unknown")},
-		&netv1beta1.Configuration{ObjectMeta: meta(ns, "of-nobody", "")},
+		&networkingv1beta1.Configuration{ObjectMeta: meta(ns, "of-nobody", "")},
 		ip(held(meta(ns, "held", ""), nil, nil)),
 		ip(held(meta(ns, "ours", ""), map[string]string{names.IPType: names.IPTypeAPIServerProxy}, nil)),
 		ip(meta(ns, "free", "")),

@@ -6,6 +6,7 @@ package rules
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -26,14 +27,11 @@ var addressTypes = []corev1.NodeAddressType{
 
 const apiServerPort = "6443"
 
-// APIServerURL is where peers find the API server of this cluster: at the address that was configured, else at that of a
-// control-plane node.
+// APIServerURL is where peers find the API server of this cluster: at the address that was configured, with or without a scheme,
+// else at that of a control-plane node.
 func APIServerURL(configured string, nodes []corev1.Node) (string, error) {
 	if configured != "" {
-		if !strings.Contains(configured, "://") {
-			configured = "https://" + configured
-		}
-		return configured, nil
+		return asURL(configured), nil
 	}
 	slices.SortFunc(nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	for _, label := range controlPlaneLabels {
@@ -47,6 +45,22 @@ func APIServerURL(configured string, nodes []corev1.Node) (string, error) {
 		}
 	}
 	return "", errors.New("no control-plane node with an address was found: set the address of the API server in the configuration")
+}
+
+// asURL adds what an address lacks: the scheme, and the brackets of an IPv6 address.
+func asURL(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		scheme, rest = "https", address
+	}
+	host, path, more := strings.Cut(rest, "/")
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
+		host = "[" + host + "]"
+	}
+	if more {
+		host += "/" + path
+	}
+	return scheme + "://" + host
 }
 
 func bestAddress(addresses []corev1.NodeAddress) string {

@@ -28,6 +28,13 @@ func TestAPIServerURL(t *testing.T) {
 	}{
 		"takes what was configured":            {configured: "https://api.example:443", nodes: []corev1.Node{worker}, want: "https://api.example:443"},
 		"adds the scheme":                      {configured: "api.example:443", want: "https://api.example:443"},
+		"takes a bare IPv6 address":            {configured: "2001:db8::1", want: "https://[2001:db8::1]"},
+		"takes one in brackets":                {configured: "[2001:db8::1]", want: "https://[2001:db8::1]"},
+		"takes one with a port":                {configured: "[2001:db8::1]:6443", want: "https://[2001:db8::1]:6443"},
+		"takes one with a scheme":              {configured: "https://[2001:db8::1]:6443", want: "https://[2001:db8::1]:6443"},
+		"adds brackets after a scheme":         {configured: "https://2001:db8::1/path", want: "https://[2001:db8::1]/path"},
+		"keeps an IPv4 address as it is":       {configured: "192.0.2.1:6443", want: "https://192.0.2.1:6443"},
+		"keeps a path":                         {configured: "api.example/k8s/clusters/c-1", want: "https://api.example/k8s/clusters/c-1"},
 		"finds the control plane":              {nodes: []corev1.Node{worker, node("b", "node-role.kubernetes.io/control-plane", internal)}, want: "https://10.0.0.1:6443"},
 		"prefers what peers can reach":         {nodes: []corev1.Node{node("b", "node-role.kubernetes.io/master", internal, external)}, want: "https://192.0.2.1:6443"},
 		"writes IPv6 as URLs do":               {nodes: []corev1.Node{node("b", "node-role.kubernetes.io/control-plane", six)}, want: "https://[fd00::1]:6443"},

@@ -71,7 +71,7 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 	}, l)
 	b := c.Builder(isLocal).
 		Owns(&authv1beta1.Identity{}).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(l.inNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(l.inNamespace), builder.WithPredicates(kube.NamespaceChanged)).
 		// The slice that comes after one of the same name takes its place when that one goes.
 		Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(l.namesakes), builder.WithPredicates(isLocal))
 	if !o.DisableOffloading {

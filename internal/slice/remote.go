@@ -121,8 +121,7 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 		Owns(&offv1beta1.Quota{}).
 		Watches(&certv1.CertificateSigningRequest{}, handler.EnqueueRequestsFromMapFunc(ofRequest)).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf)).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace),
-			builder.WithPredicates(predicate.LabelChangedPredicate{}))
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
 	nodes := platformChanged()
 	if o.APIServer == "" {
 		nodes = predicate.Or(nodes, controlPlaneMoved())

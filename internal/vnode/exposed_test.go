@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -19,7 +19,7 @@ func TestAddressesThatAreShownToPeers(t *testing.T) {
 	ip := func(name string, made int64, address, shown string) ipamv1alpha1.IP {
 		return ipamv1alpha1.IP{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, CreationTimestamp: metav1.Unix(made, 0)},
-			Spec:       ipamv1alpha1.IPSpec{IP: netv1beta1.IP(address)}, Status: ipamv1alpha1.IPStatus{IP: netv1beta1.IP(shown)},
+			Spec:       ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(address)}, Status: ipamv1alpha1.IPStatus{IP: networkingv1beta1.IP(shown)},
 		}
 	}
 	leaving, hidden := ip("leaving", 1, "172.29.1.1", "10.70.0.1"), ip("hidden", 1, "172.29.1.2", "10.70.0.2")

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/remap"
@@ -63,7 +63,7 @@ func (r reach) equal(o reach) bool {
 
 func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *network) error {
 	// Pods are reflected only once this is known, so that a restart takes no address away.
-	for _, obj := range []client.Object{&liqov1beta1.ForeignCluster{}, &netv1beta1.Configuration{}} {
+	for _, obj := range []client.Object{&liqov1beta1.ForeignCluster{}, &networkingv1beta1.Configuration{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watching what is known of the network: %w", err)
 		}
@@ -72,7 +72,7 @@ func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *network) error {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: string(n.options.Provider)}}}
 	}
 	b := ctrl.NewControllerManagedBy(mgr).Named("provider-network").For(&liqov1beta1.ForeignCluster{}).
-		Watches(&netv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}))
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}))
 	if err := b.Complete(n); err != nil {
 		return fmt.Errorf("registering the controller of the network: %w", err)
 	}
@@ -89,7 +89,7 @@ func (n *network) look(ctx context.Context) (reach, error) {
 		return r, fmt.Errorf("reading the foreign cluster: %w", err)
 	}
 	r.enabled, r.pods = foreign.Status.Modules.Networking.Enabled, n.options.LocalPods
-	var all netv1beta1.ConfigurationList
+	var all networkingv1beta1.ConfigurationList
 	if err := n.client.List(ctx, &all); err != nil {
 		return r, fmt.Errorf("listing the network configurations: %w", err)
 	}
@@ -109,7 +109,7 @@ func (n *network) look(ctx context.Context) (reach, error) {
 	return r, nil
 }
 
-func (n *network) place(ctx context.Context, c *netv1beta1.Configuration) (remap.Map, bool) {
+func (n *network) place(ctx context.Context, c *networkingv1beta1.Configuration) (remap.Map, bool) {
 	now, placed, err := remap.Of(c)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("the networks of the provider have no place", "reason", err.Error())

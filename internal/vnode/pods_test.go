@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -157,25 +157,25 @@ func TestAddressesAreShownWhereANetworkLeadsToThem(t *testing.T) {
 }
 
 // configuration tells of the networks of the provider, whose pods have the first two.
-func (s *stage) configuration(pods ...netv1beta1.CIDR) *netv1beta1.Configuration {
+func (s *stage) configuration(pods ...networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
 	s.t.Helper()
-	c := &netv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
+	c := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
 		Name: "provider", Namespace: s.tenant, Labels: map[string]string{names.RemoteClusterID: string(s.options.Provider)},
 	}}
 	c.Spec.Remote.CIDR.Pod = pods
-	c.Spec.Local = &netv1beta1.ClusterConfig{CIDR: netv1beta1.ClusterConfigCIDR{Pod: []netv1beta1.CIDR{"10.200.0.0/16"}}}
+	c.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}}}
 	s.create(s.here, c)
 	return c
 }
 
 // place says where the networks of the provider are here: those of the pods, then the external ones.
-func (s *stage) place(c *netv1beta1.Configuration, here ...netv1beta1.CIDR) {
+func (s *stage) place(c *networkingv1beta1.Configuration, here ...networkingv1beta1.CIDR) {
 	s.t.Helper()
-	testkit.UpdateStatus(s.t, s.here.Client, c, func(c *netv1beta1.Configuration) {
+	testkit.UpdateStatus(s.t, s.here.Client, c, func(c *networkingv1beta1.Configuration) {
 		pods := len(c.Spec.Remote.CIDR.Pod)
-		c.Status.Remote = &netv1beta1.ClusterConfig{CIDR: netv1beta1.ClusterConfigCIDR{Pod: here[:pods], External: here[pods:]}}
+		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: here[:pods], External: here[pods:]}}
 		c.Status.Conditions = []metav1.Condition{{
-			Type: netv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Placed",
+			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Placed",
 			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
 		}}
 	})

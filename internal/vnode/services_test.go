@@ -16,7 +16,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -80,7 +80,7 @@ func clusterIPIs(headless bool) func(*corev1.Service) error {
 
 // networked is a stage with a network to the provider, whose pods are 10.71/16 here. Its ID is its own, because
 // ForeignClusters are shared by all tests.
-func networked(t *testing.T, edit func(*Options)) (*stage, *netv1beta1.Configuration) {
+func networked(t *testing.T, edit func(*Options)) (*stage, *networkingv1beta1.Configuration) {
 	t.Helper()
 	s := newStage(t, func(o *Options) {
 		o.Provider = liqov1beta1.ClusterID(o.Node)
@@ -292,7 +292,7 @@ func TestEndpointSlicesAreReflected(t *testing.T) {
 		eventually(s, s.there, shadowSlice(s.twin, "web-0"), asksFor())
 	})
 	s.step("an IP shows others", func() {
-		show := func(namespace string, shown netv1beta1.IP) *ipamv1alpha1.IP {
+		show := func(namespace string, shown networkingv1beta1.IP) *ipamv1alpha1.IP {
 			out := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "turin"}, Spec: ipamv1alpha1.IPSpec{IP: "10.69.0.7"}}
 			s.create(s.here, out)
 			testkit.UpdateStatus(s.t, s.here.Client, out, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = shown, "10.70.0.0/16" })

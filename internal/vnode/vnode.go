@@ -33,7 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
@@ -189,13 +189,13 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 		Log:                     o.Log,
 		RepeatNames:             o.RepeatNames,
 		Objects: map[client.Object]cache.ByObject{
-			&offv1beta1.VirtualNode{}:     {Namespaces: tenant, Field: named(o.Node)},
-			&offv1beta1.NamespaceMap{}:    {Namespaces: tenant},
-			&corev1.Secret{}:              {Namespaces: tenant, Field: named(secret)},
-			&corev1.Node{}:                {Field: named(o.Node)},
-			&liqov1beta1.ForeignCluster{}: {Field: named(string(o.Provider))},
-			&netv1beta1.Configuration{}:   {Label: labels.SelectorFromSet(labels.Set{names.RemoteClusterID: string(o.Provider)})},
-			&corev1.Pod{}:                 {Field: fields.OneTermEqualSelector("spec.nodeName", o.Node), Transform: slimLocal},
+			&offv1beta1.VirtualNode{}:          {Namespaces: tenant, Field: named(o.Node)},
+			&offv1beta1.NamespaceMap{}:         {Namespaces: tenant},
+			&corev1.Secret{}:                   {Namespaces: tenant, Field: named(secret)},
+			&corev1.Node{}:                     {Field: named(o.Node)},
+			&liqov1beta1.ForeignCluster{}:      {Field: named(string(o.Provider))},
+			&networkingv1beta1.Configuration{}: {Label: labels.SelectorFromSet(labels.Set{names.RemoteClusterID: string(o.Provider)})},
+			&corev1.Pod{}:                      {Field: fields.OneTermEqualSelector("spec.nodeName", o.Node), Transform: slimLocal},
 		},
 	}
 }

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
 // IPResource is the plural of IP.
@@ -27,7 +27,7 @@ type ServiceTemplate struct {
 // IPSpec is an address to show to peers.
 type IPSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="IP field is immutable"
-	IP netv1beta1.IP `json:"ip"`
+	IP networkingv1beta1.IP `json:"ip"`
 	// NetworkRef is the Network to allocate from; the external CIDR if absent.
 	NetworkRef      *corev1.ObjectReference `json:"networkRef,omitempty"`
 	ServiceTemplate *ServiceTemplate        `json:"serviceTemplate,omitempty"`
@@ -38,9 +38,9 @@ type IPSpec struct {
 // IPStatus is the address that peers use.
 type IPStatus struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="IP field is immutable"
-	IP netv1beta1.IP `json:"ip,omitempty"`
+	IP networkingv1beta1.IP `json:"ip,omitempty"`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="CIDR field is immutable"
-	CIDR netv1beta1.CIDR `json:"cidr,omitempty"`
+	CIDR networkingv1beta1.CIDR `json:"cidr,omitempty"`
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -6,7 +6,7 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	netv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
 // NetworkResource is the plural of Network.
@@ -17,7 +17,7 @@ const NetworkResource = "networks"
 // +kubebuilder:validation:XValidation:rule="(has(self.preAllocated) ? self.preAllocated : 0) == (has(oldSelf.preAllocated) ? oldSelf.preAllocated : 0)",message="PreAllocated field is immutable"
 type NetworkSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="CIDR field is immutable"
-	CIDR netv1beta1.CIDR `json:"cidr"`
+	CIDR networkingv1beta1.CIDR `json:"cidr"`
 	// PreAllocated is how many of the first addresses are taken.
 	//
 	// +kubebuilder:validation:Minimum=0
@@ -29,7 +29,7 @@ const ConditionAllocated = "Allocated"
 
 // NetworkStatus is the CIDR given.
 type NetworkStatus struct {
-	CIDR netv1beta1.CIDR `json:"cidr,omitempty"`
+	CIDR networkingv1beta1.CIDR `json:"cidr,omitempty"`
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

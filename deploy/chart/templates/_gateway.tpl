@@ -3,7 +3,7 @@
 app.kubernetes.io/name: {{ `"{{ .Name }}"` }}
 app.kubernetes.io/instance: {{ printf "{{ if lt (len .Name) %d }}%s-{{ end }}{{ .Name }}" (sub 63 (len .Release.Name)) .Release.Name | quote }}
 app.kubernetes.io/component: networking
-app.kubernetes.io/part-of: {{ include "liqo.prefix" . }}
+app.kubernetes.io/part-of: liqo
 networking.liqo.io/component: gateway
 networking.liqo.io/gateway-name: {{ `"{{ .Name }}"` }}
 networking.liqo.io/gateway-namespace: {{ `"{{ .Namespace }}"` }}

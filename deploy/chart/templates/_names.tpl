@@ -15,9 +15,10 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{- /* What Liqo's objects are found by does not follow their names: whoever uninstalls looks for part-of=liqo. */ -}}
 {{- define "liqo.selector" -}}
 app.kubernetes.io/name: {{ .name }}
 app.kubernetes.io/instance: {{ printf "%s-%s" .root.Release.Name .name | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/component: {{ .module | default .name }}
-app.kubernetes.io/part-of: {{ include "liqo.prefix" .root }}
+app.kubernetes.io/part-of: liqo
 {{- end -}}

@@ -7,13 +7,13 @@ import (
 	"context"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/rules"
 )
 
 // checkReachable fails early and clearly where everything else would fail late.
@@ -81,8 +81,9 @@ func (i *Installer) validateAPIServer(address string) error {
 
 // hostPort splits an address with or without a scheme; without a port it is that of HTTPS.
 func hostPort(address string) (host, port string) {
-	if !strings.Contains(address, "://") {
-		address = "https://" + address
+	address, err := rules.APIServerURL(address, nil)
+	if err != nil {
+		return "", ""
 	}
 	u, err := url.Parse(address)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestTheAddressForPeers(t *testing.T) {
 func TestAddressesAreComparedWithTheirPorts(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://a.example.com": "a.example.com 443", "a.example.com:6443": "a.example.com 6443",
-		"https://[fd00::1]:6443": "fd00::1 6443", "https://a.example.com:443/path": "a.example.com 443", "https://%zz": " ",
+		"https://[fd00::1]:6443": "fd00::1 6443", "fd00::1": "fd00::1 443", "": " ", "https://a.example.com:443/path": "a.example.com 443", "https://%zz": " ",
 	} {
 		if host, port := hostPort(address); host+" "+port != want {
 			t.Errorf("%s: %s %s, want %s", address, host, port, want)

@@ -31,7 +31,7 @@ func Uninstall(ctx context.Context, c client.Client, kube genericclioptions.REST
 	}
 	if err != nil {
 		return out.Fail("Error uninstalling Liqo: %w", err).
-			Hint("The job that cleans up says why: kubectl logs -n %s job/liqo-pre-delete", namespace)
+			Hint("The job that cleans up says why: kubectl logs -n %s -l %s=pre-delete", namespace, names.AppName)
 	}
 	var roles rbacv1.ClusterRoleList
 	if err := c.List(ctx, &roles, client.MatchingLabels{names.AppPartOf: "liqo"}); err != nil {

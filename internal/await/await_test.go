@@ -1,0 +1,103 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package await
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// mute is a cluster whose API server takes connections and says nothing.
+type mute struct{ client.WithWatch }
+
+func (mute) Watch(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// still is a cluster where nothing happens.
+type still struct{ client.WithWatch }
+
+func (still) Watch(context.Context, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+	return watch.NewFake(), nil
+}
+
+func TestTheEndOfAWaitSaysForWhatAndForHowLong(t *testing.T) {
+	one := One(&corev1.ConfigMapList{}, client.ObjectKey{Namespace: "liqo", Name: "a"})
+	loose := &unstructured.UnstructuredList{}
+	loose.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "NodeList"})
+	for name, tc := range map[string]struct {
+		cluster client.WithWatch
+		check   error
+		what    []Watched
+		want    string
+	}{
+		"nobody answers": {mute{}, nil, []Watched{one}, "waiting for ConfigMap liqo/a: context deadline exceeded after 30s"},
+		"several things": {
+			mute{}, nil, []Watched{one, {List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace("liqo")}}, {List: loose}},
+			"waiting for ConfigMap liqo/a, Pods in liqo, Nodes: context deadline exceeded after 30s",
+		},
+		"nothing happens": {still{}, Pending("a is red"), []Watched{one}, "a is red: context deadline exceeded after 30s"},
+		"troubles": {
+			still{}, apierrors.NewServiceUnavailable("no etcd"), []Watched{one}, "waiting for ConfigMap liqo/a: no etcd: context deadline exceeded after 30s",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				err := Until(ctx, tc.cluster, func(context.Context) error { return tc.check }, tc.what...)
+				if err == nil || err.Error() != tc.want || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v\nwant %s", err, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func TestACallThatIsNotAnsweredSaysForHowLong(t *testing.T) {
+	refused := apierrors.NewBadRequest("no")
+	for name, tc := range map[string]struct {
+		answers []error // nil waits for the end, with the error of a client
+		want    string
+	}{
+		"none":           {[]error{nil}, `Get "https://10.0.0.1/api": context deadline exceeded after 30s`},
+		"not even asked": {[]error{context.DeadlineExceeded}, "the API server does not answer: context deadline exceeded after 30s"},
+		"troubles first": {[]error{apierrors.NewServiceUnavailable("no etcd"), nil}, `no etcd: Get "https://10.0.0.1/api": context deadline exceeded after 30s`},
+		"an answer":      {[]error{apierrors.NewServiceUnavailable("no etcd"), refused}, "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				err := Through(ctx, func() error {
+					answer := tc.answers[0]
+					tc.answers = tc.answers[1:]
+					if answer == nil {
+						<-ctx.Done()
+						return &url.Error{Op: "Get", URL: "https://10.0.0.1/api", Err: ctx.Err()}
+					}
+					if answer == context.DeadlineExceeded {
+						<-ctx.Done()
+					}
+					return answer
+				})
+				if err == nil || err.Error() != tc.want {
+					t.Errorf("got %v\nwant %s", err, tc.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,17 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"maps"
+
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+// NamespaceChanged lets through what rules read of a namespace: its labels, and that it is being deleted, which no label tells.
+var NamespaceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld, e.ObjectNew
+	return !maps.Equal(before.GetLabels(), after.GetLabels()) || before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
+}}
