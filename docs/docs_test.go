@@ -173,7 +173,7 @@ func TestReasonsOfTheCodeAndThePageAreTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	said := regexp.MustCompile(`(?m)(?:kube\.Invalid\(|corev1\.EventType\w+, |^(?:const)?\s*reason[A-Z]\w* += )"([A-Z][A-Za-z]+)"`)
+	said := regexp.MustCompile(`(?m)(?:kube\.Invalid\(|corev1\.EventType\w+, |^(?:const)?\s*[rR]eason[A-Z]\w* += )"([A-Z][A-Za-z]+)"`)
 	for _, r := range said.FindAllStringSubmatch(code.String(), -1) {
 		if !strings.Contains(read(t, "troubleshooting.md"), "`"+r[1]+"`") {
 			t.Errorf("troubleshooting.md does not explain %s", r[1])

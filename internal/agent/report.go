@@ -20,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// ReasonLeftOut is that of events about something of an object that is not done, and why.
-const ReasonLeftOut = "NotApplied"
+// reasonLeftOut is that of events about something of an object that is not done, and why.
+const reasonLeftOut = "NotApplied"
 
 // Reporter tells what an agent did for others to see.
 type Reporter struct {
@@ -35,15 +35,16 @@ type Reporter struct {
 	told []plan.Problem
 }
 
-// Tell makes a line of the log, and an event if it may, of each problem that was not there before.
+// Tell makes a line of the log, and an event if it may, of each problem that was not there before. Refusals are the same
+// everywhere: the controller-manager tells of them.
 func (r *Reporter) Tell(ctx context.Context, seen *Seen, problems []plan.Problem) {
 	for _, p := range problems {
 		if slices.Contains(r.told, p) {
 			continue
 		}
 		log.FromContext(ctx).Info("left out", "object", p.Of.String(), "reason", p.Message)
-		if obj := seen.Objects[p.Of]; obj != nil && r.mayWrite(obj) {
-			r.Events.Eventf(obj, nil, corev1.EventTypeWarning, ReasonLeftOut, "Apply", "%s on %s: %s", p.Of.Kind, r.Host, p.Message)
+		if obj := seen.Objects[p.Of]; obj != nil && p.Reason == "" && r.mayWrite(obj) {
+			r.Events.Eventf(obj, nil, corev1.EventTypeWarning, reasonLeftOut, "Apply", "%s on %s: %s", p.Of.Kind, r.Host, p.Message)
 		}
 	}
 	r.told = slices.Clone(problems)

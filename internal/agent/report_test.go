@@ -109,6 +109,7 @@ func TestAProblemIsToldWhenItComes(t *testing.T) {
 	r := Reporter{Events: &n, Host: "one"}
 	of, gone := plan.Object{Kind: "IP", Namespace: "a", Name: "b"}, plan.Object{Kind: "IP", Namespace: "a", Name: "gone"}
 	seen := &Seen{Objects: map[plan.Object]client.Object{of: &networkingv1beta1.InternalNode{}}}
+	refusal := plan.Problem{Of: of, Message: "refused", Reason: plan.ReasonAnotherIP}
 	first, second := plan.Problem{Of: of, Message: "first"}, plan.Problem{Of: of, Message: "second"}
 	for i, step := range []struct {
 		problems []plan.Problem
@@ -117,6 +118,7 @@ func TestAProblemIsToldWhenItComes(t *testing.T) {
 		{[]plan.Problem{first}, 1},
 		{[]plan.Problem{first}, 1},
 		{[]plan.Problem{first, second}, 2},
+		{[]plan.Problem{first, second, refusal}, 2},
 		{nil, 2},
 		{[]plan.Problem{first, {Of: gone, Message: "not there any more"}}, 3},
 	} {

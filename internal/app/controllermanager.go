@@ -121,6 +121,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		when(o.networking, with(ipam.Setup, settings.addresses)),
 		when(o.networking, with(network.SetupConfigurations, network.ConfigurationOptions{LiqoNamespace: o.liqoNamespace})),
 		when(o.networking, with(network.SetupGateways, settings.gateways)),
+		when(o.networking, with(network.SetupRefusals, network.RefusalOptions{LiqoNamespace: o.liqoNamespace})),
 		// What is asked of providers, and what is granted to consumers.
 		with(slice.SetupLocal, settings.local),
 		with(slice.SetupRemote, settings.remote),

@@ -308,17 +308,8 @@ func (s *shadowSlices) inTheWay(ctx context.Context, ses *offv1beta1.ShadowEndpo
 	if !taken.DeletionTimestamp.IsZero() || taken.Labels[names.ManagedBy] == madeFromSlice {
 		return kube.Wait(successorDelay, "the EndpointSlice of an earlier ShadowEndpointSlice is going")
 	}
-	return &again{
-		why:  kube.Invalid("NameTaken", fmt.Errorf("an EndpointSlice %q exists already and was not made from this", ses.Name)),
-		when: kube.Wait(takenDelay, "somebody else's EndpointSlice is in the way"),
-	}
+	return kube.Again(takenDelay, kube.Invalid("NameTaken", fmt.Errorf("an EndpointSlice %q exists already and was not made from this", ses.Name)))
 }
-
-// again is told of as why, and looked at again when.
-type again struct{ why, when error }
-
-func (a *again) Error() string   { return a.why.Error() }
-func (a *again) Unwrap() []error { return []error{a.why, a.when} }
 
 // refusedSlice tells apart what only the consumer can mend.
 func refusedSlice(err error) error {

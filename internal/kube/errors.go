@@ -44,6 +44,20 @@ func Invalid(reason string, err error) error {
 	return &invalidError{reason: reason, err: err}
 }
 
+// againError is the error of what no watch tells the end of.
+type againError struct {
+	error
+	after error
+}
+
+// Unwrap has the error itself first, which is the one that is reported.
+func (e *againError) Unwrap() []error { return []error{e.error, e.after} }
+
+// Again is err, after which the object is looked at again after d: no watch tells when it is mended.
+func Again(d time.Duration, err error) error {
+	return &againError{error: err, after: Wait(d, err.Error())}
+}
+
 // IsWait tells whether err, or an error it wraps, was made by Wait.
 func IsWait(err error) bool {
 	_, ok := errors.AsType[*waitError](err)

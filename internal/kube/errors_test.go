@@ -44,6 +44,7 @@ func TestJudgeSortsErrors(t *testing.T) {
 		"forbidden is a failure":                       {err: apierrors.NewForbidden(resource, "p", plain), failed: true},
 		"a failure beside a wait is a failure":         {err: errors.Join(wait, plain), failed: true},
 		"of two waits the earlier counts":              {err: errors.Join(kube.Wait(time.Minute, "late"), wait), after: time.Second},
+		"what nobody tells the end of comes back":      {err: kube.Again(time.Second, kube.Invalid("Bad", plain)), after: time.Second},
 		"a wait beside invalid comes back":             {err: errors.Join(kube.Invalid("Bad", plain), wait), after: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

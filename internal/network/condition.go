@@ -5,7 +5,6 @@ package network
 
 import (
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -59,19 +58,6 @@ func recallReady(conditions []metav1.Condition) []kube.Event {
 	}
 	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message}}
 }
-
-// lookAgain is an error after which the object is looked at again, because no watch tells when it is mended.
-type lookAgain struct {
-	error
-	after error
-}
-
-func again(after time.Duration, err error) error {
-	return &lookAgain{error: err, after: kube.Wait(after, err.Error())}
-}
-
-// Unwrap has the error itself first, which is the one that is reported.
-func (l *lookAgain) Unwrap() []error { return []error{l.error, l.after} }
 
 // culprit is, of several errors, the one that a person must mend.
 func culprit(err error) error {

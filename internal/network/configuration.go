@@ -440,16 +440,16 @@ func (s *configurations) here(ctx context.Context, cfg *networkingv1beta1.Config
 
 // showUnknownSource gives an alias to the address from which the peer sends what has none of its own, so that others know it, too.
 func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
-	external, err := netip.ParsePrefix(string(cfg.Status.Remote.CIDR.External[0]))
+	from, err := unknownSource(cfg.Spec.Remote.CIDR.External, cfg.Status.Remote.CIDR.External)
 	if err != nil {
-		return fmt.Errorf("reading the external network of the peer: %w", err)
+		return err
 	}
 	want := &ipamv1alpha1.IP{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: cfg.Namespace, Name: names.UnknownSource(cfg.Name),
 			Labels: map[string]string{names.RemoteClusterID: cfg.Labels[names.RemoteClusterID]},
 		},
-		Spec: ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(external.Masked().Addr().String())},
+		Spec: ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(from.String())},
 	}
 	have := &ipamv1alpha1.IP{}
 	err = s.client.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -464,6 +464,27 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 	}
 	_, err = kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme()))
 	return err
+}
+
+// unknownSource is that address as it is seen here. Gateways have the first one of the lowest of their external networks, whatever the
+// order in which a Configuration names these. One is enough: IPs have aliases of one family only, which is that of the first.
+func unknownSource(there, here []networkingv1beta1.CIDR) (netip.Addr, error) {
+	var lowest netip.Prefix
+	var out netip.Addr
+	for i := range min(len(there), len(here)) {
+		t, err := netip.ParsePrefix(string(there[i]))
+		if err != nil {
+			return netip.Addr{}, fmt.Errorf("reading the external networks of the peer: %w", err)
+		}
+		h, err := netip.ParsePrefix(string(here[i]))
+		if err != nil {
+			return netip.Addr{}, fmt.Errorf("reading where the external networks of the peer are seen: %w", err)
+		}
+		if !out.IsValid() || t.Compare(lowest) < 0 {
+			lowest, out = t, h.Masked().Addr()
+		}
+	}
+	return out, nil
 }
 
 // Report says whether all networks of the peer have a prefix here, or what is missing.

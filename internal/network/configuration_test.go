@@ -544,3 +544,21 @@ func TestNetworksThatCannotBeUsed(t *testing.T) {
 		}
 	}
 }
+
+// Gateways of a peer have the first address of its lowest external network, which need not be named first.
+func TestWhereThePeersGatewaysAreSeen(t *testing.T) {
+	type cidrs = []networkingv1beta1.CIDR
+	for _, rule := range []struct {
+		there, here cidrs
+		want        string
+	}{
+		{cidrs{"10.70.0.0/16"}, cidrs{"10.68.0.0/16"}, "10.68.0.0"},
+		{cidrs{"10.90.0.0/16", "10.70.0.0/16"}, cidrs{"10.66.0.0/16", "10.68.0.0/16"}, "10.68.0.0"},
+		{cidrs{"fd00:70::/64", "10.70.0.0/16"}, cidrs{"fd00:68::/64", "10.68.0.0/16"}, "10.68.0.0"},
+		{cidrs{"fd00:70::/64"}, cidrs{"fd00:68::/64"}, "fd00:68::"},
+	} {
+		if got, err := unknownSource(rule.there, rule.here); err != nil || got.String() != rule.want {
+			t.Errorf("%v as %v: %s, %v; want %s", rule.there, rule.here, got, err, rule.want)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func ensureNow(ctx context.Context, c client.Client, owner, want client.Object) 
 		if err := leftBehind(have, *metav1.NewControllerRef(owner, kindOf(owner))); err != nil {
 			return false, err
 		}
-		return false, again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give them different names", kind, want.GetName(), is.Kind, is.Name)))
+		return false, kube.Again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give them different names", kind, want.GetName(), is.Kind, is.Name)))
 	}
 	changed, err = kube.Ensure(ctx, c, want, kube.OwnedBy(owner, kube.Scheme))
 	return changed, refused(err)
@@ -57,7 +57,7 @@ const refusedDelay = 30 * time.Second
 // refused tells the user what the API server has against what a template says.
 func refused(err error) error {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return again(refusedDelay, kube.Invalid(reasonRefused, err))
+		return kube.Again(refusedDelay, kube.Invalid(reasonRefused, err))
 	}
 	return err
 }

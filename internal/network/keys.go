@@ -62,7 +62,7 @@ func (k *keyring) of(ctx context.Context, w *wireguard) (*corev1.Secret, error) 
 // delayed looks again at what only a person can mend, and at rights that are new.
 func delayed(err error) error {
 	if _, invalid := kube.InvalidReason(err); invalid {
-		return again(keysMissing, err)
+		return kube.Again(keysMissing, err)
 	}
 	if apierrors.IsForbidden(err) {
 		return kube.Wait(rightsDelay, "the right to read Secrets in the namespace is being given")

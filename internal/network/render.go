@@ -141,7 +141,7 @@ func (g *gateways[T]) readTemplate(ctx context.Context, gw *gateway) (*networkin
 	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err), apierrors.IsForbidden(err):
 		missing := kube.Invalid(reasonTemplateNotFound, fmt.Errorf("the template %s %s/%s, which %s names, cannot be read: %w", ref.Kind, ref.Namespace, ref.Name, gw.field, err))
 		if kind != g.template {
-			return nil, again(othersDelay, missing)
+			return nil, kube.Again(othersDelay, missing)
 		}
 		return nil, missing
 	case err != nil:

@@ -12,6 +12,10 @@ import (
 // templates render.
 const ConditionGatewayReady = "Ready"
 
+// ConditionApplied is False, with the reason, on a Configuration, a gateway or an IP of which nodes and gateways leave something out,
+// and not there else.
+const ConditionApplied = "Applied"
+
 // EndpointStatus is where a gateway can be reached.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.port) && has(self.ports))",message="port and ports are mutually exclusive"

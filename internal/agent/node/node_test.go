@@ -23,7 +23,6 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/api/networking/v1beta1/firewall"
-	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/kube"
@@ -232,7 +231,7 @@ func (w *world) firewall(t *testing.T) {
 		Priority: new(firewall.ChainPriorityFilter), Rules: firewall.RulesSet{FilterRules: []firewall.FilterRule{rule}},
 	}}}
 	testkit.Create(t, w, f)
-	testkit.WantEvent(t, w.cluster, f, agent.ReasonLeftOut, "192.0.2.9-192.0.2.1")
+	testkit.WantEvent(t, w.cluster, f, "NotApplied", "192.0.2.9-192.0.2.1")
 	w.applied(t, f, metav1.ConditionFalse)
 	testkit.Update(t, w, f, func(f *networkingv1beta1.FirewallConfiguration) {
 		f.Spec.Table.Chains[0].Rules.FilterRules[0].Match[0].IP.Value = "192.0.2.1-192.0.2.9"

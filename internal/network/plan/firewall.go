@@ -50,7 +50,7 @@ type wall struct {
 }
 
 func (w *wall) refuse(format string, args ...any) {
-	w.problems = append(w.problems, Problem{w.Of, fmt.Sprintf(format, args...)})
+	w.problems = append(w.problems, Problem{Of: w.Of, Message: fmt.Sprintf(format, args...)})
 }
 
 func tableFamilies(f *firewall.TableFamily) ([]datapath.Family, error) {

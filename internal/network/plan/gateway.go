@@ -83,7 +83,7 @@ func (g *gateway) mtu() int {
 		return g.in.MTU
 	}
 	if g.in.MTU != 0 {
-		g.refuse(g.in.Of, "%d bytes are no MTU: %d is used", g.in.MTU, names.DefaultMTU)
+		g.refuse(ReasonUnusableMTU, g.in.Of, "%d bytes are no MTU: %d is used", g.in.MTU, names.DefaultMTU)
 	}
 	return names.DefaultMTU
 }

@@ -70,7 +70,7 @@ func MemberOf(n *networkingv1beta1.InternalNode) (Member, []Problem) {
 
 // AliasOf reads an IP; false while it has no address, or if it is not to be translated.
 func AliasOf(ip *ipamv1alpha1.IP) (Alias, bool, []Problem) {
-	r := reader{of: Object{"IP", ip.Namespace, ip.Name}}
+	r := reader{of: Object{"IP", ip.Namespace, ip.Name}, reason: ReasonUnusableAddress}
 	out := Alias{Of: r.of, Since: ip.CreationTimestamp.Time, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
 	if ip.Status.IP == "" || ip.DeletionTimestamp != nil || ip.Labels[names.HostUnreachable] == "true" {
 		return out, false, nil
@@ -166,12 +166,14 @@ func keyOf(o metav1.Object) PeerKey {
 
 // reader reads the fields of an object.
 type reader struct {
-	of       Object
+	of Object
+	// reason is that of problems that are refusals.
+	reason   string
 	problems []Problem
 }
 
 func (r *reader) refuse(format string, args ...any) {
-	r.problems = append(r.problems, Problem{r.of, fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, Problem{Of: r.of, Reason: r.reason, Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) address(field string, ip *networkingv1beta1.IP) netip.Addr {

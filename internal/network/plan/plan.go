@@ -32,7 +32,25 @@ func (o Object) String() string {
 type Problem struct {
 	Of      Object
 	Message string
+	// Reason is that of a refusal: of what a user wrote, by every node and gateway. The controller-manager shows it, once for all of them.
+	Reason string
 }
+
+// Reasons of refusals.
+const (
+	// ReasonAnotherGateway: another gateway leads to the peer.
+	ReasonAnotherGateway = "AnotherGateway"
+	// ReasonConfigurationElsewhere: the Configuration of the peer is in another namespace than the gateway.
+	ReasonConfigurationElsewhere = "ConfigurationElsewhere"
+	// ReasonUnusableMTU: packets cannot be as short, or as long, as a gateway says.
+	ReasonUnusableMTU = "UnusableMTU"
+	// ReasonNetworkInTheWay: a network of a peer is here what something else is.
+	ReasonNetworkInTheWay = "NetworkInTheWay"
+	// ReasonAnotherIP: an older IP has the address, or the alias.
+	ReasonAnotherIP = "AnotherIP"
+	// ReasonUnusableAddress: there is no way to the address of an IP, or none from its alias.
+	ReasonUnusableAddress = "UnusableAddress"
+)
 
 // String is the problem for people.
 func (p Problem) String() string { return fmt.Sprintf("%s: %s", p.Of, p.Message) }

@@ -50,7 +50,7 @@ type routing struct {
 }
 
 func (r *routing) refuse(format string, args ...any) {
-	r.problems = append(r.problems, Problem{r.Of, fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, Problem{Of: r.Of, Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *routing) addRoutes(of int, routes []networkingv1beta1.Route) {

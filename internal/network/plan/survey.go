@@ -58,13 +58,29 @@ func look(c Cluster, from netip.Addr, of Object) *survey {
 	}
 	s.takeTunnels(c.Tunnels, owner)
 	s.takeMembers(c.Members, owner)
+	s.findStrays(c.Peers)
 	s.takeNetworks(c.Peers, append(s.taken(from), c.Taken...))
 	s.takeAliases(c.Aliases)
 	return s
 }
 
-func (s *survey) refuse(of Object, format string, args ...any) {
-	s.problems = append(s.problems, Problem{of, fmt.Sprintf(format, args...)})
+// Refused is what no node and no gateway does of what users wrote, and why.
+func Refused(c Cluster) []Problem {
+	s := look(c, netip.Addr{}, Object{})
+	for _, n := range s.networks {
+		if g := s.tunnel(n.peer); g.Of != (Object{}) {
+			s.fits(n, g.Of, g.MTU)
+		}
+	}
+	return sortedProblems(slices.DeleteFunc(s.problems, func(p Problem) bool { return p.Reason == "" }))
+}
+
+func (s *survey) problem(of Object, format string, args ...any) {
+	s.refuse("", of, format, args...)
+}
+
+func (s *survey) refuse(reason string, of Object, format string, args ...any) {
+	s.problems = append(s.problems, Problem{Of: of, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
 // own are networks of this cluster that hosts can have.
@@ -72,7 +88,7 @@ func (s *survey) own(in []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(prefixSet(in), func(p netip.Prefix) bool {
 		i := slices.IndexFunc(reserved, func(t Taken) bool { return t.Prefix.Overlaps(p) })
 		if i >= 0 {
-			s.refuse(Object{Kind: "Network", Name: p.String()}, "it is left out: it covers %s, %s", reserved[i].Prefix, reserved[i].By)
+			s.problem(Object{Kind: "Network", Name: p.String()}, "it is left out: it covers %s, %s", reserved[i].Prefix, reserved[i].By)
 		}
 		return i >= 0
 	})
@@ -101,7 +117,7 @@ func (s *survey) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 	byPeer := map[PeerKey]Object{}
 	for _, g := range Gateways(in) {
 		if first, ok := byPeer[g.Peer]; ok {
-			s.refuse(g.Of, "the peer has a gateway already: %s", first)
+			s.refuse(ReasonAnotherGateway, g.Of, "the peer has a gateway already: %s", first)
 			continue
 		}
 		byPeer[g.Peer] = g.Of
@@ -110,11 +126,25 @@ func (s *survey) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 		}
 		if g.MTU < minimumMTU || g.MTU > maximumMTU {
 			if g.MTU != 0 {
-				s.refuse(g.Of, "%d bytes are no MTU: %d is used", g.MTU, names.DefaultMTU)
+				s.refuse(ReasonUnusableMTU, g.Of, "%d bytes are no MTU: %d is used", g.MTU, names.DefaultMTU)
 			}
 			g.MTU = names.DefaultMTU
 		}
 		s.tunnels = append(s.tunnels, g)
+	}
+}
+
+// findStrays finds gateways to peers whose networks are told of in another namespace: nothing is sent to them.
+func (s *survey) findStrays(peers []Peer) {
+	peers = peersByRank(peers)
+	for _, g := range s.tunnels {
+		if slices.ContainsFunc(peers, func(p Peer) bool { return p.Key == g.Peer }) {
+			continue
+		}
+		i := slices.IndexFunc(peers, func(p Peer) bool { return p.Key.ClusterID == g.Peer.ClusterID })
+		if i >= 0 {
+			s.refuse(ReasonConfigurationElsewhere, g.Of, "nothing is sent there: the peer is known by %s, and its gateways belong into that namespace", peers[i].Of)
+		}
 	}
 }
 
@@ -131,9 +161,9 @@ func (s *survey) owns(a *netip.Addr, of Object, owner map[netip.Addr]Object) boo
 	case !routable(*a):
 		return false
 	case datapath.FamilyOf(*a) != s.outer:
-		s.refuse(of, "%s is not of the family of the fabric, %s", *a, s.outer)
+		s.problem(of, "%s is not of the family of the fabric, %s", *a, s.outer)
 	case seen && first != of:
-		s.refuse(of, "%s is the address of %s", *a, first)
+		s.problem(of, "%s is the address of %s", *a, first)
 	default:
 		owner[*a] = of
 		return true
@@ -152,7 +182,7 @@ func (s *survey) takeMembers(in []Member, owner map[netip.Addr]Object) {
 		m.External = slices.DeleteFunc(addressSet(m.External), func(a netip.Addr) bool {
 			first, seen := owner[a]
 			if seen {
-				s.refuse(m.Of, "%s is the address of %s", a, first)
+				s.problem(m.Of, "%s is the address of %s", a, first)
 			} else {
 				owner[a] = m.Of
 			}
@@ -162,13 +192,13 @@ func (s *survey) takeMembers(in []Member, owner map[netip.Addr]Object) {
 			if datapath.FamilyOf(a) != datapath.FamilyOf(b) {
 				return false
 			}
-			s.refuse(m.Of, "%s is not used beside %s: a node has one address of a family", b, a)
+			s.problem(m.Of, "%s is not used beside %s: a node has one address of a family", b, a)
 			return true
 		})
 		m.PodCIDRs = slices.DeleteFunc(prefixSet(m.PodCIDRs), func(p netip.Prefix) bool {
 			first, seen := pods[p]
 			if seen {
-				s.refuse(m.Of, "the pods of %s are those of %s", p, first)
+				s.problem(m.Of, "the pods of %s are those of %s", p, first)
 			} else {
 				pods[p] = m.Of
 			}
@@ -207,17 +237,21 @@ func (s *survey) takeNetworks(peers []Peer, taken []Taken) {
 	slices.SortFunc(taken, func(a, b Taken) int { return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.By, b.By)) })
 	for _, n := range networksOf(peers) {
 		if err := s.conflict(n, taken); err != "" {
-			s.refuse(n.of, "%s is left out: %s", n.Here, err)
+			s.refuse(ReasonNetworkInTheWay, n.of, "%s is left out: %s", n.Here, err)
 			continue
 		}
 		s.networks = append(s.networks, n)
 	}
 }
 
+func peersByRank(in []Peer) []Peer {
+	return byRank(in, func(p Peer) Object { return p.Of }, func(p Peer) time.Time { return p.Since })
+}
+
 // networksOf has the networks of peers as they come first.
 func networksOf(peers []Peer) []network {
 	var out []network
-	for _, p := range byRank(peers, func(p Peer) Object { return p.Of }, func(p Peer) time.Time { return p.Since }) {
+	for _, p := range peersByRank(peers) {
 		var of []network
 		for _, pair := range p.Pods {
 			of = append(of, network{pair, p.Of, p.Key, false})
@@ -267,7 +301,7 @@ func (s *survey) takeAliases(in []Alias) {
 	fit := slices.DeleteFunc(slices.Clone(in), func(a Alias) bool {
 		err := s.unfit(a)
 		if err != "" {
-			s.refuse(a.Of, "%s", err)
+			s.refuse(ReasonUnusableAddress, a.Of, "%s", err)
 		}
 		return err != ""
 	})
@@ -280,8 +314,8 @@ func (s *survey) takeAliases(in []Alias) {
 // no sense in any cluster is left out.
 func Aliases(in []Alias) (out []Alias, others []Problem) {
 	byAlias, byAddress := map[netip.Addr]int{}, map[netip.Addr]int{}
-	refuse := func(of Object, format string, args ...any) {
-		others = append(others, Problem{of, fmt.Sprintf(format, args...)})
+	refuse := func(reason string, of Object, format string, args ...any) {
+		others = append(others, Problem{Of: of, Reason: reason, Message: fmt.Sprintf(format, args...)})
 	}
 	for _, a := range byRank(in, func(a Alias) Object { return a.Of }, func(a Alias) time.Time { return a.Since }) {
 		i, known := byAddress[a.Address]
@@ -289,13 +323,13 @@ func Aliases(in []Alias) (out []Alias, others []Problem) {
 		odd := a.odd()
 		switch {
 		case odd != "":
-			refuse(a.Of, "%s", odd)
+			refuse(ReasonUnusableAddress, a.Of, "%s", odd)
 		case known && used && i == j:
 			out[i].Masquerade = out[i].Masquerade || a.Masquerade
 		case known:
-			refuse(a.Of, "%s has the alias %s of %s already", a.Address, out[i].Alias, out[i].Of)
+			refuse(ReasonAnotherIP, a.Of, "%s has the alias %s of %s already", a.Address, out[i].Alias, out[i].Of)
 		case used:
-			refuse(a.Of, "%s is an alias of %s, says %s", a.Alias, out[j].Address, out[j].Of)
+			refuse(ReasonAnotherIP, a.Of, "%s is an alias of %s, says %s", a.Alias, out[j].Address, out[j].Of)
 		default:
 			byAddress[a.Address], byAlias[a.Alias] = len(out), len(out)
 			out = append(out, a)
@@ -397,7 +431,7 @@ func (s *survey) fits(n network, tunnel Object, mtu int) bool {
 	if familyOf(n.Here) == datapath.IPv4 || mtu >= minimumMTU6 {
 		return true
 	}
-	s.refuse(tunnel, "%s is unreachable: IPv6 needs an MTU of %d bytes, and the tunnel has %d", n.Here, minimumMTU6, mtu)
+	s.refuse(ReasonUnusableMTU, tunnel, "%s is unreachable: IPv6 needs an MTU of %d bytes, and the tunnel has %d", n.Here, minimumMTU6, mtu)
 	return false
 }
 

@@ -22,6 +22,60 @@ import (
 	"liqo.io/liqo/internal/remap"
 )
 
+// What every node and gateway refuses of what users wrote is told once, for all of them, with its reason.
+func TestRefusals(t *testing.T) {
+	elsewhere := func(c *Cluster) {
+		stray := tunnel("rome", "10.200.2.9")
+		stray.Of.Namespace, stray.Peer.Namespace = "default", "default"
+		c.Tunnels = append(c.Tunnels, stray)
+	}
+	for _, rule := range []struct {
+		says  string
+		spoil func(*Cluster)
+		want  []string
+	}{
+		{"nothing is refused where all is well", func(*Cluster) {}, nil},
+		{"one gateway leads to a peer", func(c *Cluster) {
+			second := tunnel("rome", "10.200.2.9")
+			second.Of.Name = "second"
+			c.Tunnels = append(c.Tunnels, second)
+		}, []string{"AnotherGateway of GatewayServer liqo-tenant-rome/second: the peer has a gateway already: GatewayServer liqo-tenant-rome/rome"}},
+		{"a gateway is beside the Configuration of its peer", elsewhere, []string{
+			"ConfigurationElsewhere of GatewayServer default/rome: nothing is sent there: the peer is known by Configuration liqo-tenant-rome/rome, and its gateways belong into that namespace",
+		}},
+		{"a gateway waits for its Configuration", func(c *Cluster) { elsewhere(c); c.Peers = nil }, nil},
+		{"an MTU is one", func(c *Cluster) { c.Tunnels[0].MTU = 100 }, []string{
+			"UnusableMTU of GatewayServer liqo-tenant-rome/rome: 100 bytes are no MTU: 1340 is used",
+		}},
+		{"IPv6 has an MTU of its own, whether the gateway runs or not", func(c *Cluster) {
+			c.Peers[0].Pods, c.Tunnels[0] = pairs("fd00:200::/56 fd00:71::/56"), tunnel("rome", "")
+			c.Tunnels[0].MTU = 1200
+		}, []string{
+			"UnusableMTU of GatewayServer liqo-tenant-rome/rome: fd00:71::/56 is unreachable: IPv6 needs an MTU of 1280 bytes, and the tunnel has 1200",
+		}},
+		{"a node is where it is, whoever is shown there", func(c *Cluster) { c.Taken = []Taken{{nets("10.71.3.4/32")[0], "address of Node worker-3"}} }, []string{
+			"NetworkInTheWay of Configuration liqo-tenant-rome/rome: 10.71.0.0/16 is left out: it covers 10.71.3.4, address of Node worker-3",
+		}},
+		{"an address has one alias", func(c *Cluster) {
+			c.Aliases = []Alias{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.22", "172.29.1.100", false)}
+		}, []string{"AnotherIP of IP demo/second: 172.29.1.100 has the alias 10.70.0.21 of IP demo/first already"}},
+		{"an alias leads somewhere", func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.70.0.21", "169.254.169.254", false)} }, []string{
+			"UnusableAddress of IP demo/x: 10.70.0.21 and 169.254.169.254 cannot both be reached: 169.254.0.0/16 is for links and tunnels",
+		}},
+		{"what no user wrote is no refusal", func(c *Cluster) { c.Members[1].External = addrs("10.70.0.11") }, nil},
+	} {
+		c := milan()
+		rule.spoil(&c)
+		var got []string
+		for _, p := range Refused(c) {
+			got = append(got, p.Reason+" of "+p.String())
+		}
+		if diff := cmp.Diff(rule.want, got); diff != "" {
+			t.Errorf("%s: %s", rule.says, diff)
+		}
+	}
+}
+
 // What contradicts something is left out, with a sentence that names both.
 func TestContradictions(t *testing.T) {
 	for want, spoil := range map[string]func(*Cluster){
@@ -68,6 +122,11 @@ func TestContradictions(t *testing.T) {
 			second := tunnel("rome", "10.200.2.9")
 			second.Of.Name = "second"
 			c.Tunnels = append(c.Tunnels, second)
+		},
+		"GatewayServer default/rome: nothing is sent there: the peer is known by Configuration liqo-tenant-rome/rome, and its gateways belong into that namespace": func(c *Cluster) {
+			stray := tunnel("rome", "10.200.2.9")
+			stray.Of.Namespace, stray.Peer.Namespace = "default", "default"
+			c.Tunnels = append(c.Tunnels, stray)
 		},
 		"GatewayServer liqo-tenant-rome/a: the peer has a gateway already: GatewayServer liqo-tenant-rome/rome": func(c *Cluster) {
 			later := tunnel("rome", "10.200.2.9")

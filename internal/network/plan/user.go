@@ -50,11 +50,11 @@ func (s *survey) addRoutings(out *datapath.State, in []Routing, place userPlace)
 	owner := map[int]Object{}
 	for _, r := range byRank(in, func(r Routing) Object { return r.Of }, func(r Routing) time.Time { return r.Since }) {
 		if first, ok := owner[r.Table]; ok {
-			s.refuse(r.Of, "table %d is that of %s", r.Table, first)
+			s.problem(r.Of, "table %d is that of %s", r.Table, first)
 			continue
 		}
 		if slices.Contains(place.tables, r.Table) || slices.Contains(kernelTables, r.Table) {
-			s.refuse(r.Of, "table %d is not for users", r.Table)
+			s.problem(r.Of, "table %d is not for users", r.Table)
 			continue
 		}
 		owner[r.Table] = r.Of
@@ -81,12 +81,12 @@ func (s *survey) addFirewalls(out *datapath.State, in []Firewall) added {
 	owner := map[key]Object{}
 	for _, f := range byRank(in, func(f Firewall) Object { return f.Of }, func(f Firewall) time.Time { return f.Since }) {
 		if i := slices.IndexFunc(f.Tables, func(t datapath.Table) bool { return t.Name == datapath.TableName }); i >= 0 {
-			s.refuse(f.Of, "the table %s is not for users", datapath.TableName)
+			s.problem(f.Of, "the table %s is not for users", datapath.TableName)
 			continue
 		}
 		if i := slices.IndexFunc(f.Tables, func(t datapath.Table) bool { return owner[key{t.Family, t.Name}] != Object{} }); i >= 0 {
 			t := f.Tables[i]
-			s.refuse(f.Of, "the table %s is that of %s", t.Name, owner[key{t.Family, t.Name}])
+			s.problem(f.Of, "the table %s is that of %s", t.Name, owner[key{t.Family, t.Name}])
 			continue
 		}
 		for _, t := range f.Tables {

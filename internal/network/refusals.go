@@ -1,0 +1,275 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/network/plan"
+	"liqo.io/liqo/internal/peer"
+)
+
+// RefusalOptions say where the installation is.
+type RefusalOptions struct {
+	// LiqoNamespace holds the Networks of this cluster.
+	LiqoNamespace string
+}
+
+// reasonApplied is that of the event when what was refused is done.
+const reasonApplied = "Applied"
+
+// refusals says on Configurations, gateways and IPs what nodes and gateways leave out of them, and why. All are looked at together,
+// as nodes do: whether one counts depends on the others. There may be thousands of IPs, so only what is refused has a condition.
+type refusals struct {
+	client client.Client
+	events events.EventRecorder
+	home   string
+}
+
+// gathering is how long news wait for more of them: pods come with their IPs, many at once.
+const gathering = time.Second
+
+// SetupRefusals registers the controller that tells users of what nobody does.
+func SetupRefusals(mgr ctrl.Manager, o RefusalOptions) error {
+	r := &refusals{client: mgr.GetClient(), events: mgr.GetEventRecorder("liqo-refusals"), home: o.LiqoNamespace}
+	once := reconcile.Request{NamespacedName: client.ObjectKey{Name: "all"}}
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	later := handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(once, gathering) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(once, gathering) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(once, gathering) },
+	}
+	b := ctrl.NewControllerManagedBy(mgr).Named("refusals")
+	for _, kind := range []client.Object{
+		&networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{},
+		&networkingv1beta1.InternalNode{}, &ipamv1alpha1.IP{}, &ipamv1alpha1.Network{}, &corev1.Node{},
+	} {
+		b.Watches(kind, later, builder.WithPredicates(predicate.Funcs{UpdateFunc: decides}))
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("registering controller refusals: %w", err)
+	}
+	return nil
+}
+
+// decides leaves out what changes all the time and is of no importance to others.
+func decides(e event.UpdateEvent) bool {
+	switch now := e.ObjectNew.(type) {
+	case *corev1.Node:
+		return !slices.Equal(e.ObjectOld.(*corev1.Node).Status.Addresses, now.Status.Addresses)
+	case *ipamv1alpha1.IP:
+		was, stood, _ := plan.AliasOf(e.ObjectOld.(*ipamv1alpha1.IP))
+		is, stands, _ := plan.AliasOf(now)
+		return was != is || stood != stands
+	}
+	return true
+}
+
+// Reconcile looks at all of them.
+func (r *refusals) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	return kube.Result(r.sync(ctx))
+}
+
+func (r *refusals) sync(ctx context.Context) error {
+	seen := &sight{}
+	for _, look := range []func(context.Context, *sight) error{r.networks, r.peers, r.gateways, r.nodes, r.ips} {
+		if err := look(ctx, seen); err != nil {
+			return err
+		}
+	}
+	refused := map[plan.Object][]plan.Problem{}
+	for _, p := range append(seen.problems, plan.Refused(seen.cluster)...) {
+		if p.Reason != "" {
+			refused[p.Of] = append(refused[p.Of], p)
+		}
+	}
+	var errs []error
+	for _, s := range seen.subjects {
+		errs = append(errs, r.show(ctx, s.obj, refused[s.of]))
+	}
+	return errors.Join(errs...)
+}
+
+// sight is what nodes see of a cluster, as far as it decides what they refuse.
+type sight struct {
+	cluster  plan.Cluster
+	problems []plan.Problem
+	subjects []subject
+}
+
+// subject is an object that may be refused. It is the cache's.
+type subject struct {
+	of  plan.Object
+	obj client.Object
+}
+
+func (s *sight) note(of plan.Object, obj client.Object, problems []plan.Problem) {
+	s.subjects, s.problems = append(s.subjects, subject{of, obj}), append(s.problems, problems...)
+}
+
+func (r *refusals) networks(ctx context.Context, out *sight) error {
+	var list ipamv1alpha1.NetworkList
+	if err := r.client.List(ctx, &list, client.InNamespace(r.home), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing Networks: %w", err)
+	}
+	out.cluster.Pods, out.cluster.Services, out.cluster.External, _ = plan.Own(list.Items, r.home)
+	return nil
+}
+
+func (r *refusals) peers(ctx context.Context, out *sight) error {
+	var list networkingv1beta1.ConfigurationList
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing Configurations: %w", err)
+	}
+	for i := range list.Items {
+		c := &list.Items[i]
+		p, placed, problems := plan.PeerOf(c)
+		out.note(p.Of, c, problems)
+		if placed && peer.Configuration(list.Items, liqov1beta1.ClusterID(p.Key.ClusterID)) == c {
+			out.cluster.Peers = append(out.cluster.Peers, p)
+		}
+	}
+	return nil
+}
+
+func (r *refusals) gateways(ctx context.Context, out *sight) error {
+	add := func(obj client.Object, t plan.Tunnel, stays bool, problems []plan.Problem) {
+		out.note(t.Of, obj, problems)
+		if stays {
+			out.cluster.Tunnels = append(out.cluster.Tunnels, t)
+		}
+	}
+	var servers networkingv1beta1.GatewayServerList
+	if err := r.client.List(ctx, &servers, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing GatewayServers: %w", err)
+	}
+	for i := range servers.Items {
+		t, stays, problems := plan.TunnelOfServer(&servers.Items[i])
+		add(&servers.Items[i], t, stays, problems)
+	}
+	var clients networkingv1beta1.GatewayClientList
+	if err := r.client.List(ctx, &clients, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing GatewayClients: %w", err)
+	}
+	for i := range clients.Items {
+		t, stays, problems := plan.TunnelOfClient(&clients.Items[i])
+		add(&clients.Items[i], t, stays, problems)
+	}
+	return nil
+}
+
+// nodes are in the way of networks of peers.
+func (r *refusals) nodes(ctx context.Context, out *sight) error {
+	var internal networkingv1beta1.InternalNodeList
+	if err := r.client.List(ctx, &internal, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing InternalNodes: %w", err)
+	}
+	for i := range internal.Items {
+		m, _ := plan.MemberOf(&internal.Items[i])
+		out.cluster.Members = append(out.cluster.Members, m)
+	}
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing Nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		out.cluster.Taken = append(out.cluster.Taken, plan.TakenByNode(&nodes.Items[i])...)
+	}
+	return nil
+}
+
+func (r *refusals) ips(ctx context.Context, out *sight) error {
+	var list ipamv1alpha1.IPList
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing IPs: %w", err)
+	}
+	for i := range list.Items {
+		alias, ready, problems := plan.AliasOf(&list.Items[i])
+		out.note(alias.Of, &list.Items[i], problems)
+		if ready {
+			out.cluster.Aliases = append(out.cluster.Aliases, alias)
+		}
+	}
+	return nil
+}
+
+// show writes the condition of an object, if it changes, and tells of the change once it is written.
+func (r *refusals) show(ctx context.Context, obj client.Object, problems []plan.Problem) error {
+	was := apimeta.FindStatusCondition(*conditionsOf(obj), networkingv1beta1.ConditionApplied)
+	if was == nil && len(problems) == 0 || obj.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	changed := obj.DeepCopyObject().(client.Object)
+	is := refusal(problems)
+	if is == nil {
+		apimeta.RemoveStatusCondition(conditionsOf(changed), networkingv1beta1.ConditionApplied)
+	} else if is.ObservedGeneration = obj.GetGeneration(); !apimeta.SetStatusCondition(conditionsOf(changed), *is) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, changed, patch); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(obj), err)
+	}
+	switch {
+	case is == nil:
+		r.events.Eventf(obj, nil, corev1.EventTypeNormal, reasonApplied, "Apply", "nothing of it is left out any more")
+	case was == nil || was.Reason != is.Reason || was.Message != is.Message:
+		r.events.Eventf(obj, nil, corev1.EventTypeWarning, is.Reason, "Apply", "%s", is.Message)
+	}
+	return nil
+}
+
+// refusal is the condition of what is refused; nil where nothing is.
+func refusal(problems []plan.Problem) *metav1.Condition {
+	if len(problems) == 0 {
+		return nil
+	}
+	var messages []string
+	for _, p := range problems {
+		messages = append(messages, p.Message)
+	}
+	return &metav1.Condition{
+		Type: networkingv1beta1.ConditionApplied, Status: metav1.ConditionFalse,
+		Reason: problems[0].Reason, Message: kube.Note(strings.Join(messages, "; ")),
+	}
+}
+
+func conditionsOf(obj client.Object) *[]metav1.Condition {
+	switch o := obj.(type) {
+	case *networkingv1beta1.Configuration:
+		return &o.Status.Conditions
+	case *networkingv1beta1.GatewayServer:
+		return &o.Status.Conditions
+	case *networkingv1beta1.GatewayClient:
+		return &o.Status.Conditions
+	case *ipamv1alpha1.IP:
+		return &o.Status.Conditions
+	}
+	return &[]metav1.Condition{}
+}
