@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"liqo.io/liqo/internal/quota"
 )
@@ -22,13 +23,36 @@ type entry struct {
 	held time.Time
 	// made is the UID of that pod, once the API server has told it.
 	made types.UID
-	// asked is set while a request to make or to change the pod may be under way. A share that is held without one is
-	// offered: a waiter got it, and has not asked again yet.
+	// asked is set while a request to make or to change the pod may be under way.
 	asked bool
+	// lost is how many requests to make the pod nobody answered, of which the watch may still show one.
+	lost int
+	// from is the version that the pod had when a change was asked for that nobody answered: it was made of that version, or never
+	// is. version is the one that the watch shows.
+	from, version string
 	// ran is that of the waiter who got the share.
 	ran bool
 	// growing is what the pod was changed to take, until the watch shows that; shown is what it shows.
 	growing, shown corev1.ResourceList
+}
+
+// doubtful tells whether a request may have done something, or may still, of which neither an answer nor the watch told.
+func (e *entry) doubtful() bool { return e.lost > 0 || e.from != "" }
+
+// busy tells whether the pod may be there, or may have changed, as it was asked for. A share that is held, and is not busy and
+// not of a pod that was made, is offered: a waiter got it, and has not asked again yet.
+func (e *entry) busy() bool { return e.asked || e.doubtful() }
+
+// forget ends every doubt.
+func (e *entry) forget() { e.asked, e.lost, e.from = false, 0, "" }
+
+// came takes a pod that the watch shows for the first time, and of which no answer told: one of the requests made it.
+func (e *entry) came() {
+	if e.lost > 0 {
+		e.lost--
+	} else {
+		e.asked = false
+	}
 }
 
 func (e *entry) grow(to corev1.ResourceList) {
@@ -45,4 +69,10 @@ func (e *entry) now() corev1.ResourceList {
 	}
 	quota.AtLeast(out, e.growing)
 	return out
+}
+
+// newer tells whether a version of a pod came after another.
+func newer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order > 0
 }

@@ -35,7 +35,7 @@ type ledger struct {
 	turns   int
 }
 
-// holdLimit is how long a share is held for a pod that is never seen. Any request to make one is over by then.
+// holdLimit is how long a share is held for a pod that is never seen. Any request to make or to change one is over by then.
 const holdLimit = 2 * time.Minute
 
 func newLedger(enforce bool, wake func(types.NamespacedName)) *ledger {
@@ -66,6 +66,9 @@ func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool
 	if own != nil {
 		w.ran = w.ran || own.ran
 	}
+	if own != nil && own.doubtful() { // nobody rehearsed again what admission adds
+		quota.AtLeast(w.need, own.need)
+	}
 	err = l.check(b, w, own)
 	if err != nil && l.expire(b) {
 		err = l.check(b, w, own)
@@ -80,7 +83,7 @@ func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool
 		w.turn = l.turns
 	}
 	b.waiting.add(w, b.rank(w, own))
-	if own != nil && !own.asked { // an earlier request may have made the pod: it counts until that is known, or out of question
+	if own != nil && !own.busy() { // an earlier request may have made the pod: it counts until that is known, or out of question
 		l.giveBack(w.key)
 	}
 	return holdLimit, err
@@ -95,7 +98,7 @@ func (l *ledger) Made(pod *corev1.Pod) {
 	if e == nil {
 		return
 	}
-	e.asked = false
+	e.forget()
 	need := quota.Need(&pod.Spec)
 	if e.seen != pod.UID {
 		l.change(key, e, need)
@@ -109,11 +112,39 @@ func (l *ledger) Made(pod *corev1.Pod) {
 	l.settle(key, e)
 }
 
-// Release gives a share back for which no pod was made.
+// Lost tells that nobody answered the request to make a pod, or to change it from a version: what was asked for may be there, or
+// come. Its share is kept until the watch or the answer to another request shows what became of it, or it is out of question.
+func (l *ledger) Lost(key types.NamespacedName, from string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[key]
+	switch {
+	case e == nil || !e.asked: // nothing was asked for, or it has been shown
+	case from == "":
+		e.asked, e.lost = false, e.lost+1
+	case newer(e.version, from):
+		l.giveBack(key)
+	default:
+		e.asked, e.from = false, from
+	}
+}
+
+// Release gives a share back for which a request was refused. It stays while an earlier request is in doubt.
 func (l *ledger) Release(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.giveBack(key)
+}
+
+// Absent tells, after the answer to the last request, that the API server has no pod for a share: earlier requests, which were
+// over when that was sent, made none either.
+func (l *ledger) Absent(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.entries[key]; e != nil {
+		e.forget()
+		l.giveBack(key)
+	}
 }
 
 func (l *ledger) giveBack(key types.NamespacedName) {
@@ -121,7 +152,7 @@ func (l *ledger) giveBack(key types.NamespacedName) {
 	if e == nil {
 		return
 	}
-	if e.asked = false; e.made == "" {
+	if e.asked = false; e.made == "" && !e.doubtful() {
 		l.settle(key, e)
 	}
 }
@@ -136,7 +167,7 @@ func (l *ledger) Withdraw(sp *offv1beta1.ShadowPod) {
 		b.waiting.remove(key)
 		l.tidy(b)
 	}
-	if e := l.entries[key]; e != nil && !e.held.IsZero() && !e.asked {
+	if e := l.entries[key]; e != nil && !e.held.IsZero() && !e.busy() {
 		l.giveBack(key)
 	}
 }
@@ -154,9 +185,18 @@ func (l *ledger) See(pod *corev1.Pod) {
 	if e == nil {
 		e = l.enter(l.book(accountOf(pod)), key)
 	}
-	e.seen, e.shown = pod.UID, quota.Need(&pod.Spec)
+	over := false
+	if e.busy() && e.made == "" && e.seen != pod.UID && e.gone != pod.UID {
+		e.came()
+		over = !e.busy()
+	}
+	if e.from != "" && newer(pod.ResourceVersion, e.from) {
+		e.from = ""
+		over = !e.busy()
+	}
+	e.seen, e.shown, e.version = pod.UID, quota.Need(&pod.Spec), pod.ResourceVersion
 	e.grow(e.growing)
-	l.shown(key, e, pod.UID)
+	l.shown(key, e, pod.UID, over)
 }
 
 // Gone tells that the watch shows the pod no more, or that it ended.
@@ -169,24 +209,28 @@ func (l *ledger) Gone(pod *corev1.Pod) {
 		return
 	}
 	e.gone = pod.UID
+	over := false
 	if e.seen == pod.UID {
-		e.seen = ""
+		over = e.from != "" && e.lost == 0 && !e.asked
+		e.seen, e.from = "", ""
 	}
-	l.shown(key, e, pod.UID)
+	l.shown(key, e, pod.UID, over)
 }
 
-// shown ends holding now that the watch shows what became of a pod. While a request for the next one is under way, its
-// share stays held.
-func (l *ledger) shown(key types.NamespacedName, e *entry, pod types.UID) {
-	over := e.held.IsZero()
+// shown ends holding now that the watch shows what became of a pod; over tells that it also showed what became of each request.
+// While one for the next pod is under way, or may be, its share stays held.
+func (l *ledger) shown(key types.NamespacedName, e *entry, pod types.UID, over bool) {
 	if e.made != "" && e.made == pod {
 		e.made = ""
-		over = !e.asked
+		over = !e.busy()
 	}
-	if over {
+	if over || e.held.IsZero() || l.late(e) {
 		l.settle(key, e)
 	}
 }
+
+// late tells whether every request for a share that is held is over.
+func (l *ledger) late(e *entry) bool { return l.now().Sub(e.held) > holdLimit }
 
 // Seen tells whether the watch, as far as it was followed here, shows a pod of this name that has not ended.
 func (l *ledger) Seen(key types.NamespacedName) bool {
@@ -196,20 +240,20 @@ func (l *ledger) Seen(key types.NamespacedName) bool {
 	return e != nil && e.seen != ""
 }
 
-// Held tells whether a share is held for a pod that the watch does not show yet.
+// Held tells whether a share is held for what the watch does not show yet, and may.
 func (l *ledger) Held(key types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[key]
-	return e != nil && !e.held.IsZero()
+	return e != nil && !e.held.IsZero() && !l.late(e)
 }
 
-// Asked tells whether a request to make or to change a pod may be under way.
-func (l *ledger) Asked(key types.NamespacedName) bool {
+// Doubtful tells whether nobody knows what became of an earlier request to make or to change a pod.
+func (l *ledger) Doubtful(key types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[key]
-	return e != nil && e.asked
+	return e != nil && e.doubtful()
 }
 
 // Budget takes what became of the Quota of an account. Everybody who waits for it is told.
@@ -260,7 +304,7 @@ func (l *ledger) hold(b *book, w *waiter) *entry {
 	if e.seen != "" {
 		quota.AtLeast(need, e.shown)
 	}
-	if e.asked || e.made != "" { // that pod may be there, as it was asked for
+	if e.busy() || e.made != "" { // that pod may be there, as it was asked for
 		quota.AtLeast(need, e.need)
 	}
 	l.take(w.key, e, need)
@@ -269,7 +313,8 @@ func (l *ledger) hold(b *book, w *waiter) *entry {
 
 // settle ends holding: either the watch shows what there is, or there is nothing.
 func (l *ledger) settle(key types.NamespacedName, e *entry) {
-	e.held, e.made, e.asked = time.Time{}, "", false
+	e.held, e.made = time.Time{}, ""
+	e.forget()
 	delete(e.book.held, key)
 	if e.seen != "" {
 		l.change(key, e, e.now())
@@ -309,7 +354,7 @@ func (l *ledger) expire(b *book) bool {
 	expired := false
 	b.oldest = l.now()
 	for key, e := range b.held {
-		if l.now().Sub(e.held) > holdLimit {
+		if l.late(e) {
 			l.settle(key, e)
 			expired = true
 		} else if e.held.Before(b.oldest) {

@@ -30,15 +30,17 @@ type world struct {
 	sent map[string]func()
 	// doubtful are the pods of requests that nobody will answer: they may still be made.
 	doubtful map[string]*corev1.Pod
-	woken    map[string]bool
-	uids     int
-	now      time.Time
+	// adds is what admission adds to a pod.
+	adds  map[string]int
+	woken map[string]bool
+	uids  int
+	now   time.Time
 	// tooMuch tells of a share that was given although there was no room.
 	tooMuch string
 }
 
 func newWorld(budget int) *world {
-	w := &world{budget: budget, exist: map[string]*corev1.Pod{}, sent: map[string]func(){}, doubtful: map[string]*corev1.Pod{}, woken: map[string]bool{}, now: time.Unix(0, 0)}
+	w := &world{budget: budget, exist: map[string]*corev1.Pod{}, sent: map[string]func(){}, doubtful: map[string]*corev1.Pod{}, adds: map[string]int{}, woken: map[string]bool{}, now: time.Unix(0, 0)}
 	w.ledger = newLedger(true, func(key types.NamespacedName) { w.woken[key.Name] = true })
 	w.ledger.now = func() time.Time { return w.now }
 	w.quota = &offv1beta1.Quota{Spec: offv1beta1.QuotaSpec{Resources: cpus(fmt.Sprint(budget))}}
@@ -73,22 +75,45 @@ func (w *world) try(name string, size int) error {
 	return nil
 }
 
-// lose is a pass whose request nobody answers. The pod may be made later, or never.
+// lose is a pass whose request nobody answers, which is known after a while. The pod may be made then or later, or never.
 func (w *world) lose(name string, size int) {
 	if pod, _ := w.ask(name, size); pod != nil {
 		w.doubtful[name] = pod
+		w.sent[name] = func() { w.ledger.Lost(types.NamespacedName{Namespace: "twin", Name: name}, "") }
 	}
 }
 
-// ask has the ledger give a share, and returns the pod to make then.
+// refuse is a pass whose request admission refuses, before anybody looks whether there is such a pod.
+func (w *world) refuse(name string, size int) {
+	pod, _ := w.ask(name, size)
+	if pod == nil {
+		return
+	}
+	key := client.ObjectKeyFromObject(pod)
+	w.sent[name] = func() {
+		if w.ledger.Release(key); !w.ledger.Doubtful(key) {
+			return
+		}
+		if there := w.exist[name]; there != nil {
+			w.ledger.Made(there)
+		} else {
+			w.ledger.Absent(key)
+		}
+	}
+}
+
+// ask has the ledger give a share, and returns the pod to make then. What admission adds is known, unless the pod may be there.
 func (w *world) ask(name string, size int) (*corev1.Pod, error) {
 	key := types.NamespacedName{Namespace: "twin", Name: name}
 	if w.sent[name] != nil || w.ledger.Seen(key) {
 		return nil, nil
 	}
-	sp := w.shadow(name, size)
+	sp, asking := w.shadow(name, size), w.shadow(name, size)
+	if w.ledger.Doubtful(key) {
+		asking = w.shadow(name, size-w.adds[name])
+	}
 	delete(w.woken, name)
-	if _, err := w.ledger.Reserve(sp, w.quota, false); err != nil {
+	if _, err := w.ledger.Reserve(asking, w.quota, false); err != nil {
 		return nil, err
 	}
 	delete(w.doubtful, name) // no request is sent before the one that it repeats is over
@@ -206,6 +231,7 @@ func TestAPodThatIsMadeAgainBeforeItWasSeenCounts(t *testing.T) {
 func TestAShareInDoubtIsKeptWhenTheQuotaIsLowered(t *testing.T) {
 	w := newWorld(2)
 	w.lose("web", 2)
+	w.answer("web")
 	w.grant(1)
 	if err := w.try("web", 2); err == nil {
 		t.Fatal("there is room for what the Quota does not allow")
@@ -225,6 +251,117 @@ func TestAShareInDoubtIsKeptWhenTheQuotaIsLowered(t *testing.T) {
 	}
 }
 
+// What admission adds to a pod is not known when it is asked for again, after a request that nobody answered: it is not made where
+// there is no room for that any more.
+func TestAShareInDoubtIsJudgedWithWhatAdmissionAdds(t *testing.T) {
+	w := newWorld(2)
+	w.adds["web"] = 1
+	w.lose("web", 2)
+	w.answer("web")
+	w.grant(1)
+	if err := w.try("web", 2); err == nil {
+		t.Error("there is room for two where one is allowed")
+	}
+	w.now = w.now.Add(holdLimit + time.Second)
+	if _, err := w.ledger.Reserve(w.shadow("web", 1), w.quota, false); err == nil {
+		t.Error("what was not rehearsed again is given when the doubt ends")
+	}
+	if err := w.try("next", 1); err != nil {
+		t.Errorf("nothing is there: %v", err)
+	}
+}
+
+// Nobody answered, and the watch shows the pod: it is a pod like others from then on.
+func TestADoubtEndsWhenTheWatchShowsThePod(t *testing.T) {
+	web := types.NamespacedName{Namespace: "twin", Name: "web"}
+	for when, story := range map[string]func(*world){
+		"before it is known that nobody answers": func(w *world) { w.landLate("web"); w.hear(); w.answer("web") },
+		"after that":                             func(w *world) { w.answer("web"); w.landLate("web"); w.hear() },
+	} {
+		t.Run(when, func(t *testing.T) {
+			w := newWorld(1)
+			w.lose("web", 1)
+			if _ = w.try("next", 1); w.woken["next"] {
+				t.Fatal("there is room for two")
+			}
+			story(w)
+			if w.ledger.Held(web) || w.ledger.Doubtful(web) {
+				t.Error("it is still in doubt")
+			}
+			if err := w.try("next", 1); err == nil {
+				t.Error("it does not count")
+			}
+			w.remove("web")
+			w.hear()
+			if !w.woken["next"] {
+				t.Error("it counts although it is gone")
+			}
+		})
+	}
+}
+
+// Two requests that nobody answered may have made a pod each, one after the other: the first that is seen leaves the second in
+// doubt, for as long as a request takes.
+func TestADoubtEndsWithTheTimeOfARequest(t *testing.T) {
+	w, web := newWorld(1), types.NamespacedName{Namespace: "twin", Name: "web"}
+	w.lose("web", 1)
+	w.answer("web")
+	w.landLate("web")
+	w.remove("web")
+	w.lose("web", 1)
+	w.answer("web")
+	w.hear()
+	w.hear()
+	if !w.ledger.Held(web) {
+		t.Error("the second pod may come, and is not waited for")
+	}
+	if err := w.try("next", 1); err == nil {
+		t.Error("there is room beside a pod that may come")
+	}
+	w.now = w.now.Add(holdLimit + time.Second)
+	if w.ledger.Held(web) {
+		t.Error("it is waited for without end")
+	}
+	w.landLate("web")
+	w.remove("web")
+	w.hear()
+	w.hear()
+	if !w.woken["next"] {
+		t.Error("it counts although it is gone")
+	}
+}
+
+// Two pods were made and went before the watch showed them: the first of them says nothing of the request for the third.
+func TestAPodThatIsShownLateEndsNoDoubtAboutTheNext(t *testing.T) {
+	w := newWorld(1)
+	for range 2 {
+		if err := w.try("web", 1); err != nil {
+			t.Fatal(err)
+		}
+		w.answer("web")
+		w.remove("web")
+	}
+	w.lose("web", 1)
+	w.hear()
+	w.hear()
+	if err := w.try("next", 1); err == nil {
+		t.Error("there is room beside a pod that may come")
+	}
+}
+
+// A second request that is refused says nothing of the first one.
+func TestAShareInDoubtIsKeptWhenTheNextRequestIsRefused(t *testing.T) {
+	w := newWorld(1)
+	w.lose("web", 1)
+	w.answer("web")
+	w.landLate("web")
+	w.refuse("web", 1)
+	w.answer("web")
+	if err := w.try("next", 1); err == nil {
+		t.Error("there is room beside a pod that exists")
+	}
+}
+
 // However late the ledger hears of pods and of answers, if ever, and whatever becomes of the Quota, nobody is given a share
 // who might have too much with it, and in the end nothing that fits waits.
 func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
@@ -234,12 +371,14 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 		sizes := map[string]int{}
 		for i := range rapid.IntRange(1, 8).Draw(t, "pods") {
 			sizes[fmt.Sprint("p", i)] = rapid.IntRange(1, 3).Draw(t, "size")
+			w.adds[fmt.Sprint("p", i)] = rapid.IntRange(0, sizes[fmt.Sprint("p", i)]).Draw(t, "what admission adds")
 		}
 		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprint("p", rapid.IntRange(0, len(sizes)-1).Draw(t, "pod")) })
 		changed := false // a Quota that was lowered may take back what others were woken for
 		t.Repeat(map[string]func(*rapid.T){
 			"try":    func(t *rapid.T) { n := name.Draw(t, "name"); _ = w.try(n, sizes[n]) },
 			"lose":   func(t *rapid.T) { n := name.Draw(t, "name"); w.lose(n, sizes[n]) },
+			"refuse": func(t *rapid.T) { n := name.Draw(t, "name"); w.refuse(n, sizes[n]) },
 			"land":   func(t *rapid.T) { w.landLate(name.Draw(t, "name")) },
 			"remove": func(t *rapid.T) { w.remove(name.Draw(t, "name")) },
 			"drop":   func(t *rapid.T) { w.drop(name.Draw(t, "name")) },
@@ -254,6 +393,11 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 			},
 		})
 		w.rest()
+		for key := range w.ledger.entries {
+			if w.ledger.Held(key) {
+				t.Errorf("%s is waited for", key)
+			}
+		}
 		_ = w.try("large", 100) // whoever finds no room takes back what nobody came for
 		w.drop("large")
 		for n := range w.woken {
@@ -408,6 +552,57 @@ func TestWhatAPodIsChangedToTakeCountsAtOnceAndWhatItLosesWhenSeen(t *testing.T)
 	w.ledger.Gone(pod)
 	if len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
 		t.Error("something is left")
+	}
+}
+
+// Whether a change that nobody answered was made is known when the watch shows a version of the pod after the one that it was for.
+func TestAChangeInDoubtCountsUntilTheWatchShowsWhatBecameOfIt(t *testing.T) {
+	type story func(l *ledger, see func(version, cpu string), lost func())
+	for name, tc := range map[string]struct {
+		of   story
+		want string
+		held bool
+	}{
+		"nothing is seen":                {func(_ *ledger, _ func(string, string), lost func()) { lost() }, "3", true},
+		"an event of before":             {func(_ *ledger, see func(string, string), lost func()) { lost(); see("9", "1"); see("10", "1") }, "3", true},
+		"it was made":                    {func(_ *ledger, see func(string, string), lost func()) { lost(); see("11", "3") }, "3", false},
+		"it was made and seen before":    {func(_ *ledger, see func(string, string), lost func()) { see("11", "3"); lost() }, "3", false},
+		"something else was":             {func(_ *ledger, see func(string, string), lost func()) { lost(); see("11", "1") }, "1", false},
+		"something else was seen before": {func(_ *ledger, see func(string, string), lost func()) { see("11", "1"); lost() }, "1", false},
+		"another one was refused": {func(l *ledger, _ func(string, string), lost func()) {
+			lost()
+			l.Release(types.NamespacedName{Namespace: "twin", Name: "web"})
+		}, "3", true},
+		"its wish was taken back": {func(l *ledger, _ func(string, string), lost func()) {
+			lost()
+			l.Withdraw(asked("twin", "web", "grey", "user", "1"))
+		}, "3", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(3)
+			sp := w.shadow("web", 1)
+			key := client.ObjectKeyFromObject(sp)
+			see := func(version, cpu string) {
+				pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: asked("twin", "web", "grey", "user", cpu).Spec.Pod}
+				pod.UID, pod.ResourceVersion = "1", version
+				w.ledger.See(pod)
+			}
+			see("10", "1")
+			if _, err := w.ledger.Reserve(w.shadow("web", 3), w.quota, true); err != nil {
+				t.Fatal(err)
+			}
+			tc.of(w.ledger, see, func() { w.ledger.Lost(key, "10") })
+			used := w.ledger.books[accountOf(sp)].used
+			if got := used.Cpu().String(); got != tc.want || w.ledger.Held(key) != tc.held {
+				t.Errorf("%s are counted, held: %t", got, w.ledger.Held(key))
+			}
+			pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta}
+			pod.UID = "1"
+			w.ledger.Gone(pod)
+			if len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
+				t.Error("something is left when it is gone")
+			}
+		})
 	}
 }
 

@@ -280,12 +280,15 @@ func (s *shadowPods) patch(ctx context.Context, live, next *corev1.Pod, subresou
 	if subresource == "" {
 		return s.client.Patch(ctx, next, patch, owner)
 	}
-	if err := s.client.SubResource(subresource).Patch(ctx, next, patch, owner); err != nil {
+	err := s.client.SubResource(subresource).Patch(ctx, next, patch, owner)
+	if err == nil {
+		s.ledger.Made(next)
+	} else if _, certain := answered(err); certain {
 		s.ledger.Release(client.ObjectKeyFromObject(live))
-		return err
+	} else {
+		s.ledger.Lost(client.ObjectKeyFromObject(live), live.ResourceVersion)
 	}
-	s.ledger.Made(next)
-	return nil
+	return err
 }
 
 // phaseToReport is the phase a ShadowPod takes over, "" for none: a pod that somebody deleted did not end by itself, and

@@ -4,18 +4,23 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
@@ -281,6 +286,70 @@ func TestAResizeWaitsForTheQuota(t *testing.T) {
 	resize(large, "1")
 	has(large, "1")
 	has(small, "2")
+}
+
+// What a pod is to have more is nobody else's when the answer is lost, until it is known what became of it.
+func TestTheShareOfAResizeThatNobodyAnsweredIsKept(t *testing.T) {
+	c := testkit.Cluster(t, testkit.WithControllers("serviceaccount-controller"))
+	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "plum"})
+	home := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "plum"})
+	q := offv1beta1.Quota{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "q", ResourceVersion: "1"}, Spec: offv1beta1.QuotaSpec{User: "plum-a", Resources: cpus("3")}}
+	for name, tc := range map[string]struct {
+		done bool
+		err  error
+		kept bool // before anything is seen
+	}{
+		"and that was made":        {true, apierrors.NewTimeoutError("resize", 1), true},
+		"and that was not made":    {false, errors.New("the connection broke"), true},
+		"because it was forbidden": {false, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cut := interceptor.NewClient(c.Client, interceptor.Funcs{
+				List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+					list.(*offv1beta1.QuotaList).Items = []offv1beta1.Quota{q}
+					return nil
+				},
+				SubResourcePatch: func(ctx context.Context, next client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+					if tc.done {
+						if err := next.SubResource(sub).Patch(ctx, obj, patch, opts...); err != nil {
+							t.Error(err)
+						}
+					}
+					return tc.err
+				},
+			})
+			s := &shadowPods{client: cut, live: c.Client, ledger: newLedger(true, func(types.NamespacedName) {})}
+			sp := asked(twin, "web-"+strings.ReplaceAll(name, " ", "-"), "plum", "plum-a", "1")
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: sp.Name, Labels: podLabels(sp), Annotations: podAnnotations(sp)}, Spec: *sp.Spec.Pod.DeepCopy()}
+			testkit.Create(t, c.Client, pod)
+			s.ledger.See(pod)
+			sp.Spec.Pod.Containers[0].Resources = cpu("2")
+			if done, err := s.update(t.Context(), sp, pod, partsOf(&sp.Spec.Pod)); done || !errors.Is(err, tc.err) {
+				t.Fatalf("it is not tried again: %t, %v", done, err)
+			}
+			room := func(want bool, when string) {
+				t.Helper()
+				other := asked(twin, "other", "plum", "plum-a", "2")
+				if err := s.reserve(t.Context(), other, &other.Spec.Pod); (err == nil) != want {
+					t.Errorf("%s: %v", when, err)
+				}
+				s.ledger.Withdraw(other)
+				s.ledger.Release(client.ObjectKeyFromObject(other))
+			}
+			room(!tc.kept, "after the request")
+			s.ledger.See(pod)
+			room(!tc.kept, "after an event of before")
+			live := pod.DeepCopy()
+			if err := c.Client.Patch(t.Context(), live, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"later":"yes"}}}`))); err != nil {
+				t.Fatal(err)
+			}
+			s.ledger.See(live)
+			room(!tc.done, "after a later event")
+			if key := client.ObjectKeyFromObject(pod); s.ledger.Held(key) || s.ledger.Doubtful(key) {
+				t.Error("it is still in doubt")
+			}
+		})
+	}
 }
 
 // Who wanted more, did not get it and wants it no more leaves it to others.

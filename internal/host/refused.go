@@ -42,8 +42,8 @@ func (r *refusal) what(sp *offv1beta1.ShadowPod) string {
 	return strings.ReplaceAll(steady(r.Error()), strconv.Quote(sp.Name), "")
 }
 
-// answered sorts the error of a request to make a pod: refused by the API server or by admission, and if so, whether it is
-// certain that no pod was made.
+// answered sorts the error of a request to make or to change a pod: whether the API server or admission refused it, and whether it
+// is certain that nothing was done.
 func answered(err error) (refused, certain bool) {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

@@ -26,7 +26,7 @@ func (s *shadowPods) share(ctx context.Context, sp *offv1beta1.ShadowPod, pod *c
 		return s.reserve(ctx, sp, &pod.Spec)
 	}
 	key := client.ObjectKeyFromObject(pod)
-	if s.ledger.Asked(key) { // an earlier request may have made it: it keeps its share, whatever becomes of others
+	if s.ledger.Doubtful(key) { // an earlier request may have made it: it keeps its share, whatever becomes of others
 		return s.reserve(ctx, sp, &pod.Spec)
 	}
 	shape := shapeOf(pod)
@@ -44,7 +44,7 @@ func (s *shadowPods) share(ctx context.Context, sp *offv1beta1.ShadowPod, pod *c
 		return s.reserve(ctx, sp, &pod.Spec)
 	case err != nil:
 		s.ledger.Release(key) // whatever happened, nothing was made
-		return s.notMade(err, pod)
+		return whyNotMade(err, pod)
 	}
 	s.shapes.Learn(shape, &dry.Spec, time.Now())
 	if err := s.reserve(ctx, sp, &dry.Spec); err != nil {

@@ -6,13 +6,16 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -115,7 +118,7 @@ func TestARehearsalSaysNothingOfAPodThatMayHaveBeenMade(t *testing.T) {
 		if err := s.share(t.Context(), sp, pod); err != nil {
 			return err
 		}
-		return s.notMade(cut.Create(t.Context(), pod), pod)
+		return s.notMade(t.Context(), sp, cut.Create(t.Context(), pod), pod)
 	}
 	for range 3 {
 		if err := share("lost"); err == nil || !strings.Contains(err.Error(), "the connection broke") {
@@ -128,5 +131,55 @@ func TestARehearsalSaysNothingOfAPodThatMayHaveBeenMade(t *testing.T) {
 	}
 	if err := s.reserve(t.Context(), asked(twin, "small", "onyx", "onyx-a", "1"), &asked(twin, "small", "onyx", "onyx-a", "1").Spec.Pod); err != nil {
 		t.Error(err)
+	}
+}
+
+// The first request made the pod, and nobody answered; the second one is refused, by a ResourceQuota that the first one used up.
+func TestARefusalSaysNothingOfAPodThatWasMadeBefore(t *testing.T) {
+	c := testkit.Cluster(t, testkit.WithControllers("serviceaccount-controller"))
+	twin := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "sand"})
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web", errors.New("exceeded quota"))
+	for name, tc := range map[string]struct{ made, told bool }{
+		"made":                          {true, true},
+		"made, and nobody can tell":     {true, false},
+		"not made":                      {false, true},
+		"not made, and nobody can tell": {false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1)
+			live := interceptor.NewClient(c.Client, interceptor.Funcs{
+				Get: func(ctx context.Context, next client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					if !tc.told {
+						return errors.New("connection refused")
+					}
+					return next.Get(ctx, key, obj, opts...)
+				},
+			})
+			s := &shadowPods{client: c.Client, live: live, ledger: w.ledger}
+			sp := w.shadow("web-"+fmt.Sprint(tc.made, "-", tc.told), 1)
+			sp.Namespace, sp.UID = twin, types.UID(name)
+			pod, err := s.podOf(sp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asks := func(answer error) error {
+				if _, err := w.ledger.Reserve(sp, w.quota, false); err != nil {
+					t.Fatal(err)
+				}
+				return s.notMade(t.Context(), sp, answer, pod)
+			}
+			if tc.made {
+				testkit.Create(t, c.Client, pod.DeepCopy())
+			}
+			if err := asks(errors.New("the connection broke")); err == nil {
+				t.Error("it is not asked for again")
+			}
+			if err := asks(forbidden); (err == nil) != (tc.made && tc.told) {
+				t.Errorf("after the refusal: %v", err)
+			}
+			if err := w.try("next", 1); (err == nil) != (!tc.made && tc.told) {
+				t.Errorf("the next one: %v", err)
+			}
+		})
 	}
 }

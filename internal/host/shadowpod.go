@@ -213,7 +213,7 @@ func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error
 		if apierrors.IsAlreadyExists(err) {
 			return s.existing(ctx, sp)
 		}
-		return s.notMade(err, asked)
+		return s.notMade(ctx, sp, err, asked)
 	}
 	s.ledger.Made(pod)
 	if s.ledger.enforce {
@@ -242,12 +242,22 @@ func (s *shadowPods) prepare(ctx context.Context, sp *offv1beta1.ShadowPod) (*co
 	return s.podOf(sp)
 }
 
-// notMade says what follows from the error of a request to make a pod.
-func (s *shadowPods) notMade(err error, pod *corev1.Pod) error {
-	refused, certain := answered(err)
-	if certain {
-		s.ledger.Release(client.ObjectKeyFromObject(pod))
+// notMade has the ledger know of an error of a request to make a pod, and says what follows.
+func (s *shadowPods) notMade(ctx context.Context, sp *offv1beta1.ShadowPod, err error, pod *corev1.Pod) error {
+	key := client.ObjectKeyFromObject(pod)
+	if _, certain := answered(err); !certain {
+		s.ledger.Lost(key, "")
+	} else if s.ledger.Release(key); s.ledger.Doubtful(key) { // this one was refused, an earlier one may have made it
+		if there, err := s.look(ctx, sp); err == nil && metav1.IsControlledBy(there, sp) {
+			return nil
+		}
 	}
+	return whyNotMade(err, pod)
+}
+
+// whyNotMade says what follows from the error of a request to make a pod.
+func whyNotMade(err error, pod *corev1.Pod) error {
+	refused, _ := answered(err)
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "error looking up service account "+pod.Namespace+"/default:") {
 		return kube.Wait(accountDelay, "the namespace is new and has no default service account yet")
 	}
@@ -282,16 +292,30 @@ func (s *shadowPods) check(ctx context.Context, sp *offv1beta1.ShadowPod) error 
 
 // existing handles a pod that the cache does not show: it is new, or it is not made from a ShadowPod.
 func (s *shadowPods) existing(ctx context.Context, sp *offv1beta1.ShadowPod) error {
-	pod := &corev1.Pod{}
-	if err := s.live.Get(ctx, client.ObjectKeyFromObject(sp), pod); err != nil {
+	pod, err := s.look(ctx, sp)
+	switch {
+	case err != nil:
 		return fmt.Errorf("reading the pod in the way: %w", err)
-	}
-	if metav1.IsControlledBy(pod, sp) {
-		s.ledger.Made(pod)
+	case metav1.IsControlledBy(pod, sp):
 		return nil
+	default:
+		return inTheWay(pod)
 	}
-	s.ledger.Release(client.ObjectKeyFromObject(sp))
-	return inTheWay(pod)
+}
+
+// look reads what the API server has by the name of a pod, after the answer to a request to make it, and has the ledger know.
+func (s *shadowPods) look(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
+	key, pod := client.ObjectKeyFromObject(sp), &corev1.Pod{}
+	err := s.live.Get(ctx, key, pod)
+	switch {
+	case err == nil && metav1.IsControlledBy(pod, sp):
+		s.ledger.Made(pod)
+	case err == nil || apierrors.IsNotFound(err):
+		s.ledger.Absent(key)
+	default:
+		s.ledger.Lost(key, "")
+	}
+	return pod, err
 }
 
 func inTheWay(pod *corev1.Pod) error {
