@@ -141,6 +141,25 @@ func (s Side) Apply(ctx context.Context, want client.Object) (*metav1.PartialObj
 	return application.Apply(ctx, s.end.client, current)
 }
 
+// ApplyOver is Apply where the cache lacks a part of the object: current is all of it, nil if there is none.
+func (s Side) ApplyOver(ctx context.Context, want, current client.Object) (*metav1.PartialObjectMetadata, error) {
+	application, _, _, err := s.application(want)
+	if err != nil {
+		return nil, err
+	}
+	return application.Apply(ctx, s.end.client, current)
+}
+
+// AsMade tells whether an object of which the cache may lack the spec is as want says: Apply made it so, and nobody changed
+// its spec since. If it is false, only the whole object can tell.
+func (s Side) AsMade(want client.Object, cached metav1.Object) (bool, error) {
+	application, _, _, err := s.application(want)
+	if err != nil {
+		return false, err
+	}
+	return application.AsMade(cached), nil
+}
+
 // Make is the first Apply of an object; false says that the name is taken, and nothing was changed.
 func (s Side) Make(ctx context.Context, want client.Object) (made bool, err error) {
 	application, _, _, err := s.application(want)
