@@ -175,6 +175,22 @@ func (f *Feed) Get(namespace, name string) client.Object {
 	return f.open(f.objects[feedKey(namespace, name)])
 }
 
+// Read fills into with a copy of an object; false says that there is none.
+func (f *Feed) Read(namespace, name string, into client.Object) (bool, error) {
+	f.mu.RLock()
+	k, found := f.objects[feedKey(namespace, name)]
+	f.mu.RUnlock()
+	if !found {
+		return false, nil
+	}
+	obj := f.open(k)
+	if k.packed != nil && reflect.TypeOf(obj) == reflect.TypeOf(into) { // it is a copy already
+		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj).Elem())
+		return true, nil
+	}
+	return true, CopyObject(obj, into)
+}
+
 // List returns the objects themselves, which must not be changed, in order of their names.
 func (f *Feed) List() []client.Object {
 	f.mu.RLock()

@@ -47,8 +47,8 @@ const podsKind = "pods"
 func (k *podKind) kind() mirror.Kind {
 	return mirror.Kind{
 		Name:    podsKind,
-		Local:   []mirror.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node}},
-		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}, Transform: slimShadow}, {Object: &corev1.Pod{}, Transform: slimRemote}},
+		Local:   []mirror.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node, Pack: true}},
+		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}, Transform: slimShadow}, {Object: &corev1.Pod{}, Transform: slimRemote, Pack: true}},
 		Workers: k.options.Pods.Workers,
 		Sync:    k.sync,
 	}
