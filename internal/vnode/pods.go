@@ -394,8 +394,12 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod
 // them, already.
 func (k *podKind) send(ctx context.Context, c client.Client, local, want *corev1.Pod) error {
 	same, err := sameStatus(local, want)
-	if err != nil || same {
+	if err != nil {
 		return err
+	}
+	if same {
+		k.memory.unbunch(local)
+		return nil
 	}
 	now, err := sentOf(local, want)
 	if err != nil {
