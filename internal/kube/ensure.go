@@ -182,6 +182,23 @@ func (a *Application) Applied(current client.Object) (bool, error) {
 	return SubsetOf(a.fields, have), nil
 }
 
+// AsMade tells whether current was made with these fields and its spec never changed since, from its metadata alone: the hash
+// is of all fields, and whoever changed the spec would have raised the generation.
+func (a *Application) AsMade(current metav1.Object) bool {
+	metadata, _ := a.fields["metadata"].(map[string]any)
+	return current.GetGeneration() == 1 && hasAll(metadata["labels"], current.GetLabels()) && hasAll(metadata["annotations"], current.GetAnnotations())
+}
+
+func hasAll(want any, have map[string]string) bool {
+	entries, _ := want.(map[string]any)
+	for key, value := range entries {
+		if now, ok := have[key]; !ok || now != value {
+			return false
+		}
+	}
+	return true
+}
+
 // Apply sends the fields unless current, nil for none, already has them. It returns the metadata that the object has then,
 // nil when nothing was sent.
 func (a *Application) Apply(ctx context.Context, c client.Client, current client.Object) (*metav1.PartialObjectMetadata, error) {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -35,7 +37,7 @@ type Feed struct {
 	synced    chan struct{}
 	markOnce  sync.Once
 	mu        sync.RWMutex
-	objects   map[string]client.Object
+	objects   map[string]kept
 	lastError error
 }
 
@@ -53,6 +55,9 @@ type FeedOptions struct {
 	Optional bool
 	// Transform changes each object before it is kept; nil strips the managed fields.
 	Transform func(client.Object)
+	// Pack keeps the copies encoded, which takes a fraction of the memory and some microseconds each time that one is read.
+	// It is for types with a protobuf encoding.
+	Pack bool
 	// Changed is called after each change, in one goroutine: old is nil for a new object, now is nil for one that is gone.
 	// The objects belong to the Feed and must not be changed. It must not block.
 	Changed func(old, now client.Object)
@@ -98,7 +103,49 @@ func NewFeed(o FeedOptions) (*Feed, error) {
 	if o.Transform == nil {
 		o.Transform = func(obj client.Object) { obj.SetManagedFields(nil) }
 	}
-	return &Feed{options: o, gvk: gvk, synced: make(chan struct{}), objects: map[string]client.Object{}}, nil
+	if _, ok := o.Object.(packable); o.Pack && !ok {
+		return nil, fmt.Errorf("%s has no protobuf encoding", gvk.Kind)
+	}
+	return &Feed{options: o, gvk: gvk, synced: make(chan struct{}), objects: map[string]kept{}}, nil
+}
+
+// packable are the types of Kubernetes itself.
+type packable interface {
+	Marshal() ([]byte, error)
+	Unmarshal([]byte) error
+}
+
+// kept is one object: itself, or its encoding with what tells it from others.
+type kept struct {
+	obj     client.Object
+	packed  []byte
+	uid     types.UID
+	version string
+}
+
+func (f *Feed) keep(obj client.Object) (kept, error) {
+	k := kept{obj: obj, uid: obj.GetUID(), version: obj.GetResourceVersion()}
+	if !f.options.Pack {
+		return k, nil
+	}
+	packed, err := obj.(packable).Marshal()
+	if err != nil {
+		return kept{}, fmt.Errorf("encoding %s %s: %w", f.gvk.Kind, client.ObjectKeyFromObject(obj), err)
+	}
+	k.obj, k.packed = nil, packed
+	return k, nil
+}
+
+// open returns the object, nil if there was none.
+func (f *Feed) open(k kept) client.Object {
+	if k.packed == nil {
+		return k.obj
+	}
+	obj := reflect.New(reflect.TypeOf(f.options.Object).Elem()).Interface().(client.Object)
+	if err := obj.(packable).Unmarshal(k.packed); err != nil {
+		panic(fmt.Sprintf("%s %s of our own encoding cannot be read: %v", f.gvk.Kind, k.uid, err))
+	}
+	return obj
 }
 
 // Synced is closed once the Feed has held everything that the API server had, and told so by Changed.
@@ -125,7 +172,23 @@ func (f *Feed) Err() error {
 func (f *Feed) Get(namespace, name string) client.Object {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.objects[feedKey(namespace, name)]
+	return f.open(f.objects[feedKey(namespace, name)])
+}
+
+// Read fills into with a copy of an object; false says that there is none.
+func (f *Feed) Read(namespace, name string, into client.Object) (bool, error) {
+	f.mu.RLock()
+	k, found := f.objects[feedKey(namespace, name)]
+	f.mu.RUnlock()
+	if !found {
+		return false, nil
+	}
+	obj := f.open(k)
+	if k.packed != nil && reflect.TypeOf(obj) == reflect.TypeOf(into) { // it is a copy already
+		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(obj).Elem())
+		return true, nil
+	}
+	return true, CopyObject(obj, into)
 }
 
 // List returns the objects themselves, which must not be changed, in order of their names.
@@ -133,8 +196,8 @@ func (f *Feed) List() []client.Object {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	out := make([]client.Object, 0, len(f.objects))
-	for _, obj := range f.objects {
-		out = append(out, obj)
+	for _, k := range f.objects {
+		out = append(out, f.open(k))
 	}
 	slices.SortFunc(out, func(a, b client.Object) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
@@ -261,25 +324,29 @@ func (s feedStore) set(v any) error {
 		return fmt.Errorf("%T is no object", v)
 	}
 	s.options.Transform(now)
+	k, err := s.keep(now)
+	if err != nil {
+		return err
+	}
 	key := feedKey(now.GetNamespace(), now.GetName())
 	s.mu.Lock()
 	old := s.objects[key]
-	s.objects[key] = now
+	s.objects[key] = k
 	s.mu.Unlock()
-	if old != nil && old.GetUID() == now.GetUID() && old.GetResourceVersion() == now.GetResourceVersion() {
+	if old.uid == k.uid && old.version == k.version {
 		return nil
 	}
-	s.options.Changed(old, now)
+	s.options.Changed(s.open(old), now)
 	return nil
 }
 
 func (s feedStore) drop(key string) {
 	s.mu.Lock()
-	old := s.objects[key]
+	old, was := s.objects[key]
 	delete(s.objects, key)
 	s.mu.Unlock()
-	if old != nil {
-		s.options.Changed(old, nil)
+	if was {
+		s.options.Changed(s.open(old), nil)
 	}
 }
 

@@ -26,6 +26,7 @@ type feedID struct {
 	form           reflect.Type // of the prototype: typed and unstructured copies differ
 	labels, fields string
 	transform      *Transform
+	pack           bool
 }
 
 // sharedFeed is a feed with the kinds of pairs that listen to it.
@@ -46,7 +47,7 @@ type sharedFeed struct {
 func (e *Engine) acquire(at *end, namespace string, w watched) (*sharedFeed, error) {
 	id := feedID{
 		end: at.name, namespace: namespace, gvk: w.gvk, form: reflect.TypeOf(w.Object),
-		labels: w.Labels, fields: w.Fields, transform: w.Transform,
+		labels: w.Labels, fields: w.Fields, transform: w.Transform, pack: w.Pack,
 	}
 	if f := e.feeds[id]; f != nil {
 		f.users++
@@ -64,7 +65,7 @@ func (e *Engine) acquire(at *end, namespace string, w watched) (*sharedFeed, err
 	}
 	feed, err := kube.NewFeed(kube.FeedOptions{
 		Cluster: at.cluster, Object: w.Object, Namespace: namespace, Labels: w.Labels, Fields: w.Fields,
-		Optional: w.Optional, Transform: transform, Changed: f.changed, Broken: f.broken, Recovered: f.recovered,
+		Optional: w.Optional, Transform: transform, Pack: w.Pack, Changed: f.changed, Broken: f.broken, Recovered: f.recovered,
 	})
 	if err != nil {
 		return nil, err

@@ -48,6 +48,8 @@ type Source struct {
 	Optional bool
 	// Transform changes each object before it is cached; nil strips the managed fields.
 	Transform *Transform
+	// Pack keeps what is cached encoded: less memory, more time. It is for kinds of Kubernetes itself.
+	Pack bool
 }
 
 // Transform is known by its address: sources with the same one share what they cache.

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,14 +48,32 @@ func (s Side) Get(name string, into client.Object) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	found, err := s.find(gvk, name)
-	if err != nil || found == nil {
-		return false, err
+	watching := false
+	for feed := range s.feeds(gvk) {
+		watching = true
+		for _, namespace := range []string{s.Namespace, ""} {
+			if found, err := feed.Read(namespace, name, into); err != nil {
+				return false, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
+			} else if found {
+				return true, nil
+			}
+		}
 	}
-	if err := kube.CopyObject(found, into); err != nil {
-		return false, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
+	if !watching {
+		return false, s.notWatched(gvk)
 	}
-	return true, nil
+	return false, nil
+}
+
+// feeds are those of one kind that this side sees.
+func (s Side) feeds(gvk schema.GroupVersionKind) iter.Seq[*kube.Feed] {
+	return func(yield func(*kube.Feed) bool) {
+		for _, a := range s.sources {
+			if a.gvk == gvk && !yield(a.shared.feed) {
+				return
+			}
+		}
+	}
 }
 
 // List reads all objects of one kind that the sources of this side see in this namespace.
@@ -68,12 +87,9 @@ func (s Side) List(into client.ObjectList) error {
 	var out []runtime.Object
 	seen := map[client.ObjectKey]bool{}
 	watching := false
-	for _, a := range s.sources {
-		if a.gvk != gvk {
-			continue
-		}
+	for feed := range s.feeds(gvk) {
 		watching = true
-		for _, obj := range a.shared.feed.List() {
+		for _, obj := range feed.List() {
 			key := client.ObjectKeyFromObject(obj)
 			if seen[key] {
 				continue
@@ -139,6 +155,25 @@ func (s Side) Apply(ctx context.Context, want client.Object) (*metav1.PartialObj
 		return nil, err
 	}
 	return application.Apply(ctx, s.end.client, current)
+}
+
+// ApplyOver is Apply where the cache lacks a part of the object: current is all of it, nil if there is none.
+func (s Side) ApplyOver(ctx context.Context, want, current client.Object) (*metav1.PartialObjectMetadata, error) {
+	application, _, _, err := s.application(want)
+	if err != nil {
+		return nil, err
+	}
+	return application.Apply(ctx, s.end.client, current)
+}
+
+// AsMade tells whether an object of which the cache may lack the spec is as want says: Apply made it so, and nobody changed
+// its spec since. If it is false, only the whole object can tell.
+func (s Side) AsMade(want client.Object, cached metav1.Object) (bool, error) {
+	application, _, _, err := s.application(want)
+	if err != nil {
+		return false, err
+	}
+	return application.AsMade(cached), nil
 }
 
 // Make is the first Apply of an object; false says that the name is taken, and nothing was changed.
@@ -247,15 +282,12 @@ func (s Side) gvk(obj client.Object) (schema.GroupVersionKind, error) {
 // find returns the cached object itself, nil if there is none.
 func (s Side) find(gvk schema.GroupVersionKind, name string) (client.Object, error) {
 	watching := false
-	for _, a := range s.sources {
-		if a.gvk != gvk {
-			continue
-		}
+	for feed := range s.feeds(gvk) {
 		watching = true
-		if obj := a.shared.feed.Get(s.Namespace, name); obj != nil {
+		if obj := feed.Get(s.Namespace, name); obj != nil {
 			return obj, nil
 		}
-		if obj := a.shared.feed.Get("", name); obj != nil {
+		if obj := feed.Get("", name); obj != nil {
 			return obj, nil
 		}
 	}
@@ -270,10 +302,8 @@ func (s Side) notWatched(gvk schema.GroupVersionKind) error {
 }
 
 func (s Side) watches(gvk schema.GroupVersionKind) bool {
-	for _, a := range s.sources {
-		if a.gvk == gvk {
-			return true
-		}
+	for range s.feeds(gvk) {
+		return true
 	}
 	return false
 }

@@ -16,29 +16,31 @@ import (
 const bunchTime = 500 * time.Millisecond
 
 // bunch returns nil for a status that goes now, and an error that says how long to wait for one that goes with others. The
-// first after a silence does not wait, and those that follow it wait once.
+// first after a silence does not wait, and those that follow it wait once: one whose turn comes late goes then.
 func (m *memory) bunch(local *corev1.Pod) error {
 	now := m.now()
 	var left time.Duration
 	m.of(local, func(known *podMemory) {
-		if !known.leaves.IsZero() && now.Sub(known.leaves) >= bunchTime {
-			known.leaves = time.Time{} // of a status that there was nothing to write of in the end
+		if known.leaves.IsZero() {
+			known.leaves = later(now, m.left.Add(bunchTime))
 		}
-		switch {
-		case known.leaves.IsZero() && now.Before(m.left.Add(bunchTime)):
-			known.leaves = m.left.Add(bunchTime)
-		case known.leaves.IsZero():
-			m.left, known.leaves = now, now
+		if left = known.leaves.Sub(now); left > 0 {
+			return
 		}
-		if left = known.leaves.Sub(now); left <= 0 {
-			m.left = later(m.left, known.leaves)
-			known.leaves = time.Time{}
+		if m.left = later(m.left, known.leaves); -left >= bunchTime { // it is another bunch
+			m.left = now
 		}
+		known.leaves = time.Time{}
 	})
 	if left > 0 {
 		return kube.Wait(left, "the status goes with those of other pods")
 	}
 	return nil
+}
+
+// unbunch is for a pod that has no status to write, after all.
+func (m *memory) unbunch(local *corev1.Pod) {
+	m.of(local, func(known *podMemory) { known.leaves = time.Time{} })
 }
 
 func later(a, b time.Time) time.Time {

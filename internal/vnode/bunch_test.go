@@ -77,6 +77,46 @@ func TestAStatusWaitsOnceForOthers(t *testing.T) {
 	}
 }
 
+// A machine with too much to do takes longer than a bunch until it is a pod's turn again, and has others to write all the time.
+func TestAStatusThatIsLateGoes(t *testing.T) {
+	now := time.Unix(1000, 0)
+	m := newMemory(func() time.Time { return now })
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	}
+	_, waits := m.bunch(pod("first")), m.bunch(pod("late"))
+	if waits == nil {
+		t.Fatal("the second does not wait")
+	}
+	for i := range 4 {
+		now = now.Add(2 * bunchTime / 3)
+		_ = m.bunch(pod(fmt.Sprint("other ", i)))
+	}
+	if err := m.bunch(pod("late")); err != nil {
+		t.Errorf("it waits again: %v", err)
+	}
+}
+
+func TestAPodWithNothingToSayWaitsNoMore(t *testing.T) {
+	now := time.Unix(1000, 0)
+	m := newMemory(func() time.Time { return now })
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	}
+	_, waits := m.bunch(pod("first")), m.bunch(pod("second"))
+	if waits == nil {
+		t.Fatal("the second does not wait")
+	}
+	m.unbunch(pod("second"))
+	now = now.Add(bunchTime)
+	if err := m.bunch(pod("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.bunch(pod("second")); err == nil {
+		t.Error("its next status does not go with others")
+	}
+}
+
 func TestAStatusThatNeverWentIsForgotten(t *testing.T) {
 	now := time.Unix(1000, 0)
 	m := newMemory(func() time.Time { return now })

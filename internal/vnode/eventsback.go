@@ -158,8 +158,8 @@ func (k *eventKind) kind() mirror.Kind {
 	}
 	out := mirror.Kind{
 		Name: eventsKind, Workers: k.options.Events.Workers, Sync: k.sync,
-		Local:  []mirror.Source{{Object: &corev1.Event{}, Labels: selector, Keys: k.localItem}},
-		Remote: []mirror.Source{{Object: &corev1.Event{}, Fields: fields, Keys: k.remoteItem, Optional: true}},
+		Local:  []mirror.Source{{Object: &corev1.Event{}, Labels: selector, Keys: k.localItem, Pack: true}},
+		Remote: []mirror.Source{{Object: &corev1.Event{}, Fields: fields, Keys: k.remoteItem, Optional: true, Pack: true}},
 	}
 	for name, about := range k.objects {
 		for _, source := range about.local {

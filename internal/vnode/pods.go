@@ -47,8 +47,8 @@ const podsKind = "pods"
 func (k *podKind) kind() mirror.Kind {
 	return mirror.Kind{
 		Name:    podsKind,
-		Local:   []mirror.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node}},
-		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}}, {Object: &corev1.Pod{}, Transform: slimRemote}},
+		Local:   []mirror.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node, Pack: true}},
+		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}, Transform: slimShadow}, {Object: &corev1.Pod{}, Transform: slimRemote, Pack: true}},
 		Workers: k.options.Pods.Workers,
 		Sync:    k.sync,
 	}
@@ -61,7 +61,7 @@ type podItem struct {
 	// generation of the VirtualNode that the patch is at least from.
 	generation int64
 	local      *corev1.Pod
-	shadow     *offv1beta1.ShadowPod
+	shadow     *offv1beta1.ShadowPod // without its spec
 	remote     *corev1.Pod
 }
 
@@ -290,8 +290,7 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	if it.shadow != nil && k.right(it, it.shadow) {
 		return nil
 	}
-	want := translate.ShadowPod(translate.Input{Target: it.target, Pod: it.local, Existing: it.shadow})
-	now, err := it.Remote.Apply(ctx, want)
+	now, err := it.bring(ctx)
 	if err != nil {
 		if it.shadow == nil && refused(err) {
 			return k.refuse(ctx, it, err)
@@ -319,6 +318,25 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 			"its service account tokens and the address of the API server stay here", k.options.Provider))
 	}
 	return nil
+}
+
+// bring makes the ShadowPod what the local pod asks for, and returns its metadata then, nil if it was right.
+func (it *podItem) bring(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
+	in := translate.Input{Target: it.target, Pod: it.local}
+	if it.shadow == nil {
+		return it.Remote.ApplyOver(ctx, translate.ShadowPod(in), nil)
+	}
+	in.Creator = translate.Creator(in.Creator, it.shadow)
+	if right, err := it.Remote.AsMade(translate.ShadowPod(in), it.shadow); err != nil || right {
+		return nil, err
+	}
+	in.Existing = &offv1beta1.ShadowPod{}
+	if err := it.Remote.Client().Get(ctx, client.ObjectKeyFromObject(it.shadow), in.Existing); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the whole shadow pod: %w", err)
+	} else if err != nil || in.Existing.UID != it.shadow.UID {
+		return nil, kube.Wait(unseenDelay, "the cache has a shadow pod that is gone")
+	}
+	return it.Remote.ApplyOver(ctx, translate.ShadowPod(in), in.Existing)
 }
 
 func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
@@ -376,8 +394,12 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod
 // them, already.
 func (k *podKind) send(ctx context.Context, c client.Client, local, want *corev1.Pod) error {
 	same, err := sameStatus(local, want)
-	if err != nil || same {
+	if err != nil {
 		return err
+	}
+	if same {
+		k.memory.unbunch(local)
+		return nil
 	}
 	now, err := sentOf(local, want)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/rules"
@@ -25,6 +26,14 @@ func slimLocal(obj any) (any, error) {
 	}
 	return obj, nil
 }
+
+// slimShadow leaves out what a pod is asked to be: almost always a ShadowPod is as it was made, which its metadata tell.
+var slimShadow = &mirror.Transform{Apply: func(obj client.Object) {
+	obj.SetManagedFields(nil)
+	if shadow, ok := obj.(*offv1beta1.ShadowPod); ok {
+		shadow.Spec = offv1beta1.ShadowPodSpec{}
+	}
+}}
 
 // slimRemote leaves of a remote pod what is read of it: its status, whose it is, what its containers were given, and how
 // long it may take to end. What it was asked to be is in its ShadowPod.

@@ -45,6 +45,9 @@ func schemas(node any) {
 			// What Kubernetes checks later is kept as it is, but for the amounts, which we decode before.
 			left := amounts(n)
 			delete(left, "nullable")
+			if owned, ok := n["x-kubernetes-map-type"]; ok {
+				left["x-kubernetes-map-type"] = owned
+			}
 			clear(n)
 			maps.Copy(n, left)
 		default:

@@ -15,7 +15,11 @@ const ShadowPodResource = "shadowpods"
 type ShadowPodSpec struct {
 	// Pod is opaque to the schema, its amounts aside: the API server validates it when the Pod is made.
 	//
+	// Whoever applies it owns it as a whole: an owner for each of its fields would be most of what the API server does
+	// with a ShadowPod.
+	//
 	// +optional
+	// +structType=atomic
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Pod corev1.PodSpec `json:"pod,omitzero"`
 }

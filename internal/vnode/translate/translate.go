@@ -43,8 +43,8 @@ type Input struct {
 func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	labels := in.Labels(in.Pod.Labels)
 	labels[names.OffloadingNodeName] = in.Node
-	if creator := in.creator(); creator != "" {
-		labels[names.CreatorUser] = creator
+	if in.Creator != "" {
+		labels[names.CreatorUser] = in.Creator
 	}
 	annotations := in.Annotations(in.Pod.Annotations)
 	if AccessOf(in.Pod) != AccessRemote {
@@ -65,12 +65,13 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 	return out
 }
 
-// creator says who makes a ShadowPod, which saves the provider a webhook; of one that exists that never changes.
-func (in Input) creator() string {
-	if in.Creator != "" && in.Existing != nil {
-		return in.Existing.Labels[names.CreatorUser]
+// Creator says who makes a ShadowPod, which saves the provider a webhook: me, or empty for nobody knows. Of one that exists,
+// nil is none, that never changes.
+func Creator(me string, existing metav1.Object) string {
+	if me == "" || existing == nil {
+		return me
 	}
-	return in.Creator
+	return existing.GetLabels()[names.CreatorUser]
 }
 
 // podSpec copies what means the same in both clusters. What it leaves out belongs to the local scheduler and node, or

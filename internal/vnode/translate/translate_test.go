@@ -69,7 +69,7 @@ func shadow(edit func(in *Input)) *offv1beta1.ShadowPod {
 }
 
 func TestTheCreatorIsToldAndNeverChanges(t *testing.T) {
-	made := func(label string) *offv1beta1.ShadowPod {
+	made := func(label string) metav1.Object {
 		sp := &offv1beta1.ShadowPod{}
 		if label != "" {
 			sp.Labels = map[string]string{names.CreatorUser: label}
@@ -78,7 +78,7 @@ func TestTheCreatorIsToldAndNeverChanges(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		creator  string
-		existing *offv1beta1.ShadowPod
+		existing metav1.Object
 		want     string
 	}{
 		"new":                     {"me", nil, "me"},
@@ -88,7 +88,7 @@ func TestTheCreatorIsToldAndNeverChanges(t *testing.T) {
 		"the provider said":       {"", made("me"), ""},
 		"nobody has ever said so": {"me", made(""), ""},
 	} {
-		got := shadow(func(in *Input) { in.Creator, in.Existing = c.creator, c.existing })
+		got := shadow(func(in *Input) { in.Creator = Creator(c.creator, c.existing) })
 		if got.Labels[names.CreatorUser] != c.want {
 			t.Errorf("%s: %q, want %q", name, got.Labels[names.CreatorUser], c.want)
 		}
