@@ -84,7 +84,8 @@ func TestNoRoleOfAPeerReachesStatusOrEverything(t *testing.T) {
 	for _, name := range []string{names.RoleRemoteControlPlane, names.RoleVirtualKubeletRemote, names.RoleVirtualKubeletRemoteWide} {
 		for _, rule := range clusterRole(t, r, name).Rules {
 			for _, resource := range rule.Resources {
-				if strings.HasSuffix(resource, "/status") || strings.Contains(resource, "*") {
+				told := resource == "gatewayclients/status" && slices.Equal(rule.Verbs, []string{"patch"}) // within the policy liqo-endpoints
+				if strings.HasSuffix(resource, "/status") && !told || strings.Contains(resource, "*") {
 					t.Errorf("%s: resource %s", name, resource)
 				}
 			}

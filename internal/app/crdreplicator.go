@@ -34,6 +34,8 @@ type crdReplicatorOptions struct {
 // +kubebuilder:rbac:groups=authentication.liqo.io,namespace=tenant,resources=renews/status;resourceslices/status,verbs=patch;update
 // +kubebuilder:rbac:groups=offloading.liqo.io,namespace=tenant,resources=namespacemaps,verbs=get;list;patch;update;watch
 // +kubebuilder:rbac:groups=offloading.liqo.io,namespace=tenant,resources=namespacemaps/status,verbs=patch;update
+// +kubebuilder:rbac:groups=networking.liqo.io,namespace=tenant,resources=gatewayclients;gatewayservers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,namespace=tenant,resources=gatewayclients/status,verbs=patch
 // +kubebuilder:rbac:groups="";events.k8s.io,namespace=tenant,resources=events,verbs=create;patch
 
 // crdReplicator copies what concerns a peer to that peer, and is the only holder of control-plane credentials.

@@ -6,10 +6,8 @@ package network
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -128,27 +126,11 @@ func innerEndpoint(pods []corev1.Pod, now *networkingv1beta1.InternalGatewayEndp
 	}
 }
 
-// dialled is where a client looks for its server: what its user wrote comes first, then what the peer says of itself. An address
-// of the peer with another port than the user's carries that port.
+// dialled is what a template is told of the server: what its user wrote, else what the peer says. A gateway that runs follows what the
+// peer says by itself; in its arguments each change would cost a new pod.
 func dialled(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {
-	if told == nil {
+	if told == nil || len(spec.Addresses) > 0 {
 		return spec
 	}
-	if len(spec.Addresses) == 0 {
-		return *told.DeepCopy()
-	}
-	out := *spec.DeepCopy()
-	same := spec.Port == told.Port && slices.Equal(spec.Ports, told.Ports)
-	for _, address := range told.Addresses {
-		if !same {
-			if told.Port == 0 {
-				continue // several ports, which one address cannot carry
-			}
-			address = net.JoinHostPort(address, strconv.Itoa(int(told.Port)))
-		}
-		if !slices.Contains(out.Addresses, address) {
-			out.Addresses = append(out.Addresses, address)
-		}
-	}
-	return out
+	return *told.DeepCopy()
 }

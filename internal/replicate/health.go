@@ -93,7 +93,7 @@ func (l *link) lookOnce(ctx context.Context, timeout time.Duration) {
 	} else {
 		l.found("")
 	}
-	if err != nil || l.state().refusal != "" || !l.engine.Synced(l.pair) {
+	if err != nil || l.state().refusal != "" || !l.engine.Synced(l.pair, plurals()...) {
 		l.tryRights(ctx)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -65,7 +66,7 @@ func (r *reconciler) dial(e ends, c *credentials) (*link, error) {
 	l.engine, err = mirror.New(mirror.Options{
 		Local:        r.config,
 		Remote:       conn,
-		Kinds:        l.kinds(r.options.Workers),
+		Kinds:        slices.Concat(l.kinds(r.options.Workers), l.endpointKinds()),
 		FieldManager: names.ReplicatorFieldManager,
 		Log:          l.log,
 		Peer:         string(e.peer),

@@ -334,11 +334,12 @@ func (p *peering) sliceAt(namespace string) *authv1beta1.ResourceSlice {
 	return &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "test"}}
 }
 
-// installPeerRights gives a cluster the chart's roles for peers and the policy about replicas.
+// installPeerRights gives a cluster the chart's roles for peers and the policies about replicas and endpoints.
 func installPeerRights(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
 	install(t, c, "roles-peers.yaml")
 	install(t, c, "policy-replicas.yaml")
+	install(t, c, "policy-endpoints.yaml")
 }
 
 func install(t *testing.T, c *testkit.ControlPlane, name string) {

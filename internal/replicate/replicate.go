@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package replicate copies what concerns a peer into that peer: NamespaceMaps, ResourceSlices and Renews of a tenant
-// namespace go to the tenant namespace at the peer, and their status comes back.
+// namespace go to the tenant namespace at the peer, and their status comes back. Where the server of a tunnel is, the
+// clients at the other end are told.
 //
 // A Secret with control-plane credentials in a tenant namespace starts it. Everything that follows from one peer's
 // Secrets is decided in one place, keyed by the peer: which Secret counts, the connection, what is wrong, and when the

@@ -35,6 +35,15 @@ func resourceNamed(plural string) (resource, bool) {
 	return resources[i], true
 }
 
+// plurals are what the engine calls them.
+func plurals() []string {
+	out := make([]string, 0, len(resources))
+	for _, r := range resources {
+		out = append(out, r.plural)
+	}
+	return out
+}
+
 func (r resource) gvr() schema.GroupVersionResource {
 	return r.gvk.GroupVersion().WithResource(r.plural)
 }

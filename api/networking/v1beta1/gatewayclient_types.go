@@ -31,7 +31,7 @@ type GatewayClientStatus struct {
 	ClientRef        *corev1.ObjectReference  `json:"clientRef,omitempty"`
 	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
-	// Endpoint is the server's, as in use.
+	// Endpoint is where the peer says that its server is: dialled after those of the spec.
 	Endpoint *EndpointStatus `json:"endpoint,omitempty"`
 	// Conditions say whether it works, and why not.
 	//

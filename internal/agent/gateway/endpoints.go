@@ -16,7 +16,29 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
+
+// dialled are the endpoints that a gateway was started with, which its user says, and then all those that the peer says.
+func dialled(spec []string, told *networkingv1beta1.EndpointStatus) []string {
+	out := slices.Clone(spec)
+	if told == nil {
+		return out
+	}
+	ports := told.Ports
+	if len(ports) == 0 {
+		ports = []int32{told.Port}
+	}
+	for _, address := range told.Addresses {
+		for _, port := range ports {
+			if one := net.JoinHostPort(address, strconv.Itoa(int(port))); !slices.Contains(out, one) {
+				out = append(out, one)
+			}
+		}
+	}
+	return out
+}
 
 // resolver finds the addresses of a name.
 type resolver func(ctx context.Context, network, host string) ([]netip.Addr, error)

@@ -21,6 +21,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
 // phonebook resolves what is in it.
@@ -35,6 +37,31 @@ func (b phonebook) resolve(_ context.Context, _, host string) ([]netip.Addr, err
 		out = append(out, netip.MustParseAddr(a))
 	}
 	return out, nil
+}
+
+func TestTheUsersEndpointsComeFirst(t *testing.T) {
+	type endpoint = networkingv1beta1.EndpointStatus
+	for name, tc := range map[string]struct {
+		spec []string
+		told *endpoint
+		want []string
+	}{
+		"nothing":                     {},
+		"what the user says":          {spec: []string{"b:1", "a:1"}, want: []string{"b:1", "a:1"}},
+		"then all that the peer says": {spec: []string{"c:1"}, told: &endpoint{Addresses: []string{"b", "a"}, Port: 2}, want: []string{"c:1", "b:2", "a:2"}},
+		"each once":                   {spec: []string{"b:1", "a:1"}, told: &endpoint{Addresses: []string{"a", "c", "b"}, Port: 1}, want: []string{"b:1", "a:1", "c:1"}},
+		"the same at another port":    {spec: []string{"a:1"}, told: &endpoint{Addresses: []string{"a"}, Port: 2}, want: []string{"a:1", "a:2"}},
+		"what the peer says alone":    {told: &endpoint{Addresses: []string{"fd00::1"}, Port: 2}, want: []string{"[fd00::1]:2"}},
+		"with several ports":          {told: &endpoint{Addresses: []string{"a", "b"}, Ports: []int32{2, 3}}, want: []string{"a:2", "a:3", "b:2", "b:3"}},
+	} {
+		before := slices.Clone(tc.spec)
+		if got := dialled(tc.spec, tc.told); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+		if !slices.Equal(before, tc.spec) {
+			t.Errorf("%s: the arguments are %q now", name, tc.spec)
+		}
+	}
 }
 
 func TestEndpointsThatAreFound(t *testing.T) {

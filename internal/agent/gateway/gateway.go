@@ -9,10 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -254,32 +252,16 @@ func (g *gateway) wantedPeers(ctx context.Context, seen *agent.Seen) ([]wg.Peer,
 	}
 	endpoint := g.learned.recall() // of a client, which a server that was started again finds at once
 	if !g.options.Server {
-		endpoint = g.endpoints.get(ctx, g.said(seen))
+		endpoint = g.endpoints.get(ctx, dialled(g.options.Endpoints, g.told(seen)))
 	}
 	peers, problems := wantedPeers(keys.Items, peer, endpoint)
 	return peers, problems, nil
 }
 
-// said are the endpoints that this gateway was told, and those that its server was seen to have since.
-func (g *gateway) said(seen *agent.Seen) []string {
-	out := slices.Clone(g.options.Endpoints)
-	obj, ok := seen.Objects[g.input(seen).Of].(*networkingv1beta1.GatewayClient)
-	if !ok || obj.Status.Endpoint == nil {
-		return out
+// told is where the peer says that the server is, nil if it does not.
+func (g *gateway) told(seen *agent.Seen) *networkingv1beta1.EndpointStatus {
+	if obj, ok := seen.Objects[g.input(seen).Of].(*networkingv1beta1.GatewayClient); ok {
+		return obj.Status.Endpoint
 	}
-	for _, address := range obj.Status.Endpoint.Addresses {
-		for _, port := range ports(obj.Status.Endpoint) {
-			if one := net.JoinHostPort(address, strconv.Itoa(int(port))); !slices.Contains(out, one) {
-				out = append(out, one)
-			}
-		}
-	}
-	return out
-}
-
-func ports(e *networkingv1beta1.EndpointStatus) []int32 {
-	if len(e.Ports) > 0 {
-		return e.Ports
-	}
-	return []int32{e.Port}
+	return nil
 }

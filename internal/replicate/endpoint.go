@@ -1,0 +1,126 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/elder"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/names"
+)
+
+// maxAddresses bounds what one cluster says to the other; the policy liqo-endpoints has the same number.
+const maxAddresses = 1000
+
+// endpointKinds tell the clients of one cluster where the servers of the other one are. Only this end reaches both API servers,
+// so it carries what there is to say both ways: to our clients, which we write, and to those of the peer, of which it lets us
+// write nothing else.
+func (l *link) endpointKinds() []mirror.Kind {
+	return []mirror.Kind{{
+		Name: "gatewayclients", Workers: 1,
+		Local:  []mirror.Source{gatewaysTo(l.ends.peer, &networkingv1beta1.GatewayClient{}, false)},
+		Remote: []mirror.Source{gatewaysTo(l.ends.local, &networkingv1beta1.GatewayServer{}, true)},
+		Sync:   func(ctx context.Context, it *mirror.Item) error { return locate(ctx, it.Remote, it.Local) },
+	}, {
+		Name: "gatewayservers", Workers: 1,
+		Local:  []mirror.Source{gatewaysTo(l.ends.peer, &networkingv1beta1.GatewayServer{}, false)},
+		Remote: []mirror.Source{gatewaysTo(l.ends.local, &networkingv1beta1.GatewayClient{}, true)},
+		Sync:   func(ctx context.Context, it *mirror.Item) error { return locate(ctx, it.Local, it.Remote) },
+	}}
+}
+
+// gatewaysTo are those that lead to a cluster, as one item. A peer that is older gives no right to read them.
+func gatewaysTo(cluster liqov1beta1.ClusterID, kind client.Object, optional bool) mirror.Source {
+	return mirror.Source{
+		Object: kind, Labels: names.RemoteClusterID + "=" + string(cluster), Optional: optional,
+		Key: func(client.Object) string { return "tunnel" },
+	}
+}
+
+// locate tells the clients of one side where the server of the other one is.
+func locate(ctx context.Context, from, to mirror.Side) error {
+	var servers networkingv1beta1.GatewayServerList
+	var clients networkingv1beta1.GatewayClientList
+	if err := errors.Join(from.List(&servers), to.List(&clients)); err != nil {
+		return fmt.Errorf("listing gateways: %w", err)
+	}
+	server := saidBy(servers.Items)
+	if server == nil {
+		return nil // what was said before stays: it may still be true, and nothing better is known
+	}
+	var errs []error
+	for i := range clients.Items {
+		errs = append(errs, writeEndpoint(ctx, to.Client(), &clients.Items[i], server))
+	}
+	return errors.Join(errs...)
+}
+
+// writeEndpoint writes that one field: the peer would refuse a patch of anything else.
+func writeEndpoint(ctx context.Context, c client.Client, gateway *networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) error {
+	if equality.Semantic.DeepEqual(gateway.Status.Endpoint, want) {
+		return nil
+	}
+	before := gateway.DeepCopy()
+	gateway.Status.Endpoint = want.DeepCopy()
+	if err := client.IgnoreNotFound(c.Status().Patch(ctx, gateway, client.MergeFrom(before))); err != nil {
+		err = fmt.Errorf("telling GatewayClient %s where its server is: %w", before.Name, err)
+		if apierrors.IsInvalid(err) {
+			return kube.Invalid(reasonInvalidStatus, err)
+		}
+		return err
+	}
+	return nil
+}
+
+// saidBy is where the first of these servers is that says so, nil while none does.
+func saidBy(servers []networkingv1beta1.GatewayServer) *networkingv1beta1.EndpointStatus {
+	first := elder.First(servers, func(g *networkingv1beta1.GatewayServer) bool { return usable(g.Status.Endpoint) != nil })
+	if first == nil {
+		return nil
+	}
+	return usable(first.Status.Endpoint)
+}
+
+// usable is an endpoint less what can be no address or port, nil if nothing is left: it ends up in the arguments of a process.
+func usable(e *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
+	if e == nil {
+		return nil
+	}
+	out := e.DeepCopy()
+	out.Addresses = slices.DeleteFunc(out.Addresses, func(a string) bool { return !isAddress(a) })
+	out.Addresses = out.Addresses[:min(len(out.Addresses), maxAddresses)]
+	out.Ports = slices.DeleteFunc(out.Ports, func(port int32) bool { return !isPort(port) })
+	switch {
+	case len(out.Addresses) == 0, len(out.Ports) == 0 && !isPort(out.Port):
+		return nil
+	case isPort(out.Port):
+		out.Ports = nil
+	default:
+		out.Port = 0
+	}
+	return out
+}
+
+func isAddress(text string) bool {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return a.Zone() == ""
+	}
+	return len(validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(text, ".")))) == 0
+}
+
+func isPort(n int32) bool { return len(validation.IsValidPortNum(int(n))) == 0 }
