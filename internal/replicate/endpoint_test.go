@@ -13,9 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -30,6 +32,8 @@ func TestWhatServersSay(t *testing.T) {
 	}
 	leaving := at("leaving", 1, &endpoint{Addresses: []string{"a"}, Port: 1})
 	leaving.DeletionTimestamp = new(metav1.Unix(9, 0))
+	running := at("running", 5, &endpoint{Addresses: []string{"r"}, Port: 1})
+	running.Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{}
 	udp := new(corev1.ProtocolUDP)
 	many := &endpoint{Port: 1}
 	for i := range maxAddresses + 1 {
@@ -45,6 +49,7 @@ func TestWhatServersSay(t *testing.T) {
 		"one way":  {servers: []networkingv1beta1.GatewayServer{at("a", 1, &endpoint{Addresses: []string{"a"}, Port: 1, Ports: []int32{2}})}, want: &endpoint{Addresses: []string{"a"}, Port: 1}},
 		"nowhere":  {servers: []networkingv1beta1.GatewayServer{at("a", 1, nil), at("b", 1, &endpoint{Port: 1}), at("c", 1, &endpoint{Addresses: []string{"a"}})}},
 		"oldest":   {servers: []networkingv1beta1.GatewayServer{at("a", 3, &endpoint{Addresses: []string{"a"}, Port: 1}), at("b", 2, &endpoint{Addresses: []string{"b"}, Port: 1}), at("c", 1, nil)}, want: &endpoint{Addresses: []string{"b"}, Port: 1}},
+		"running":  {servers: []networkingv1beta1.GatewayServer{at("a", 1, &endpoint{Addresses: []string{"a"}, Port: 1}), running}, want: &endpoint{Addresses: []string{"r"}, Port: 1}},
 		"staying":  {servers: []networkingv1beta1.GatewayServer{leaving, at("b", 2, &endpoint{Addresses: []string{"b"}, Port: 1})}, want: &endpoint{Addresses: []string{"b"}, Port: 1}},
 		"odd":      {servers: []networkingv1beta1.GatewayServer{at("a", 1, &endpoint{Addresses: []string{"a,b", "--name=x", "a b", "", "fe80::1%eth0", "a:1", "$(X)", strings.Repeat("a", 254), "b"}, Port: 1})}, want: &endpoint{Addresses: []string{"b"}, Port: 1}},
 		"no ports": {servers: []networkingv1beta1.GatewayServer{at("a", 1, &endpoint{Addresses: []string{"a"}, Port: 70000, Ports: []int32{-1}})}},
@@ -52,6 +57,44 @@ func TestWhatServersSay(t *testing.T) {
 	} {
 		if diff := cmp.Diff(tc.want, saidBy(tc.servers)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Two clusters that reach each other write the same clients, and one may have an old view of the other.
+func TestNobodyTakesBackWhatTheOtherSideSays(t *testing.T) {
+	teller, pair := newTeller(), mirror.Pair{Local: "tenant", Remote: "tenant"}
+	old, now := &endpoint{Addresses: []string{"a"}, Port: 1}, &endpoint{Addresses: []string{"b"}, Port: 1}
+	saying := func(uid types.UID, e *endpoint) networkingv1beta1.GatewayClient {
+		c := networkingv1beta1.GatewayClient{ObjectMeta: metav1.ObjectMeta{UID: uid}}
+		c.Status.Endpoint = e
+		return c
+	}
+	for _, step := range []struct {
+		what   string
+		client networkingv1beta1.GatewayClient
+		want   *endpoint
+		told   bool
+	}{
+		{"a new client", saying("1", nil), old, true},
+		{"it says so", saying("1", old), old, false},
+		{"the other side says otherwise", saying("1", now), old, false},
+		{"what was said is taken away", saying("1", nil), old, true},
+		{"the server moved", saying("1", old), now, true},
+		{"another client of the name", saying("2", old), now, true},
+	} {
+		news := teller.news(pair, []networkingv1beta1.GatewayClient{step.client}, step.want)
+		if got := len(news) == 1; got != step.told {
+			t.Errorf("%s: told %t, want %t", step.what, got, step.told)
+		}
+		for _, c := range news {
+			teller.done(pair, c.UID, step.want)
+		}
+	}
+	failed := saying("3", old)
+	for range 2 {
+		if len(teller.news(pair, []networkingv1beta1.GatewayClient{failed}, now)) != 1 {
+			t.Error("a client that was not told is forgotten")
 		}
 	}
 }

@@ -103,6 +103,36 @@ func TestLaterChangesOfAPodReachTheProvider(t *testing.T) {
 	})
 }
 
+// A ShadowPod is made without them, so it may not count as right because it is as it was made.
+func TestEphemeralContainersAreTheFirstEdit(t *testing.T) {
+	s := newStage(t, nil)
+	debug := func(name string) {
+		local := eventually(s, s.here, s.localPod(name), exists)
+		before := local.DeepCopy()
+		local.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+			Name: "debug", Image: "debug:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		}}}
+		if err := s.here.Client.SubResource("ephemeralcontainers").Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	debugged := func(sp *offv1beta1.ShadowPod) error {
+		if len(sp.Spec.Pod.EphemeralContainers) != 1 {
+			return fmt.Errorf("there are %d", len(sp.Spec.Pod.EphemeralContainers))
+		}
+		return nil
+	}
+	s.pod(s.local, "early")
+	debug("early")
+	s.run()
+	eventually(s, s.there, s.shadow("early"), debugged)
+	s.pod(s.local, "late")
+	s.runRemotely(eventually(s, s.there, s.shadow("late"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("late"), phaseIs(corev1.PodRunning))
+	debug("late")
+	eventually(s, s.there, s.shadow("late"), debugged)
+}
+
 func TestGraceOfADeletionReachesTheProvider(t *testing.T) {
 	s := newStage(t, nil)
 	s.run()

@@ -301,7 +301,9 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		k.keepRight(it, it.shadow)
 		return nil
 	}
-	k.keepRight(it, now)
+	if it.shadow != nil || !hasLater(it.local) {
+		k.keepRight(it, now)
+	}
 	if it.shadow != nil {
 		return nil
 	}
@@ -320,6 +322,9 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	return nil
 }
 
+// hasLater tells whether a pod has what no ShadowPod is made with, and what follows then.
+func hasLater(local *corev1.Pod) bool { return len(local.Spec.EphemeralContainers) > 0 }
+
 // bring makes the ShadowPod what the local pod asks for, and returns its metadata then, nil if it was right.
 func (it *podItem) bring(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
 	in := translate.Input{Target: it.target, Pod: it.local}
@@ -327,8 +332,10 @@ func (it *podItem) bring(ctx context.Context) (*metav1.PartialObjectMetadata, er
 		return it.Remote.ApplyOver(ctx, translate.ShadowPod(in), nil)
 	}
 	in.Creator = translate.Creator(in.Creator, it.shadow)
-	if right, err := it.Remote.AsMade(translate.ShadowPod(in), it.shadow); err != nil || right {
-		return nil, err
+	if !hasLater(it.local) {
+		if right, err := it.Remote.AsMade(translate.ShadowPod(in), it.shadow); err != nil || right {
+			return nil, err
+		}
 	}
 	in.Existing = &offv1beta1.ShadowPod{}
 	if err := it.Remote.Client().Get(ctx, client.ObjectKeyFromObject(it.shadow), in.Existing); client.IgnoreNotFound(err) != nil {
@@ -409,6 +416,7 @@ func (k *podKind) send(ctx context.Context, c client.Client, local, want *corev1
 	k.memory.of(local, func(m *podMemory) { last = m.sent })
 	if last.onto == now.onto { // the cache does not show the last one yet
 		if last.what == now.what {
+			k.memory.unbunch(local)
 			return nil
 		}
 		want.ResourceVersion = last.made

@@ -20,7 +20,13 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
-// dialled are the endpoints that a gateway was started with, which its user says, and then all those that the peer says.
+// What the peer says is tried up to here: it takes time to choose among many, and each name is looked up by itself.
+const (
+	maxTold  = 1000
+	maxNames = 16
+)
+
+// dialled are the endpoints that a gateway was started with, which its user says, and then those that the peer says.
 func dialled(spec []string, told *networkingv1beta1.EndpointStatus) []string {
 	out := slices.Clone(spec)
 	if told == nil {
@@ -30,11 +36,27 @@ func dialled(spec []string, told *networkingv1beta1.EndpointStatus) []string {
 	if len(ports) == 0 {
 		ports = []int32{told.Port}
 	}
+	known := map[string]bool{}
+	for _, one := range spec {
+		known[one] = true
+	}
+	names := 0
 	for _, address := range told.Addresses {
-		for _, port := range ports {
-			if one := net.JoinHostPort(address, strconv.Itoa(int(port))); !slices.Contains(out, one) {
-				out = append(out, one)
+		if _, err := netip.ParseAddr(address); err != nil {
+			if names++; names > maxNames {
+				continue
 			}
+		}
+		for _, port := range ports {
+			one := net.JoinHostPort(address, strconv.Itoa(int(port)))
+			if known[one] {
+				continue
+			}
+			if len(out) == len(spec)+maxTold {
+				return out
+			}
+			known[one] = true
+			out = append(out, one)
 		}
 	}
 	return out

@@ -64,6 +64,26 @@ func TestTheUsersEndpointsComeFirst(t *testing.T) {
 	}
 }
 
+func TestAPeerSaysOnlySoMuch(t *testing.T) {
+	told := &networkingv1beta1.EndpointStatus{}
+	for i := range 100 {
+		told.Addresses = append(told.Addresses, fmt.Sprintf("node-%d.example", i), fmt.Sprintf("192.0.2.%d", i))
+	}
+	for i := range 64 {
+		told.Ports = append(told.Ports, int32(i+1))
+	}
+	got := dialled([]string{"a:1"}, told)
+	hosts := map[string]bool{}
+	for _, one := range got {
+		if host, _, _ := net.SplitHostPort(one); strings.HasPrefix(host, "node-") {
+			hosts[host] = true
+		}
+	}
+	if len(got) != 1+maxTold || len(hosts) == 0 || len(hosts) > maxNames {
+		t.Errorf("%d endpoints with %d names", len(got), len(hosts))
+	}
+}
+
 func TestEndpointsThatAreFound(t *testing.T) {
 	book := phonebook{"rome.example": "192.0.2.9 192.0.2.7", "dual.example": "2001:db8::7 ::ffff:192.0.2.3"}
 	for said, test := range map[string]struct{ want, problem string }{

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,6 +119,18 @@ func TestRandomPodsKeepWhatTheTableSays(t *testing.T) {
 		}
 		if len(lost) > 0 {
 			t.Fatalf("lost: %v", lost)
+		}
+	})
+}
+
+// The caller does not compare a ShadowPod that is as it was made with what follows from the local pod.
+func TestNothingFollowsIntoWhatWasJustMade(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := randomPod(t)
+		p.Spec.EphemeralContainers = nil
+		made := ShadowPod(Input{Target: target, Pod: p})
+		if diff := cmp.Diff(made, ShadowPod(Input{Target: target, Pod: p, Existing: made}), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("what follows (-made +now):\n%s", diff)
 		}
 	})
 }
