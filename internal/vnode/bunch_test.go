@@ -15,6 +15,11 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
+// bunched is a pod that is told from others by its name.
+func bunched(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+}
+
 // Statuses become due at the given milliseconds, one pod each; each goes at the time beside it.
 func TestStatusesGoTogether(t *testing.T) {
 	for name, c := range map[string]struct{ due, gone []int }{
@@ -34,11 +39,10 @@ func TestStatusesGoTogether(t *testing.T) {
 			for ms := range 3000 {
 				now = at(ms)
 				for i, due := range c.due {
-					pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i))}}
 					if due > ms || !gone[i].IsZero() {
 						continue
 					}
-					err := m.bunch(pod)
+					err := m.bunch(bunched(fmt.Sprint(i)))
 					if err == nil {
 						gone[i] = now
 					} else if v := kube.Judge(err); v.Failed() || v.After <= 0 || v.After > bunchTime {
@@ -58,21 +62,18 @@ func TestStatusesGoTogether(t *testing.T) {
 func TestAStatusWaitsOnceForOthers(t *testing.T) {
 	now := time.Unix(1000, 0)
 	m := newMemory(func() time.Time { return now })
-	pod := func(name string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-	}
-	if err := m.bunch(pod("first")); err != nil {
+	if err := m.bunch(bunched("first")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.bunch(pod("second")); err == nil {
+	if err := m.bunch(bunched("second")); err == nil {
 		t.Fatal("the second does not wait")
 	}
 	now = now.Add(bunchTime)
-	if err := m.bunch(pod("third")); err != nil { // which begins a new interval
+	if err := m.bunch(bunched("third")); err != nil { // which begins a new interval
 		t.Fatal(err)
 	}
 	now = now.Add(bunchTime / 2)
-	if err := m.bunch(pod("second")); err != nil {
+	if err := m.bunch(bunched("second")); err != nil {
 		t.Errorf("the second waits again: %v", err)
 	}
 }
@@ -81,18 +82,15 @@ func TestAStatusWaitsOnceForOthers(t *testing.T) {
 func TestAStatusThatIsLateGoes(t *testing.T) {
 	now := time.Unix(1000, 0)
 	m := newMemory(func() time.Time { return now })
-	pod := func(name string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-	}
-	_, waits := m.bunch(pod("first")), m.bunch(pod("late"))
+	_, waits := m.bunch(bunched("first")), m.bunch(bunched("late"))
 	if waits == nil {
 		t.Fatal("the second does not wait")
 	}
 	for i := range 4 {
 		now = now.Add(2 * bunchTime / 3)
-		_ = m.bunch(pod(fmt.Sprint("other ", i)))
+		_ = m.bunch(bunched(fmt.Sprint("other ", i)))
 	}
-	if err := m.bunch(pod("late")); err != nil {
+	if err := m.bunch(bunched("late")); err != nil {
 		t.Errorf("it waits again: %v", err)
 	}
 }
@@ -100,19 +98,16 @@ func TestAStatusThatIsLateGoes(t *testing.T) {
 func TestAPodWithNothingToSayWaitsNoMore(t *testing.T) {
 	now := time.Unix(1000, 0)
 	m := newMemory(func() time.Time { return now })
-	pod := func(name string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-	}
-	_, waits := m.bunch(pod("first")), m.bunch(pod("second"))
+	_, waits := m.bunch(bunched("first")), m.bunch(bunched("second"))
 	if waits == nil {
 		t.Fatal("the second does not wait")
 	}
-	m.unbunch(pod("second"))
+	m.unbunch(bunched("second"))
 	now = now.Add(bunchTime)
-	if err := m.bunch(pod("first")); err != nil {
+	if err := m.bunch(bunched("first")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.bunch(pod("second")); err == nil {
+	if err := m.bunch(bunched("second")); err == nil {
 		t.Error("its next status does not go with others")
 	}
 }
@@ -120,18 +115,15 @@ func TestAPodWithNothingToSayWaitsNoMore(t *testing.T) {
 func TestAStatusThatNeverWentIsForgotten(t *testing.T) {
 	now := time.Unix(1000, 0)
 	m := newMemory(func() time.Time { return now })
-	pod := func(name string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-	}
-	_, waits := m.bunch(pod("first")), m.bunch(pod("second"))
+	_, waits := m.bunch(bunched("first")), m.bunch(bunched("second"))
 	if waits == nil {
 		t.Fatal("the second does not wait")
 	}
 	now = now.Add(time.Minute)
-	if err := m.bunch(pod("second")); err != nil {
+	if err := m.bunch(bunched("second")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.bunch(pod("third")); err == nil {
+	if err := m.bunch(bunched("third")); err == nil {
 		t.Error("the second began no interval")
 	}
 }
