@@ -48,7 +48,7 @@ type Source struct {
 	Optional bool
 	// Transform changes each object before it is cached; nil strips the managed fields.
 	Transform *Transform
-	// Pack keeps what is cached encoded: less memory, more time. It is for kinds of Kubernetes itself.
+	// Pack keeps what is cached encoded, for kinds of Kubernetes itself: see kube.FeedOptions.
 	Pack bool
 }
 

@@ -8,10 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,21 +34,17 @@ const maxAddresses = 1000
 // so it carries what there is to say both ways: to our clients, which we write, and to those of the peer, of which it lets us
 // write nothing else.
 func (l *link) endpointKinds() []mirror.Kind {
-	ours, theirs := newTeller(), newTeller()
+	ours, theirs := teller{}, teller{}
 	return []mirror.Kind{{
 		Name: "gatewayclients", Workers: 1,
 		Local:  []mirror.Source{gatewaysTo(l.ends.peer, &networkingv1beta1.GatewayClient{}, false)},
 		Remote: []mirror.Source{gatewaysTo(l.ends.local, &networkingv1beta1.GatewayServer{}, true)},
-		Sync: func(ctx context.Context, it *mirror.Item) error {
-			return ours.locate(ctx, it.Pair, it.Remote, it.Local)
-		},
+		Sync:   func(ctx context.Context, it *mirror.Item) error { return ours.locate(ctx, it.Remote, it.Local) },
 	}, {
 		Name: "gatewayservers", Workers: 1,
 		Local:  []mirror.Source{gatewaysTo(l.ends.peer, &networkingv1beta1.GatewayServer{}, false)},
 		Remote: []mirror.Source{gatewaysTo(l.ends.local, &networkingv1beta1.GatewayClient{}, true)},
-		Sync: func(ctx context.Context, it *mirror.Item) error {
-			return theirs.locate(ctx, it.Pair, it.Local, it.Remote)
-		},
+		Sync:   func(ctx context.Context, it *mirror.Item) error { return theirs.locate(ctx, it.Local, it.Remote) },
 	}}
 }
 
@@ -60,44 +56,25 @@ func gatewaysTo(cluster liqov1beta1.ClusterID, kind client.Object, optional bool
 	}
 }
 
-// teller remembers what it told which client. Where both clusters reach each other both have one, and one may see less of the
-// other cluster than the other does: each tells what is new to it once, and none takes back what the other one says.
-type teller struct {
-	mu   sync.Mutex
-	told map[mirror.Pair]map[types.UID]*networkingv1beta1.EndpointStatus
+// teller is what each client was told. Where both clusters reach each other both have one, and one may see less of the other cluster
+// than the other does: each tells what is new to it once, and none takes back what the other one says. All gateways are one
+// item, so it needs no lock.
+type teller map[types.UID]*networkingv1beta1.EndpointStatus
+
+// hasTold tells whether there is nothing to say to a client: it was told the same, and says something.
+func (t teller) hasTold(c *networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) bool {
+	return c.Status.Endpoint != nil && equality.Semantic.DeepEqual(t[c.UID], want)
 }
 
-func newTeller() *teller {
-	return &teller{told: map[mirror.Pair]map[types.UID]*networkingv1beta1.EndpointStatus{}}
-}
-
-// news takes what these clients are to be told, and returns those that have to be: none that was told the same and says otherwise.
-func (t *teller) news(pair mirror.Pair, clients []networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) []*networkingv1beta1.GatewayClient {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := t.told[pair]
-	t.told[pair] = map[types.UID]*networkingv1beta1.EndpointStatus{}
-	var out []*networkingv1beta1.GatewayClient
-	for i := range clients {
-		c := &clients[i]
-		if c.Status.Endpoint == nil || !equality.Semantic.DeepEqual(before[c.UID], want) {
-			out = append(out, c)
-			continue
-		}
-		t.told[pair][c.UID] = want
-	}
-	return out
-}
-
-// done remembers that a client says what it is to say.
-func (t *teller) done(pair mirror.Pair, client types.UID, said *networkingv1beta1.EndpointStatus) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.told[pair][client] = said
+// keep forgets all clients but these.
+func (t teller) keep(clients []networkingv1beta1.GatewayClient) {
+	maps.DeleteFunc(t, func(uid types.UID, _ *networkingv1beta1.EndpointStatus) bool {
+		return !slices.ContainsFunc(clients, func(c networkingv1beta1.GatewayClient) bool { return c.UID == uid })
+	})
 }
 
 // locate tells the clients of one side where the server of the other one is.
-func (t *teller) locate(ctx context.Context, pair mirror.Pair, from, to mirror.Side) error {
+func (t teller) locate(ctx context.Context, from, to mirror.Side) error {
 	var servers networkingv1beta1.GatewayServerList
 	var clients networkingv1beta1.GatewayClientList
 	if err := errors.Join(from.List(&servers), to.List(&clients)); err != nil {
@@ -107,13 +84,18 @@ func (t *teller) locate(ctx context.Context, pair mirror.Pair, from, to mirror.S
 	if server == nil {
 		return nil // what was said before stays: it may still be true, and nothing better is known
 	}
+	t.keep(clients.Items)
 	var errs []error
-	for _, c := range t.news(pair, clients.Items, server) {
+	for i := range clients.Items {
+		c := &clients.Items[i]
+		if t.hasTold(c, server) {
+			continue
+		}
 		if err := writeEndpoint(ctx, to.Client(), c, server); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		t.done(pair, c.UID, server)
+		t[c.UID] = server
 	}
 	return errors.Join(errs...)
 }

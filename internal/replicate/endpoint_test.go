@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -63,7 +62,7 @@ func TestWhatServersSay(t *testing.T) {
 
 // Two clusters that reach each other write the same clients, and one may have an old view of the other.
 func TestNobodyTakesBackWhatTheOtherSideSays(t *testing.T) {
-	teller, pair := newTeller(), mirror.Pair{Local: "tenant", Remote: "tenant"}
+	told := teller{}
 	old, now := &endpoint{Addresses: []string{"a"}, Port: 1}, &endpoint{Addresses: []string{"b"}, Port: 1}
 	saying := func(uid types.UID, e *endpoint) networkingv1beta1.GatewayClient {
 		c := networkingv1beta1.GatewayClient{ObjectMeta: metav1.ObjectMeta{UID: uid}}
@@ -83,19 +82,14 @@ func TestNobodyTakesBackWhatTheOtherSideSays(t *testing.T) {
 		{"the server moved", saying("1", old), now, true},
 		{"another client of the name", saying("2", old), now, true},
 	} {
-		news := teller.news(pair, []networkingv1beta1.GatewayClient{step.client}, step.want)
-		if got := len(news) == 1; got != step.told {
+		told.keep([]networkingv1beta1.GatewayClient{step.client})
+		if got := !told.hasTold(&step.client, step.want); got != step.told {
 			t.Errorf("%s: told %t, want %t", step.what, got, step.told)
 		}
-		for _, c := range news {
-			teller.done(pair, c.UID, step.want)
-		}
+		told[step.client.UID] = step.want
 	}
-	failed := saying("3", old)
-	for range 2 {
-		if len(teller.news(pair, []networkingv1beta1.GatewayClient{failed}, now)) != 1 {
-			t.Error("a client that was not told is forgotten")
-		}
+	if len(told) != 1 {
+		t.Errorf("%d clients are remembered", len(told))
 	}
 }
 
