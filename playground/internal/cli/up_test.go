@@ -117,7 +117,7 @@ func TestRemainsOfAKilledRunAreFound(t *testing.T) {
 func testHome(t *testing.T) home.Home {
 	t.Helper()
 	t.Setenv("LIQO_PLAYGROUND_HOME", t.TempDir())
-	t.Setenv("LIQO_PLAYGROUND_NAME", "pgunit") // no namespaces of this name exist
+	t.Setenv("LIQO_PLAYGROUND_NAME", "pgcli") // no other package's tests make namespaces of this name
 	h, err := home.Open()
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 func open(t *testing.T) Home {
 	t.Helper()
 	t.Setenv("LIQO_PLAYGROUND_HOME", t.TempDir())
-	t.Setenv("LIQO_PLAYGROUND_NAME", "pgunit")
+	t.Setenv("LIQO_PLAYGROUND_NAME", "pghome")
 	h, err := Open()
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ func namespace(t *testing.T) string {
 	if os.Geteuid() != 0 {
 		t.Fatal("network namespaces need root: run the tests as root")
 	}
-	const name = "pgunit-t1"
+	const name = "pgnetns-t1"
 	if err := Remove(name); err != nil {
 		t.Fatal(err)
 	}
