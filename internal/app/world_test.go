@@ -19,6 +19,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -222,10 +223,23 @@ func (w *world) works(ctx context.Context) error {
 	if nso.Status.OffloadingPhase != offv1beta1.ReadyOffloadingPhaseType {
 		return fmt.Errorf("the NamespaceOffloading is %q", nso.Status.OffloadingPhase)
 	}
-	for _, obj := range []client.Object{&corev1.Pod{}, &corev1.ConfigMap{}} {
+	var pod corev1.Pod
+	for _, obj := range []client.Object{&corev1.ConfigMap{}, &pod} {
 		if err := w.provider.Client.Get(ctx, client.ObjectKey{Namespace: w.Twin(), Name: "shop"}, obj); err != nil {
 			return err
 		}
+	}
+	if len(pod.Status.Conditions) == 0 { // nobody else schedules here, and of a pod that is not scheduled nothing is told unless something was before
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(0, 0)}}
+		if err := w.provider.Client.Status().Update(ctx, &pod); err != nil {
+			return err
+		}
+	}
+	if err := w.consumer.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: "shop"}, &pod); err != nil {
+		return err
+	}
+	if pod.Labels[names.ShadowPod] != "true" {
+		return errors.New("the pod does not say that it runs in the provider")
 	}
 	return nil
 }
