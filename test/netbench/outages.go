@@ -150,16 +150,28 @@ func (w *world) fabricReplaced(ctx context.Context, asking *watcher) (float64, e
 
 // keyLast takes the server's key from the client, and gives it back.
 func (w *world) keyLast(ctx context.Context, asking *watcher) (float64, error) {
-	key := &networkingv1beta1.PublicKey{}
-	return w.last(ctx, asking, w.tunnel.Server, key)
+	return w.last(ctx, asking, w.tunnel.Server, &networkingv1beta1.PublicKey{}, func(client.Object) {})
 }
 
+// clientLast makes the client's gateway anew, with the key that the server knows.
 func (w *world) clientLast(ctx context.Context, asking *watcher) (float64, error) {
-	return w.last(ctx, asking, "client", &networkingv1beta1.GatewayClient{})
+	c := w.clusters[0].Client
+	var made corev1.Secret
+	if err := c.Get(ctx, client.ObjectKey{Namespace: where, Name: "gw-client"}, &made); err != nil {
+		return 0, err
+	}
+	kept := corev1.Secret{Data: made.Data}
+	kept.Namespace, kept.Name, kept.Labels = where, "kept", made.Labels
+	if err := client.IgnoreAlreadyExists(c.Create(ctx, &kept)); err != nil {
+		return 0, err
+	}
+	return w.last(ctx, asking, "client", &networkingv1beta1.GatewayClient{}, func(obj client.Object) {
+		obj.(*networkingv1beta1.GatewayClient).Spec.SecretRef.Name = kept.Name
+	})
 }
 
-// last deletes an object of the client's, waits until nobody answers, and applies it again.
-func (w *world) last(ctx context.Context, asking *watcher, name string, obj client.Object) (float64, error) {
+// last deletes an object of the client's, waits until nobody answers, and applies it again, with a change.
+func (w *world) last(ctx context.Context, asking *watcher, name string, obj client.Object, change func(client.Object)) (float64, error) {
 	c := w.clusters[0].Client
 	if err := c.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, obj); err != nil {
 		return 0, err
@@ -184,6 +196,7 @@ func (w *world) last(ctx context.Context, asking *watcher, name string, obj clie
 	fresh.SetResourceVersion("")
 	fresh.SetManagedFields(nil)
 	fresh.SetFinalizers(nil)
+	change(fresh)
 	applied := time.Now()
 	if err := c.Create(ctx, fresh); err != nil {
 		return 0, err
