@@ -50,6 +50,10 @@ func newWorld(ctx context.Context, home string) (*world, error) {
 		if err := c.Install(); err != nil {
 			return nil, err
 		}
+		// What an earlier run left is not what this one makes.
+		if _, err := c.Kubectl("", "delete", "gatewayclients,gatewayservers,publickeies", "-n", where, "--all"); err != nil {
+			return nil, err
+		}
 		w.clusters[i] = c
 	}
 	var err error
