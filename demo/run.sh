@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two real clusters on this machine, peered by manifests, with one application on both.
+# Two real clusters on this machine that use the same pod addresses, connected and peered, with one application on both.
 #   demo/run.sh          everything; run it again and it goes on from what is there
 #   demo/run.sh --down   removes everything
 set -euo pipefail
@@ -28,7 +28,7 @@ build() {
 
 clusters() {
 	bold "Starting two clusters: a, the consumer, and b, the provider"
-	show "$playground" up --clusters 2 --workers 1
+	show "$playground" up --clusters 2 --workers 1 --pod-cidr-overlap
 	show "$playground" load dist/liqo.tar
 }
 
@@ -42,6 +42,12 @@ install() {
 }
 
 install_in() { show bin/liqoctl install kubeadm --cluster-id "$2" --kubeconfig "$3" 2>&1 | sed -u "s/^/$1: /"; }
+
+network() {
+	bold "Connecting their networks by an encrypted tunnel: pods of both have addresses of the same range"
+	show bin/liqoctl network connect --kubeconfig "$A" --remote-kubeconfig "$B" --server-service-type NodePort
+	consumer get connections -n liqo-tenant-cl-provider
+}
 
 # The provider's administrator hands out credentials: a certificate for the user "consumer".
 credentials() {
@@ -116,18 +122,18 @@ offload() {
 }
 
 try_it() {
-	bold "What each pod serves, read through kubectl exec; one of them answers from the other cluster"
-	local pod page pages=
+	bold "Each pod asks for the page by the name of the Service, until pods of both clusters have answered"
+	local pod page pages count
 	for pod in $("$playground" kubectl a get pods -n demo -l app=web -o go-template='{{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}'); do
-		printf '\033[2m$ %s\033[0m\n' "$playground kubectl a exec -n demo $pod -- wget -q -O - http://127.0.0.1:8080/"
-		page=$("$playground" kubectl a exec -n demo "$pod" -- wget -q -O - http://127.0.0.1:8080/)
-		echo "$page"
-		pages+=$page
 		consumer logs -n demo "$pod"
-	done
-	local cluster
-	for cluster in cl-consumer cl-provider; do
-		[[ $pages = *"in cluster $cluster"* ]] || { echo "no pod says that it runs in cluster $cluster" >&2; return 1; }
+		printf '\033[2m$ %s\033[0m\n' "$playground kubectl a exec -n demo $pod -- wget -q -O - http://web:8080/"
+		pages= count=0
+		until [[ $pages = *"in cluster cl-consumer"* && $pages = *"in cluster cl-provider"* ]]; do
+			[ $((count += 1)) -le 50 ] || { echo "asked 50 times, $pod has not heard of both clusters" >&2; return 1; }
+			page=$("$playground" kubectl a exec -n demo "$pod" -- wget -q -T 5 -O - http://web:8080/) || continue
+			[[ $pages = *"$page"* ]] || echo "$page"
+			pages+=$page
+		done
 	done
 }
 
@@ -140,7 +146,7 @@ finish() {
 		  kubectl scale deployment web -n demo --replicas 6 && kubectl get pods -n demo -o wide -w      # until Ctrl-C
 		  kubectl logs -f -n demo deploy/web                                                          # until Ctrl-C
 		  kubectl get pods -n demo-cl-consumer -o wide --kubeconfig $B      # the provider's
-		  $PWD/bin/liqoctl info
+		  $PWD/bin/liqoctl info && $PWD/bin/liqoctl info peer
 		  make demo-down      # removes everything
 	TXT
 }
@@ -172,6 +178,7 @@ clusters
 A=$("$playground" kubeconfig a)
 B=$("$playground" kubeconfig b)
 install
+network
 peer
 offload
 try_it

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -108,18 +107,6 @@ func TestRolesOfProcesses(t *testing.T) {
 	}
 }
 
-func TestQuantiles(t *testing.T) {
-	values := []float64{5, 1, 3, 2, 4}
-	for q, want := range map[float64]float64{0: 1, 0.5: 3, 0.95: 5, 1: 5} {
-		if got := quantile(values, q); got != want {
-			t.Errorf("quantile %v is %v, want %v", q, got, want)
-		}
-	}
-	if got := spreadOf([]time.Duration{time.Second, 3 * time.Second}); got != (spread{1, 3, 3}) {
-		t.Errorf("got %+v", got)
-	}
-}
-
 func TestTheVerdictComparesMediansOfOneSize(t *testing.T) {
 	r := &result{Restart: &restart{Pods: 100, Ready: 6, Writes: map[string]int{"a patch pods by liqo (x)": 2}}}
 	for _, seconds := range []float64{1, 9, 2} {
@@ -127,7 +114,7 @@ func TestTheVerdictComparesMediansOfOneSize(t *testing.T) {
 	}
 	broken := map[string]float64{}
 	for _, row := range r.verdict() {
-		if !row.kept() {
+		if !row.Kept() {
 			broken[row.What] = row.Value
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/liqo/test/figures"
 )
 
 // burst is one Deployment, from its creation until all its pods are ready and nobody has anything left to do.
@@ -23,7 +25,7 @@ type burst struct {
 	// CPU seconds per pod of both clusters, without what they use when idle, and the same by process.
 	CPU    float64            `json:"cpuPerPod"`
 	CPUOf  map[string]float64 `json:"cpuSecondsByProcess"`
-	Lag    spread             `json:"statusLagSeconds"`
+	Lag    figures.Spread     `json:"statusLagSeconds"`
 	Ours   float64            `json:"ourRequestsPerPod"`
 	All    float64            `json:"allRequestsPerPod"`
 	Counts map[string]int     `json:"requests"`
@@ -76,7 +78,7 @@ func (s *stage) burst(ctx context.Context, pods int, offloaded bool) (*burst, er
 	b := &burst{Pods: pods, Offloaded: offloaded, Seconds: time.Since(started).Seconds()}
 	time.Sleep(lateWrites)
 	if offloaded {
-		b.Lag = spreadOf(near.lags(far))
+		b.Lag = figures.SpreadOf(near.lags(far))
 	}
 	return b, s.account(b, before, from, time.Since(started))
 }

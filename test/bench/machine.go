@@ -188,24 +188,3 @@ func memory(pid int) (resident, anonymous float64, err error) {
 	}
 	return resident, anonymous, nil
 }
-
-// machine describes what the figures were taken on.
-func machine() string {
-	model := "unknown CPU"
-	cores := 0
-	data, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(data)) {
-		key, value, _ := strings.Cut(line, ":")
-		if strings.TrimSpace(key) == "model name" {
-			model = strings.TrimSpace(value)
-			cores++
-		}
-	}
-	total := 0.0
-	data, _ = os.ReadFile("/proc/meminfo")
-	if fields := strings.Fields(string(data)); len(fields) > 1 {
-		total, _ = strconv.ParseFloat(fields[1], 64)
-	}
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	return fmt.Sprintf("%d × %s, %.0f GiB, Linux %s", cores, model, total/(1<<20), bytes.TrimSpace(kernel))
-}

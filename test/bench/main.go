@@ -8,11 +8,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -20,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"liqo.io/liqo/test/figures"
 )
 
 type options struct {
@@ -42,7 +42,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-	if slices.ContainsFunc(r.Rows, func(p row) bool { return !p.kept() }) {
+	if slices.ContainsFunc(r.Promises, func(p figures.Promise) bool { return !p.Kept() }) {
 		os.Exit(1)
 	}
 }
@@ -57,13 +57,15 @@ func run(ctx context.Context, o options) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &result{Version: version(ctx), Machine: machine()}
+	r := &result{}
 	if err := s.measure(ctx, r, sizes, o); err != nil {
 		return nil, err
 	}
-	r.Rows = r.verdict()
-	r.print(os.Stdout)
-	return r, r.save(o.output)
+	r.Promises = r.verdict()
+	if err := r.print(os.Stdout); err != nil {
+		return nil, err
+	}
+	return r, figures.Save(filepath.Join(o.output, "result.json"), r)
 }
 
 func parseSizes(text string) ([]int, error) {
@@ -135,25 +137,6 @@ func (s *stage) rounds(ctx context.Context, r *result, pods, rounds int) error {
 		}
 	}
 	return nil
-}
-
-func (r *result) save(folder string) error {
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("making the folder of the results: %w", err)
-	}
-	return os.WriteFile(filepath.Join(folder, "result.json"), append(data, '\n'), 0o644)
-}
-
-func version(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty").Output()
-	if err != nil {
-		return "unknown version"
-	}
-	return strings.TrimSpace(string(out))
 }
 
 func say(format string, args ...any) {

@@ -11,41 +11,30 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"liqo.io/liqo/test/figures"
 )
 
 // result is everything that one run measured.
 type result struct {
-	Version  string             `json:"version"`
-	Machine  string             `json:"machine"`
 	Idle     map[string]float64 `json:"idleMillicores"`
 	Baseline float64            `json:"idleCores"`
-	Config   spread             `json:"configMapSeconds"`
+	Config   figures.Spread     `json:"configMapSeconds"`
 	Bursts   []*burst           `json:"bursts"`
 	Restart  *restart           `json:"restart,omitempty"`
-	Rows     []row              `json:"verdict"`
+	Promises []figures.Promise  `json:"verdict"`
 }
-
-// row is one promise and what became of it.
-type row struct {
-	What    string  `json:"what"`
-	Value   float64 `json:"value"`
-	Limit   float64 `json:"limit"`
-	Unit    string  `json:"unit"`
-	Stretch float64 `json:"stretch,omitempty"`
-}
-
-func (r row) kept() bool { return r.Value <= r.Limit }
 
 const mib = 1 << 20
 
 // verdict compares what was measured with what is promised.
-func (r *result) verdict() []row {
-	rows := []row{
+func (r *result) verdict() []figures.Promise {
+	rows := []figures.Promise{
 		{What: "a ConfigMap in the provider, median", Value: r.Config.P50 * 1000, Limit: 8, Unit: "ms"},
 		{What: "a ConfigMap in the provider, 95 %", Value: r.Config.P95 * 1000, Limit: 12, Unit: "ms"},
 	}
 	for _, role := range slices.Sorted(maps.Keys(r.Idle)) {
-		rows = append(rows, row{What: "idle: " + role, Value: r.Idle[role], Limit: 5, Unit: "millicores"})
+		rows = append(rows, figures.Promise{What: "idle: " + role, Value: r.Idle[role], Limit: 5, Unit: "millicores"})
 	}
 	for _, pods := range r.sizes() {
 		of := func(offloaded bool, get func(*burst) float64) float64 {
@@ -55,17 +44,17 @@ func (r *result) verdict() []row {
 					values = append(values, get(b))
 				}
 			}
-			return median(values)
+			return figures.Median(values)
 		}
 		ratio := func(get func(*burst) float64) float64 { return of(true, get) / of(false, get) }
 		what := func(text string) string { return fmt.Sprintf("%d pods: %s", pods, text) }
 		rows = append(rows,
-			row{What: what("time until ready"), Value: ratio(func(b *burst) float64 { return b.Seconds }), Limit: 3, Unit: "× vanilla", Stretch: 2.5},
-			row{What: what("CPU of both clusters"), Value: ratio(func(b *burst) float64 { return b.CPU }), Limit: 3.5, Unit: "× vanilla"},
-			row{What: what("our requests"), Value: of(true, func(b *burst) float64 { return b.Ours }), Limit: 6, Unit: "per pod"},
-			row{What: what("requests of everybody"), Value: of(true, func(b *burst) float64 { return b.All }), Limit: 12, Unit: "per pod"},
-			row{What: what("status behind the provider, at most"), Value: of(true, func(b *burst) float64 { return b.Lag.Max }), Limit: 1, Unit: "s"},
-			row{What: what("memory of the virtual kubelet"), Value: of(true, func(b *burst) float64 { return b.Resident / mib }), Limit: 40 + float64(pods)*20/1024, Unit: "MiB"},
+			figures.Promise{What: what("time until ready"), Value: ratio(func(b *burst) float64 { return b.Seconds }), Limit: 3, Unit: "× vanilla", Stretch: 2.5},
+			figures.Promise{What: what("CPU of both clusters"), Value: ratio(func(b *burst) float64 { return b.CPU }), Limit: 3.5, Unit: "× vanilla"},
+			figures.Promise{What: what("our requests"), Value: of(true, func(b *burst) float64 { return b.Ours }), Limit: 6, Unit: "per pod"},
+			figures.Promise{What: what("requests of everybody"), Value: of(true, func(b *burst) float64 { return b.All }), Limit: 12, Unit: "per pod"},
+			figures.Promise{What: what("status behind the provider, at most"), Value: of(true, func(b *burst) float64 { return b.Lag.Max }), Limit: 1, Unit: "s"},
+			figures.Promise{What: what("memory of the virtual kubelet"), Value: of(true, func(b *burst) float64 { return b.Resident / mib }), Limit: 40 + float64(pods)*20/1024, Unit: "MiB"},
 		)
 	}
 	if r.Restart != nil {
@@ -75,8 +64,8 @@ func (r *result) verdict() []row {
 		}
 		what := fmt.Sprintf("start of the virtual kubelet with %d pods: ", r.Restart.Pods)
 		rows = append(rows,
-			row{What: what + "ready", Value: r.Restart.Ready, Limit: 5, Unit: "s"},
-			row{What: what + "redundant writes", Value: float64(writes), Limit: 0},
+			figures.Promise{What: what + "ready", Value: r.Restart.Ready, Limit: 5, Unit: "s"},
+			figures.Promise{What: what + "redundant writes", Value: float64(writes), Limit: 0},
 		)
 	}
 	return rows
@@ -93,19 +82,11 @@ func (r *result) sizes() []int {
 }
 
 // print shows the promises first and then what a reader of a broken one asks for.
-func (r *result) print(to io.Writer) {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\n%s on %s\n\nPROMISE\tMEASURED\tLIMIT\t\n", r.Version, r.Machine)
-	for _, p := range r.Rows {
-		note := "kept"
-		switch {
-		case !p.kept():
-			note = "BROKEN"
-		case p.Stretch > 0 && p.Value <= p.Stretch:
-			note = fmt.Sprintf("kept, also the %.3g wished for", p.Stretch)
-		}
-		fmt.Fprintf(w, "%s\t%.3g %s\t%.3g\t%s\n", p.What, p.Value, p.Unit, p.Limit, note)
+func (r *result) print(to io.Writer) error {
+	if err := figures.Print(to, r.Promises); err != nil {
+		return err
 	}
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\nBURST\tREADY\tCPU PER POD\tREQUESTS PER POD\tOURS\tSTATUS LAG (50 %%, 95 %%, MAX)\tVIRTUAL KUBELET\n")
 	for _, b := range r.Bursts {
 		kind, rest := "vanilla", "\t\t\t"
@@ -115,7 +96,9 @@ func (r *result) print(to io.Writer) {
 		}
 		fmt.Fprintf(w, "%d %s\t%.2f s\t%.1f ms\t%.1f\t%s\n", b.Pods, kind, b.Seconds, b.CPU*1000, b.All, rest)
 	}
-	w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
 	for _, offloaded := range []bool{false, true} {
 		r.detail(to, offloaded)
 	}
@@ -123,6 +106,7 @@ func (r *result) print(to io.Writer) {
 		fmt.Fprintf(to, "\nThe virtual kubelet started with %d pods: ready after %.2f s, offloads after %.2f s, redundant writes %v\n",
 			r.Restart.Pods, r.Restart.Ready, r.Restart.Works, r.Restart.Writes)
 	}
+	return nil
 }
 
 // detail shows who used the CPU and who asked for what in the last burst of its kind.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/figures"
 )
 
 // side is one cluster with a client that nothing slows down.
@@ -189,15 +190,15 @@ func (s *stage) idle(ctx context.Context) (map[string]float64, error) {
 }
 
 // configMaps measures how long it takes until a new ConfigMap is seen in the provider.
-func (s *stage) configMaps(ctx context.Context, samples int) (spread, error) {
+func (s *stage) configMaps(ctx context.Context, samples int) (figures.Spread, error) {
 	near, far := s.consumer.api.CoreV1().ConfigMaps(s.peering.Namespace), s.provider.api.CoreV1().ConfigMaps(s.peering.Twin())
 	list, err := far.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return spread{}, fmt.Errorf("listing ConfigMaps: %w", err)
+		return figures.Spread{}, fmt.Errorf("listing ConfigMaps: %w", err)
 	}
 	w, err := far.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	if err != nil {
-		return spread{}, fmt.Errorf("watching ConfigMaps: %w", err)
+		return figures.Spread{}, fmt.Errorf("watching ConfigMaps: %w", err)
 	}
 	defer w.Stop()
 	var took []time.Duration
@@ -205,18 +206,18 @@ func (s *stage) configMaps(ctx context.Context, samples int) (spread, error) {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("probe-%d", i)}, Data: map[string]string{"key": "value"}}
 		started := time.Now()
 		if _, err := near.Create(ctx, cm, metav1.CreateOptions{}); err != nil {
-			return spread{}, fmt.Errorf("creating a ConfigMap: %w", err)
+			return figures.Spread{}, fmt.Errorf("creating a ConfigMap: %w", err)
 		}
 		if err := seen(ctx, w.ResultChan(), cm.Name); err != nil {
-			return spread{}, err
+			return figures.Spread{}, err
 		}
 		took = append(took, time.Since(started))
 		if err := near.Delete(ctx, cm.Name, metav1.DeleteOptions{}); err != nil {
-			return spread{}, fmt.Errorf("deleting a ConfigMap: %w", err)
+			return figures.Spread{}, fmt.Errorf("deleting a ConfigMap: %w", err)
 		}
 		time.Sleep(30 * time.Millisecond) // idle is what is asked for
 	}
-	return spreadOf(took), nil
+	return figures.SpreadOf(took), nil
 }
 
 // seen waits until a watch tells of a new object.

@@ -1,0 +1,112 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+
+	"golang.zx2c4.com/wireguard/conn"
+	"golang.zx2c4.com/wireguard/device"
+	"golang.zx2c4.com/wireguard/tun"
+)
+
+// Bare is the library alone: one process in the namespace of each node, with the library's defaults.
+
+const (
+	bareDevice = "liqo-bare"
+	barePort   = 51999
+)
+
+var bareNetwork = [2]netip.Prefix{netip.MustParsePrefix("198.18.0.1/30"), netip.MustParsePrefix("198.18.0.2/30")}
+
+// bare connects two nodes until the context ends.
+func bare(ctx context.Context, nodes [2]place) (path, error) {
+	var keys [2]*ecdh.PrivateKey
+	for i := range keys {
+		var err error
+		if keys[i], err = ecdh.X25519().GenerateKey(rand.Reader); err != nil {
+			return path{}, err
+		}
+	}
+	ends := nodes
+	for i := range nodes {
+		peer := 1 - i
+		config := fmt.Sprintf("private_key=%x\nlisten_port=%d\npublic_key=%x\nendpoint=%s\nallowed_ip=%s\n",
+			keys[i].Bytes(), barePort, keys[peer].PublicKey().Bytes(), netip.AddrPortFrom(nodes[peer].seen, barePort), bareNetwork[peer].Masked())
+		if err := startBare(ctx, nodes[i], bareNetwork[i], config); err != nil {
+			return path{}, err
+		}
+		ends[i].own, ends[i].seen = bareNetwork[i].Addr(), bareNetwork[i].Addr()
+	}
+	return path{"bare wireguard-go", ends[0], ends[1]}, nil
+}
+
+// startBare starts this program once more, in the namespace, and waits until its device is there.
+func startBare(ctx context.Context, in place, address netip.Prefix, config string) error {
+	cmd := exec.CommandContext(ctx, "nsenter", "--net="+in.file, "/proc/self/exe", bareCommand, address.String())
+	stdin, err := cmd.StdinPipe() // keys are no arguments
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = os.Stderr
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd.Args[2] = self
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the bare library: %w", err)
+	}
+	go func() { _ = cmd.Wait() }()
+	_, err = io.WriteString(stdin, config)
+	if err := errors.Join(err, stdin.Close()); err != nil {
+		return err
+	}
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		return fmt.Errorf("waiting for the bare library: %w", err)
+	}
+	return nil
+}
+
+const bareCommand = "bare"
+
+// runBare is one end. It reads its configuration and goes on until it is killed.
+func runBare(address string) error {
+	config, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return err
+	}
+	t, err := tun.CreateTUN(bareDevice, device.DefaultMTU)
+	if err != nil {
+		return fmt.Errorf("making the device: %w", err)
+	}
+	d := device.NewDevice(t, conn.NewDefaultBind(), device.NewLogger(device.LogLevelError, ""))
+	if err := d.IpcSet(string(config)); err != nil {
+		return fmt.Errorf("configuring the device: %w", err)
+	}
+	for _, args := range [][]string{{"addr", "add", address, "dev", bareDevice}, {"link", "set", bareDevice, "up"}} {
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ip %v: %w: %s", args, err, out)
+		}
+	}
+	if err := d.Up(); err != nil {
+		return fmt.Errorf("starting the device: %w", err)
+	}
+	fmt.Println("up")
+	<-d.Wait()
+	return nil
+}

@@ -1,0 +1,206 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/test/figures"
+)
+
+// outages ends one part after the other, and measures until pods of both sides hear each other. Each question has an answer,
+// so both directions count. The path is that between the nodes without gateways: all parts are on it.
+func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
+	var out []figures.Promise
+	for _, story := range []struct {
+		what, unit string
+		limit      float64
+		tell       func(context.Context, *watcher) (float64, error)
+	}{
+		{"the process of the client's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a *watcher) (float64, error) { return w.killed(ctx, a, 0) }},
+		{"the process of the server's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a *watcher) (float64, error) { return w.killed(ctx, a, 1) }},
+		{"a fabric's pod replaced: questions without answer", "", 0, w.fabricReplaced},
+		{"the pod of the client's gateway deleted: first answer after the new one runs", "s", 5, func(ctx context.Context, a *watcher) (float64, error) { return w.replaced(ctx, a, 0) }},
+		{"the pod of the server's gateway deleted: first answer after the new one runs", "s", 5, func(ctx context.Context, a *watcher) (float64, error) { return w.replaced(ctx, a, 1) }},
+		{"both gateways' pods deleted: first answer after the new ones run", "s", 5, func(ctx context.Context, a *watcher) (float64, error) { return w.replaced(ctx, a, 0, 1) }},
+		{"the last PublicKey applied: first answer", "s", 5, w.keyLast},
+		{"the GatewayClient applied last: first answer", "s", 10, w.clientLast},
+	} {
+		value, err := w.watched(ctx, story.tell)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", story.what, err)
+		}
+		say("%s: %.3g %s", story.what, value, story.unit)
+		out = append(out, figures.Promise{What: story.what, Value: value, Limit: story.limit, Unit: story.unit})
+	}
+	return out, nil
+}
+
+// watched tells a story while somebody asks all the time, from before, when all is well, until after, when it is again.
+func (w *world) watched(ctx context.Context, tell func(context.Context, *watcher) (float64, error)) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	asking, err := w.paths[1].watch()
+	if err != nil {
+		return 0, err
+	}
+	defer asking.close()
+	if _, err := asking.answered(ctx, time.Now()); err != nil {
+		return 0, err
+	}
+	return tell(ctx, asking)
+}
+
+func (w *world) killed(ctx context.Context, asking *watcher, cluster int) (float64, error) {
+	pid, err := program(w.gateways[cluster].UID)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return 0, err
+	}
+	if err := until(ctx, "another process", func() error {
+		now, err := program(w.gateways[cluster].UID)
+		if err == nil && now == pid {
+			err = fmt.Errorf("process %d still runs", pid)
+		}
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	if _, err := asking.answered(ctx, time.Now()); err != nil {
+		return 0, err
+	}
+	longest, _ := asking.gap(began)
+	return longest.Seconds(), nil
+}
+
+// replaced deletes gateways' pods, and returns the time between the start of the last new process and the first answer after.
+func (w *world) replaced(ctx context.Context, asking *watcher, which ...int) (float64, error) {
+	before := w.gateways
+	for _, i := range which {
+		if err := w.clusters[i].Client.Delete(ctx, &w.gateways[i]); err != nil {
+			return 0, err
+		}
+	}
+	if err := until(ctx, "new gateways", func() error {
+		if err := w.findGateways(ctx); err != nil {
+			return err
+		}
+		for _, i := range which {
+			if w.gateways[i].UID == before[i].UID {
+				return fmt.Errorf("the old gateway %s is there", before[i].Name)
+			}
+			if _, err := program(w.gateways[i].UID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	runs := time.Now()
+	first, err := asking.answered(ctx, runs)
+	return first.Sub(runs).Seconds(), err
+}
+
+// fabricReplaced deletes the fabric's pod of the node that asks.
+func (w *world) fabricReplaced(ctx context.Context, asking *watcher) (float64, error) {
+	began := time.Now()
+	c := w.clusters[0].Client
+	var old corev1.Pod
+	find := func() error {
+		var pods corev1.PodList
+		if err := c.List(ctx, &pods, client.InNamespace("liqo"), client.MatchingLabels{"app.kubernetes.io/name": "fabric"}); err != nil {
+			return err
+		}
+		for _, p := range pods.Items {
+			ready := len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].Ready
+			if p.Spec.NodeName != w.gateways[0].Spec.NodeName && p.UID != old.UID && p.DeletionTimestamp == nil && ready {
+				old = p
+				return nil
+			}
+		}
+		return fmt.Errorf("no other fabric is ready")
+	}
+	if err := find(); err != nil {
+		return 0, err
+	}
+	if err := c.Delete(ctx, old.DeepCopy()); err != nil {
+		return 0, err
+	}
+	if err := until(ctx, "a new fabric", find); err != nil {
+		return 0, err
+	}
+	if _, err := asking.answered(ctx, time.Now()); err != nil {
+		return 0, err
+	}
+	_, lost := asking.gap(began)
+	return float64(lost), nil
+}
+
+// keyLast takes the server's key from the client, and gives it back.
+func (w *world) keyLast(ctx context.Context, asking *watcher) (float64, error) {
+	return w.last(ctx, asking, w.tunnel.Server, &networkingv1beta1.PublicKey{}, func(client.Object) {})
+}
+
+// clientLast makes the client's gateway anew, with the key that the server knows.
+func (w *world) clientLast(ctx context.Context, asking *watcher) (float64, error) {
+	c := w.clusters[0].Client
+	var made corev1.Secret
+	if err := c.Get(ctx, client.ObjectKey{Namespace: where, Name: "gw-client"}, &made); err != nil {
+		return 0, err
+	}
+	kept := corev1.Secret{Data: made.Data}
+	kept.Namespace, kept.Name, kept.Labels = where, "kept", made.Labels
+	if err := client.IgnoreAlreadyExists(c.Create(ctx, &kept)); err != nil {
+		return 0, err
+	}
+	return w.last(ctx, asking, "client", &networkingv1beta1.GatewayClient{}, func(obj client.Object) {
+		obj.(*networkingv1beta1.GatewayClient).Spec.SecretRef.Name = kept.Name
+	})
+}
+
+// last deletes an object of the client's, waits until nobody answers, and applies it again, with a change.
+func (w *world) last(ctx context.Context, asking *watcher, name string, obj client.Object, change func(client.Object)) (float64, error) {
+	c := w.clusters[0].Client
+	if err := c.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, obj); err != nil {
+		return 0, err
+	}
+	fresh := obj.DeepCopyObject().(client.Object)
+	if err := c.Delete(ctx, obj); err != nil {
+		return 0, err
+	}
+	if err := until(ctx, name+" to go", func() error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+		if err == nil {
+			return fmt.Errorf("%s is there", name)
+		}
+		return client.IgnoreNotFound(err)
+	}); err != nil {
+		return 0, err
+	}
+	if err := asking.silent(ctx); err != nil {
+		return 0, err
+	}
+	fresh.SetUID("")
+	fresh.SetResourceVersion("")
+	fresh.SetManagedFields(nil)
+	fresh.SetFinalizers(nil)
+	change(fresh)
+	applied := time.Now()
+	if err := c.Create(ctx, fresh); err != nil {
+		return 0, err
+	}
+	first, err := asking.answered(ctx, applied)
+	return first.Sub(applied).Seconds(), err
+}

@@ -1,0 +1,393 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vishvananda/netns"
+)
+
+// place is a network namespace and the address that it is reached at, there and from the other end.
+type place struct {
+	file      string // of the namespace
+	own, seen netip.Addr
+}
+
+// do runs f where the place is. Sockets that f makes stay there; its thread ends with it.
+func (p place) do(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		handle, err := netns.GetFromPath(p.file)
+		if err == nil {
+			defer handle.Close()
+			err = netns.Set(handle)
+		}
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// path is a way that traffic takes.
+type path struct {
+	name     string
+	from, to place
+}
+
+const (
+	trafficTime = 3 * time.Second
+	warmUp      = 500 * time.Millisecond
+	dialLimit   = 10 * time.Second
+	block       = 128 << 10
+)
+
+// streams is the throughput of so many TCP connections, in Gbit/s.
+func (p path) streams(count int) (float64, error) {
+	conns, err := p.connect(count)
+	if err != nil {
+		return 0, err
+	}
+	var received atomic.Int64
+	var working sync.WaitGroup
+	for _, c := range conns {
+		working.Go(func() {
+			data := make([]byte, block)
+			for {
+				if _, err := c.near.Write(data); err != nil {
+					return
+				}
+			}
+		})
+		working.Go(func() {
+			data := make([]byte, block)
+			for {
+				n, err := c.far.Read(data)
+				received.Add(int64(n))
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	time.Sleep(warmUp)
+	before, began := received.Load(), time.Now()
+	time.Sleep(trafficTime)
+	bits := float64(received.Load()-before) * 8 / time.Since(began).Seconds()
+	for _, c := range conns {
+		c.close()
+	}
+	working.Wait()
+	return bits / 1e9, nil
+}
+
+// roundTrips are the times of small requests and answers on one TCP connection, in seconds.
+func (p path) roundTrips() ([]float64, error) {
+	conns, err := p.connect(1)
+	if err != nil {
+		return nil, err
+	}
+	c := conns[0]
+	defer c.close()
+	go func() { _, _ = io.Copy(c.far, c.far) }()
+	var took []float64
+	request := make([]byte, 64)
+	began := time.Now()
+	for time.Since(began) < warmUp+trafficTime {
+		asked := time.Now()
+		if _, err := c.near.Write(request); err != nil {
+			return nil, err
+		}
+		if _, err := io.ReadFull(c.near, request); err != nil {
+			return nil, err
+		}
+		if asked.Sub(began) > warmUp {
+			took = append(took, time.Since(asked).Seconds())
+		}
+	}
+	return took, nil
+}
+
+type connection struct{ near, far net.Conn }
+
+func (c connection) close() {
+	_ = c.near.Close()
+	_ = c.far.Close()
+}
+
+func (p path) connect(count int) ([]connection, error) {
+	var l net.Listener
+	if err := p.to.do(func() (err error) {
+		l, err = net.Listen("tcp", netip.AddrPortFrom(p.to.own, 0).String())
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	defer l.Close()
+	at := netip.AddrPortFrom(p.to.seen, l.Addr().(*net.TCPAddr).AddrPort().Port())
+	var out []connection
+	for range count {
+		var c connection
+		if err := p.from.do(func() (err error) {
+			c.near, err = net.DialTimeout("tcp", at.String(), dialLimit)
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("by %s: %w", p.name, err)
+		}
+		var err error
+		if c.far, err = l.Accept(); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+const (
+	datagram  = 1200
+	lossLimit = 0.01
+	rateTime  = time.Second
+	rateSteps = 6
+)
+
+// datagrams is the highest rate at which at most lossLimit of datagrams are lost, in Gbit/s. It is searched for between
+// none and what arrives of as many as can be sent.
+func (p path) datagrams() (float64, error) {
+	near, far, err := p.sockets()
+	if err != nil {
+		return 0, err
+	}
+	defer near.Close()
+	defer far.Close()
+	var received atomic.Int64
+	go func() {
+		data := make([]byte, 2*datagram)
+		for {
+			if _, _, err := far.ReadFromUDPAddrPort(data); err != nil {
+				return
+			}
+			received.Add(1)
+		}
+	}()
+	try := func(rate float64) (sent, arrived int64) {
+		before := received.Load()
+		sent = send(near, rate)
+		for last := int64(-1); last != received.Load(); { // what is on its way
+			last = received.Load()
+			time.Sleep(50 * time.Millisecond)
+		}
+		return sent, received.Load() - before
+	}
+	_, most := try(0)
+	low, high := 0.0, float64(most)/rateTime.Seconds()*1.2
+	for range rateSteps {
+		rate := (low + high) / 2
+		if sent, arrived := try(rate); float64(sent-arrived) <= lossLimit*float64(sent) {
+			low = rate
+		} else {
+			high = rate
+		}
+	}
+	return low * datagram * 8 / 1e9, nil
+}
+
+// send sends for rateTime, at a rate per second or, if that is 0, as fast as it can, and returns how many.
+func send(c net.Conn, rate float64) int64 {
+	var sent int64
+	data := make([]byte, datagram)
+	for began := time.Now(); ; {
+		since := time.Since(began)
+		if since >= rateTime {
+			return sent
+		}
+		due := int64(rate * since.Seconds())
+		if rate == 0 {
+			due = sent + 64
+		}
+		for ; sent < due; sent++ {
+			if _, err := c.Write(data); err != nil {
+				break // no buffer: it is lost
+			}
+		}
+		if rate > 0 {
+			time.Sleep(200 * time.Microsecond)
+		}
+	}
+}
+
+func (p path) sockets() (near net.Conn, far *net.UDPConn, err error) {
+	if err := p.to.do(func() (err error) {
+		far, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(p.to.own, 0)))
+		return err
+	}); err != nil {
+		return nil, nil, fmt.Errorf("listening: %w", err)
+	}
+	_ = far.SetReadBuffer(4 << 20)
+	at := netip.AddrPortFrom(p.to.seen, far.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+	err = p.from.do(func() (err error) {
+		near, err = net.Dial("udp", at.String())
+		return err
+	})
+	return near, far, err
+}
+
+// watcher asks all the time for an answer from the other end.
+type watcher struct {
+	near net.Conn
+	far  *net.UDPConn
+	stop chan struct{}
+	done sync.WaitGroup
+
+	mu   sync.Mutex
+	sent []time.Time
+	back []time.Time // zero for what was not answered
+}
+
+const askEvery = 5 * time.Millisecond
+
+func (p path) watch() (*watcher, error) {
+	near, far, err := p.sockets()
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{near: near, far: far, stop: make(chan struct{})}
+	w.done.Go(func() {
+		data := make([]byte, 64)
+		for {
+			n, from, err := far.ReadFromUDPAddrPort(data)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			_, _ = far.WriteToUDPAddrPort(data[:n], from)
+		}
+	})
+	w.done.Go(w.ask)
+	w.done.Go(w.listen)
+	return w, nil
+}
+
+func (w *watcher) ask() {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.stop:
+			return
+		case now := <-tick.C:
+			w.mu.Lock()
+			n := len(w.sent)
+			w.sent, w.back = append(w.sent, now), append(w.back, time.Time{})
+			w.mu.Unlock()
+			_, _ = fmt.Fprintf(w.near, "%d", n) // "connection refused" or "unreachable" is no answer
+		}
+	}
+}
+
+func (w *watcher) listen() {
+	data := make([]byte, 64)
+	for {
+		n, err := w.near.Read(data)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		var which int
+		if _, err := fmt.Sscan(string(data[:n]), &which); err != nil {
+			continue
+		}
+		w.mu.Lock()
+		if which < len(w.back) && w.back[which].IsZero() {
+			w.back[which] = time.Now()
+		}
+		w.mu.Unlock()
+	}
+}
+
+// answered waits until a second's questions in a row, asked after a moment, have been answered, and returns when the first of all that were
+// asked after it was.
+func (w *watcher) answered(ctx context.Context, after time.Time) (time.Time, error) {
+	for {
+		w.mu.Lock()
+		var first time.Time
+		row := 0
+		for i, at := range w.sent {
+			if at.Before(after) {
+				continue
+			}
+			if w.back[i].IsZero() {
+				row = 0
+				continue
+			}
+			if row++; first.IsZero() {
+				first = w.back[i]
+			}
+		}
+		w.mu.Unlock()
+		if row >= int(time.Second/askEvery)*9/10 {
+			return first, nil
+		}
+		select {
+		case <-ctx.Done():
+			return time.Time{}, fmt.Errorf("waiting for answers: %w", ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// silent waits until nothing asked in the last half second has been answered.
+func (w *watcher) silent(ctx context.Context) error {
+	for {
+		w.mu.Lock()
+		n := len(w.back)
+		quiet := n >= 100
+		for i := max(n-100, 0); i < n; i++ {
+			quiet = quiet && w.back[i].IsZero()
+		}
+		w.mu.Unlock()
+		if quiet {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for silence: %w", ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// gap is the longest time between answers to questions that were asked one after the other since a moment, lost how many of these were not answered.
+func (w *watcher) gap(since time.Time) (longest time.Duration, lost int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := since
+	for i, at := range w.sent {
+		if at.Before(since) || time.Since(at) < warmUp { // the answer to the latter may be on its way
+			continue
+		}
+		if w.back[i].IsZero() {
+			lost++
+			continue
+		}
+		longest, last = max(longest, at.Sub(last)), at
+	}
+	return longest, lost
+}
+
+func (w *watcher) close() {
+	close(w.stop)
+	_ = w.near.Close()
+	_ = w.far.Close()
+	w.done.Wait()
+}

@@ -1,0 +1,229 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/test/clusters"
+)
+
+const (
+	where = "default" // is the tunnel, as in the user guide
+	limit = 2 * time.Minute
+)
+
+// world is two connected clusters. Those of the clients of the tunnel come first.
+type world struct {
+	clusters [2]*clusters.Cluster
+	tunnel   *clusters.Tunnel
+	gateways [2]corev1.Pod
+	nodes    [2]place // where the gateways run
+	paths    []path   // from a pod to a pod of the other cluster
+}
+
+var gatewayLabels = client.MatchingLabels{"networking.liqo.io/component": "gateway"}
+
+func newWorld(ctx context.Context, home string) (*world, error) {
+	w := &world{}
+	for i, name := range []string{"a", "b"} {
+		c, err := clusters.New([]string{"cl-consumer", "cl-provider"}[i], filepath.Join(home, "clusters", name, "admin.kubeconfig"))
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Install(); err != nil {
+			return nil, err
+		}
+		// What an earlier run left is not what this one makes.
+		if _, err := c.Kubectl("", "delete", "gatewayclients,gatewayservers,publickeies", "-n", where, "--all"); err != nil {
+			return nil, err
+		}
+		w.clusters[i] = c
+	}
+	var err error
+	if w.tunnel, err = clusters.Connect(ctx, w.clusters[1], w.clusters[0], where); err != nil {
+		return nil, err
+	}
+	if err := w.findGateways(ctx); err != nil {
+		return nil, err
+	}
+	return w, w.findPaths(ctx)
+}
+
+func (w *world) findGateways(ctx context.Context) error {
+	for i, c := range w.clusters {
+		var pods corev1.PodList
+		if err := c.Client.List(ctx, &pods, client.InNamespace(where), gatewayLabels); err != nil {
+			return err
+		}
+		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+		if len(pods.Items) != 1 {
+			return fmt.Errorf("%s has %d gateways", c.ID, len(pods.Items))
+		}
+		w.gateways[i] = pods.Items[0]
+		at, err := netip.ParseAddr(w.gateways[i].Status.HostIP)
+		if err != nil {
+			return err
+		}
+		file := "/run/netns/" + cmp.Or(os.Getenv("LIQO_PLAYGROUND_NAME"), "liqo-pg") + "-" + w.gateways[i].Spec.NodeName
+		w.nodes[i] = place{file: file, own: at, seen: at}
+	}
+	return nil
+}
+
+// findPaths starts a pod on each node. The first path is between nodes of the gateways, the other between those without.
+func (w *world) findPaths(ctx context.Context) error {
+	w.paths = []path{{name: "pods beside the gateways"}, {name: "pods on other nodes"}}
+	for i, c := range w.clusters {
+		var nodes corev1.NodeList
+		if err := c.Client.List(ctx, &nodes); err != nil {
+			return err
+		}
+		if len(nodes.Items) != 2 {
+			return fmt.Errorf("%s has %d nodes: two are needed, one of them without the gateway", c.ID, len(nodes.Items))
+		}
+		for _, n := range nodes.Items {
+			p, err := w.pod(ctx, i, n.Name)
+			if err != nil {
+				return err
+			}
+			at := &w.paths[0]
+			if n.Name != w.gateways[i].Spec.NodeName {
+				at = &w.paths[1]
+			}
+			if i == 0 {
+				at.from = p
+			} else {
+				at.to = p
+			}
+		}
+	}
+	return nil
+}
+
+// pod starts one that does nothing, and returns where it is.
+func (w *world) pod(ctx context.Context, cluster int, node string) (place, error) {
+	c := w.clusters[cluster]
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		TerminationGracePeriodSeconds: new(int64),
+		NodeSelector:                  map[string]string{corev1.LabelHostname: node},
+		Containers: []corev1.Container{{
+			Name: "idle", Image: "docker.io/library/busybox:latest", ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sleep", "100000"},
+		}},
+	}}
+	pod.Namespace, pod.Name = "default", "idle-"+node
+	if err := client.IgnoreAlreadyExists(c.Client.Create(ctx, pod)); err != nil {
+		return place{}, err
+	}
+	var p place
+	err := until(ctx, "the pod "+pod.Name, func() error {
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+		if err != nil {
+			return err
+		}
+		if p.own, err = netip.ParseAddr(pod.Status.PodIP); err != nil {
+			return err
+		}
+		pids, err := processes(pod.UID)
+		if err == nil {
+			p.file = fmt.Sprintf("/proc/%d/ns/net", pids[0])
+		}
+		return err
+	})
+	if err == nil {
+		p.seen, err = seen(ctx, w.clusters[1-cluster], c.ID, p.own)
+	}
+	return p, err
+}
+
+// processes are those of a pod.
+func processes(uid types.UID) ([]int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil || !strings.Contains(string(data), "pod"+string(uid)) {
+			continue // it ended, or is another's
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pid)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no process of pod %s runs", uid)
+	}
+	return out, nil
+}
+
+// program is the process of a pod that runs liqo, and not what keeps its namespaces.
+func program(uid types.UID) (int, error) {
+	pids, err := processes(uid)
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range pids {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && strings.Contains(strings.SplitN(string(data), "\x00", 2)[0], "liqo") {
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("pod %s does not run liqo", uid)
+}
+
+// seen is how a cluster sees the address of a pod of a peer.
+func seen(ctx context.Context, by *clusters.Cluster, peer string, addr netip.Addr) (netip.Addr, error) {
+	var cfg networkingv1beta1.Configuration
+	if err := by.Client.Get(ctx, client.ObjectKey{Namespace: where, Name: peer}, &cfg); err != nil {
+		return addr, err
+	}
+	if cfg.Status.Remote == nil || len(cfg.Status.Remote.CIDR.Pod) == 0 {
+		return addr, fmt.Errorf("the pods of %s are seen under no prefix", peer)
+	}
+	to, err := netip.ParsePrefix(string(cfg.Status.Remote.CIDR.Pod[0]))
+	if err != nil {
+		return addr, err
+	}
+	out, host := to.Masked().Addr().As4(), addr.As4()
+	for i := to.Bits(); i < 32; i++ {
+		out[i/8] |= host[i/8] & (0x80 >> (i % 8))
+	}
+	return netip.AddrFrom4(out), nil
+}
+
+// until waits for what must come.
+func until(ctx context.Context, what string, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, errors.Join(err, ctx.Err()))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
