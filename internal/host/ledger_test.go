@@ -374,8 +374,9 @@ func TestADoubtEndsWithTheTimeOfARequest(t *testing.T) {
 // The API server may still be at a request that nobody answered when it refuses the next one, or makes the pod of that.
 func TestADoubtLastsAsLongAsItsRequestMay(t *testing.T) {
 	for next, story := range map[string]func(*world){
-		"refused":                 func(w *world) { w.refuse("web", 1); w.answer("web") },
-		"made a pod that is gone": func(w *world) { _ = w.try("web", 1); w.answer("web"); w.hear(); w.remove("web"); w.hear() },
+		"refused":                          func(w *world) { w.refuse("web", 1); w.answer("web") },
+		"made a pod that is gone":          func(w *world) { _ = w.try("web", 1); w.answer("web"); w.hear(); w.remove("web"); w.hear() },
+		"made one, seen before its answer": func(w *world) { _ = w.try("web", 1); w.hear(); w.answer("web"); w.remove("web"); w.hear() },
 	} {
 		t.Run(next, func(t *testing.T) {
 			w := newWorld(1)
