@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,9 +33,8 @@ type book struct {
 	version string
 	used    corev1.ResourceList
 	entries int
-	// held are the names whose share is held; none has been since before oldest.
+	// held are the names whose share is held.
 	held    map[types.NamespacedName]*entry
-	oldest  time.Time
 	waiting line
 }
 

@@ -91,7 +91,7 @@ func (s *shadowPods) reserve(ctx context.Context, sp *offv1beta1.ShadowPod, spec
 		return err
 	}
 	asking := &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: *spec}}
-	again, err := s.ledger.Reserve(asking, q, sp.Status.Phase == corev1.PodRunning || s.hasRun(sp.UID))
+	err = s.ledger.Reserve(asking, q, sp.Status.Phase == corev1.PodRunning || s.hasRun(sp.UID))
 	if err == nil {
 		return nil
 	}
@@ -99,5 +99,6 @@ func (s *shadowPods) reserve(ctx context.Context, sp *offv1beta1.ShadowPod, spec
 	if over, ok := errors.AsType[*overQuota](err); ok && over.passes() {
 		reason = offv1beta1.ReasonOverQuota
 	}
-	return &refusal{reason: reason, why: err, next: kube.Wait(again, err.Error())}
+	// The ledger wakes it. Nobody does where the cache had the Quota before the namespace that it is in.
+	return &refusal{reason: reason, why: err, next: kube.Wait(holdLimit, err.Error())}
 }

@@ -25,8 +25,8 @@ type entry struct {
 	made types.UID
 	// asked is set while a request to make or to change the pod may be under way.
 	asked bool
-	// lost is how many requests to make the pod nobody answered, of which the watch may still show one.
-	lost int
+	// lost are the times since when it is known that nobody answers a request to make the pod: each may have made one, or may still.
+	lost []time.Time
 	// from is the version that the pod had when a change was asked for that nobody answered: it was made of that version, or never
 	// is. version is the one that the watch shows.
 	from, version string
@@ -37,23 +37,26 @@ type entry struct {
 }
 
 // doubtful tells whether a request may have done something, or may still, of which neither an answer nor the watch told.
-func (e *entry) doubtful() bool { return e.lost > 0 || e.from != "" }
+func (e *entry) doubtful() bool { return len(e.lost) > 0 || e.from != "" }
 
 // busy tells whether the pod may be there, or may have changed, as it was asked for. A share that is held, and is not busy and
 // not of a pod that was made, is offered: a waiter got it, and has not asked again yet.
 func (e *entry) busy() bool { return e.asked || e.doubtful() }
 
 // forget ends every doubt.
-func (e *entry) forget() { e.asked, e.lost, e.from = false, 0, "" }
+func (e *entry) forget() { e.asked, e.lost, e.from = false, nil, "" }
 
-// came takes a pod that the watch shows for the first time, and of which no answer told: one of the requests made it.
+// came takes a pod of which nothing told before: one of the requests made it. The one under way is taken first: whatever it is
+// answered, too many are in doubt then, and not too few.
 func (e *entry) came() {
-	if e.lost > 0 {
-		e.lost--
-	} else {
-		e.asked = false
+	if !e.asked && len(e.lost) > 0 {
+		e.lost = e.lost[1:]
 	}
+	e.asked = false
 }
+
+// knows tells whether the watch or an answer told of a pod.
+func (e *entry) knows(pod types.UID) bool { return e.made == pod || e.seen == pod || e.gone == pod }
 
 func (e *entry) grow(to corev1.ResourceList) {
 	if e.growing = to; quota.Fit(to, nil, e.shown) == nil {

@@ -4,6 +4,7 @@
 package host
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -35,17 +36,20 @@ type ledger struct {
 	turns   int
 }
 
-// holdLimit is how long a share is held for a pod that is never seen. Any request to make or to change one is over by then.
+// holdLimit is how long a share is held for a pod that is never seen. A request to make or to change one is over by then, also in the
+// API server, which gives up after its --request-timeout: a minute, unless its administrator says otherwise.
 const holdLimit = 2 * time.Minute
+
+// sweepTime is how often somebody looks for what is to end by the clock.
+const sweepTime = 10 * time.Second
 
 func newLedger(enforce bool, wake func(types.NamespacedName)) *ledger {
 	return &ledger{enforce: enforce, wake: wake, now: time.Now, entries: map[types.NamespacedName]*entry{}, books: map[account]*book{}}
 }
 
 // Reserve gives a ShadowPod its share, or lets it wait and says why. q is the Quota of the account, nil if it has none.
-// What was given before is given again, if it still may. again is when who waits asks again even if nobody wakes it: shares
-// that nobody came for are taken back only then.
-func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool) (again time.Duration, err error) {
+// What was given before is given again, if it still may.
+func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool) error {
 	w := &waiter{
 		key: client.ObjectKeyFromObject(sp), created: sp.CreationTimestamp.Time,
 		pod: &sp.Spec.Pod, need: quota.Need(&sp.Spec.Pod), ran: ran,
@@ -69,14 +73,10 @@ func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool
 	if own != nil && own.doubtful() { // nobody rehearsed again what admission adds
 		quota.AtLeast(w.need, own.need)
 	}
-	err = l.check(b, w, own)
-	if err != nil && l.expire(b) {
-		err = l.check(b, w, own)
-	}
-	l.books[b.account] = b // it may have become empty on the way
+	err := l.check(b, w, own)
 	if err == nil {
 		l.hold(b, w).asked = true
-		return 0, nil
+		return nil
 	}
 	if w.turn == 0 {
 		l.turns++
@@ -86,7 +86,7 @@ func (l *ledger) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool
 	if own != nil && !own.busy() { // an earlier request may have made the pod: it counts until that is known, or out of question
 		l.giveBack(w.key)
 	}
-	return holdLimit, err
+	return err
 }
 
 // Made tells that the API server made the pod, or changed it. It counts with what it has become there.
@@ -94,22 +94,44 @@ func (l *ledger) Made(pod *corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := client.ObjectKeyFromObject(pod)
+	if e := l.entries[key]; e != nil {
+		e.asked = false
+		l.there(key, e, pod)
+	}
+}
+
+// Found tells that a request to make a pod was refused where there is one: if nothing told of that, an earlier request made it.
+func (l *ledger) Found(pod *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := client.ObjectKeyFromObject(pod)
 	e := l.entries[key]
 	if e == nil {
 		return
 	}
-	e.forget()
-	need := quota.Need(&pod.Spec)
-	if e.seen != pod.UID {
-		l.change(key, e, need)
-		if e.made = pod.UID; e.gone == pod.UID {
-			l.settle(key, e)
-		}
-		return
+	// Where it is not asked any more, the watch was faster than the answer.
+	news := e.asked && !e.knows(pod.UID)
+	if e.asked = false; news {
+		e.came()
 	}
-	// It is a change of a pod that is known, or the watch was faster. What it is less counts when the watch shows that.
-	e.grow(need)
-	l.settle(key, e)
+	l.there(key, e, pod)
+}
+
+// there counts a pod that the API server has. Other requests may still make the next one.
+func (l *ledger) there(key types.NamespacedName, e *entry, pod *corev1.Pod) {
+	e.from = ""
+	need := quota.Need(&pod.Spec)
+	if e.seen == pod.UID { // what it is less counts when the watch shows that
+		e.grow(need)
+	} else {
+		if e.made = pod.UID; e.doubtful() {
+			quota.AtLeast(need, e.need)
+		}
+		l.change(key, e, need)
+	}
+	if e.seen == pod.UID || e.gone == pod.UID {
+		l.shown(key, e, pod.UID, !e.busy())
+	}
 }
 
 // Lost tells that nobody answered the request to make a pod, or to change it from a version: what was asked for may be there, or
@@ -121,7 +143,7 @@ func (l *ledger) Lost(key types.NamespacedName, from string) {
 	switch {
 	case e == nil || !e.asked: // nothing was asked for, or it has been shown
 	case from == "":
-		e.asked, e.lost = false, e.lost+1
+		e.asked, e.lost = false, append(e.lost, l.now())
 	case newer(e.version, from):
 		l.giveBack(key)
 	default:
@@ -129,21 +151,21 @@ func (l *ledger) Lost(key types.NamespacedName, from string) {
 	}
 }
 
-// Release gives a share back for which a request was refused. It stays while an earlier request is in doubt.
+// Release gives a share back for which a request was refused. It stays while an earlier request is in doubt: although there is no
+// pod now, the API server may still be at it.
 func (l *ledger) Release(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.giveBack(key)
 }
 
-// Absent tells, after the answer to the last request, that the API server has no pod for a share: earlier requests, which were
-// over when that was sent, made none either.
-func (l *ledger) Absent(key types.NamespacedName) {
+// Unknown tells that a request to make a pod was refused and nobody could look whether there is one. An earlier request may have
+// made it, which is in doubt anyway; without one, the pod counts as if this request had made it.
+func (l *ledger) Unknown(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e := l.entries[key]; e != nil {
-		e.forget()
-		l.giveBack(key)
+	if e := l.entries[key]; e != nil && (e.made != "" || e.doubtful()) {
+		e.asked = false
 	}
 }
 
@@ -174,10 +196,6 @@ func (l *ledger) Withdraw(sp *offv1beta1.ShadowPod) {
 
 // See tells that the watch shows the pod, as it is now.
 func (l *ledger) See(pod *corev1.Pod) {
-	if ended(pod.Status.Phase) {
-		l.Gone(pod)
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := client.ObjectKeyFromObject(pod)
@@ -186,7 +204,7 @@ func (l *ledger) See(pod *corev1.Pod) {
 		e = l.enter(l.book(accountOf(pod)), key)
 	}
 	over := false
-	if e.busy() && e.made == "" && e.seen != pod.UID && e.gone != pod.UID {
+	if e.busy() && e.made == "" && !e.knows(pod.UID) {
 		e.came()
 		over = !e.busy()
 	}
@@ -211,7 +229,7 @@ func (l *ledger) Gone(pod *corev1.Pod) {
 	e.gone = pod.UID
 	over := false
 	if e.seen == pod.UID {
-		over = e.from != "" && e.lost == 0 && !e.asked
+		over = e.from != "" && len(e.lost) == 0 && !e.asked
 		e.seen, e.from = "", ""
 	}
 	l.shown(key, e, pod.UID, over)
@@ -224,13 +242,13 @@ func (l *ledger) shown(key types.NamespacedName, e *entry, pod types.UID, over b
 		e.made = ""
 		over = !e.busy()
 	}
-	if over || e.held.IsZero() || l.late(e) {
+	if over || e.held.IsZero() || l.late(e.held) {
 		l.settle(key, e)
 	}
 }
 
-// late tells whether every request for a share that is held is over.
-func (l *ledger) late(e *entry) bool { return l.now().Sub(e.held) > holdLimit }
+// late tells whether every request from before a time is over.
+func (l *ledger) late(since time.Time) bool { return l.now().Sub(since) > holdLimit }
 
 // Seen tells whether the watch, as far as it was followed here, shows a pod of this name that has not ended.
 func (l *ledger) Seen(key types.NamespacedName) bool {
@@ -245,7 +263,7 @@ func (l *ledger) Held(key types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[key]
-	return e != nil && !e.held.IsZero() && !l.late(e)
+	return e != nil && !e.held.IsZero() && !l.late(e.held)
 }
 
 // Doubtful tells whether nobody knows what became of an earlier request to make or to change a pod.
@@ -296,9 +314,7 @@ func (l *ledger) hold(b *book, w *waiter) *entry {
 	if e == nil {
 		e = l.enter(b, w.key)
 	}
-	if e.held, e.ran, e.growing = l.now(), w.ran, nil; len(b.held) == 0 {
-		b.oldest = e.held
-	}
+	e.held, e.ran, e.growing = l.now(), w.ran, nil
 	b.held[w.key] = e
 	need := w.need.DeepCopy()
 	if e.seen != "" {
@@ -346,22 +362,23 @@ func (l *ledger) take(key types.NamespacedName, e *entry, need corev1.ResourceLi
 	}
 }
 
-// expire drops shares of pods that nobody has ever seen: the watch was interrupted while they were made and deleted.
-func (l *ledger) expire(b *book) bool {
-	if l.now().Sub(b.oldest) <= holdLimit {
-		return false
-	}
-	expired := false
-	b.oldest = l.now()
-	for key, e := range b.held {
-		if l.late(e) {
-			l.settle(key, e)
-			expired = true
-		} else if e.held.Before(b.oldest) {
-			b.oldest = e.held
+// Sweep ends what ends by the clock: doubts about requests that are over, offers that nobody came for, and shares of pods that nobody
+// has ever seen, since the watch was interrupted while they were made and deleted.
+func (l *ledger) Sweep() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.books {
+		for key, e := range b.held {
+			switch {
+			case l.late(e.held):
+				l.settle(key, e)
+			case len(e.lost) > 0 && l.late(e.lost[0]):
+				if e.lost = slices.DeleteFunc(e.lost, l.late); !e.asked {
+					l.giveBack(key)
+				}
+			}
 		}
 	}
-	return expired
 }
 
 func (l *ledger) enter(b *book, key types.NamespacedName) *entry {

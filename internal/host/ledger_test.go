@@ -4,7 +4,9 @@
 package host
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +20,12 @@ import (
 	"liqo.io/liqo/internal/quota"
 )
 
+// request is one to make a pod.
+type request struct {
+	pod  *corev1.Pod
+	sent time.Time
+}
+
 // world is a cluster of the test's imagination: what exists is what counts, the ledger hears of it late.
 type world struct {
 	ledger *ledger
@@ -28,8 +36,8 @@ type world struct {
 	unheard []func()
 	// sent are the requests whose answers have not come.
 	sent map[string]func()
-	// doubtful are the pods of requests that nobody will answer: they may still be made.
-	doubtful map[string]*corev1.Pod
+	// doubtful are the requests that nobody will answer: their pods may still be made, until the API server gives up.
+	doubtful map[string][]request
 	// adds is what admission adds to a pod.
 	adds  map[string]int
 	woken map[string]bool
@@ -40,7 +48,7 @@ type world struct {
 }
 
 func newWorld(budget int) *world {
-	w := &world{budget: budget, exist: map[string]*corev1.Pod{}, sent: map[string]func(){}, doubtful: map[string]*corev1.Pod{}, adds: map[string]int{}, woken: map[string]bool{}, now: time.Unix(0, 0)}
+	w := &world{budget: budget, exist: map[string]*corev1.Pod{}, sent: map[string]func(){}, doubtful: map[string][]request{}, adds: map[string]int{}, woken: map[string]bool{}, now: time.Unix(0, 0)}
 	w.ledger = newLedger(true, func(key types.NamespacedName) { w.woken[key.Name] = true })
 	w.ledger.now = func() time.Time { return w.now }
 	w.quota = &offv1beta1.Quota{Spec: offv1beta1.QuotaSpec{Resources: cpus(fmt.Sprint(budget))}}
@@ -67,7 +75,7 @@ func (w *world) try(name string, size int) error {
 		return err
 	}
 	if there := w.exist[name]; there != nil { // the request is refused, for the pod exists already
-		w.ledger.Made(there)
+		w.ledger.Found(there)
 		return nil
 	}
 	w.land(pod)
@@ -78,7 +86,7 @@ func (w *world) try(name string, size int) error {
 // lose is a pass whose request nobody answers, which is known after a while. The pod may be made then or later, or never.
 func (w *world) lose(name string, size int) {
 	if pod, _ := w.ask(name, size); pod != nil {
-		w.doubtful[name] = pod
+		w.doubtful[name] = append(w.doubtful[name], request{pod, w.now})
 		w.sent[name] = func() { w.ledger.Lost(types.NamespacedName{Namespace: "twin", Name: name}, "") }
 	}
 }
@@ -91,14 +99,21 @@ func (w *world) refuse(name string, size int) {
 	}
 	key := client.ObjectKeyFromObject(pod)
 	w.sent[name] = func() {
-		if w.ledger.Release(key); !w.ledger.Doubtful(key) {
-			return
-		}
-		if there := w.exist[name]; there != nil {
-			w.ledger.Made(there)
+		if there := w.exist[name]; there != nil && w.ledger.Doubtful(key) {
+			w.ledger.Found(there)
 		} else {
-			w.ledger.Absent(key)
+			w.ledger.Release(key)
 		}
+	}
+}
+
+// fumble is a pass whose request is refused because there is a pod, which nobody can read then.
+func (w *world) fumble(name string, size int) {
+	if w.exist[name] == nil {
+		return
+	}
+	if pod, _ := w.ask(name, size); pod != nil {
+		w.ledger.Unknown(client.ObjectKeyFromObject(pod))
 	}
 }
 
@@ -113,17 +128,19 @@ func (w *world) ask(name string, size int) (*corev1.Pod, error) {
 		asking = w.shadow(name, size-w.adds[name])
 	}
 	delete(w.woken, name)
-	if _, err := w.ledger.Reserve(asking, w.quota, false); err != nil {
+	if err := w.ledger.Reserve(asking, w.quota, false); err != nil {
 		return nil, err
 	}
-	delete(w.doubtful, name) // no request is sent before the one that it repeats is over
 	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
 	w.uids++
 	pod.UID = types.UID(fmt.Sprint(w.uids))
 	possible := map[string]int{name: size}
-	for _, pods := range []map[string]*corev1.Pod{w.exist, w.doubtful} {
-		for other, pod := range pods {
-			possible[other] = max(possible[other], cpuOf(pod))
+	for other, pod := range w.exist {
+		possible[other] = max(possible[other], cpuOf(pod))
+	}
+	for other, requests := range w.doubtful {
+		for _, r := range requests {
+			possible[other] = max(possible[other], cpuOf(r.pod))
 		}
 	}
 	if total := sum(possible); total > w.budget {
@@ -135,15 +152,28 @@ func (w *world) ask(name string, size int) (*corev1.Pod, error) {
 // land makes a pod.
 func (w *world) land(pod *corev1.Pod) {
 	w.exist[pod.Name] = pod
-	w.unheard = append(w.unheard, func() { w.ledger.See(pod) })
+	s := &shadowPods{ledger: w.ledger}
+	w.unheard = append(w.unheard, func() { s.see(context.Background(), pod, true) })
 }
 
-// landLate makes the pod of a request that nobody answered.
+// landLate makes the pod of the first request that nobody answered.
 func (w *world) landLate(name string) {
-	if pod := w.doubtful[name]; pod != nil && w.exist[name] == nil {
-		w.land(pod)
+	requests := w.doubtful[name]
+	if len(requests) == 0 {
+		return
 	}
-	delete(w.doubtful, name)
+	if w.exist[name] == nil {
+		w.land(requests[0].pod)
+	}
+	w.doubtful[name] = requests[1:]
+}
+
+// end has a pod end. If the watch has not shown it yet, it shows it so.
+func (w *world) end(name string) {
+	if pod := w.exist[name]; pod != nil {
+		pod.Status.Phase = corev1.PodSucceeded
+		w.remove(name)
+	}
 }
 
 func (w *world) remove(name string) {
@@ -194,17 +224,26 @@ func sum(of map[string]int) (total int) {
 	return total
 }
 
-// rest lets everything that is under way end, and every doubt, and every offer that nobody came for.
-func (w *world) rest() {
+// wait lets some time pass, in which no answer and no event takes longer.
+func (w *world) wait(d time.Duration) {
 	for name := range w.sent {
 		w.answer(name)
 	}
 	for len(w.unheard) > 0 {
 		w.hear()
 	}
-	clear(w.doubtful)
+	w.now = w.now.Add(d)
+	for name, requests := range w.doubtful {
+		w.doubtful[name] = slices.DeleteFunc(requests, func(r request) bool { return w.now.Sub(r.sent) > holdLimit })
+	}
+	w.ledger.Sweep()
+}
+
+// rest lets everything that is under way end, and every doubt, and every offer that nobody came for.
+func (w *world) rest() {
+	w.wait(0)
 	clear(w.woken)
-	w.now = w.now.Add(holdLimit + time.Second)
+	w.wait(holdLimit + time.Second)
 }
 
 // A pod that went before the watch showed it is made again, and the watch shows the first one while the second is made.
@@ -263,9 +302,10 @@ func TestAShareInDoubtIsJudgedWithWhatAdmissionAdds(t *testing.T) {
 		t.Error("there is room for two where one is allowed")
 	}
 	w.now = w.now.Add(holdLimit + time.Second)
-	if _, err := w.ledger.Reserve(w.shadow("web", 1), w.quota, false); err == nil {
+	if err := w.ledger.Reserve(w.shadow("web", 1), w.quota, false); err == nil {
 		t.Error("what was not rehearsed again is given when the doubt ends")
 	}
+	w.ledger.Sweep()
 	if err := w.try("next", 1); err != nil {
 		t.Errorf("nothing is there: %v", err)
 	}
@@ -331,6 +371,87 @@ func TestADoubtEndsWithTheTimeOfARequest(t *testing.T) {
 	}
 }
 
+// The API server may still be at a request that nobody answered when it refuses the next one, or makes the pod of that.
+func TestADoubtLastsAsLongAsItsRequestMay(t *testing.T) {
+	for next, story := range map[string]func(*world){
+		"refused":                          func(w *world) { w.refuse("web", 1); w.answer("web") },
+		"made a pod that is gone":          func(w *world) { _ = w.try("web", 1); w.answer("web"); w.hear(); w.remove("web"); w.hear() },
+		"made one, seen before its answer": func(w *world) { _ = w.try("web", 1); w.hear(); w.answer("web"); w.remove("web"); w.hear() },
+	} {
+		t.Run(next, func(t *testing.T) {
+			w := newWorld(1)
+			w.lose("web", 1)
+			w.answer("web")
+			story(w)
+			if err := w.try("next", 1); err == nil {
+				t.Error("there is room beside a pod that may come")
+			}
+			if w.wait(holdLimit + time.Second); !w.woken["next"] {
+				t.Error("it counts although it cannot come any more")
+			}
+		})
+	}
+}
+
+// A ShadowPod that is tried again and again does not keep a share for a request of long ago.
+func TestADoubtEndsAlthoughItsPodIsTriedAgain(t *testing.T) {
+	w := newWorld(1)
+	w.lose("web", 1)
+	w.answer("web")
+	_ = w.try("next", 1)
+	for range 4 {
+		w.refuse("web", 1)
+		w.wait(holdLimit / 3)
+	}
+	if !w.woken["next"] {
+		t.Error("it counts although it cannot come any more")
+	}
+}
+
+// A pod that had ended when the watch showed it first was made by the request that nobody answered.
+func TestADoubtEndsWhenTheWatchShowsThePodEnded(t *testing.T) {
+	w, web := newWorld(1), types.NamespacedName{Namespace: "twin", Name: "web"}
+	w.lose("web", 1)
+	w.answer("web")
+	_ = w.try("next", 1)
+	w.landLate("web")
+	w.end("web")
+	if w.hear(); w.ledger.Held(web) || w.ledger.Doubtful(web) || !w.woken["next"] {
+		t.Error("it is still in doubt")
+	}
+}
+
+// What else the watch tells of a pod that ended before the request was sent says nothing of that.
+func TestAPodThatEndedBeforeEndsNoDoubtAboutTheNext(t *testing.T) {
+	w := newWorld(1)
+	s := &shadowPods{ledger: w.ledger}
+	if err := w.try("web", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.answer("web")
+	old := w.exist["web"]
+	w.end("web")
+	w.hear()
+	w.lose("web", 1)
+	w.answer("web")
+	s.see(t.Context(), old, false) // its deletion begins
+	s.gone(t.Context(), old)
+	if err := w.try("next", 1); err == nil {
+		t.Error("there is room beside a pod that may come")
+	}
+}
+
+// What a withdrawn ShadowPod asked for, and nobody answered, is forgotten also where nobody lacks room.
+func TestNothingIsKeptOfADoubtThatNobodyAsksAbout(t *testing.T) {
+	w := newWorld(9)
+	w.lose("web", 1)
+	w.answer("web")
+	w.drop("web")
+	if w.wait(holdLimit + time.Second); len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
+		t.Errorf("kept is %v", w.ledger.entries)
+	}
+}
+
 // Two pods were made and went before the watch showed them: the first of them says nothing of the request for the third.
 func TestAPodThatIsShownLateEndsNoDoubtAboutTheNext(t *testing.T) {
 	w := newWorld(1)
@@ -384,6 +505,9 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 			"drop":   func(t *rapid.T) { w.drop(name.Draw(t, "name")) },
 			"hear":   func(*rapid.T) { w.hear() },
 			"answer": func(t *rapid.T) { w.answer(name.Draw(t, "name")) },
+			"end":    func(t *rapid.T) { w.end(name.Draw(t, "name")) },
+			"fumble": func(t *rapid.T) { n := name.Draw(t, "name"); w.fumble(n, sizes[n]) },
+			"wait":   func(*rapid.T) { w.wait(holdLimit / 3) },
 			"rest":   func(*rapid.T) { w.rest() },
 			"grant":  func(t *rapid.T) { w.grant(budgets.Draw(t, "budget")); changed = true },
 			"": func(t *rapid.T) {
@@ -394,12 +518,10 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 		})
 		w.rest()
 		for key := range w.ledger.entries {
-			if w.ledger.Held(key) {
+			if w.ledger.Held(key) && !w.woken[key.Name] {
 				t.Errorf("%s is waited for", key)
 			}
 		}
-		_ = w.try("large", 100) // whoever finds no room takes back what nobody came for
-		w.drop("large")
 		for n := range w.woken {
 			if err := w.try(n, sizes[n]); err != nil && !changed {
 				t.Errorf("%s was woken and may not start: %v", n, err)
@@ -421,20 +543,18 @@ func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
 }
 
 func TestAShareThatNobodyCameForIsGivenToOthers(t *testing.T) {
-	for how, leave := range map[string]func(w *world, now *time.Time){
-		"its ShadowPod is gone":   func(w *world, _ *time.Time) { w.drop("second") },
-		"nobody told that it was": func(_ *world, now *time.Time) { *now = now.Add(holdLimit + time.Second) },
+	for how, leave := range map[string]func(w *world){
+		"its ShadowPod is gone":   func(w *world) { w.drop("second") },
+		"nobody told that it was": func(w *world) { w.wait(holdLimit + time.Second) },
 	} {
 		t.Run(how, func(t *testing.T) {
-			w, now := newWorld(1), time.Unix(0, 0)
-			w.ledger.now = func() time.Time { return now }
+			w := newWorld(1)
 			if err := w.try("first", 1); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range []string{"second", "third"} {
-				again, err := w.ledger.Reserve(w.shadow(name, 1), w.quota, false)
-				if err == nil || again != holdLimit {
-					t.Fatalf("%s: got %v, ask again after %s", name, err, again)
+				if err := w.ledger.Reserve(w.shadow(name, 1), w.quota, false); err == nil {
+					t.Fatalf("there is room for %s", name)
 				}
 			}
 			w.answer("first")
@@ -444,9 +564,8 @@ func TestAShareThatNobodyCameForIsGivenToOthers(t *testing.T) {
 			if !w.woken["second"] || w.woken["third"] {
 				t.Fatalf("woken are %v", w.woken)
 			}
-			leave(w, &now)
-			if err := w.try("third", 1); err != nil {
-				t.Error(err)
+			if leave(w); !w.woken["third"] {
+				t.Error("the third still waits")
 			}
 		})
 	}
@@ -500,19 +619,16 @@ func TestAShareThatIsAskedForStaysWhenItsShadowPodGoes(t *testing.T) {
 
 func TestAShareOfAPodThatIsNeverSeenComesBack(t *testing.T) {
 	w := newWorld(1)
-	now := time.Unix(0, 0)
-	w.ledger.now = func() time.Time { return now }
 	if err := w.try("lost", 1); err != nil {
 		t.Fatal(err)
 	}
 	w.answer("lost")
 	w.exist, w.unheard = map[string]*corev1.Pod{}, nil // the watch was interrupted meanwhile
-	if _, err := w.ledger.Reserve(w.shadow("next", 1), w.quota, false); err == nil {
+	if err := w.ledger.Reserve(w.shadow("next", 1), w.quota, false); err == nil {
 		t.Fatal("there is room for two")
 	}
-	now = now.Add(holdLimit + time.Second)
-	if _, err := w.ledger.Reserve(w.shadow("next", 1), w.quota, false); err != nil {
-		t.Error(err)
+	if w.wait(holdLimit + time.Second); !w.woken["next"] {
+		t.Error("it still waits")
 	}
 }
 
@@ -536,7 +652,7 @@ func TestWhatAPodIsChangedToTakeCountsAtOnceAndWhatItLosesWhenSeen(t *testing.T)
 	}
 	asking := sp.DeepCopy()
 	asking.Spec.Pod = resized("3").Spec
-	if _, err := w.ledger.Reserve(asking, w.quota, true); err != nil {
+	if err := w.ledger.Reserve(asking, w.quota, true); err != nil {
 		t.Fatal(err)
 	}
 	counts("3")
@@ -588,7 +704,7 @@ func TestAChangeInDoubtCountsUntilTheWatchShowsWhatBecameOfIt(t *testing.T) {
 				w.ledger.See(pod)
 			}
 			see("10", "1")
-			if _, err := w.ledger.Reserve(w.shadow("web", 3), w.quota, true); err != nil {
+			if err := w.ledger.Reserve(w.shadow("web", 3), w.quota, true); err != nil {
 				t.Fatal(err)
 			}
 			tc.of(w.ledger, see, func() { w.ledger.Lost(key, "10") })
@@ -617,7 +733,7 @@ func TestWhatAPodIsChangedToLoseCountsUntilItLostIt(t *testing.T) {
 	w.ledger.See(pod)
 	asking := sp.DeepCopy()
 	asking.Spec.Pod.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
-	if _, err := w.ledger.Reserve(asking, w.quota, true); err != nil {
+	if err := w.ledger.Reserve(asking, w.quota, true); err != nil {
 		t.Fatal(err)
 	}
 	used := w.ledger.books[accountOf(sp)].used
@@ -643,8 +759,8 @@ func TestWhoeverWaitsCostsTheOthersNothing(t *testing.T) {
 		a, last := w.shadow("a", 1), w.shadow(fmt.Sprint("w", waiting-1), 2)
 		return testing.AllocsPerRun(20, func() {
 			w.ledger.Release(client.ObjectKeyFromObject(a))
-			_, asked := w.ledger.Reserve(a, w.quota, false)
-			_, waits := w.ledger.Reserve(last, w.quota, false)
+			asked := w.ledger.Reserve(a, w.quota, false)
+			waits := w.ledger.Reserve(last, w.quota, false)
 			if asked != nil || waits == nil {
 				t.Fatalf("got %v and %v", asked, waits)
 			}

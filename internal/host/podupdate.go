@@ -267,8 +267,7 @@ func (s *shadowPods) makeRoom(ctx context.Context, sp *offv1beta1.ShadowPod, liv
 		return err
 	}
 	asking := &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: next.Spec}}
-	if again, err := s.ledger.Reserve(asking, q, true); err != nil {
-		s.queue.wakeAfter(client.ObjectKeyFromObject(sp), again)
+	if err := s.ledger.Reserve(asking, q, true); err != nil {
 		return &shortage{err}
 	}
 	return nil

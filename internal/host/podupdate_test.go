@@ -370,7 +370,7 @@ func TestAWishForMoreIsTakenBack(t *testing.T) {
 				if err := w.try("large", 2); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := w.ledger.Reserve(w.shadow("small", 3), w.quota, true); err == nil {
+				if err := w.ledger.Reserve(w.shadow("small", 3), w.quota, true); err == nil {
 					t.Fatal("there is room for more")
 				}
 				if err := w.try("next", 2); err == nil {

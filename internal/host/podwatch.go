@@ -7,7 +7,6 @@ import (
 	"context"
 	"maps"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -39,12 +38,6 @@ func (q *queue) wake(key types.NamespacedName) {
 	}
 }
 
-func (q *queue) wakeAfter(key types.NamespacedName, d time.Duration) {
-	if to := q.Load(); to != nil {
-		(*to).AddAfter(reconcile.Request{NamespacedName: key}, d)
-	}
-}
-
 // podEvents keeps the ledger, before anybody is woken.
 type podEvents struct {
 	handler.TypedEventHandler[*corev1.Pod, reconcile.Request]
@@ -52,15 +45,16 @@ type podEvents struct {
 }
 
 func (p podEvents) Create(ctx context.Context, e event.TypedCreateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	p.s.see(ctx, e.Object)
+	p.s.see(ctx, e.Object, true)
 	p.TypedEventHandler.Create(ctx, e, q)
 }
 
 func (p podEvents) Update(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	if e.ObjectOld.UID != e.ObjectNew.UID { // seen through an interrupted watch
+	another := e.ObjectOld.UID != e.ObjectNew.UID // seen through an interrupted watch
+	if another {
 		p.s.gone(ctx, e.ObjectOld)
 	}
-	p.s.see(ctx, e.ObjectNew)
+	p.s.see(ctx, e.ObjectNew, another)
 	if ended(e.ObjectNew.Status.Phase) && !ended(e.ObjectOld.Status.Phase) {
 		p.s.refused.Retry(e.ObjectNew.Namespace, perRelease)
 	}
@@ -83,9 +77,16 @@ func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.
 	p.TypedEventHandler.Delete(ctx, e, q)
 }
 
-func (s *shadowPods) see(ctx context.Context, pod *corev1.Pod) {
+// see has the ledger know what the watch shows of a pod. One that had ended when it is first shown was made all the same; of one
+// that ended before, the ledger may have forgotten that.
+func (s *shadowPods) see(ctx context.Context, pod *corev1.Pod, first bool) {
 	s.remember(ctx, pod)
-	s.ledger.See(pod)
+	if first || !ended(pod.Status.Phase) {
+		s.ledger.See(pod)
+	}
+	if ended(pod.Status.Phase) {
+		s.ledger.Gone(pod)
+	}
 }
 
 func (s *shadowPods) gone(ctx context.Context, pod *corev1.Pod) {

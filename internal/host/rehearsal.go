@@ -27,7 +27,9 @@ func (s *shadowPods) share(ctx context.Context, sp *offv1beta1.ShadowPod, pod *c
 	}
 	key := client.ObjectKeyFromObject(pod)
 	if s.ledger.Doubtful(key) { // an earlier request may have made it: it keeps its share, whatever becomes of others
-		return s.reserve(ctx, sp, &pod.Spec)
+		if err := s.reserve(ctx, sp, &pod.Spec); err != nil || s.ledger.Doubtful(key) { // it may have ended just then
+			return err
+		}
 	}
 	shape := shapeOf(pod)
 	if spec := s.shapes.Get(shape, time.Now()); spec != nil {

@@ -14,12 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -79,6 +81,9 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	}
 	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods, youth: o.Youth}
 	s.ledger, s.refused.wake = newLedger(o.Enforce, s.queue.wake), s.queue.wake
+	if err := mgr.Add(manager.RunnableFunc(s.sweep)); err != nil {
+		return fmt.Errorf("adding what ends doubts: %w", err)
+	}
 	c := kube.NewController(mgr, kube.Options{Name: "shadowpod", Workers: o.Workers}, s)
 	owner := handler.TypedEnqueueRequestForOwner[*corev1.Pod](mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowPod{}, handler.OnlyControllerOwner())
 	b := c.Builder().
@@ -140,6 +145,11 @@ type shadowPods struct {
 	ends kube.Table[types.UID, corev1.PodPhase]
 	// ran are the ShadowPods whose pods run, or ran, until that is written there.
 	ran kube.Table[types.UID, struct{}]
+}
+
+func (s *shadowPods) sweep(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(context.Context) { s.ledger.Sweep() }, sweepTime)
+	return nil
 }
 
 // Sync makes the pod where it is missing, and follows it.
@@ -245,12 +255,15 @@ func (s *shadowPods) prepare(ctx context.Context, sp *offv1beta1.ShadowPod) (*co
 // notMade has the ledger know of an error of a request to make a pod, and says what follows.
 func (s *shadowPods) notMade(ctx context.Context, sp *offv1beta1.ShadowPod, err error, pod *corev1.Pod) error {
 	key := client.ObjectKeyFromObject(pod)
-	if _, certain := answered(err); !certain {
+	switch _, certain := answered(err); {
+	case !certain:
 		s.ledger.Lost(key, "")
-	} else if s.ledger.Release(key); s.ledger.Doubtful(key) { // this one was refused, an earlier one may have made it
+	case s.ledger.Doubtful(key): // this one was refused, an earlier one may have made it
 		if there, err := s.look(ctx, sp); err == nil && metav1.IsControlledBy(there, sp) {
 			return nil
 		}
+	default:
+		s.ledger.Release(key)
 	}
 	return whyNotMade(err, pod)
 }
@@ -303,17 +316,17 @@ func (s *shadowPods) existing(ctx context.Context, sp *offv1beta1.ShadowPod) err
 	}
 }
 
-// look reads what the API server has by the name of a pod, after the answer to a request to make it, and has the ledger know.
+// look reads what the API server has by the name of a pod, after a request to make it was refused, and has the ledger know.
 func (s *shadowPods) look(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
 	key, pod := client.ObjectKeyFromObject(sp), &corev1.Pod{}
 	err := s.live.Get(ctx, key, pod)
 	switch {
 	case err == nil && metav1.IsControlledBy(pod, sp):
-		s.ledger.Made(pod)
+		s.ledger.Found(pod)
 	case err == nil || apierrors.IsNotFound(err):
-		s.ledger.Absent(key)
+		s.ledger.Release(key)
 	default:
-		s.ledger.Lost(key, "")
+		s.ledger.Unknown(key)
 	}
 	return pod, err
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -21,7 +22,7 @@ import (
 type view struct {
 	clusterID string
 	nso       *offv1beta1.NamespaceOffloading
-	// maps are our own NamespaceMaps, one per provider.
+	// maps are our own NamespaceMaps: one per provider counts.
 	maps  []offv1beta1.NamespaceMap
 	nodes []offv1beta1.VirtualNode
 	// kubeNodes are the Nodes of the VirtualNodes, by name.
@@ -42,6 +43,13 @@ func providerOf(nm *offv1beta1.NamespaceMap) string {
 		return id
 	}
 	return nm.Name
+}
+
+// counts tells whether a NamespaceMap is the one that says what its provider has: while one goes with its tenant namespace, another
+// may be there already, in a new one.
+func (v *view) counts(nm *offv1beta1.NamespaceMap) bool {
+	first := elder.First(v.maps, func(other *offv1beta1.NamespaceMap) bool { return providerOf(other) == providerOf(nm) })
+	return first == nil || first == nm
 }
 
 // remoteName is the name of the twins.
@@ -151,6 +159,9 @@ func (v *view) status(selected map[string]bool, now metav1.Time) offv1beta1.Name
 	required, ready, failed := 0, 0, 0
 	for i := range v.maps {
 		nm := &v.maps[i]
+		if !v.counts(nm) {
+			continue
+		}
 		before := v.nso.Status.RemoteNamespacesConditions[nm.Name]
 		conditions := offv1beta1.RemoteNamespaceConditions{settle(before, requirement(selected[nm.Name]), now)}
 		current, mapped := nm.Status.CurrentMapping[v.nso.Namespace]

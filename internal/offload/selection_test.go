@@ -158,6 +158,10 @@ func TestTheOrderOfNodesNeverMatters(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
+	going := func(nm offv1beta1.NamespaceMap) offv1beta1.NamespaceMap {
+		nm.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
+		return nm
+	}
 	answer := func(phase offv1beta1.MappingPhase) map[string]offv1beta1.RemoteNamespaceStatus {
 		return map[string]offv1beta1.RemoteNamespaceStatus{"demo": {RemoteNamespace: "demo-home", Phase: phase}}
 	}
@@ -181,6 +185,7 @@ func TestStatus(t *testing.T) {
 		"one of two failed":                {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(failed)), providerMap("rome", nil, answer(accepted))}, selected: map[string]bool{"milan": true, "rome": true}, want: "SomeFailed milan:OffloadingRequired=True/ClusterSelected,Ready=False/CreationLoopBackOff rome:OffloadingRequired=True/ClusterSelected,Ready=True/NamespaceCreated"},
 		"no longer selected, not gone yet": {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(accepted))}, want: "NoClusterSelected milan:OffloadingRequired=False/ClusterNotSelected,Ready=False/Terminating"},
 		"the provider deletes it":          {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(terminating))}, selected: map[string]bool{"milan": true}, want: "InProgress milan:OffloadingRequired=True/ClusterSelected,Ready=False/Terminating"},
+		"one goes, a new one is there":     {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(accepted)), going(providerMap("milan", nil, answer(terminating)))}, selected: map[string]bool{"milan": true}, want: "Ready milan:OffloadingRequired=True/ClusterSelected,Ready=True/NamespaceCreated"},
 		"on its way out":                   {maps: []offv1beta1.NamespaceMap{providerMap("milan", nil, answer(terminating))}, deleting: true, want: "Terminating milan:OffloadingRequired=False/ClusterNotSelected,Ready=False/Terminating"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,6 +20,8 @@ var seed = maphash.MakeSeed()
 type basis struct {
 	pod, shadow, node int64 // generations
 	metadata          uint64
+	// spec is a digest of the pod's where the API server counts no generations of pods, as before 1.33.
+	spec uint64
 }
 
 // right tells whether the ShadowPod, as it is, was made or found to be what the pod asks for.
@@ -36,16 +38,18 @@ func (k *podKind) keepRight(it *podItem, shadow metav1.Object) {
 	}
 }
 
-// basis returns false where the API server counts no generations of pods.
+// basis returns false where nothing tells one version of the pod from another.
 func (it *podItem) basis(shadow metav1.Object) (basis, bool) {
-	if it.local.Generation == 0 {
-		return basis{}, false
-	}
 	b := basis{pod: it.local.Generation, shadow: shadow.GetGeneration(), node: it.generation}
 	for i, m := range []map[string]string{it.local.Labels, it.local.Annotations, shadow.GetLabels(), shadow.GetAnnotations()} {
 		b.metadata = b.metadata*31 + digest(m) + uint64(i)
 	}
-	return b, true
+	if b.pod > 0 {
+		return b, true
+	}
+	spec, err := json.Marshal(it.local.Spec)
+	b.spec = maphash.Bytes(seed, spec)
+	return b, err == nil
 }
 
 // digest does not depend on the order of the entries.

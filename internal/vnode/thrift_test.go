@@ -50,9 +50,27 @@ func TestAllThatAShadowPodFollowsFromIsInItsBasis(t *testing.T) {
 			t.Errorf("%s changed: the same basis is %v", name, got == first)
 		}
 	}
-	it.local.Generation = 0
-	if _, known := it.basis(it.shadow); known {
-		t.Error("a pod without generation, as old API servers have them, may have changed")
+}
+
+// An API server before 1.33 counts no generations of pods.
+func TestAShadowPodIsRightUntilThePodChangesThatHasNoGeneration(t *testing.T) {
+	k := &podKind{memory: newMemory(time.Now)}
+	it := func(image string) *podItem {
+		return &podItem{
+			local: &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "u"},
+				Spec:       corev1.PodSpec{NodeSelector: map[string]string{"a": "1", "b": "2"}, Containers: []corev1.Container{{Name: "c", Image: image}}},
+			},
+			shadow: &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Generation: 2}},
+		}
+	}
+	before, after := it("one"), it("two")
+	k.keepRight(before, before.shadow)
+	if again := it("one"); !k.right(again, again.shadow) {
+		t.Error("it is read and compared at each turn")
+	}
+	if k.right(after, after.shadow) {
+		t.Error("the pod has another spec, and its ShadowPod passes for right")
 	}
 }
 
