@@ -87,9 +87,13 @@ func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32
 	} else if err != nil {
 		return public, fmt.Errorf("reading the keys of %s: %w", g.describe(), err)
 	}
-	public, err = cred.ParseTunnelPublicKey(secret.Data[names.PublicKeyKey])
+	return publicKeyOf(&secret)
+}
+
+func publicKeyOf(secret *corev1.Secret) ([32]byte, error) {
+	public, err := cred.ParseTunnelPublicKey(secret.Data[names.PublicKeyKey])
 	if err != nil {
-		return public, out.Fail("%s of the Secret %s: %w", names.PublicKeyKey, key, err)
+		return public, out.Fail("%s of the Secret %s: %w", names.PublicKeyKey, client.ObjectKeyFromObject(secret), err)
 	}
 	return public, nil
 }
