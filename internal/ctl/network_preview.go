@@ -4,6 +4,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,8 +48,10 @@ func (c *cli) previewTold(ctx context.Context, both []*told) (pages []*page, err
 		if err := p.addNamespace(ctx, c, t.want); err != nil {
 			return nil, err
 		}
-		if err := p.rehearse(ctx, c, t.want); err != nil {
-			return nil, err
+		if !t.knows(ctx) { // else nothing is written, and no right to write is needed
+			if err := p.rehearse(ctx, c, t.want); err != nil {
+				return nil, err
+			}
 		}
 		if t.have != nil && !says(t.have, t.want) {
 			t.Warn("The Configuration %s names %s: it would name %s", client.ObjectKeyFromObject(t.have), networksOf(t.have), networksOf(t.want))
@@ -198,16 +201,14 @@ func (p *page) findKeys(ctx context.Context, gw *prepared) (err error) {
 		gw.public, err = gw.now.publicKey(ctx, p.kube)
 		return err
 	}
-	peer := gw.GetLabels()[names.RemoteClusterID]
-	var secrets corev1.SecretList
-	err = p.kube.List(ctx, &secrets, client.InNamespace(gw.GetNamespace()), client.MatchingLabels{names.GatewayResource: "true", names.RemoteClusterID: peer})
-	if err != nil && !apierrors.IsForbidden(err) {
-		return fmt.Errorf("looking for keys: %w", err)
+	key := client.ObjectKey{Namespace: gw.GetNamespace(), Name: cmp.Or(gw.secretRef().Name, names.Gateway(gw.GetName()))}
+	given, err := p.givenKeys(ctx, gw, key)
+	if err != nil {
+		return err
 	}
-	given := slices.DeleteFunc(secrets.Items, func(s corev1.Secret) bool { return s.DeletionTimestamp != nil })
-	if len(given) == 1 {
-		gw.known = given[0].Name
-		gw.public, err = publicKeyOf(&given[0])
+	if given != nil {
+		gw.known = given.Name
+		gw.public, err = publicKeyOf(given)
 		return err
 	}
 	private, public, err := cred.NewTunnelKey()
@@ -216,14 +217,37 @@ func (p *page) findKeys(ctx context.Context, gw *prepared) (err error) {
 	}
 	gw.public = public
 	gw.secret = &corev1.Secret{
-		ObjectMeta: peerMeta(client.ObjectKey{Namespace: gw.GetNamespace(), Name: names.Gateway(gw.GetName())}, peer),
+		ObjectMeta: peerMeta(key, gw.GetLabels()[names.RemoteClusterID]),
 		Type:       corev1.SecretTypeOpaque,
 		Data:       map[string][]byte{names.PrivateKeyKey: private[:], names.PublicKeyKey: public[:]},
 	}
 	gw.secret.Labels[names.GatewayResource] = "true"
 	gw.secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	gw.secretRef().Name = gw.secret.Name
+	gw.secretRef().Name = key.Name
 	return nil
+}
+
+// givenKeys is the Secret that a new gateway would take, nil for none: the one that is named, else the only one that is labelled, else
+// the one that is called as its own would be.
+func (p *page) givenKeys(ctx context.Context, gw *prepared, key client.ObjectKey) (*corev1.Secret, error) {
+	var labelled corev1.SecretList
+	if gw.secretRef().Name == "" {
+		err := p.kube.List(ctx, &labelled, client.InNamespace(key.Namespace),
+			client.MatchingLabels{names.GatewayResource: "true", names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]})
+		if err != nil && !apierrors.IsForbidden(err) {
+			return nil, fmt.Errorf("looking for keys: %w", err)
+		}
+	}
+	if len(labelled.Items) == 1 {
+		return &labelled.Items[0], nil
+	}
+	secret := &corev1.Secret{}
+	if err := p.kube.Get(ctx, key, secret); apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("looking for keys: %w", err)
+	}
+	return secret, nil
 }
 
 func (p *page) addGateway(ctx context.Context, c *cli, gw *prepared, note string) error {

@@ -4,6 +4,7 @@
 package ctl
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ipam/tree"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -202,6 +204,7 @@ func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
 	}
 
 	whatIsWrongIsSaidInADryRunToo(t, rome, milan, guest)
+	keysThatAreGivenAreTaken(t, rome, milan)
 	after := [2][]string{listing(t, rome.Config), listing(t, milan.Config)}
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("a dry run changed something (-before +after):\n%s", diff)
@@ -251,6 +254,25 @@ func whatIsWrongIsSaidInADryRunToo(t *testing.T, rome, milan *town, guest *rest.
 		d.Spec.Template.Spec.Containers[0].Args = nil
 	})
 	between(t, rome, milan, "init", "--dry-run").succeeds(t, " WARN   (local) Whether there is room for the networks of the other cluster was not looked at: ")
+}
+
+// keysThatAreGivenAreTaken is about a Secret with a private key alone, which is called as that of the gateway would be.
+func keysThatAreGivenAreTaken(t *testing.T, rome, milan *town) {
+	t.Helper()
+	private, public, err := cred.NewTunnelKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gw-milan"}, Data: map[string][]byte{names.PrivateKeyKey: private[:]}}
+	testkit.Create(t, rome.Client, given)
+	r := between(t, rome, milan, "connect", "--dry-run", "-n", "default", "--remote-namespace", "default")
+	r.succeeds(t, "# Its keys are in the Secret gw-milan, which is there.\n", "publicKey: "+base64.StdEncoding.EncodeToString(public[:]))
+	if strings.Count(r.stdout, "kind: Secret") != 1 || strings.Contains(r.stdout, base64.StdEncoding.EncodeToString(private[:])) {
+		t.Errorf("other Secrets than that of milan are printed:\n%s", r.stdout)
+	}
+	if err := rome.Client.Delete(t.Context(), given); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // aDryRunPrintsWhatGoes prints names, asks nobody and removes nothing.
@@ -374,7 +396,7 @@ func TestRoomForTheNetworksOfAnother(t *testing.T) {
 	}{
 		"as they are":             {pools: prefixes("10.0.0.0/8"), of: both},
 		"under others":            {pools: prefixes("10.0.0.0/8"), taken: prefixes("10.200.0.0/16", "10.70.0.0/16"), of: both},
-		"outside of the pools":    {pools: prefixes("192.168.0.0/16"), of: both},
+		"outside of the pools":    {pools: prefixes("172.16.0.0/12"), of: both},
 		"one fits, two do not":    {pools: prefixes("172.16.0.0/16"), taken: prefixes("10.70.0.0/16", "10.200.0.0/16"), of: both, want: "10.70.0.0/16 of the other cluster cannot be remapped: no prefix of length 16 is free in 172.16.0.0/16"},
 		"none is free":            {pools: prefixes("10.200.0.0/16"), taken: prefixes("10.200.1.0/24"), of: both, want: "10.200.0.0/16 of the other cluster cannot be remapped: no prefix"},
 		"the controller says why": {pools: prefixes("10.0.0.0/8"), of: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"ten"}}},
