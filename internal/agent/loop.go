@@ -43,6 +43,8 @@ type Loop struct {
 type Kernel interface {
 	Apply(context.Context, datapath.State) (kernel.Changes, error)
 	Watch(context.Context) (<-chan struct{}, error)
+	// Counted are packets that were dropped, by why.
+	Counted() (map[string]uint64, error)
 }
 
 // gathering is how long news wait for more of them.

@@ -4,16 +4,20 @@
 package app
 
 import (
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
 
+	"liqo.io/liqo/deploy"
 	agent "liqo.io/liqo/internal/agent/gateway"
 )
 
@@ -53,7 +57,7 @@ func TestFlagsOfAGateway(t *testing.T) {
 		}
 		want := agent.Options{
 			Name: "rome", Namespace: "tenant", UID: "7", RemoteClusterID: "rome", LiqoNamespace: "liqo", Node: "worker", Address: netip.MustParseAddr("10.200.1.9"),
-			MTU: 1340, KeysDir: "/etc/wireguard/keys", PingPort: 12345, PingInterval: 2 * time.Second, PingLossThreshold: 5, StatusInterval: 10 * time.Second,
+			MTU: 1340, KeysDir: "/etc/wireguard/keys", PingPort: 12345, PingInterval: time.Second, PingLossThreshold: 4, StatusInterval: 10 * time.Second,
 			StateDir: os.TempDir(),
 		}
 		edit(&want)
@@ -125,5 +129,35 @@ func TestForwardPacketsTellsWhatItCannotRead(t *testing.T) {
 	}
 	if err := forwardPackets(dir); err == nil || !strings.Contains(err.Error(), "ip_forward") {
 		t.Errorf("an error is lost: %v", err)
+	}
+}
+
+// Templates of others say nothing of pings: what holds then is what holds in ours.
+func TestGatewaysPingAsTheChartSays(t *testing.T) {
+	data, err := fs.ReadFile(deploy.Chart(), "values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct {
+		Networking struct {
+			GatewayTemplates struct {
+				Ping struct {
+					LossThreshold                  int
+					Interval, UpdateStatusInterval string
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal(data, &values); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parseGateway(t, gatewayFlags+"--mode=server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ping := values.Networking.GatewayTemplates.Ping
+	want := []string{ping.Interval, strconv.Itoa(ping.LossThreshold), ping.UpdateStatusInterval}
+	if diff := cmp.Diff(want, []string{o.PingInterval.String(), strconv.Itoa(o.PingLossThreshold), o.StatusInterval.String()}); diff != "" {
+		t.Errorf("-chart +flags:\n%s", diff)
 	}
 }

@@ -32,9 +32,10 @@ func (p *placement) flags(cmd *cobra.Command) {
 // creation is what the commands of create have in common.
 type creation struct {
 	placement
-	peer, output string
-	wait         bool
-	timeout      time.Duration
+	preview
+	peer    string
+	wait    bool
+	timeout time.Duration
 }
 
 func (c *cli) create() *cobra.Command {
@@ -51,17 +52,11 @@ func (o *creation) flags(c *cli, cmd *cobra.Command, canWait bool) {
 	fs.StringVar(&o.peer, "remote-cluster-id", "", "The ID of the other cluster")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
 	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.completeClusters)
-	outputFlag(cmd, &o.output, "", "Print the object as json or yaml, and apply nothing")
+	o.preview.flags(cmd, fs)
 	if canWait {
 		fs.BoolVar(&o.wait, "wait", false, "Wait until the object is ready")
 	}
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
-}
-
-func outputFlag(cmd *cobra.Command, value *string, def, usage string) {
-	formats := []string{"json", "yaml"}
-	cmd.Flags().VarP(oneOf(value, def, formats), "output", "o", usage)
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // one is a command that creates a single object. It checks the name and the peer for all of them.
@@ -109,8 +104,8 @@ type readiness func(ctx context.Context, kube client.Reader, obj client.Object) 
 // made prints the object, or applies it and waits for it.
 func (c *cli) made(ctx context.Context, o *creation, obj client.Object, created, isReady string, list client.ObjectList, ready readiness) error {
 	c.stamp(obj)
-	if o.output != "" {
-		return c.printObject(obj, o.output)
+	if o.asked() {
+		return c.printObject(obj, o.format())
 	}
 	cluster, err := c.client()
 	if err != nil {

@@ -84,6 +84,10 @@ func TestCreatePrintsTheManifest(t *testing.T) {
 	} {
 		r := liqoctl(t, nil, slicesOf("create", tc.args, "--remote-cluster-id", "rome", "-o", "yaml", "-n", "default")...)
 		r.succeeds(t)
+		dry := liqoctl(t, nil, slicesOf("create", tc.args, "--remote-cluster-id", "rome", "--dry-run", "-n", "default")...)
+		if diff := cmp.Diff(r.stdout, dry.stdout); diff != "" {
+			t.Errorf("%v: -output +dry-run:\n%s", tc.args, diff)
+		}
 		want := tc.want + "status: {}\n---\n"
 		if tc.args[0] == "publickey" { // the API server would refuse a status of it
 			want = tc.want + "---\n"

@@ -166,6 +166,14 @@ func (c *cli) confirm(command string) error {
 	return c.Confirm(command)
 }
 
+// confirmUnless asks before something that is not only a dry run.
+func (c *cli) confirmUnless(dryRun bool, command string) error {
+	if dryRun {
+		return nil
+	}
+	return c.confirm(command)
+}
+
 // stamp adds the global labels and annotations, which may speak of the object they are on.
 func (c *cli) stamp(obj client.Object) {
 	gvk := obj.GetObjectKind().GroupVersionKind()

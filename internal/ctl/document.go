@@ -136,15 +136,24 @@ func printValue(w io.Writer, value any, format string) error {
 	return err
 }
 
-// printObject prints an object as a manifest, without what only a server writes. Documents may follow one another.
-func (c *cli) printObject(obj client.Object, format string) error {
+// manifest is an object without what only a server writes.
+func manifest(obj client.Object) (map[string]any, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		return fmt.Errorf("encoding %s: %w", obj.GetName(), err)
+		return nil, fmt.Errorf("encoding %s: %w", obj.GetName(), err)
 	}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	if reflect.ValueOf(obj).Elem().FieldByName("Status").IsValid() { // kinds without one refuse it
 		content["status"] = map[string]any{}
+	}
+	return content, nil
+}
+
+// printObject prints an object as a manifest. Documents may follow one another.
+func (c *cli) printObject(obj client.Object, format string) error {
+	content, err := manifest(obj)
+	if err != nil {
+		return err
 	}
 	if err := printDocument(c.Result(), content, format); err != nil || format == "json" {
 		return err

@@ -148,6 +148,14 @@ func (g *gateway) keys() *corev1.ObjectReference {
 	return g.dialer.Status.SecretRef
 }
 
+// secretRef is where its user says what keys it has.
+func (g *gateway) secretRef() *corev1.LocalObjectReference {
+	if g.server != nil {
+		return &g.server.Spec.SecretRef
+	}
+	return &g.dialer.Spec.SecretRef
+}
+
 // read reads the gateway anew, and tells whether it can become what is waited for.
 func (g *gateway) read(ctx context.Context, kube client.Reader) error {
 	err := kube.Get(ctx, client.ObjectKeyFromObject(g.Object), g.Object)

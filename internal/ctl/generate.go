@@ -27,7 +27,7 @@ func (c *cli) generate() *cobra.Command {
 }
 
 func (o *generation) flags(cmd *cobra.Command) {
-	outputFlag(cmd, &o.output, "yaml", "Print the object as json or yaml")
+	outputFlag(cmd, cmd.Flags(), &o.output, "yaml", "Print the object as json or yaml")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 }
 

@@ -87,9 +87,21 @@ func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32
 	} else if err != nil {
 		return public, fmt.Errorf("reading the keys of %s: %w", g.describe(), err)
 	}
-	public, err = cred.ParseTunnelPublicKey(secret.Data[names.PublicKeyKey])
+	return publicKeyOf(&secret)
+}
+
+// publicKeyOf also takes a Secret that has the private half alone, to which a gateway adds the other one.
+func publicKeyOf(secret *corev1.Secret) ([32]byte, error) {
+	if len(secret.Data[names.PublicKeyKey]) == 0 {
+		private, err := cred.ParseTunnelKey(secret.Data[names.PrivateKeyKey])
+		if err != nil {
+			return private, out.Fail("%s of the Secret %s: %w", names.PrivateKeyKey, client.ObjectKeyFromObject(secret), err)
+		}
+		return cred.TunnelPublicKey(private)
+	}
+	public, err := cred.ParseTunnelPublicKey(secret.Data[names.PublicKeyKey])
 	if err != nil {
-		return public, out.Fail("%s of the Secret %s: %w", names.PublicKeyKey, key, err)
+		return public, out.Fail("%s of the Secret %s: %w", names.PublicKeyKey, client.ObjectKeyFromObject(secret), err)
 	}
 	return public, nil
 }

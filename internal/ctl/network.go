@@ -17,6 +17,7 @@ type networkOptions struct {
 	local, remote        sideFlags
 	timeout              time.Duration
 	wait, skipValidation bool
+	preview
 }
 
 func (c *cli) network() *cobra.Command {
@@ -27,6 +28,7 @@ func (c *cli) network() *cobra.Command {
 	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
 	fs.BoolVar(&o.wait, "wait", true, "Wait until what was asked for is so, and not only asked for")
 	fs.BoolVar(&o.skipValidation, "skip-validation", false, "Do not look at the templates of gateways first")
+	o.preview.flags(cmd, fs)
 	const where = "The namespace where new things go, the tenant namespace of the other cluster if empty; and the only one that things are removed from"
 	fs.StringVarP(&o.local.namespace, "namespace", "n", "", where)
 	fs.StringVar(&o.local.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")

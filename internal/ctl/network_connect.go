@@ -108,6 +108,9 @@ func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *
 	if err != nil {
 		return err
 	}
+	if o.asked() {
+		return c.previewConnect(ctx, o, both, t)
+	}
 	if !both[0].knows(ctx) || !both[1].knows(ctx) {
 		if err := c.exchange(ctx, both, true); err != nil {
 			return err

@@ -27,11 +27,11 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network disconnect --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirm("disconnect"); err != nil {
+			if err := c.confirmUnless(o.asked(), "disconnect"); err != nil {
 				return err
 			}
 			return c.between(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
-				return removeAll(ctx, o.wait, gatewaysBetween(local, remote))
+				return c.removeAll(ctx, o, gatewaysBetween(local, remote))
 			})
 		},
 	}
@@ -65,7 +65,7 @@ func configurationsBetween(local, remote *side) []*leftover {
 }
 
 // removeAll deletes it, wherever it is, or where the user said. Nothing is deleted where not all may be.
-func removeAll(ctx context.Context, wait bool, all []*leftover) error {
+func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*leftover) error {
 	for _, l := range all {
 		if err := l.look(ctx); err != nil {
 			return l.wrong(err)
@@ -82,8 +82,11 @@ func removeAll(ctx context.Context, wait bool, all []*leftover) error {
 			return err
 		}
 	}
+	if o.asked() {
+		return c.previewRemoval(o, all)
+	}
 	for _, l := range all {
-		if err := l.remove(ctx, wait); err != nil {
+		if err := l.remove(ctx, o.wait); err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,9 @@ func (c *cli) networkInit(o *networkOptions) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if o.asked() {
+					return c.previewInit(ctx, o, i)
+				}
 				return c.exchange(ctx, i, o.wait)
 			})
 		},
@@ -87,11 +90,8 @@ func says(a, b *networkingv1beta1.Configuration) bool {
 
 // exchange tells both clusters. What is new or changed and cannot be used is taken back.
 func (c *cli) exchange(ctx context.Context, both []*told, wait bool) error {
-	for _, t := range both {
-		in := t.want.Namespace
-		if err := t.demand(ctx, append(t.missingRights(in), networking(in, "configurations", "get", "list", "watch", "create", "patch", "delete"))...); err != nil {
-			return err
-		}
+	if err := demandToTell(ctx, both); err != nil {
+		return err
 	}
 	for _, t := range both {
 		t.Success("Network configuration correctly retrieved")
@@ -109,6 +109,17 @@ func (c *cli) exchange(ctx context.Context, both []*told, wait bool) error {
 			return t.awaitConfigured(ctx)
 		}); err != nil {
 			return takenBack(ctx, both, err)
+		}
+	}
+	return nil
+}
+
+// demandToTell fails where the user may not tell one of the clusters.
+func demandToTell(ctx context.Context, both []*told) error {
+	for _, t := range both {
+		in := t.want.Namespace
+		if err := t.demand(ctx, append(t.missingRights(in), networking(in, "configurations", "get", "list", "watch", "create", "patch", "delete"))...); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -18,11 +18,11 @@ func (c *cli) networkReset(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network reset --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirm("reset"); err != nil {
+			if err := c.confirmUnless(o.asked(), "reset"); err != nil {
 				return err
 			}
 			return c.between(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
-				return removeAll(ctx, o.wait, append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...))
+				return c.removeAll(ctx, o, append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...))
 			})
 		},
 	}

@@ -86,6 +86,7 @@ func wantTranscript(t *testing.T, r result, want string) {
 func TestTwoClustersAreConnected(t *testing.T) {
 	rome, milan := newTown(t, 2, "rome"), newTown(t, 3, "milan")
 	nothingCanBeConnectedWrongly(t, rome, milan)
+	aDryRunPrintsWhatConnects(t, rome, milan)
 	theyAreConnectedByCommands(t, rome, milan)
 	oneCommandConnectsToo(t, rome, milan)
 	theyAreConnectedByHand(t, rome, milan)
@@ -189,14 +190,7 @@ status: {}
 	}
 	applyFile(t, milan, romes)
 	for c, name := range map[*town]string{rome: "gw-client", milan: "gw-server"} {
-		connection := &networkingv1beta1.Connection{}
-		testkit.Eventually(t, time.Minute, func() error {
-			err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, connection)
-			if err == nil && connection.Status.Value != networkingv1beta1.Connected {
-				err = fmt.Errorf("it is %q", connection.Status.Value)
-			}
-			return err
-		})
+		awaitConnected(t, c, "default", name)
 	}
 	there(t, rome, "generate", "publickey", "--gateway-type", "server", "--gateway-name", "client").refuses(t, "there is no GatewayServer default/client")
 

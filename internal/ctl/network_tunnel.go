@@ -126,16 +126,12 @@ func (t *tunnel) shareKeys(ctx context.Context, c *cli) error {
 func (s *side) learnKey(ctx context.Context, c *cli, other string, public [32]byte, owner *gateway) error {
 	in := owner.GetNamespace() // where it looks for keys
 	want := newPublicKey(client.ObjectKey{Namespace: in, Name: other}, other, public)
-	var have networkingv1beta1.PublicKeyList
-	if err := s.kube.List(ctx, &have, client.InNamespace(in), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
-		return fmt.Errorf("reading PublicKeys: %w", err)
+	have, err := s.keysFrom(ctx, other, in)
+	if err != nil {
+		return err
 	}
-	// Of several the gateway takes the newest.
-	slices.SortFunc(have.Items, func(a, b networkingv1beta1.PublicKey) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	for i := range have.Items {
-		key := &have.Items[i]
+	for i := range have {
+		key := &have[i]
 		if of := metav1.GetControllerOf(key); of == nil || of.UID == owner.GetUID() {
 			want.Name = key.Name
 			continue
@@ -147,6 +143,18 @@ func (s *side) learnKey(ctx context.Context, c *cli, other string, public [32]by
 	}
 	c.stamp(want)
 	return apply(ctx, s.kube, want, kube.OwnedBy(owner.Object, s.kube.Scheme()))
+}
+
+// keysFrom are the PublicKeys of the other cluster, oldest first: of several the gateway takes the newest.
+func (s *side) keysFrom(ctx context.Context, other, in string) ([]networkingv1beta1.PublicKey, error) {
+	var have networkingv1beta1.PublicKeyList
+	if err := s.kube.List(ctx, &have, client.InNamespace(in), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
+		return nil, fmt.Errorf("reading PublicKeys: %w", err)
+	}
+	slices.SortFunc(have.Items, func(a, b networkingv1beta1.PublicKey) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return have.Items, nil
 }
 
 // await waits until both gateways say that the tunnel is up.

@@ -27,8 +27,8 @@ type offloadOptions struct {
 	podStrategy, mapping, remoteName string
 	selectors                        []string
 	namespaceSelector                string
-	output                           string
 	timeout                          time.Duration
+	preview
 }
 
 func (c *cli) offload() *cobra.Command {
@@ -55,9 +55,9 @@ func (c *cli) offload() *cobra.Command {
 	fs.StringVar(&o.remoteName, "remote-namespace-name", "", "The name of the remote namespaces, with the SelectedName strategy")
 	fs.StringArrayVarP(&o.selectors, "selector", "l", nil, "Which clusters, by the labels of their virtual nodes; one of several has to match")
 	fs.StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
-	fs.VarP(oneOf(&o.output, "", []string{"json", "yaml"}), "output", "o", "Print the objects as json or yaml, and apply nothing")
+	o.preview.flags(cmd, fs)
 	fs.DurationVar(&o.timeout, "timeout", 20*time.Second, "How long all of it may take")
-	for flag, values := range map[string][]string{"pod-offloading-strategy": pods, "namespace-mapping-strategy": mappings, "output": {"json", "yaml"}} {
+	for flag, values := range map[string][]string{"pod-offloading-strategy": pods, "namespace-mapping-strategy": mappings} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	return group("offload", "Extend a resource to other clusters", cmd)
@@ -93,8 +93,8 @@ func (c *cli) runOffload(ctx context.Context, o *offloadOptions, args []string) 
 	for _, ns := range namespaces {
 		nso := o.wanted(ns, clusters)
 		c.stamp(nso)
-		if o.output != "" {
-			if err := c.printObject(nso, o.output); err != nil {
+		if o.asked() {
+			if err := c.printObject(nso, o.format()); err != nil {
 				return err
 			}
 			continue

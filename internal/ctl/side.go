@@ -170,6 +170,19 @@ func (s *side) findNamespace(ctx context.Context, other string) error {
 
 // ensureNamespace makes the namespace of an object where that is the tenant namespace of the other cluster, and there is none.
 func (s *side) ensureNamespace(ctx context.Context, c *cli, of client.Object) error {
+	ns := s.missingNamespace(c, of)
+	if ns == nil {
+		return nil
+	}
+	if err := makeNamespace(ctx, s.kube, ns); err != nil {
+		return err
+	}
+	s.missing = false
+	return nil
+}
+
+// missingNamespace is the one that an object lacks, nil where it lacks none.
+func (s *side) missingNamespace(c *cli, of client.Object) *corev1.Namespace {
 	if !s.missing || of.GetNamespace() != s.namespace {
 		return nil
 	}
@@ -181,14 +194,18 @@ func (s *side) ensureNamespace(ctx context.Context, c *cli, of client.Object) er
 	}}}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	c.stamp(ns)
-	err := s.kube.Create(ctx, ns)
+	return ns
+}
+
+func makeNamespace(ctx context.Context, cluster client.Writer, ns *corev1.Namespace) error {
+	err := cluster.Create(ctx, ns)
 	if apierrors.IsAlreadyExists(err) {
+		other := ns.Labels[names.RemoteClusterID]
 		return out.Fail("namespace %q exists and is not the tenant namespace of %s, or is being deleted: delete it, or label it %s=%s and %s=true",
-			s.namespace, other, names.RemoteClusterID, other, names.TenantNamespace)
+			ns.Name, other, names.RemoteClusterID, other, names.TenantNamespace)
 	}
 	if err != nil {
-		return fmt.Errorf("making the tenant namespace %s: %w", s.namespace, err)
+		return fmt.Errorf("making the tenant namespace %s: %w", ns.Name, err)
 	}
-	s.missing = false
 	return nil
 }

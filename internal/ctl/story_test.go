@@ -93,6 +93,8 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	}
 	liqoctl(t, c.Config, "uninstall").refuses(t, "--skip-confirm")
 	refusesWhileUsed(t, c)
+	liqoctl(t, c.Config, "uninstall", "--dry-run").succeeds(t, "Pre-uninstall checks passed\n INFO  Uninstallation completed (dry-run)\n")
+	deployment(t, c)
 	stop()
 	aSignalEndsTheUninstallation(t, c)
 	aStuckJobEndsTheUninstallation(t, c)
@@ -371,6 +373,7 @@ func refusesWhileUsed(t *testing.T, c *testkit.ControlPlane) {
 			t.Fatal(err)
 		}
 	}
+	liqoctl(t, c.Config, "uninstall", "--dry-run").refuses(t, "you should:", "- "+ns)
 	liqoctl(t, c.Config, "uninstall", "--skip-confirm").refuses(t,
 		"you should:", "unoffload the following namespaces:", "- "+ns, "remove the following resources:",
 		"- ResourceSlice.authentication.liqo.io: "+ns+"/left", "liqoctl unoffload namespace")

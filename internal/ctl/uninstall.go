@@ -18,6 +18,7 @@ import (
 type uninstallOptions struct {
 	namespace string
 	purge     bool
+	dryRun    bool
 	timeout   time.Duration
 }
 
@@ -29,7 +30,7 @@ func (c *cli) uninstall() *cobra.Command {
 		Long:  "Uninstall Liqo from the selected cluster. Peerings must be undone and namespaces unoffloaded before.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirm("uninstall"); err != nil {
+			if err := c.confirmUnless(o.dryRun, "uninstall"); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -39,6 +40,7 @@ func (c *cli) uninstall() *cobra.Command {
 	}
 	liqoNamespace(cmd, &o.namespace)
 	cmd.Flags().BoolVar(&o.purge, "purge", false, "Remove the CRDs, the namespaces of Liqo and everything else that is left too")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Check everything, and uninstall nothing")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long the whole operation may take")
 	return cmd
 }
@@ -50,6 +52,10 @@ func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
 	}
 	if err := c.checkUnused(ctx, kube); err != nil {
 		return err
+	}
+	if o.dryRun {
+		c.Success("Uninstallation completed (dry-run)")
+		return nil
 	}
 	deadline, _ := ctx.Deadline()
 	if err := c.during("Uninstalling Liqo", "Liqo uninstalled", func() error {

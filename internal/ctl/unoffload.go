@@ -20,6 +20,7 @@ import (
 type unoffloadOptions struct {
 	namespaceSelector string
 	timeout           time.Duration
+	preview
 }
 
 func (c *cli) unoffload() *cobra.Command {
@@ -33,7 +34,7 @@ func (c *cli) unoffload() *cobra.Command {
 			if err := checkSelection(args, o.namespaceSelector); err != nil {
 				return err
 			}
-			if err := c.confirm("unoffload"); err != nil {
+			if err := c.confirmUnless(o.asked(), "unoffload"); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -42,6 +43,7 @@ func (c *cli) unoffload() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
+	o.preview.flags(cmd, cmd.Flags())
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
 	return group("unoffload", "Take a resource back from other clusters", cmd)
 }
@@ -61,6 +63,12 @@ func (c *cli) runUnoffload(ctx context.Context, o *unoffloadOptions, args []stri
 	}
 	failed := false
 	for _, ns := range namespaces {
+		if o.asked() {
+			if err := c.previewUnoffload(ctx, kube, o, ns); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := c.unoffloadOne(ctx, kube, ns); err != nil {
 			c.fail(fmt.Errorf("unoffloading namespace %q: %w", ns, err))
 			failed = true
@@ -70,6 +78,24 @@ func (c *cli) runUnoffload(ctx context.Context, o *unoffloadOptions, args []stri
 		return errPrinted
 	}
 	return nil
+}
+
+// previewUnoffload prints the name of what would be deleted, if there is something.
+func (c *cli) previewUnoffload(ctx context.Context, kube client.Client, o *unoffloadOptions, namespace string) error {
+	nso := &offv1beta1.NamespaceOffloading{}
+	err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: names.NamespaceOffloading}, nso)
+	if apierrors.IsNotFound(err) {
+		c.Info("Namespace %q is not offloaded", namespace)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	bare, err := nameOnly(nso, kube.Scheme())
+	if err != nil {
+		return err
+	}
+	return c.printObject(bare, o.format())
 }
 
 func (c *cli) unoffloadOne(ctx context.Context, kube client.WithWatch, namespace string) error {

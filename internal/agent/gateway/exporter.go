@@ -21,26 +21,29 @@ var latencyBuckets = []float64{
 // tells is true also while the API server is away.
 type exporter struct {
 	device    Device
+	counted   func() (map[string]uint64, error)
 	now       func() pulse
 	unwatched bool
 	latencies prometheus.Histogram
 
-	connected, latency, received, sent, asked, heard, implementation *prometheus.Desc
+	connected, latency, received, sent, asked, heard, dropped, implementation *prometheus.Desc
 }
 
-func newExporter(o Options, device Device, now func() pulse) *exporter {
+func newExporter(o Options, device Device, counted func() (map[string]uint64, error), now func() pulse) *exporter {
 	labels := prometheus.Labels{"driver": driver, "cluster_id": o.RemoteClusterID}
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, more, labels)
 	}
 	return &exporter{
-		device: device, now: now, unwatched: o.Unwatched,
+		device: device, counted: counted, now: now, unwatched: o.Unwatched,
 		connected: desc("liqo_peer_is_connected", "1 while packets of all sizes pass to the peer and back, else 0."),
 		latency:   desc("liqo_peer_latency_us", "Latest round trip to the gateway of the peer, in microseconds; missing while there is no connection."),
 		received:  desc("liqo_peer_receive_bytes_total", "Bytes that came from the peer, encrypted."),
 		sent:      desc("liqo_peer_transmit_bytes_total", "Bytes that went to the peer, encrypted."),
 		asked:     desc("liqo_peer_probes_total", "Probes that were sent to the peer, small ones and full packets.", "size"),
 		heard:     desc("liqo_peer_probe_answers_total", "Probes that the peer answered.", "size"),
+		dropped: prometheus.NewDesc("liqo_gateway_dropped_packets_total", "Packets that the filter of the gateway dropped.",
+			[]string{"reason"}, prometheus.Labels{"cluster_id": o.RemoteClusterID}),
 		implementation: prometheus.NewDesc("liqo_wireguard_implementation", "1 for what runs WireGuard: kernel or userspace.",
 			[]string{"implementation"}, prometheus.Labels{"driver": driver}),
 		latencies: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -55,13 +58,14 @@ func (e *exporter) answered(after time.Duration) { e.latencies.Observe(float64(a
 
 // Describe is of prometheus.Collector.
 func (e *exporter) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.received, e.sent, e.asked, e.heard, e.implementation} {
+	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.received, e.sent, e.asked, e.heard, e.dropped, e.implementation} {
 		out <- d
 	}
 	e.latencies.Describe(out)
 }
 
-// Collect is of prometheus.Collector. A device that does not tell what it does has no bytes; all else is told.
+// Collect is of prometheus.Collector. A device that does not tell what it does has no bytes, a kernel that does not tell has dropped
+// nothing that is known; all else is told.
 func (e *exporter) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
@@ -82,6 +86,11 @@ func (e *exporter) Collect(out chan<- prometheus.Metric) {
 	for size, a := range map[string]answers{"small": beat.small, "full": beat.full} {
 		count(e.asked, a.sent, size)
 		count(e.heard, a.heard, size)
+	}
+	if dropped, err := e.counted(); err == nil {
+		for reason, packets := range dropped {
+			count(e.dropped, packets, reason)
+		}
 	}
 	switch {
 	case beat.up(time.Now()):

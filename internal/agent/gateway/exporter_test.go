@@ -37,11 +37,15 @@ func TestWhatPrometheusIsToldOfATunnel(t *testing.T) {
 	h.ask(1)
 	h.small.hear(wire(h.at(1)), h.at(1.0124))
 	device := &patient{status: wg.Status{Peers: []wg.PeerStatus{{Received: 1100, Sent: 2200}}}}
-	e := newExporter(Options{RemoteClusterID: "milan"}, device, func() pulse { return h.pulse })
+	e := newExporter(Options{RemoteClusterID: "milan"}, device, refusals, func() pulse { return h.pulse })
 	for _, after := range []time.Duration{9 * time.Millisecond, 12400 * time.Microsecond, 400 * time.Millisecond} {
 		e.answered(after)
 	}
-	want := `# HELP liqo_peer_is_connected 1 while packets of all sizes pass to the peer and back, else 0.
+	want := `# HELP liqo_gateway_dropped_packets_total Packets that the filter of the gateway dropped.
+# TYPE liqo_gateway_dropped_packets_total counter
+liqo_gateway_dropped_packets_total{cluster_id="milan",reason="input_refused"} 0
+liqo_gateway_dropped_packets_total{cluster_id="milan",reason="peer_source_refused"} 7
+# HELP liqo_peer_is_connected 1 while packets of all sizes pass to the peer and back, else 0.
 # TYPE liqo_peer_is_connected gauge
 liqo_peer_is_connected{cluster_id="milan",driver="wireguard"} 1
 # HELP liqo_peer_latency_histogram_us Round trips to the gateway of the peer, in microseconds.
@@ -112,7 +116,7 @@ func TestWhatPrometheusIsToldOfNoTunnel(t *testing.T) {
 		"unwatched":                         {newHeart(), false, &patient{status: peer}, "connected=1 bytes"},
 		"unwatched, with nobody":            {newHeart(), false, &patient{}, "connected=0 bytes"},
 	} {
-		e := newExporter(Options{RemoteClusterID: "milan", Unwatched: !test.watched}, test.device, func() pulse { return test.beat.pulse })
+		e := newExporter(Options{RemoteClusterID: "milan", Unwatched: !test.watched}, test.device, untold, func() pulse { return test.beat.pulse })
 		text, labels := exposed(t, e), `{cluster_id="milan",driver="wireguard"} `
 		got := "connected=none"
 		for _, v := range []string{"0", "1"} {
@@ -131,6 +135,13 @@ func TestWhatPrometheusIsToldOfNoTunnel(t *testing.T) {
 		}
 	}
 }
+
+// refusals are what a kernel says of its counters, untold is what it says of none.
+func refusals() (map[string]uint64, error) {
+	return map[string]uint64{"peer_source_refused": 7, "input_refused": 0}, nil
+}
+
+func untold() (map[string]uint64, error) { return nil, errors.New("mute") }
 
 // mute is a device that does not tell what it does.
 type mute struct{ patient }

@@ -87,7 +87,7 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 	g.endpoints = newEndpoints(g.beat)
 	ours, theirs := plan.TunnelAddresses(o.Server)
 	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.beat)
-	g.exporter = newExporter(o, device, g.prober.now)
+	g.exporter = newExporter(o, device, k.Counted, g.prober.now)
 	g.prober.answered = g.exporter.answered
 	return g
 }

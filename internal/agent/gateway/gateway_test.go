@@ -6,7 +6,10 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +23,7 @@ import (
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -54,6 +58,24 @@ func (s *side) answered(t *testing.T, since time.Time) {
 		}
 		return nil
 	})
+}
+
+// send sends one small packet.
+func send(to netip.AddrPort) error {
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte("hello"))
+	return errors.Join(err, conn.Close())
+}
+
+// valueOf is that of a series in what Prometheus is told, 0 for none.
+func valueOf(text, series string) float64 {
+	_, rest, _ := strings.Cut(text, series)
+	value, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.ParseFloat(value, 64)
+	return n
 }
 
 // holds tells why the namespace of a side does not hold something.
@@ -122,6 +144,23 @@ func TestTwoGateways(t *testing.T) {
 			}
 		}
 	}
+
+	t.Log("what the filter drops is counted")
+	refused := fmt.Sprintf("liqo_gateway_dropped_packets_total{cluster_id=%q,reason=%q} ", b.options.RemoteClusterID, plan.CounterInput)
+	before := exposed(t, b.exporter)
+	if !strings.Contains(before, refused) {
+		t.Errorf("there is no %s in\n%s", refused, before)
+	}
+	_, theirs := plan.TunnelAddresses(a.options.Server)
+	if err := a.space.Inside(func() error { return send(netip.AddrPortFrom(theirs, 9)) }); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, patience, func() error {
+		if text := exposed(t, b.exporter); valueOf(text, refused) <= valueOf(before, refused) {
+			return fmt.Errorf("nothing more was refused:\n%s", text)
+		}
+		return nil
+	})
 
 	t.Log("what is for all gateways is none of their objects")
 	all := &networkingv1beta1.FirewallConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: a.options.LiqoNamespace, Name: "lab", Labels: map[string]string{

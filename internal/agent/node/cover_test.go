@@ -73,6 +73,7 @@ func (f *flows) Forget(of ...netip.Prefix) (int, error) {
 func (*flows) Apply(context.Context, datapath.State) (kernel.Changes, error) {
 	return kernel.Changes{}, nil
 }
+func (*flows) Counted() (map[string]uint64, error)            { return nil, nil }
 func (*flows) Watch(context.Context) (<-chan struct{}, error) { return nil, nil }
 func (*flows) Source(netip.Addr) (netip.Addr, error)          { return netip.Addr{}, nil }
 

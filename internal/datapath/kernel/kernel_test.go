@@ -135,7 +135,7 @@ func TestAnAdministratorOfNetworksIsEnough(t *testing.T) {
 		defer k.Close()
 		want := plans["ip"].node()
 		_, applied := k.Apply(t.Context(), want)
-		_, counted := packetsOf(k)
+		_, counted := k.Counted()
 		_, forgotten := k.Forget(prefix("10.0.0.0/8"))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -275,7 +275,7 @@ func TestAGatewayTranslatesPrefixes(t *testing.T) {
 			}
 			return errors.Join(errs...)
 		})
-		counters, err := packetsOf(k)
+		counters, err := k.Counted()
 		fatal(t, err)
 		if counters["entered"] < 10 {
 			t.Errorf("counters: %v", counters)
@@ -436,7 +436,7 @@ func TestAGatewaySpeaksForItsPeersOnly(t *testing.T) {
 		}
 		far.inside(t, func() error { _, err := ask(c.here, 1); return err }) // packets stay in order: all were seen by now
 		for range 2 {
-			counters, err := packetsOf(k)
+			counters, err := k.Counted()
 			fatal(t, err)
 			if diff := cmp.Diff(map[string]uint64{"spoken": 3, "forged": 3}, counters); diff != "" {
 				t.Error(diff)
@@ -611,25 +611,4 @@ func segment(to netip.AddrPort) (int, error) {
 	var option error
 	err = raw.Control(func(fd uintptr) { size, option = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG) })
 	return size + timestamps, errors.Join(err, option)
-}
-
-// packetsOf are the packets that named counters of our tables have seen. Counters of one name in several tables are added up.
-func packetsOf(k *Kernel) (map[string]uint64, error) {
-	tables, err := k.readNames()
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]uint64{}
-	for id, t := range tables {
-		if !t.ours {
-			continue
-		}
-		if err := k.readCounters(id, t); err != nil {
-			return nil, err
-		}
-		for name, packets := range t.counters {
-			out[name] += packets
-		}
-	}
-	return out, nil
 }

@@ -1,0 +1,304 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+// Headings of what a dry run prints of each cluster.
+const (
+	toApply  = "%s cluster: %s"
+	toDelete = "%s cluster: %s, to be deleted"
+)
+
+func (c *cli) previewInit(ctx context.Context, o *networkOptions, both []*told) error {
+	if err := demandToTell(ctx, both); err != nil {
+		return err
+	}
+	pages, err := c.previewTold(ctx, both)
+	if err != nil {
+		return err
+	}
+	return c.printPages(o.format(), toApply, pages...)
+}
+
+// previewTold is what exchange would write, and fails where that would be of no use.
+func (c *cli) previewTold(ctx context.Context, both []*told) (pages []*page, err error) {
+	for _, t := range both {
+		p := &page{side: t.side}
+		if err := p.addNamespace(ctx, c, t.want); err != nil {
+			return nil, err
+		}
+		if !t.knows(ctx) { // else nothing is written, and no right to write is needed
+			if err := p.rehearse(ctx, c, t.want); err != nil {
+				return nil, err
+			}
+		}
+		if t.have != nil && !says(t.have, t.want) {
+			t.Warn("The Configuration %s names %s: it would name %s", client.ObjectKeyFromObject(t.have), networksOf(t.have), networksOf(t.want))
+		}
+		p.add(c, t.want, "")
+		pages = append(pages, p)
+	}
+	for _, t := range both {
+		if err := t.foresee(ctx); err != nil {
+			return nil, t.wrong(err)
+		}
+	}
+	return pages, nil
+}
+
+// foresee fails where the networks of the other cluster cannot have prefixes here, as far as that can be told.
+func (t *told) foresee(ctx context.Context) error {
+	if t.have != nil && says(t.have, t.want) {
+		err := configured(ctx, t.kube, t.have)
+		if _, pending := errors.AsType[await.Pending](err); pending {
+			return nil
+		}
+		return err
+	}
+	land, err := t.survey(ctx)
+	if err != nil {
+		t.Warn("Whether there is room for the networks of the other cluster was not looked at: %s", describe(err))
+		return nil
+	}
+	return land.room(t.want.Spec.Remote.CIDR)
+}
+
+// previewConnect is what both clusters need for the tunnel to come up by itself. Nobody can say keys that gateways will make, so
+// keys come along.
+func (c *cli) previewConnect(ctx context.Context, o *connectOptions, both []*told, t *tunnel) error {
+	if !both[0].knows(ctx) || !both[1].knows(ctx) {
+		if err := demandToTell(ctx, both); err != nil {
+			return err
+		}
+	}
+	pages, err := c.previewTold(ctx, both)
+	if err != nil {
+		return err
+	}
+	local, remote := pages[0], pages[1]
+	listens, err := remote.prepare(ctx, c, t.server, !o.keysNotToShare)
+	if err != nil {
+		return err
+	}
+	dials, err := local.prepare(ctx, c, t.client, !o.keysNotToShare)
+	if err != nil {
+		return err
+	}
+	endpoint, err := o.foreseen(listens.now)
+	if err != nil {
+		return err
+	}
+	note := ""
+	if len(endpoint.Addresses) == 0 {
+		note = "Where the server is will be known when it runs. Once one of the clusters has credentials of the other, it is told by itself."
+		local.Warn("The GatewayClient dials nobody before it is told where the server is, by the replicator of a cluster that has credentials of the other, " +
+			"or by --gw-client-address with --gw-client-port")
+	}
+	t.client.dialer.Spec.Endpoint = endpoint
+	if err := remote.addGateway(ctx, c, listens, ""); err != nil {
+		return err
+	}
+	if err := local.addGateway(ctx, c, dials, note); err != nil {
+		return err
+	}
+	if !o.keysNotToShare {
+		if err := errors.Join(remote.addKey(ctx, c, listens, dials.public, local.id), local.addKey(ctx, c, dials, listens.public, remote.id)); err != nil {
+			return err
+		}
+	}
+	return c.printPages(o.format(), toApply, pages...)
+}
+
+// foreseen is where the client will dial the server, the zero value while nobody can know.
+func (o *connectOptions) foreseen(now *gateway) (networkingv1beta1.EndpointStatus, error) {
+	at := networkingv1beta1.EndpointStatus{Protocol: new(corev1.ProtocolUDP)}
+	wanted := o.server.object(client.ObjectKey{}, "", corev1.ObjectReference{}, 0).Spec.Endpoint
+	switch {
+	case now != nil && now.server.Status.Endpoint != nil && equality.Semantic.DeepEqual(now.server.Spec.Endpoint, wanted):
+		at = *now.server.Status.Endpoint.DeepCopy()
+	case o.server.serviceType == "NodePort":
+		at.Port = o.server.nodePort
+	default:
+		at.Port = o.server.port
+		if o.server.loadBalancerIP != "" {
+			at.Addresses = []string{o.server.loadBalancerIP}
+		}
+	}
+	if o.address != "" {
+		at.Addresses = []string{o.address}
+	}
+	if o.port != 0 {
+		at.Port, at.Ports = o.port, nil
+	}
+	switch {
+	case o.address != "" && at.Port == 0 && len(at.Ports) == 0:
+		return at, out.Fail("the port of the server is not known before it runs: add --gw-client-port, or --gw-server-service-nodeport")
+	case o.port != 0 && len(at.Addresses) == 0:
+		return at, out.Fail("the address of the server is not known before it runs: add --gw-client-address")
+	case len(at.Addresses) == 0:
+		return networkingv1beta1.EndpointStatus{}, nil
+	}
+	return at, nil
+}
+
+// prepared is a gateway that would be applied, and its keys.
+type prepared struct {
+	*gateway
+	// now is the gateway that is there, nil for none.
+	now    *gateway
+	public [32]byte
+	// secret holds new keys, nil where there are some, or the gateway is to make them.
+	secret *corev1.Secret
+	known  string // what holds the keys that are there
+}
+
+func (p *page) prepare(ctx context.Context, c *cli, gw *gateway, withKeys bool) (*prepared, error) {
+	out := &prepared{gateway: gw}
+	kind := server
+	if gw.dialer != nil {
+		kind = dialer
+	}
+	now := newGateway(kind, client.ObjectKeyFromObject(gw.Object))
+	err := p.kube.Get(ctx, client.ObjectKeyFromObject(gw.Object), now.Object)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, p.wrong(fmt.Errorf("reading the %s: %w", gw.describe(), err))
+	}
+	if err == nil {
+		out.now = now
+		*gw.secretRef() = *now.secretRef() // what is kept in Git is all of it
+	}
+	if err := p.addNamespace(ctx, c, gw.Object); err != nil || !withKeys {
+		return out, err
+	}
+	return out, p.wrong(p.findKeys(ctx, out))
+}
+
+// findKeys takes the keys that the gateway has or would take, and makes some where there are none.
+func (p *page) findKeys(ctx context.Context, gw *prepared) (err error) {
+	if gw.now != nil && gw.now.keys() != nil {
+		gw.known = gw.now.keys().Name
+		gw.public, err = gw.now.publicKey(ctx, p.kube)
+		return err
+	}
+	key := client.ObjectKey{Namespace: gw.GetNamespace(), Name: cmp.Or(gw.secretRef().Name, names.Gateway(gw.GetName()))}
+	given, err := p.givenKeys(ctx, gw, key)
+	if err != nil {
+		return err
+	}
+	if given != nil {
+		gw.known = given.Name
+		gw.public, err = publicKeyOf(given)
+		return err
+	}
+	private, public, err := cred.NewTunnelKey()
+	if err != nil {
+		return err
+	}
+	gw.public = public
+	gw.secret = &corev1.Secret{
+		ObjectMeta: peerMeta(key, gw.GetLabels()[names.RemoteClusterID]),
+		Type:       corev1.SecretTypeOpaque,
+		Data:       map[string][]byte{names.PrivateKeyKey: private[:], names.PublicKeyKey: public[:]},
+	}
+	gw.secret.Labels[names.GatewayResource] = "true"
+	gw.secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	gw.secretRef().Name = key.Name
+	return nil
+}
+
+// givenKeys is the Secret that a new gateway would take, nil for none: the one that is named, else the only one that is labelled, else
+// the one that is called as its own would be.
+func (p *page) givenKeys(ctx context.Context, gw *prepared, key client.ObjectKey) (*corev1.Secret, error) {
+	var labelled corev1.SecretList
+	if gw.secretRef().Name == "" {
+		err := p.kube.List(ctx, &labelled, client.InNamespace(key.Namespace),
+			client.MatchingLabels{names.GatewayResource: "true", names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]})
+		if err != nil && !apierrors.IsForbidden(err) {
+			return nil, fmt.Errorf("looking for keys: %w", err)
+		}
+	}
+	if len(labelled.Items) == 1 {
+		return &labelled.Items[0], nil
+	}
+	secret := &corev1.Secret{}
+	if err := p.kube.Get(ctx, key, secret); apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("looking for keys: %w", err)
+	}
+	return secret, nil
+}
+
+func (p *page) addGateway(ctx context.Context, c *cli, gw *prepared, note string) error {
+	if err := p.rehearse(ctx, c, gw.Object); err != nil {
+		return err
+	}
+	if gw.secret != nil {
+		p.add(c, gw.secret, "New keys, which nothing has yet. They are secret: encrypt this one where others can read it.")
+		p.Warn("The Secret %s holds a new private key: encrypt it where others can read it", client.ObjectKeyFromObject(gw.secret))
+	}
+	if gw.known != "" {
+		note = strings.TrimPrefix(note+"\nIts keys are in the Secret "+gw.known+", which is there.", "\n")
+	}
+	p.add(c, gw.Object, note)
+	return nil
+}
+
+// addKey adds the PublicKey of the other gateway. One that is there keeps its name, unless it goes with an earlier gateway.
+func (p *page) addKey(ctx context.Context, c *cli, gw *prepared, public [32]byte, other string) error {
+	key := newPublicKey(client.ObjectKey{Namespace: gw.GetNamespace(), Name: other}, other, public)
+	have, err := p.keysFrom(ctx, other, key.Namespace)
+	if err != nil {
+		return p.wrong(err)
+	}
+	for i := range have {
+		if of := metav1.GetControllerOf(&have[i]); of == nil || (gw.now != nil && of.UID == gw.now.GetUID()) {
+			key.Name = have[i].Name
+		}
+	}
+	if err := p.rehearse(ctx, c, key); err != nil {
+		return err
+	}
+	p.add(c, key, "")
+	return nil
+}
+
+// previewRemoval prints the names of what would be deleted.
+func (c *cli) previewRemoval(o *networkOptions, all []*leftover) error {
+	var pages []*page
+	for _, l := range all {
+		n := slices.IndexFunc(pages, func(p *page) bool { return p.side == l.side })
+		if n < 0 {
+			n, pages = len(pages), append(pages, &page{side: l.side})
+		}
+		for _, obj := range l.found {
+			bare, err := nameOnly(obj, l.kube.Scheme())
+			if err != nil {
+				return err
+			}
+			pages[n].entries = append(pages[n].entries, pageEntry{obj: bare})
+		}
+	}
+	return c.printPages(o.format(), toDelete, pages...)
+}

@@ -1,0 +1,435 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ipam/tree"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func tenantManifest(other string) string {
+	return `apiVersion: v1
+kind: Namespace
+metadata:
+  labels:
+    liqo.io/remote-cluster-id: ` + other + `
+    liqo.io/tenant-namespace: "true"
+    pod-security.kubernetes.io/audit: privileged
+    pod-security.kubernetes.io/enforce: privileged
+    pod-security.kubernetes.io/warn: privileged
+  name: liqo-tenant-` + other + `
+spec: {}
+status: {}
+---
+`
+}
+
+func configurationManifest(other string) string {
+	return `apiVersion: networking.liqo.io/v1beta1
+kind: Configuration
+metadata:
+  labels:
+    liqo.io/remote-cluster-id: ` + other + `
+  name: ` + other + `
+  namespace: liqo-tenant-` + other + `
+spec:
+  remote:
+    cidr:
+      external:
+      - 10.70.0.0/16
+      pod:
+      - 10.200.0.0/16
+status: {}
+---
+`
+}
+
+func keysManifest(other, private, public string) string {
+	return `# New keys, which nothing has yet. They are secret: encrypt this one where others can read it.
+apiVersion: v1
+data:
+  privateKey: ` + private + `
+  publicKey: ` + public + `
+kind: Secret
+metadata:
+  labels:
+    liqo.io/remote-cluster-id: ` + other + `
+    networking.liqo.io/gateway-resource: "true"
+  name: gw-` + other + `
+  namespace: liqo-tenant-` + other + `
+type: Opaque
+---
+`
+}
+
+func clientManifest(liqo string) string {
+	return `apiVersion: networking.liqo.io/v1beta1
+kind: GatewayClient
+metadata:
+  labels:
+    liqo.io/remote-cluster-id: milan
+  name: milan
+  namespace: liqo-tenant-milan
+spec:
+  clientTemplateRef:
+    apiVersion: networking.liqo.io/v1beta1
+    kind: WgGatewayClientTemplate
+    name: wireguard-client
+    namespace: ` + liqo + `
+  endpoint:
+    addresses:
+    - 192.0.2.1
+    port: 31901
+    protocol: UDP
+  mtu: 1340
+  secretRef:
+    name: gw-milan
+status: {}
+---
+`
+}
+
+func serverManifest(liqo string) string {
+	return `apiVersion: networking.liqo.io/v1beta1
+kind: GatewayServer
+metadata:
+  labels:
+    liqo.io/remote-cluster-id: rome
+  name: rome
+  namespace: liqo-tenant-rome
+spec:
+  endpoint:
+    nodePort: 31901
+    port: 51840
+    serviceType: NodePort
+  mtu: 1340
+  secretRef:
+    name: gw-rome
+  serverTemplateRef:
+    apiVersion: networking.liqo.io/v1beta1
+    kind: WgGatewayServerTemplate
+    name: wireguard-server
+    namespace: ` + liqo + `
+status: {}
+---
+`
+}
+
+func publicKeyManifest(other, public string) string {
+	return `apiVersion: networking.liqo.io/v1beta1
+kind: PublicKey
+metadata:
+  labels:
+    liqo.io/remote-cluster-id: ` + other + `
+    networking.liqo.io/gateway-resource: "true"
+  name: ` + other + `
+  namespace: liqo-tenant-` + other + `
+spec:
+  publicKey: ` + public + `
+---
+`
+}
+
+var tunnelKey = regexp.MustCompile(`[A-Za-z0-9+/]{43}=`)
+
+// numbered replaces each key by a number, equal ones by the same.
+func numbered(stream string) string {
+	seen := map[string]string{}
+	return tunnelKey.ReplaceAllStringFunc(stream, func(key string) string {
+		if _, ok := seen[key]; !ok {
+			seen[key] = fmt.Sprintf("<%d>", len(seen)+1)
+		}
+		return seen[key]
+	})
+}
+
+// aDryRunPrintsWhatConnects applies what connect prints, and is connected.
+func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
+	t.Helper()
+	for _, c := range []*town{rome, milan} {
+		testkit.Create(t, c.Client, managerWith(c, "10.0.0.0/8"))
+	}
+	guest := milan.User(t, "visitor")
+	testkit.Allow(t, milan.ControlPlane, "", "visitor", looking...)
+	before := [2][]string{listing(t, rome.Config), listing(t, milan.Config)}
+	const localHead, remoteHead = "# local cluster: rome\n", "# remote cluster: milan\n"
+	init := between(t, rome, milan, "init", "--dry-run")
+	init.succeeds(t)
+	want := localHead + tenantManifest("milan") + configurationManifest("milan") + remoteHead + tenantManifest("rome") + configurationManifest("rome")
+	if diff := cmp.Diff(want, init.stdout) + cmp.Diff(identities, init.stderr); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+
+	flags := []string{"connect", "--dry-run", "--server-service-type", "NodePort", "--node-port", "31901", "--client-address", "192.0.2.1"}
+	connect := between(t, rome, milan, flags...)
+	connect.succeeds(t)
+	want = localHead + tenantManifest("milan") + configurationManifest("milan") + keysManifest("milan", "<1>", "<2>") + clientManifest(rome.liqo) + publicKeyManifest("milan", "<3>") +
+		remoteHead + tenantManifest("rome") + configurationManifest("rome") + keysManifest("rome", "<4>", "<3>") + serverManifest(milan.liqo) + publicKeyManifest("rome", "<2>")
+	if diff := cmp.Diff(want, numbered(connect.stdout)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if want := identities + " WARN   (remote) The Secret liqo-tenant-rome/gw-rome holds a new private key: encrypt it where others can read it\n" +
+		" WARN   (local) The Secret liqo-tenant-milan/gw-milan holds a new private key: encrypt it where others can read it\n"; connect.stderr != want {
+		t.Errorf("it said\n%s", connect.stderr)
+	}
+	between(t, rome, milan, "connect", "--dry-run", "--disable-sharing-keys").succeeds(t,
+		"# Where the server is will be known when it runs.", " WARN   (local) The GatewayClient dials nobody before it is told where the server is")
+	lists := map[string]struct{ Items []map[string]any }{}
+	asJSON := between(t, rome, milan, append(flags, "-o", "json")...)
+	if err := json.Unmarshal([]byte(asJSON.stdout), &lists); err != nil || len(lists["local"].Items) != 5 || len(lists["remote"].Items) != 5 {
+		t.Errorf("as JSON: %v\n%s", err, asJSON.stdout)
+	}
+
+	whatIsWrongIsSaidInADryRunToo(t, rome, milan, guest)
+	keysThatAreGivenAreTaken(t, rome, milan)
+	after := [2][]string{listing(t, rome.Config), listing(t, milan.Config)}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("a dry run changed something (-before +after):\n%s", diff)
+	}
+
+	romes, milans, _ := strings.Cut(connect.stdout, remoteHead)
+	applyStream(t, rome, romes)
+	applyStream(t, milan, milans)
+	awaitConnected(t, rome, "liqo-tenant-milan", "gw-milan")
+	awaitConnected(t, milan, "liqo-tenant-rome", "gw-rome")
+
+	// Once more it prints the same, but for what is there and nobody else may have.
+	const kept = "# Its keys are in the Secret gw-%s, which is there.\n"
+	want = localHead + configurationManifest("milan") + fmt.Sprintf(kept, "milan") + clientManifest(rome.liqo) + publicKeyManifest("milan", "<1>") +
+		remoteHead + configurationManifest("rome") + fmt.Sprintf(kept, "rome") + serverManifest(milan.liqo) + publicKeyManifest("rome", "<2>")
+	again := between(t, rome, milan, flags...)
+	if diff := cmp.Diff(want, numbered(again.stdout)) + cmp.Diff(identities, again.stderr); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	aDryRunPrintsWhatGoes(t, rome, milan)
+	for c, other := range map[*town]string{rome: "milan", milan: "rome"} {
+		tenant := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-" + other}}
+		for _, obj := range []client.Object{managerWith(c, ""), tenant} {
+			if err := c.Client.Delete(t.Context(), obj); err != nil {
+				t.Fatal(err)
+			}
+		}
+		testkit.Eventually(t, time.Minute, func() error { return isGone(c.Client.Get(t.Context(), client.ObjectKeyFromObject(tenant), tenant)) })
+	}
+}
+
+// whatIsWrongIsSaidInADryRunToo compares with what the commands say that write.
+func whatIsWrongIsSaidInADryRunToo(t *testing.T, rome, milan *town, guest *rest.Config) {
+	t.Helper()
+	between(t, rome, rome, "init", "--dry-run").refuses(t, "local and remote clusters must be different", "--remote-kubeconfig")
+	between(t, rome, milan, "connect", "--dry-run", "--gw-server-template-name", "none").refuses(t, "in the remote cluster: there is no template WgGatewayServerTemplate "+milan.liqo+"/none")
+	between(t, rome, milan, "connect", "-o", "yaml", "--client-address", "192.0.2.1", "--server-service-type", "NodePort").refuses(t, "add --gw-client-port, or --gw-server-service-nodeport")
+	between(t, rome, milan, "init", "--dry-run", "-n", "missing").refuses(t, "in the local cluster: ", `namespaces "missing" not found`)
+	betweenAs(t, rome, milan, rome.Config, guest, "init", "--dry-run").refuses(t, "in the remote cluster: you are not allowed to create namespaces")
+
+	testkit.Update(t, rome.Client, managerWith(rome, ""), func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Args = []string{"--pools=10.200.0.0/16"}
+	})
+	between(t, rome, milan, "init", "--dry-run").refuses(t,
+		"in the local cluster: the network 10.200.0.0/16 of the other cluster cannot be remapped: no prefix of length 16 is free in 10.200.0.0/16")
+	testkit.Update(t, rome.Client, managerWith(rome, ""), func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Args = nil
+	})
+	between(t, rome, milan, "init", "--dry-run").succeeds(t, " WARN   (local) Whether there is room for the networks of the other cluster was not looked at: ")
+}
+
+// keysThatAreGivenAreTaken is about a Secret with a private key alone, which is called as that of the gateway would be.
+func keysThatAreGivenAreTaken(t *testing.T, rome, milan *town) {
+	t.Helper()
+	private, public, err := cred.NewTunnelKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gw-milan"}, Data: map[string][]byte{names.PrivateKeyKey: private[:]}}
+	testkit.Create(t, rome.Client, given)
+	r := between(t, rome, milan, "connect", "--dry-run", "-n", "default", "--remote-namespace", "default")
+	r.succeeds(t, "# Its keys are in the Secret gw-milan, which is there.\n", "publicKey: "+base64.StdEncoding.EncodeToString(public[:]))
+	if strings.Count(r.stdout, "kind: Secret") != 1 || strings.Contains(r.stdout, base64.StdEncoding.EncodeToString(private[:])) {
+		t.Errorf("other Secrets than that of milan are printed:\n%s", r.stdout)
+	}
+	if err := rome.Client.Delete(t.Context(), given); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// aDryRunPrintsWhatGoes prints names, asks nobody and removes nothing.
+func aDryRunPrintsWhatGoes(t *testing.T, rome, milan *town) {
+	t.Helper()
+	name := func(kind, other string) string {
+		return "apiVersion: networking.liqo.io/v1beta1\nkind: " + kind + "\nmetadata:\n  name: " + other + "\n  namespace: liqo-tenant-" + other + "\n---\n"
+	}
+	const localHead, remoteHead = "# local cluster: rome, to be deleted\n", "# remote cluster: milan, to be deleted\n"
+	for range 2 {
+		r := between(t, rome, milan, "disconnect", "--dry-run")
+		want := localHead + name("GatewayClient", "milan") + remoteHead + name("GatewayServer", "rome")
+		if diff := cmp.Diff(want, r.stdout); diff != "" || r.err != nil {
+			t.Errorf("%v: -want +got:\n%s", r.err, diff)
+		}
+	}
+	r := between(t, rome, milan, "reset", "-o", "yaml")
+	want := localHead + name("GatewayClient", "milan") + name("Configuration", "milan") + remoteHead + name("GatewayServer", "rome") + name("Configuration", "rome")
+	if diff := cmp.Diff(want, r.stdout); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	between(t, rome, milan, "reset", "--skip-confirm").succeeds(t, "(remote) Network configuration correctly deleted")
+	if r := between(t, rome, milan, "reset", "--dry-run"); r.stdout != localHead+"# nothing\n---\n"+remoteHead+"# nothing\n---\n" {
+		t.Errorf("of nothing it printed\n%s", r.stdout)
+	}
+}
+
+// managerWith is the Deployment that says how an installation was configured.
+func managerWith(c *town, pools string) *appsv1.Deployment {
+	labels := map[string]string{names.AppName: "controller-manager", names.AppComponent: "controller-manager"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.liqo, Name: "liqo-controller-manager", Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "controller-manager", Image: "liqo:dev", Args: []string{"--pools=" + pools}}}},
+			},
+		},
+	}
+}
+
+// applyStream is kubectl apply of several documents.
+func applyStream(t *testing.T, c *town, stream string) {
+	t.Helper()
+	for doc := range strings.SplitSeq(strings.TrimSuffix(stream, "---\n"), "\n---\n") {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), obj); err != nil {
+			t.Fatalf("%v in\n%s", err, doc)
+		}
+		testkit.Create(t, client.WithFieldValidation(c.Client, metav1.FieldValidationStrict), obj)
+	}
+}
+
+func awaitConnected(t *testing.T, c *town, namespace, name string) {
+	t.Helper()
+	connection := &networkingv1beta1.Connection{}
+	testkit.Eventually(t, time.Minute, func() error {
+		err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, connection)
+		if err == nil && connection.Status.Value != networkingv1beta1.Connected {
+			err = fmt.Errorf("it is %q", connection.Status.Value)
+		}
+		return err
+	})
+}
+
+func TestWhereAServerWillBe(t *testing.T) {
+	udp := new(corev1.ProtocolUDP)
+	there := func(serviceType corev1.ServiceType) *gateway {
+		gw := newGateway(server, client.ObjectKey{Name: "rome"})
+		gw.server.Spec.Endpoint = networkingv1beta1.Endpoint{Port: 51840, ServiceType: serviceType}
+		gw.server.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.7"}, Port: 30123, Protocol: udp}
+		return gw
+	}
+	at := func(address string, port int32) networkingv1beta1.EndpointStatus {
+		return networkingv1beta1.EndpointStatus{Addresses: []string{address}, Port: port, Protocol: udp}
+	}
+	for name, tc := range map[string]struct {
+		asked   connectOptions
+		now     *gateway
+		want    networkingv1beta1.EndpointStatus
+		refused string
+	}{
+		"a load balancer will get some address":     {asked: connectOptions{server: gatewayServer{serviceType: "LoadBalancer", port: 51840}}},
+		"a load balancer with its address":          {asked: connectOptions{server: gatewayServer{serviceType: "LoadBalancer", port: 51840, loadBalancerIP: "192.0.2.9"}}, want: at("192.0.2.9", 51840)},
+		"what the client dials, of a load balancer": {asked: connectOptions{server: gatewayServer{serviceType: "LoadBalancer", port: 51840}, address: "vpn.example.com"}, want: at("vpn.example.com", 51840)},
+		"a node port will be some port":             {asked: connectOptions{server: gatewayServer{serviceType: "NodePort", port: 51840}}},
+		"no node port for an address":               {asked: connectOptions{server: gatewayServer{serviceType: "NodePort", port: 51840}, address: "192.0.2.1"}, refused: "add --gw-client-port"},
+		"a node port and an address":                {asked: connectOptions{server: gatewayServer{serviceType: "NodePort", port: 51840, nodePort: 31900}, address: "192.0.2.1"}, want: at("192.0.2.1", 31900)},
+		"all that the client dials":                 {asked: connectOptions{server: gatewayServer{serviceType: "ClusterIP", port: 51840}, address: "192.0.2.1", port: 7}, want: at("192.0.2.1", 7)},
+		"no address for a port":                     {asked: connectOptions{server: gatewayServer{serviceType: "ClusterIP", port: 51840}, port: 7}, refused: "add --gw-client-address"},
+		"a server that is there":                    {asked: connectOptions{server: gatewayServer{serviceType: "NodePort", port: 51840}}, now: there("NodePort"), want: at("192.0.2.7", 30123)},
+		"a server behind NAT that is there":         {asked: connectOptions{server: gatewayServer{serviceType: "NodePort", port: 51840}, address: "198.51.100.7", port: 9}, now: there("NodePort"), want: at("198.51.100.7", 9)},
+		"a server that will be changed":             {asked: connectOptions{server: gatewayServer{serviceType: "NodePort", port: 51840}}, now: there("LoadBalancer")},
+	} {
+		got, err := tc.asked.foreseen(tc.now)
+		if tc.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.refused) {
+				t.Errorf("%s: got %v, want %q", name, err, tc.refused)
+			}
+			continue
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v, -want +got:\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestRoomForTheNetworksOfAnother(t *testing.T) {
+	prefixes := func(all ...string) (out []netip.Prefix) {
+		for _, one := range all {
+			out = append(out, netip.MustParsePrefix(one))
+		}
+		return out
+	}
+	both := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+	for name, tc := range map[string]struct {
+		pools, taken []netip.Prefix
+		of           networkingv1beta1.ClusterConfigCIDR
+		want         string
+	}{
+		"as they are":             {pools: prefixes("10.0.0.0/8"), of: both},
+		"under others":            {pools: prefixes("10.0.0.0/8"), taken: prefixes("10.200.0.0/16", "10.70.0.0/16"), of: both},
+		"outside of the pools":    {pools: prefixes("172.16.0.0/12"), of: both},
+		"one fits, two do not":    {pools: prefixes("172.16.0.0/16"), taken: prefixes("10.70.0.0/16", "10.200.0.0/16"), of: both, want: "10.70.0.0/16 of the other cluster cannot be remapped: no prefix of length 16 is free in 172.16.0.0/16"},
+		"none is free":            {pools: prefixes("10.200.0.0/16"), taken: prefixes("10.200.1.0/24"), of: both, want: "10.200.0.0/16 of the other cluster cannot be remapped: no prefix"},
+		"the controller says why": {pools: prefixes("10.0.0.0/8"), of: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"ten"}}},
+	} {
+		l := &land{pools: tc.pools}
+		for _, p := range tc.taken {
+			l.taken = append(l.taken, tree.Claim{Prefix: p, Of: "another"})
+		}
+		err := l.room(tc.of)
+		if got := fmt.Sprint(err); (tc.want == "") != (err == nil) || (err != nil && !strings.Contains(got, tc.want)) {
+			t.Errorf("%s: got %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+func TestUnoffloadTellsWhatWouldGo(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "preview", nil)
+	liqoctl(t, c.Config, "unoffload", "namespace", ns, "--dry-run").succeeds(t, ` INFO  Namespace "`+ns+`" is not offloaded`)
+	offloading := liqoctl(t, c.Config, "offload", "namespace", ns, "--dry-run")
+	offloading.succeeds(t, "kind: NamespaceOffloading\n")
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(strings.TrimSuffix(offloading.stdout, "---\n")), obj); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj.DeepCopy()); !apierrors.IsNotFound(err) {
+		t.Errorf("the dry run left something: %v", err)
+	}
+	testkit.Create(t, c.Client, obj)
+	want := "apiVersion: offloading.liqo.io/v1beta1\nkind: NamespaceOffloading\nmetadata:\n  name: offloading\n  namespace: " + ns + "\n---\n"
+	for range 2 {
+		if r := liqoctl(t, c.Config, "unoffload", "namespace", ns, "--dry-run"); r.err != nil || r.stdout != want {
+			t.Errorf("%v\n%s%s", r.err, r.stdout, r.stderr)
+		}
+	}
+}

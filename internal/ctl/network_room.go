@@ -1,0 +1,98 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ipam/tree"
+	"liqo.io/liqo/internal/names"
+)
+
+// land is what prefixes for the networks of peers are taken of, and what of it is in use.
+type land struct {
+	pools []netip.Prefix
+	taken []tree.Claim
+}
+
+// survey reads it. It tells less than the controller knows: addresses without a Network are left out.
+func (t *told) survey(ctx context.Context) (*land, error) {
+	manager, err := controllerManager(ctx, t.kube, t.liqoNamespace)
+	if err != nil {
+		return nil, err
+	}
+	container, err := managerContainer(manager)
+	if err != nil {
+		return nil, err
+	}
+	l := &land{}
+	for text := range strings.SplitSeq(flagValue(slices.Concat(container.Command, container.Args), "pools"), ",") {
+		pool, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, errors.New("the arguments of the controller-manager have no --pools that can be read")
+		}
+		l.pools = append(l.pools, pool)
+	}
+	var networks ipamv1alpha1.NetworkList
+	if err := t.kube.List(ctx, &networks); err != nil {
+		return nil, fmt.Errorf("reading networks: %w", err)
+	}
+	for i := range networks.Items {
+		if t.have == nil || !metav1.IsControlledBy(&networks.Items[i], t.have) { // what it has now it gives back
+			l.take(&networks.Items[i], t.liqoNamespace)
+		}
+	}
+	var nodes corev1.NodeList
+	if err := t.kube.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("reading nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		for _, a := range nodes.Items[i].Status.Addresses {
+			if addr, err := netip.ParseAddr(a.Address); err == nil {
+				addr = addr.Unmap()
+				l.taken = append(l.taken, tree.Claim{Prefix: netip.PrefixFrom(addr, addr.BitLen()), Apart: true, Of: "Node " + nodes.Items[i].Name})
+			}
+		}
+	}
+	return l, nil
+}
+
+// take claims what a Network has, or what is kept for it because the cluster itself has it.
+func (l *land) take(n *ipamv1alpha1.Network, liqoNamespace string) {
+	cidr := n.Status.CIDR
+	if cidr == "" && n.Namespace == liqoNamespace && n.Labels[names.NetworkType] != "" {
+		cidr = n.Spec.CIDR
+	}
+	if p, err := netip.ParsePrefix(string(cidr)); err == nil {
+		l.taken = append(l.taken, tree.Claim{Prefix: p.Masked(), Of: "Network " + n.Namespace + "/" + n.Name})
+	}
+}
+
+// room fails where the networks of a peer cannot all have prefixes.
+func (l *land) room(of networkingv1beta1.ClusterConfigCIDR) error {
+	taken := slices.Clone(l.taken)
+	for _, cidr := range slices.Concat(of.Pod, of.External) {
+		wanted, err := netip.ParsePrefix(string(cidr))
+		if err != nil {
+			continue // the controller says what is wrong with it
+		}
+		granted, err := tree.Grant(l.pools, taken, tree.Want{Prefix: wanted.Masked()})
+		if err != nil {
+			return out.Fail("the network %s of the other cluster cannot be remapped: %w", cidr, err)
+		}
+		taken = append(taken, tree.Claim{Prefix: granted, Of: "the other cluster"})
+	}
+	return nil
+}

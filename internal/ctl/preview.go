@@ -1,0 +1,128 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// preview is asked for by whoever wants to see what a command would write, and has nothing written. Either flag is enough.
+type preview struct {
+	dryRun bool
+	output string
+}
+
+func (p *preview) flags(cmd *cobra.Command, fs *pflag.FlagSet) {
+	fs.BoolVar(&p.dryRun, "dry-run", false, "Print the objects, as yaml unless --output says otherwise, and change nothing")
+	outputFlag(cmd, fs, &p.output, "", "Print the objects as json or yaml, and change nothing")
+}
+
+func outputFlag(cmd *cobra.Command, fs *pflag.FlagSet, value *string, def, usage string) {
+	formats := []string{"json", "yaml"}
+	fs.VarP(oneOf(value, def, formats), "output", "o", usage)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (p *preview) asked() bool { return p.dryRun || p.output != "" }
+
+func (p *preview) format() string { return cmp.Or(p.output, "yaml") }
+
+// page is what would be written to one of two clusters, or deleted there.
+type page struct {
+	*side
+	entries []pageEntry
+}
+
+type pageEntry struct {
+	obj client.Object
+	// note is for whoever keeps the object, "" for none.
+	note string
+}
+
+func (p *page) add(c *cli, obj client.Object, note string) {
+	c.stamp(obj)
+	p.entries = append(p.entries, pageEntry{obj, note})
+}
+
+// addNamespace adds the namespace of an object where there is none.
+func (p *page) addNamespace(ctx context.Context, c *cli, of client.Object) error {
+	ns := p.missingNamespace(c, of)
+	if ns == nil || (len(p.entries) > 0 && p.entries[0].obj.GetName() == ns.Name) {
+		return nil
+	}
+	if err := makeNamespace(ctx, client.NewDryRunClient(p.kube), ns.DeepCopy()); err != nil {
+		return p.wrong(err)
+	}
+	p.add(c, ns, "")
+	return nil
+}
+
+// rehearse asks the API server whether it would take an object. It cannot tell of one whose namespace is missing.
+func (p *page) rehearse(ctx context.Context, c *cli, obj client.Object) error {
+	if p.missing && obj.GetNamespace() == p.namespace {
+		return nil
+	}
+	c.stamp(obj)
+	return p.wrong(apply(ctx, client.NewDryRunClient(p.kube), obj))
+}
+
+// printPages prints what is of each cluster below a line that names it. JSON knows no such lines: there it is below a key, as one List.
+func (c *cli) printPages(format, heading string, pages ...*page) error {
+	if format == "json" {
+		return c.printLists(pages)
+	}
+	for _, p := range pages {
+		fmt.Fprintf(c.Result(), "# "+heading+"\n", p.name, p.id)
+		if len(p.entries) == 0 {
+			fmt.Fprintln(c.Result(), "# nothing\n---")
+		}
+		for _, e := range p.entries {
+			if e.note != "" {
+				fmt.Fprintln(c.Result(), "# "+strings.ReplaceAll(e.note, "\n", "\n# "))
+			}
+			if err := c.printObject(e.obj, format); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *cli) printLists(pages []*page) error {
+	document := map[string]any{}
+	for _, p := range pages {
+		items := []any{}
+		for _, e := range p.entries {
+			item, err := manifest(e.obj)
+			if err != nil {
+				return err
+			}
+			items = append(items, item)
+		}
+		document[p.name] = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+	}
+	return printDocument(c.Result(), document, "json")
+}
+
+// nameOnly is as much of an object as deleting it takes: nobody can make it again by what is printed.
+func nameOnly(obj client.Object, scheme *runtime.Scheme) (client.Object, error) {
+	gvk, err := apiutil.GVKForObject(obj, scheme)
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind of %s: %w", obj.GetName(), err)
+	}
+	bare := &metav1.PartialObjectMetadata{}
+	bare.SetGroupVersionKind(gvk)
+	bare.Namespace, bare.Name = obj.GetNamespace(), obj.GetName()
+	return bare, nil
+}
