@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"liqo.io/liqo/internal/agent"
 )
 
 // driver is what the tunnel is made with; the original has a label for it.
@@ -21,14 +23,14 @@ var latencyBuckets = []float64{
 // tells is true also while the API server is away.
 type exporter struct {
 	device    Device
-	now       func() pulse
+	now       func() agent.Pulse
 	unwatched bool
 	latencies prometheus.Histogram
 
 	connected, latency, received, sent, asked, heard, implementation *prometheus.Desc
 }
 
-func newExporter(o Options, device Device, now func() pulse) *exporter {
+func newExporter(o Options, device Device, now func() agent.Pulse) *exporter {
 	labels := prometheus.Labels{"driver": driver, "cluster_id": o.RemoteClusterID}
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, more, labels)
@@ -79,13 +81,13 @@ func (e *exporter) Collect(out chan<- prometheus.Metric) {
 		count(e.sent, sent)
 	}
 	beat := e.now()
-	for size, a := range map[string]answers{"small": beat.small, "full": beat.full} {
-		count(e.asked, a.sent, size)
-		count(e.heard, a.heard, size)
+	for size, a := range map[string]agent.Answers{"small": beat.Small, "full": beat.Full} {
+		count(e.asked, a.Sent, size)
+		count(e.heard, a.Heard, size)
 	}
 	switch {
-	case beat.up(time.Now()):
-		gauge(e.latency, float64(beat.small.latency.Microseconds()))
+	case beat.Up(time.Now()):
+		gauge(e.latency, float64(beat.Small.Latency.Microseconds()))
 		gauge(e.connected, 1)
 	case e.unwatched && len(status.Peers) > 0:
 		gauge(e.connected, 1)
