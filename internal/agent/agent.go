@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -228,7 +229,8 @@ func (s Sources) users(ctx context.Context, c client.Reader, out *Seen) error {
 	return nil
 }
 
-// Matters is false for changes of objects that an agent does not read: heartbeats of nodes, statuses of other agents.
+// Matters is false for changes of objects that an agent does not read: heartbeats of nodes, statuses of other agents, and which peers
+// nodes reach.
 func Matters(old, now client.Object) bool {
 	switch now := now.(type) {
 	case *corev1.Node:
@@ -237,6 +239,11 @@ func Matters(old, now client.Object) bool {
 	case *corev1.Pod:
 		was := old.(*corev1.Pod)
 		return !slices.Equal(was.Status.PodIPs, now.Status.PodIPs) || was.Status.Phase != now.Status.Phase
+	case *networkingv1beta1.InternalNode:
+		was, is := old.(*networkingv1beta1.InternalNode).Status, now.Status
+		was.Peers, is.Peers = nil, nil
+		return old.GetGeneration() != now.GetGeneration() || !apiequality.Semantic.DeepEqual(was, is) ||
+			(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil)
 	case *networkingv1beta1.RouteConfiguration, *networkingv1beta1.FirewallConfiguration:
 		return old.GetGeneration() != now.GetGeneration() || !maps.Equal(old.GetLabels(), now.GetLabels()) ||
 			(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil)

@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 func TestChangesThatMatter(t *testing.T) {
-	node, pod := &corev1.Node{}, &corev1.Pod{}
+	node, pod, member := &corev1.Node{}, &corev1.Pod{}, &networkingv1beta1.InternalNode{}
 	route, firewall := &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{}
 	for name, test := range map[string]struct {
 		now  client.Object
@@ -46,7 +46,14 @@ func TestChangesThatMatter(t *testing.T) {
 		"other routes":             {route, func(o client.Object) { o.SetGeneration(2) }, true},
 		"whom a firewall is for":   {firewall, func(o client.Object) { o.SetLabels(map[string]string{"a": "b"}) }, true},
 		"that a firewall is to go": {firewall, func(o client.Object) { o.SetDeletionTimestamp(new(metav1.Now())) }, true},
-		"anything of another kind": {&networkingv1beta1.InternalNode{}, func(client.Object) {}, true},
+		"which peers a node reaches": {member, func(o client.Object) {
+			o.(*networkingv1beta1.InternalNode).Status.Peers = []networkingv1beta1.InternalNodePeer{{ClusterID: "rome"}}
+		}, false},
+		"where a node is": {member, func(o client.Object) {
+			o.(*networkingv1beta1.InternalNode).Status.NodeIP.Local = new(networkingv1beta1.IP("192.0.2.1"))
+		}, true},
+		"a node in front of peers": {member, func(o client.Object) { o.SetGeneration(2) }, true},
+		"anything of another kind": {&networkingv1beta1.Configuration{}, func(client.Object) {}, true},
 	} {
 		old := test.now.DeepCopyObject().(client.Object)
 		now := test.now.DeepCopyObject().(client.Object)

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,8 @@ type fabricOptions struct {
 	node, liqoNamespace           string
 	healthAddress, metricsAddress string
 	rulePriority                  int
+	pingInterval                  time.Duration
+	pingLossThreshold             int
 	profiling                     profiling
 }
 
@@ -58,6 +61,8 @@ func fabric() *cobra.Command {
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 	fs.StringVar(&o.metricsAddress, "metrics-address", ":8082", "where /metrics is served, by TLS to those who may read it; 0 for nowhere")
 	fs.IntVar(&o.rulePriority, "fabric-route-rule-priority", 0, "priority of the rule that leads to peers; 0 for 105, before those of CNIs for single pods")
+	fs.DurationVar(&o.pingInterval, "ping-interval", time.Second, "time between two probes of the way of pods to a peer; 0 for none")
+	fs.IntVar(&o.pingLossThreshold, "ping-loss-threshold", 4, "lost probes in a row after which pods do not reach a peer")
 	o.profiling.flag(fs)
 	return cmd
 }
@@ -65,6 +70,9 @@ func fabric() *cobra.Command {
 func (o *fabricOptions) run(ctx context.Context) error {
 	if o.node == "" {
 		return errors.New("--nodename is missing: it is the name of this node")
+	}
+	if o.pingInterval < 0 || o.pingLossThreshold <= 0 {
+		return errors.New("--ping-interval is not below zero, and --ping-loss-threshold above")
 	}
 	cfg, err := localConfig()
 	if err != nil {
@@ -82,7 +90,10 @@ func (o *fabricOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := node.Setup(mgr, k, node.Options{Node: o.node, LiqoNamespace: o.liqoNamespace, RulePriority: o.rulePriority}); err != nil {
+	if err := node.Setup(mgr, k, node.Options{
+		Node: o.node, LiqoNamespace: o.liqoNamespace, RulePriority: o.rulePriority,
+		PingInterval: o.pingInterval, PingLossThreshold: o.pingLossThreshold,
+	}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

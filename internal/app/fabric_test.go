@@ -33,11 +33,19 @@ func TestFabricKeepsOfAPodWhereItIs(t *testing.T) {
 	}
 }
 
-func TestFabricSaysWhichFlagIsMissing(t *testing.T) {
-	cmd := fabric()
-	cmd.SetArgs([]string{})
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	if err := cmd.ExecuteContext(t.Context()); err == nil || err.Error() != "--nodename is missing: it is the name of this node" {
-		t.Errorf("without a name: %v", err)
+func TestFabricSaysWhichFlagIsWrong(t *testing.T) {
+	const ping = "--ping-interval is not below zero, and --ping-loss-threshold above"
+	for want, args := range map[string][][]string{
+		"--nodename is missing: it is the name of this node": {{}},
+		ping: {{"--nodename=n", "--ping-interval=-1s"}, {"--nodename=n", "--ping-loss-threshold=0"}},
+	} {
+		for _, given := range args {
+			cmd := fabric()
+			cmd.SetArgs(given)
+			cmd.SilenceUsage, cmd.SilenceErrors = true, true
+			if err := cmd.ExecuteContext(t.Context()); err == nil || err.Error() != want {
+				t.Errorf("%q: %v, want %s", given, err, want)
+			}
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -253,7 +254,11 @@ func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up
 		case err != nil:
 			return err
 		case up && connection.Status.Value != networkingv1beta1.Connected:
-			return await.Pending(fmt.Sprintf("the Connection %s is %q", key, connection.Status.Value))
+			said := fmt.Sprintf("the Connection %s is %q", key, connection.Status.Value)
+			if failed := connection.Status.FailedNodes; len(failed) > 0 {
+				said += ": the tunnel is up, and pods of these nodes do not reach the peer: " + strings.Join(failed, ", ")
+			}
+			return await.Pending(said)
 		}
 		return nil
 	}, await.One(&networkingv1beta1.ConnectionList{}, key))

@@ -94,7 +94,7 @@ var networkingChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bo
 // connectionChanged leaves out how long a round trip takes.
 var connectionChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*networkingv1beta1.Connection), e.ObjectNew.(*networkingv1beta1.Connection)
-	return before.Status.Value != after.Status.Value || before.Labels[names.RemoteClusterID] != after.Labels[names.RemoteClusterID] ||
+	return before.Status.Value != after.Status.Value || before.Status.Reach != after.Status.Reach || before.Labels[names.RemoteClusterID] != after.Labels[names.RemoteClusterID] ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 }}
 
@@ -267,8 +267,9 @@ func (s *shadowSlices) own(ctx context.Context) ([]netip.Prefix, error) {
 	return inUse(nodes.Items, networks.Items, services.Items, s.installation), nil
 }
 
+// isUp tells whether endpoints are reached: by all nodes, or by some, which would lose them for the others' sake.
 func isUp(c networkingv1beta1.Connection) bool {
-	return c.Status.Value == networkingv1beta1.Connected && c.DeletionTimestamp.IsZero()
+	return (c.Status.Value == networkingv1beta1.Connected || c.Status.Reach == networkingv1beta1.ReachSome) && c.DeletionTimestamp.IsZero()
 }
 
 func (s *shadowSlices) apply(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice, current, want *discoveryv1.EndpointSlice) error {

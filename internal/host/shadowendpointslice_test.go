@@ -155,6 +155,10 @@ func TestEndpointsFollowTheNetwork(t *testing.T) {
 			s.tunnelIs(value)
 			s.shows("web", fmt.Sprintf("10.71.1.5 ready=%t", value == networkingv1beta1.Connected))
 		}
+		for _, reach := range []networkingv1beta1.ConnectionReach{networkingv1beta1.ReachSome, networkingv1beta1.ReachNone} {
+			testkit.UpdateStatus(t, s.c.Client, s.tunnel, func(c *networkingv1beta1.Connection) { c.Status.Reach = reach })
+			s.shows("web", fmt.Sprintf("10.71.1.5 ready=%t", reach == networkingv1beta1.ReachSome))
+		}
 		if err := s.c.Client.Delete(t.Context(), s.tunnel); err != nil {
 			t.Fatal(err)
 		}

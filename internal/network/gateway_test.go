@@ -71,7 +71,9 @@ func TestAServerIsMade(t *testing.T) {
 	// Its address may soon be another pod's, and nobody is left who would say that the tunnel is down.
 	conn := &networkingv1beta1.Connection{ObjectMeta: s.meta("gw-rome"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
 	s.create(conn)
-	testkit.UpdateStatus(t, s.c.Client, conn, func(c *networkingv1beta1.Connection) { c.Status.Value = networkingv1beta1.Connected })
+	testkit.UpdateStatus(t, s.c.Client, conn, func(c *networkingv1beta1.Connection) {
+		c.Status.Value, c.Status.Reach, c.Status.FailedNodes = networkingv1beta1.ConnectionError, networkingv1beta1.ReachSome, []string{"worker"}
+	})
 	testkit.Update(t, s.c.Client, pod, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/held"} })
 	if err := s.c.Client.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
@@ -81,7 +83,7 @@ func TestAServerIsMade(t *testing.T) {
 		t.Errorf("a pod that is being deleted is still said to be at %v", server.Status.InternalEndpoint)
 	}
 	s.eventually(func() error {
-		if err := s.get(conn); err != nil || conn.Status.Value != networkingv1beta1.Connecting {
+		if err := s.get(conn); err != nil || conn.Status.Value != networkingv1beta1.Connecting || conn.Status.Reach != "" || conn.Status.FailedNodes != nil {
 			return fmt.Errorf("without a gateway the tunnel is %q (%v)", conn.Status.Value, err)
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +82,10 @@ func decides(e event.UpdateEvent) bool {
 	switch now := e.ObjectNew.(type) {
 	case *corev1.Node:
 		return !slices.Equal(e.ObjectOld.(*corev1.Node).Status.Addresses, now.Status.Addresses)
+	case *networkingv1beta1.InternalNode:
+		was, is := e.ObjectOld.(*networkingv1beta1.InternalNode).Status, now.Status
+		was.Peers, is.Peers = nil, nil
+		return e.ObjectOld.GetGeneration() != now.Generation || !apiequality.Semantic.DeepEqual(was, is)
 	case *ipamv1alpha1.IP:
 		was, stood, _ := plan.AliasOf(e.ObjectOld.(*ipamv1alpha1.IP))
 		is, stands, _ := plan.AliasOf(now)

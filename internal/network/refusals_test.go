@@ -182,7 +182,13 @@ func TestWhatHappensOftenHasNobodyLook(t *testing.T) {
 		}), false},
 		"an IP that gets its address": {ip(func(ip *ipamv1alpha1.IP) { ip.Status.IP = "" }), ip(same), true},
 		"an IP that goes":             {ip(same), ip(func(ip *ipamv1alpha1.IP) { ip.DeletionTimestamp = new(metav1.Now()) }), true},
-		"a Configuration":             {&networkingv1beta1.Configuration{}, &networkingv1beta1.Configuration{}, true},
+		"which peers a node reaches": {&networkingv1beta1.InternalNode{}, &networkingv1beta1.InternalNode{Status: networkingv1beta1.InternalNodeStatus{
+			Peers: []networkingv1beta1.InternalNodePeer{{ClusterID: "rome"}},
+		}}, false},
+		"where a node is reached": {&networkingv1beta1.InternalNode{}, &networkingv1beta1.InternalNode{Status: networkingv1beta1.InternalNodeStatus{
+			PodCIDRs: []networkingv1beta1.CIDR{"10.200.1.0/24"},
+		}}, true},
+		"a Configuration": {&networkingv1beta1.Configuration{}, &networkingv1beta1.Configuration{}, true},
 	} {
 		if got := decides(event.UpdateEvent{ObjectOld: rule.old, ObjectNew: rule.now}); got != rule.want {
 			t.Errorf("%s decides: %t, want %t", says, got, rule.want)

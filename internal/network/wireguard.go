@@ -257,11 +257,11 @@ func (s *wireguards[T]) inside(ctx context.Context, w *wireguard) error {
 func (s *wireguards[T]) disconnected(ctx context.Context, w *wireguard) error {
 	conn := &networkingv1beta1.Connection{}
 	err := s.keys.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, conn)
-	if err != nil || conn.Status.Value != networkingv1beta1.Connected {
+	if err != nil || conn.Status.Value != networkingv1beta1.Connected && conn.Status.Reach == "" {
 		return client.IgnoreNotFound(err)
 	}
 	before := conn.DeepCopy()
-	conn.Status.Value = networkingv1beta1.Connecting
+	conn.Status.Value, conn.Status.Reach, conn.Status.FailedNodes = networkingv1beta1.Connecting, "", nil
 	if err := s.keys.live.Status().Patch(ctx, conn, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("saying that Connection %s is down: %w", conn.Name, err)
 	}

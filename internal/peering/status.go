@@ -173,7 +173,16 @@ func (v *view) connectionStatus() liqov1beta1.Condition {
 	if len(v.connections) == 0 {
 		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionNotReady, "ConnectionMissing", "there is no Connection with this cluster")
 	}
-	switch v.connections[0].Status.Value {
+	status := v.connections[0].Status
+	switch status.Reach {
+	case networkingv1beta1.ReachSome:
+		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionSomeNotReady, "ConnectionOfSomeNodes",
+			"the tunnel is up, and pods of these nodes do not reach the peer: "+strings.Join(status.FailedNodes, ", "))
+	case networkingv1beta1.ReachNone:
+		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionError, "ConnectionOfNoNode",
+			"the tunnel is up, and pods of no node reach the peer by it: "+strings.Join(status.FailedNodes, ", "))
+	}
+	switch status.Value {
 	case networkingv1beta1.Connected:
 		return condition(liqov1beta1.NetworkConnectionStatus, liqov1beta1.ConditionEstablished, "ConnectionEstablished", "the tunnel is up")
 	case networkingv1beta1.Connecting:

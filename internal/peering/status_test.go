@@ -292,6 +292,26 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
+			rule: "a tunnel that some nodes do not reach",
+			view: view{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{
+				Value: networkingv1beta1.ConnectionError, Reach: networkingv1beta1.ReachSome, FailedNodes: []string{"worker"},
+			}}}},
+			want: []string{
+				"role Unknown", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
+				"networking NetworkGatewayPresence NotReady (GatewayMissing)", "networking NetworkConnectionStatus SomeNotReady (ConnectionOfSomeNodes)",
+			},
+		},
+		{
+			rule: "a tunnel that no node reaches",
+			view: view{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{
+				Value: networkingv1beta1.ConnectionError, Reach: networkingv1beta1.ReachNone, FailedNodes: []string{"worker"},
+			}}}},
+			want: []string{
+				"role Unknown", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
+				"networking NetworkGatewayPresence NotReady (GatewayMissing)", "networking NetworkConnectionStatus Error (ConnectionOfNoNode)",
+			},
+		},
+		{
 			rule: "of several the first that stays counts, of gateways the first that runs",
 			view: view{
 				tenants: []authv1beta1.Tenant{

@@ -4,6 +4,7 @@
 package testkit
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -14,8 +15,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
 // spaces numbers the network namespaces of this test binary.
@@ -123,5 +127,42 @@ func (s *Space) Route(t testing.TB, to, device string) {
 	dst := &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 	if err := s.RouteAdd(&netlink.Route{Dst: dst, LinkIndex: s.Link(t, device).Attrs().Index}); err != nil {
 		t.Fatalf("adding a route to %s: %v", to, err)
+	}
+}
+
+// Lose drops packets of more than so many bytes that come in by a device, until it is mended. It does so as somebody else, before
+// anything of ours.
+func (s *Space) Lose(t testing.TB, device string, above uint16) (mend func()) {
+	t.Helper()
+	space, err := os.Open(s.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer space.Close()
+	c, err := nftables.New(nftables.WithNetNSFd(int(space.Fd())), nftables.AsLasting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.CloseLasting() })
+	table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: "loss"})
+	chain := c.AddChain(&nftables.Chain{
+		Table: table, Name: "loss", Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRef(-500),
+	})
+	c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: append([]byte(device), make([]byte, unix.IFNAMSIZ-len(device))...)},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 2, Len: 2}, // the length of all of it
+		&expr.Cmp{Op: expr.CmpOpGt, Register: 1, Data: binary.BigEndian.AppendUint16(nil, above)},
+		&expr.Verdict{Kind: expr.VerdictDrop},
+	}})
+	if err := c.Flush(); err != nil {
+		t.Fatalf("having packets get lost: %v", err)
+	}
+	return func() {
+		t.Helper()
+		c.DelTable(table)
+		if err := c.Flush(); err != nil {
+			t.Fatalf("having no more packets get lost: %v", err)
+		}
 	}
 }

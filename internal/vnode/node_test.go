@@ -56,6 +56,7 @@ func TestConditionsOfTheNode(t *testing.T) {
 		{"nothing granted", func(in *nodeFacts) { in.virtualNode.Spec.ResourceQuota.Hard = nil }, "Ready=False MemoryPressure=True DiskPressure=True PIDPressure=True"},
 		{"no network yet", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionPending) }, "Ready=False MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=True"},
 		{"a network", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionEstablished) }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=False"},
+		{"a network of some nodes", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionSomeNotReady) }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=False"},
 		{"a network nobody asks about", func(in *nodeFacts) { in.peer, in.checkNetwork = network(liqov1beta1.ConditionError), false }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False"},
 		{"no foreign cluster", func(in *nodeFacts) { in.peer = nil }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False"},
 	} {

@@ -186,14 +186,15 @@ func pressure(t corev1.NodeConditionType, under bool, what string) corev1.NodeCo
 	return corev1.NodeCondition{Type: t, Status: corev1.ConditionFalse, Reason: reason, Message: "The remote cluster is advertising sufficient resources"}
 }
 
-// networkUp tells whether pods of both clusters can talk; checked is false where nobody set a network up.
+// networkUp tells whether pods of both clusters can talk, be it those of some nodes only: pods here would lose their place for what a
+// node there lacks. checked is false where nobody set a network up.
 func networkUp(in nodeFacts) (up, checked bool) {
 	if !in.checkNetwork || in.peer == nil || !in.peer.Status.Modules.Networking.Enabled {
 		return false, false
 	}
 	for _, c := range in.peer.Status.Modules.Networking.Conditions {
 		if c.Type == liqov1beta1.NetworkConnectionStatus {
-			return c.Status == liqov1beta1.ConditionEstablished, true
+			return c.Status == liqov1beta1.ConditionEstablished || c.Status == liqov1beta1.ConditionSomeNotReady, true
 		}
 	}
 	return false, true

@@ -45,11 +45,28 @@ type ConnectionLatency struct {
 	Timestamp metav1.Time `json:"timestamp,omitzero"`
 }
 
-// ConnectionStatus is how the tunnel fares.
+// ConnectionReach is how many of the nodes that tell reach the peer by a tunnel that is up, if not all of them do.
+//
+// +kubebuilder:validation:Enum=Some;None
+type ConnectionReach string
+
+// Nodes that reach a peer.
+const (
+	ReachSome ConnectionReach = "Some"
+	ReachNone ConnectionReach = "None"
+)
+
+// ConnectionStatus is how the tunnel and the way of pods to it fare.
 type ConnectionStatus struct {
 	Value ConnectionStatusValue `json:"value,omitempty"`
 	// +optional
 	Latency ConnectionLatency `json:"latency,omitzero"`
+	// Reach is set while the tunnel is up, and pods of some nodes, or of none, reach the peer by it. Value is Error then.
+	Reach ConnectionReach `json:"reach,omitempty"`
+	// FailedNodes are those whose pods do not reach the peer, though the tunnel is up: the first ten by name.
+	//
+	// +listType=set
+	FailedNodes []string `json:"failedNodes,omitempty"`
 }
 
 // Connection shows the tunnel of a gateway.
@@ -61,6 +78,7 @@ type ConnectionStatus struct {
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.value`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Latency",type=string,priority=1,JSONPath=`.status.latency.value`
+// +kubebuilder:printcolumn:name="Failed Nodes",type=string,priority=1,JSONPath=`.status.failedNodes`
 type Connection struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -39,6 +39,18 @@ type InternalNodeStatusNodeIP struct {
 	Remote *IP `json:"remote,omitempty"`
 }
 
+// InternalNodePeer is how the way of the node's pods to a peer fares: by the fabric, the gateway and the tunnel.
+type InternalNodePeer struct {
+	ClusterID string `json:"clusterID"`
+	// Value is Connected while packets of all sizes pass, else Error.
+	Value ConnectionStatusValue `json:"value"`
+	// Latency is a round trip, as it was when Value became Connected.
+	Latency string `json:"latency,omitempty"`
+	// Since is when Value became what it is.
+	// +optional
+	Since metav1.Time `json:"since,omitzero"`
+}
+
 // InternalNodeStatus is what the node says of itself.
 type InternalNodeStatus struct {
 	NodeIP InternalNodeStatusNodeIP `json:"nodeIP"`
@@ -46,6 +58,11 @@ type InternalNodeStatus struct {
 	//
 	// +listType=set
 	PodCIDRs []CIDR `json:"podCIDRs,omitempty"`
+	// Peers are those with a gateway of which the node knows whether its pods reach them.
+	//
+	// +listType=map
+	// +listMapKey=clusterID
+	Peers []InternalNodePeer `json:"peers,omitempty"`
 }
 
 // InternalNode is a physical node as gateways see it.

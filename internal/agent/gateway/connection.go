@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -25,24 +26,24 @@ import (
 
 // tend looks how the tunnel fares, helps where it does not, and says so, whatever became of the help. It returns when to look again.
 // Without a peer nobody is waited for, and no answer counts.
-func (g *gateway) tend(ctx context.Context) (time.Duration, error) {
-	now, beat, again := time.Now(), pulse{}, g.options.PingInterval
+func (g *gateway) tend(ctx context.Context, nodes []report) (time.Duration, error) {
+	now, beat, again := time.Now(), agent.Pulse{}, g.options.PingInterval
 	var failed error
 	if len(g.peers) > 0 && !g.options.Unwatched {
 		beat = g.prober.now()
-		again = beat.next(now)
+		again = beat.Next(now)
 		failed = g.care(ctx, g.peers[0].PublicKey, beat, now)
 	}
-	return again, errors.Join(failed, g.show(ctx, beat, now))
+	return again, errors.Join(failed, g.show(ctx, beat, nodes, now))
 }
 
-// show says how the tunnel fares.
-func (g *gateway) show(ctx context.Context, beat pulse, now time.Time) error {
+// show says how the tunnel fares, and the way of pods to it.
+func (g *gateway) show(ctx context.Context, beat agent.Pulse, nodes []report, now time.Time) error {
 	conn, err := g.connection(ctx)
 	if err != nil || conn == nil {
 		return err
 	}
-	status := wanted(conn.Status, beat, now, g.options.StatusInterval)
+	status := withNodes(wanted(tunnelOf(conn.Status), beat, now, g.options.StatusInterval), nodes)
 	if g.options.Unwatched && len(g.peers) > 0 {
 		status = networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}
 	}
@@ -55,14 +56,14 @@ func (g *gateway) show(ctx context.Context, beat pulse, now time.Time) error {
 		return fmt.Errorf("writing the status of the Connection: %w", err)
 	}
 	if status.Value != conn.Status.Value {
-		small, full := beat.losses(now)
-		log.FromContext(ctx).Info("the tunnel changed", "was", conn.Status.Value, "is", status.Value, "lostSmall", small, "lostFull", full)
+		small, full := beat.Losses(now)
+		log.FromContext(ctx).Info("the tunnel changed", "was", conn.Status.Value, "is", status.Value, "lostSmall", small, "lostFull", full, "failedNodes", status.FailedNodes)
 	}
 	return nil
 }
 
 // care has a gateway keep where its peer is, and a client do what WireGuard itself does late or not at all. It waits for nobody.
-func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat pulse, now time.Time) error {
+func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat agent.Pulse, now time.Time) error {
 	status, err := g.device.Observe()
 	if err != nil {
 		return err
@@ -72,11 +73,11 @@ func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat pulse, now ti
 	case i < 0:
 		return nil
 	case !g.options.Server:
-		if beat.up(now) {
+		if beat.Up(now) {
 			g.endpoints.works()
 		}
 		return g.help(ctx, status.Peers[i], beat, now)
-	case beat.up(now):
+	case beat.Up(now):
 		return g.learned.keep(status.Peers[i].Endpoint)
 	}
 	return nil
@@ -90,7 +91,7 @@ const alive = 180 * time.Second
 
 // help gets a tunnel going again from which nothing comes. One that loses probes and carries other packets has none of it, while it has
 // a session and its server is not deaf: a server that hears nothing of its client sends, too.
-func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat pulse, now time.Time) error {
+func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat agent.Pulse, now time.Time) error {
 	if peer.Received > g.received {
 		g.heard = g.looked
 	}
@@ -99,12 +100,12 @@ func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat pulse, now 
 	if handshake.After(now) {
 		handshake = time.Time{} // the clock was set back
 	}
-	last := latest(beat.small.at, beat.began)
-	if now.Sub(handshake) <= alive && !beat.deaf(now) {
+	last := latest(beat.Small.At, beat.Began)
+	if now.Sub(handshake) <= alive && !deaf(beat, now) {
 		last = latest(last, g.heard)
 	}
 	quiet := now.Sub(last)
-	if beat.began.IsZero() || quiet < restartAfter*beat.interval || !peer.Endpoint.IsValid() {
+	if beat.Began.IsZero() || quiet < restartAfter*beat.Interval || !peer.Endpoint.IsValid() {
 		return nil
 	}
 	switch {
@@ -112,38 +113,29 @@ func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat pulse, now 
 		g.moved = now
 		log.FromContext(ctx).Info("no handshake, taking another way", "endpoint", g.endpoints.next(ctx))
 		return g.device.Rebind()
-	case now.Sub(latest(g.restarted, handshake)) >= restartAfter*beat.interval:
+	case now.Sub(latest(g.restarted, handshake)) >= restartAfter*beat.Interval:
 		g.restarted = now
 		return g.device.Restart(peer.PublicKey)
 	}
 	return nil
 }
 
-func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
-
-// wanted is the status of a Connection. Connected means that packets of all sizes pass.
-func wanted(was networkingv1beta1.ConnectionStatus, beat pulse, now time.Time, interval time.Duration) networkingv1beta1.ConnectionStatus {
-	out := was
-	switch {
-	case beat.up(now):
-		out.Value = networkingv1beta1.Connected
-	case beat.failed(now):
-		out.Value = networkingv1beta1.ConnectionError
-	case was.Value != networkingv1beta1.ConnectionError: // which it is until an answer comes
-		out.Value = networkingv1beta1.Connecting
-	}
-	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || now.Sub(was.Latency.Timestamp.Time).Abs() >= interval) {
-		out.Latency = networkingv1beta1.ConnectionLatency{Value: latencyText(beat.small.latency), Timestamp: metav1.NewTime(now)}
-	}
-	return out
+// deaf tells whether the peer still asks, but does not answer: what is sent there gets lost. Where probes are dropped both ways, its last
+// question came before our next answer would have.
+func deaf(beat agent.Pulse, now time.Time) bool {
+	return beat.Asked.Sub(latest(beat.Small.At, beat.Began)) >= beat.Interval && now.Sub(beat.Asked) < restartAfter*beat.Interval
 }
 
-// latencyText is a round trip as other versions write it.
-func latencyText(d time.Duration) string {
-	if d < time.Millisecond {
-		return fmt.Sprintf("%dμs", d.Microseconds())
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// wanted is the status of the tunnel. Connected means that packets of all sizes pass.
+func wanted(was networkingv1beta1.ConnectionStatus, beat agent.Pulse, now time.Time, interval time.Duration) networkingv1beta1.ConnectionStatus {
+	out := was
+	out.Value = beat.Value(was.Value, now)
+	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || now.Sub(was.Latency.Timestamp.Time).Abs() >= interval) {
+		out.Latency = networkingv1beta1.ConnectionLatency{Value: agent.LatencyText(beat.Small.Latency), Timestamp: metav1.NewTime(now)}
 	}
-	return fmt.Sprintf("%dms", d.Milliseconds())
+	return out
 }
 
 // connection is the object that shows the tunnel; nil until the cache shows it. It is made for the first peer.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/agent"
 )
 
 func TestStatusOfAConnection(t *testing.T) {
@@ -20,7 +21,7 @@ func TestStatusOfAConnection(t *testing.T) {
 		h.ask(0, 1)
 	}
 	answered.padded(1, 1.012)
-	half.pads = half.small.hear(wire(half.at(1)), half.at(1.012))
+	half.Pads = half.Small.Hear(wire(half.at(1)), half.at(1.012))
 	for name, test := range map[string]struct {
 		was  networkingv1beta1.ConnectionStatusValue
 		beat *heart
@@ -40,11 +41,11 @@ func TestStatusOfAConnection(t *testing.T) {
 		"never for all sizes":                {connected, half, 3, failed},
 	} {
 		was := networkingv1beta1.ConnectionStatus{Value: test.was}
-		if got := wanted(was, test.beat.pulse, test.beat.at(test.at), time.Minute).Value; got != test.want {
+		if got := wanted(was, test.beat.Pulse, test.beat.at(test.at), time.Minute).Value; got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
-	if got := wanted(networkingv1beta1.ConnectionStatus{Value: connected}, pulse{}, time.Now(), time.Minute).Value; got != connecting {
+	if got := wanted(networkingv1beta1.ConnectionStatus{Value: connected}, agent.Pulse{}, time.Now(), time.Minute).Value; got != connecting {
 		t.Errorf("without a peer: %s", got)
 	}
 }
@@ -65,21 +66,11 @@ func TestLatencyIsWrittenNowAndThen(t *testing.T) {
 		"when it is old":              {as(networkingv1beta1.Connected, "7ms", 10*time.Second), as(networkingv1beta1.Connected, "12ms", 0)},
 		"when the clock was set back": {as(networkingv1beta1.Connected, "7ms", -time.Hour), as(networkingv1beta1.Connected, "12ms", 0)},
 	} {
-		if diff := cmp.Diff(test.want, wanted(test.was, h.pulse, now, 10*time.Second)); diff != "" {
+		if diff := cmp.Diff(test.want, wanted(test.was, h.Pulse, now, 10*time.Second)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	if got := wanted(as(networkingv1beta1.Connected, "7ms", time.Hour), h.pulse, h.at(9), 10*time.Second); got.Latency.Value != "7ms" {
+	if got := wanted(as(networkingv1beta1.Connected, "7ms", time.Hour), h.Pulse, h.at(9), 10*time.Second); got.Latency.Value != "7ms" {
 		t.Errorf("the latency of a tunnel that is down is %s", got.Latency.Value)
-	}
-}
-
-func TestLatencyInWords(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0μs", 1500 * time.Nanosecond: "1μs", 999 * time.Microsecond: "999μs", time.Millisecond: "1ms", 2 * time.Second: "2000ms",
-	} {
-		if got := latencyText(d); got != want {
-			t.Errorf("%s: %s, want %s", d, got, want)
-		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"liqo.io/liqo/internal/agent"
 )
 
 // driver is what the tunnel is made with; the original has a label for it.
@@ -22,14 +24,14 @@ var latencyBuckets = []float64{
 type exporter struct {
 	device    Device
 	counted   func() (map[string]uint64, error)
-	now       func() pulse
+	now       func() agent.Pulse
 	unwatched bool
 	latencies prometheus.Histogram
 
 	connected, latency, received, sent, asked, heard, dropped, implementation *prometheus.Desc
 }
 
-func newExporter(o Options, device Device, counted func() (map[string]uint64, error), now func() pulse) *exporter {
+func newExporter(o Options, device Device, counted func() (map[string]uint64, error), now func() agent.Pulse) *exporter {
 	labels := prometheus.Labels{"driver": driver, "cluster_id": o.RemoteClusterID}
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, more, labels)
@@ -83,9 +85,9 @@ func (e *exporter) Collect(out chan<- prometheus.Metric) {
 		count(e.sent, sent)
 	}
 	beat := e.now()
-	for size, a := range map[string]answers{"small": beat.small, "full": beat.full} {
-		count(e.asked, a.sent, size)
-		count(e.heard, a.heard, size)
+	for size, a := range map[string]agent.Answers{"small": beat.Small, "full": beat.Full} {
+		count(e.asked, a.Sent, size)
+		count(e.heard, a.Heard, size)
 	}
 	if dropped, err := e.counted(); err == nil {
 		for reason, packets := range dropped {
@@ -93,8 +95,8 @@ func (e *exporter) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	switch {
-	case beat.up(time.Now()):
-		gauge(e.latency, float64(beat.small.latency.Microseconds()))
+	case beat.Up(time.Now()):
+		gauge(e.latency, float64(beat.Small.Latency.Microseconds()))
 		gauge(e.connected, 1)
 	case e.unwatched && len(status.Peers) > 0:
 		gauge(e.connected, 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/datapath/wg"
 )
 
@@ -31,13 +32,13 @@ func exposed(t *testing.T, e *exporter) string {
 
 func TestWhatPrometheusIsToldOfATunnel(t *testing.T) {
 	h := newHeart()
-	h.interval = time.Minute
+	h.Interval = time.Minute
 	h.ask(0)
 	h.padded(0, 0.0124)
 	h.ask(1)
-	h.small.hear(wire(h.at(1)), h.at(1.0124))
+	h.Small.Hear(wire(h.at(1)), h.at(1.0124))
 	device := &patient{status: wg.Status{Peers: []wg.PeerStatus{{Received: 1100, Sent: 2200}}}}
-	e := newExporter(Options{RemoteClusterID: "milan"}, device, refusals, func() pulse { return h.pulse })
+	e := newExporter(Options{RemoteClusterID: "milan"}, device, refusals, func() agent.Pulse { return h.Pulse })
 	for _, after := range []time.Duration{9 * time.Millisecond, 12400 * time.Microsecond, 400 * time.Millisecond} {
 		e.answered(after)
 	}
@@ -98,7 +99,7 @@ func TestWhatPrometheusIsToldOfNoTunnel(t *testing.T) {
 	up, late := newHeart(), newHeart()
 	late.zero = late.zero.Add(-time.Hour)
 	for _, h := range []*heart{up, late} {
-		h.interval = time.Minute
+		h.Interval = time.Minute
 		h.ask(0)
 		h.padded(0, 0)
 	}
@@ -116,7 +117,7 @@ func TestWhatPrometheusIsToldOfNoTunnel(t *testing.T) {
 		"unwatched":                         {newHeart(), false, &patient{status: peer}, "connected=1 bytes"},
 		"unwatched, with nobody":            {newHeart(), false, &patient{}, "connected=0 bytes"},
 	} {
-		e := newExporter(Options{RemoteClusterID: "milan", Unwatched: !test.watched}, test.device, untold, func() pulse { return test.beat.pulse })
+		e := newExporter(Options{RemoteClusterID: "milan", Unwatched: !test.watched}, test.device, untold, func() agent.Pulse { return test.beat.Pulse })
 		text, labels := exposed(t, e), `{cluster_id="milan",driver="wireguard"} `
 		got := "connected=none"
 		for _, v := range []string{"0", "1"} {

@@ -94,7 +94,7 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 
 func (g *gateway) setup(mgr ctrl.Manager) error {
 	kinds := append(g.sources.Kinds(), &networkingv1beta1.PublicKey{}, &networkingv1beta1.Connection{})
-	if err := (agent.Loop{Name: "gateway", Kinds: kinds, Matters: agent.Matters, Watch: g.watch, Run: g.run}).Setup(mgr); err != nil {
+	if err := (agent.Loop{Name: "gateway", Kinds: kinds, Matters: g.matters, Watch: g.watch, Run: g.run}).Setup(mgr); err != nil {
 		return err
 	}
 	if err := mgr.Add(g.prober); err != nil {
@@ -124,6 +124,14 @@ type gateway struct {
 	looked    time.Time // at the peer of the device, last
 	received  uint64    // bytes from the peer, by then
 	heard     time.Time // of the peer at all, last; or a little later
+}
+
+// matters adds to what does for all agents what nodes say of the way to this peer.
+func (g *gateway) matters(old, now client.Object) bool {
+	if was, ok := old.(*networkingv1beta1.InternalNode); ok && saysOf(was, g.options.RemoteClusterID) != saysOf(now.(*networkingv1beta1.InternalNode), g.options.RemoteClusterID) {
+		return true
+	}
+	return agent.Matters(old, now)
 }
 
 // beat has the loop look how the tunnel fares.
@@ -182,7 +190,7 @@ func (g *gateway) run(ctx context.Context) (time.Duration, error) {
 	}
 	g.state.Set(failed)
 	g.reporter.Tell(ctx, seen, problems)
-	again, err := g.tend(ctx)
+	again, err := g.tend(ctx, reports(seen, g.options.RemoteClusterID))
 	return again, errors.Join(failed, g.reporter.Applied(ctx, seen, problems, failed), err)
 }
 

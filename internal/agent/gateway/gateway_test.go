@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -268,13 +269,64 @@ func TestAConnectionIsDownWhateverPacketsAreLost(t *testing.T) {
 		"large packets, from the server": {b, names.TunnelDevice, large},
 	} {
 		t.Log(name)
-		mend := test.at.lose(t, test.device, test.above)
+		mend := test.at.space.Lose(t, test.device, test.above)
 		a.is(t, broken)
 		b.is(t, broken)
 		mend()
 		a.is(t, connected)
 		b.is(t, connected)
 	}
+}
+
+// A Connection is the way of pods, too, which nodes know of.
+func TestAConnectionIsDownWhileNodesDoNotReachThePeer(t *testing.T) {
+	a, b := newSides(t)
+	a.run(t)
+	b.run(t)
+	a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	a.is(t, connected)
+	b.is(t, connected)
+	var nodes []*networkingv1beta1.InternalNode
+	for range 2 {
+		n := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: testkit.UniqueID()}}
+		testkit.Create(t, a, n)
+		t.Cleanup(func() { _ = client.IgnoreNotFound(a.Delete(context.Background(), n)) }) // gateways of other tests see it, too
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, func(a, b *networkingv1beta1.InternalNode) int { return strings.Compare(a.Name, b.Name) })
+	says := func(n *networkingv1beta1.InternalNode, value networkingv1beta1.ConnectionStatusValue) {
+		t.Helper()
+		testkit.UpdateStatus(t, a, n, func(n *networkingv1beta1.InternalNode) {
+			n.Status.Peers = []networkingv1beta1.InternalNodePeer{{ClusterID: a.options.RemoteClusterID, Value: value}}
+		})
+	}
+	fails := func(reach networkingv1beta1.ConnectionReach, nodes ...string) {
+		t.Helper()
+		testkit.Eventually(t, patience, func() error {
+			conn := &networkingv1beta1.Connection{}
+			if err := a.Get(t.Context(), client.ObjectKey{Namespace: a.options.Namespace, Name: names.Gateway(a.options.Name)}, conn); err != nil {
+				return err
+			}
+			if got := conn.Status; got.Value != broken || got.Reach != reach || !slices.Equal(got.FailedNodes, nodes) {
+				return fmt.Errorf("the Connection is %+v, want that %s reach the peer, but for %v", got, reach, nodes)
+			}
+			return nil
+		})
+	}
+	first, second := nodes[0], nodes[1]
+	says(first, connected)
+	says(second, broken)
+	fails(networkingv1beta1.ReachSome, second.Name)
+	says(first, broken)
+	fails(networkingv1beta1.ReachNone, first.Name, second.Name)
+	says(second, connected)
+	fails(networkingv1beta1.ReachSome, first.Name)
+	if err := a.Delete(t.Context(), first); err != nil { // nobody waits for a node that is gone
+		t.Fatal(err)
+	}
+	a.is(t, connected)
+	b.is(t, connected)
 }
 
 func TestAPeerIsRevokedWhateverElseFails(t *testing.T) {

@@ -70,10 +70,10 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		h.ask(0)
 		if test.answered > 0 {
 			h.ask(test.answered)
-			h.small.hear(wire(h.at(test.answered)), h.at(test.answered))
+			h.Small.Hear(wire(h.at(test.answered)), h.at(test.answered))
 		}
 		if test.asked > 0 {
-			h.asked = h.at(test.asked)
+			h.Asked = h.at(test.asked)
 		}
 		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, LastHandshake: wire(h.at(test.handshake))}}}}
 		if !test.unknown {
@@ -84,7 +84,7 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 			if test.received != nil {
 				p.status.Peers[0].Received = test.received[i]
 			}
-			if err := g.care(t.Context(), peer, h.pulse, h.at(at)); err != nil {
+			if err := g.care(t.Context(), peer, h.Pulse, h.at(at)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -104,7 +104,7 @@ func TestAClientWhoseServerIsSilentTriesItsOtherEndpoint(t *testing.T) {
 		if at := g.endpoints.get(t.Context(), said); at.String() != want {
 			t.Errorf("turn %d: %s, want %s", i, at, want)
 		}
-		if err := g.care(t.Context(), peer, h.pulse, h.zero.Add(time.Duration(i+1)*silence)); err != nil {
+		if err := g.care(t.Context(), peer, h.Pulse, h.zero.Add(time.Duration(i+1)*silence)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,7 +121,7 @@ func TestAClientKeepsTheEndpointThatWorks(t *testing.T) {
 		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: peer, Endpoint: netip.MustParseAddrPort("192.0.2.2:7")}}}}
 		g := &gateway{device: p, endpoints: newEndpoints(nil)}
 		g.endpoints.get(t.Context(), []string{"192.0.2.2:7"})
-		if err := g.care(t.Context(), peer, h.pulse, h.at(0.5)); err != nil {
+		if err := g.care(t.Context(), peer, h.Pulse, h.at(0.5)); err != nil {
 			t.Fatal(err)
 		}
 		if at := g.endpoints.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"}); at.String() != want {

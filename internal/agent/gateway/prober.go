@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"liqo.io/liqo/internal/agent"
 )
 
 // prober asks the peer's gateway through the tunnel whether it is there, and answers when it asks.
@@ -27,7 +29,7 @@ type prober struct {
 	lastListening error
 
 	mu    sync.Mutex // guards pulse
-	pulse pulse
+	pulse agent.Pulse
 }
 
 // overhead of a message in a packet of IPv4: IP and UDP.
@@ -42,7 +44,7 @@ func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func())
 		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, answered: func(time.Duration) {}, bind: bind,
 		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
 		size:  o.MTU - overhead,
-		pulse: pulse{interval: o.PingInterval, threshold: o.PingLossThreshold},
+		pulse: agent.Pulse{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
 	}
 }
 
@@ -123,11 +125,7 @@ func (p *prober) note() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if p.pulse.began.IsZero() {
-		p.pulse.began = now
-	}
-	p.pulse.small.ask(now)
-	p.pulse.full.ask(now)
+	p.pulse.Ask(now)
 	return now
 }
 
@@ -159,7 +157,7 @@ func (p *prober) listen(conn *net.UDPConn) error {
 func (p *prober) hearQuestion() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pulse.asked = time.Now()
+	p.pulse.Asked = time.Now()
 }
 
 func (p *prober) reply(conn *net.UDPConn, question probe, size int, to netip.AddrPort) {
@@ -174,13 +172,13 @@ func (p *prober) reply(conn *net.UDPConn, question probe, size int, to netip.Add
 func (p *prober) hear(answer probe, size int) {
 	now := time.Now()
 	p.mu.Lock()
-	was, small := p.pulse.up(now), false
+	was, small := p.pulse.Up(now), false
 	if size >= p.size {
-		p.pulse.full.hear(answer.Time, now)
-	} else if small = p.pulse.small.hear(answer.Time, now); small {
-		p.pulse.pads = answer.Padding != ""
+		p.pulse.Full.Hear(answer.Time, now)
+	} else if small = p.pulse.Small.Hear(answer.Time, now); small {
+		p.pulse.Pads = answer.Padding != ""
 	}
-	is, after := p.pulse.up(now), p.pulse.small.latency
+	is, after := p.pulse.Up(now), p.pulse.Small.Latency
 	p.mu.Unlock()
 	if small {
 		p.answered(after)
@@ -194,12 +192,12 @@ func (p *prober) hear(answer probe, size int) {
 func (p *prober) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pulse = pulse{interval: p.pulse.interval, threshold: p.pulse.threshold}
+	p.pulse = agent.Pulse{Interval: p.pulse.Interval, Threshold: p.pulse.Threshold}
 }
 
 // now is how the tunnel fares.
-func (p *prober) now() pulse {
+func (p *prober) now() agent.Pulse {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pulse
+	return p.pulse.Copy()
 }

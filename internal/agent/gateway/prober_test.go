@@ -52,7 +52,7 @@ func TestAPeerThatAsksIsAnsweredAndNoted(t *testing.T) {
 	if answer, err := decodeProbe(buffer[:n]); err != nil || answer.Type != pong {
 		t.Errorf("answered %+v, %v", answer, err)
 	}
-	if p.now().asked.Before(began) {
+	if p.now().Asked.Before(began) {
 		t.Error("the question is not noted")
 	}
 }

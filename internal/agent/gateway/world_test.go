@@ -5,7 +5,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"log/slog"
 	"net"
@@ -16,9 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
-	"golang.org/x/sys/unix"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -181,43 +177,6 @@ func (s *side) user(t *testing.T) *rest.Config {
 	}
 	testkit.Allow(t, s.cluster, "", name, reads...)
 	return s.cluster.User(t, name)
-}
-
-// lose drops packets of more than so many bytes that come in by a device, until it is mended. It does so as somebody else, before
-// anything of ours.
-func (s *side) lose(t *testing.T, device string, above uint16) (mend func()) {
-	t.Helper()
-	space, err := os.Open(s.space.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer space.Close()
-	c, err := nftables.New(nftables.WithNetNSFd(int(space.Fd())), nftables.AsLasting())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.CloseLasting() })
-	table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: "loss"})
-	chain := c.AddChain(&nftables.Chain{
-		Table: table, Name: "loss", Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRef(-500),
-	})
-	c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: append([]byte(device), make([]byte, unix.IFNAMSIZ-len(device))...)},
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 2, Len: 2}, // the length of all of it
-		&expr.Cmp{Op: expr.CmpOpGt, Register: 1, Data: binary.BigEndian.AppendUint16(nil, above)},
-		&expr.Verdict{Kind: expr.VerdictDrop},
-	}})
-	if err := c.Flush(); err != nil {
-		t.Fatalf("having packets get lost: %v", err)
-	}
-	return func() {
-		t.Helper()
-		c.DelTable(table)
-		if err := c.Flush(); err != nil {
-			t.Fatalf("having no more packets get lost: %v", err)
-		}
-	}
 }
 
 func (s *side) cached() map[client.Object]cache.ByObject {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package node is the agent of a node: it has the node's own network namespace lead to peers by way of their gateways, and
-// tells gateways how the node is reached.
+// tells gateways how the node is reached, and which peers its pods reach.
 package node
 
 import (
@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
@@ -34,6 +35,10 @@ type Options struct {
 	LiqoNamespace string
 	// RulePriority is that of the rule that leads to peers; 0 is that of plan.Node.
 	RulePriority int
+	// PingInterval is the time between two probes of the way to a peer, 0 for none; PingLossThreshold is how many are lost in a row
+	// when there is no way.
+	PingInterval      time.Duration
+	PingLossThreshold int
 }
 
 // Host is what the agent does with the network namespace of its node.
@@ -45,8 +50,16 @@ type Host interface {
 
 // Setup registers the agent of a node whose network namespace k is.
 func Setup(mgr ctrl.Manager, k Host, o Options) error {
-	a := &node{
-		client: mgr.GetClient(), kernel: k, options: o,
+	n := newNode(mgr, k, o)
+	if err := metrics.Registry.Register(newExporter(o.Node, n.prober.now)); err != nil {
+		return fmt.Errorf("registering the metrics of the ways to peers: %w", err)
+	}
+	return n.setup(mgr)
+}
+
+func newNode(mgr ctrl.Manager, k Host, o Options) *node {
+	n := &node{
+		client: mgr.GetClient(), kernel: k, options: o, wake: make(chan struct{}, 1), word: &word{client: mgr.GetClient()},
 		sources: agent.Sources{
 			Home: o.LiqoNamespace, Node: true,
 			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnNode(obj, o.LiqoNamespace) },
@@ -54,10 +67,20 @@ func Setup(mgr ctrl.Manager, k Host, o Options) error {
 		},
 		reporter: agent.Reporter{Client: mgr.GetClient(), Events: mgr.GetEventRecorder("liqo-fabric"), Host: o.Node},
 	}
-	if err := (agent.Loop{Name: "fabric", Kinds: a.sources.Kinds(), Matters: agent.Matters, Watch: k.Watch, Run: a.run}).Setup(mgr); err != nil {
+	n.prober = newProber(o, mgr.GetLogger().WithName("prober"), n.beat)
+	return n
+}
+
+func (n *node) setup(mgr ctrl.Manager) error {
+	if err := (agent.Loop{Name: "fabric", Kinds: n.sources.Kinds(), Matters: n.matters, Watch: n.watch, Run: n.run}).Setup(mgr); err != nil {
 		return err
 	}
-	return mgr.AddReadyzCheck("applied", a.state.Check)
+	if n.options.PingInterval > 0 {
+		if err := errors.Join(mgr.Add(n.prober), mgr.Add(n.word)); err != nil {
+			return fmt.Errorf("adding the prober: %w", err)
+		}
+	}
+	return mgr.AddReadyzCheck("applied", n.state.Check)
 }
 
 type node struct {
@@ -67,6 +90,9 @@ type node struct {
 	sources  agent.Sources
 	reporter agent.Reporter
 	state    agent.Health
+	prober   *prober
+	word     *word
+	wake     chan struct{}
 	// translated are the prefixes whose flows are translated as they should be; nil before the first run.
 	translated map[netip.Prefix]translation
 	// changed is true if this process wrote anything before that.
@@ -77,6 +103,52 @@ type node struct {
 type translation struct {
 	address    netip.Addr
 	masquerade bool
+}
+
+// beat has the loop look which peers are reached.
+func (n *node) beat() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watch tells of changes of the kernel, and of the ways to peers.
+func (n *node) watch(ctx context.Context) (<-chan struct{}, error) {
+	changes, err := n.kernel.Watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan struct{})
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case _, more := <-changes:
+				if !more {
+					return
+				}
+			case <-n.wake:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case out <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out, nil
+}
+
+// matters adds to what does for all agents what is told of this node by others.
+func (n *node) matters(old, now client.Object) bool {
+	if was, ok := old.(*networkingv1beta1.InternalNode); ok && now.GetName() == n.options.Node &&
+		!apiequality.Semantic.DeepEqual(was.Status.Peers, now.(*networkingv1beta1.InternalNode).Status.Peers) {
+		return true
+	}
+	return agent.Matters(old, now)
 }
 
 // run makes the node what it should be, and says how it is reached.
@@ -99,6 +171,7 @@ func (n *node) run(ctx context.Context) (time.Duration, error) {
 			log.FromContext(ctx).V(1).Info("changed", "write", w)
 		}
 	}
+	n.prober.to(targets(seen.Peers, state))
 	n.reporter.Tell(ctx, seen, problems)
 	return 0, errors.Join(failed, n.reporter.Applied(ctx, seen, problems, failed), n.tell(ctx, seen))
 }
@@ -145,15 +218,30 @@ func (n *node) tell(ctx context.Context, seen *agent.Seen) error {
 	}
 	internal := obj.(*networkingv1beta1.InternalNode)
 	status, err := n.status(ctx, internal.Status, seen.Gateways)
-	if err != nil || apiequality.Semantic.DeepEqual(status, internal.Status) {
+	if err != nil {
 		return err
 	}
+	status.Peers = peersOf(internal.Status.Peers, n.prober.now())
 	changed := internal.DeepCopy()
 	changed.Status = status
+	n.word.keep(changed)
+	if apiequality.Semantic.DeepEqual(status, internal.Status) {
+		return nil
+	}
+	n.changes(ctx, internal.Status.Peers, status.Peers)
 	if err := n.client.Status().Patch(ctx, changed, client.MergeFrom(internal)); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the status of the InternalNode: %w", err)
 	}
 	return nil
+}
+
+// changes logs what is told of peers.
+func (n *node) changes(ctx context.Context, was, is []networkingv1beta1.InternalNodePeer) {
+	for _, p := range is {
+		if !slices.Contains(was, p) {
+			log.FromContext(ctx).Info("the way to a peer changed", "peer", p.ClusterID, "is", p.Value)
+		}
+	}
 }
 
 // status is what there is to tell. A source of which nothing is known now, for no gateway runs there, stays as it was.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -42,32 +43,46 @@ type world struct {
 	home   string
 	node   string
 	space  *testkit.Space
+	far    *testkit.Space // of the gateway
 	kernel *kernel.Kernel
 	peer   *networkingv1beta1.Configuration
 	member *networkingv1beta1.InternalNode
+	gate   *networkingv1beta1.GatewayServer
+	stop   func()
 }
 
 // foreign is a route of somebody else on the node.
 const foreign = "198.51.100.0/24"
 
-func newWorld(t *testing.T) *world {
+// newWorld has the agent probe peers as often as that, if at all.
+func newWorld(t *testing.T, ping time.Duration) *world {
 	t.Helper()
-	w := &world{cluster: testkit.Cluster(t), node: testkit.UniqueID(), space: testkit.NewSpace(t, "lqag")}
+	w := &world{cluster: testkit.Cluster(t), node: testkit.UniqueID(), space: testkit.NewSpace(t, "lqag"), far: testkit.NewSpace(t, "lqag")}
 	w.Client = w.cluster.Client
 	w.home = testkit.Namespace(t, w.cluster, "home", nil)
-	testkit.Cable(t, w.space, "10.200.1.1/24", testkit.NewSpace(t, "lqag"), "10.200.1.9/24")
+	testkit.Cable(t, w.space, "10.200.1.1/24", w.far, "10.200.1.9/24")
 	w.space.Route(t, foreign, "eth0")
 	w.objects(t)
 	w.kernel = w.open(t)
-	testkit.Manager(t, w.cluster.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
-		return Setup(mgr, w.kernel, Options{Node: w.node, LiqoNamespace: w.home})
+	w.stop = testkit.Manager(t, w.cluster.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
+		n := newNode(mgr, w.kernel, Options{Node: w.node, LiqoNamespace: w.home, PingInterval: ping, PingLossThreshold: 5})
+		n.prober.listen = func(from netip.Addr) (conn *net.IPConn, err error) {
+			err = w.space.Inside(func() error {
+				conn, err = listen(from)
+				return err
+			})
+			return conn, err
+		}
+		return n.setup(mgr)
 	})
 	return w
 }
 
-func (w *world) open(t *testing.T) *kernel.Kernel {
+func (w *world) open(t *testing.T) *kernel.Kernel { return open(t, w.space) }
+
+func open(t *testing.T, s *testkit.Space) *kernel.Kernel {
 	t.Helper()
-	k, err := kernel.Open(kernel.Options{Namespace: w.space.Path})
+	k, err := kernel.Open(kernel.Options{Namespace: s.Path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +111,11 @@ func (w *world) objects(t *testing.T) {
 	})
 	tenant := testkit.Namespace(t, w.cluster, "tenant", nil)
 	of := metav1.ObjectMeta{Namespace: tenant, Name: "rome", Labels: map[string]string{names.RemoteClusterID: "rome"}}
-	gateway := &networkingv1beta1.GatewayServer{ObjectMeta: of}
+	w.gate = &networkingv1beta1.GatewayServer{ObjectMeta: of}
 	w.peer = &networkingv1beta1.Configuration{ObjectMeta: of}
 	w.peer.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.200.0.0/16"), External: cidrs("10.70.0.0/16")}
-	w.lend(t, gateway, w.peer)
-	testkit.UpdateStatus(t, w, gateway, func(g *networkingv1beta1.GatewayServer) {
+	w.lend(t, w.gate, w.peer)
+	testkit.UpdateStatus(t, w, w.gate, func(g *networkingv1beta1.GatewayServer) {
 		g.Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9")), Node: &w.node}
 	})
 	testkit.UpdateStatus(t, w, w.peer, func(c *networkingv1beta1.Configuration) {
@@ -161,7 +176,7 @@ func (w *world) hasForeign(t *testing.T) {
 const toPeer = "route 10.71.0.0/16 via 10.200.1.9 dev liqo.fabric onlink src 10.70.0.11 mtu 1340 table 6091\n"
 
 func TestANodeFollowsTheAPI(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, 0)
 	w.holds(t, toPeer, true)
 	w.tellsGateways(t)
 	w.repairs(t)

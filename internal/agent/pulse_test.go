@@ -1,21 +1,23 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package gateway
+package agent
 
 import (
 	"testing"
 	"time"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
 // heart is a pulse with a clock of its own, which begins at 0 s. A probe of either size is sent each second.
 type heart struct {
-	pulse
+	Pulse
 	zero time.Time
 }
 
 func newHeart() *heart {
-	return &heart{pulse: pulse{interval: time.Second, threshold: 3}, zero: time.Now()}
+	return &heart{Pulse: Pulse{Interval: time.Second, Threshold: 3}, zero: time.Now()}
 }
 
 func (h *heart) at(seconds float64) time.Time {
@@ -24,11 +26,7 @@ func (h *heart) at(seconds float64) time.Time {
 
 func (h *heart) ask(seconds ...float64) {
 	for _, s := range seconds {
-		if h.began.IsZero() {
-			h.began = h.at(s)
-		}
-		h.small.ask(h.at(s))
-		h.full.ask(h.at(s))
+		h.Ask(h.at(s))
 	}
 }
 
@@ -37,24 +35,24 @@ func wire(t time.Time) time.Time { return t.Round(0) }
 
 // padded has small and full questions of one moment answered at another.
 func (h *heart) padded(asked, answered float64) {
-	h.pads = h.small.hear(wire(h.at(asked)), h.at(answered)) || h.pads
-	h.full.hear(wire(h.at(asked)), h.at(answered))
+	h.Pads = h.Small.Hear(wire(h.at(asked)), h.at(answered)) || h.Pads
+	h.Full.Hear(wire(h.at(asked)), h.at(answered))
 }
 
 func (h *heart) want(t *testing.T, at float64, up, failed bool) {
 	t.Helper()
-	if got := h.up(h.at(at)); got != up {
+	if got := h.Up(h.at(at)); got != up {
 		t.Errorf("up at %v s: %t, want %t", at, got, up)
 	}
-	if got := h.failed(h.at(at)); got != failed {
+	if got := h.Failed(h.at(at)); got != failed {
 		t.Errorf("failed at %v s: %t, want %t", at, got, failed)
 	}
 }
 
 func TestNothingIsSaidBeforeTheFirstQuestion(t *testing.T) {
 	newHeart().want(t, 100, false, false)
-	var none pulse
-	if none.up(time.Now()) || none.failed(time.Now()) || none.lost(none.small, time.Now()) != 0 {
+	var none Pulse
+	if none.Up(time.Now()) || none.Failed(time.Now()) || none.lost(none.Small, time.Now()) != 0 {
 		t.Error("a pulse without questions says something")
 	}
 }
@@ -78,11 +76,11 @@ func TestFullPacketsPassToo(t *testing.T) {
 	h.ask(0, 1, 2, 3)
 	h.padded(0, 0.1)
 	for s := range 3 {
-		h.small.hear(wire(h.at(float64(s+1))), h.at(float64(s)+1.1))
+		h.Small.Hear(wire(h.at(float64(s+1))), h.at(float64(s)+1.1))
 	}
 	h.want(t, 3.0, true, false)
 	h.want(t, 3.2, false, true)
-	if lost := h.lost(h.small, h.at(3.2)); lost != 0 {
+	if lost := h.lost(h.Small, h.at(3.2)); lost != 0 {
 		t.Errorf("%d small ones are lost", lost)
 	}
 }
@@ -93,22 +91,22 @@ func TestThatATunnelIsDownIsSeenAtOnce(t *testing.T) {
 		for _, looks := range []float64{0, 0.02, 0.3, 0.97} {
 			for name, passes := range map[string]struct{ small, full bool }{"all": {}, "full ones": {small: true}, "small ones": {full: true}} {
 				h := newHeart()
-				h.threshold = 4
+				h.Threshold = 4
 				h.ask(0)
 				h.padded(0, trip)
 				dropped, at := trip, trip+looks // the loss begins right after the last answer
-				for second := 0.0; h.up(h.at(at)); {
-					again := h.next(h.at(at))
-					if again <= 0 || again > h.interval {
+				for second := 0.0; h.Up(h.at(at)); {
+					again := h.Next(h.at(at))
+					if again <= 0 || again > h.Interval {
 						t.Fatalf("trip of %v s, %s lost: the next look is after %s", trip, name, again)
 					}
 					for at += again.Seconds(); second+1+trip < at; second++ {
 						h.ask(second + 1)
 						if passes.small {
-							h.small.hear(wire(h.at(second+1)), h.at(second+1+trip))
+							h.Small.Hear(wire(h.at(second+1)), h.at(second+1+trip))
 						}
 						if passes.full {
-							h.full.hear(wire(h.at(second+1)), h.at(second+1+trip))
+							h.Full.Hear(wire(h.at(second+1)), h.at(second+1+trip))
 						}
 					}
 				}
@@ -118,7 +116,7 @@ func TestThatATunnelIsDownIsSeenAtOnce(t *testing.T) {
 			}
 		}
 	}
-	if got := newHeart().next(time.Now()); got != time.Second {
+	if got := newHeart().Next(time.Now()); got != time.Second {
 		t.Errorf("before the first question the next look is after %s", got)
 	}
 }
@@ -126,7 +124,7 @@ func TestThatATunnelIsDownIsSeenAtOnce(t *testing.T) {
 func TestAPeerWithoutPaddingOwesNoFullAnswer(t *testing.T) {
 	h := newHeart()
 	h.ask(0, 1, 2, 3, 4)
-	h.small.hear(wire(h.at(4)), h.at(4.1))
+	h.Small.Hear(wire(h.at(4)), h.at(4.1))
 	h.want(t, 4.1, true, false)
 	h.want(t, 7.2, false, true)
 }
@@ -138,12 +136,12 @@ func TestSettingTheClockChangesNothing(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		// Between question and answer the wall clock is set: the same moment has another time on the wire.
 		asked := h.at(1)
-		h.small.ask(asked)
-		if h.small.hear(wire(asked).Add(step), h.at(1.5)) {
+		h.Small.ask(asked)
+		if h.Small.Hear(wire(asked).Add(step), h.at(1.5)) {
 			t.Errorf("an answer is taken for one of %s before", step)
 		}
-		if !h.small.hear(wire(asked), h.at(1.5)) || h.small.latency != 500*time.Millisecond {
-			t.Errorf("after a step of %s the latency is %s", step, h.small.latency)
+		if !h.Small.Hear(wire(asked), h.at(1.5)) || h.Small.Latency != 500*time.Millisecond {
+			t.Errorf("after a step of %s the latency is %s", step, h.Small.Latency)
 		}
 	}
 }
@@ -152,28 +150,66 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 	h := newHeart()
 	h.ask(0, 1, 2)
 	for name, sent := range map[string]time.Time{"never asked": h.at(1.5), "of the future": h.at(100), "of nobody": {}} {
-		if h.small.hear(wire(sent), h.at(2.5)) {
+		if h.Small.Hear(wire(sent), h.at(2.5)) {
 			t.Errorf("an answer counts that was %s", name)
 		}
 	}
-	if !h.small.hear(wire(h.at(1)), h.at(2.5)) {
+	if !h.Small.Hear(wire(h.at(1)), h.at(2.5)) {
 		t.Error("an answer does not count")
 	}
-	if h.small.hear(wire(h.at(1)), h.at(2.6)) || h.small.hear(wire(h.at(0)), h.at(2.6)) {
+	if h.Small.Hear(wire(h.at(1)), h.at(2.6)) || h.Small.Hear(wire(h.at(0)), h.at(2.6)) {
 		t.Error("an answer counts twice, or after it was overtaken")
 	}
-	if h.small.latency != 1500*time.Millisecond {
-		t.Errorf("the latency is %s", h.small.latency)
+	if h.Small.Latency != 1500*time.Millisecond {
+		t.Errorf("the latency is %s", h.Small.Latency)
 	}
 }
 
 func TestQuestionsAreNotRememberedForEver(t *testing.T) {
-	var a answers
+	var a Answers
 	zero := time.Now()
 	for i := range 3 * remembered {
 		a.ask(zero.Add(time.Duration(i) * time.Second))
 	}
-	if len(a.asked) != remembered || a.hear(wire(zero), zero.Add(time.Hour)) {
+	if len(a.asked) != remembered || a.Hear(wire(zero), zero.Add(time.Hour)) {
 		t.Errorf("%d questions are remembered, from %s on", len(a.asked), a.asked[0].Sub(zero))
+	}
+}
+
+func TestWhatIsSaidOfAWay(t *testing.T) {
+	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
+	waiting, answered, half := newHeart(), newHeart(), newHeart()
+	for _, h := range []*heart{waiting, answered, half} {
+		h.ask(0, 1)
+	}
+	answered.padded(1, 1.012)
+	half.Pads = half.Small.Hear(wire(half.at(1)), half.at(1.012))
+	for name, test := range map[string]struct {
+		was  networkingv1beta1.ConnectionStatusValue
+		beat *heart
+		at   float64
+		want networkingv1beta1.ConnectionStatusValue
+	}{
+		"at first":                  {"", newHeart(), 0, connecting},
+		"while waited for":          {connecting, waiting, 2, connecting},
+		"waited for in vain":        {connecting, waiting, 3, failed},
+		"answered after an error":   {failed, answered, 1.1, connected},
+		"lost":                      {connected, answered, 5, failed},
+		"an error, and nothing new": {failed, waiting, 2, failed},
+		"never for all sizes":       {connected, half, 3, failed},
+	} {
+		if got := test.beat.Value(test.was, test.beat.at(test.at)); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestLatencyInWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0μs", 1500 * time.Nanosecond: "1μs", 999 * time.Microsecond: "999μs", time.Millisecond: "1ms", 2 * time.Second: "2000ms",
+	} {
+		if got := LatencyText(d); got != want {
+			t.Errorf("%s: %s, want %s", d, got, want)
+		}
 	}
 }

@@ -1,0 +1,58 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"liqo.io/liqo/internal/agent"
+)
+
+// exporter shows the ways to peers to Prometheus. It looks when it is asked: what it tells is true also while the API server is away.
+type exporter struct {
+	now func() []way
+
+	connected, latency, asked, heard *prometheus.Desc
+}
+
+func newExporter(node string, now func() []way) *exporter {
+	desc := func(name, help string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, append([]string{"cluster_id"}, more...), prometheus.Labels{"node": node})
+	}
+	return &exporter{
+		now:       now,
+		connected: desc("liqo_node_peer_is_connected", "1 while packets of all sizes pass from the node to the peer and back, else 0."),
+		latency:   desc("liqo_node_peer_latency_us", "Latest round trip from the node to the gateway of the peer, in microseconds; missing while there is no connection."),
+		asked:     desc("liqo_node_peer_probes_total", "Probes that the node sent to the peer, small ones and full packets.", "size"),
+		heard:     desc("liqo_node_peer_probe_answers_total", "Probes of the node that the peer answered.", "size"),
+	}
+}
+
+// Describe is of prometheus.Collector.
+func (e *exporter) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.asked, e.heard} {
+		out <- d
+	}
+}
+
+// Collect is of prometheus.Collector.
+func (e *exporter) Collect(out chan<- prometheus.Metric) {
+	for _, w := range e.now() {
+		gauge := func(d *prometheus.Desc, value float64) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, w.peer)
+		}
+		for size, a := range map[string]agent.Answers{"small": w.pulse.Small, "full": w.pulse.Full} {
+			out <- prometheus.MustNewConstMetric(e.asked, prometheus.CounterValue, float64(a.Sent), w.peer, size)
+			out <- prometheus.MustNewConstMetric(e.heard, prometheus.CounterValue, float64(a.Heard), w.peer, size)
+		}
+		if !w.pulse.Up(time.Now()) {
+			gauge(e.connected, 0)
+			continue
+		}
+		gauge(e.connected, 1)
+		gauge(e.latency, float64(w.pulse.Small.Latency.Microseconds()))
+	}
+}

@@ -1,0 +1,305 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/agent"
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network/plan"
+	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/testkit"
+)
+
+const (
+	connected  = networkingv1beta1.Connected
+	connecting = networkingv1beta1.Connecting
+	broken     = networkingv1beta1.ConnectionError
+)
+
+// answers has the namespace of the gateway be all that is behind it, too: it has the address of the peer's.
+func (w *world) answers(t *testing.T) {
+	t.Helper()
+	gateway, node, peer := netip.MustParseAddr("10.200.1.9"), netip.MustParseAddr("10.70.0.11"), netip.MustParseAddr("10.68.0.0")
+	_, err := open(t, w.far).Apply(t.Context(), datapath.State{
+		Links: []datapath.Link{{
+			Name: names.FabricDevice, MTU: names.DefaultMTU, VXLAN: &datapath.VXLAN{ID: 1, Port: names.FabricPort, MAC: datapath.MAC(gateway)},
+		}},
+		Addresses: []datapath.Address{{Device: "lo", Prefix: netip.PrefixFrom(peer, 32)}},
+		Hops:      []datapath.Hop{{Device: names.FabricDevice, Next: node, MAC: datapath.MAC(node), Outer: netip.MustParseAddr("10.200.1.1")}},
+		Routes:    []datapath.Route{{Table: 101, To: netip.PrefixFrom(node, 32), Via: node, Device: names.FabricDevice, OnLink: true}},
+		Rules:     []datapath.Rule{{Priority: 101, Family: datapath.IPv4, Table: 101}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// says waits for what the node says of its peer; "" for nothing.
+func (w *world) says(t *testing.T, want networkingv1beta1.ConnectionStatusValue) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		if err := w.Get(t.Context(), client.ObjectKeyFromObject(w.member), w.member); err != nil {
+			return err
+		}
+		peers := w.member.Status.Peers
+		switch {
+		case want == "" && len(peers) == 0:
+			return nil
+		case len(peers) != 1 || peers[0].ClusterID != "rome" || peers[0].Value != want || peers[0].Since.IsZero() ||
+			(peers[0].Latency != "") != (want == connected):
+			return fmt.Errorf("the node says %+v, want %q", peers, want)
+		}
+		return nil
+	})
+}
+
+// Loss on the fabric is seen, also of large packets alone, and nothing is said of a peer without a gateway.
+func TestANodeSaysWhetherItsPodsReachAPeer(t *testing.T) {
+	w := newWorld(t, 200*time.Millisecond)
+	w.says(t, broken) // there is nobody yet
+	w.answers(t)
+	w.says(t, connected)
+	const everything, large = 0, 1000
+	for name, test := range map[string]struct {
+		at     *testkit.Space
+		device string
+		above  uint16 // bytes of a packet
+	}{
+		"everything, to the gateway":      {w.far, names.FabricDevice, everything},
+		"large packets, to the gateway":   {w.far, names.FabricDevice, large},
+		"everything, from the gateway":    {w.space, names.FabricDevice, everything},
+		"large packets, from the gateway": {w.space, names.FabricDevice, large},
+		"the fabric itself":               {w.far, "eth0", everything},
+	} {
+		t.Log(name)
+		mend := test.at.Lose(t, test.device, test.above)
+		w.says(t, broken)
+		mend()
+		w.says(t, connected)
+	}
+
+	t.Log("the gateway goes, and comes back")
+	endpoint := w.gate.Status.InternalEndpoint
+	testkit.UpdateStatus(t, w, w.gate, func(g *networkingv1beta1.GatewayServer) { g.Status.InternalEndpoint = nil })
+	w.says(t, "")
+	testkit.UpdateStatus(t, w, w.gate, func(g *networkingv1beta1.GatewayServer) { g.Status.InternalEndpoint = endpoint })
+	w.says(t, connected)
+
+	t.Log("somebody else withdraws it")
+	testkit.UpdateStatus(t, w, w.member, func(n *networkingv1beta1.InternalNode) { n.Status.Peers = nil })
+	w.says(t, connected)
+
+	t.Log("the agent ends while it is broken")
+	w.far.Lose(t, names.FabricDevice, everything)
+	w.says(t, broken)
+	w.stop()
+	w.says(t, "")
+}
+
+func TestWhatIsSaidOfPeers(t *testing.T) {
+	then, now := metav1.NewTime(time.Unix(1000, 0)), time.Unix(2000, 5)
+	peer := func(id string, value networkingv1beta1.ConnectionStatusValue, latency string, since metav1.Time) networkingv1beta1.InternalNodePeer {
+		return networkingv1beta1.InternalNodePeer{ClusterID: id, Value: value, Latency: latency, Since: since}
+	}
+	of := func(id string, value networkingv1beta1.ConnectionStatusValue) way {
+		w := way{target: target{peer: id}, value: value, since: now}
+		w.pulse.Small.Latency = 3 * time.Millisecond
+		return w
+	}
+	type peers = []networkingv1beta1.InternalNodePeer
+	for name, test := range map[string]struct {
+		was  peers
+		ways []way
+		want peers
+	}{
+		"nothing":                       {},
+		"nothing is known yet":          {nil, []way{of("rome", ""), of("milan", connecting)}, nil},
+		"reached":                       {nil, []way{of("rome", connected)}, peers{peer("rome", connected, "3ms", metav1.NewTime(time.Unix(2000, 0)))}},
+		"not reached":                   {nil, []way{of("rome", broken)}, peers{peer("rome", broken, "", metav1.NewTime(time.Unix(2000, 0)))}},
+		"still reached, only faster":    {peers{peer("rome", connected, "9ms", then)}, []way{of("rome", connected)}, peers{peer("rome", connected, "9ms", then)}},
+		"still not reached":             {peers{peer("rome", broken, "", then)}, []way{of("rome", broken)}, peers{peer("rome", broken, "", then)}},
+		"by another process":            {peers{peer("rome", connected, "9ms", then)}, []way{of("rome", connecting)}, peers{peer("rome", connected, "9ms", then)}},
+		"reached again":                 {peers{peer("rome", broken, "", then)}, []way{of("rome", connected)}, peers{peer("rome", connected, "3ms", metav1.NewTime(time.Unix(2000, 0)))}},
+		"without a gateway":             {peers{peer("rome", broken, "", then)}, nil, nil},
+		"another one without a gateway": {peers{peer("milan", broken, "", then), peer("rome", broken, "", then)}, []way{of("rome", broken)}, peers{peer("rome", broken, "", then)}},
+	} {
+		if diff := cmp.Diff(test.want, peersOf(test.was, test.ways)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestWhereProbesGo(t *testing.T) {
+	pair := func(here string) remap.Pair {
+		return remap.Pair{There: netip.MustParsePrefix("10.70.0.0/16"), Here: netip.MustParsePrefix(here)}
+	}
+	route := func(to string, edit func(*datapath.Route)) datapath.Route {
+		r := datapath.Route{To: netip.MustParsePrefix(to), Device: names.FabricDevice, Source: netip.MustParseAddr("10.70.0.11"), MTU: 1340}
+		if edit != nil {
+			edit(&r)
+		}
+		return r
+	}
+	rome := plan.Peer{Key: plan.PeerKey{ClusterID: "rome"}, Pods: []remap.Pair{pair("10.71.0.0/16")}, External: []remap.Pair{pair("10.68.0.0/16"), pair("10.66.0.0/16")}}
+	milan := plan.Peer{Key: plan.PeerKey{ClusterID: "milan"}, External: []remap.Pair{pair("10.67.0.0/16")}}
+	for name, test := range map[string]struct {
+		peers  []plan.Peer
+		routes []datapath.Route
+		want   string
+	}{
+		"nobody":              {},
+		"no gateway":          {peers: []plan.Peer{rome}, routes: []datapath.Route{{To: netip.MustParsePrefix("10.68.0.0/16"), Unreachable: true}}},
+		"by pods alone":       {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.71.0.0/16", nil)}},
+		"one":                 {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.68.0.0/16", nil)}, want: "rome from 10.70.0.11 to 10.68.0.0, 1340 bytes"},
+		"the first one fails": {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.66.0.0/16", nil)}, want: "rome from 10.70.0.11 to 10.66.0.0, 1340 bytes"},
+		"two": {
+			peers: []plan.Peer{rome, milan}, routes: []datapath.Route{route("10.68.0.0/16", nil), route("10.67.0.0/16", nil)},
+			want: "milan from 10.70.0.11 to 10.67.0.0, 1340 bytes; rome from 10.70.0.11 to 10.68.0.0, 1340 bytes",
+		},
+		"no source": {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.68.0.0/16", func(r *datapath.Route) { r.Source = netip.Addr{} })}},
+		"a user's":  {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.68.0.0/16", func(r *datapath.Route) { r.Device = "eth0" })}},
+	} {
+		var all []string
+		for _, to := range targets(test.peers, datapath.State{Routes: test.routes}) {
+			all = append(all, fmt.Sprintf("%s from %s to %s, %d bytes", to.peer, to.from, to.to, to.mtu))
+		}
+		if got := strings.Join(all, "; "); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+func TestEchoes(t *testing.T) {
+	for _, text := range []string{"10.68.0.0", "fd00:68::"} {
+		to := netip.MustParseAddr(text)
+		for _, size := range []int{smallest(to), 1340, 1341} {
+			e := echo{way: 7<<40 + 1, asked: time.Unix(5, 6), size: size}
+			data := e.question(to, 3, 4)
+			if len(data) != size-ipHeader(to) {
+				t.Errorf("%s: a question of %d bytes has %d", to, size, len(data))
+			}
+			if to.Is4() && checksum(data) != 0 {
+				t.Errorf("the checksum of a question of %d bytes is wrong", size)
+			}
+			if _, ok := decodeEcho(to, data); ok {
+				t.Errorf("%s: a question is taken for an answer", to)
+			}
+			if data[0] = reply6; to.Is4() {
+				data[0] = reply4
+			}
+			got, ok := decodeEcho(to, data)
+			if !ok || got.way != e.way || got.size != size || !got.asked.Equal(e.asked) {
+				t.Errorf("%s: %+v (%t), want %+v", to, got, ok, e)
+			}
+		}
+	}
+}
+
+func FuzzEcho(f *testing.F) {
+	four := netip.MustParseAddr("10.68.0.0")
+	f.Add(echo{way: 1, asked: time.Unix(5, 6)}.question(four, 3, 4))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, from := range []netip.Addr{four, netip.IPv6Loopback()} {
+			e, ok := decodeEcho(from, data)
+			if ok && e.size != ipHeader(from)+len(data) {
+				t.Errorf("%d bytes are read as %d", len(data), e.size)
+			}
+		}
+		if w := checksum(data); len(data) == 0 && w != 0xffff {
+			t.Errorf("the checksum of nothing is %d", w)
+		}
+	})
+}
+
+func TestAnswersOfOthersDoNotCount(t *testing.T) {
+	beats, now := 0, time.Now()
+	p := newProber(Options{PingInterval: time.Second, PingLossThreshold: 3}, logr.Discard(), func() { beats++ })
+	at := target{peer: "rome", from: netip.MustParseAddr("10.70.0.11"), to: netip.MustParseAddr("10.68.0.0"), mtu: 1340}
+	p.to([]target{at})
+	p.to([]target{at}) // which keeps it
+	w := p.ways[0]
+	w.pulse.Ask(now)
+	answer := func(way uint64, asked time.Time, size int) []byte {
+		data := echo{way: way, asked: asked, size: size}.question(at.to, 1, 1)
+		data[0] = reply4
+		return data
+	}
+	p.hear(netip.MustParseAddr("10.68.0.1"), answer(w.id, now, 0), now)
+	p.hear(at.to, answer(w.id+1, now, 0), now)
+	p.hear(at.to, answer(w.id, now.Add(1), 0), now)
+	p.hear(at.to, []byte("nonsense"), now)
+	if got := p.now()[0]; got.pulse.Small.Heard+got.pulse.Full.Heard != 0 {
+		t.Fatalf("answers count: %+v", got.pulse)
+	}
+	p.hear(at.to, answer(w.id, now, 0), now)
+	if got := p.now()[0]; got.value != connecting {
+		t.Errorf("after the small answer alone: %s", got.value)
+	}
+	p.hear(at.to, answer(w.id, now, 1340), now)
+	if got := p.now()[0]; got.value != connected {
+		t.Errorf("after both answers: %s", got.value)
+	}
+	if again := p.look(now.Add(2500 * time.Millisecond)); again != 500*time.Millisecond {
+		t.Errorf("the next look is after %s", again)
+	}
+	p.look(now.Add(3 * time.Second))
+	if got := p.now()[0]; got.value != broken || beats < 2 {
+		t.Errorf("without answers: %s, and it was told %d times", got.value, beats)
+	}
+}
+
+func TestWhatPrometheusIsToldOfPeers(t *testing.T) {
+	up := way{target: target{peer: "milan"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}}
+	asked := time.Now()
+	up.pulse.Ask(asked)
+	up.pulse.Small.Hear(asked, asked.Add(2500*time.Microsecond))
+	up.pulse.Full.Hear(asked, asked.Add(3*time.Millisecond))
+	down := way{target: target{peer: "rome"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}}
+	down.pulse.Ask(asked)
+	r := prometheus.NewPedanticRegistry()
+	if err := r.Register(newExporter("worker", func() []way { return []way{up, down} })); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(r, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	want := `# HELP liqo_node_peer_is_connected 1 while packets of all sizes pass from the node to the peer and back, else 0.
+# TYPE liqo_node_peer_is_connected gauge
+liqo_node_peer_is_connected{cluster_id="milan",node="worker"} 1
+liqo_node_peer_is_connected{cluster_id="rome",node="worker"} 0
+# HELP liqo_node_peer_latency_us Latest round trip from the node to the gateway of the peer, in microseconds; missing while there is no connection.
+# TYPE liqo_node_peer_latency_us gauge
+liqo_node_peer_latency_us{cluster_id="milan",node="worker"} 2500
+# HELP liqo_node_peer_probe_answers_total Probes of the node that the peer answered.
+# TYPE liqo_node_peer_probe_answers_total counter
+liqo_node_peer_probe_answers_total{cluster_id="milan",node="worker",size="full"} 1
+liqo_node_peer_probe_answers_total{cluster_id="milan",node="worker",size="small"} 1
+liqo_node_peer_probe_answers_total{cluster_id="rome",node="worker",size="full"} 0
+liqo_node_peer_probe_answers_total{cluster_id="rome",node="worker",size="small"} 0
+# HELP liqo_node_peer_probes_total Probes that the node sent to the peer, small ones and full packets.
+# TYPE liqo_node_peer_probes_total counter
+liqo_node_peer_probes_total{cluster_id="milan",node="worker",size="full"} 1
+liqo_node_peer_probes_total{cluster_id="milan",node="worker",size="small"} 1
+liqo_node_peer_probes_total{cluster_id="rome",node="worker",size="full"} 1
+liqo_node_peer_probes_total{cluster_id="rome",node="worker",size="small"} 1
+`
+	if diff := cmp.Diff(want, w.Body.String()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,140 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+)
+
+// Pulse is what is known of a way from its probes: of a tunnel, or of all that is between a node and a peer. Times are those of this
+// machine, and have its monotonic clock.
+type Pulse struct {
+	Interval  time.Duration // between two probes of a size
+	Threshold int           // of lost probes in a row, after which there is no way
+
+	Began       time.Time // of the first probe; the zero value: none was sent
+	Asked       time.Time // by the peer, last
+	Small, Full Answers
+	Pads        bool // the peer sends padding back; from others no full answer ever comes
+}
+
+// Answers are those to the probes of one size.
+type Answers struct {
+	At      time.Time     // of the latest answer
+	Latency time.Duration // of it
+	Sent    uint64        // questions in all
+	Heard   uint64        // answers that count
+
+	asked []time.Time // of questions that may still be answered, oldest first
+}
+
+// remembered is how many questions may be on the way.
+const remembered = 64
+
+// Ask notes that a probe of each size is sent now.
+func (p *Pulse) Ask(now time.Time) {
+	if p.Began.IsZero() {
+		p.Began = now
+	}
+	p.Small.ask(now)
+	p.Full.ask(now)
+}
+
+// Copy is for who looks at it while it goes on.
+func (p *Pulse) Copy() Pulse {
+	out := *p
+	out.Small.asked, out.Full.asked = slices.Clone(p.Small.asked), slices.Clone(p.Full.asked)
+	return out
+}
+
+func (a *Answers) ask(now time.Time) {
+	a.Sent++
+	a.asked = append(a.asked, now)
+	if len(a.asked) > remembered {
+		a.asked = slices.Delete(a.asked, 0, 1)
+	}
+}
+
+// Hear takes in the answer to what was asked at sent, if that was asked and nothing later was answered. Only our own memory of the
+// question has the monotonic clock: what the peer sends back says which one it was, even if the clock was set meanwhile.
+func (a *Answers) Hear(sent, now time.Time) bool {
+	i := slices.IndexFunc(a.asked, sent.Equal)
+	if i < 0 {
+		return false
+	}
+	a.Heard++
+	a.At, a.Latency = now, now.Sub(a.asked[i])
+	a.asked = slices.Delete(a.asked, 0, i+1)
+	return true
+}
+
+// lost is how many questions in a row have no answer by now.
+func (p *Pulse) lost(a Answers, now time.Time) int {
+	if p.Began.IsZero() {
+		return 0
+	}
+	since := a.At
+	if since.IsZero() {
+		since = p.Began
+	}
+	return int(now.Sub(since) / p.Interval)
+}
+
+func (p *Pulse) passes(a Answers, now time.Time) bool {
+	return !a.At.IsZero() && p.lost(a, now) < p.Threshold
+}
+
+// Up tells whether packets of all sizes pass. Before the first answer it does not.
+func (p *Pulse) Up(now time.Time) bool {
+	return p.passes(p.Small, now) && (!p.Pads || p.passes(p.Full, now))
+}
+
+// Failed tells whether answers are missing for so long that there is no way. Until then a first answer is waited for.
+func (p *Pulse) Failed(now time.Time) bool {
+	small, full := p.Losses(now)
+	return !p.Began.IsZero() && max(small, full) >= p.Threshold
+}
+
+// Losses are how many questions of each size in a row have no answer, of those that are answered at all.
+func (p *Pulse) Losses(now time.Time) (small, full int) {
+	if p.Pads {
+		full = p.lost(p.Full, now)
+	}
+	return p.lost(p.Small, now), full
+}
+
+// Next is when to look again: after an interval, or as soon as there is no way if no answer comes before.
+func (p *Pulse) Next(now time.Time) time.Duration {
+	if !p.Up(now) {
+		return p.Interval
+	}
+	last := p.Small.At
+	if p.Pads && p.Full.At.Before(last) {
+		last = p.Full.At
+	}
+	return min(p.Interval, last.Add(time.Duration(p.Threshold)*p.Interval).Sub(now))
+}
+
+// Value is what is said of a way of which that was said before. An error is one until an answer comes.
+func (p *Pulse) Value(was networkingv1beta1.ConnectionStatusValue, now time.Time) networkingv1beta1.ConnectionStatusValue {
+	switch {
+	case p.Up(now):
+		return networkingv1beta1.Connected
+	case p.Failed(now), was == networkingv1beta1.ConnectionError:
+		return networkingv1beta1.ConnectionError
+	}
+	return networkingv1beta1.Connecting
+}
+
+// LatencyText is a round trip as other versions write it.
+func LatencyText(d time.Duration) string {
+	if d < time.Millisecond {
+		return fmt.Sprintf("%dμs", d.Microseconds())
+	}
+	return fmt.Sprintf("%dms", d.Milliseconds())
+}

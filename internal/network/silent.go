@@ -1,0 +1,62 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+)
+
+// silentNodes takes back, once, what a node said of peers when it stops being ready: nobody is there to say something else. A fabric that
+// still runs there says it again.
+type silentNodes struct{ client client.Client }
+
+// SetupSilentNodes registers the controller that takes back what nodes said that are not ready any more.
+func SetupSilentNodes(mgr ctrl.Manager) error {
+	if _, err := mgr.GetCache().GetInformer(context.Background(), &networkingv1beta1.InternalNode{}); err != nil {
+		return fmt.Errorf("caching InternalNodes: %w", err)
+	}
+	c := kube.NewController(mgr, kube.Options{Name: "silentnode"}, &silentNodes{client: mgr.GetClient()})
+	return c.Complete(c.Builder(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return isReady(e.ObjectOld.(*corev1.Node)) != isReady(e.ObjectNew.(*corev1.Node))
+	}}))
+}
+
+func isReady(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// Sync looks at one node.
+func (s *silentNodes) Sync(ctx context.Context, node *corev1.Node) error {
+	if isReady(node) {
+		return nil
+	}
+	said := &networkingv1beta1.InternalNode{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: node.Name}, said); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if len(said.Status.Peers) == 0 {
+		return nil
+	}
+	changed := said.DeepCopy()
+	changed.Status.Peers = nil
+	if err := s.client.Status().Patch(ctx, changed, client.MergeFrom(said)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("taking back what the node said of peers: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/story"
+)
+
+// soon is how long a Connection may say Connected when packets get lost: five seconds, and one until the test has asked.
+const soon = 6 * time.Second
+
+// A Connection is not Connected while packets between a node and its gateway get lost, though the tunnel has none of it: all of them, or
+// only large ones; of one node, or of all.
+func TestAConnectionIsDownWhileTheFabricLosesPackets(t *testing.T) {
+	tunnel, err := clusters.Connect(t.Context(), b, a, where)
+	t.Cleanup(func() {
+		if err := tunnel.Disconnect(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		show(t)
+		t.Fatal(err)
+	}
+	var all []string
+	for _, n := range nodes(t, a) {
+		all = append(all, n.Name)
+	}
+	for _, name := range all {
+		reaches(t, a, name, b.ID, networkingv1beta1.Connected)
+	}
+	connectionIs(t, a, "gw-client", networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}, time.Minute)
+
+	for name, test := range map[string]struct {
+		on    []string // nodes
+		which string   // packets, in the language of nft
+		reach networkingv1beta1.ConnectionReach
+	}{
+		"all packets of a node":         {all[:1], "", networkingv1beta1.ReachSome},
+		"large packets of a node":       {all[1:2], "meta length > 1000", networkingv1beta1.ReachSome},
+		"all packets of all nodes":      {all, "", networkingv1beta1.ReachNone},
+		"the large packets of them all": {all, "meta length > 1000", networkingv1beta1.ReachNone},
+	} {
+		t.Log(name)
+		for _, n := range test.on {
+			lose(t, n, test.which)
+		}
+		failed := slices.Sorted(slices.Values(test.on))
+		connectionIs(t, a, "gw-client", networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Reach: test.reach, FailedNodes: failed}, soon)
+		for _, n := range test.on {
+			reaches(t, a, n, b.ID, networkingv1beta1.ConnectionError)
+			mend(t, n)
+		}
+		connectionIs(t, a, "gw-client", networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}, soon)
+		for _, n := range test.on {
+			reaches(t, a, n, b.ID, networkingv1beta1.Connected)
+		}
+	}
+}
+
+// lose drops what a node sends by the fabric, as somebody else; the tunnel is not led that way.
+func lose(t *testing.T, node, which string) {
+	t.Helper()
+	t.Cleanup(func() { _ = story.Playground("exec", node, "nft", "delete", "table", "ip", "loss") }) // it may be gone
+	for _, words := range [][]string{
+		{"add", "table", "ip", "loss"},
+		{"add", "chain", "ip", "loss", "out", "{ type filter hook postrouting priority 300 ; }"},
+		{"add", "rule", "ip", "loss", "out", `oifname "liqo.fabric" ` + which + ` counter drop`},
+	} {
+		if err := story.Playground(append([]string{"exec", node, "nft"}, words...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func mend(t *testing.T, node string) {
+	t.Helper()
+	if err := story.Playground("exec", node, "nft", "delete", "table", "ip", "loss"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// connectionIs waits until a Connection says that.
+func connectionIs(t *testing.T, c *clusters.Cluster, name string, want networkingv1beta1.ConnectionStatus, limit time.Duration) {
+	t.Helper()
+	took := story.Eventually(t, "the Connection "+name, limit, func(ctx context.Context) error {
+		var conn networkingv1beta1.Connection
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, &conn); err != nil {
+			return err
+		}
+		if s := conn.Status; s.Value != want.Value || s.Reach != want.Reach || !slices.Equal(s.FailedNodes, want.FailedNodes) {
+			return fmt.Errorf("it is %+v, want %+v", s, want)
+		}
+		return nil
+	})
+	t.Logf("%s %s after %s", want.Value, want.Reach, took)
+}
+
+// reaches waits until a node says that of the way to a peer.
+func reaches(t *testing.T, c *clusters.Cluster, node, peer string, want networkingv1beta1.ConnectionStatusValue) {
+	t.Helper()
+	eventually(t, "what node "+node+" says of "+peer, func(ctx context.Context) error {
+		var internal networkingv1beta1.InternalNode
+		if err := c.Client.Get(ctx, client.ObjectKey{Name: node}, &internal); err != nil {
+			return err
+		}
+		for _, p := range internal.Status.Peers {
+			if p.ClusterID == peer && p.Value == want {
+				return nil
+			}
+		}
+		return fmt.Errorf("it says %+v, want %q", internal.Status.Peers, want)
+	})
+}
