@@ -43,12 +43,6 @@ install() {
 
 install_in() { show bin/liqoctl install kubeadm --cluster-id "$2" --kubeconfig "$3" 2>&1 | sed -u "s/^/$1: /"; }
 
-network() {
-	bold "Connecting their networks by an encrypted tunnel: pods of both have addresses of the same range"
-	show bin/liqoctl network connect --kubeconfig "$A" --remote-kubeconfig "$B" --server-service-type NodePort
-	consumer get connections -n liqo-tenant-cl-provider
-}
-
 # The provider's administrator hands out credentials: a certificate for the user "consumer".
 credentials() {
 	local dir=$1
@@ -96,6 +90,12 @@ peer() {
 	show "$playground" kubectl a wait node/cl-provider --for=create --timeout=120s
 	consumer wait node/cl-provider --for=condition=Ready --timeout=120s
 	consumer get nodes
+}
+
+network() {
+	bold "Connecting their networks by an encrypted tunnel: pods of both have addresses of the same range"
+	show bin/liqoctl network connect --kubeconfig "$A" --remote-kubeconfig "$B" --server-service-type NodePort
+	consumer get connections -n liqo-tenant-cl-provider
 }
 
 # Each cluster tells the addresses of its own nodes. A pod looks its host up there: that address it has from the kubelet that runs it.
@@ -178,8 +178,8 @@ clusters
 A=$("$playground" kubeconfig a)
 B=$("$playground" kubeconfig b)
 install
-network
 peer
+network
 offload
 try_it
 finish

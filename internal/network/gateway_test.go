@@ -150,7 +150,7 @@ func (s *story) checkDeployment(server *networkingv1beta1.GatewayServer) {
 
 func (s *story) checkRights(name string) {
 	s.Helper()
-	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.where, Name: name}
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.where, Name: "gw-" + name}
 	var own rbacv1.RoleBinding
 	s.eventually(func() error {
 		return s.c.Client.Get(s.Context(), client.ObjectKey{Namespace: s.where, Name: "gw-" + name}, &own)
@@ -166,7 +166,7 @@ func (s *story) checkRights(name string) {
 		if !slices.Contains(readers.Subjects, account) {
 			return fmt.Errorf("%v may not read", account)
 		}
-		return s.get(&corev1.ServiceAccount{ObjectMeta: s.meta(name)})
+		return s.get(&corev1.ServiceAccount{ObjectMeta: s.meta(account.Name)})
 	})
 }
 
@@ -255,6 +255,23 @@ func TestAGivenAccountIsUsedAndKept(t *testing.T) {
 	})
 	if err := s.get(given); err != nil || len(given.OwnerReferences) != 0 || len(given.Labels) != 0 {
 		t.Errorf("the account became %+v: %v", given.ObjectMeta, err)
+	}
+}
+
+// A virtual kubelet has an account of the name of its virtual node, which is often that of its peer, as a gateway's is.
+func TestTheAccountOfAVirtualNodeIsNoGateways(t *testing.T) {
+	s := begin(t)
+	s.start()
+	kubelets := &corev1.ServiceAccount{ObjectMeta: s.meta("rome")}
+	server := s.server("rome", s.serverTemplate())
+	s.create(kubelets, s.serverTemplate(), server)
+	s.wantReady(server, reasonPending, "no")
+	if account := s.deployment("rome").Spec.Template.Spec.ServiceAccountName; account != "gw-rome" {
+		t.Errorf("the pods run as %s", account)
+	}
+	s.checkRights("rome")
+	if err := s.get(kubelets); err != nil || len(kubelets.OwnerReferences) != 0 || kubelets.Labels[names.GatewayName] != "" {
+		t.Errorf("the account became %+v: %v", kubelets.ObjectMeta, err)
 	}
 }
 
@@ -379,7 +396,7 @@ func TestAGatewayThatIsDeletedGoesWhole(t *testing.T) {
 		t.Helper()
 		s.eventually(func() error {
 			for _, obj := range []client.Object{
-				&appsv1.Deployment{ObjectMeta: s.meta("gw-" + name)}, &corev1.Secret{ObjectMeta: s.meta("gw-" + name)}, &corev1.ServiceAccount{ObjectMeta: s.meta(name)},
+				&appsv1.Deployment{ObjectMeta: s.meta("gw-" + name)}, &corev1.Secret{ObjectMeta: s.meta("gw-" + name)}, &corev1.ServiceAccount{ObjectMeta: s.meta("gw-" + name)},
 				&rbacv1.RoleBinding{ObjectMeta: s.meta("gw-" + name)}, &rbacv1.RoleBinding{ObjectMeta: s.meta(names.GatewayKeys(name))},
 				&corev1.Service{ObjectMeta: s.meta("gw-" + name)}, objectOf(networkingv1beta1.GroupVersion.WithKind(kind)),
 			} {
@@ -516,7 +533,7 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 		out := map[string]string{}
 		for _, obj := range []client.Object{
 			server, &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}, &appsv1.Deployment{ObjectMeta: s.meta("gw-rome")}, &corev1.Service{ObjectMeta: s.meta("gw-rome")},
-			&corev1.Secret{ObjectMeta: s.meta("gw-rome")}, &corev1.ServiceAccount{ObjectMeta: s.meta("rome")}, &rbacv1.RoleBinding{ObjectMeta: s.meta("gw-rome")},
+			&corev1.Secret{ObjectMeta: s.meta("gw-rome")}, &corev1.ServiceAccount{ObjectMeta: s.meta("gw-rome")}, &rbacv1.RoleBinding{ObjectMeta: s.meta("gw-rome")},
 		} {
 			if err := s.get(obj); err != nil {
 				t.Fatal(err)

@@ -4,7 +4,6 @@
 package network
 
 import (
-	"cmp"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
@@ -110,9 +109,14 @@ func (w *wireguard) owner() metav1.OwnerReference {
 	return *metav1.NewControllerRef(w.Object, kindOf(w.Object))
 }
 
-// account is the ServiceAccount of the gateway's pods.
+// account is the ServiceAccount of the gateway's pods. The templates of the original give it the name of the gateway, which gets the prefix of
+// all else that is made for a gateway: gateways and virtual nodes are called like their peer, and the account of a virtual kubelet like its
+// virtual node.
 func (w *wireguard) account() string {
-	return cmp.Or(w.deployment.Spec.Template.Spec.ServiceAccountName, w.gateway)
+	if name := w.deployment.Spec.Template.Spec.ServiceAccountName; name != w.gateway && name != w.GetName() && name != "" {
+		return name
+	}
+	return names.Gateway(w.gateway)
 }
 
 func kindOf(obj client.Object) schema.GroupVersionKind {
