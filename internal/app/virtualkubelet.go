@@ -261,6 +261,9 @@ func (o *virtualKubeletOptions) read() error {
 // readAPIServer finds the port at which pods of this cluster know its API server, unless the flags say where it is.
 func (o *virtualKubeletOptions) readAPIServer() error {
 	port := os.Getenv("KUBERNETES_SERVICE_PORT")
+	if strings.HasPrefix(o.apiServerHost+".", names.APIServerService+".") {
+		return fmt.Errorf("reading --home-api-server-host: %q is the provider's API server there", o.apiServerHost)
+	}
 	if o.apiServerHost != "" && o.apiServerPort != "" {
 		o.APIServerHost, port = o.apiServerHost, o.apiServerPort
 	}
