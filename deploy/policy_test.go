@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -303,6 +304,42 @@ func TestVirtualKubeletsPolicy(t *testing.T) {
 	podsOfOtherNodes(t, c, vk, home)
 	leasesOfOthers(t, vk, home)
 	eventsAboutOthers(t, c, vk, home, user)
+	tokensOfOthers(t, c, vk, user)
+}
+
+// tokensOfOthers are those that are not bound to a pod.
+func tokensOfOthers(t *testing.T, c *testkit.ControlPlane, vk client.Client, user string) {
+	t.Helper()
+	served, other := testkit.Namespace(t, c, "served", nil), testkit.Namespace(t, c, "not-served", nil)
+	bind(t, c, served, names.RoleVirtualKubeletNamespace, user)
+	rights(t, func() error { return vk.List(t.Context(), &corev1.EventList{}, client.InNamespace(served)) })
+	account := func(namespace string) *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "builder"}}
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: served, Name: "web"}, Spec: corev1.PodSpec{
+		ServiceAccountName: "builder", AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "c", Image: "i"}},
+	}}
+	for _, obj := range []client.Object{account(served), account(other), pod} {
+		if err := c.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bound := &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
+	for name, tc := range map[string]struct {
+		namespace string
+		bound     *authenticationv1.BoundObjectReference
+		want      string
+	}{
+		"bound to a pod":                    {served, bound, ""},
+		"bound to nothing":                  {served, nil, "bound to pods"},
+		"bound to a Secret":                 {served, &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: "x"}, "bound to pods"},
+		"in a namespace that is not served": {other, bound, "cannot create resource"},
+	} {
+		t.Run("a token "+name, func(t *testing.T) {
+			request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: tc.bound}}
+			expect(t, vk.SubResource("token").Create(t.Context(), account(tc.namespace), request), tc.want)
+		})
+	}
 }
 
 func eventsAboutOthers(t *testing.T, c *testkit.ControlPlane, vk client.Client, home, user string) {

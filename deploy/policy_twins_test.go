@@ -56,16 +56,24 @@ func TestTwinsPolicy(t *testing.T) {
 				}
 				return obj
 			}
+			going, holding := with(nil, ""), with(nil, "")
+			ref := metav1.OwnerReference{APIVersion: "offloading.liqo.io/v1beta1", Kind: "ShadowPod", Name: "x", UID: "y"}
+			going.SetOwnerReferences([]metav1.OwnerReference{ref})
+			ref.BlockOwnerDeletion = new(true)
+			holding.SetOwnerReferences([]metav1.OwnerReference{ref})
+			withShadowPod := map[bool]string{true: "", false: "may not touch finalizers and owners"}[kind == "Secret"]
 			for name, tc := range map[string]struct {
 				user client.Client
 				obj  client.Object
 				want string
 			}{
-				"a peer makes one":               {peer, with(nil, ""), ""},
-				"a peer sets a finalizer":        {peer, with([]string{foreignFinalizer}, ""), "may not touch finalizers"},
-				"a peer sets an owner":           {peer, with(nil, "x"), "may not touch finalizers and owners"},
-				"somebody else sets a finalizer": {other, with([]string{foreignFinalizer}, ""), ""},
-				"an administrator sets both":     {c.Client, with([]string{foreignFinalizer}, "x"), ""},
+				"a peer has one go with a ShadowPod": {peer, going, withShadowPod},
+				"a peer has one hold up a ShadowPod": {peer, holding, "may not touch finalizers and owners"},
+				"a peer makes one":                   {peer, with(nil, ""), ""},
+				"a peer sets a finalizer":            {peer, with([]string{foreignFinalizer}, ""), "may not touch finalizers"},
+				"a peer sets an owner":               {peer, with(nil, "x"), "may not touch finalizers and owners"},
+				"somebody else sets a finalizer":     {other, with([]string{foreignFinalizer}, ""), ""},
+				"an administrator sets both":         {c.Client, with([]string{foreignFinalizer}, "x"), ""},
 			} {
 				t.Run(name, func(t *testing.T) { expect(t, tc.user.Create(t.Context(), tc.obj, client.DryRunAll), tc.want) })
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +41,8 @@ import (
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=offloaded,resources=configmaps;events;secrets;services,verbs=get;list;watch
+// Tokens for the pods that run in the provider, of their own accounts.
+// +kubebuilder:rbac:groups="",namespace=offloaded,resources=serviceaccounts/token,verbs=create
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=offloaded,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=offloaded,resources=ingresses,verbs=get;list;watch
 
@@ -48,6 +51,7 @@ import (
 type virtualKubeletOptions struct {
 	vnode.Options
 	nodeIP, home, foreign, certificate string
+	apiServerHost, apiServerPort       string
 	podWorkers, sliceWorkers           int
 	localPods                          []string
 	// configMaps and so on are the flags of one kind each.
@@ -96,6 +100,10 @@ func (o *virtualKubeletOptions) flags(fs *pflag.FlagSet) {
 	fs.StringToStringVar(&o.NodeAnnotations, "node-extra-annotations", nil, "annotations of the Node")
 	fs.BoolVar(&o.DisableIPReflection, "disable-ip-reflection", false, "hide the addresses of remote pods, and reflect no EndpointSlices")
 	fs.StringSliceVar(&o.localPods, "local-podcidr", nil, "networks of the pods of this cluster, beside those in the Configuration of the provider")
+	fs.StringVar(&o.LiqoNamespace, "liqo-namespace", names.LiqoNamespace, "namespace that Liqo is installed in")
+	fs.BoolVar(&o.APIServerSupport, "enable-apiserver-support", false, "let pods use this API server, with tokens of their accounts, where a network leads to it")
+	fs.StringVar(&o.apiServerHost, "home-api-server-host", "", "where pods reach this API server without a network to it; only with a port")
+	fs.StringVar(&o.apiServerPort, "home-api-server-port", "", "the port of that")
 	fs.StringVar(&o.certificate, "certificate-type", string(vnode.CertificateKubelet), "where the serving certificate comes from: kubelet, aws or self-signed")
 	fs.IntVar(&o.ListenPort, "listen-port", names.KubeletPort, "port of the kubelet API")
 	fs.BoolVar(&o.metrics, "metrics-enabled", false, "serve metrics")
@@ -140,15 +148,13 @@ func (o *virtualKubeletOptions) timing(fs *pflag.FlagSet) {
 // accepted are flags of the original that its templates carry and that mean nothing here yet, or nothing any more.
 func accepted(fs *pflag.FlagSet) {
 	for _, name := range []string{
-		"home-kubeconfig", "liqo-namespace", "resync-period", "virtual-storage-class-name", "remote-real-storage-class-name",
-		"home-api-server-host", "home-api-server-port", "client-qps", "client-max-burst", "client-timeout",
+		"home-kubeconfig", "resync-period", "virtual-storage-class-name", "remote-real-storage-class-name",
+		"client-qps", "client-max-burst", "client-timeout",
 		"serviceaccount-reflection-workers", "persistentvolumeclaim-reflection-workers",
 	} {
 		fs.String(name, "", "accepted, without effect")
 	}
-	for _, name := range []string{"enable-apiserver-support", "enable-storage"} {
-		fs.Bool(name, false, "accepted, without effect")
-	}
+	fs.Bool("enable-storage", false, "accepted, without effect")
 	for _, name := range []string{"remote-pod-cidr", "remote-pod-cidr-remap", "remote-external-cidr", "remote-external-cidr-remap"} {
 		fs.StringArray(name, nil, "accepted, without effect")
 	}
@@ -225,6 +231,9 @@ func (o *virtualKubeletOptions) read() error {
 	if o.withLoadBalancerClass {
 		o.LoadBalancerClass = o.loadBalancerClass
 	}
+	if err := o.readAPIServer(); err != nil {
+		return err
+	}
 	for _, text := range o.localPods {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -246,6 +255,26 @@ func (o *virtualKubeletOptions) read() error {
 	if o.Options.PingInterval == 0 {
 		o.PingInterval = -1
 	}
+	return nil
+}
+
+// readAPIServer finds the port at which pods of this cluster know its API server, unless the flags say where it is.
+func (o *virtualKubeletOptions) readAPIServer() error {
+	port := os.Getenv("KUBERNETES_SERVICE_PORT")
+	if strings.HasPrefix(o.apiServerHost+".", names.APIServerService+".") {
+		return fmt.Errorf("reading --home-api-server-host: %q is the provider's API server there", o.apiServerHost)
+	}
+	if o.apiServerHost != "" && o.apiServerPort != "" {
+		o.APIServerHost, port = o.apiServerHost, o.apiServerPort
+	}
+	if port == "" {
+		return nil
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || number == 0 {
+		return fmt.Errorf("reading --home-api-server-port, or the environment: %q is no port", port)
+	}
+	o.APIServerPort = uint16(number)
 	return nil
 }
 

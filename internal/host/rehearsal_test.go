@@ -183,7 +183,7 @@ func TestARefusalSaysNothingOfAPodThatWasMadeBefore(t *testing.T) {
 			s := &shadowPods{client: c.Client, live: live, ledger: w.ledger}
 			sp := w.shadow("web-"+fmt.Sprint(tc.made, "-", tc.told), 1)
 			sp.Namespace, sp.UID = twin, types.UID(name)
-			pod, err := s.podOf(sp)
+			pod, err := s.podOf(t.Context(), sp)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -69,8 +70,10 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	if o.Youth == 0 {
 		o.Youth = defaultYouth
 	}
-	if _, err := mgr.GetCache().GetInformer(context.Background(), &corev1.Namespace{}); err != nil {
-		return fmt.Errorf("caching namespaces: %w", err)
+	for _, obj := range []client.Object{&corev1.Namespace{}, &networkingv1beta1.Configuration{}} {
+		if _, err := mgr.GetCache().GetInformer(context.Background(), obj); err != nil {
+			return fmt.Errorf("caching namespaces and networks: %w", err)
+		}
 	}
 	pods, err := podCache(mgr)
 	if err != nil {
@@ -249,7 +252,7 @@ func (s *shadowPods) prepare(ctx context.Context, sp *offv1beta1.ShadowPod) (*co
 	if err := s.pass(ctx); err != nil {
 		return nil, err
 	}
-	return s.podOf(sp)
+	return s.podOf(ctx, sp)
 }
 
 // notMade has the ledger know of an error of a request to make a pod, and says what follows.
@@ -339,14 +342,18 @@ func inTheWay(pod *corev1.Pod) error {
 	return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: err}
 }
 
-func (s *shadowPods) podOf(sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
+func (s *shadowPods) podOf(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
+	spec := specToMake(sp)
+	if err := s.leadHome(ctx, sp, &spec); err != nil {
+		return nil, err
+	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: sp.Name, Namespace: sp.Namespace,
 			Labels:      podLabels(sp),
 			Annotations: podAnnotations(sp),
 		},
-		Spec: specToMake(sp),
+		Spec: spec,
 	}
 	if err := controllerutil.SetControllerReference(sp, pod, s.client.Scheme()); err != nil {
 		return nil, fmt.Errorf("owning the pod: %w", err)

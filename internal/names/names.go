@@ -81,6 +81,16 @@ const (
 	// downward API show them.
 	OffloadingLabels      = "offloading.liqo.io/labels"
 	OffloadingAnnotations = "offloading.liqo.io/annotations"
+	// HomeAPIServer annotates a ShadowPod whose pod reaches the API server of the consumer, with the way: see translate.Home.
+	HomeAPIServer = "offloading.liqo.io/api-server"
+	// ServiceAccountName labels a Secret with tokens with the account that they are of.
+	ServiceAccountName = "offloading.liqo.io/service-account-name"
+	// TokenPodName, TokenPodUID and TokenExpiration annotate it with the pod that they are bound to, and with when the first of
+	// them expires; TokenRenewal with when there are to be new ones.
+	TokenPodName    = "offloading.liqo.io/service-account-for-pod-name"
+	TokenPodUID     = "offloading.liqo.io/service-account-for-pod-uid"
+	TokenExpiration = "offloading.liqo.io/service-account-expiration"
+	TokenRenewal    = "offloading.liqo.io/service-account-renewal"
 	// StorageAvailable is true or false on virtual nodes.
 	StorageAvailable = "storage.liqo.io/available"
 
@@ -200,7 +210,8 @@ const (
 	ControllerManager    = "liqo-controller-manager"
 	CRDReplicator        = "liqo-crd-replicator"
 	Fabric               = "liqo-fabric"
-	APIServerService     = "kubernetes" // in the namespace default
+	APIServerService     = "kubernetes"         // in the namespace default
+	APIServerHost        = "kubernetes.default" // the name of that Service for offloaded pods
 	VkOptionsTemplate    = "virtual-kubelet-default"
 	RuntimeClass         = "liqo"
 	NamespaceOffloading  = "offloading"

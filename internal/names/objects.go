@@ -25,6 +25,12 @@ func shorten(s string, limit int) string {
 	return strings.TrimRight(s[:limit-len(hash)-1], "-.") + "-" + hash
 }
 
+// TokenSecret names the Secret with the tokens of a pod, in the provider.
+func TokenSecret(pod string) string { return shorten(pod+"-token", 253) }
+
+// Label is a name as the value of a label.
+func Label(name string) string { return shorten(name, maxLabel) }
+
 // SliceIdentity names the Identity of a ResourceSlice.
 func SliceIdentity(slice string) string { return Join("resourceslice", slice) }
 

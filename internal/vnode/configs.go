@@ -21,6 +21,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/vnode/translate"
 )
@@ -42,6 +43,8 @@ type copied[L, R client.Object] struct {
 	emptyCopy func() R
 	// fields select the local objects; empty for all.
 	fields string
+	// notCopies selects out what of ours in the provider is no copy; empty for nothing.
+	notCopies string
 	// remoteName is the name of the copy, nil for the same one; localName is the reverse.
 	remoteName func(t translate.Target, local string) string
 	localName  func(t translate.Target, remote string) string
@@ -70,6 +73,9 @@ func of[L, R client.Object](translated func(t translate.Target, obj L) R) func(c
 func (c *copied[L, R]) kind() mirror.Kind {
 	t := c.options.target("")
 	there := mirror.Source{Object: c.emptyCopy(), Labels: ours(c.options)}
+	if c.notCopies != "" {
+		there.Labels += ",!" + c.notCopies
+	}
 	if c.localName != nil {
 		there.Key = func(obj client.Object) string { return c.localName(t, obj.GetName()) }
 	}
@@ -230,7 +236,7 @@ func (c *copied[L, R]) owned(ctx context.Context, it *mirror.Item, t translate.T
 	if err != nil {
 		return false, fmt.Errorf("looking for the remote object: %w", err)
 	}
-	return t.Owns(live), nil
+	return t.Owns(live) && (c.notCopies == "" || live.GetLabels()[c.notCopies] == ""), nil
 }
 
 // againDelay is how often to try again what the provider does not accept, or where somebody else has the name: no watch
@@ -284,7 +290,9 @@ func secrets(o Options) *copied[*corev1.Secret, *corev1.Secret] {
 		empty: empty[corev1.Secret], emptyCopy: empty[corev1.Secret],
 		// Tokens of service accounts never leave this cluster: they do not even get here.
 		fields: "type!=" + string(corev1.SecretTypeServiceAccountToken),
-		copyOf: of(translate.Target.Secret),
+		// Those of pods go there by themselves.
+		notCopies: names.ServiceAccountName,
+		copyOf:    of(translate.Target.Secret),
 		fixed: func(have, want *corev1.Secret, _ error) bool {
 			return cmp.Or(have.Type, corev1.SecretTypeOpaque) != cmp.Or(want.Type, corev1.SecretTypeOpaque) ||
 				isTrue(have.Immutable) && (!isTrue(want.Immutable) || !equality.Semantic.DeepEqual(have.Data, want.Data))

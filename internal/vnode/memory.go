@@ -38,6 +38,8 @@ type podMemory struct {
 	leaves time.Time
 	// sent is the last status that was written.
 	sent sent
+	// tokens is what is known of the tokens that the pod has in the provider.
+	tokens tokenMemory
 }
 
 func newMemory(now func() time.Time) *memory {
@@ -63,6 +65,20 @@ func (m *memory) count(local, remote *corev1.Pod) (restarts translate.Restarts) 
 		restarts = known.restarts
 	})
 	return restarts
+}
+
+// expiring are the pods whose tokens are to be replaced by now.
+func (m *memory) expiring() []types.NamespacedName {
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []types.NamespacedName
+	for key, known := range m.pods {
+		if at := known.tokens.renew; !at.IsZero() && !now.Before(at) {
+			out = append(out, key)
+		}
+	}
+	return out
 }
 
 // forget is for pods that are gone.

@@ -24,6 +24,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/remap"
 	"liqo.io/liqo/internal/vnode/translate"
@@ -50,6 +51,8 @@ type network struct {
 type reach struct {
 	// enabled: there is one. It need not work at this moment: addresses stay the same.
 	enabled bool
+	// down: at this moment it does not work. Nothing is reflected anew for that.
+	down bool
 	// described: there is a Configuration; placed: the networks of the provider have, or had, their place here, which is peer.
 	described, placed bool
 	peer              remap.Map
@@ -89,6 +92,8 @@ func (n *network) look(ctx context.Context) (reach, error) {
 		return r, fmt.Errorf("reading the foreign cluster: %w", err)
 	}
 	r.enabled, r.pods = foreign.Status.Modules.Networking.Enabled, n.options.LocalPods
+	established, told := networkUp(nodeFacts{checkNetwork: true, peer: foreign})
+	r.down = r.enabled && told && !established
 	var all networkingv1beta1.ConfigurationList
 	if err := n.client.List(ctx, &all); err != nil {
 		return r, fmt.Errorf("listing the network configurations: %w", err)
@@ -145,6 +150,29 @@ func (n *network) addresses(ctx context.Context, namespace string) (translate.Ad
 	}
 	exposed, err := n.shown.in(ctx, namespace)
 	return translate.Addresses{Pods: r.pods, Peer: r.peer, Exposed: exposed}, err
+}
+
+// home says how pods in the provider reach the API server of this cluster, nil for not at all, and whether that works now.
+func (n *network) home(ctx context.Context) (home *translate.Home, works bool, err error) {
+	o := n.options
+	switch {
+	case !o.APIServerSupport:
+		return nil, false, nil
+	case o.APIServerHost != "":
+		return &translate.Home{Host: o.APIServerHost, Port: o.APIServerPort}, true, nil
+	}
+	r, err := n.look(ctx)
+	if err != nil || !r.enabled {
+		return nil, false, err
+	}
+	at, err := n.shown.atAPIServer(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if !at.IsValid() {
+		return nil, false, kube.Wait(unseenDelay, "the API server of this cluster has no address in front of peers yet")
+	}
+	return &translate.Home{Host: names.APIServerHost, Port: o.APIServerPort, Addr: at}, !r.down, nil
 }
 
 func (n *network) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {

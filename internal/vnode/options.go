@@ -73,6 +73,15 @@ type Options struct {
 	// DisableIPReflection hides the addresses of remote pods even where a network leads to them, and reflects no
 	// EndpointSlices (--disable-ip-reflection).
 	DisableIPReflection bool
+	// APIServerSupport gives pods tokens of their accounts, and leads them to this cluster's API server, where a network leads to it
+	// (--enable-apiserver-support).
+	APIServerSupport bool
+	// APIServerHost is where pods reach the API server of this cluster without a network to it (--home-api-server-host); empty is
+	// that they do not. APIServerPort is the port, also by a network (--home-api-server-port); 0 is 443.
+	APIServerHost string
+	APIServerPort uint16
+	// LiqoNamespace is that of the installation (--liqo-namespace); empty is names.LiqoNamespace.
+	LiqoNamespace string
 	// Certificate is the source of the serving certificate (--certificate-type); empty is CertificateKubelet.
 	Certificate CertificateType
 	// ListenPort of the kubelet API (--listen-port); 0 is 10250.
@@ -134,6 +143,8 @@ func (o Options) withDefaults() Options {
 	o.LeaseRenew = cmp.Or(o.LeaseRenew, defaultRenew)
 	o.LeaseRetry = cmp.Or(o.LeaseRetry, defaultRetry)
 	o.Certificate = cmp.Or(o.Certificate, CertificateKubelet)
+	o.APIServerPort = cmp.Or(o.APIServerPort, 443)
+	o.LiqoNamespace = cmp.Or(o.LiqoNamespace, names.LiqoNamespace)
 	o.ListenPort = cmp.Or(o.ListenPort, names.KubeletPort)
 	o.MetricsAddress = cmp.Or(o.MetricsAddress, "0")
 	o.Pods.Workers = cmp.Or(o.Pods.Workers, defaultPodWorkers)

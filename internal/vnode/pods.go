@@ -5,6 +5,7 @@ package vnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -34,7 +35,9 @@ type podKind struct {
 	// user is the label value of the user that this process is in the provider; empty is unknown.
 	user func() string
 	// ips says what addresses of the provider are here.
-	ips    func(context.Context) (translate.PodIPs, error)
+	ips func(context.Context) (translate.PodIPs, error)
+	// home says how pods reach the API server of this cluster, nil for not at all, and whether that works at the moment.
+	home   func(context.Context) (home *translate.Home, works bool, err error)
 	events *eventLog
 	// available tells whether the provider can be reached.
 	available *available
@@ -45,13 +48,17 @@ type podKind struct {
 const podsKind = "pods"
 
 func (k *podKind) kind() mirror.Kind {
-	return mirror.Kind{
+	kind := mirror.Kind{
 		Name:    podsKind,
 		Local:   []mirror.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node, Pack: true}},
 		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}, Transform: slimShadow}, {Object: &corev1.Pod{}, Transform: slimRemote, Pack: true}},
 		Workers: k.options.Pods.Workers,
 		Sync:    k.sync,
 	}
+	if k.options.APIServerSupport {
+		kind.Remote = append(kind.Remote, sentTokens(k.options))
+	}
+	return kind
 }
 
 // podItem is one pod on both sides. What is absent is nil.
@@ -63,6 +70,13 @@ type podItem struct {
 	local      *corev1.Pod
 	shadow     *offv1beta1.ShadowPod // without its spec
 	remote     *corev1.Pod
+	// tokens is the Secret with the tokens of the pod, without these.
+	tokens *corev1.Secret
+	// home is how the pod reaches the API server of this cluster; noWay is that it does not at the moment.
+	home  *translate.Home
+	noWay bool
+	// made is the ShadowPod that was made just now.
+	made metav1.Object
 }
 
 func (k *podKind) sync(ctx context.Context, item *mirror.Item) error {
@@ -97,7 +111,7 @@ func (k *podKind) gather(item *mirror.Item) (*podItem, error) {
 	} else if ok {
 		it.remote = remote
 	}
-	return it, nil
+	return it, k.gatherTokens(it)
 }
 
 // asked returns the patch of the VirtualNode, and a generation that it is at least from: one that is too old has a ShadowPod
@@ -181,7 +195,10 @@ func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
 // abandon removes the ShadowPod of a local pod that is gone. The cache may lack the pod instead, where another process made
 // the ShadowPod a moment ago.
 func (k *podKind) abandon(ctx context.Context, it *podItem) error {
-	if it.shadow == nil || !it.shadow.DeletionTimestamp.IsZero() {
+	if it.shadow == nil {
+		return k.dropTokens(ctx, it)
+	}
+	if !it.shadow.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	live := &corev1.Pod{}
@@ -283,12 +300,20 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 	if err := k.applyShadow(ctx, it); err != nil {
 		return err
 	}
-	return k.reflectStatus(ctx, it)
+	tokens := k.sendTokens(ctx, it)
+	return errors.Join(k.reflectStatus(ctx, it), tokens)
 }
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	if it.shadow != nil && k.right(it, it.shadow) {
 		return nil
+	}
+	if it.shadow == nil {
+		if err := k.goHome(ctx, it); err != nil {
+			return k.refuseToken(ctx, it, err)
+		}
+	} else {
+		it.home = translate.HomeOf(it.shadow)
 	}
 	now, err := it.bring(ctx)
 	if err != nil {
@@ -307,6 +332,7 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	if it.shadow != nil {
 		return nil
 	}
+	it.made = now
 	k.events.normal(it.local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", k.options.Provider))
 	if wrong := translate.Meaningless(it.local); len(wrong) > 0 {
 		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonMeaningless, fmt.Sprintf("The pod runs in cluster %q with the default, because %s",
@@ -315,11 +341,23 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	if lost := translate.Lost(it.local); len(lost) > 0 {
 		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonFieldsLost, fmt.Sprintf("The pod runs in cluster %q without %s", k.options.Provider, strings.Join(lost, ", ")))
 	}
-	if translate.UsesToken(it.local) && translate.AccessOf(it.local) == translate.AccessNone {
+	k.tellAccess(it)
+	return nil
+}
+
+// tellAccess tells of a pod that was made and expects to reach an API server.
+func (k *podKind) tellAccess(it *podItem) {
+	if !translate.UsesToken(it.local) {
+		return
+	}
+	switch access := translate.AccessOf(it.local, it.home); {
+	case access == translate.AccessNone:
 		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonNoAPIServer, fmt.Sprintf("The pod runs in cluster %q without an API server: "+
 			"its service account tokens and the address of the API server stay here", k.options.Provider))
+	case access == translate.AccessHome && it.noWay:
+		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonNoWay, fmt.Sprintf("The pod reaches the API server of this cluster as soon as "+
+			"the tunnel to cluster %q is up, which it is not at the moment", k.options.Provider))
 	}
-	return nil
 }
 
 // hasLater tells whether a pod has what no ShadowPod is made with, and what follows then.
@@ -327,7 +365,7 @@ func hasLater(local *corev1.Pod) bool { return len(local.Spec.EphemeralContainer
 
 // bring makes the ShadowPod what the local pod asks for, and returns its metadata then, nil if it was right.
 func (it *podItem) bring(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
-	in := translate.Input{Target: it.target, Pod: it.local}
+	in := translate.Input{Target: it.target, Pod: it.local, Home: it.home}
 	if it.shadow == nil {
 		return it.Remote.ApplyOver(ctx, translate.ShadowPod(in), nil)
 	}

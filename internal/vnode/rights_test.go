@@ -115,6 +115,7 @@ func TestRightsOfTheChartSuffice(t *testing.T) {
 	s := newStage(t, func(o *Options) {
 		o.LeaseEnabled = true
 		o.LeaseDuration, o.LeaseRenew, o.LeaseRetry = 6*time.Second, 4*time.Second, time.Second
+		o.APIServerSupport, o.APIServerHost, o.APIServerPort = true, "192.0.2.1", 6443
 	})
 	s.chartRights()
 	s.run()
@@ -127,6 +128,7 @@ func TestRightsOfTheChartSuffice(t *testing.T) {
 	eventually(s, s.there, shadowSlice(s.twin, "web"), asksFor("192.0.2.7"))
 	s.pod(s.local, "web")
 	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	eventually(s, s.there, s.tokens("web"), exists)
 	eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
 	s.event(s.localPod("web"), "SuccessfulReflection", "milan")
 	if err := s.here.Client.Delete(t.Context(), s.localPod("web")); client.IgnoreNotFound(err) != nil {

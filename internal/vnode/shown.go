@@ -18,18 +18,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
 )
 
 // shown knows under which addresses gateways show others to peers.
 type shown struct {
 	client client.Client
+	// installation is the namespace in which an IP may be that of the API server.
+	installation string
 	// changed is called for each namespace that gets another answer.
 	changed func(namespace string)
 
 	mu sync.Mutex
 	// last are the answers by namespace, nil before the first look.
 	last map[string]map[netip.Addr]netip.Addr
+	// apiServer is where the API server is shown, as of the last look; the zero value is nowhere.
+	apiServer netip.Addr
 }
 
 func setupShown(ctx context.Context, mgr ctrl.Manager, s *shown) error {
@@ -51,32 +56,57 @@ func setupShown(ctx context.Context, mgr ctrl.Manager, s *shown) error {
 func (s *shown) in(ctx context.Context, namespace string) (map[netip.Addr]netip.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last == nil {
-		now, err := s.look(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s.last = now
-	}
-	return s.last[namespace], nil
+	err := s.begin(ctx)
+	return s.last[namespace], err
 }
 
-func (s *shown) look(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, error) {
+// atAPIServer is under which address the API server is shown; the zero value is under none.
+func (s *shown) atAPIServer(ctx context.Context) (netip.Addr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.begin(ctx)
+	return s.apiServer, err
+}
+
+// begin takes the first look.
+func (s *shown) begin(ctx context.Context) (err error) {
+	if s.last == nil {
+		s.last, s.apiServer, err = s.look(ctx)
+	}
+	return err
+}
+
+func (s *shown) look(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, netip.Addr, error) {
 	var list ipamv1alpha1.IPList
 	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the IPs: %w", err)
+		return nil, netip.Addr{}, fmt.Errorf("listing the IPs: %w", err)
 	}
-	return exposed(list.Items), nil
+	out := exposed(list.Items)
+	return out, apiServerIn(list.Items, s.installation, out[s.installation]), nil
+}
+
+// apiServerIn is under which address gateways show the API server.
+func apiServerIn(ips []ipamv1alpha1.IP, installation string, exposed map[netip.Addr]netip.Addr) netip.Addr {
+	for i := range ips {
+		if ips[i].Namespace != installation || ips[i].Labels[names.IPType] != names.IPTypeAPIServer {
+			continue
+		}
+		alias, ready, _ := plan.AliasOf(&ips[i])
+		if at, ok := exposed[alias.Address]; ready && ok {
+			return at
+		}
+	}
+	return netip.Addr{}
 }
 
 func (s *shown) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	now, err := s.look(ctx)
+	now, apiServer, err := s.look(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	s.mu.Lock()
 	before := s.last
-	s.last = now
+	s.last, s.apiServer = now, apiServer
 	s.mu.Unlock()
 	for namespace := range before {
 		if !maps.Equal(before[namespace], now[namespace]) {

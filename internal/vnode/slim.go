@@ -53,6 +53,16 @@ var slimRemote = &mirror.Transform{Apply: func(obj client.Object) {
 	}
 }}
 
+// slimTokens leaves out the tokens themselves.
+var slimTokens = &mirror.Transform{Apply: func(obj client.Object) {
+	obj.SetManagedFields(nil)
+	if secret, ok := obj.(*corev1.Secret); ok {
+		for key := range secret.Data {
+			secret.Data[key] = nil
+		}
+	}
+}}
+
 func slimContainers(of []corev1.Container) []corev1.Container {
 	out := make([]corev1.Container, 0, len(of))
 	for i := range of {

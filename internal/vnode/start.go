@@ -61,7 +61,7 @@ func (p *process) runConnected(ctx context.Context) error {
 	}
 	recorder, kinds := p.podEvents(ctx)
 	pods := &podKind{
-		options: p.options, patch: p.patch, generation: p.generation, user: p.user, ips: p.network.podIPs,
+		options: p.options, patch: p.patch, generation: p.generation, user: p.user, ips: p.network.podIPs, home: p.network.home,
 		events: newEventLog(recorder), available: p.available, memory: newMemory(time.Now),
 	}
 	engine, err := p.engine(append(kinds, pods.kind())...)
@@ -76,6 +76,9 @@ func (p *process) runConnected(ctx context.Context) error {
 	})
 	group.Go(func() error { return lease.run(ctx) })
 	group.Go(func() error { return p.run(ctx, engine) })
+	if p.options.APIServerSupport {
+		group.Go(func() error { return pods.memory.renewals(ctx, p.lookAgain) })
+	}
 	group.Go(func() error { return p.runShared(ctx) })
 	defer p.conn.Load().Close()
 	return group.Wait()

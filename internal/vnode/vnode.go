@@ -218,7 +218,7 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 	}); err != nil {
 		return err
 	}
-	shown := &shown{client: p.mgr.GetClient(), changed: p.lookAtSlicesOf}
+	shown := &shown{client: p.mgr.GetClient(), installation: p.options.LiqoNamespace, changed: p.lookAtSlicesOf}
 	if err := setupShown(ctx, p.mgr, shown); err != nil {
 		return err
 	}

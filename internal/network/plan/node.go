@@ -99,9 +99,10 @@ func (n *node) table(f datapath.Family) datapath.Table {
 		t.Chains = append(t.Chains, outer...)
 	}
 	t.Sets = append(t.Sets, n.sets(f)...)
-	t.Sets = append(t.Sets, n.serviceMaps(f)...)
+	maps, services := n.serviceSets(f)
+	t.Sets = append(t.Sets, maps...)
 	t.Chains = append(t.Chains, aliasChains()...)
-	t.Chains = append(t.Chains, guardChains()...)
+	t.Chains = append(t.Chains, guardChains(services)...)
 	t.Chains = append(t.Chains, n.postChains(f)...)
 	finish(&t)
 	return t
@@ -159,12 +160,15 @@ func (n *node) ofPeer(a netip.Addr) bool {
 	return slices.ContainsFunc(n.networks, func(net network) bool { return net.Here.Contains(a) })
 }
 
-// serviceMaps translate cluster IPs, and aliases of cluster IPs, to what is ready behind them.
-func (n *node) serviceMaps(f datapath.Family) []datapath.Set {
+// serviceSets translate cluster IPs, and aliases of cluster IPs, to what is ready behind them, and say which ports these are; some
+// is false where there is no such cluster IP.
+func (n *node) serviceSets(f datapath.Family) (sets []datapath.Set, some bool) {
 	key := []datapath.Type{datapath.TypeAddress, datapath.TypeProtocol, datapath.TypePort}
 	value := []datapath.Type{datapath.TypeAddress, datapath.TypePort}
 	direct := datapath.Set{Name: "cluster_ips", Key: key, Value: value}
 	alias := datapath.Set{Name: "alias_services", Key: key, Value: value}
+	ports := datapath.Set{Name: "cluster_ports", Key: key}
+	var known []netip.Prefix
 	seen := map[string]bool{}
 	for _, a := range n.aliases {
 		if datapath.FamilyOf(a.Alias) != f || !contains(n.services, a.Address) {
@@ -174,6 +178,7 @@ func (n *node) serviceMaps(f datapath.Family) []datapath.Set {
 			if !slices.Contains(s.ClusterIPs, a.Address) {
 				continue
 			}
+			known = append(known, host(a.Address))
 			for _, p := range s.Ports {
 				to := n.endpoint(a.Address, p)
 				id := fmt.Sprint(a.Address, p.Protocol, p.Port)
@@ -183,12 +188,14 @@ func (n *node) serviceMaps(f datapath.Family) []datapath.Set {
 				seen[id] = true
 				target := []datapath.Value{datapath.Addr(to.Addr()), datapath.Port(to.Port())}
 				port := []datapath.Value{datapath.ProtocolValue(p.Protocol), datapath.Port(p.Port)}
-				direct.Elements = append(direct.Elements, datapath.Element{Key: slices.Concat([]datapath.Value{datapath.Addr(a.Address)}, port), Value: target})
+				at := slices.Concat([]datapath.Value{datapath.Addr(a.Address)}, port)
+				direct.Elements = append(direct.Elements, datapath.Element{Key: at, Value: target})
+				ports.Elements = append(ports.Elements, datapath.Element{Key: at})
 				alias.Elements = append(alias.Elements, datapath.Element{Key: slices.Concat([]datapath.Value{datapath.Addr(a.Alias)}, port), Value: target})
 			}
 		}
 	}
-	return []datapath.Set{direct, alias}
+	return []datapath.Set{direct, alias, ports, prefixes("cluster_services", f, known)}, len(known) > 0
 }
 
 // endpoint chooses one that is ready, on each node for itself: so they share the work, and keep their choice while others
@@ -222,8 +229,22 @@ func aliasChains() []datapath.Chain {
 	}
 }
 
-// guardChains let peers begin nothing but what is meant for them: before any translation, since those are for others.
-func guardChains() []datapath.Chain {
+// guardChains let peers begin nothing but what is meant for them: before any translation, since those are for others. Of a
+// Service that is known that is its ports.
+func guardChains(services bool) []datapath.Chain {
+	fresh := []rule{refuse(CounterFreshSource, notIn("peers", datapath.Source))}
+	if services {
+		fresh = append(fresh,
+			rule{in("cluster_ports", datapath.Destination, datapath.L4Protocol, datapath.DestinationPort), accept},
+			refuse(CounterFreshElsewhere, in("cluster_services", datapath.Destination)),
+		)
+	}
+	fresh = append(fresh,
+		rule{in("exposed", datapath.Destination), accept}, // first: where kube-proxy uses IPVS, cluster IPs are local
+		refuse(CounterFreshLocal, datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}),
+		rule{in("pods", datapath.Destination), accept},
+		refuse(CounterFreshElsewhere),
+	)
 	return []datapath.Chain{
 		base("guard", datapath.Filter, datapath.Prerouting, beforeNAT,
 			rule{
@@ -231,13 +252,7 @@ func guardChains() []datapath.Chain {
 				datapath.Word{Field: datapath.FlowState, Not: true, Word: datapath.Related}, goTo("fresh"),
 			},
 		),
-		chain("fresh",
-			refuse(CounterFreshSource, notIn("peers", datapath.Source)),
-			rule{in("exposed", datapath.Destination), accept}, // first: where kube-proxy uses IPVS, cluster IPs are local
-			refuse(CounterFreshLocal, datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}),
-			rule{in("pods", datapath.Destination), accept},
-			refuse(CounterFreshElsewhere),
-		),
+		chain("fresh", fresh...),
 	}
 }
 

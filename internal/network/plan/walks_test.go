@@ -196,6 +196,8 @@ func TestPacketsOnTheirWay(t *testing.T) {
 		{"an alias of a cluster IP", pair(func(c *Cluster) { *c = withAPIServer(*c) }), []step{
 			{"rome/worker-1", "cni0", packet{src: addr("10.200.1.5"), dst: addr("10.68.0.25"), protocol: datapath.TCP, port: 443}, "172.29.1.1 > 172.29.1.2", "leaves", ""},
 			{"milan/worker-1", "eth0", packet{src: addr("172.29.1.2"), dst: addr("172.29.1.1"), protocol: datapath.TCP}, "10.68.0.25 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", packet{src: addr("10.200.1.6"), dst: addr("10.68.0.25"), protocol: datapath.TCP, port: 22}, "10.71.1.6 > 10.96.0.1", CounterFreshElsewhere, "a port that is none of the Service's"},
+			{"rome/worker-1", "cni0", udp("10.200.1.6", "10.68.0.25", 443), "10.71.1.6 > 10.96.0.1", CounterFreshElsewhere, ""},
 		}},
 		{"leaf to leaf, both have aliases in the hub", star(alias("b", "10.70.0.31", "10.71.1.5", false), alias("c", "10.70.0.32", "10.69.1.5", false)), []step{
 			{"oslo/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.31"), "10.68.0.32 > 10.200.1.5", "leaves", ""},

@@ -20,6 +20,8 @@ const (
 	// AccessNone: no API server at all. Without a network between the clusters the consumer's is out of reach, and its
 	// tokens must never be shown to the provider's.
 	AccessNone Access = iota
+	// AccessHome: the consumer's, with tokens of the pod's own account.
+	AccessHome
 	// AccessRemote: the provider's, as an account of the provider.
 	AccessRemote
 )
@@ -29,12 +31,15 @@ const (
 	defaultAccount  = "default"
 )
 
-// AccessOf is the access a pod has once it runs in the provider.
-func AccessOf(pod *corev1.Pod) Access {
-	if pod.Annotations[names.APIServerSupport] == names.APIServerSupportRemote {
+// AccessOf is the access a pod has once it runs in the provider; home is nil where nothing leads to the consumer's API server.
+func AccessOf(pod *corev1.Pod, home *Home) Access {
+	switch support := pod.Annotations[names.APIServerSupport]; {
+	case support == names.APIServerSupportRemote:
 		return AccessRemote
+	case support == names.APIServerSupportDisabled || home == nil:
+		return AccessNone
 	}
-	return AccessNone
+	return AccessHome
 }
 
 // UsesToken tells whether a pod expects a service account token.
@@ -50,16 +55,20 @@ func isToken(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != n
 func isCredential(s corev1.VolumeProjection) bool { return isToken(s) || s.PodCertificate != nil }
 
 // access sets the account, and, unless it is the provider's, takes everything away that would let the pod show a token
-// to an API server.
+// to the provider's API server.
 func access(spec *corev1.PodSpec, in Input) {
-	if AccessOf(in.Pod) == AccessRemote {
+	access := AccessOf(in.Pod, in.Home)
+	if access == AccessRemote {
 		spec.ServiceAccountName = cmp.Or(in.Pod.Annotations[names.RemoteServiceAccountName], in.Pod.Spec.ServiceAccountName)
 		spec.AutomountServiceAccountToken = new(true)
 		return
 	}
 	spec.AutomountServiceAccountToken = new(false)
+	if access == AccessHome {
+		spec.HostAliases = append(in.Home.aliases(), spec.HostAliases...)
+	}
 	for i := range spec.Volumes {
-		localizeVolume(&spec.Volumes[i], in.Target)
+		localizeVolume(&spec.Volumes[i], in)
 	}
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -68,10 +77,11 @@ func access(spec *corev1.PodSpec, in Input) {
 	}
 }
 
-// localizeVolume removes tokens, and keeps the other sources of a volume showing this cluster's values.
-func localizeVolume(v *corev1.Volume, t Target) {
+// localizeVolume has tokens come from the Secret that they are sent in, or removes them, and keeps the other sources of a volume
+// showing this cluster's values.
+func localizeVolume(v *corev1.Volume, in Input) {
 	if v.ConfigMap != nil {
-		t.localizeConfigMap(&v.ConfigMap.LocalObjectReference)
+		in.localizeConfigMap(&v.ConfigMap.LocalObjectReference)
 	}
 	if v.DownwardAPI != nil {
 		localizeFiles(v.DownwardAPI.Items)
@@ -79,10 +89,17 @@ func localizeVolume(v *corev1.Volume, t Target) {
 	if v.Projected == nil {
 		return
 	}
+	if AccessOf(in.Pod, in.Home) == AccessHome {
+		for i, source := range v.Projected.Sources {
+			if isToken(source) {
+				v.Projected.Sources[i] = sent(in.Pod, v.Name, source.ServiceAccountToken)
+			}
+		}
+	}
 	v.Projected.Sources = slices.DeleteFunc(v.Projected.Sources, isCredential)
 	for _, source := range v.Projected.Sources {
 		if source.ConfigMap != nil {
-			t.localizeConfigMap(&source.ConfigMap.LocalObjectReference)
+			in.localizeConfigMap(&source.ConfigMap.LocalObjectReference)
 		}
 		if source.DownwardAPI != nil {
 			localizeFiles(source.DownwardAPI.Items)
@@ -114,9 +131,9 @@ func (t Target) LocalConfigMapName(remote string) string {
 	return remote
 }
 
-// localizeEnv removes the way to an API server, and writes down what the downward API would answer here. The kubelet
-// adds the address of its own API server to every container unless the container sets it: an empty one tells client
-// libraries that there is none.
+// localizeEnv puts the way to this cluster's API server in the place of the provider's, or none, and writes down what the
+// downward API would answer here. The kubelet adds the address of its own API server to every container unless the
+// container sets it: an empty one tells client libraries that there is none.
 func localizeEnv(c *corev1.Container, in Input) {
 	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { return isAPIServerEnv(e.Name) })
 	for i := range c.Env {
@@ -126,6 +143,10 @@ func localizeEnv(c *corev1.Container, in Input) {
 		if ref := c.EnvFrom[i].ConfigMapRef; ref != nil {
 			in.localizeConfigMap(&ref.LocalObjectReference)
 		}
+	}
+	if AccessOf(in.Pod, in.Home) == AccessHome {
+		c.Env = append(c.Env, in.Home.env()...)
+		return
 	}
 	c.Env = append(c.Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST"}, corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT"})
 }

@@ -52,7 +52,7 @@ func with(base, more map[string]field) map[string]field {
 }
 
 var podFields = with(plain(
-	"dnsConfig", "dnsPolicy", "enableServiceLinks", "hostAliases", "hostname", "hostnameOverride", "hostUsers", "os",
+	"dnsConfig", "dnsPolicy", "enableServiceLinks", "hostname", "hostnameOverride", "hostUsers", "os",
 	"restartPolicy", "securityContext", "shareProcessNamespace", "subdomain",
 ), map[string]field{
 	"activeDeadlineSeconds":         {fate: kept, follows: true},
@@ -61,6 +61,7 @@ var podFields = with(plain(
 	"containers":                    {follows: true, note: "see below"},
 	"initContainers":                {follows: true, note: "see below; sidecars stay sidecars"},
 	"ephemeralContainers":           {follows: true, note: "added to the pod that runs; none runs twice if the provider makes the pod again"},
+	"hostAliases":                   {fate: kept, note: "that of the consumer's API server comes first, see below"},
 	"hostIPC":                       {fate: stays, note: "an event says so"},
 	"hostNetwork":                   {fate: stays, note: "an event says so; the host ports that come with it are left out, too"},
 	"hostPID":                       {fate: stays, note: "an event says so"},
@@ -92,7 +93,7 @@ var containerFields = with(plain(
 	"livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy",
 	"securityContext", "stdin", "stdinOnce", "tty",
 ), map[string]field{
-	"env":       {note: "references to the pod's namespace, UID, node and account become the local values, the variables that lead to an API server are taken out"},
+	"env":       {note: "references to the pod's namespace, UID, node and account become the local values, the variables that lead to an API server those of the consumer's, or none: see below"},
 	"envFrom":   {note: "kept; `kube-root-ca.crt` is the consumer's"},
 	"image":     {fate: kept, follows: true},
 	"ports":     {note: "kept, without host ports that come from `hostNetwork`"},
@@ -116,7 +117,7 @@ var projectionFields = with(plain("secret"), map[string]field{
 	"configMap":           {note: "as the volume"},
 	"downwardAPI":         {note: "as the volume"},
 	"podCertificate":      {fate: stays, note: "it would be a credential of the provider; kept with `liqo.io/api-server-support: remote`"},
-	"serviceAccountToken": {fate: stays, note: "kept with `liqo.io/api-server-support: remote`: the provider's then"},
+	"serviceAccountToken": {note: "from a Secret with the consumer's token, or left out: see below; kept with `liqo.io/api-server-support: remote`: the provider's then"},
 })
 
 var statusFields = with(plain("message", "reason", "startTime", "resize", "resources", "allocatedResources"), map[string]field{

@@ -53,7 +53,7 @@ func (in Input) ephemeralContainers(local []corev1.EphemeralContainer) []corev1.
 		if over {
 			continue
 		}
-		if AccessOf(in.Pod) != AccessRemote {
+		if AccessOf(in.Pod, in.Home) != AccessRemote {
 			localizeEnv((*corev1.Container)(&c.EphemeralContainerCommon), in)
 		}
 		out = append(out, c)

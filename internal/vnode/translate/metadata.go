@@ -15,7 +15,8 @@ import (
 
 // notReflected are the keys that only mean something in this cluster.
 var notReflected = []string{
-	names.ShadowPod, names.RemoteUnavailable, names.AppliedHash, names.ImposedAffinity, corev1.LastAppliedConfigAnnotation,
+	names.ShadowPod, names.RemoteUnavailable, names.AppliedHash, names.ImposedAffinity, names.HomeAPIServer,
+	corev1.LastAppliedConfigAnnotation,
 }
 
 // Labels are the labels of the remote object: the local ones without the filtered, and the marks of this peering.

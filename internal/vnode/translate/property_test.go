@@ -142,7 +142,7 @@ func TestRandomPodsTakeNothingOutThatStays(t *testing.T) {
 		if spec.HostNetwork || spec.HostPID || spec.HostIPC || spec.NodeName != "" || spec.Priority != nil || spec.PriorityClassName != "" || spec.NodeSelector != nil {
 			t.Fatalf("the pod reaches for the host or for a node: %+v", spec)
 		}
-		if AccessOf(p) == AccessRemote {
+		if AccessOf(p, nil) == AccessRemote {
 			return
 		}
 		if spec.ServiceAccountName != "" || *spec.AutomountServiceAccountToken {

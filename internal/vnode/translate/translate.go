@@ -37,6 +37,8 @@ type Input struct {
 	Pod *corev1.Pod
 	// Existing is the ShadowPod as the provider has it; nil before it is made.
 	Existing *offv1beta1.ShadowPod
+	// Home is how the pod reaches the API server of this cluster, nil for not at all; of a ShadowPod that exists HomeOf it.
+	Home *Home
 }
 
 // ShadowPod is what the provider is asked for. Of an existing one only metadata and what follow brings change.
@@ -47,9 +49,12 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 		labels[names.CreatorUser] = in.Creator
 	}
 	annotations := in.Annotations(in.Pod.Annotations)
-	if AccessOf(in.Pod) != AccessRemote {
+	if AccessOf(in.Pod, in.Home) != AccessRemote {
 		annotations[names.OffloadingNamespace] = in.Pod.Namespace
 		in.listings(annotations)
+	}
+	if in.Home != nil { // also of a pod whose annotation was changed since: how it was made does not change
+		annotations[names.HomeAPIServer] = in.Home.String()
 	}
 	annotations[names.OffloadingUID] = string(in.Pod.UID)
 	out := &offv1beta1.ShadowPod{

@@ -1,0 +1,243 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// A pod in the provider shows this cluster's API server the tokens of its own account, which are bound to the local pod: they are
+// worth nothing once it is gone. They are requested before the ShadowPod is made, so that one whose account gets none is not
+// started, and sent when it is there, because the Secret goes with it.
+
+const (
+	// reasonNoToken is that of the condition of a pod whose account gets no token.
+	reasonNoToken = "TokenRefused"
+	// reasonTokensFailed is that of the event on a pod that runs, whose tokens are not renewed.
+	reasonTokensFailed = "FailedSATokensReflection"
+	// reasonNoWay is that of the event on a pod that is made while it does not reach the API server.
+	reasonNoWay = "APIServerUnreachable"
+
+	// renewalInterval is how often to look for tokens that are to be replaced. There is a fifth of their lifetime left then.
+	renewalInterval = 30 * time.Second
+	// tokensDelay is how long after tokens were sent they are not sent again, whatever the cache or the provider says.
+	tokensDelay = 5 * time.Second
+	// failedTokensDelay is how soon to ask again for the tokens of a pod that runs.
+	failedTokensDelay = time.Minute
+)
+
+// tokenMemory is what this process knows of the tokens of a pod.
+type tokenMemory struct {
+	// issued are not in the provider yet; nil is none.
+	issued *translate.Tokens
+	// sent is when the last ones were.
+	sent time.Time
+	// renew is when those in the provider are to be replaced; zero is unknown.
+	renew time.Time
+}
+
+// sentTokens watches the Secrets with tokens of the pods of this node.
+func sentTokens(o Options) mirror.Source {
+	return mirror.Source{
+		Object:    &corev1.Secret{},
+		Labels:    ours(o) + "," + names.OffloadingNodeName + "=" + o.Node + "," + names.ServiceAccountName,
+		Key:       func(obj client.Object) string { return obj.GetAnnotations()[names.TokenPodName] },
+		Transform: slimTokens,
+	}
+}
+
+// gatherTokens reads what the pod has of tokens in the provider.
+func (k *podKind) gatherTokens(it *podItem) error {
+	if !k.options.APIServerSupport {
+		return nil
+	}
+	secret := &corev1.Secret{}
+	found, err := it.Remote.Get(names.TokenSecret(it.Name), secret)
+	if err != nil {
+		return fmt.Errorf("reading the Secret with the tokens: %w", err)
+	}
+	if found {
+		it.tokens = secret
+	}
+	return nil
+}
+
+// goHome decides how a pod that is to be made reaches the API server of this cluster, and has its tokens issued.
+func (k *podKind) goHome(ctx context.Context, it *podItem) error {
+	home, works, err := k.home(ctx)
+	switch {
+	case translate.AccessOf(it.local, &translate.Home{}) != translate.AccessHome:
+		return nil // it does not want to
+	case err != nil && !(kube.IsWait(err) && !translate.UsesToken(it.local)):
+		return err
+	case home == nil:
+		return nil
+	}
+	it.home, it.noWay = home, !works
+	return k.issue(ctx, it)
+}
+
+// issue has the API server issue the tokens of a pod, unless there are some that were not sent, or were only a moment ago.
+func (k *podKind) issue(ctx context.Context, it *podItem) error {
+	now := k.memory.now()
+	var have tokenMemory
+	k.memory.of(it.local, func(m *podMemory) { have = m.tokens })
+	asked := translate.TokensAsked(it.local)
+	if len(asked) == 0 || have.issued != nil && now.Before(have.issued.Renew) || now.Before(have.sent.Add(tokensDelay)) {
+		return nil
+	}
+	tokens := &translate.Tokens{}
+	for _, a := range asked {
+		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			ExpirationSeconds: &a.Lifetime,
+			BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: it.local.Name, UID: it.local.UID},
+		}}
+		if a.Audience != "" {
+			request.Spec.Audiences = []string{a.Audience}
+		}
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: it.local.Namespace, Name: translate.AccountOf(it.local)}}
+		if err := it.Local.Client().SubResource("token").Create(ctx, account, request); err != nil {
+			return &tokenError{fmt.Errorf("requesting a token of the account %q: %w", account.Name, err)}
+		}
+		tokens.Add(it.local, a.Key, request.Status.Token, now, request.Status.ExpirationTimestamp.Time)
+	}
+	k.memory.of(it.local, func(m *podMemory) { m.tokens.issued = tokens })
+	return nil
+}
+
+// tokenError is that this cluster issued no token.
+type tokenError struct{ error }
+
+func (e *tokenError) Unwrap() error { return e.error }
+
+// refuseToken shows on a pod that is not started that its account gets no token, if that is why.
+func (k *podKind) refuseToken(ctx context.Context, it *podItem, why error) error {
+	if _, ok := errors.AsType[*tokenError](why); !ok || !refused(why) && !apierrors.IsNotFound(why) {
+		return why
+	}
+	if err := k.markRefused(ctx, it, reasonNoToken, "the pod is not started without its token: "+why.Error()); err != nil {
+		return err
+	}
+	return why // of which an event tells
+}
+
+// sendTokens brings the tokens of a pod to the provider, and new ones in time. Where the way home is gone they are left to expire.
+func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
+	shadow := it.made
+	if it.shadow != nil {
+		shadow = it.shadow
+	}
+	if !k.options.APIServerSupport || shadow == nil || translate.AccessOf(it.local, translate.HomeOf(shadow)) != translate.AccessHome ||
+		!translate.UsesToken(it.local) {
+		return nil
+	}
+	now := k.memory.now()
+	at := translate.RenewAt(it.tokens, it.local, shadow)
+	var last time.Time
+	k.memory.of(it.local, func(m *podMemory) {
+		m.tokens.renew = at
+		last = m.tokens.sent
+	})
+	switch wait := last.Add(tokensDelay).Sub(now); {
+	case now.Before(at):
+		k.events.settled(it.local, reasonTokensFailed)
+		return nil
+	case wait > 0:
+		return kube.Wait(wait, "tokens were sent a moment ago")
+	}
+	home, _, err := k.home(ctx)
+	if err == nil && home == nil {
+		return nil
+	}
+	if err == nil {
+		err = k.issue(ctx, it)
+	}
+	if err == nil {
+		err = k.writeTokens(ctx, it, shadow)
+	}
+	if err == nil || it.tokens == nil || it.tokens.Annotations[names.TokenPodUID] != string(it.local.UID) {
+		return err
+	}
+	// The pod runs, and what it has is good for some time.
+	k.events.tell(it.local, corev1.EventTypeWarning, reasonTokensFailed, fmt.Sprintf("Error reflecting service account tokens: %v", err))
+	return kube.Wait(failedTokensDelay, "the tokens of the pod could not be renewed")
+}
+
+// writeTokens makes the Secret, or fills it anew.
+func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Object) error {
+	var tokens *translate.Tokens
+	k.memory.of(it.local, func(m *podMemory) { tokens = m.tokens.issued })
+	if tokens == nil {
+		return nil
+	}
+	err := it.putTokens(ctx, it.target.TokenSecret(it.local, shadow, *tokens))
+	if apierrors.IsForbidden(err) { // an older provider lets nothing have an owner
+		err = it.putTokens(ctx, it.target.TokenSecret(it.local, nil, *tokens))
+	}
+	if err != nil {
+		return fmt.Errorf("sending the tokens: %w", err)
+	}
+	k.memory.of(it.local, func(m *podMemory) { m.tokens = tokenMemory{sent: k.memory.now(), renew: tokens.Renew} })
+	return nil
+}
+
+// putTokens takes over nothing but what has tokens.
+func (it *podItem) putTokens(ctx context.Context, secret *corev1.Secret) error {
+	if it.tokens == nil {
+		made, err := it.Remote.Make(ctx, secret)
+		if made || err != nil {
+			return err
+		}
+		live := &corev1.Secret{}
+		if err := it.Remote.Client().Get(ctx, client.ObjectKeyFromObject(secret), live); err != nil {
+			return err
+		}
+		if !it.target.OwnsPod(live) || !translate.IsSentToken(live) {
+			return kube.Again(againDelay, kube.Invalid("NameTaken", fmt.Errorf("remote object %s/%s already exists", secret.Namespace, secret.Name)))
+		}
+	}
+	_, err := it.Remote.ApplyOver(ctx, secret, nil)
+	return err
+}
+
+// dropTokens deletes the Secret of a pod that is gone, unless that goes with its ShadowPod.
+func (k *podKind) dropTokens(ctx context.Context, it *podItem) error {
+	if it.tokens == nil || len(it.tokens.OwnerReferences) > 0 || !it.tokens.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := it.Remote.Delete(ctx, it.tokens); err != nil {
+		return fmt.Errorf("deleting the Secret with the tokens: %w", err)
+	}
+	return nil
+}
+
+// renewals has pods looked at whose tokens are to be replaced.
+func (m *memory) renewals(ctx context.Context, look func(client.ObjectKey)) error {
+	ticker := time.NewTicker(renewalInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			for _, pod := range m.expiring() {
+				look(pod)
+			}
+		}
+	}
+}

@@ -1,0 +1,265 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// homeStage is a stage with a network to the provider.
+func homeStage(t *testing.T, status liqov1beta1.ConditionStatus) *stage {
+	t.Helper()
+	s, _ := networked(t, func(o *Options) { o.APIServerSupport, o.LiqoNamespace = true, o.TenantNamespace })
+	foreign := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+	eventually(s, s.here, foreign, exists)
+	testkit.UpdateStatus(t, s.here.Client, foreign, func(f *liqov1beta1.ForeignCluster) {
+		f.Status.Modules.Networking.Conditions = []liqov1beta1.Condition{{
+			Type: liqov1beta1.NetworkConnectionStatus, Status: status, LastTransitionTime: metav1.Now(),
+		}}
+	})
+	s.create(s.here, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder", Namespace: s.local}})
+	return s
+}
+
+// showAPIServer shows an address, which is no other test's.
+func (s *stage) showAPIServer(address, alias networkingv1beta1.IP) {
+	s.t.Helper()
+	ip := &ipamv1alpha1.IP{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.tenant, Name: names.IPTypeAPIServer, Labels: map[string]string{names.IPType: names.IPTypeAPIServer}},
+		Spec:       ipamv1alpha1.IPSpec{IP: address},
+	}
+	s.create(s.here, ip)
+	testkit.UpdateStatus(s.t, s.here.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = alias, "10.70.0.0/16" })
+}
+
+// withToken is a pod that mounts a token of an account.
+func (s *stage) withToken(name, account string) *corev1.Pod {
+	pod := s.newPod(s.local, name)
+	pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = account, new(false)
+	pod.Spec.Volumes = []corev1.Volume{{Name: "api", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(600))}},
+	}}}}}
+	return pod
+}
+
+func (s *stage) tokens(pod string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: pod + "-token"}}
+}
+
+// tokenOf is the token in a Secret, which has one.
+func tokenOf(secret *corev1.Secret) string {
+	for _, token := range secret.Data {
+		return string(token)
+	}
+	return ""
+}
+
+func TestPodsGetTokensOfTheirAccount(t *testing.T) {
+	s := homeStage(t, liqov1beta1.ConditionEstablished)
+	s.showAPIServer("10.96.0.1", "10.70.0.25")
+	stop := s.run()
+	pod := s.withToken("web", "builder")
+	s.create(s.here, pod)
+	shadow := eventually(s, s.there, s.shadow("web"), exists)
+	secret := eventually(s, s.there, s.tokens("web"), exists)
+
+	s.step("the token is one of the account, good for this pod at this API server alone", func() {
+		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: tokenOf(secret)}}
+		if err := s.here.Client.Create(s.t.Context(), review); err != nil {
+			s.t.Fatal(err)
+		}
+		user := review.Status.User
+		if want := "system:serviceaccount:" + s.local + ":builder"; user.Username != want || user.Extra["authentication.kubernetes.io/pod-uid"][0] != string(pod.UID) {
+			s.t.Errorf("the token is of %q, %v", user.Username, user.Extra)
+		}
+		there := &authenticationv1.TokenReview{Spec: review.Spec}
+		if err := s.there.Client.Create(s.t.Context(), there); err != nil || there.Status.Authenticated {
+			s.t.Errorf("the provider's API server takes it: %v", err)
+		}
+	})
+	s.step("the Secret goes with the ShadowPod", func() {
+		want := []metav1.OwnerReference{{APIVersion: "offloading.liqo.io/v1beta1", Kind: "ShadowPod", Name: "web", UID: shadow.UID}}
+		if diff := cmp.Diff(want, secret.OwnerReferences); diff != "" {
+			s.t.Error(diff)
+		}
+	})
+	s.step("the pod mounts it, and finds the API server by its name", func() {
+		spec := shadow.Spec.Pod
+		projected := spec.Volumes[0].Projected.Sources[0].Secret
+		if projected == nil || projected.Name != "web-token" || len(secret.Data[projected.Items[0].Key]) == 0 || projected.Items[0].Path != "token" {
+			s.t.Errorf("the volume is %+v", spec.Volumes[0])
+		}
+		want := []corev1.HostAlias{{IP: "10.70.0.25", Hostnames: []string{"kubernetes.default", "kubernetes.default.svc"}}}
+		if diff := cmp.Diff(want, spec.HostAliases); diff != "" {
+			s.t.Error(diff)
+		}
+	})
+	stop()
+	s.run()
+	s.step("a new process asks for nothing", func() {
+		s.create(s.here, s.withToken("after", "builder"))
+		eventually(s, s.there, s.tokens("after"), exists)
+		if now := eventually(s, s.there, s.tokens("web"), exists); now.ResourceVersion != secret.ResourceVersion {
+			s.t.Error("the Secret was written")
+		}
+	})
+	s.step("what is to be replaced is", func() {
+		s.patch(s.there, s.tokens("web"), `{"metadata":{"annotations":{"`+names.TokenRenewal+`":"2020-01-01T00:00:00Z"}}}`)
+		eventually(s, s.there, s.tokens("web"), func(now *corev1.Secret) error {
+			if tokenOf(now) == tokenOf(secret) || !now.CreationTimestamp.Equal(&secret.CreationTimestamp) {
+				return errors.New("the token is the same")
+			}
+			return nil
+		})
+	})
+	s.step("what is gone is made again", func() {
+		s.deleteNow(s.there, s.tokens("web"))
+		eventually(s, s.there, s.tokens("web"), exists)
+	})
+	s.step("the reflection of Secrets leaves it alone", func() {
+		mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "web-token"}, StringData: map[string]string{"mine": "x"}}
+		s.create(s.here, mine)
+		s.event(mine, "FailedReflection", "already exists")
+		if now := eventually(s, s.there, s.tokens("web"), exists); len(now.Data["mine"]) > 0 {
+			s.t.Error("the Secret was overwritten")
+		}
+	})
+	s.step("a pod that wants none gets none", func() {
+		off := s.withToken("off", "builder")
+		off.Annotations = map[string]string{names.APIServerSupport: names.APIServerSupportDisabled}
+		s.create(s.here, off)
+		shadow := eventually(s, s.there, s.shadow("off"), exists)
+		if translate.HomeOf(shadow) != nil || len(shadow.Spec.Pod.HostAliases) > 0 {
+			s.t.Errorf("the pod is led home: %v", shadow.Annotations)
+		}
+		s.event(off, "APIServerSupportDisabled", "stay here")
+		s.create(s.here, s.withToken("after-off", "builder"))
+		eventually(s, s.there, s.tokens("after-off"), exists)
+		s.absent(s.there, s.tokens("off"))
+	})
+}
+
+// A pod whose account gets no token is not started, and says why, until it gets one.
+func TestAPodIsNotStartedWithoutItsToken(t *testing.T) {
+	s := homeStage(t, liqov1beta1.ConditionEstablished)
+	s.showAPIServer("10.96.0.2", "10.70.0.26")
+	account := func() *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "nobody", Namespace: s.local}}
+	}
+	s.create(s.here, account())
+	pod := s.withToken("web", "nobody")
+	s.create(s.here, pod)
+	s.deleteNow(s.here, account())
+	s.run()
+	eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+		for _, c := range p.Status.Conditions {
+			if c.Type == conditionAccepted && c.Status == corev1.ConditionFalse && c.Reason == reasonNoToken && strings.Contains(c.Message, `"nobody"`) {
+				return nil
+			}
+		}
+		return fmt.Errorf("conditions are %v", p.Status.Conditions)
+	})
+	s.absent(s.there, s.shadow("web"))
+	s.event(pod, "FailedReflection", `"nobody"`)
+	s.create(s.here, account())
+	eventually(s, s.there, s.tokens("web"), exists)
+	eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+		for _, c := range p.Status.Conditions {
+			if c.Type == conditionAccepted {
+				return fmt.Errorf("the condition is still there: %v", c)
+			}
+		}
+		return nil
+	})
+}
+
+// With the tunnel down pods are made all the same; while nobody knows where the API server is those wait that need it.
+func TestPodsThatDoNotReachTheAPIServerYet(t *testing.T) {
+	s := homeStage(t, liqov1beta1.ConditionError)
+	s.run()
+	pod := s.withToken("web", "builder")
+	s.create(s.here, pod)
+	plain := s.newPod(s.local, "plain")
+	plain.Spec.AutomountServiceAccountToken = new(false)
+	s.create(s.here, plain)
+	eventually(s, s.there, s.shadow("plain"), exists)
+	s.absent(s.there, s.shadow("web"))
+	s.showAPIServer("10.96.0.3", "10.70.0.27")
+	eventually(s, s.there, s.tokens("web"), exists)
+	s.event(pod, "APIServerUnreachable", "as soon as")
+}
+
+// Without a network nothing is asked for.
+func TestWithoutANetworkTokensStayHere(t *testing.T) {
+	s := newStage(t, func(o *Options) { o.APIServerSupport = true })
+	s.create(s.here, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder", Namespace: s.local}})
+	s.run()
+	pod := s.withToken("web", "builder")
+	s.create(s.here, pod)
+	shadow := eventually(s, s.there, s.shadow("web"), exists)
+	s.event(pod, "APIServerSupportDisabled", "stay here")
+	if translate.HomeOf(shadow) != nil || len(shadow.Spec.Pod.Volumes[0].Projected.Sources) > 0 {
+		t.Errorf("the ShadowPod is %+v", shadow)
+	}
+	s.absent(s.there, s.tokens("web"))
+}
+
+func TestWhichTokensAreToBeReplaced(t *testing.T) {
+	now := time.Unix(1000, 0)
+	m := newMemory(func() time.Time { return now })
+	for name, at := range map[string]time.Time{"unknown": {}, "due": now, "past": now.Add(-time.Hour), "later": now.Add(time.Second)} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name}}
+		m.of(pod, func(k *podMemory) { k.tokens.renew = at })
+	}
+	got := map[types.NamespacedName]bool{}
+	for _, key := range m.expiring() {
+		got[key] = true
+	}
+	if diff := cmp.Diff(map[types.NamespacedName]bool{{Namespace: "web", Name: "due"}: true, {Namespace: "web", Name: "past"}: true}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhereTheAPIServerIsShown(t *testing.T) {
+	ip := func(namespace, name, kind, from, to string) ipamv1alpha1.IP {
+		return ipamv1alpha1.IP{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{names.IPType: kind}},
+			Spec:       ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(from)}, Status: ipamv1alpha1.IPStatus{IP: networkingv1beta1.IP(to)},
+		}
+	}
+	for name, test := range map[string]struct {
+		ips  []ipamv1alpha1.IP
+		want string
+	}{
+		"nowhere":            {nil, "invalid IP"},
+		"there":              {[]ipamv1alpha1.IP{ip("liqo", "api-server", names.IPTypeAPIServer, "10.96.0.1", "10.70.0.25")}, "10.70.0.25"},
+		"not yet":            {[]ipamv1alpha1.IP{ip("liqo", "api-server", names.IPTypeAPIServer, "10.96.0.1", "")}, "invalid IP"},
+		"somebody else's":    {[]ipamv1alpha1.IP{ip("shop", "api-server", names.IPTypeAPIServer, "10.96.0.1", "10.70.0.25")}, "invalid IP"},
+		"of something else":  {[]ipamv1alpha1.IP{ip("liqo", "printer", "", "192.0.2.1", "10.70.0.25")}, "invalid IP"},
+		"under an older one": {[]ipamv1alpha1.IP{ip("liqo", "api-server", names.IPTypeAPIServer, "10.96.0.1", "10.70.0.25"), ip("a", "older", "", "10.96.0.1", "10.70.0.7")}, "10.70.0.7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := apiServerIn(test.ips, "liqo", exposed(test.ips)["liqo"]); got.String() != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}

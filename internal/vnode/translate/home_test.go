@@ -1,0 +1,198 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"liqo.io/liqo/internal/names"
+)
+
+var (
+	byTunnel  = &Home{Host: names.APIServerHost, Port: 443, Addr: netip.MustParseAddr("10.70.0.25")}
+	byAddress = &Home{Host: "api.rome.example.com", Port: 6443}
+)
+
+func TestTheWayHomeIsRemembered(t *testing.T) {
+	for _, home := range []*Home{byTunnel, byAddress, {Host: "fd00::1", Port: 6443}, {Host: names.APIServerHost, Port: 1, Addr: netip.MustParseAddr("fd00::2")}} {
+		in := Input{Target: target, Pod: ordinary(), Home: home}
+		if diff := cmp.Diff(home, HomeOf(ShadowPod(in)), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	for _, text := range []string{"", "x", ":443", "host:", "host:0x1", "host:65536", "host:443@", "host:443@x"} {
+		if home := HomeOf(&metav1.ObjectMeta{Annotations: map[string]string{names.HomeAPIServer: text}}); home != nil {
+			t.Errorf("%q means %v", text, home)
+		}
+	}
+}
+
+func TestAccess(t *testing.T) {
+	for name, test := range map[string]struct {
+		annotation string
+		home       *Home
+		want       Access
+	}{
+		"no network":           {"", nil, AccessNone},
+		"a network":            {"", byTunnel, AccessHome},
+		"disabled":             {"disabled", byTunnel, AccessNone},
+		"remote":               {"remote", byTunnel, AccessRemote},
+		"remote, no network":   {"remote", nil, AccessRemote},
+		"what means nothing":   {"x", byTunnel, AccessHome},
+		"disabled, no network": {"disabled", nil, AccessNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := ordinary()
+			pod.Annotations = map[string]string{names.APIServerSupport: test.annotation}
+			if got := AccessOf(pod, test.home); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// What a pod is given that talks to the API server at home, in each mode.
+func TestPodsAtHome(t *testing.T) {
+	type seen struct {
+		Aliases []corev1.HostAlias
+		Env     []string
+		Token   *corev1.SecretProjection
+		Account string
+	}
+	look := func(in Input) seen {
+		spec := ShadowPod(in).Spec.Pod
+		if *spec.AutomountServiceAccountToken {
+			t.Error("the pod has a token of the provider")
+		}
+		out := seen{Aliases: spec.HostAliases, Token: spec.Volumes[0].Projected.Sources[0].Secret, Account: spec.ServiceAccountName}
+		for _, e := range spec.Containers[0].Env {
+			if isAPIServerEnv(e.Name) {
+				out.Env = append(out.Env, e.Name+"="+e.Value)
+			}
+		}
+		return out
+	}
+	token := &corev1.SecretProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "web-token"},
+		Items:                []corev1.KeyToPath{{Key: "kube-api-access-x-3c469e", Path: "token"}},
+	}
+	env := func(host, port string) []string {
+		one := "KUBERNETES_PORT_" + port + "_TCP"
+		return []string{
+			"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port, "KUBERNETES_PORT=tcp://" + host + ":" + port,
+			one + "=tcp://" + host + ":" + port, one + "_PROTO=tcp", one + "_ADDR=" + host, one + "_PORT=" + port,
+		}
+	}
+	for name, test := range map[string]struct {
+		edit func(in *Input)
+		want seen
+	}{
+		"by the tunnel": {func(in *Input) { in.Home = byTunnel }, seen{
+			Aliases: []corev1.HostAlias{{IP: "10.70.0.25", Hostnames: []string{"kubernetes.default", "kubernetes.default.svc"}}},
+			Env:     env("kubernetes.default", "443"), Token: token,
+		}},
+		"the pod's own aliases come later": {func(in *Input) {
+			in.Home = byTunnel
+			in.Pod.Spec.HostAliases = []corev1.HostAlias{{IP: "192.0.2.1", Hostnames: []string{"printer"}}}
+		}, seen{
+			Aliases: []corev1.HostAlias{{IP: "10.70.0.25", Hostnames: []string{"kubernetes.default", "kubernetes.default.svc"}}, {IP: "192.0.2.1", Hostnames: []string{"printer"}}},
+			Env:     env("kubernetes.default", "443"), Token: token,
+		}},
+		"without a network, where it is reached": {func(in *Input) { in.Home = byAddress }, seen{Env: env("api.rome.example.com", "6443"), Token: token}},
+		"disabled": {func(in *Input) {
+			in.Home = byTunnel
+			in.Pod.Annotations = map[string]string{names.APIServerSupport: "disabled"}
+		}, seen{Env: []string{"KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT="}}},
+		"no network": {func(*Input) {}, seen{Env: []string{"KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT="}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Input{Target: target, Pod: ordinary()}
+			test.edit(&in)
+			if diff := cmp.Diff(test.want, look(in)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Other files of the volume are what they are at home, too.
+func TestTheOtherFilesOfAnAccount(t *testing.T) {
+	in := Input{Target: target, Pod: ordinary(), Home: byTunnel}
+	in.Pod.Spec.Volumes[0].Projected.Sources = append(in.Pod.Spec.Volumes[0].Projected.Sources, corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{}})
+	sources := ShadowPod(in).Spec.Pod.Volumes[0].Projected.Sources
+	if len(sources) != 3 || sources[1].ConfigMap.Name != names.RootCA("rome") || sources[2].DownwardAPI == nil {
+		t.Fatalf("got %+v", sources)
+	}
+}
+
+func TestWhatUsersSayOfTheWayHomeIsNotBelieved(t *testing.T) {
+	pod := ordinary()
+	pod.Annotations = map[string]string{names.HomeAPIServer: "evil.example.com:443"}
+	if sp := ShadowPod(Input{Target: target, Pod: pod}); HomeOf(sp) != nil {
+		t.Errorf("the ShadowPod leads to %v", HomeOf(sp))
+	}
+}
+
+// A ShadowPod that exists keeps its way, and a container that comes later takes it.
+func TestLaterContainersTakeTheSameWay(t *testing.T) {
+	in := Input{Target: target, Pod: ordinary(), Home: byTunnel}
+	made := ShadowPod(in)
+	in.Pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
+	in.Existing, in.Home = made, HomeOf(made)
+	now := ShadowPod(in)
+	host := func(env []corev1.EnvVar) string {
+		i := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == "KUBERNETES_SERVICE_HOST" })
+		return env[i].Value
+	}
+	if got := host(now.Spec.Pod.EphemeralContainers[0].Env); got != names.APIServerHost {
+		t.Errorf("the container is led to %q", got)
+	}
+	now.Spec.Pod.EphemeralContainers = nil
+	if diff := cmp.Diff(made, now); diff != "" {
+		t.Errorf("something else changed:\n%s", diff)
+	}
+}
+
+// Whatever a pod is: the provider's API server is never shown a token of this cluster, and translating again changes nothing.
+func TestRandomPodsTakeTheirTokensHome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := randomPod(t)
+		in := Input{Target: target, Pod: p, Home: rapid.SampledFrom([]*Home{nil, byTunnel, byAddress}).Draw(t, "home")}
+		made := ShadowPod(in)
+		spec := made.Spec.Pod
+		access := AccessOf(p, in.Home)
+		if access == AccessRemote {
+			return
+		}
+		if spec.ServiceAccountName != "" || *spec.AutomountServiceAccountToken || UsesToken(&corev1.Pod{Spec: spec}) {
+			t.Fatal("the pod has an account of the provider")
+		}
+		led := access == AccessHome && in.Home.Addr.IsValid()
+		if led && (spec.HostAliases[0].IP != byTunnel.Addr.String() || !slices.Contains(spec.HostAliases[0].Hostnames, names.APIServerHost)) {
+			t.Fatalf("names lead elsewhere: %v", spec.HostAliases)
+		}
+		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+			for _, e := range c.Env {
+				if e.Name != "KUBERNETES_SERVICE_HOST" {
+					continue
+				}
+				if e.ValueFrom != nil || e.Value == names.APIServerHost && !led || e.Value != "" && access == AccessNone {
+					t.Fatalf("%s of %s leads to %q", e.Name, c.Name, e.Value)
+				}
+			}
+		}
+		p.Spec.EphemeralContainers = nil
+		made = ShadowPod(in)
+		if diff := cmp.Diff(made, ShadowPod(Input{Target: target, Pod: p, Existing: made, Home: HomeOf(made)})); diff != "" {
+			t.Fatalf("translating again changes something:\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,163 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// defaultLifetime is that of a projected token which says none, in seconds.
+const defaultLifetime = 3600
+
+// TokenAsked is a token that a pod expects in a file.
+type TokenAsked struct {
+	// Key is where the token is in the Secret.
+	Key string
+	// Audience is empty for the API server.
+	Audience string
+	// Lifetime is in seconds.
+	Lifetime int64
+}
+
+// TokensAsked are the tokens that a pod expects.
+func TokensAsked(pod *corev1.Pod) []TokenAsked {
+	var out []TokenAsked
+	for _, v := range pod.Spec.Volumes {
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if t := source.ServiceAccountToken; t != nil {
+				asked := TokenAsked{Key: tokenKey(v.Name, t.Path), Audience: t.Audience, Lifetime: defaultLifetime}
+				if t.ExpirationSeconds != nil {
+					asked.Lifetime = *t.ExpirationSeconds
+				}
+				out = append(out, asked)
+			}
+		}
+	}
+	return out
+}
+
+// tokenKey is made of what tells one file of a pod from all others.
+func tokenKey(volume, path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return volume + "-" + hex.EncodeToString(sum[:3])
+}
+
+// sent is the token of a file, as it comes from the Secret.
+func sent(pod *corev1.Pod, volume string, t *corev1.ServiceAccountTokenProjection) corev1.VolumeProjection {
+	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: names.TokenSecret(pod.Name)},
+		Items:                []corev1.KeyToPath{{Key: tokenKey(volume, t.Path), Path: t.Path}},
+	}}
+}
+
+// Tokens are what a pod was given. They are never printed.
+type Tokens struct {
+	// byKey is unexported, and so nothing encodes it.
+	byKey map[string]string
+	// Expires is when the first one does.
+	Expires time.Time
+	// Renew is when there are to be new ones.
+	Renew time.Time
+}
+
+// maxSpread keeps apart the renewals of pods that began together.
+const maxSpread = 30 * time.Second
+
+// Add puts a token to the others, which was issued at a time.
+func (t *Tokens) Add(pod *corev1.Pod, key, token string, issued, expires time.Time) {
+	if t.byKey == nil {
+		t.byKey = map[string]string{}
+	}
+	t.byKey[key] = token
+	sum := sha256.Sum256([]byte(pod.UID))
+	lifetime := max(expires.Sub(issued), 0)
+	spread := min(maxSpread, lifetime/10) * time.Duration(binary.BigEndian.Uint16(sum[:])) / (1 << 16)
+	renew := issued.Add(lifetime*4/5 - spread)
+	if len(t.byKey) == 1 || expires.Before(t.Expires) {
+		t.Expires = expires
+	}
+	if len(t.byKey) == 1 || renew.Before(t.Renew) {
+		t.Renew = renew
+	}
+}
+
+// String hides the tokens.
+func (t Tokens) String() string { return fmt.Sprintf("%d tokens", len(t.byKey)) }
+
+// GoString hides them from %#v.
+func (t Tokens) GoString() string { return t.String() }
+
+// AccountOf is the account that a pod runs as.
+func AccountOf(pod *corev1.Pod) string { return cmp.Or(pod.Spec.ServiceAccountName, defaultAccount) }
+
+// TokenSecret is the Secret in which the provider gets the tokens of a pod. It goes with the ShadowPod; with a nil one somebody has to
+// delete it.
+func (t Target) TokenSecret(pod *corev1.Pod, shadow metav1.Object, tokens Tokens) *corev1.Secret {
+	labels := t.Marks()
+	labels[names.ServiceAccountName], labels[names.OffloadingNodeName] = names.Label(AccountOf(pod)), t.Node
+	out := &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: names.TokenSecret(pod.Name), Namespace: t.Namespace, Labels: labels,
+			Annotations: map[string]string{
+				names.TokenPodName: pod.Name, names.TokenPodUID: string(pod.UID),
+				names.TokenExpiration: tokens.Expires.UTC().Format(time.RFC3339), names.TokenRenewal: tokens.Renew.UTC().Format(time.RFC3339),
+			},
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{},
+	}
+	if shadow != nil {
+		out.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowPod", Name: shadow.GetName(), UID: shadow.GetUID(),
+		}}
+	}
+	for key, token := range tokens.byKey {
+		out.Data[key] = []byte(token)
+	}
+	return out
+}
+
+// IsSentToken tells whether a Secret in the provider has tokens of pods. It is nobody's copy.
+func IsSentToken(s metav1.Object) bool {
+	_, is := s.GetLabels()[names.ServiceAccountName]
+	return is
+}
+
+// RenewAt is when the tokens of a pod are to be replaced; the zero time is that they have to be now, because have is nil, or not
+// what the pod needs. The values of have are not looked at.
+func RenewAt(have *corev1.Secret, pod *corev1.Pod, shadow metav1.Object) time.Time {
+	if have == nil || have.Annotations[names.TokenPodUID] != string(pod.UID) {
+		return time.Time{}
+	}
+	owners := have.OwnerReferences
+	if len(owners) > 0 && !slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == shadow.GetUID() }) {
+		return time.Time{}
+	}
+	for _, asked := range TokensAsked(pod) {
+		if _, ok := have.Data[asked.Key]; !ok {
+			return time.Time{}
+		}
+	}
+	at, err := time.Parse(time.RFC3339, have.Annotations[names.TokenRenewal])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
