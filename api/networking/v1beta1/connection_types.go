@@ -50,6 +50,8 @@ type ConnectionStatus struct {
 	Value ConnectionStatusValue `json:"value,omitempty"`
 	// +optional
 	Latency ConnectionLatency `json:"latency,omitzero"`
+	// MTU is the size of the largest packets that are sent, in bytes: that of the gateway, or less where larger ones get lost.
+	MTU int `json:"mtu,omitempty"`
 }
 
 // Connection shows the tunnel of a gateway.

@@ -22,25 +22,27 @@ var latencyBuckets = []float64{
 type exporter struct {
 	device    Device
 	now       func() pulse
+	mtu       func() int
 	unwatched bool
 	latencies prometheus.Histogram
 
-	connected, latency, received, sent, asked, heard, implementation *prometheus.Desc
+	connected, latency, received, sent, asked, heard, size, implementation *prometheus.Desc
 }
 
-func newExporter(o Options, device Device, now func() pulse) *exporter {
+func newExporter(o Options, device Device, now func() pulse, mtu func() int) *exporter {
 	labels := prometheus.Labels{"driver": driver, "cluster_id": o.RemoteClusterID}
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, more, labels)
 	}
 	return &exporter{
-		device: device, now: now, unwatched: o.Unwatched,
+		device: device, now: now, mtu: mtu, unwatched: o.Unwatched,
 		connected: desc("liqo_peer_is_connected", "1 while packets of all sizes pass to the peer and back, else 0."),
 		latency:   desc("liqo_peer_latency_us", "Latest round trip to the gateway of the peer, in microseconds; missing while there is no connection."),
 		received:  desc("liqo_peer_receive_bytes_total", "Bytes that came from the peer, encrypted."),
 		sent:      desc("liqo_peer_transmit_bytes_total", "Bytes that went to the peer, encrypted."),
 		asked:     desc("liqo_peer_probes_total", "Probes that were sent to the peer, small ones and full packets.", "size"),
 		heard:     desc("liqo_peer_probe_answers_total", "Probes that the peer answered.", "size"),
+		size:      desc("liqo_peer_mtu_bytes", "Largest packets that are sent to the peer, in bytes."),
 		implementation: prometheus.NewDesc("liqo_wireguard_implementation", "1 for what runs WireGuard: kernel or userspace.",
 			[]string{"implementation"}, prometheus.Labels{"driver": driver}),
 		latencies: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -55,7 +57,7 @@ func (e *exporter) answered(after time.Duration) { e.latencies.Observe(float64(a
 
 // Describe is of prometheus.Collector.
 func (e *exporter) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.received, e.sent, e.asked, e.heard, e.implementation} {
+	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.received, e.sent, e.asked, e.heard, e.size, e.implementation} {
 		out <- d
 	}
 	e.latencies.Describe(out)
@@ -92,6 +94,7 @@ func (e *exporter) Collect(out chan<- prometheus.Metric) {
 	default:
 		gauge(e.connected, 0)
 	}
+	gauge(e.size, float64(e.mtu()))
 	gauge(e.implementation, 1, string(e.device.Implementation()))
 	e.latencies.Collect(out)
 }

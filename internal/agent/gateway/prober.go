@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,11 +24,13 @@ type prober struct {
 	beat          func() // is called after each interval, and when the first answer comes
 	answered      func(after time.Duration)
 	bind          func(netip.AddrPort) (*net.UDPConn, error)
-	size          int // of a full packet's message, in bytes
 	lastListening error
 
-	mu    sync.Mutex // guards pulse
-	pulse pulse
+	mu     sync.Mutex // guards what follows
+	pulse  pulse
+	search search      // of the size of full packets
+	tried  []time.Time // when other sizes were, in the search that goes on
+	passed time.Time   // when one of them was answered, last
 }
 
 // overhead of a message in a packet of IPv4: IP and UDP.
@@ -41,8 +44,8 @@ func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func())
 	return &prober{
 		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, answered: func(time.Duration) {}, bind: bind,
 		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
-		size:  o.MTU - overhead,
-		pulse: pulse{interval: o.PingInterval, threshold: o.PingLossThreshold},
+		pulse:  pulse{interval: o.PingInterval, threshold: o.PingLossThreshold},
+		search: search{ceiling: o.MTU, mtu: o.MTU},
 	}
 }
 
@@ -98,13 +101,16 @@ func (p *prober) probe(ctx context.Context) error {
 	return err
 }
 
-// ask sends questions, a small and a full one at a time.
+// ask sends questions, a small and a full one at a time, and others while the MTU is searched for.
 func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
 	tick := time.NewTicker(p.interval)
 	defer tick.Stop()
 	for {
-		now := p.note()
-		for _, size := range []int{0, p.size} {
+		now, sizes, moved := p.note()
+		if moved {
+			p.beat()
+		}
+		for _, size := range sizes {
 			if data, err := question(p.cluster, now, size); err == nil {
 				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // what is not sent is not answered
 			}
@@ -118,17 +124,33 @@ func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
 	}
 }
 
-// note remembers that the peer is asked now.
-func (p *prober) note() time.Time {
+// note remembers that the peer is asked now. It tells of the sizes of the messages, and whether there is another MTU. Nothing is
+// searched for with a peer that does not send padding back.
+func (p *prober) note() (now time.Time, sizes []int, moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
+	now = time.Now()
 	if p.pulse.began.IsZero() {
 		p.pulse.began = now
 	}
+	was := p.search.mtu
+	small, full := p.pulse.losses(now)
+	others := p.search.turn(now, full, p.pulse.pads && small < searchAfter)
+	if p.tried = append(p.tried, now); len(others) == 0 {
+		p.tried = nil
+	}
+	if moved = p.search.mtu != was; moved {
+		p.pulse.full.resize(p.passed)
+	}
 	p.pulse.small.ask(now)
 	p.pulse.full.ask(now)
-	return now
+	sizes = []int{0, p.search.mtu - overhead}
+	for _, size := range others {
+		if size != p.search.mtu { // which is asked for anyway
+			sizes = append(sizes, size-overhead)
+		}
+	}
+	return now, sizes, moved
 }
 
 // listen answers questions, and takes answers in, until the socket is closed.
@@ -175,10 +197,17 @@ func (p *prober) hear(answer probe, size int) {
 	now := time.Now()
 	p.mu.Lock()
 	was, small := p.pulse.up(now), false
-	if size >= p.size {
-		p.pulse.full.hear(answer.Time, now)
-	} else if small = p.pulse.small.hear(answer.Time, now); small {
-		p.pulse.pads = answer.Padding != ""
+	switch size += overhead; {
+	case size == p.search.mtu:
+		if p.pulse.full.hear(answer.Time, now) {
+			p.search.heard(size)
+		}
+	case slices.ContainsFunc(p.tried, answer.Time.Equal) && p.search.heard(size):
+		p.passed = now
+	default:
+		if small = p.pulse.small.hear(answer.Time, now); small {
+			p.pulse.pads = answer.Padding != ""
+		}
 	}
 	is, after := p.pulse.up(now), p.pulse.small.latency
 	p.mu.Unlock()
@@ -195,6 +224,28 @@ func (p *prober) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pulse = pulse{interval: p.pulse.interval, threshold: p.pulse.threshold}
+	p.search.stop()
+}
+
+// bound sets how small the MTU may get.
+func (p *prober) bound(floor int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.search.bound(floor)
+}
+
+// recall takes up an MTU that an earlier process found.
+func (p *prober) recall(mtu int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.search.recall(mtu)
+}
+
+// mtu is the size of the largest packets that pass, as far as known.
+func (p *prober) mtu() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.search.mtu
 }
 
 // now is how the tunnel fares.

@@ -52,6 +52,9 @@ func (a *answers) hear(sent, now time.Time) bool {
 	return true
 }
 
+// resize has questions be of another size, of which one was answered last.
+func (a *answers) resize(at time.Time) { a.asked, a.at = nil, at }
+
 // lost is how many questions in a row have no answer by now.
 func (p *pulse) lost(a answers, now time.Time) int {
 	if p.began.IsZero() {
