@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
 )
 
 // prober asks the peer's gateway through the tunnel whether it is there, and answers when it asks.
@@ -36,8 +38,25 @@ type prober struct {
 // overhead of a message in a packet of IPv4: IP and UDP.
 const overhead = 20 + 8
 
+// bind opens a socket that sends no fragments: what does not fit our end of the tunnel is no answer that a packet of that size came.
 func bind(at netip.AddrPort) (*net.UDPConn, error) {
-	return net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		var option error
+		err = raw.Control(func(fd uintptr) {
+			option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
+		})
+		err = errors.Join(err, option)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("forbidding fragments: %w", err)
+	}
+	return conn, nil
 }
 
 func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func()) *prober {
