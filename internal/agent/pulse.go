@@ -73,6 +73,9 @@ func (a *Answers) Hear(sent, now time.Time) bool {
 	return true
 }
 
+// Resize has questions be of another size, of which one was answered last.
+func (a *Answers) Resize(at time.Time) { a.asked, a.At = nil, at }
+
 // lost is how many questions in a row have no answer by now.
 func (p *Pulse) lost(a Answers, now time.Time) int {
 	if p.Began.IsZero() {

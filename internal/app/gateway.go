@@ -4,7 +4,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +78,7 @@ func (o *gatewayOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "node-name", "", "node that this runs on")
 	fs.String("pod-name", "", "")
 	fs.StringVar(&o.address, "pod-ip", "", "address of this pod")
-	fs.IntVar(&o.MTU, "mtu", names.DefaultMTU, "of the tunnel, in bytes")
+	fs.IntVar(&o.MTU, "mtu", names.DefaultMTU, "of the tunnel at most, in bytes; 0 for what the link of --pod-ip has room for")
 	fs.IntSliceVar(&o.listenPorts, "listen-ports", []int{names.TunnelPort}, "where a server listens; the first one is used")
 	fs.StringSliceVar(&o.endpointAddresses, "endpoint-address", nil, "where a client finds its server: addresses or names, tried in turn")
 	fs.IntSliceVar(&o.endpointPorts, "endpoint-ports", []int{names.TunnelPort}, "ports of the server, tried in turn")
@@ -113,7 +112,6 @@ func (o *gatewayOptions) complete() error {
 	if o.PingInterval <= 0 || o.PingLossThreshold <= 0 {
 		return errors.New("--ping-interval and --ping-loss-threshold are above zero")
 	}
-	o.MTU = cmp.Or(o.MTU, names.DefaultMTU) // of a template that passes on that none was asked for
 	o.UID, o.Unwatched = types.UID(o.uid), !o.ping
 	switch o.mode {
 	case "server":
@@ -153,6 +151,11 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 		return err
 	}
 	defer k.Close()
+	if o.MTU == 0 {
+		if o.MTU, err = wg.Room(o.Address); err != nil {
+			return fmt.Errorf("finding the MTU of the tunnel: %w", err)
+		}
+	}
 	device, err := wg.Open(names.TunnelDevice, wg.Implementation(o.implementation), slog.New(logr.ToSlogHandler(ctrl.Log.WithName("wireguard"))))
 	if err != nil {
 		return err

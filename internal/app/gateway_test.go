@@ -44,7 +44,7 @@ func TestFlagsOfAGateway(t *testing.T) {
 		"--mode=server":                                                  server,
 		"--mode=server --listen-ports=7,8":                               func(o *agent.Options) { o.Server, o.ListenPort = true, 7 },
 		"--mode=server --endpoint-address=192.0.2.1":                     server,
-		"--mode=server --mtu=0":                                          server,
+		"--mode=server --mtu=0":                                          func(o *agent.Options) { server(o); o.MTU = 0 },
 		"--mode=server --leader-election --mss-clamp=false --pod-name=x": server,
 		"--mode=client":                                                  to(),
 		"--mode=client --endpoint-address=192.0.2.1":                     to("192.0.2.1:51840"),

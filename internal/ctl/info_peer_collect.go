@@ -191,11 +191,11 @@ func (f *collector) peerGateway(ctx context.Context, r *peerReport, of client.Ma
 	}
 	if len(servers.Items) == 1 {
 		gw := &servers.Items[0]
-		r.Network.Gateway = gatewayAt(gw.Status.Endpoint, "Client", gw.Spec.MTU)
+		r.Network.Gateway = gatewayAt(gw.Status.Endpoint, "Client", cmp.Or(gw.Status.MTU, gw.Spec.MTU))
 		return f.peerConnection(ctx, r, gw)
 	}
 	gw := &clients.Items[0]
-	r.Network.Gateway = gatewayAt(&gw.Spec.Endpoint, "Server", gw.Spec.MTU)
+	r.Network.Gateway = gatewayAt(&gw.Spec.Endpoint, "Server", cmp.Or(gw.Status.MTU, gw.Spec.MTU))
 	return f.peerConnection(ctx, r, gw)
 }
 

@@ -79,7 +79,7 @@ func (o *connectOptions) flags(cmd *cobra.Command) {
 	o.client.flags(fs, "gw-client-", clientTemplates, "wireguard-client")
 	fs.StringVar(&o.address, "gw-client-address", "", "The address that the client dials, where it is not the one that the server knows")
 	fs.Int32Var(&o.port, "gw-client-port", 0, "The port that the client dials, where it is not the one that the server knows")
-	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel; 0 leaves it to the templates")
+	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel; 0 for what the outer networks have room for")
 	fs.BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not tell each gateway the key of the other, and do not wait for the tunnel")
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if today, ok := olderSpellings[name]; ok {

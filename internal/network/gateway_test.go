@@ -666,3 +666,45 @@ func TestAnEndpointIsNeverThatOfAnEarlierService(t *testing.T) {
 		}
 	}
 }
+
+// Nodes read the MTU of a tunnel there, and need not read Connections.
+func TestGatewaysTellTheMTUOfTheirTunnel(t *testing.T) {
+	s := begin(t)
+	s.create(s.serverTemplate(), s.clientTemplate())
+	server, dials := s.server("server", s.serverTemplate()), s.client("client", s.clientTemplate())
+	s.create(server, dials)
+	s.start()
+	connection := func(of client.Object) *networkingv1beta1.Connection {
+		conn := &networkingv1beta1.Connection{ObjectMeta: s.meta(names.Gateway(of.GetName()))}
+		conn.Spec.Type = networkingv1beta1.ConnectionTypeServer
+		conn.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(of, kindOf(of))}
+		s.create(conn)
+		return conn
+	}
+	tells := func(mtu int) {
+		t.Helper()
+		s.eventually(func() error {
+			if err := errors.Join(s.get(server), s.get(dials)); err != nil {
+				return err
+			}
+			if server.Status.MTU != mtu || dials.Status.MTU != mtu {
+				return fmt.Errorf("the server says %d, the client %d, want %d", server.Status.MTU, dials.Status.MTU, mtu)
+			}
+			return nil
+		})
+	}
+	conns := []*networkingv1beta1.Connection{connection(server), connection(dials)}
+	for _, mtu := range []int{1340, 1232} {
+		for _, conn := range conns {
+			testkit.UpdateStatus(t, s.c.Client, conn, func(c *networkingv1beta1.Connection) { c.Status.MTU = mtu })
+		}
+		tells(mtu)
+	}
+	for _, conn := range conns { // now they are nobody's
+		testkit.Update(t, s.c.Client, conn, func(c *networkingv1beta1.Connection) { c.OwnerReferences = nil })
+	}
+	for _, obj := range []client.Object{server, dials} {
+		testkit.Update(t, s.c.Client, obj, func(o client.Object) { o.SetAnnotations(map[string]string{"example.com/look": "again"}) })
+	}
+	tells(0)
+}

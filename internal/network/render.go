@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -65,8 +69,10 @@ func setupGateways[T client.Object](mgr ctrl.Manager, r rendering, templates cac
 	g := &gateways[T]{rendering: r, template: kindOf(of), kinds: kinds}
 	c := kube.NewController[T](mgr, kube.Options{Name: name}, g)
 	b := c.Builder().WatchesRawSource(source.Kind(templates, of, handler.EnqueueRequestsFromMapFunc(g.of)))
+	ofGateway := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), newObject[T](), handler.OnlyControllerOwner())
+	b.Watches(&networkingv1beta1.Connection{}, ofGateway, builder.WithPredicates(predicate.Funcs{UpdateFunc: resized}))
 	for _, kind := range kinds {
-		b.Watches(objectOf(kind), handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), newObject[T](), handler.OnlyControllerOwner()))
+		b.Watches(objectOf(kind), ofGateway)
 	}
 	return c.Complete(b)
 }
@@ -79,6 +85,26 @@ func (g *gateways[T]) of(ctx context.Context, t client.Object) []reconcile.Reque
 	})
 }
 
+// resized tells whether a tunnel has another MTU: its latency changes all the time.
+func resized(e event.UpdateEvent) bool {
+	old, okOld := e.ObjectOld.(*networkingv1beta1.Connection)
+	now, okNow := e.ObjectNew.(*networkingv1beta1.Connection)
+	return !okOld || !okNow || old.Status.MTU != now.Status.MTU || !apiequality.Semantic.DeepEqual(old.OwnerReferences, now.OwnerReferences)
+}
+
+// measure copies the MTU of the tunnel to where nodes read it. They have no use for the rest of a Connection, which changes all the time.
+func (g *gateways[T]) measure(ctx context.Context, gw *gateway) error {
+	conn := &networkingv1beta1.Connection{}
+	err := g.client.Get(ctx, client.ObjectKey{Namespace: gw.GetNamespace(), Name: names.Gateway(gw.GetName())}, conn)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the Connection of the gateway: %w", err)
+	}
+	if *gw.mtu = 0; err == nil && metav1.IsControlledBy(conn, gw.Object) {
+		*gw.mtu = conn.Status.MTU
+	}
+	return nil
+}
+
 // reference is what a gateway says about its template, less what it may leave out.
 func (r rendering) reference(g *gateway) corev1.ObjectReference {
 	ref := g.templateRef
@@ -89,6 +115,9 @@ func (r rendering) reference(g *gateway) corev1.ObjectReference {
 // Sync renders the template, and copies the state of what was rendered.
 func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	gw := gatewayOf(obj)
+	if err := g.measure(ctx, gw); err != nil {
+		return err
+	}
 	if err := checkPeer(obj.GetLabels()[names.RemoteClusterID]); err != nil {
 		return err
 	}

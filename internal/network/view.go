@@ -33,6 +33,7 @@ type gateway struct {
 	keys       **corev1.ObjectReference
 	endpoint   **networkingv1beta1.EndpointStatus // nil for a client, whose status has that of its server
 	inner      **networkingv1beta1.InternalGatewayEndpoint
+	mtu        *int
 	conditions *[]metav1.Condition
 	// dials are the addresses of the server; nil for a server.
 	dials *networkingv1beta1.EndpointStatus
@@ -44,13 +45,13 @@ func gatewayOf(obj client.Object) *gateway {
 	case *networkingv1beta1.GatewayServer:
 		out.spec, out.templateRef, out.field, out.secretName = &o.Spec, o.Spec.ServerTemplateRef, "spec.serverTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ServerRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
-		out.endpoint = &o.Status.Endpoint
+		out.endpoint, out.mtu = &o.Status.Endpoint, &o.Status.MTU
 	case *networkingv1beta1.GatewayClient:
 		spec := o.Spec.DeepCopy()
 		spec.Endpoint = dialled(o.Spec.Endpoint, o.Status.Endpoint)
 		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ClientTemplateRef, "spec.clientTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ClientRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
-		out.dials = &spec.Endpoint
+		out.dials, out.mtu = &spec.Endpoint, &o.Status.MTU
 	}
 	return out
 }

@@ -67,6 +67,8 @@ type ConnectionStatus struct {
 	//
 	// +listType=set
 	FailedNodes []string `json:"failedNodes,omitempty"`
+	// MTU is the size of the largest packets that are sent, in bytes: that of the gateway, or less where larger ones get lost.
+	MTU int `json:"mtu,omitempty"`
 }
 
 // Connection shows the tunnel of a gateway.

@@ -15,7 +15,8 @@ const GatewayClientResource = "gatewayclients"
 type GatewayClientSpec struct {
 	// +optional
 	ClientTemplateRef corev1.ObjectReference `json:"clientTemplateRef,omitzero"`
-	MTU               int                    `json:"mtu,omitempty"`
+	// MTU of the tunnel at most, in bytes; 0 for what the outer network has room for.
+	MTU int `json:"mtu,omitempty"`
 	// Endpoint is the server's.
 	//
 	// +optional
@@ -31,6 +32,8 @@ type GatewayClientStatus struct {
 	ClientRef        *corev1.ObjectReference  `json:"clientRef,omitempty"`
 	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+	// MTU is that of the tunnel, in bytes, as its Connection says.
+	MTU int `json:"mtu,omitempty"`
 	// Endpoint is where the peer says that its server is: dialled after those of the spec.
 	Endpoint *EndpointStatus `json:"endpoint,omitempty"`
 	// Conditions say whether it works, and why not.

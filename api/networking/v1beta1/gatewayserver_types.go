@@ -35,7 +35,8 @@ type Endpoint struct {
 type GatewayServerSpec struct {
 	// +optional
 	ServerTemplateRef corev1.ObjectReference `json:"serverTemplateRef,omitzero"`
-	MTU               int                    `json:"mtu,omitempty"`
+	// MTU of the tunnel at most, in bytes; 0 for what the outer network has room for.
+	MTU int `json:"mtu,omitempty"`
 	// +optional
 	Endpoint Endpoint `json:"endpoint,omitzero"`
 	// SecretRef names an existing key Secret; without it a key is made.
@@ -52,6 +53,8 @@ type GatewayServerStatus struct {
 	Endpoint         *EndpointStatus          `json:"endpoint,omitempty"`
 	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
+	// MTU is that of the tunnel, in bytes, as its Connection says.
+	MTU int `json:"mtu,omitempty"`
 	// Conditions say whether it works, and why not.
 	//
 	// +listType=map

@@ -47,7 +47,7 @@ func (g *gateway) show(ctx context.Context, beat agent.Pulse, nodes []report, no
 	if g.options.Unwatched && len(g.peers) > 0 {
 		status = networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}
 	}
-	if apiequality.Semantic.DeepEqual(status, conn.Status) {
+	if status.MTU = g.mtu; apiequality.Semantic.DeepEqual(status, conn.Status) {
 		return nil
 	}
 	changed := conn.DeepCopy()

@@ -25,25 +25,27 @@ type exporter struct {
 	device    Device
 	counted   func() (map[string]uint64, error)
 	now       func() agent.Pulse
+	mtu       func() int
 	unwatched bool
 	latencies prometheus.Histogram
 
-	connected, latency, received, sent, asked, heard, dropped, implementation *prometheus.Desc
+	connected, latency, received, sent, asked, heard, size, dropped, implementation *prometheus.Desc
 }
 
-func newExporter(o Options, device Device, counted func() (map[string]uint64, error), now func() agent.Pulse) *exporter {
+func newExporter(o Options, device Device, counted func() (map[string]uint64, error), now func() agent.Pulse, mtu func() int) *exporter {
 	labels := prometheus.Labels{"driver": driver, "cluster_id": o.RemoteClusterID}
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, more, labels)
 	}
 	return &exporter{
-		device: device, counted: counted, now: now, unwatched: o.Unwatched,
+		device: device, counted: counted, now: now, mtu: mtu, unwatched: o.Unwatched,
 		connected: desc("liqo_peer_is_connected", "1 while packets of all sizes pass to the peer and back, else 0."),
 		latency:   desc("liqo_peer_latency_us", "Latest round trip to the gateway of the peer, in microseconds; missing while there is no connection."),
 		received:  desc("liqo_peer_receive_bytes_total", "Bytes that came from the peer, encrypted."),
 		sent:      desc("liqo_peer_transmit_bytes_total", "Bytes that went to the peer, encrypted."),
 		asked:     desc("liqo_peer_probes_total", "Probes that were sent to the peer, small ones and full packets.", "size"),
 		heard:     desc("liqo_peer_probe_answers_total", "Probes that the peer answered.", "size"),
+		size:      desc("liqo_peer_mtu_bytes", "Largest packets that are sent to the peer, in bytes."),
 		dropped: prometheus.NewDesc("liqo_gateway_dropped_packets_total", "Packets that the filter of the gateway dropped.",
 			[]string{"reason"}, prometheus.Labels{"cluster_id": o.RemoteClusterID}),
 		implementation: prometheus.NewDesc("liqo_wireguard_implementation", "1 for what runs WireGuard: kernel or userspace.",
@@ -60,7 +62,7 @@ func (e *exporter) answered(after time.Duration) { e.latencies.Observe(float64(a
 
 // Describe is of prometheus.Collector.
 func (e *exporter) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.received, e.sent, e.asked, e.heard, e.dropped, e.implementation} {
+	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.received, e.sent, e.asked, e.heard, e.size, e.dropped, e.implementation} {
 		out <- d
 	}
 	e.latencies.Describe(out)
@@ -103,6 +105,7 @@ func (e *exporter) Collect(out chan<- prometheus.Metric) {
 	default:
 		gauge(e.connected, 0)
 	}
+	gauge(e.size, float64(e.mtu()))
 	gauge(e.implementation, 1, string(e.device.Implementation()))
 	e.latencies.Collect(out)
 }

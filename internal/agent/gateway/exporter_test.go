@@ -38,7 +38,7 @@ func TestWhatPrometheusIsToldOfATunnel(t *testing.T) {
 	h.ask(1)
 	h.Small.Hear(wire(h.at(1)), h.at(1.0124))
 	device := &patient{status: wg.Status{Peers: []wg.PeerStatus{{Received: 1100, Sent: 2200}}}}
-	e := newExporter(Options{RemoteClusterID: "milan"}, device, refusals, func() agent.Pulse { return h.Pulse })
+	e := newExporter(Options{RemoteClusterID: "milan"}, device, refusals, func() agent.Pulse { return h.Pulse }, func() int { return 1340 })
 	for _, after := range []time.Duration{9 * time.Millisecond, 12400 * time.Microsecond, 400 * time.Millisecond} {
 		e.answered(after)
 	}
@@ -72,6 +72,9 @@ liqo_peer_latency_histogram_us_count{cluster_id="milan",driver="wireguard"} 3
 # HELP liqo_peer_latency_us Latest round trip to the gateway of the peer, in microseconds; missing while there is no connection.
 # TYPE liqo_peer_latency_us gauge
 liqo_peer_latency_us{cluster_id="milan",driver="wireguard"} 12400
+# HELP liqo_peer_mtu_bytes Largest packets that are sent to the peer, in bytes.
+# TYPE liqo_peer_mtu_bytes gauge
+liqo_peer_mtu_bytes{cluster_id="milan",driver="wireguard"} 1340
 # HELP liqo_peer_probe_answers_total Probes that the peer answered.
 # TYPE liqo_peer_probe_answers_total counter
 liqo_peer_probe_answers_total{cluster_id="milan",driver="wireguard",size="full"} 1
@@ -117,7 +120,7 @@ func TestWhatPrometheusIsToldOfNoTunnel(t *testing.T) {
 		"unwatched":                         {newHeart(), false, &patient{status: peer}, "connected=1 bytes"},
 		"unwatched, with nobody":            {newHeart(), false, &patient{}, "connected=0 bytes"},
 	} {
-		e := newExporter(Options{RemoteClusterID: "milan", Unwatched: !test.watched}, test.device, untold, func() agent.Pulse { return test.beat.Pulse })
+		e := newExporter(Options{RemoteClusterID: "milan", Unwatched: !test.watched}, test.device, untold, func() agent.Pulse { return test.beat.Pulse }, func() int { return 1340 })
 		text, labels := exposed(t, e), `{cluster_id="milan",driver="wireguard"} `
 		got := "connected=none"
 		for _, v := range []string{"0", "1"} {

@@ -41,7 +41,7 @@ type Options struct {
 	// Node is where this pod runs, Address the pod's own.
 	Node    string
 	Address netip.Addr
-	// MTU of the tunnel, in bytes.
+	// MTU of the tunnel at most, in bytes.
 	MTU int
 	// ListenPort is that of a server; 0 for any.
 	ListenPort uint16
@@ -87,7 +87,7 @@ func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gat
 	g.endpoints = newEndpoints(g.beat)
 	ours, theirs := plan.TunnelAddresses(o.Server)
 	g.prober = newProber(o, ours, theirs, mgr.GetLogger().WithName("prober"), g.beat)
-	g.exporter = newExporter(o, device, k.Counted, g.prober.now)
+	g.exporter = newExporter(o, device, k.Counted, g.prober.now, g.prober.mtu)
 	g.prober.answered = g.exporter.answered
 	return g
 }
@@ -124,6 +124,7 @@ type gateway struct {
 	looked    time.Time // at the peer of the device, last
 	received  uint64    // bytes from the peer, by then
 	heard     time.Time // of the peer at all, last; or a little later
+	mtu       int       // of the tunnel, as others were told; 0 before the first run
 }
 
 // matters adds to what does for all agents what nodes say of the way to this peer.
@@ -182,6 +183,7 @@ func (g *gateway) run(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	g.size(ctx, seen)
 	peers, problems, failed := g.wantedPeers(ctx, seen)
 	state, more := plan.Gateway(g.input(seen))
 	problems = slices.Concat(seen.Problems, problems, more)
@@ -240,7 +242,7 @@ func (g *gateway) input(seen *agent.Seen) plan.GatewayInput {
 	return plan.GatewayInput{
 		Cluster: seen.Cluster, Of: plan.Object{Kind: kind, Namespace: g.options.Namespace, Name: g.options.Name}, Peer: g.options.key(),
 		Address: g.options.Address, Node: g.options.Node, Server: g.options.Server, MTU: g.options.MTU,
-		ProbePort: g.options.PingPort,
+		Passing: g.mtu, ProbePort: g.options.PingPort,
 	}
 }
 

@@ -5,13 +5,16 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/agent"
 )
@@ -25,26 +28,45 @@ type prober struct {
 	beat          func() // is called after each interval, and when the first answer comes
 	answered      func(after time.Duration)
 	bind          func(netip.AddrPort) (*net.UDPConn, error)
-	size          int // of a full packet's message, in bytes
 	lastListening error
 
-	mu    sync.Mutex // guards pulse
-	pulse agent.Pulse
+	mu     sync.Mutex // guards what follows
+	pulse  agent.Pulse
+	search search      // of the size of full packets
+	tried  []time.Time // when other sizes were, in the search that goes on
+	passed time.Time   // when one of them was answered, last
 }
 
 // overhead of a message in a packet of IPv4: IP and UDP.
 const overhead = 20 + 8
 
+// bind opens a socket that sends no fragments: what does not fit our end of the tunnel is no answer that a packet of that size came.
 func bind(at netip.AddrPort) (*net.UDPConn, error) {
-	return net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		var option error
+		err = raw.Control(func(fd uintptr) {
+			option = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
+		})
+		err = errors.Join(err, option)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("forbidding fragments: %w", err)
+	}
+	return conn, nil
 }
 
 func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func()) *prober {
 	return &prober{
 		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, answered: func(time.Duration) {}, bind: bind,
 		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
-		size:  o.MTU - overhead,
-		pulse: agent.Pulse{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
+		pulse:  agent.Pulse{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
+		search: search{ceiling: o.MTU, mtu: o.MTU},
 	}
 }
 
@@ -100,13 +122,16 @@ func (p *prober) probe(ctx context.Context) error {
 	return err
 }
 
-// ask sends questions, a small and a full one at a time.
+// ask sends questions, a small and a full one at a time, and others while the MTU is searched for.
 func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
 	tick := time.NewTicker(p.interval)
 	defer tick.Stop()
 	for {
-		now := p.note()
-		for _, size := range []int{0, p.size} {
+		now, sizes, moved := p.note()
+		if moved {
+			p.beat()
+		}
+		for _, size := range sizes {
 			if data, err := question(p.cluster, now, size); err == nil {
 				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // what is not sent is not answered
 			}
@@ -120,13 +145,29 @@ func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
 	}
 }
 
-// note remembers that the peer is asked now.
-func (p *prober) note() time.Time {
+// note remembers that the peer is asked now. It tells of the sizes of the messages, and whether there is another MTU. Nothing is
+// searched for with a peer that does not send padding back.
+func (p *prober) note() (now time.Time, sizes []int, moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
+	now = time.Now()
+	was := p.search.mtu
+	small, full := p.pulse.Losses(now)
+	others := p.search.turn(now, full, p.pulse.Pads && small < searchAfter)
+	if p.tried = append(p.tried, now); len(others) == 0 {
+		p.tried = nil
+	}
+	if moved = p.search.mtu != was; moved {
+		p.pulse.Full.Resize(p.passed)
+	}
 	p.pulse.Ask(now)
-	return now
+	sizes = []int{0, p.search.mtu - overhead}
+	for _, size := range others {
+		if size != p.search.mtu { // which is asked for anyway
+			sizes = append(sizes, size-overhead)
+		}
+	}
+	return now, sizes, moved
 }
 
 // listen answers questions, and takes answers in, until the socket is closed.
@@ -173,10 +214,17 @@ func (p *prober) hear(answer probe, size int) {
 	now := time.Now()
 	p.mu.Lock()
 	was, small := p.pulse.Up(now), false
-	if size >= p.size {
-		p.pulse.Full.Hear(answer.Time, now)
-	} else if small = p.pulse.Small.Hear(answer.Time, now); small {
-		p.pulse.Pads = answer.Padding != ""
+	switch size += overhead; {
+	case size == p.search.mtu:
+		if p.pulse.Full.Hear(answer.Time, now) {
+			p.search.heard(size)
+		}
+	case slices.ContainsFunc(p.tried, answer.Time.Equal) && p.search.heard(size):
+		p.passed = now
+	default:
+		if small = p.pulse.Small.Hear(answer.Time, now); small {
+			p.pulse.Pads = answer.Padding != ""
+		}
 	}
 	is, after := p.pulse.Up(now), p.pulse.Small.Latency
 	p.mu.Unlock()
@@ -193,6 +241,28 @@ func (p *prober) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pulse = agent.Pulse{Interval: p.pulse.Interval, Threshold: p.pulse.Threshold}
+	p.search.stop()
+}
+
+// bound sets how small the MTU may get.
+func (p *prober) bound(floor int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.search.bound(floor)
+}
+
+// recall takes up an MTU that an earlier process found.
+func (p *prober) recall(mtu int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.search.recall(mtu)
+}
+
+// mtu is the size of the largest packets that pass, as far as known.
+func (p *prober) mtu() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.search.mtu
 }
 
 // now is how the tunnel fares.

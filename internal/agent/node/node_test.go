@@ -182,6 +182,12 @@ func TestANodeFollowsTheAPI(t *testing.T) {
 	w.repairs(t)
 	w.hasForeign(t)
 	w.firewall(t)
+	t.Log("less passes the tunnel, and then more than anybody counts on")
+	gateway := &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: w.peer.Namespace, Name: w.peer.Name}}
+	for _, mtu := range []int{1232, 1440} {
+		testkit.UpdateStatus(t, w, gateway, func(g *networkingv1beta1.GatewayServer) { g.Status.MTU = mtu })
+		w.holds(t, strings.Replace(toPeer, "1340", fmt.Sprint(mtu), 1), true)
+	}
 	if err := w.Delete(t.Context(), w.peer); err != nil {
 		t.Fatal(err)
 	}

@@ -733,3 +733,29 @@ func TestLinesOfTheLibraryHoldNoKeyAndComeOnce(t *testing.T) {
 type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+func TestWhatATunnelHasRoomFor(t *testing.T) {
+	a, _ := world(t)
+	a.do(func() error {
+		link, err := netlink.LinkByName("eth0")
+		if err == nil {
+			err = netlink.LinkSetMTU(link, 1450)
+		}
+		return err
+	})
+	for i, want := range []int{1450 - 60, 1450 - 80} {
+		a.do(func() error {
+			got, err := Room(a.outer[i])
+			if got != want {
+				t.Errorf("from %s: %d bytes, %v, want %d", a.outer[i], got, err, want)
+			}
+			return err
+		})
+	}
+	a.do(func() error {
+		if got, err := Room(netip.MustParseAddr("192.0.2.77")); err == nil || !strings.Contains(err.Error(), "no link has the address 192.0.2.77") {
+			t.Errorf("from nowhere: %d bytes, %v", got, err)
+		}
+		return nil
+	})
+}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -56,6 +58,32 @@ func chooseExisting(link netlink.Link, impl Implementation) (Implementation, err
 		return "", fmt.Errorf("the link exists and is of implementation %q, not %q", is, impl)
 	}
 	return is, nil
+}
+
+// Room is the MTU of a tunnel whose packets leave by the link that has an address: that of the link, less what WireGuard adds.
+func Room(outer netip.Addr) (int, error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return 0, fmt.Errorf("listing links: %w", err)
+	}
+	for _, link := range links {
+		addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		if err != nil {
+			return 0, fmt.Errorf("listing addresses: %w", err)
+		}
+		if slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.IP.Equal(outer.AsSlice()) }) {
+			return link.Attrs().MTU - headers(outer), nil
+		}
+	}
+	return 0, fmt.Errorf("no link has the address %s", outer)
+}
+
+// headers are what WireGuard adds to a packet, in bytes: those of IP and of UDP, 16 of its own and as much of a checksum.
+func headers(outer netip.Addr) int {
+	if outer.Unmap().Is4() {
+		return 20 + 8 + 32
+	}
+	return 40 + 8 + 32
 }
 
 func setMTU(name string, mtu int) error {

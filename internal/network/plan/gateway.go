@@ -52,6 +52,9 @@ type gateway struct {
 func Gateway(in GatewayInput) (datapath.State, []Problem) {
 	g := gateway{survey: look(in.Cluster, in.Address, in.Of), in: in}
 	g.in.MTU = g.mtu()
+	if g.in.Passing <= 0 || g.in.Passing > g.in.MTU {
+		g.in.Passing = g.in.MTU
+	}
 	for _, n := range g.networks {
 		if n.peer == in.Peer {
 			g.own = append(g.own, n)
@@ -148,12 +151,15 @@ func (g *gateway) routes(out *datapath.State) {
 			datapath.Rule{Priority: nowherePriority, Family: f, From: n.Here, Unreachable: true},
 		)
 		out.Routes = append(out.Routes, unreachable(outTable, n.Here))
-		if !g.fits(n, g.in.Of, g.in.MTU) {
+		if !g.fits(n, g.in.Of, g.in.Passing) {
 			continue
 		}
 		r := datapath.Route{Table: outTable, To: n.Here, Device: names.TunnelDevice, Source: g.unknownSource(f)}
 		if _, theirs := TunnelAddresses(g.in.Server); f == datapath.IPv4 {
 			r.Via = theirs
+		}
+		if g.in.Passing < g.in.MTU {
+			r.MTU = g.in.Passing
 		}
 		out.Routes = append(out.Routes, r)
 	}

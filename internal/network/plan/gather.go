@@ -33,12 +33,20 @@ func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
 
 // TunnelOfServer reads a GatewayServer; false if its gateway goes away.
 func TunnelOfServer(g *networkingv1beta1.GatewayServer) (Tunnel, bool, []Problem) {
-	return tunnelOf("GatewayServer", g, g.Spec.MTU, g.Status.InternalEndpoint)
+	return tunnelOf("GatewayServer", g, tunnelMTU(g.Spec.MTU, g.Status.MTU), g.Status.InternalEndpoint)
 }
 
 // TunnelOfClient reads a GatewayClient; false if its gateway goes away.
 func TunnelOfClient(g *networkingv1beta1.GatewayClient) (Tunnel, bool, []Problem) {
-	return tunnelOf("GatewayClient", g, g.Spec.MTU, g.Status.InternalEndpoint)
+	return tunnelOf("GatewayClient", g, tunnelMTU(g.Spec.MTU, g.Status.MTU), g.Status.InternalEndpoint)
+}
+
+// tunnelMTU is what the gateway says that it sends, and never more than it was told to.
+func tunnelMTU(most, is int) int {
+	if is < minimumMTU || is > maximumMTU || most != 0 && is > most {
+		return most
+	}
+	return is
 }
 
 // The address of a gateway that goes away may soon be a stranger's.

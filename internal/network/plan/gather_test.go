@@ -114,6 +114,19 @@ func TestTunnelsFromGateways(t *testing.T) {
 	if !ok || len(problems) > 0 {
 		t.Error(ok, problems)
 	}
+	for _, test := range []struct{ most, is, want int }{
+		{1300, 1232, 1232}, {0, 1440, 1440}, {1300, 1340, 1300}, {1300, 0, 1300}, {1300, -1, 1300}, {0, 70000, 0}, {100, 1340, 100},
+	} {
+		g.Spec.MTU, g.Status.MTU = test.most, test.is
+		client := &networkingv1beta1.GatewayClient{}
+		client.Spec.MTU, client.Status.MTU = test.most, test.is
+		got, _, _ := TunnelOfServer(g)
+		other, _, _ := TunnelOfClient(client)
+		if got.MTU != test.want || other.MTU != test.want {
+			t.Errorf("of %d at most, and %d that pass: %d and %d, want %d", test.most, test.is, got.MTU, other.MTU, test.want)
+		}
+	}
+	g.Spec.MTU, g.Status.MTU = 1300, 0
 	g.Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9"))}
 	got, _, _ = TunnelOfServer(g)
 	want.Active = addr("10.200.1.9")

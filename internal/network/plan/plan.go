@@ -152,6 +152,8 @@ type GatewayInput struct {
 	Node    string     // where this replica runs
 	Server  bool       // end of the tunnel
 	MTU     int        // of the tunnel, in bytes; 0: names.DefaultMTU
+	// Passing is the size of the largest packets that pass the tunnel, if that is less.
+	Passing int
 	// ProbePort is where both gateways answer each other on the tunnel, by UDP; 0: names.ConnectionCheckPort.
 	ProbePort uint16
 }

@@ -446,3 +446,35 @@ func checkSet(s datapath.Set, say func(string, ...any)) {
 		}
 	}
 }
+
+// The device takes what it always took: that is how larger packets are tried.
+func TestRoutesIntoATunnelThatLessPasses(t *testing.T) {
+	c := with6(milan())
+	in := GatewayInput{Cluster: c, Of: c.Tunnels[0].Of, Peer: key("rome"), Address: c.Tunnels[0].Active, Node: "worker-1", MTU: 1340}
+	whole, _ := Gateway(in)
+	for passing, want := range map[int]string{0: "", -1: "", 1340: "", 9000: "", 1296: " mtu 1296"} {
+		in.Passing = passing
+		state, problems := Gateway(in)
+		if len(problems) > 0 {
+			t.Errorf("%d pass: %v", passing, problems)
+		}
+		lines := 0
+		for line := range strings.Lines(whole.String()) {
+			if strings.HasPrefix(line, "route ") && strings.Contains(line, " dev liqo-tunnel") {
+				lines++
+				line = strings.Replace(line, " table 101", want+" table 101", 1)
+			}
+			if !strings.Contains(state.String(), line) {
+				t.Errorf("%d pass: there is no %q in\n%s", passing, line, state)
+			}
+		}
+		if lines != 4 {
+			t.Errorf("%d routes lead into the tunnel", lines)
+		}
+	}
+	in.Passing = 1200
+	state, problems := Gateway(in)
+	if !strings.Contains(fmt.Sprint(problems), "IPv6 needs an MTU of 1280 bytes, and the tunnel has 1200") || strings.Contains(state.String(), "route fd00:71::/56 dev") {
+		t.Errorf("too little passes for IPv6: %v\n%s", problems, state)
+	}
+}
