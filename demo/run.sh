@@ -130,7 +130,7 @@ try_it() {
 		pages= count=0
 		until [[ $pages = *"in cluster cl-consumer"* && $pages = *"in cluster cl-provider"* ]]; do
 			[ $((count += 1)) -le 50 ] || { echo "asked 50 times, $pod has not heard of both clusters" >&2; return 1; }
-			page=$("$playground" kubectl a exec -n demo "$pod" -- wget -q -T 5 -O - http://web:8080/) || continue
+			page=$("$playground" kubectl a exec -n demo "$pod" -- timeout 5 wget -q -O - http://web:8080/) || continue
 			[[ $pages = *"$page"* ]] || echo "$page"
 			pages+=$page
 		done

@@ -4,8 +4,13 @@
 package main
 
 import (
+	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 )
@@ -21,7 +26,7 @@ func TestPages(t *testing.T) {
 		"/slow?for=20ms": "T",
 	} {
 		var out strings.Builder
-		if err := get(t.Context(), server.URL+path, &out); err != nil || !strings.Contains(out.String(), want) {
+		if err := get(t.Context(), identity{}, server.URL+path, &out); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %v, no %q in %q", path, err, want, out.String())
 		}
 	}
@@ -31,7 +36,7 @@ func TestTheClientFailsLikeThePage(t *testing.T) {
 	server := httptest.NewServer(Handler("shop", Place{}))
 	defer server.Close()
 	for path, want := range map[string]string{"/nothing": "404", "/bytes?n=x": "400", "/slow?for=x": "400"} {
-		if err := get(t.Context(), server.URL+path, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := get(t.Context(), identity{}, server.URL+path, &strings.Builder{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
@@ -49,5 +54,22 @@ func TestAnEchoHasEveryByte(t *testing.T) {
 	var got strings.Builder
 	if _, err := io.Copy(&got, res.Body); err != nil || got.String() != body {
 		t.Errorf("%d of %d bytes came back: %v", got.Len(), len(body), err)
+	}
+}
+
+func TestAClientBelievesItsAuthoritiesAndSaysItsToken(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) }))
+	defer server.Close()
+	as := identity{ca: t.TempDir() + "/ca.crt", token: t.TempDir() + "/token"}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := errors.Join(os.WriteFile(as.ca, ca, 0o600), os.WriteFile(as.token, []byte("secret\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := get(t.Context(), as, server.URL, &out); err != nil || out.String() != "Bearer secret" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	if err := get(t.Context(), identity{token: as.token}, server.URL, &out); err == nil {
+		t.Error("a server that nobody vouches for is believed")
 	}
 }

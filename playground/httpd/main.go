@@ -7,6 +7,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -22,6 +25,9 @@ import (
 func main() {
 	listen := flag.String("listen", ":8080", "address to listen on")
 	title := flag.String("title", env("TITLE", "httpd"), "headline of the page")
+	var as identity
+	flag.StringVar(&as.ca, "ca", "", "file with the certificates that a server is believed by")
+	flag.StringVar(&as.token, "token", "", "file with a token that is sent along")
 	flag.Usage = usage
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -31,7 +37,7 @@ func main() {
 	case "":
 		err = serve(ctx, *listen, *title)
 	case "get":
-		err = get(ctx, flag.Arg(1), os.Stdout)
+		err = get(ctx, as, flag.Arg(1), os.Stdout)
 	default:
 		usage()
 		os.Exit(2)
@@ -43,7 +49,7 @@ func main() {
 
 func usage() {
 	fmt.Fprint(os.Stderr, `httpd [--listen ADDR] [--title TEXT]   serve: /, /json, /healthz, /echo, /slow?for=2s, /bytes?n=1000000
-httpd get URL                          fetch a page, fail unless the answer is 2xx
+httpd [--ca FILE] [--token FILE] get URL   fetch a page, fail unless the answer is 2xx
 The pages show CLUSTER, NODE_NAME, POD_NAME, POD_IP and POD_NAMESPACE from the environment.
 `)
 }
@@ -70,14 +76,35 @@ func serve(ctx context.Context, listen, title string) error {
 	return nil
 }
 
-func get(ctx context.Context, url string, out io.Writer) error {
+// identity is whom a client believes, and what it says of itself: files, "" for what everybody has.
+type identity struct{ ca, token string }
+
+func get(ctx context.Context, as identity, url string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if as.ca != "" {
+		data, err := os.ReadFile(as.ca)
+		if err != nil {
+			return err
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(data) {
+			return fmt.Errorf("%s holds no certificate", as.ca)
+		}
+	}
+	if as.token != "" {
+		data, err := os.ReadFile(as.token)
+		if err != nil {
+			return err
+		}
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(data)))
+	}
+	res, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		return err
 	}
