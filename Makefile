@@ -49,7 +49,7 @@ lint: ## vet and staticcheck
 soak: ## faults under load, three clusters at once and a minute of each fuzz target, within 45 minutes
 	@test/run.sh soak
 
-bench: ## what offloading costs, against promises
+bench: ## what offloading costs and what the network does, against promises
 	@test/run.sh bench
 
 clean: ## remove what was built and every cluster of the playground, those of the demo, of tests and of benchmarks

@@ -123,14 +123,14 @@ offload() {
 
 try_it() {
 	bold "Each pod asks for the page by the name of the Service, until pods of both clusters have answered"
-	local pod page pages count
+	local pod page pages deadline
 	for pod in $("$playground" kubectl a get pods -n demo -l app=web -o go-template='{{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{end}}{{end}}'); do
 		consumer logs -n demo "$pod"
 		printf '\033[2m$ %s\033[0m\n' "$playground kubectl a exec -n demo $pod -- wget -q -O - http://web:8080/"
-		pages= count=0
+		pages= deadline=$((SECONDS + 60))
 		until [[ $pages = *"in cluster cl-consumer"* && $pages = *"in cluster cl-provider"* ]]; do
-			[ $((count += 1)) -le 50 ] || { echo "asked 50 times, $pod has not heard of both clusters" >&2; return 1; }
-			page=$("$playground" kubectl a exec -n demo "$pod" -- timeout 5 wget -q -O - http://web:8080/) || continue
+			[ $SECONDS -lt $deadline ] || { echo "$pod has not heard of both clusters in 60 s" >&2; return 1; }
+			page=$("$playground" kubectl a exec -n demo "$pod" -- timeout 5 wget -q -O - http://web:8080/ 2>/dev/null) || { sleep 0.5; continue; }
 			[[ $pages = *"$page"* ]] || echo "$page"
 			pages+=$page
 		done

@@ -195,21 +195,22 @@ func (p *page) prepare(ctx context.Context, c *cli, gw *gateway, withKeys bool) 
 }
 
 // findKeys takes the keys that the gateway has or would take, and makes some where there are none.
-func (p *page) findKeys(ctx context.Context, gw *prepared) (err error) {
-	if gw.now != nil && gw.now.keys() != nil {
-		gw.known = gw.now.keys().Name
-		gw.public, err = gw.now.publicKey(ctx, p.kube)
-		return err
-	}
+func (p *page) findKeys(ctx context.Context, gw *prepared) error {
 	key := client.ObjectKey{Namespace: gw.GetNamespace(), Name: cmp.Or(gw.secretRef().Name, names.Gateway(gw.GetName()))}
+	peer := gw.GetLabels()[names.RemoteClusterID]
 	given, err := p.givenKeys(ctx, gw, key)
 	if err != nil {
 		return err
 	}
 	if given != nil {
+		if gw.public, err = cred.CheckTunnelSecret(peer, given); err != nil {
+			return out.Fail("%w", err)
+		}
 		gw.known = given.Name
-		gw.public, err = publicKeyOf(given)
-		return err
+		if gw.now == nil || !metav1.IsControlledBy(given, gw.now) { // what it made by itself goes with it
+			gw.secretRef().Name = given.Name
+		}
+		return nil
 	}
 	private, public, err := cred.NewTunnelKey()
 	if err != nil {
@@ -217,7 +218,7 @@ func (p *page) findKeys(ctx context.Context, gw *prepared) (err error) {
 	}
 	gw.public = public
 	gw.secret = &corev1.Secret{
-		ObjectMeta: peerMeta(key, gw.GetLabels()[names.RemoteClusterID]),
+		ObjectMeta: peerMeta(key, peer),
 		Type:       corev1.SecretTypeOpaque,
 		Data:       map[string][]byte{names.PrivateKeyKey: private[:], names.PublicKeyKey: public[:]},
 	}
@@ -227,19 +228,21 @@ func (p *page) findKeys(ctx context.Context, gw *prepared) (err error) {
 	return nil
 }
 
-// givenKeys is the Secret that a new gateway would take, nil for none: the one that is named, else the only one that is labelled, else
-// the one that is called as its own would be.
+// givenKeys is the Secret that the gateway would take, nil for none: the one that is named, else the only one that is labelled, else
+// the one that is called as its own would be. Those that go by themselves are none.
 func (p *page) givenKeys(ctx context.Context, gw *prepared, key client.ObjectKey) (*corev1.Secret, error) {
-	var labelled corev1.SecretList
 	if gw.secretRef().Name == "" {
-		err := p.kube.List(ctx, &labelled, client.InNamespace(key.Namespace),
-			client.MatchingLabels{names.GatewayResource: "true", names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]})
-		if err != nil && !apierrors.IsForbidden(err) {
+		labelled, err := p.labelledKeys(ctx, gw)
+		if apierrors.IsForbidden(err) && gw.now != nil && gw.now.keys() != nil {
+			key.Name = gw.now.keys().Name // the gateway looked there
+		} else if err != nil && !apierrors.IsForbidden(err) {
 			return nil, fmt.Errorf("looking for keys: %w", err)
 		}
-	}
-	if len(labelled.Items) == 1 {
-		return &labelled.Items[0], nil
+		if only, err := cred.OnlyTunnelSecret(gw.GetLabels()[names.RemoteClusterID], labelled); err != nil {
+			return nil, out.Fail("%w", err)
+		} else if only != nil {
+			return only, nil
+		}
 	}
 	secret := &corev1.Secret{}
 	if err := p.kube.Get(ctx, key, secret); apierrors.IsNotFound(err) {
@@ -247,7 +250,51 @@ func (p *page) givenKeys(ctx context.Context, gw *prepared, key client.ObjectKey
 	} else if err != nil {
 		return nil, fmt.Errorf("looking for keys: %w", err)
 	}
+	goes, err := p.goes(ctx, secret)
+	if err != nil {
+		return nil, err
+	}
+	if goes { // new keys of that name would go with it
+		return nil, out.Fail("the Secret %s is being deleted: try again when it is gone", key)
+	}
 	return secret, nil
+}
+
+// labelledKeys are the Secrets that are labelled for the peer of a gateway, and stay.
+func (p *page) labelledKeys(ctx context.Context, gw *prepared) (stay []corev1.Secret, err error) {
+	var all corev1.SecretList
+	if err := p.kube.List(ctx, &all, client.InNamespace(gw.GetNamespace()),
+		client.MatchingLabels{names.GatewayResource: "true", names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]}); err != nil {
+		return nil, err
+	}
+	for i := range all.Items {
+		goes, err := p.goes(ctx, &all.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		if !goes {
+			stay = append(stay, all.Items[i])
+		}
+	}
+	return stay, nil
+}
+
+// goes tells whether a Secret is being deleted, or will be since the gateway is gone that made it.
+func (p *page) goes(ctx context.Context, secret *corev1.Secret) (bool, error) {
+	of := metav1.GetControllerOf(secret)
+	if secret.DeletionTimestamp != nil || of == nil {
+		return secret.DeletionTimestamp != nil, nil
+	}
+	kind, ours := map[string]string{"GatewayServer": server, "GatewayClient": dialer}[of.Kind]
+	if !ours {
+		return false, nil
+	}
+	owner := newGateway(kind, client.ObjectKey{Namespace: secret.Namespace, Name: of.Name})
+	err := p.kube.Get(ctx, client.ObjectKeyFromObject(owner.Object), owner.Object)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the %s: %w", owner.describe(), err)
+	}
+	return err != nil || owner.GetUID() != of.UID || owner.GetDeletionTimestamp() != nil, nil
 }
 
 func (p *page) addGateway(ctx context.Context, c *cli, gw *prepared, note string) error {

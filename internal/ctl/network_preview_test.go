@@ -17,8 +17,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -205,6 +207,7 @@ func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
 
 	whatIsWrongIsSaidInADryRunToo(t, rome, milan, guest)
 	keysThatAreGivenAreTaken(t, rome, milan)
+	keysThatNoGatewayWouldHaveAreNotTaken(t, rome, milan)
 	after := [2][]string{listing(t, rome.Config), listing(t, milan.Config)}
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("a dry run changed something (-before +after):\n%s", diff)
@@ -220,9 +223,13 @@ func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
 	const kept = "# Its keys are in the Secret gw-%s, which is there.\n"
 	want = localHead + configurationManifest("milan") + fmt.Sprintf(kept, "milan") + clientManifest(rome.liqo) + publicKeyManifest("milan", "<1>") +
 		remoteHead + configurationManifest("rome") + fmt.Sprintf(kept, "rome") + serverManifest(milan.liqo) + publicKeyManifest("rome", "<2>")
+	unwritten := [2][]string{writes(t, rome), writes(t, milan)}
 	again := between(t, rome, milan, flags...)
 	if diff := cmp.Diff(want, numbered(again.stdout)) + cmp.Diff(identities, again.stderr); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(unwritten, [2][]string{writes(t, rome), writes(t, milan)}); diff != "" {
+		t.Errorf("a dry run wrote something (-before +after):\n%s", diff)
 	}
 	aDryRunPrintsWhatGoes(t, rome, milan)
 	for c, other := range map[*town]string{rome: "milan", milan: "rome"} {
@@ -266,13 +273,106 @@ func keysThatAreGivenAreTaken(t *testing.T, rome, milan *town) {
 	given := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gw-milan"}, Data: map[string][]byte{names.PrivateKeyKey: private[:]}}
 	testkit.Create(t, rome.Client, given)
 	r := between(t, rome, milan, "connect", "--dry-run", "-n", "default", "--remote-namespace", "default")
-	r.succeeds(t, "# Its keys are in the Secret gw-milan, which is there.\n", "publicKey: "+base64.StdEncoding.EncodeToString(public[:]))
+	r.succeeds(t, "# Its keys are in the Secret gw-milan, which is there.\n", "  secretRef:\n    name: gw-milan\n", "publicKey: "+base64.StdEncoding.EncodeToString(public[:]))
 	if strings.Count(r.stdout, "kind: Secret") != 1 || strings.Contains(r.stdout, base64.StdEncoding.EncodeToString(private[:])) {
 		t.Errorf("other Secrets than that of milan are printed:\n%s", r.stdout)
 	}
 	if err := rome.Client.Delete(t.Context(), given); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// keysThatNoGatewayWouldHaveAreNotTaken is about Secrets that are there, and that the controller of gateways refuses or does not see.
+func keysThatNoGatewayWouldHaveAreNotTaken(t *testing.T, rome, milan *town) {
+	t.Helper()
+	private, public, err := cred.NewTunnelKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, err := cred.NewTunnelKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := func(name, peer string, edit func(*corev1.Secret)) *corev1.Secret {
+		s := &corev1.Secret{Data: map[string][]byte{names.PrivateKeyKey: private[:], names.PublicKeyKey: public[:]}}
+		s.Namespace, s.Name = "default", name
+		if peer != "" {
+			s.Labels = map[string]string{names.GatewayResource: "true", names.RemoteClusterID: peer}
+		}
+		if edit != nil {
+			edit(s)
+		}
+		return s
+	}
+	held := func(s *corev1.Secret) { s.Finalizers = []string{"example.com/held"} }
+	orphaned := func(s *corev1.Secret) {
+		s.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: networkingv1beta1.GroupVersion.String(), Kind: "GatewayClient", Name: "earlier", UID: "1b9a6f0e-0000-4000-8000-000000000000", Controller: new(true),
+		}}
+	}
+	for name, tc := range map[string]struct {
+		there   []*corev1.Secret
+		refused string // "" for new keys
+	}{
+		"half of another pair":      {[]*corev1.Secret{secret("gw-milan", "", func(s *corev1.Secret) { s.Data[names.PublicKeyKey] = other[:] })}, "the Secret gw-milan: publicKey does not belong to privateKey"},
+		"no private half":           {[]*corev1.Secret{secret("gw-milan", "milan", func(s *corev1.Secret) { delete(s.Data, names.PrivateKeyKey) })}, "the Secret gw-milan: it has no privateKey"},
+		"for another peer":          {[]*corev1.Secret{secret("gw-milan", "paris", nil)}, `the Secret gw-milan has keys for "paris", and this gateway is for "milan"`},
+		"several":                   {[]*corev1.Secret{secret("one", "milan", nil), secret("two", "milan", nil)}, "several Secrets have keys for milan: one, two; keep one, or name it in spec.secretRef"},
+		"being deleted":             {[]*corev1.Secret{secret("going", "milan", held)}, ""},
+		"being deleted, in the way": {[]*corev1.Secret{secret("gw-milan", "milan", held)}, "the Secret default/gw-milan is being deleted: try again when it is gone"},
+		"of a gateway that is gone": {[]*corev1.Secret{secret("orphan", "milan", orphaned)}, ""},
+	} {
+		for _, s := range tc.there {
+			testkit.Create(t, rome.Client, s)
+			if len(s.Finalizers) > 0 {
+				if err := rome.Client.Delete(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		r := between(t, rome, milan, "connect", "--dry-run", "-n", "default", "--remote-namespace", "default")
+		switch mine := base64.StdEncoding.EncodeToString(public[:]); {
+		case tc.refused != "":
+			r.refuses(t, "in the local cluster: "+tc.refused)
+		case r.err != nil || strings.Count(r.stdout, "kind: Secret") != 2 || strings.Contains(r.stdout, mine):
+			t.Errorf("%s: no new keys: %v\n%s", name, r.err, r.stdout)
+		}
+		for _, s := range tc.there {
+			if len(s.Finalizers) > 0 {
+				testkit.Update(t, rome.Client, s, func(s *corev1.Secret) { s.Finalizers = nil })
+			} else if err := client.IgnoreNotFound(rome.Client.Delete(t.Context(), s)); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Eventually(t, time.Minute, func() error { return isGone(rome.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s)) })
+		}
+	}
+}
+
+// writes tells who wrote what last of what the commands write. Controllers go on writing what they see.
+func writes(t *testing.T, c *town) (all []string) {
+	t.Helper()
+	for _, list := range []client.ObjectList{
+		&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{}, &networkingv1beta1.PublicKeyList{},
+	} {
+		if err := c.Client.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		err := apimeta.EachListItem(list, func(item runtime.Object) error {
+			obj := item.(client.Object)
+			line := fmt.Sprintf("%T %s, generation %d", obj, client.ObjectKeyFromObject(obj), obj.GetGeneration())
+			for _, by := range obj.GetManagedFields() {
+				if by.Subresource == "" {
+					line += fmt.Sprintf(", %s by %s at %s", by.Operation, by.Manager, by.Time)
+				}
+			}
+			all = append(all, line)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
 }
 
 // aDryRunPrintsWhatGoes prints names, asks nobody and removes nothing.

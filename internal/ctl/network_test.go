@@ -126,6 +126,12 @@ func theyAreConnectedByCommands(t *testing.T, rome, milan *town) {
 		t.Errorf("the client is %+v", dials.Spec)
 	}
 
+	// Keys that gateways made go with them, so no manifest refers to them.
+	if r := between(t, rome, milan, "connect", "--dry-run", "--server-service-type", "NodePort"); r.err != nil || strings.Contains(r.stdout, "secretRef:\n    name:") ||
+		strings.Count(r.stdout, "# Its keys are in the Secret gw-") != 2 {
+		t.Errorf("%v:\n%s", r.err, r.stdout)
+	}
+
 	liqoctl(t, nil, "__complete", "--kubeconfig", kubeconfigFile(t, rome.Config), "create", "publickey", "x", "--remote-cluster-id", "").succeeds(t, "milan\n")
 	between(t, milan, rome, "connect").refuses(t, "in the local cluster: there is a gateway server for the other direction already")
 	between(t, rome, milan, "disconnect").refuses(t, "--skip-confirm")

@@ -94,6 +94,9 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	liqoctl(t, c.Config, "uninstall").refuses(t, "--skip-confirm")
 	refusesWhileUsed(t, c)
 	liqoctl(t, c.Config, "uninstall", "--dry-run").succeeds(t, "Pre-uninstall checks passed\n INFO  Uninstallation completed (dry-run)\n")
+	for _, dry := range []string{"--dry-run", "--skip-confirm"} {
+		liqoctl(t, c.Config, "uninstall", "-n", "elsewhere", dry).refuses(t, "cluster-wide resources are still present - did you specify the right namespace?")
+	}
 	deployment(t, c)
 	stop()
 	aSignalEndsTheUninstallation(t, c)

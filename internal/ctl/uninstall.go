@@ -54,6 +54,9 @@ func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
 		return err
 	}
 	if o.dryRun {
+		if err := install.FindInstalled(ctx, kube, c.kubeFlags, o.namespace, c.helmLog()); err != nil {
+			return err
+		}
 		c.Success("Uninstallation completed (dry-run)")
 		return nil
 	}

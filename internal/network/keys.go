@@ -5,11 +5,8 @@ package network
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,19 +90,14 @@ func (k *keyring) find(ctx context.Context, w *wireguard) (*corev1.Secret, error
 	if err != nil {
 		return nil, fmt.Errorf("listing Secrets with keys: %w", err)
 	}
-	usable := slices.DeleteFunc(list.Items, func(s corev1.Secret) bool { return !s.DeletionTimestamp.IsZero() })
-	switch len(usable) {
-	case 0:
+	only, err := cred.OnlyTunnelSecret(w.peer, list.Items)
+	if err != nil {
+		return nil, kube.Invalid(reasonInvalidKeys, err)
+	}
+	if only == nil {
 		return k.make(ctx, w)
-	case 1:
-		return &usable[0], nil
 	}
-	var found []string
-	for i := range usable {
-		found = append(found, usable[i].Name)
-	}
-	slices.Sort(found)
-	return nil, kube.Invalid(reasonInvalidKeys, fmt.Errorf("several Secrets have keys for %s: %s; keep one, or name it in spec.secretRef", w.peer, strings.Join(found, ", ")))
+	return only, nil
 }
 
 // get returns a Secret that stays, nil if there is none.
@@ -145,12 +137,9 @@ func (k *keyring) make(ctx context.Context, w *wireguard) (*corev1.Secret, error
 
 // complete checks the keys, and adds what a given Secret lacks: the labels, and the public key.
 func (k *keyring) complete(ctx context.Context, w *wireguard, secret *corev1.Secret) error {
-	if peer := secret.Labels[names.RemoteClusterID]; peer != "" && peer != w.peer {
-		return kube.Invalid(reasonInvalidKeys, fmt.Errorf("the Secret %s has keys for %q, and this gateway is for %q", secret.Name, peer, w.peer))
-	}
-	public, err := publicKey(secret)
+	public, err := cred.CheckTunnelSecret(w.peer, secret)
 	if err != nil {
-		return kube.Invalid(reasonInvalidKeys, fmt.Errorf("the Secret %s: %w", secret.Name, err))
+		return kube.Invalid(reasonInvalidKeys, err)
 	}
 	changed := secret.DeepCopy()
 	if changed.Labels == nil {
@@ -171,31 +160,4 @@ func (k *keyring) complete(ctx context.Context, w *wireguard, secret *corev1.Sec
 		return fmt.Errorf("completing Secret %s: %w", secret.Name, err)
 	}
 	return nil
-}
-
-// publicKey returns the public key of a Secret whose keys are a pair, or why they are none. It tells nothing of the private one.
-func publicKey(secret *corev1.Secret) (public [32]byte, err error) {
-	data, ok := secret.Data[names.PrivateKeyKey]
-	if !ok {
-		return public, fmt.Errorf("it has no %s", names.PrivateKeyKey)
-	}
-	private, err := cred.ParseTunnelKey(data)
-	if err != nil {
-		return public, fmt.Errorf("reading %s: %w", names.PrivateKeyKey, err)
-	}
-	if public, err = cred.TunnelPublicKey(private); err != nil {
-		return public, err
-	}
-	shown := secret.Data[names.PublicKeyKey]
-	if len(shown) == 0 {
-		return public, nil
-	}
-	said, err := cred.ParseTunnelPublicKey(shown)
-	if err != nil {
-		return public, fmt.Errorf("reading %s: %w", names.PublicKeyKey, err)
-	}
-	if said != public {
-		return public, errors.New(names.PublicKeyKey + " does not belong to " + names.PrivateKeyKey)
-	}
-	return public, nil
 }

@@ -8,12 +8,12 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
 	"os/exec"
+	"strings"
 
 	"golang.zx2c4.com/wireguard/conn"
 	"golang.zx2c4.com/wireguard/device"
@@ -54,7 +54,7 @@ func bare(ctx context.Context, nodes [2]place) (path, error) {
 // startBare starts this program once more, in the namespace, and waits until its device is there.
 func startBare(ctx context.Context, in place, address netip.Prefix, config string) error {
 	cmd := exec.CommandContext(ctx, "nsenter", "--net="+in.file, "/proc/self/exe", bareCommand, address.String())
-	stdin, err := cmd.StdinPipe() // keys are no arguments
+	stdin, err := cmd.StdinPipe() // keys are no arguments. It stays open: its end is that of the other process
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,8 @@ func startBare(ctx context.Context, in place, address netip.Prefix, config strin
 		return fmt.Errorf("starting the bare library: %w", err)
 	}
 	go func() { _ = cmd.Wait() }()
-	_, err = io.WriteString(stdin, config)
-	if err := errors.Join(err, stdin.Close()); err != nil {
-		return err
+	if _, err := io.WriteString(stdin, config+"\n"); err != nil {
+		return fmt.Errorf("configuring the bare library: %w", err)
 	}
 	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		return fmt.Errorf("waiting for the bare library: %w", err)
@@ -84,18 +83,19 @@ func startBare(ctx context.Context, in place, address netip.Prefix, config strin
 
 const bareCommand = "bare"
 
-// runBare is one end. It reads its configuration and goes on until it is killed.
+// runBare is one end. It reads its configuration and goes on while the process that began it is there.
 func runBare(address string) error {
-	config, err := io.ReadAll(os.Stdin)
+	stdin := bufio.NewReader(os.Stdin)
+	config, err := paragraph(stdin)
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the configuration: %w", err)
 	}
 	t, err := tun.CreateTUN(bareDevice, device.DefaultMTU)
 	if err != nil {
 		return fmt.Errorf("making the device: %w", err)
 	}
 	d := device.NewDevice(t, conn.NewDefaultBind(), device.NewLogger(device.LogLevelError, ""))
-	if err := d.IpcSet(string(config)); err != nil {
+	if err := d.IpcSet(config); err != nil {
 		return fmt.Errorf("configuring the device: %w", err)
 	}
 	for _, args := range [][]string{{"addr", "add", address, "dev", bareDevice}, {"link", "set", bareDevice, "up"}} {
@@ -107,6 +107,21 @@ func runBare(address string) error {
 		return fmt.Errorf("starting the device: %w", err)
 	}
 	fmt.Println("up")
-	<-d.Wait()
-	return nil
+	_, err = io.Copy(io.Discard, stdin)
+	return err
+}
+
+// paragraph reads lines up to an empty one.
+func paragraph(r *bufio.Reader) (string, error) {
+	var lines strings.Builder
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return "", err
+		}
+		if line == "\n" {
+			return lines.String(), nil
+		}
+		lines.WriteString(line)
+	}
 }

@@ -35,6 +35,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
 	r, err := run(ctx, *home, *rounds)
 	if err == nil {
 		err = figures.Print(os.Stdout, r.Promises)

@@ -162,7 +162,7 @@ func (w *world) clientLast(ctx context.Context, asking *watcher) (float64, error
 	}
 	kept := corev1.Secret{Data: made.Data}
 	kept.Namespace, kept.Name, kept.Labels = where, "kept", made.Labels
-	if err := client.IgnoreAlreadyExists(c.Create(ctx, &kept)); err != nil {
+	if err := c.Create(ctx, &kept); err != nil {
 		return 0, err
 	}
 	return w.last(ctx, asking, "client", &networkingv1beta1.GatewayClient{}, func(obj client.Object) {

@@ -109,10 +109,10 @@ func (p path) roundTrips() ([]float64, error) {
 	for time.Since(began) < warmUp+trafficTime {
 		asked := time.Now()
 		if _, err := c.near.Write(request); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("asking by %s: %w", p.name, err)
 		}
 		if _, err := io.ReadFull(c.near, request); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("hearing by %s: %w", p.name, err)
 		}
 		if asked.Sub(began) > warmUp {
 			took = append(took, time.Since(asked).Seconds())
@@ -153,6 +153,12 @@ func (p path) connect(count int) ([]connection, error) {
 		}
 		out = append(out, c)
 	}
+	end := time.Now().Add(dialLimit + warmUp + trafficTime) // a path that breaks meanwhile is an error, not a wait
+	for _, c := range out {
+		if err := errors.Join(c.near.SetDeadline(end), c.far.SetDeadline(end)); err != nil {
+			return nil, err
+		}
+	}
 	return out, nil
 }
 
@@ -160,11 +166,11 @@ const (
 	datagram  = 1200
 	lossLimit = 0.01
 	rateTime  = time.Second
-	rateSteps = 6
+	rateSteps = 9
 )
 
 // datagrams is the highest rate at which at most lossLimit of datagrams are lost, in Gbit/s. It is searched for between
-// none and what arrives of as many as can be sent.
+// none and as many as can be sent.
 func (p path) datagrams() (float64, error) {
 	near, far, err := p.sockets()
 	if err != nil {
@@ -191,20 +197,12 @@ func (p path) datagrams() (float64, error) {
 		}
 		return sent, received.Load() - before
 	}
-	_, most := try(0)
-	low, high := 0.0, float64(most)/rateTime.Seconds()*1.2
-	for range rateSteps {
-		rate := (low + high) / 2
-		if sent, arrived := try(rate); float64(sent-arrived) <= lossLimit*float64(sent) {
-			low = rate
-		} else {
-			high = rate
-		}
-	}
-	return low * datagram * 8 / 1e9, nil
+	most, _ := try(0)
+	return highest(float64(most)/rateTime.Seconds(), try) * datagram * 8 / 1e9, nil
 }
 
-// send sends for rateTime, at a rate per second or, if that is 0, as fast as it can, and returns how many.
+// send sends for rateTime, at a rate per second or, if that is 0, as fast as it can, and returns how many. What the kernel
+// does not take counts, too: it is lost.
 func send(c net.Conn, rate float64) int64 {
 	var sent int64
 	data := make([]byte, datagram)
@@ -218,9 +216,7 @@ func send(c net.Conn, rate float64) int64 {
 			due = sent + 64
 		}
 		for ; sent < due; sent++ {
-			if _, err := c.Write(data); err != nil {
-				break // no buffer: it is lost
-			}
+			_, _ = c.Write(data)
 		}
 		if rate > 0 {
 			time.Sleep(200 * time.Microsecond)
@@ -251,12 +247,9 @@ type watcher struct {
 	stop chan struct{}
 	done sync.WaitGroup
 
-	mu   sync.Mutex
-	sent []time.Time
-	back []time.Time // zero for what was not answered
+	mu    sync.Mutex
+	asked []question
 }
-
-const askEvery = 5 * time.Millisecond
 
 func (p path) watch() (*watcher, error) {
 	near, far, err := p.sockets()
@@ -288,8 +281,8 @@ func (w *watcher) ask() {
 			return
 		case now := <-tick.C:
 			w.mu.Lock()
-			n := len(w.sent)
-			w.sent, w.back = append(w.sent, now), append(w.back, time.Time{})
+			n := len(w.asked)
+			w.asked = append(w.asked, question{sent: now})
 			w.mu.Unlock()
 			_, _ = fmt.Fprintf(w.near, "%d", n) // "connection refused" or "unreachable" is no answer
 		}
@@ -308,81 +301,46 @@ func (w *watcher) listen() {
 			continue
 		}
 		w.mu.Lock()
-		if which < len(w.back) && w.back[which].IsZero() {
-			w.back[which] = time.Now()
+		if which < len(w.asked) && w.asked[which].back.IsZero() {
+			w.asked[which].back = time.Now()
 		}
 		w.mu.Unlock()
 	}
 }
 
-// answered waits until a second's questions in a row, asked after a moment, have been answered, and returns when the first of all that were
-// asked after it was.
-func (w *watcher) answered(ctx context.Context, after time.Time) (time.Time, error) {
-	for {
-		w.mu.Lock()
-		var first time.Time
-		row := 0
-		for i, at := range w.sent {
-			if at.Before(after) {
-				continue
-			}
-			if w.back[i].IsZero() {
-				row = 0
-				continue
-			}
-			if row++; first.IsZero() {
-				first = w.back[i]
-			}
-		}
-		w.mu.Unlock()
-		if row >= int(time.Second/askEvery)*9/10 {
-			return first, nil
-		}
-		select {
-		case <-ctx.Done():
-			return time.Time{}, fmt.Errorf("waiting for answers: %w", ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+// answered waits until a second's questions in a row, asked after a moment, have been answered, and returns when the first of them was.
+func (w *watcher) answered(ctx context.Context, after time.Time) (first time.Time, err error) {
+	return first, w.until(ctx, "answers", func(asked []question) (ok bool) {
+		first, ok = row(asked, after, time.Now())
+		return ok
+	})
 }
 
 // silent waits until nothing asked in the last half second has been answered.
-func (w *watcher) silent(ctx context.Context) error {
+func (w *watcher) silent(ctx context.Context) error { return w.until(ctx, "silence", silent) }
+
+// until waits for what the questions must say.
+func (w *watcher) until(ctx context.Context, what string, says func([]question) bool) error {
 	for {
 		w.mu.Lock()
-		n := len(w.back)
-		quiet := n >= 100
-		for i := max(n-100, 0); i < n; i++ {
-			quiet = quiet && w.back[i].IsZero()
-		}
+		ok := says(w.asked)
 		w.mu.Unlock()
-		if quiet {
+		if ok {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for silence: %w", ctx.Err())
+			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// gap is the longest time between answers to questions that were asked one after the other since a moment, lost how many of these were not answered.
+// gap is the longest time since a moment in which no answer arrived, and how many questions were lost.
 func (w *watcher) gap(since time.Time) (longest time.Duration, lost int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := since
-	for i, at := range w.sent {
-		if at.Before(since) || time.Since(at) < warmUp { // the answer to the latter may be on its way
-			continue
-		}
-		if w.back[i].IsZero() {
-			lost++
-			continue
-		}
-		longest, last = max(longest, at.Sub(last)), at
-	}
-	return longest, lost
+	return gap(w.asked, since, time.Now())
 }
 
 func (w *watcher) close() {

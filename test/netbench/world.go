@@ -38,7 +38,10 @@ type world struct {
 	paths    []path   // from a pod to a pod of the other cluster
 }
 
-var gatewayLabels = client.MatchingLabels{"networking.liqo.io/component": "gateway"}
+var (
+	gatewayLabels = client.MatchingLabels{"networking.liqo.io/component": "gateway"}
+	keyLabels     = client.MatchingLabels{"networking.liqo.io/gateway-resource": "true"}
+)
 
 func newWorld(ctx context.Context, home string) (*world, error) {
 	w := &world{}
@@ -54,6 +57,9 @@ func newWorld(ctx context.Context, home string) (*world, error) {
 		if _, err := c.Kubectl("", "delete", "gatewayclients,gatewayservers,publickeies", "-n", where, "--all"); err != nil {
 			return nil, err
 		}
+		if err := until(ctx, "earlier keys to go", func() error { return deleteKeys(ctx, c) }); err != nil {
+			return nil, err
+		}
 		w.clusters[i] = c
 	}
 	var err error
@@ -64,6 +70,21 @@ func newWorld(ctx context.Context, home string) (*world, error) {
 		return nil, err
 	}
 	return w, w.findPaths(ctx)
+}
+
+// deleteKeys deletes keys of gateways, also those that belong to none: a new gateway would take them.
+func deleteKeys(ctx context.Context, c *clusters.Cluster) error {
+	if err := c.Client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(where), keyLabels); err != nil {
+		return err
+	}
+	var left corev1.SecretList
+	if err := c.Client.List(ctx, &left, client.InNamespace(where), keyLabels); err != nil {
+		return err
+	}
+	if len(left.Items) > 0 {
+		return fmt.Errorf("%d Secrets are left", len(left.Items))
+	}
+	return nil
 }
 
 func (w *world) findGateways(ctx context.Context) error {

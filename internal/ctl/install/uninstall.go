@@ -33,6 +33,23 @@ func Uninstall(ctx context.Context, c client.Client, kube genericclioptions.REST
 		return out.Fail("Error uninstalling Liqo: %w", err).
 			Hint("The job that cleans up says why: kubectl logs -n %s -l %s=pre-delete", namespace, names.AppName)
 	}
+	return nothingLeft(ctx, c)
+}
+
+// FindInstalled fails where Uninstall would find no release, and what belongs to one.
+func FindInstalled(ctx context.Context, c client.Client, kube genericclioptions.RESTClientGetter, namespace string, log slog.Handler) error {
+	h, err := newHelm(kube, namespace, nil, log)
+	if err != nil {
+		return err
+	}
+	revisions, err := h.history(Release)
+	if err != nil || len(revisions) > 0 {
+		return err
+	}
+	return nothingLeft(ctx, c)
+}
+
+func nothingLeft(ctx context.Context, c client.Client) error {
 	var roles rbacv1.ClusterRoleList
 	if err := c.List(ctx, &roles, client.MatchingLabels{names.AppPartOf: "liqo"}); err != nil {
 		return fmt.Errorf("looking for what is left: %w", err)
