@@ -232,7 +232,9 @@ func TestInfoAboutPeers(t *testing.T) {
 	// What is there twice or not at all is said, and the rest shown.
 	second := &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "milan", Labels: map[string]string{names.RemoteClusterID: "milan"}}}
 	lend(t, c, second)
-	lend(t, c, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "milan", Labels: second.Labels}})
+	// Of two of the same second the first by the name of the namespace counts.
+	younger := testkit.Namespace(t, c, "younger", nil)
+	lend(t, c, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: younger, Name: "milan", Labels: second.Labels}})
 	lendWithStatus(t, c, &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "unjudged", Labels: second.Labels}}, func(s *authv1beta1.ResourceSlice) {
 		s.Status.Conditions = []authv1beta1.ResourceSliceCondition{{
 			Type: authv1beta1.ResourceSliceConditionTypeAuthentication, Status: authv1beta1.ResourceSliceConditionAccepted, LastTransitionTime: metav1.Now(),
