@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # A budget is what a suite may take on 2 cores with cold caches, 55 minutes for all but the last three. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([assets]=560 [lint]=430 [unit]=800 [race]=430 [playground]=240 [image]=30 [demo]=90 [e2e]=560 [network]=160 [several]=300 [soak]=2700 [bench]=1600)
+declare -A budget=([assets]=560 [lint]=350 [unit]=850 [race]=360 [playground]=190 [image]=30 [demo]=90 [e2e]=550 [network]=320 [several]=300 [soak]=2700 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 # where clusters beside those of the tests are
 started=$SECONDS
