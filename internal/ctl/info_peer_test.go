@@ -118,8 +118,11 @@ const milanOnTheScreen = `
 │     Port:    32133                                                           │
 │     MTU:     1340                                                            │
 │ Connection                                                                   │
-│     Status:  Error                                                           │
-│     Latency: 3ms                                                             │
+│     Status:       Error                                                      │
+│     Latency:      3ms                                                        │
+│     Failed nodes:                                                            │
+│         - worker-1                                                           │
+│         - worker-2                                                           │
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌─ Authentication ─────────────────────────────────────────────────────────────┐
 │ Status:     Healthy                                                          │
