@@ -31,6 +31,7 @@ type Answers struct {
 	Heard   uint64        // answers that count
 
 	asked []time.Time // of questions that may still be answered, oldest first
+	owed  int         // questions since the one that was answered last
 }
 
 // remembered is how many questions may be on the way.
@@ -54,6 +55,7 @@ func (p *Pulse) Copy() Pulse {
 
 func (a *Answers) ask(now time.Time) {
 	a.Sent++
+	a.owed++
 	a.asked = append(a.asked, now)
 	if len(a.asked) > remembered {
 		a.asked = slices.Delete(a.asked, 0, 1)
@@ -70,13 +72,15 @@ func (a *Answers) Hear(sent, now time.Time) bool {
 	a.Heard++
 	a.At, a.Latency = now, now.Sub(a.asked[i])
 	a.asked = slices.Delete(a.asked, 0, i+1)
+	a.owed = len(a.asked)
 	return true
 }
 
 // Resize has questions be of another size, of which one was answered last.
-func (a *Answers) Resize(at time.Time) { a.asked, a.At = nil, at }
+func (a *Answers) Resize(at time.Time) { a.asked, a.owed, a.At = nil, 0, at }
 
-// lost is how many questions in a row have no answer by now.
+// lost is how many questions in a row have no answer by now. Those of the time in which nobody asked, for the process stood still, are
+// none.
 func (p *Pulse) lost(a Answers, now time.Time) int {
 	if p.Began.IsZero() {
 		return 0
@@ -85,7 +89,7 @@ func (p *Pulse) lost(a Answers, now time.Time) int {
 	if since.IsZero() {
 		since = p.Began
 	}
-	return int(now.Sub(since) / p.Interval)
+	return min(int(now.Sub(since)/p.Interval), a.owed)
 }
 
 func (p *Pulse) passes(a Answers, now time.Time) bool {
@@ -111,16 +115,19 @@ func (p *Pulse) Losses(now time.Time) (small, full int) {
 	return p.lost(p.Small, now), full
 }
 
-// Next is when to look again: after an interval, or as soon as there is no way if no answer comes before.
+// Next is when to look again: after an interval, or as soon as there is no way if no answer comes before. Who asks later than that looks
+// after the question.
 func (p *Pulse) Next(now time.Time) time.Duration {
+	again := p.Interval
 	if !p.Up(now) {
-		return p.Interval
+		return again
 	}
-	last := p.Small.At
-	if p.Pads && p.Full.At.Before(last) {
-		last = p.Full.At
+	for _, last := range []time.Time{p.Small.At, p.Full.At} {
+		if until := last.Add(time.Duration(p.Threshold) * p.Interval).Sub(now); until > 0 {
+			again = min(again, until)
+		}
 	}
-	return min(p.Interval, last.Add(time.Duration(p.Threshold)*p.Interval).Sub(now))
+	return again
 }
 
 // Value is what is said of a way of which that was said before. An error is one until an answer comes.

@@ -64,11 +64,50 @@ func TestATunnelIsUpFromAnAnswerUntilAsManyAreLost(t *testing.T) {
 	h.want(t, 3, false, true)
 	h.padded(3, 3.5)
 	h.want(t, 3.5, true, false)
+	h.ask(4, 5, 6)
 	h.want(t, 6.4, true, false)
 	h.want(t, 6.5, false, true)
 	h.ask(7)
 	h.padded(7, 7.5)
 	h.want(t, 7.5, true, false)
+}
+
+// A process that stands still asks nothing, and so nothing is lost.
+func TestOnlyQuestionsAreLost(t *testing.T) {
+	for name, test := range map[string]struct {
+		asked      []float64 // after an answer at 10.1 s to a question at 10 s
+		at         float64
+		up, failed bool
+		next       time.Duration
+	}{
+		"none since":                        {nil, 14.5, true, false, time.Second},
+		"one was on its way":                {[]float64{11}, 16, true, false, time.Second},
+		"one on its way, and one since":     {[]float64{11, 16}, 16.1, true, false, time.Second},
+		"as many, after all":                {[]float64{11, 16, 17}, 17, false, true, time.Second},
+		"as many, none in time":             {[]float64{14.5, 15.5, 16.5}, 16.5, false, true, time.Second},
+		"the last of them is late":          {[]float64{11, 12}, 13.1, true, false, time.Second},
+		"too many at once, and hardly late": {[]float64{11, 11.1, 11.2}, 13, true, false, 100 * time.Millisecond},
+	} {
+		h := newHeart()
+		h.ask(0, 10)
+		h.padded(10, 10.1)
+		h.ask(test.asked...)
+		t.Log(name)
+		h.want(t, test.at, test.up, test.failed)
+		if got := h.Next(h.at(test.at)); got.Round(time.Millisecond) != test.next {
+			t.Errorf("the next look is after %s, want %s", got, test.next)
+		}
+	}
+	h := newHeart() // a threshold of more than is remembered
+	h.Threshold = 3 * remembered
+	for i := range h.Threshold + 1 {
+		h.ask(float64(i))
+	}
+	h.want(t, float64(h.Threshold), false, true)
+	h.Small.Resize(h.at(0))
+	if lost := h.lost(h.Small, h.at(100)); lost != 0 {
+		t.Errorf("%d of another size are lost", lost)
+	}
 }
 
 func TestFullPacketsPassToo(t *testing.T) {
@@ -95,13 +134,15 @@ func TestThatATunnelIsDownIsSeenAtOnce(t *testing.T) {
 				h.ask(0)
 				h.padded(0, trip)
 				dropped, at := trip, trip+looks // the loss begins right after the last answer
-				for second := 0.0; h.Up(h.at(at)); {
+				for second, asked := 0.0, 0.0; h.Up(h.at(at)); {
 					again := h.Next(h.at(at))
 					if again <= 0 || again > h.Interval {
 						t.Fatalf("trip of %v s, %s lost: the next look is after %s", trip, name, again)
 					}
-					for at += again.Seconds(); second+1+trip < at; second++ {
-						h.ask(second + 1)
+					for at += again.Seconds(); asked+1 < at; asked++ {
+						h.ask(asked + 1)
+					}
+					for ; second+1+trip < at; second++ {
 						if passes.small {
 							h.Small.Hear(wire(h.at(second+1)), h.at(second+1+trip))
 						}
@@ -126,6 +167,7 @@ func TestAPeerWithoutPaddingOwesNoFullAnswer(t *testing.T) {
 	h.ask(0, 1, 2, 3, 4)
 	h.Small.Hear(wire(h.at(4)), h.at(4.1))
 	h.want(t, 4.1, true, false)
+	h.ask(5, 6, 7)
 	h.want(t, 7.2, false, true)
 }
 
@@ -180,7 +222,7 @@ func TestWhatIsSaidOfAWay(t *testing.T) {
 	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
 	waiting, answered, half := newHeart(), newHeart(), newHeart()
 	for _, h := range []*heart{waiting, answered, half} {
-		h.ask(0, 1)
+		h.ask(0, 1, 2, 3, 4)
 	}
 	answered.padded(1, 1.012)
 	half.Pads = half.Small.Hear(wire(half.at(1)), half.at(1.012))

@@ -139,6 +139,9 @@ func (n *peerNetwork) section() *out.Section {
 		connection := s.Section("Connection")
 		connection.Entry("Status", n.Connection.Status)
 		connection.Entry("Latency", n.Connection.Latency)
+		if len(n.Connection.FailedNodes) > 0 {
+			connection.Entry("Failed nodes", n.Connection.FailedNodes...)
+		}
 	}
 	return s
 }

@@ -64,6 +64,8 @@ type peerGateway struct {
 type peerConnection struct {
 	Status  string `json:"status"`
 	Latency string `json:"latency,omitempty"`
+	// FailedNodes are those whose pods do not reach the peer by a tunnel that is up, ten at most.
+	FailedNodes []string `json:"failedNodes,omitempty"`
 }
 
 type peerAuthentication struct {
@@ -214,7 +216,8 @@ func (f *collector) peerConnection(ctx context.Context, r *peerReport, gw client
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.Network.Connection = &peerConnection{string(connection.Status.Value), connection.Status.Latency.Value}
+	status := connection.Status
+	r.Network.Connection = &peerConnection{string(status.Value), status.Latency.Value, status.FailedNodes}
 	return nil
 }
 

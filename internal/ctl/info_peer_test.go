@@ -84,6 +84,7 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 	lendWithStatus(t, c, connection, func(connection *networkingv1beta1.Connection) {
 		connection.Status.Value = networkingv1beta1.ConnectionError
 		connection.Status.Latency = networkingv1beta1.ConnectionLatency{Value: "3ms", Timestamp: metav1.Now()}
+		connection.Status.FailedNodes = []string{"worker-1", "worker-2"}
 	})
 	lendWithStatus(t, c, &authv1beta1.ResourceSlice{ObjectMeta: meta("slice")}, func(s *authv1beta1.ResourceSlice) {
 		s.Status.Resources = amounts
@@ -117,8 +118,11 @@ const milanOnTheScreen = `
 │     Port:    32133                                                           │
 │     MTU:     1340                                                            │
 │ Connection                                                                   │
-│     Status:  Error                                                           │
-│     Latency: 3ms                                                             │
+│     Status:       Error                                                      │
+│     Latency:      3ms                                                        │
+│     Failed nodes:                                                            │
+│         - worker-1                                                           │
+│         - worker-2                                                           │
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌─ Authentication ─────────────────────────────────────────────────────────────┐
 │ Status:     Healthy                                                          │
@@ -173,6 +177,9 @@ const milanAsADocument = `milan:
     alerts:
     - the tunnel is down
     connection:
+      failedNodes:
+      - worker-1
+      - worker-2
       latency: 3ms
       status: Error
     gateway:

@@ -27,9 +27,12 @@ func SetupSilentNodes(mgr ctrl.Manager) error {
 		return fmt.Errorf("caching InternalNodes: %w", err)
 	}
 	c := kube.NewController(mgr, kube.Options{Name: "silentnode"}, &silentNodes{client: mgr.GetClient()})
-	return c.Complete(c.Builder(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return isReady(e.ObjectOld.(*corev1.Node)) != isReady(e.ObjectNew.(*corev1.Node))
-	}}))
+	return c.Complete(c.Builder(predicate.Funcs{UpdateFunc: turned}))
+}
+
+// turned is true for a node that became ready, or is not any more.
+func turned(e event.UpdateEvent) bool {
+	return isReady(e.ObjectOld.(*corev1.Node)) != isReady(e.ObjectNew.(*corev1.Node))
 }
 
 func isReady(n *corev1.Node) bool {

@@ -43,11 +43,14 @@ func (g *gateway) show(ctx context.Context, beat agent.Pulse, nodes []report, no
 	if err != nil || conn == nil {
 		return err
 	}
-	status := withNodes(wanted(tunnelOf(conn.Status), beat, now, g.options.StatusInterval), nodes)
+	was := g.shown.last(conn.Status)
+	tunnel := wanted(tunnelOf(was), beat, now, g.options.StatusInterval)
+	patience := time.Duration(g.options.PingLossThreshold) * g.options.PingInterval
+	status := withNodes(tunnel, g.comeback.after(tunnel.Value == networkingv1beta1.Connected, nodes, now, patience))
 	if g.options.Unwatched && len(g.peers) > 0 {
 		status = networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected}
 	}
-	if status.MTU = g.mtu; apiequality.Semantic.DeepEqual(status, conn.Status) {
+	if status.MTU = g.mtu; apiequality.Semantic.DeepEqual(status, was) {
 		return nil
 	}
 	changed := conn.DeepCopy()
@@ -55,9 +58,11 @@ func (g *gateway) show(ctx context.Context, beat agent.Pulse, nodes []report, no
 	if err := g.client.Status().Patch(ctx, changed, client.MergeFrom(conn)); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the status of the Connection: %w", err)
 	}
-	if status.Value != conn.Status.Value {
+	g.shown = shown{all: status, kept: changed.Status}
+	if status.Value != was.Value || status.Reach != was.Reach || !slices.Equal(status.FailedNodes, was.FailedNodes) {
 		small, full := beat.Losses(now)
-		log.FromContext(ctx).Info("the tunnel changed", "was", conn.Status.Value, "is", status.Value, "lostSmall", small, "lostFull", full, "failedNodes", status.FailedNodes)
+		log.FromContext(ctx).Info("the tunnel changed", "was", was.Value, "is", status.Value, "lostSmall", small, "lostFull", full,
+			"reach", status.Reach, "failedNodes", status.FailedNodes)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func TestStatusOfAConnection(t *testing.T) {
 	const connected, connecting, failed = networkingv1beta1.Connected, networkingv1beta1.Connecting, networkingv1beta1.ConnectionError
 	waiting, answered, half := newHeart(), newHeart(), newHeart()
 	for _, h := range []*heart{waiting, answered, half} {
-		h.ask(0, 1)
+		h.ask(0, 1, 2, 3, 4)
 	}
 	answered.padded(1, 1.012)
 	half.Pads = half.Small.Hear(wire(half.at(1)), half.at(1.012))
@@ -70,6 +70,7 @@ func TestLatencyIsWrittenNowAndThen(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
+	h.ask(1, 2, 3)
 	if got := wanted(as(networkingv1beta1.Connected, "7ms", time.Hour), h.Pulse, h.at(9), 10*time.Second); got.Latency.Value != "7ms" {
 		t.Errorf("the latency of a tunnel that is down is %s", got.Latency.Value)
 	}

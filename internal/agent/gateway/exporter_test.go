@@ -107,6 +107,7 @@ func TestWhatPrometheusIsToldOfNoTunnel(t *testing.T) {
 		h.padded(0, 0)
 	}
 	peer := wg.Status{Peers: []wg.PeerStatus{{}}}
+	late.ask(60, 120, 180)
 	for name, test := range map[string]struct {
 		beat    *heart
 		watched bool

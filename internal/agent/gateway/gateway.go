@@ -125,11 +125,13 @@ type gateway struct {
 	received  uint64    // bytes from the peer, by then
 	heard     time.Time // of the peer at all, last; or a little later
 	mtu       int       // of the tunnel, as others were told; 0 before the first run
+	shown     shown     // in the Connection
+	comeback  comeback  // of the tunnel
 }
 
 // matters adds to what does for all agents what nodes say of the way to this peer.
 func (g *gateway) matters(old, now client.Object) bool {
-	if was, ok := old.(*networkingv1beta1.InternalNode); ok && saysOf(was, g.options.RemoteClusterID) != saysOf(now.(*networkingv1beta1.InternalNode), g.options.RemoteClusterID) {
+	if was, ok := old.(*networkingv1beta1.InternalNode); ok && saysOf(was, g.options.RemoteClusterID).Value != saysOf(now.(*networkingv1beta1.InternalNode), g.options.RemoteClusterID).Value {
 		return true
 	}
 	return agent.Matters(old, now)

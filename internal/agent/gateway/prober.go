@@ -25,7 +25,7 @@ type prober struct {
 	ours, theirs  netip.AddrPort
 	interval      time.Duration
 	log           logr.Logger
-	beat          func() // is called after each interval, and when the first answer comes
+	beat          func() // is called after each question, and when the first answer comes
 	answered      func(after time.Duration)
 	bind          func(netip.AddrPort) (*net.UDPConn, error)
 	lastListening error
@@ -76,6 +76,7 @@ func (p *prober) Start(ctx context.Context) error {
 		if err := p.probe(ctx); err != nil && ctx.Err() == nil {
 			p.complain(err)
 			pause(ctx, p.interval)
+			p.miss()
 			p.beat()
 		}
 	}
@@ -84,6 +85,15 @@ func (p *prober) Start(ctx context.Context) error {
 
 // NeedLeaderElection is false: who waits to lead answers, too.
 func (p *prober) NeedLeaderElection() bool { return false }
+
+// miss notes that the peer would have been asked now. Of one that never was nothing is known.
+func (p *prober) miss() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.pulse.Began.IsZero() {
+		p.pulse.Ask(time.Now())
+	}
+}
 
 // complain logs an error once.
 func (p *prober) complain(err error) {
@@ -127,10 +137,8 @@ func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
 	tick := time.NewTicker(p.interval)
 	defer tick.Stop()
 	for {
-		now, sizes, moved := p.note()
-		if moved {
-			p.beat()
-		}
+		now, sizes := p.note()
+		p.beat()
 		for _, size := range sizes {
 			if data, err := question(p.cluster, now, size); err == nil {
 				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // what is not sent is not answered
@@ -138,16 +146,15 @@ func (p *prober) ask(ctx context.Context, conn *net.UDPConn) {
 		}
 		select {
 		case <-tick.C:
-			p.beat()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// note remembers that the peer is asked now. It tells of the sizes of the messages, and whether there is another MTU. Nothing is
-// searched for with a peer that does not send padding back.
-func (p *prober) note() (now time.Time, sizes []int, moved bool) {
+// note remembers that the peer is asked now. It tells of the sizes of the messages. Nothing is searched for with a peer that does not
+// send padding back.
+func (p *prober) note() (now time.Time, sizes []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = time.Now()
@@ -157,7 +164,7 @@ func (p *prober) note() (now time.Time, sizes []int, moved bool) {
 	if p.tried = append(p.tried, now); len(others) == 0 {
 		p.tried = nil
 	}
-	if moved = p.search.mtu != was; moved {
+	if p.search.mtu != was {
 		p.pulse.Full.Resize(p.passed)
 	}
 	p.pulse.Ask(now)
@@ -167,7 +174,7 @@ func (p *prober) note() (now time.Time, sizes []int, moved bool) {
 			sizes = append(sizes, size-overhead)
 		}
 	}
-	return now, sizes, moved
+	return now, sizes
 }
 
 // listen answers questions, and takes answers in, until the socket is closed.

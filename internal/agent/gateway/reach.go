@@ -6,6 +6,9 @@ package gateway
 import (
 	"slices"
 	"strings"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
@@ -15,6 +18,7 @@ import (
 type report struct {
 	node  string
 	value networkingv1beta1.ConnectionStatusValue
+	since int64 // in seconds, by the clock of the node
 }
 
 // reports are those of nodes that say something.
@@ -22,8 +26,8 @@ func reports(seen *agent.Seen, peer string) []report {
 	var out []report
 	for _, obj := range seen.Objects {
 		if n, ok := obj.(*networkingv1beta1.InternalNode); ok && n.DeletionTimestamp.IsZero() {
-			if value := saysOf(n, peer); value != "" {
-				out = append(out, report{n.Name, value})
+			if said := saysOf(n, peer); said.Value != "" {
+				out = append(out, report{n.Name, said.Value, said.Since.Unix()})
 			}
 		}
 	}
@@ -31,13 +35,13 @@ func reports(seen *agent.Seen, peer string) []report {
 	return out
 }
 
-// saysOf is "" for a node that says nothing.
-func saysOf(n *networkingv1beta1.InternalNode, peer string) networkingv1beta1.ConnectionStatusValue {
+// saysOf is the zero value for a node that says nothing.
+func saysOf(n *networkingv1beta1.InternalNode, peer string) networkingv1beta1.InternalNodePeer {
 	i := slices.IndexFunc(n.Status.Peers, func(p networkingv1beta1.InternalNodePeer) bool { return p.ClusterID == peer })
 	if i < 0 {
-		return ""
+		return networkingv1beta1.InternalNodePeer{}
 	}
-	return n.Status.Peers[i].Value
+	return n.Status.Peers[i]
 }
 
 // named is how many nodes that fail a Connection names.
@@ -70,6 +74,42 @@ func withNodes(tunnel networkingv1beta1.ConnectionStatus, nodes []report) networ
 	}
 	out.Value = networkingv1beta1.ConnectionError
 	return out
+}
+
+// comeback tells what nodes say of a tunnel that came up just now from what they said of one that was down: all do, and take it back with
+// their next answers.
+type comeback struct {
+	at   time.Time // when it came up; the zero value: it is down
+	then []report  // by then
+}
+
+// after are the reports that count, within so long after the tunnel came up.
+func (c *comeback) after(up bool, nodes []report, now time.Time, within time.Duration) []report {
+	switch {
+	case !up:
+		c.at, c.then = time.Time{}, nodes
+	case c.at.IsZero():
+		c.at = now
+	}
+	if !up || now.Sub(c.at) >= within {
+		return nodes
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(n report) bool {
+		return n.value == networkingv1beta1.ConnectionError && slices.Contains(c.then, n)
+	})
+}
+
+// shown is the status that was written last, and what the API server kept of it: less, where its CRD is an older one.
+type shown struct {
+	all, kept networkingv1beta1.ConnectionStatus
+}
+
+// last is the status that was written where this is what is left of it.
+func (w shown) last(now networkingv1beta1.ConnectionStatus) networkingv1beta1.ConnectionStatus {
+	if apiequality.Semantic.DeepEqual(now, w.kept) {
+		return w.all
+	}
+	return now
 }
 
 // tunnelOf is the status of the tunnel of a Connection.

@@ -6,8 +6,11 @@ package gateway
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,7 +24,7 @@ func TestAConnectionIsTheWholeWay(t *testing.T) {
 	many := make([]report, 12)
 	var first []string
 	for i := range many {
-		many[i] = report{fmt.Sprintf("n%02d", i), broken}
+		many[i] = report{fmt.Sprintf("n%02d", i), broken, 0}
 		if i < 10 {
 			first = append(first, many[i].node)
 		}
@@ -33,13 +36,13 @@ func TestAConnectionIsTheWholeWay(t *testing.T) {
 		want   status
 	}{
 		"nobody tells":                  {connected, nil, status{Value: connected}},
-		"all reach":                     {connected, []report{{"a", connected}, {"b", connected}}, status{Value: connected}},
-		"one does not":                  {connected, []report{{"a", connected}, {"b", broken}}, status{Value: broken, Reach: "Some", FailedNodes: []string{"b"}}},
-		"none does":                     {connected, []report{{"a", broken}, {"b", broken}}, status{Value: broken, Reach: "None", FailedNodes: []string{"a", "b"}}},
+		"all reach":                     {connected, []report{{"a", connected, 0}, {"b", connected, 0}}, status{Value: connected}},
+		"one does not":                  {connected, []report{{"a", connected, 0}, {"b", broken, 0}}, status{Value: broken, Reach: "Some", FailedNodes: []string{"b"}}},
+		"none does":                     {connected, []report{{"a", broken, 0}, {"b", broken, 0}}, status{Value: broken, Reach: "None", FailedNodes: []string{"a", "b"}}},
 		"many do not":                   {connected, many, status{Value: broken, Reach: "None", FailedNodes: first}},
-		"the tunnel is down":            {broken, []report{{"a", broken}}, status{Value: broken}},
-		"the tunnel is not up yet":      {connecting, []report{{"a", broken}}, status{Value: connecting}},
-		"the tunnel is down, they know": {broken, []report{{"a", connected}}, status{Value: broken}},
+		"the tunnel is down":            {broken, []report{{"a", broken, 0}}, status{Value: broken}},
+		"the tunnel is not up yet":      {connecting, []report{{"a", broken, 0}}, status{Value: connecting}},
+		"the tunnel is down, they know": {broken, []report{{"a", connected, 0}}, status{Value: broken}},
 	} {
 		test.want.Latency = latency
 		got := withNodes(status{Value: test.tunnel, Latency: latency}, test.nodes)
@@ -55,10 +58,66 @@ func TestAConnectionIsTheWholeWay(t *testing.T) {
 	}
 }
 
+// A tunnel comes up at 10 s. What a node said while it was down counts again at 14 s.
+func TestWhatWasSaidOfATunnelThatWasDown(t *testing.T) {
+	a, b, again := report{"a", broken, 5}, report{"b", broken, 5}, report{"b", broken, 11}
+	zero := time.Now()
+	var c comeback
+	for i, test := range []struct {
+		at          float64
+		up          bool
+		nodes, want []report
+	}{
+		{8, false, []report{a}, []report{a}},
+		{9, false, []report{a, b}, []report{a, b}},
+		{10, true, []report{a, b}, nil},
+		{11, true, []report{{"a", connected, 11}, again}, []report{{"a", connected, 11}, again}},
+		{13.9, true, []report{a, again}, []report{again}},
+		{14, true, []report{a, again}, []report{a, again}},
+		{20, true, []report{a}, []report{a}},
+		{21, false, nil, nil},
+		{22, true, []report{a}, []report{a}},
+	} {
+		now := zero.Add(time.Duration(test.at * float64(time.Second)))
+		got := c.after(test.up, test.nodes, now, 4*time.Second)
+		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(report{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("step %d: %s", i, diff)
+		}
+	}
+}
+
+// A CRD of an older version keeps neither reach nor failedNodes.
+func TestAConnectionOfWhichLessIsKeptIsWrittenOnce(t *testing.T) {
+	h := newHeart()
+	h.ask(0)
+	h.padded(0, 0.01)
+	nodes := []report{{"a", broken, 0}, {"b", connected, 0}}
+	var w shown
+	stored, writes := networkingv1beta1.ConnectionStatus{Value: connected}, 0
+	for i := range 20 {
+		now := h.at(0.1 + float64(i)/10)
+		was := w.last(stored)
+		status := withNodes(wanted(tunnelOf(was), h.Pulse, now, time.Minute), nodes)
+		if apiequality.Semantic.DeepEqual(status, was) {
+			continue
+		}
+		writes++
+		kept := status
+		kept.Reach, kept.FailedNodes, kept.Latency.Timestamp = "", nil, kept.Latency.Timestamp.Rfc3339Copy()
+		w, stored = shown{all: status, kept: kept}, kept
+	}
+	if writes != 1 {
+		t.Errorf("it is written %d times", writes)
+	}
+	if got := w.last(networkingv1beta1.ConnectionStatus{Value: connecting}).Value; got != connecting {
+		t.Errorf("what others wrote is %s", got)
+	}
+}
+
 func TestWhichNodesSaySomething(t *testing.T) {
 	node := func(name, peer string, value networkingv1beta1.ConnectionStatusValue) *networkingv1beta1.InternalNode {
 		n := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		n.Status.Peers = []networkingv1beta1.InternalNodePeer{{ClusterID: "else", Value: broken}, {ClusterID: peer, Value: value}}
+		n.Status.Peers = []networkingv1beta1.InternalNodePeer{{ClusterID: "else", Value: broken}, {ClusterID: peer, Value: value, Since: metav1.Unix(7, 0)}}
 		return n
 	}
 	going := node("going", "rome", broken)
@@ -67,7 +126,7 @@ func TestWhichNodesSaySomething(t *testing.T) {
 	for _, n := range []*networkingv1beta1.InternalNode{node("b", "rome", broken), node("a", "rome", connected), node("c", "milan", broken), going} {
 		seen.Objects[plan.Object{Kind: "InternalNode", Name: n.Name}] = n
 	}
-	want := []report{{"a", connected}, {"b", broken}}
+	want := []report{{"a", connected, 7}, {"b", broken, 7}}
 	if diff := cmp.Diff(want, reports(seen, "rome"), cmp.AllowUnexported(report{})); diff != "" {
 		t.Error(diff)
 	}

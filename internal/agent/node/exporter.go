@@ -11,7 +11,7 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// exporter shows the ways to peers to Prometheus. It looks when it is asked: what it tells is true also while the API server is away.
+// exporter shows the ways to peers to Prometheus, once they were asked. It looks when it is asked: what it tells is true also while the API server is away.
 type exporter struct {
 	now func() []way
 
@@ -41,6 +41,9 @@ func (e *exporter) Describe(out chan<- *prometheus.Desc) {
 // Collect is of prometheus.Collector.
 func (e *exporter) Collect(out chan<- prometheus.Metric) {
 	for _, w := range e.now() {
+		if w.pulse.Began.IsZero() {
+			continue
+		}
 		gauge := func(d *prometheus.Desc, value float64) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, w.peer)
 		}

@@ -59,7 +59,7 @@ func Setup(mgr ctrl.Manager, k Host, o Options) error {
 
 func newNode(mgr ctrl.Manager, k Host, o Options) *node {
 	n := &node{
-		client: mgr.GetClient(), kernel: k, options: o, wake: make(chan struct{}, 1), word: &word{client: mgr.GetClient()},
+		client: mgr.GetClient(), kernel: k, options: o, wake: make(chan struct{}, 1),
 		sources: agent.Sources{
 			Home: o.LiqoNamespace, Node: true,
 			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnNode(obj, o.LiqoNamespace) },
@@ -76,7 +76,7 @@ func (n *node) setup(mgr ctrl.Manager) error {
 		return err
 	}
 	if n.options.PingInterval > 0 {
-		if err := errors.Join(mgr.Add(n.prober), mgr.Add(n.word)); err != nil {
+		if err := mgr.Add(n.prober); err != nil {
 			return fmt.Errorf("adding the prober: %w", err)
 		}
 	}
@@ -91,7 +91,6 @@ type node struct {
 	reporter agent.Reporter
 	state    agent.Health
 	prober   *prober
-	word     *word
 	wake     chan struct{}
 	// translated are the prefixes whose flows are translated as they should be; nil before the first run.
 	translated map[netip.Prefix]translation
@@ -224,7 +223,6 @@ func (n *node) tell(ctx context.Context, seen *agent.Seen) error {
 	status.Peers = peersOf(internal.Status.Peers, n.prober.now())
 	changed := internal.DeepCopy()
 	changed.Status = status
-	n.word.keep(changed)
 	if apiequality.Semantic.DeepEqual(status, internal.Status) {
 		return nil
 	}

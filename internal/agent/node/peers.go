@@ -4,22 +4,17 @@
 package node
 
 import (
-	"context"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
 )
 
 // peersOf is what to tell of peers after that. All nodes and gateways watch it, so nothing is told but what changed: of a way of which
-// nothing is known yet, that is what the process before this one told, and a latency is that of the moment.
+// nothing is known yet, that is what the process before this one told, which takes nothing back when it ends, and a latency is that of the moment.
 func peersOf(was []networkingv1beta1.InternalNodePeer, ways []way) []networkingv1beta1.InternalNodePeer {
 	var out []networkingv1beta1.InternalNodePeer
 	for _, w := range ways {
@@ -38,42 +33,3 @@ func peersOf(was []networkingv1beta1.InternalNodePeer, ways []way) []networkingv
 	}
 	return out
 }
-
-// word is what a node said last of peers. When its agent ends nobody looks at errors any more: it takes them back.
-type word struct {
-	client client.Client
-
-	mu   sync.Mutex
-	said *networkingv1beta1.InternalNode
-}
-
-// takingBack is how long the API server may take when the agent ends.
-const takingBack = 5 * time.Second
-
-func (w *word) keep(said *networkingv1beta1.InternalNode) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.said = said
-}
-
-// Start waits for the end.
-func (w *word) Start(ctx context.Context) error {
-	<-ctx.Done()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takingBack)
-	defer cancel()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	failed := func(p networkingv1beta1.InternalNodePeer) bool { return p.Value == networkingv1beta1.ConnectionError }
-	if w.said == nil || !slices.ContainsFunc(w.said.Status.Peers, failed) {
-		return nil
-	}
-	changed := w.said.DeepCopy()
-	changed.Status.Peers = slices.DeleteFunc(changed.Status.Peers, failed)
-	if err := w.client.Status().Patch(ctx, changed, client.MergeFrom(w.said)); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("taking back which peers are not reached: %w", err)
-	}
-	return nil
-}
-
-// NeedLeaderElection is false: each node speaks for itself.
-func (w *word) NeedLeaderElection() bool { return false }

@@ -29,20 +29,18 @@ type target struct {
 	mtu      int // of the route, in bytes
 }
 
-// targets are the peers that routes of a node lead to. A peer's gateways have its first external address: what goes there and back
-// took the whole way of pods.
+// targets are the peers that routes of a node lead to. What goes to the address that a peer's gateways have, and back, took the whole way
+// to them. There is no other such address: of a peer without a route there nothing is known.
 func targets(peers []plan.Peer, state datapath.State) []target {
 	var out []target
 	for _, p := range peers {
-		for _, pair := range p.External {
-			i := slices.IndexFunc(state.Routes, func(r datapath.Route) bool {
-				return r.To == pair.Here && r.Device == names.FabricDevice && r.Source.IsValid() && r.MTU > 0
-			})
-			if i >= 0 {
-				r := state.Routes[i]
-				out = append(out, target{p.Key.ClusterID, r.Source, pair.Here.Addr(), r.MTU})
-				break
-			}
+		here := p.Gateways()
+		i := slices.IndexFunc(state.Routes, func(r datapath.Route) bool {
+			return r.To == here && r.Device == names.FabricDevice && r.Source.IsValid() && r.MTU > 0
+		})
+		if i >= 0 {
+			r := state.Routes[i]
+			out = append(out, target{p.Key.ClusterID, r.Source, here.Addr(), r.MTU})
 		}
 	}
 	slices.SortFunc(out, func(a, b target) int { return cmp.Compare(a.peer, b.peer) })
@@ -52,7 +50,8 @@ func targets(peers []plan.Peer, state datapath.State) []target {
 // way is what is known of the way to a peer.
 type way struct {
 	target
-	id    uint64 // tells its answers from those of another one
+	id    uint64    // tells its answers from those of another one
+	next  time.Time // when it is asked
 	pulse agent.Pulse
 	value networkingv1beta1.ConnectionStatusValue
 	since time.Time
@@ -65,7 +64,8 @@ type prober struct {
 	log       logr.Logger
 	beat      func() // is called when something else is to be said of a way
 	listen    func(netip.Addr) (*net.IPConn, error)
-	news      chan struct{} // a way is new
+	news      chan struct{}                     // a way is new
+	phase     func(time.Duration) time.Duration // is any time that is shorter
 
 	listening  sync.WaitGroup
 	id         uint16
@@ -80,14 +80,15 @@ type prober struct {
 func newProber(o Options, log logr.Logger, beat func()) *prober {
 	return &prober{
 		interval: o.PingInterval, threshold: o.PingLossThreshold, log: log, beat: beat, listen: listen,
-		news: make(chan struct{}, 1), id: uint16(rand.Uint32()), conns: map[netip.Addr]*net.IPConn{},
+		news: make(chan struct{}, 1), phase: rand.N[time.Duration], id: uint16(rand.Uint32()), conns: map[netip.Addr]*net.IPConn{},
 	}
 }
 
 // NeedLeaderElection is false: each node has its own ways.
 func (p *prober) NeedLeaderElection() bool { return false }
 
-// to has these probed, and no others. Of one that is as it was, all that is known stays.
+// to has these probed, and no others. Of one that is as it was, all that is known stays. A new one is asked at some time of the interval:
+// all nodes hear of a gateway at once, and their questions share a tunnel.
 func (p *prober) to(want []target) {
 	if p.interval <= 0 {
 		return
@@ -101,7 +102,10 @@ func (p *prober) to(want []target) {
 			ways = append(ways, p.ways[i])
 			continue
 		}
-		ways = append(ways, &way{target: t, id: rand.Uint64(), pulse: agent.Pulse{Interval: p.interval, Threshold: p.threshold, Pads: true}})
+		ways = append(ways, &way{
+			target: t, id: rand.Uint64(), next: time.Now().Add(p.phase(p.interval)),
+			pulse: agent.Pulse{Interval: p.interval, Threshold: p.threshold, Pads: true},
+		})
 		select {
 		case p.news <- struct{}{}:
 		default:
@@ -132,16 +136,12 @@ func (p *prober) now() []way {
 // Start probes until the process ends.
 func (p *prober) Start(ctx context.Context) error {
 	defer p.close()
-	for next := time.Now(); ; {
-		if now := time.Now(); !now.Before(next) {
-			p.ask(now)
-			next = now.Add(p.interval)
-		}
-		again := time.NewTimer(min(time.Until(next), p.look(time.Now())))
+	for {
+		p.ask(time.Now())
+		again := time.NewTimer(p.look(time.Now()))
 		select {
 		case <-again.C:
 		case <-p.news:
-			next = time.Now()
 		case <-ctx.Done():
 			again.Stop()
 			return nil
@@ -160,7 +160,8 @@ func (p *prober) close() {
 	p.listening.Wait()
 }
 
-// ask sends questions, a small and a full one for each way. Of a way by which none could ever be asked nothing is known.
+// ask sends the questions that are due, a small and a full one for each way. Of a way by which none could ever be asked nothing is known;
+// where none can be asked any more none is answered.
 func (p *prober) ask(now time.Time) {
 	type asked struct {
 		way
@@ -168,17 +169,28 @@ func (p *prober) ask(now time.Time) {
 	}
 	var all []asked
 	var failed error
+	due := 0
 	p.mu.Lock()
 	for _, w := range p.ways {
+		if now.Before(w.next) {
+			continue
+		}
+		w.next = now.Add(p.interval)
 		conn, err := p.conn(w.from)
+		if err == nil || !w.pulse.Began.IsZero() {
+			w.pulse.Ask(now)
+		}
+		due++
 		if err != nil {
 			failed = err
 			continue
 		}
-		w.pulse.Ask(now)
 		all = append(all, asked{*w, conn})
 	}
 	p.mu.Unlock()
+	if due == 0 {
+		return
+	}
 	p.complain(failed)
 	p.sequence++
 	for _, a := range all {
@@ -259,13 +271,13 @@ func (p *prober) hear(from netip.Addr, data []byte, now time.Time) {
 	}
 }
 
-// look judges all ways. It returns when to look again.
+// look judges all ways. It returns when to look again, or to ask.
 func (p *prober) look(now time.Time) time.Duration {
 	p.mu.Lock()
 	changed, again := false, p.interval
 	for _, w := range p.ways {
 		changed = w.judge(now) || changed
-		again = min(again, w.pulse.Next(now))
+		again = min(again, w.pulse.Next(now), max(w.next.Sub(now), 0))
 	}
 	p.mu.Unlock()
 	if changed {

@@ -4,7 +4,9 @@
 package node
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -110,7 +112,7 @@ func TestANodeSaysWhetherItsPodsReachAPeer(t *testing.T) {
 	w.far.Lose(t, names.FabricDevice, everything)
 	w.says(t, broken)
 	w.stop()
-	w.says(t, "")
+	w.says(t, broken) // the next one goes on from that
 }
 
 func TestWhatIsSaidOfPeers(t *testing.T) {
@@ -147,8 +149,8 @@ func TestWhatIsSaidOfPeers(t *testing.T) {
 }
 
 func TestWhereProbesGo(t *testing.T) {
-	pair := func(here string) remap.Pair {
-		return remap.Pair{There: netip.MustParsePrefix("10.70.0.0/16"), Here: netip.MustParsePrefix(here)}
+	pair := func(there, here string) remap.Pair {
+		return remap.Pair{There: netip.MustParsePrefix(there), Here: netip.MustParsePrefix(here)}
 	}
 	route := func(to string, edit func(*datapath.Route)) datapath.Route {
 		r := datapath.Route{To: netip.MustParsePrefix(to), Device: names.FabricDevice, Source: netip.MustParseAddr("10.70.0.11"), MTU: 1340}
@@ -157,8 +159,8 @@ func TestWhereProbesGo(t *testing.T) {
 		}
 		return r
 	}
-	rome := plan.Peer{Key: plan.PeerKey{ClusterID: "rome"}, Pods: []remap.Pair{pair("10.71.0.0/16")}, External: []remap.Pair{pair("10.68.0.0/16"), pair("10.66.0.0/16")}}
-	milan := plan.Peer{Key: plan.PeerKey{ClusterID: "milan"}, External: []remap.Pair{pair("10.67.0.0/16")}}
+	rome := plan.Peer{Key: plan.PeerKey{ClusterID: "rome"}, Pods: []remap.Pair{pair("10.200.0.0/16", "10.71.0.0/16")}, External: []remap.Pair{pair("10.80.0.0/16", "10.66.0.0/16"), pair("10.70.0.0/16", "10.68.0.0/16")}}
+	milan := plan.Peer{Key: plan.PeerKey{ClusterID: "milan"}, External: []remap.Pair{pair("10.70.0.0/16", "10.67.0.0/16")}}
 	for name, test := range map[string]struct {
 		peers  []plan.Peer
 		routes []datapath.Route
@@ -168,7 +170,8 @@ func TestWhereProbesGo(t *testing.T) {
 		"no gateway":          {peers: []plan.Peer{rome}, routes: []datapath.Route{{To: netip.MustParsePrefix("10.68.0.0/16"), Unreachable: true}}},
 		"by pods alone":       {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.71.0.0/16", nil)}},
 		"one":                 {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.68.0.0/16", nil)}, want: "rome from 10.70.0.11 to 10.68.0.0, 1340 bytes"},
-		"the first one fails": {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.66.0.0/16", nil)}, want: "rome from 10.70.0.11 to 10.66.0.0, 1340 bytes"},
+		"only to another one": {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.66.0.0/16", nil)}},
+		"both":                {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.66.0.0/16", nil), route("10.68.0.0/16", nil)}, want: "rome from 10.70.0.11 to 10.68.0.0, 1340 bytes"},
 		"two": {
 			peers: []plan.Peer{rome, milan}, routes: []datapath.Route{route("10.68.0.0/16", nil), route("10.67.0.0/16", nil)},
 			want: "milan from 10.70.0.11 to 10.67.0.0, 1340 bytes; rome from 10.70.0.11 to 10.68.0.0, 1340 bytes",
@@ -235,6 +238,7 @@ func TestAnswersOfOthersDoNotCount(t *testing.T) {
 	p.to([]target{at})
 	p.to([]target{at}) // which keeps it
 	w := p.ways[0]
+	w.next = now.Add(time.Minute)
 	w.pulse.Ask(now)
 	answer := func(way uint64, asked time.Time, size int) []byte {
 		data := echo{way: way, asked: asked, size: size}.question(at.to, 1, 1)
@@ -259,9 +263,58 @@ func TestAnswersOfOthersDoNotCount(t *testing.T) {
 	if again := p.look(now.Add(2500 * time.Millisecond)); again != 500*time.Millisecond {
 		t.Errorf("the next look is after %s", again)
 	}
+	w.pulse.Ask(now.Add(1 * time.Second))
+	w.pulse.Ask(now.Add(2 * time.Second))
+	w.pulse.Ask(now.Add(3 * time.Second))
 	p.look(now.Add(3 * time.Second))
 	if got := p.now()[0]; got.value != broken || beats < 2 {
 		t.Errorf("without answers: %s, and it was told %d times", got.value, beats)
+	}
+}
+
+// Each way has a time of its own, which another one that is new does not change. Nothing is sent here: what is asked is not answered.
+func TestEachWayIsAskedInItsOwnTime(t *testing.T) {
+	p := newProber(Options{PingInterval: time.Second, PingLossThreshold: 3}, logr.Discard(), func() {})
+	nowhere := errors.New("no such address")
+	p.listen = func(netip.Addr) (*net.IPConn, error) { return nil, nowhere }
+	var all []target
+	began := time.Now()
+	phases := []time.Duration{300 * time.Millisecond, 700 * time.Millisecond}
+	for i, phase := range phases {
+		p.phase = func(time.Duration) time.Duration { return phase }
+		all = append(all, target{peer: fmt.Sprint(i), from: netip.MustParseAddr("10.70.0.11"), to: netip.MustParseAddr("10.68.0.0"), mtu: 1340})
+		p.to(all)
+		if after := p.ways[i].next.Sub(began); after < phase || p.ways[i].pulse.Small.Sent != 0 {
+			t.Errorf("way %d is asked first after %s", i, after)
+		}
+	}
+	for i, w := range p.ways {
+		w.next = began.Add(phases[i])
+		w.pulse.Ask(began) // by which it was once asked, and is no more
+	}
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	for _, test := range []struct {
+		ms            int
+		first, second uint64 // questions by then
+		again         time.Duration
+	}{
+		{299, 1, 1, time.Millisecond},
+		{300, 2, 1, 400 * time.Millisecond},
+		{700, 2, 2, 600 * time.Millisecond},
+		{1299, 2, 2, time.Millisecond},
+		{5000, 3, 3, time.Second}, // after it stood still
+		{6000, 4, 4, time.Second},
+	} {
+		p.ask(at(test.ms))
+		if a, b := p.ways[0].pulse.Small.Sent, p.ways[1].pulse.Small.Sent; a != test.first || b != test.second {
+			t.Errorf("at %d ms %d and %d are asked, want %d and %d", test.ms, a, b, test.first, test.second)
+		}
+		if again := p.look(at(test.ms)); again != test.again {
+			t.Errorf("at %d ms the next look is after %s, want %s", test.ms, again, test.again)
+		}
+	}
+	if p.ways[0].value != broken {
+		t.Errorf("where nothing can be asked any more it is %s", p.ways[0].value)
 	}
 }
 
@@ -274,7 +327,8 @@ func TestWhatPrometheusIsToldOfPeers(t *testing.T) {
 	down := way{target: target{peer: "rome"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}}
 	down.pulse.Ask(asked)
 	r := prometheus.NewPedanticRegistry()
-	if err := r.Register(newExporter("worker", func() []way { return []way{up, down} })); err != nil {
+	silent := way{target: target{peer: "turin"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}} // nothing was asked yet
+	if err := r.Register(newExporter("worker", func() []way { return []way{up, down, silent} })); err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()

@@ -85,13 +85,50 @@ func (s *survey) refuse(reason string, of Object, format string, args ...any) {
 
 // own are networks of this cluster that hosts can have.
 func (s *survey) own(in []netip.Prefix) []netip.Prefix {
-	return slices.DeleteFunc(prefixSet(in), func(p netip.Prefix) bool {
+	out, others := own(in)
+	for _, p := range others {
 		i := slices.IndexFunc(reserved, func(t Taken) bool { return t.Prefix.Overlaps(p) })
-		if i >= 0 {
-			s.problem(Object{Kind: "Network", Name: p.String()}, "it is left out: it covers %s, %s", reserved[i].Prefix, reserved[i].By)
+		s.problem(Object{Kind: "Network", Name: p.String()}, "it is left out: it covers %s, %s", reserved[i].Prefix, reserved[i].By)
+	}
+	return out
+}
+
+// own are the networks of a cluster that its hosts can have, in order, and the others.
+func own(in []netip.Prefix) (out, others []netip.Prefix) {
+	for _, p := range prefixSet(in) {
+		if slices.ContainsFunc(reserved, func(t Taken) bool { return t.Prefix.Overlaps(p) }) {
+			others = append(others, p)
+			continue
 		}
-		return i >= 0
-	})
+		out = append(out, p)
+	}
+	return out, others
+}
+
+// gatewayNetwork is that of a cluster's external networks, as own has them, whose first address its gateways have.
+func gatewayNetwork(external []netip.Prefix, f datapath.Family) netip.Prefix {
+	i := slices.IndexFunc(external, func(p netip.Prefix) bool { return familyOf(p) == f })
+	if i < 0 {
+		return netip.Prefix{}
+	}
+	return external[i]
+}
+
+// Gateways is the network of a peer, as it is seen here, whose first address the peer's gateways have. The zero value: there is none.
+func (p Peer) Gateways() netip.Prefix {
+	var theirs []netip.Prefix
+	for _, pair := range p.External {
+		theirs = append(theirs, pair.There)
+	}
+	theirs, _ = own(theirs)
+	for _, f := range []datapath.Family{datapath.IPv4, datapath.IPv6} {
+		first := gatewayNetwork(theirs, f)
+		i := slices.IndexFunc(p.External, func(pair remap.Pair) bool { return first.IsValid() && pair.There.Masked() == first })
+		if i >= 0 {
+			return p.External[i].Here
+		}
+	}
+	return netip.Prefix{}
 }
 
 // outerFamily is that of the first address of the fabric: all pods' first addresses are of one family.
@@ -382,12 +419,7 @@ func (s *survey) unfit(a Alias) string {
 
 // unknownSource is the address that gateways have, and give to whom peers know by no other: the first of the external ones.
 func (s *survey) unknownSource(f datapath.Family) netip.Addr {
-	for _, p := range s.external {
-		if familyOf(p) == f {
-			return p.Addr()
-		}
-	}
-	return netip.Addr{}
+	return gatewayNetwork(s.external, f).Addr()
 }
 
 func (s *survey) unknownSources() []netip.Addr {

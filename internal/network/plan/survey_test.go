@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"math/rand"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -479,4 +480,43 @@ func FuzzTextOfUsers(f *testing.F) {
 		}}}
 		_, _ = RoutingOf(routes)
 	})
+}
+
+// Nodes ask the peer's gateway at the address that it gives itself.
+func TestWhereGatewaysOfAPeerAre(t *testing.T) {
+	for name, test := range map[string]struct {
+		there []string // the i-th is seen as 10.<60+i>.0.0/16, or fd60::<i>:0/112
+		want  string
+	}{
+		"nowhere":              {nil, "invalid Prefix"},
+		"one":                  {[]string{"10.70.0.0/16"}, "10.60.0.0/16"},
+		"the lowest":           {[]string{"10.80.0.0/16", "10.70.0.0/16"}, "10.61.0.0/16"},
+		"one covers the other": {[]string{"10.70.0.0/17", "10.70.0.0/16"}, "10.61.0.0/16"},
+		"nobody can have it":   {[]string{"127.70.0.0/16", "10.70.0.0/16"}, "10.61.0.0/16"},
+		"IPv4 before IPv6":     {[]string{"fd70::/112", "10.70.0.0/16"}, "10.61.0.0/16"},
+		"IPv6 alone":           {[]string{"fd71::/112", "fd70::/112"}, "fd60::1:0/112"},
+	} {
+		peer, mirror := Peer{}, Cluster{}
+		for i, text := range test.there {
+			there := netip.MustParsePrefix(text)
+			here := netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/16", 60+i))
+			if there.Addr().Is6() {
+				here = netip.MustParsePrefix(fmt.Sprintf("fd60::%d:0/112", i))
+			}
+			peer.External = append(peer.External, remap.Pair{There: there, Here: here})
+			mirror.External = append(mirror.External, there)
+		}
+		got := peer.Gateways()
+		if got.String() != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+		i := slices.IndexFunc(peer.External, func(p remap.Pair) bool { return p.Here == got })
+		if i < 0 {
+			continue
+		}
+		there := peer.External[i].There.Addr()
+		if own := look(mirror, netip.Addr{}, Object{}).unknownSource(datapath.FamilyOf(there)); own != there {
+			t.Errorf("%s: the gateways have %s, and are asked at %s", name, own, there)
+		}
+	}
 }
