@@ -261,10 +261,10 @@ func (o *virtualKubeletOptions) read() error {
 // readAPIServer finds the port at which pods of this cluster know its API server, unless the flags say where it is.
 func (o *virtualKubeletOptions) readAPIServer() error {
 	port := os.Getenv("KUBERNETES_SERVICE_PORT")
-	if strings.HasPrefix(o.apiServerHost+".", names.APIServerService+".") {
-		return fmt.Errorf("reading --home-api-server-host: %q is the provider's API server there", o.apiServerHost)
-	}
 	if o.apiServerHost != "" && o.apiServerPort != "" {
+		if o.APIServerSupport && isAPIServerService(o.apiServerHost) {
+			return fmt.Errorf("reading --home-api-server-host: %q is the provider's API server there", o.apiServerHost)
+		}
 		o.APIServerHost, port = o.apiServerHost, o.apiServerPort
 	}
 	if port == "" {
@@ -276,6 +276,11 @@ func (o *virtualKubeletOptions) readAPIServer() error {
 	}
 	o.APIServerPort = uint16(number)
 	return nil
+}
+
+// isAPIServerService tells whether every cluster knows its own API server by that name.
+func isAPIServerService(host string) bool {
+	return host == names.APIServerService || host == names.APIServerHost || strings.HasPrefix(host+".", names.APIServerHost+".svc.")
 }
 
 // orOff turns the flags' 0, which reflects nothing, into the options' negative.

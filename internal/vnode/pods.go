@@ -44,21 +44,20 @@ type podKind struct {
 	memory    *memory
 }
 
+// nameTaken is the reason of errors about objects of somebody else.
+const nameTaken = "NameTaken"
+
 // podsKind names the kind to the engine.
 const podsKind = "pods"
 
 func (k *podKind) kind() mirror.Kind {
-	kind := mirror.Kind{
+	return mirror.Kind{
 		Name:    podsKind,
 		Local:   []mirror.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node, Pack: true}},
-		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}, Transform: slimShadow}, {Object: &corev1.Pod{}, Transform: slimRemote, Pack: true}},
+		Remote:  []mirror.Source{{Object: &offv1beta1.ShadowPod{}, Transform: slimShadow}, {Object: &corev1.Pod{}, Transform: slimRemote, Pack: true}, sentTokens(k.options)},
 		Workers: k.options.Pods.Workers,
 		Sync:    k.sync,
 	}
-	if k.options.APIServerSupport {
-		kind.Remote = append(kind.Remote, sentTokens(k.options))
-	}
-	return kind
 }
 
 // podItem is one pod on both sides. What is absent is nil.
@@ -129,7 +128,7 @@ func (k *podKind) follow(ctx context.Context, it *podItem) error {
 	case it.local == nil && (taken || !ours):
 		return nil
 	case taken:
-		return kube.Invalid("NameTaken", fmt.Errorf("remote object %s/%s already exists", it.Pair.Remote, it.Name))
+		return kube.Invalid(nameTaken, fmt.Errorf("remote object %s/%s already exists", it.Pair.Remote, it.Name))
 	case !ours:
 		// It belongs to another virtual node of the same provider, where a pod of this name ran before.
 		return kube.Wait(0, "the remote pod of another virtual node is going")
@@ -258,6 +257,7 @@ func forwardGrace(ctx context.Context, it *podItem, grace int64) error {
 // finish handles pods that have ended, which never run again: in the provider nothing goes on or begins anew either. It
 // does where the remote pod went before its end was written into the ShadowPod.
 func (k *podKind) finish(ctx context.Context, it *podItem) error {
+	k.memory.of(it.local, func(m *podMemory) { m.tokens = tokenMemory{} })
 	switch {
 	case it.local.Status.Reason == translate.ReasonAborted:
 	case it.remote != nil && ended(it.remote):

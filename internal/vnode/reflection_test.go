@@ -51,6 +51,19 @@ func secret(namespace, name string) *corev1.Secret {
 // refuseConfigMaps has the provider answer 422 to ConfigMaps of the twin that are not as rule says.
 func (s *stage) refuseConfigMaps(rule string) {
 	s.t.Helper()
+	s.refuse("configmaps", admissionv1.Validation{Expression: rule})
+	testkit.Eventually(s.t, limit, func() error {
+		err := s.there.Client.Create(s.t.Context(), configMap(s.twin, "probe", map[string]string{"v": "2"}), client.DryRunAll)
+		if !apierrors.IsInvalid(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+}
+
+// refuse has a policy look at what is made and changed in the twin.
+func (s *stage) refuse(resource string, v admissionv1.Validation) {
+	s.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: s.twin},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
@@ -58,10 +71,10 @@ func (s *stage) refuseConfigMaps(rule string) {
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.twin}},
 				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
 				}}},
 			},
-			Validations: []admissionv1.Validation{{Expression: rule}},
+			Validations: []admissionv1.Validation{v},
 		},
 	}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
@@ -78,13 +91,6 @@ func (s *stage) refuseConfigMaps(rule string) {
 				s.t.Error(err)
 			}
 		}
-	})
-	testkit.Eventually(s.t, limit, func() error {
-		err := s.there.Client.Create(s.t.Context(), configMap(s.twin, "probe", map[string]string{"v": "2"}), client.DryRunAll)
-		if !apierrors.IsInvalid(err) {
-			return fmt.Errorf("the policy is not in force: %w", err)
-		}
-		return nil
 	})
 }
 

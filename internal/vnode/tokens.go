@@ -28,6 +28,8 @@ import (
 const (
 	// reasonNoToken is that of the condition of a pod whose account gets no token.
 	reasonNoToken = "TokenRefused"
+	// reasonNoPlace is that of the condition of a pod whose tokens have no place in the provider, and of the event about it.
+	reasonNoPlace = "TokenSecretNameTaken"
 	// reasonTokensFailed is that of the event on a pod that runs, whose tokens are not renewed.
 	reasonTokensFailed = "FailedSATokensReflection"
 	// reasonNoWay is that of the event on a pod that is made while it does not reach the API server.
@@ -37,8 +39,10 @@ const (
 	renewalInterval = 30 * time.Second
 	// tokensDelay is how long after tokens were sent they are not sent again, whatever the cache or the provider says.
 	tokensDelay = 5 * time.Second
-	// failedTokensDelay is how soon to ask again for the tokens of a pod that runs.
-	failedTokensDelay = time.Minute
+	// failedTokensDelay is how soon to ask again for the tokens of a pod that runs, at the earliest, and failedTokensSpread how far apart
+	// those ask for which nobody answered.
+	failedTokensDelay  = time.Minute
+	failedTokensSpread = 30 * time.Second
 )
 
 // tokenMemory is what this process knows of the tokens of a pod.
@@ -49,6 +53,8 @@ type tokenMemory struct {
 	sent time.Time
 	// renew is when those in the provider are to be replaced; zero is unknown.
 	renew time.Time
+	// retry is when to try again what failed.
+	retry time.Time
 }
 
 // sentTokens watches the Secrets with tokens of the pods of this node.
@@ -63,9 +69,6 @@ func sentTokens(o Options) mirror.Source {
 
 // gatherTokens reads what the pod has of tokens in the provider.
 func (k *podKind) gatherTokens(it *podItem) error {
-	if !k.options.APIServerSupport {
-		return nil
-	}
 	secret := &corev1.Secret{}
 	found, err := it.Remote.Get(names.TokenSecret(it.Name), secret)
 	if err != nil {
@@ -101,6 +104,9 @@ func (k *podKind) issue(ctx context.Context, it *podItem) error {
 	if len(asked) == 0 || have.issued != nil && now.Before(have.issued.Renew) || now.Before(have.sent.Add(tokensDelay)) {
 		return nil
 	}
+	if err := k.placeForTokens(ctx, it); err != nil {
+		return err
+	}
 	tokens := &translate.Tokens{}
 	for _, a := range asked {
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
@@ -120,17 +126,51 @@ func (k *podKind) issue(ctx context.Context, it *podItem) error {
 	return nil
 }
 
+// placeForTokens looks for the Secret of somebody else that has the name: a pod without its tokens would be made, and never start.
+func (k *podKind) placeForTokens(ctx context.Context, it *podItem) error {
+	if it.tokens != nil {
+		return nil
+	}
+	live := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}
+	err := it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: names.TokenSecret(it.Name)}, live)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the Secret with the tokens: %w", err)
+	}
+	return k.maySend(it, live)
+}
+
+// maySend tells whether what has the name of the Secret is one of this node with tokens, and says on the pod what to do if it is not.
+func (k *podKind) maySend(it *podItem, live metav1.Object) error {
+	if it.target.OwnsPod(live) && translate.IsSentToken(live) {
+		return nil
+	}
+	err := fmt.Errorf("remote object %s/%s already exists, and the tokens of the pod need a Secret of that name: "+
+		"give the other Secret another name, or the pod, or annotate the pod with %s: %s",
+		it.Pair.Remote, live.GetName(), names.APIServerSupport, names.APIServerSupportDisabled)
+	k.events.tell(it.local, corev1.EventTypeWarning, reasonNoPlace, err.Error())
+	return kube.Again(againDelay, kube.Invalid(nameTaken, err))
+}
+
 // tokenError is that this cluster issued no token.
 type tokenError struct{ error }
 
 func (e *tokenError) Unwrap() error { return e.error }
 
-// refuseToken shows on a pod that is not started that its account gets no token, if that is why.
+// refuseToken shows on a pod that is not started that its account gets no token, or that there is no place for it, if that is why.
 func (k *podKind) refuseToken(ctx context.Context, it *podItem, why error) error {
-	if _, ok := errors.AsType[*tokenError](why); !ok || !refused(why) && !apierrors.IsNotFound(why) {
+	reason := ""
+	if taken, _ := kube.InvalidReason(why); taken == nameTaken {
+		reason = reasonNoPlace
+	} else if _, ok := errors.AsType[*tokenError](why); ok && (refused(why) || apierrors.IsNotFound(why)) {
+		reason = reasonNoToken
+	}
+	if reason == "" {
 		return why
 	}
-	if err := k.markRefused(ctx, it, reasonNoToken, "the pod is not started without its token: "+why.Error()); err != nil {
+	if err := k.markRefused(ctx, it, reason, "the pod is not started without its token: "+why.Error()); err != nil {
 		return err
 	}
 	return why // of which an event tells
@@ -148,17 +188,23 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	}
 	now := k.memory.now()
 	at := translate.RenewAt(it.tokens, it.local, shadow)
-	var last time.Time
+	runs := it.tokens != nil && it.tokens.Annotations[names.TokenPodUID] == string(it.local.UID)
+	var known tokenMemory
 	k.memory.of(it.local, func(m *podMemory) {
 		m.tokens.renew = at
-		last = m.tokens.sent
+		if runs && at.Before(m.tokens.retry) {
+			m.tokens.renew = m.tokens.retry
+		}
+		known = m.tokens
 	})
-	switch wait := last.Add(tokensDelay).Sub(now); {
+	switch wait := known.sent.Add(tokensDelay).Sub(now); {
 	case now.Before(at):
 		k.events.settled(it.local, reasonTokensFailed)
 		return nil
 	case wait > 0:
 		return kube.Wait(wait, "tokens were sent a moment ago")
+	case runs && now.Before(known.retry):
+		return kube.Wait(known.retry.Sub(now), "the tokens of the pod could not be renewed a moment ago")
 	}
 	home, _, err := k.home(ctx)
 	if err == nil && home == nil {
@@ -170,12 +216,14 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 	if err == nil {
 		err = k.writeTokens(ctx, it, shadow)
 	}
-	if err == nil || it.tokens == nil || it.tokens.Annotations[names.TokenPodUID] != string(it.local.UID) {
+	if err == nil || !runs {
 		return err
 	}
+	again := failedTokensDelay + translate.Spread(it.local, failedTokensSpread)
+	k.memory.of(it.local, func(m *podMemory) { m.tokens.renew, m.tokens.retry = now.Add(again), now.Add(again) })
 	// The pod runs, and what it has is good for some time.
 	k.events.tell(it.local, corev1.EventTypeWarning, reasonTokensFailed, fmt.Sprintf("Error reflecting service account tokens: %v", err))
-	return kube.Wait(failedTokensDelay, "the tokens of the pod could not be renewed")
+	return kube.Wait(again, "the tokens of the pod could not be renewed")
 }
 
 // writeTokens makes the Secret, or fills it anew.
@@ -185,9 +233,9 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 	if tokens == nil {
 		return nil
 	}
-	err := it.putTokens(ctx, it.target.TokenSecret(it.local, shadow, *tokens))
+	err := k.putTokens(ctx, it, it.target.TokenSecret(it.local, shadow, *tokens))
 	if apierrors.IsForbidden(err) { // an older provider lets nothing have an owner
-		err = it.putTokens(ctx, it.target.TokenSecret(it.local, nil, *tokens))
+		err = k.putTokens(ctx, it, it.target.TokenSecret(it.local, nil, *tokens))
 	}
 	if err != nil {
 		return fmt.Errorf("sending the tokens: %w", err)
@@ -197,7 +245,7 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 }
 
 // putTokens takes over nothing but what has tokens.
-func (it *podItem) putTokens(ctx context.Context, secret *corev1.Secret) error {
+func (k *podKind) putTokens(ctx context.Context, it *podItem, secret *corev1.Secret) error {
 	if it.tokens == nil {
 		made, err := it.Remote.Make(ctx, secret)
 		if made || err != nil {
@@ -207,8 +255,8 @@ func (it *podItem) putTokens(ctx context.Context, secret *corev1.Secret) error {
 		if err := it.Remote.Client().Get(ctx, client.ObjectKeyFromObject(secret), live); err != nil {
 			return err
 		}
-		if !it.target.OwnsPod(live) || !translate.IsSentToken(live) {
-			return kube.Again(againDelay, kube.Invalid("NameTaken", fmt.Errorf("remote object %s/%s already exists", secret.Namespace, secret.Name)))
+		if err := k.maySend(it, live); err != nil {
+			return err
 		}
 	}
 	_, err := it.Remote.ApplyOver(ctx, secret, nil)

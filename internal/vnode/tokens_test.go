@@ -4,6 +4,7 @@
 package vnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,14 +12,21 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 	"liqo.io/liqo/internal/vnode/translate"
@@ -189,6 +197,104 @@ func TestAPodIsNotStartedWithoutItsToken(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A pod is not made where a Secret of somebody else has the name of that with its tokens.
+func TestAPodIsNotStartedWithoutAPlaceForItsTokens(t *testing.T) {
+	s := homeStage(t, liqov1beta1.ConditionEstablished)
+	s.showAPIServer("10.96.0.4", "10.70.0.28")
+	s.run()
+	s.create(s.here, secret(s.local, "web-token"))
+	eventually(s, s.there, s.tokens("web"), exists)
+	pod := s.withToken("web", "builder")
+	s.create(s.here, pod)
+	eventually(s, s.here, s.localPod("web"), says(conditionAccepted, reasonNoPlace, "web-token already exists"))
+	s.event(pod, reasonNoPlace, "another name")
+	s.absent(s.there, s.shadow("web"))
+	s.patch(s.here, pod, `{"metadata":{"annotations":{"`+names.APIServerSupport+`":"disabled"}}}`)
+	eventually(s, s.there, s.shadow("web"), exists)
+}
+
+// In an older provider nothing may have an owner: such a Secret goes when its pod does, also when nobody asks for tokens any more.
+func TestTokensWithoutAnOwnerGoWithTheirPod(t *testing.T) {
+	s := homeStage(t, liqov1beta1.ConditionEstablished)
+	s.showAPIServer("10.96.0.5", "10.70.0.29")
+	s.refuse("secrets", admissionv1.Validation{Expression: "!has(object.metadata.ownerReferences)", Reason: new(metav1.StatusReasonForbidden)})
+	probe := secret(s.twin, "probe")
+	probe.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "x", UID: "x"}}
+	testkit.Eventually(t, limit, func() error {
+		if err := s.there.Client.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+	stop := s.run()
+	pod := s.withToken("web", "builder")
+	s.create(s.here, pod)
+	if sent := eventually(s, s.there, s.tokens("web"), exists); len(sent.OwnerReferences) > 0 || tokenOf(sent) == "" {
+		t.Errorf("the Secret is %v", sent.ObjectMeta)
+	}
+	stop()
+	s.options.APIServerSupport = false
+	s.run()
+	s.deleteNow(s.here, pod)
+	s.gone(s.there, s.tokens("web"))
+}
+
+// What fails is tried again after a while, by each pod at another time, and never for one that has ended.
+func TestFailedRenewalsAreSpread(t *testing.T) {
+	now := time.Unix(1000, 0)
+	asked := 0
+	k := &podKind{
+		options: Options{APIServerSupport: true}, memory: newMemory(func() time.Time { return now }), events: newEventLog(record.NewFakeRecorder(10)),
+		home: func(context.Context) (*translate.Home, bool, error) {
+			asked++
+			return nil, false, errors.New("nobody answers")
+		},
+	}
+	item := func(name string) *podItem {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, UID: types.UID(name)}}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "api", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
+		}}}}
+		due := (translate.Target{}).TokenSecret(pod, nil, translate.Tokens{Renew: now.Add(-time.Second)})
+		due.Data = map[string][]byte{translate.TokensAsked(pod)[0].Key: nil}
+		shadow := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.HomeAPIServer: "kubernetes.default:443@10.70.0.25"}}}
+		return &podItem{Item: &mirror.Item{}, local: pod, shadow: shadow, tokens: due}
+	}
+	again := func(it *podItem) time.Duration {
+		_, after, _ := kube.WaitReason(k.sendTokens(t.Context(), it))
+		return after
+	}
+	a, b := item("a"), item("b")
+	first, second := again(a), again(b)
+	if first < failedTokensDelay || second < failedTokensDelay || first == second || max(first, second) > failedTokensDelay+failedTokensSpread {
+		t.Errorf("tried again after %s and %s", first, second)
+	}
+	now = now.Add(renewalInterval)
+	if due := k.memory.expiring(); len(due) > 0 {
+		t.Errorf("looked at before: %v", due)
+	}
+	if got := again(a); got != first-renewalInterval || asked != 2 {
+		t.Errorf("asked %d times, and tried again after %s", asked, got)
+	}
+	now = now.Add(failedTokensDelay)
+	if due := k.memory.expiring(); len(due) != 2 {
+		t.Errorf("looked at again: %v", due)
+	}
+	if again(a); asked != 3 {
+		t.Errorf("asked %d times", asked)
+	}
+	now = now.Add(time.Hour)
+	for _, it := range []*podItem{a, b} {
+		it.local.Status.Reason, it.shadow = translate.ReasonAborted, nil
+		if err := k.finish(t.Context(), it); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if due := k.memory.expiring(); len(due) > 0 {
+		t.Errorf("pods that ended are looked at: %v", due)
+	}
 }
 
 // With the tunnel down pods are made all the same; while nobody knows where the API server is those wait that need it.

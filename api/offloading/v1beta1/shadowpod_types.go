@@ -33,6 +33,8 @@ const (
 	ReasonOverQuota = "OverQuota"
 	// ReasonRefused: the provider's policy, its API server or its admission does not take the pod as it is.
 	ReasonRefused = "Refused"
+	// ReasonNetworkNotReady: the pod has a token for the API server of the consumer, and the way there is not known yet.
+	ReasonNetworkNotReady = "NetworkNotReady"
 )
 
 // ShadowPodStatus is how the pod fares.

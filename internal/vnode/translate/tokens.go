@@ -85,16 +85,20 @@ func (t *Tokens) Add(pod *corev1.Pod, key, token string, issued, expires time.Ti
 		t.byKey = map[string]string{}
 	}
 	t.byKey[key] = token
-	sum := sha256.Sum256([]byte(pod.UID))
 	lifetime := max(expires.Sub(issued), 0)
-	spread := min(maxSpread, lifetime/10) * time.Duration(binary.BigEndian.Uint16(sum[:])) / (1 << 16)
-	renew := issued.Add(lifetime*4/5 - spread)
+	renew := issued.Add(lifetime*4/5 - Spread(pod, min(maxSpread, lifetime/10)))
 	if len(t.byKey) == 1 || expires.Before(t.Expires) {
 		t.Expires = expires
 	}
 	if len(t.byKey) == 1 || renew.Before(t.Renew) {
 		t.Renew = renew
 	}
+}
+
+// Spread is a time below a limit, another one for each pod.
+func Spread(pod *corev1.Pod, limit time.Duration) time.Duration {
+	sum := sha256.Sum256([]byte(pod.UID))
+	return limit * time.Duration(binary.BigEndian.Uint16(sum[:])) / (1 << 16)
 }
 
 // String hides the tokens.

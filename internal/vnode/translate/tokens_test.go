@@ -128,3 +128,15 @@ func TestTokensAreReplacedInTime(t *testing.T) {
 		}
 	})
 }
+
+// A Secret here that looks like one with tokens has a copy that does not: the reflection of Secrets would leave it alone.
+func TestNoCopyIsTakenForTokens(t *testing.T) {
+	local := target.TokenSecret(ordinary(), nil, Tokens{})
+	got := target.Secret(local)
+	if diff := cmp.Diff(target.Marks(), without(got.Labels, []string{names.OffloadingNodeName})); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if len(got.Annotations) > 0 || IsSentToken(got) {
+		t.Errorf("got %v", got.ObjectMeta)
+	}
+}
