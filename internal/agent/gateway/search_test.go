@@ -46,7 +46,10 @@ func (l *line) second() []int {
 	}
 	l.lost++
 	for _, size := range asked {
-		if through(size) && (l.heard(size) && size < l.mtu || size == l.mtu) {
+		if !through(size) {
+			continue
+		}
+		if l.heard(size); size == l.mtu {
 			l.lost = 0
 		}
 	}
