@@ -27,7 +27,7 @@ const (
 // packets can be tried, and come in: what is sent is bound by routes.
 func (g *gateway) size(ctx context.Context, seen *agent.Seen) {
 	g.prober.bound(floorOf(seen, g.options))
-	if g.mtu == 0 {
+	if g.mtu == 0 && !g.options.Unwatched { // nobody sees there that probes are not answered, and then no larger one is found again
 		g.prober.recall(g.found(ctx))
 	}
 	was := g.mtu
@@ -37,7 +37,7 @@ func (g *gateway) size(ctx context.Context, seen *agent.Seen) {
 	log.FromContext(ctx).Info("the tunnel has another MTU", "was", was, "is", g.mtu)
 	obj := seen.Objects[g.input(seen).Of]
 	switch {
-	case obj == nil:
+	case obj == nil || !g.prober.now().Pads: // nothing was found: it is the bound
 	case g.mtu < was:
 		g.reporter.Events.Eventf(obj, nil, corev1.EventTypeWarning, reasonMTULowered, "Probe",
 			"larger packets than %d bytes do not pass to the peer and back: this is the MTU of the tunnel now, and was %d", g.mtu, was)

@@ -66,7 +66,7 @@ func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func())
 		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, answered: func(time.Duration) {}, bind: bind,
 		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
 		pulse:  agent.Pulse{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
-		search: search{ceiling: o.MTU, mtu: o.MTU},
+		search: search{ceiling: o.MTU, mtu: o.MTU, again: raiseAfter},
 	}
 }
 
@@ -168,11 +168,11 @@ func (p *prober) note() (now time.Time, sizes []int) {
 		p.pulse.Full.Resize(p.passed)
 	}
 	p.pulse.Ask(now)
-	sizes = []int{0, p.search.mtu - overhead}
-	for _, size := range others {
-		if size != p.search.mtu { // which is asked for anyway
-			sizes = append(sizes, size-overhead)
-		}
+	if sizes = []int{0}; !slices.Contains(others, p.search.mtu) {
+		sizes = append(sizes, p.search.mtu-overhead)
+	}
+	for _, size := range slices.Backward(others) { // of a burst the end gets lost: that is not to look like large ones
+		sizes = append(sizes, size-overhead)
 	}
 	return now, sizes
 }
@@ -231,6 +231,9 @@ func (p *prober) hear(answer probe, size int) {
 	default:
 		if small = p.pulse.Small.Hear(answer.Time, now); small {
 			p.pulse.Pads = answer.Padding != ""
+		}
+		if small && !p.pulse.Pads {
+			p.search.unknown()
 		}
 	}
 	is, after := p.pulse.Up(now), p.pulse.Small.Latency

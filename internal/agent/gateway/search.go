@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -12,9 +13,10 @@ import (
 // smaller sizes are tried at once, in turns. The largest that is answered is the MTU from the next turn on, and what lies between it and
 // what is given up is searched again, until that is less than a step. All sizes are those of packets, in bytes.
 type search struct {
-	floor, ceiling int       // of the MTU
-	mtu            int       // in use
-	rest           time.Time // until then nothing larger is tried, as long as the MTU itself passes
+	floor, ceiling int           // of the MTU
+	mtu            int           // in use
+	again          time.Duration // how long an MTU that was found is kept before larger ones are tried
+	rest           time.Time     // until then nothing larger is tried, as long as the MTU itself passes
 
 	top    int  // the largest size of the search that goes on; 0: none does
 	low    int  // passes; 0: nothing is known to
@@ -32,7 +34,7 @@ const (
 	atOnce = 4
 	// step is that of WireGuard, which fills up packets to multiples of it.
 	step = 16
-	// raiseAfter is how long an MTU that was found is kept before larger ones are tried.
+	// raiseAfter is how long an MTU that was found is kept.
 	raiseAfter = 10 * time.Minute
 )
 
@@ -80,6 +82,12 @@ func (s *search) turn(now time.Time, lost int, alive bool) []int {
 	return s.sizes()
 }
 
+// unknown is what passes, and nobody can find it out: the MTU is what it may be.
+func (s *search) unknown() {
+	s.stop()
+	s.mtu = s.ceiling
+}
+
 // narrow ends a turn, and the search where nothing is left of it. It tells whether there is another MTU.
 func (s *search) narrow(now time.Time) (changed bool) {
 	was := s.mtu
@@ -93,12 +101,13 @@ func (s *search) narrow(now time.Time) (changed bool) {
 	}
 	if len(s.sizes()) == 0 {
 		s.stop()
-		s.rest = now.Add(raiseAfter)
+		s.rest = now.Add(s.again)
 	}
 	return s.mtu != was
 }
 
-// sizes are those to try, in order.
+// sizes are those to try, in order. The MTU itself is among them as often as has it lowered only where it does not pass, while nothing is
+// known to: one packet gets lost for other reasons.
 func (s *search) sizes() []int {
 	var out []int
 	from, until := s.low, cmp.Or(s.high, s.top)
@@ -113,7 +122,11 @@ func (s *search) sizes() []int {
 	for size := (from + wide) / step * step; size < until; size += wide {
 		out = append(out, size)
 	}
-	if s.high == 0 {
+	switch {
+	case s.high > 0:
+	case s.low == 0:
+		out = append(out, slices.Repeat([]int{s.top}, tries)...)
+	default:
 		out = append(out, s.top)
 	}
 	return out

@@ -204,6 +204,7 @@ func (s *side) run(t *testing.T) (stop func()) {
 	end := testkit.Manager(t, s.user(t), kube.ManagerOptions{Objects: s.cached()}, func(mgr ctrl.Manager) error {
 		g := newGateway(mgr, &s.kernel, device, s.options)
 		s.exporter = g.exporter
+		g.prober.search.again = 10 * time.Second // a busy machine may answer too late for the first search
 		g.prober.bind = func(at netip.AddrPort) (conn *net.UDPConn, err error) {
 			err = s.space.Inside(func() error {
 				conn, err = bind(at)
