@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"liqo.io/liqo/test/clusters"
 )
 
 //go:embed testdata/account.yaml
@@ -19,32 +17,8 @@ var accountYAML string
 // A pod in the provider is, for the API server of its own cluster, its own account, and reads there what that account may; the
 // provider's API server it does not know.
 func TestAPodUsesTheAPIServerOfItsCluster(t *testing.T) {
-	p, err := clusters.NewPeering(t.Context(), a, b, "account")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tunnel, err := clusters.Connect(t.Context(), b, a, where)
-	t.Cleanup(func() {
-		if err := tunnel.Disconnect(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		show(t)
-		t.Fatal(err)
-	}
-	documents, err := p.Documents()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { end(t, p) })
-	for _, d := range documents {
-		on := a
-		if d.Cluster == b.ID {
-			on = b
-		}
-		kubectl(t, on, d.Manifest, "apply", "-f", "-")
-	}
+	connect(t)
+	p := peer(t, "account")
 	// What is made while the network is not known yet would have no token.
 	eventually(t, "the network to be known", func(context.Context) error {
 		out, err := a.Kubectl("", "get", "foreigncluster", b.ID, "-o", "jsonpath={.status.modules.networking.enabled}")

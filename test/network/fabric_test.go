@@ -20,16 +20,7 @@ import (
 // A Connection is not Connected while packets between a node and its gateway get lost, though the tunnel has none of it: all of them, or
 // only large ones; of one node, or of all. Nodes ask themselves: what is dropped only of what they forward for pods is not seen.
 func TestAConnectionIsDownWhileTheFabricLosesPackets(t *testing.T) {
-	tunnel, err := clusters.Connect(t.Context(), b, a, where)
-	t.Cleanup(func() {
-		if err := tunnel.Disconnect(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		show(t)
-		t.Fatal(err)
-	}
+	connect(t)
 	var all []string
 	for _, n := range nodes(t, a) {
 		all = append(all, n.Name)

@@ -47,6 +47,44 @@ func setUp(kubeconfigs string) error {
 	return nil
 }
 
+// connect makes a tunnel between both clusters, for as long as the test runs.
+func connect(t *testing.T) *clusters.Tunnel {
+	t.Helper()
+	tunnel, err := clusters.Connect(t.Context(), b, a, where)
+	t.Cleanup(func() {
+		if err := tunnel.Disconnect(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		show(t)
+		t.Fatal(err)
+	}
+	return tunnel
+}
+
+// peer has a borrow from b, for as long as the test runs.
+func peer(t *testing.T, name string) *clusters.Peering {
+	t.Helper()
+	p, err := clusters.NewPeering(t.Context(), a, b, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := p.Documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { end(t, p) })
+	for _, d := range documents {
+		on := a
+		if d.Cluster == b.ID {
+			on = b
+		}
+		kubectl(t, on, d.Manifest, "apply", "-f", "-")
+	}
+	return p
+}
+
 // eventually waits until check holds.
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()

@@ -64,16 +64,7 @@ type goal struct {
 
 // Everybody who may reach something of the other cluster does, and nobody reaches what is not for peers.
 func TestMatrix(t *testing.T) {
-	tunnel, err := clusters.Connect(t.Context(), b, a, where)
-	t.Cleanup(func() {
-		if err := tunnel.Disconnect(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		show(t)
-		t.Fatal(err)
-	}
+	connect(t)
 	nodesA, nodesB := nodes(t, a), nodes(t, b)
 	podsA, podsB := web(t, a, nodesA), web(t, b, nodesB)
 	fromA, fromB := places(a, nodesA), places(b, nodesB)

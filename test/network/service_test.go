@@ -24,32 +24,8 @@ var serviceYAML string
 // A Service of an offloaded namespace has the same backends in both clusters, wherever they run; those behind a tunnel that is down are
 // withdrawn, and come back.
 func TestAServiceReachesItsBackendsFromBothClusters(t *testing.T) {
-	p, err := clusters.NewPeering(t.Context(), a, b, "service")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tunnel, err := clusters.Connect(t.Context(), b, a, where)
-	t.Cleanup(func() {
-		if err := tunnel.Disconnect(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		show(t)
-		t.Fatal(err)
-	}
-	documents, err := p.Documents()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { end(t, p) })
-	for _, d := range documents {
-		on := a
-		if d.Cluster == b.ID {
-			on = b
-		}
-		kubectl(t, on, d.Manifest, "apply", "-f", "-")
-	}
+	tunnel := connect(t)
+	p := peer(t, "service")
 	kubectl(t, a, serviceYAML, "apply", "-n", p.Namespace, "-f", "-")
 
 	all := []string{"away", "home"}
