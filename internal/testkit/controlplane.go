@@ -29,7 +29,7 @@ import (
 type ControlPlane struct {
 	// Config has all rights.
 	Config *rest.Config
-	// Client has all rights and no cache.
+	// Client has all rights and no cache. Rights that it gives are in force at once.
 	Client client.WithWatch
 
 	lab         *lab
@@ -58,9 +58,11 @@ func newControlPlane(l *lab, name string) (*ControlPlane, error) {
 	if err := installCRDs(c.Config); err != nil {
 		return nil, fmt.Errorf("installing the CRDs: %w", err)
 	}
-	if c.Client, err = client.NewWithWatch(c.Config, client.Options{Scheme: kube.Scheme}); err != nil {
+	admin, err := client.NewWithWatch(c.Config, client.Options{Scheme: kube.Scheme})
+	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
+	c.Client = settling(admin)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}
 	if err := client.IgnoreAlreadyExists(c.Client.Create(context.Background(), account)); err != nil {
 		return nil, fmt.Errorf("making the default service account: %w", err)
@@ -70,8 +72,12 @@ func newControlPlane(l *lab, name string) (*ControlPlane, error) {
 
 func (c *ControlPlane) startAPIServer() error {
 	file := c.lab.authority.file
+	etcd, err := c.lab.lagging()
+	if err != nil {
+		return err
+	}
 	p, err := c.lab.start(c.name+"-apiserver", "kube-apiserver",
-		"--etcd-servers="+c.lab.etcdURL, "--etcd-prefix=/"+c.name,
+		"--etcd-servers="+etcd, "--etcd-prefix=/"+c.name,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.port),
 		"--tls-cert-file="+file(servingCert), "--tls-private-key-file="+file(servingKey),
 		"--client-ca-file="+file(caCertFile),

@@ -14,6 +14,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -42,7 +44,40 @@ func installCRDs(cfg *rest.Config) error {
 			return fmt.Errorf("making %s: %w", crd.Name, err)
 		}
 	}
-	return retry(ctx, startLimit, func() error { return allEstablished(ctx, c, crds) })
+	served, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	return retry(ctx, startLimit, func() error { return errors.Join(allEstablished(ctx, c, crds), allServed(ctx, served, crds)) })
+}
+
+// allServed tells whether the API server has learnt of them: it does after they are established.
+func allServed(ctx context.Context, c discovery.DiscoveryInterface, crds []*apiextensionsv1.CustomResourceDefinition) error {
+	_, known, err := c.ServerGroupsAndResources()
+	if err != nil {
+		return err
+	}
+	resources := sets.New[string]()
+	for _, group := range known {
+		for _, resource := range group.APIResources {
+			resources.Insert(group.GroupVersion + "/" + resource.Name)
+		}
+	}
+	for _, crd := range crds {
+		for _, version := range crd.Spec.Versions {
+			path := crd.Spec.Group + "/" + version.Name + "/" + crd.Spec.Names.Plural
+			if !version.Served {
+				continue
+			}
+			if !resources.Has(path) {
+				return fmt.Errorf("%s is not discovered", path)
+			}
+			if err := c.RESTClient().Get().AbsPath("/apis/"+path).Param("limit", "1").Do(ctx).Error(); err != nil {
+				return fmt.Errorf("%s is not served: %w", path, err)
+			}
+		}
+	}
+	return nil
 }
 
 func readCRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {

@@ -36,6 +36,9 @@ func Ensure(t testing.TB, c *ControlPlane, obj client.Object) {
 	if _, err := kube.Ensure(t.Context(), c.Client, obj); err != nil {
 		t.Fatalf("ensuring %T: %v", obj, err)
 	}
+	if err := inForce(t.Context(), c.Client, obj); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Update changes an object until nobody was faster.

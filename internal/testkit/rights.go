@@ -4,13 +4,18 @@
 package testkit
 
 import (
+	"context"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 )
 
@@ -41,4 +46,91 @@ func ProcessRole(t testing.TB, c *ControlPlane, name, process, namespace string)
 		return
 	}
 	t.Fatalf("%s has no rights in namespace %q", process, namespace)
+}
+
+// settling is a client with which rights are in force when their binding was written: the API server learns of them by a watch
+// of its own, a little later.
+func settling(c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if err := c.Create(ctx, obj, opts...); err != nil || slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
+				return err
+			}
+			return inForce(ctx, c, obj)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			if err := c.Update(ctx, obj, opts...); err != nil {
+				return err
+			}
+			return inForce(ctx, c, obj)
+		},
+	})
+}
+
+// inForce waits until all rights that a binding gives are, if obj is one and its role exists.
+func inForce(ctx context.Context, c client.Client, obj client.Object) error {
+	var ref rbacv1.RoleRef
+	var subjects []rbacv1.Subject
+	switch b := obj.(type) {
+	case *rbacv1.RoleBinding:
+		ref, subjects = b.RoleRef, b.Subjects
+	case *rbacv1.ClusterRoleBinding:
+		ref, subjects = b.RoleRef, b.Subjects
+	default:
+		return nil
+	}
+	granted, err := rulesOf(ctx, c, obj.GetNamespace(), ref)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, subject := range subjects {
+		for _, rule := range granted {
+			review := reviewOf(subject, rule, obj.GetNamespace())
+			err := retry(ctx, patience, func() error {
+				review := review.DeepCopy()
+				if err := c.Create(ctx, review); err != nil || review.Status.Allowed {
+					return err
+				}
+				return fmt.Errorf("%s %s may not yet do what %s %s says: %v", subject.Kind, subject.Name, ref.Kind, ref.Name, rule)
+			})
+			if err != nil {
+				return fmt.Errorf("waiting for rights: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func rulesOf(ctx context.Context, c client.Client, namespace string, ref rbacv1.RoleRef) ([]rbacv1.PolicyRule, error) {
+	if ref.Kind == "Role" {
+		role := &rbacv1.Role{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, role)
+		return role.Rules, err
+	}
+	role := &rbacv1.ClusterRole{}
+	err := c.Get(ctx, client.ObjectKey{Name: ref.Name}, role)
+	return role.Rules, err
+}
+
+// reviewOf asks for the first of what a rule allows: it comes into force as a whole.
+func reviewOf(subject rbacv1.Subject, rule rbacv1.PolicyRule, namespace string) *authorizationv1.SubjectAccessReview {
+	review := &authorizationv1.SubjectAccessReview{}
+	switch spec := &review.Spec; subject.Kind {
+	case rbacv1.UserKind:
+		spec.User = subject.Name
+	case rbacv1.GroupKind:
+		spec.User, spec.Groups = "anybody", []string{subject.Name}
+	case rbacv1.ServiceAccountKind:
+		spec.User = "system:serviceaccount:" + subject.Namespace + ":" + subject.Name
+	}
+	first := func(of []string) string { return strings.Join(of[:min(1, len(of))], "") }
+	if len(rule.NonResourceURLs) > 0 {
+		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: first(rule.NonResourceURLs), Verb: first(rule.Verbs)}
+		return review
+	}
+	resource, subresource, _ := strings.Cut(first(rule.Resources), "/")
+	review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+		Namespace: namespace, Group: first(rule.APIGroups), Resource: resource, Subresource: subresource, Verb: first(rule.Verbs), Name: first(rule.ResourceNames),
+	}
+	return review
 }
