@@ -139,8 +139,10 @@ func (s *situation) secretOf(l *link) *corev1.Secret {
 
 func (r *reconciler) begin(ctx context.Context, s *situation) error {
 	secret := s.use.secret
-	if s.use.going() && !controllerutil.ContainsFinalizer(secret, names.ReplicatorSecretFinalizer) {
-		return nil
+	if s.use.going() {
+		if held, err := r.stillHeld(ctx, secret); err != nil || !held {
+			return err
+		}
 	}
 	logProcessing(client.ObjectKeyFromObject(secret))
 	if !s.use.going() {
@@ -248,6 +250,19 @@ func waitingFor(held []client.Object) problem {
 	first := held[0]
 	return problem{reasonDraining, fmt.Sprintf("the credentials are needed until the replicated objects of this namespace are deleted: %s %s",
 		first.GetObjectKind().GroupVersionKind().Kind, first.GetName())}
+}
+
+// stillHeld tells whether a Secret that is being deleted waits for us, by more than the word of a cache: it may be late to tell
+// that we just let it go.
+func (r *reconciler) stillHeld(ctx context.Context, secret *corev1.Secret) (bool, error) {
+	var now corev1.Secret
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(secret), &now); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return false, nil
+		}
+		return false, fmt.Errorf("reading Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return now.UID == secret.UID && controllerutil.ContainsFinalizer(&now, names.ReplicatorSecretFinalizer), nil
 }
 
 // hold puts our finalizer on a Secret before its credentials are used.
