@@ -117,6 +117,7 @@ type Application struct {
 	key     client.ObjectKey
 	fields  map[string]any
 	manager string
+	version string
 }
 
 // NewApplication prepares want for field manager manager. The hash of all wanted fields goes along as an annotation: it
@@ -182,6 +183,12 @@ func (a *Application) Applied(current client.Object) (bool, error) {
 	return SubsetOf(a.fields, have), nil
 }
 
+// At has the fields applied to this version of the object only: what was decided on an older one is a conflict.
+func (a *Application) At(resourceVersion string) *Application {
+	a.version = resourceVersion
+	return a
+}
+
 // AsMade tells whether current was made with these fields and its spec never changed since, from its metadata alone: the hash
 // is of all fields, and whoever changed the spec would have raised the generation.
 func (a *Application) AsMade(current metav1.Object) bool {
@@ -226,10 +233,8 @@ func (a *Application) Apply(ctx context.Context, c client.Client, current client
 // Make sends the fields if there is no object of that name yet; false says that there is one, whoever made it. It is one
 // request: applying with a version that no object has creates, and never changes what is there.
 func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err error) {
-	metadata := a.fields["metadata"].(map[string]any)
-	metadata["resourceVersion"] = "1"
-	defer delete(metadata, "resourceVersion")
-	_, err = a.send(ctx, c)
+	first := *a
+	_, err = first.At("1").send(ctx, c)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -245,6 +250,11 @@ const asWeSay = client.FieldValidation(metav1.FieldValidationIgnore)
 
 // send asks for the metadata only, because nobody reads more of the answer.
 func (a *Application) send(ctx context.Context, c client.Client) (*metav1.PartialObjectMetadata, error) {
+	if a.version != "" {
+		metadata := a.fields["metadata"].(map[string]any)
+		metadata["resourceVersion"] = a.version
+		defer delete(metadata, "resourceVersion")
+	}
 	body, err := json.Marshal(a.fields)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the fields: %w", err)

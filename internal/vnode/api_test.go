@@ -26,7 +26,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -303,9 +302,9 @@ func TestOnlyTheAuthorisedGetIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allow(t, clients, "reader", "nodes/proxy", "get")
-	allow(t, clients, "lister", "nodes/pods", "get")
-	allow(t, clients, "statistician", "nodes/stats", "get")
+	testkit.Allow(t, c, "", "reader", testkit.Rule("", "nodes/proxy", "get"))
+	testkit.Allow(t, c, "", "lister", testkit.Rule("", "nodes/pods", "get"))
+	testkit.Allow(t, c, "", "statistician", testkit.Rule("", "nodes/stats", "get"))
 
 	logs, exec, stats := "/containerLogs/web/web/main", "/exec/web/web/main?command=id&output=1", "/stats/summary"
 	testkit.Eventually(t, limit, func() error { // the authority of client certificates arrives a moment later
@@ -355,26 +354,6 @@ func stranger(t *testing.T) *rest.Config {
 		CertData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}),
 		KeyData:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
 	}}
-}
-
-func allow(t *testing.T, clients kubernetes.Interface, user, resource, verb string) {
-	t.Helper()
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "kubelet-" + user + "-"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{verb}}},
-	}
-	role, err := clients.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	if _, err := clients.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestServingCertificateIsAskedFor(t *testing.T) {

@@ -89,9 +89,11 @@ func TestAPodIsNotLetGoByWhatOthersSayOfIt(t *testing.T) {
 	asked := eventually(s, s.there, s.shadow("asked"), exists)
 
 	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingCreationLoopBackOff}})
+	s.pod(s.local, "late")
+	eventually(s, s.here, s.localPod("late"), reasonIs("OffloadingBackOff")) // the mapping was seen
 	s.pod(s.local, "taken")
 	s.create(s.there, &corev1.Pod{ObjectMeta: s.shadow("taken").ObjectMeta, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}}})
-	eventually(s, s.here, s.localPod("taken"), reasonIs("OffloadingBackOff")) // the mapping was seen
+	eventually(s, s.here, s.localPod("taken"), reasonIs("OffloadingBackOff"))
 
 	s.unlabel(s.here, s.localPod("runs"), names.ShadowPod)
 	s.unlabel(s.there, remote, names.OffloadingOrigin)

@@ -174,11 +174,11 @@ func (s *nodeSync) apply(ctx context.Context, facts nodeFacts, want *corev1.Node
 	if err := s.disown(ctx, current); err != nil {
 		return fmt.Errorf("finishing the registration of the node: %w", err)
 	}
-	if err := s.applyTaints(ctx, current, want); err != nil {
+	current, err := s.applyTaints(ctx, current, want)
+	if err != nil {
 		return fmt.Errorf("setting the taints of the node: %w", err)
 	}
-	meta := &metav1.PartialObjectMetadata{TypeMeta: want.TypeMeta, ObjectMeta: want.ObjectMeta}
-	if _, err := kube.Ensure(ctx, s.client, meta, kube.FieldManager(names.ReflectionFieldManager)); err != nil {
+	if err := s.label(ctx, current, want); err != nil {
 		return fmt.Errorf("labelling the node: %w", err)
 	}
 	if err := s.applyStatus(ctx, facts, want); err != nil {
@@ -187,8 +187,21 @@ func (s *nodeSync) apply(ctx context.Context, facts nodeFacts, want *corev1.Node
 	return nil
 }
 
-// applyTaints writes the taints before the annotation that remembers them, so that none is ever forgotten.
-func (s *nodeSync) applyTaints(ctx context.Context, current, want *corev1.Node) error {
+// label applies labels and annotations, the one that remembers the taints among them: to the very version whose taints were looked
+// at, for the cache may be late to tell of some that we added, and nobody would remember them.
+func (s *nodeSync) label(ctx context.Context, current, want *corev1.Node) error {
+	meta := &metav1.PartialObjectMetadata{TypeMeta: want.TypeMeta, ObjectMeta: want.ObjectMeta}
+	application, err := kube.NewApplication(meta, corev1.SchemeGroupVersion.WithKind("Node"), names.ReflectionFieldManager)
+	if err != nil {
+		return err
+	}
+	_, err = application.At(current.ResourceVersion).Apply(ctx, s.client, current)
+	return err
+}
+
+// applyTaints writes the taints before the annotation that remembers them, so that none is ever forgotten. It returns the node as it
+// is then.
+func (s *nodeSync) applyTaints(ctx context.Context, current, want *corev1.Node) (*corev1.Node, error) {
 	var previous []corev1.Taint
 	if remembered := current.Annotations[names.AppliedTaints]; remembered != "" {
 		if err := json.Unmarshal([]byte(remembered), &previous); err != nil {
@@ -200,15 +213,16 @@ func (s *nodeSync) applyTaints(ctx context.Context, current, want *corev1.Node) 
 		edited := current.DeepCopy()
 		edited.Spec.Taints = taints
 		if err := s.client.Patch(ctx, edited, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})); err != nil {
-			return err
+			return nil, err
 		}
+		current = edited
 	}
 	remember, err := json.Marshal(want.Spec.Taints)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	want.Annotations[names.AppliedTaints] = string(remember)
-	return nil
+	return current, nil
 }
 
 // sameTaints compares without regard to the order and to when a taint was added.
