@@ -31,11 +31,14 @@ import (
 
 // tenants says of each Tenant whether anything may be granted to it, and gives it its cluster-wide rights. What hangs on
 // a Tenant elsewhere follows its condition.
-type tenants struct{ client client.Client }
+type tenants struct {
+	client client.Client
+	direct client.Reader
+}
 
 // SetupTenant registers the controller of Tenants.
 func SetupTenant(mgr ctrl.Manager) error {
-	t := &tenants{client: mgr.GetClient()}
+	t := &tenants{client: mgr.GetClient(), direct: mgr.GetAPIReader()}
 	c := kube.NewController[*authv1beta1.Tenant](mgr, kube.Options{Name: "tenant", Finalizer: names.TenantFinalizer}, t)
 	// A binding or another Tenant that stands in the way may go; a binding of ours may be changed by somebody.
 	b := c.Builder().
@@ -66,16 +69,16 @@ func (t *tenants) Sync(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	}
 	tenant.Status.TenantNamespace = ""
 	if err := in.refusal(tenant); err != nil {
-		return errors.Join(err, t.unbind(ctx, tenant))
+		return errors.Join(err, t.unbind(ctx, t.client, tenant))
 	}
 	tenant.Status.TenantNamespace = tenant.Namespace
 	switch policy := tenant.Spec.AuthzPolicy; {
 	case tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained:
 		setReady(tenant, metav1.ConditionFalse, reasonDrained, "the tenant is drained: it is granted nothing")
-		return t.unbind(ctx, tenant)
+		return t.unbind(ctx, t.client, tenant)
 	case policy == nil || *policy != authv1beta1.TolerateNoHandshake:
 		return errors.Join(kube.Invalid(reasonNoHandshake, fmt.Errorf("keys cannot be exchanged with this version: set spec.authzPolicy to %s, and give the consumer its credentials yourself",
-			authv1beta1.TolerateNoHandshake)), t.unbind(ctx, tenant))
+			authv1beta1.TolerateNoHandshake)), t.unbind(ctx, t.client, tenant))
 	}
 	if err := t.bind(ctx, tenant); err != nil {
 		return err
@@ -88,9 +91,10 @@ func (t *tenants) Sync(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	return nil
 }
 
-// Cleanup takes the cluster-wide rights back.
+// Cleanup takes the cluster-wide rights back. It asks the API server itself whether there are any: those that were given a moment
+// ago are in no cache, and nobody would take them back later.
 func (t *tenants) Cleanup(ctx context.Context, tenant *authv1beta1.Tenant) error {
-	return t.unbind(ctx, tenant)
+	return t.unbind(ctx, t.direct, tenant)
 }
 
 // Report shows what the administrator has to change.
@@ -233,9 +237,9 @@ func (t *tenants) bind(ctx context.Context, tenant *authv1beta1.Tenant) error {
 }
 
 // unbind takes the cluster-wide rights of the consumer back, unless another Tenant gives them.
-func (t *tenants) unbind(ctx context.Context, tenant *authv1beta1.Tenant) error {
+func (t *tenants) unbind(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
 	var all authv1beta1.TenantList
-	if err := t.client.List(ctx, &all); err != nil {
+	if err := from.List(ctx, &all); err != nil {
 		return fmt.Errorf("listing tenants: %w", err)
 	}
 	for i := range all.Items {
@@ -245,7 +249,7 @@ func (t *tenants) unbind(ctx context.Context, tenant *authv1beta1.Tenant) error 
 		}
 	}
 	have := &rbacv1.ClusterRoleBinding{}
-	if err := t.client.Get(ctx, types.NamespacedName{Name: bindingName(tenant)}, have); err != nil {
+	if err := from.Get(ctx, types.NamespacedName{Name: bindingName(tenant)}, have); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

@@ -273,3 +273,17 @@ func TestBindingCheck(t *testing.T) {
 		})
 	}
 }
+
+func TestRightsThatNoCacheKnowsAreTakenBack(t *testing.T) {
+	c := cluster(t)
+	id := testkit.UniqueID()
+	tenant := typedTenant(tenantNamespace(t, c, id), id)
+	late := &tenants{client: testkit.Unaware(c.Client, &rbacv1.ClusterRoleBinding{}), direct: c.Client}
+	if err := late.bind(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Cleanup(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	wantBound(t, c, id, false)
+}

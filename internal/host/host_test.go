@@ -472,3 +472,19 @@ func TestShadowPods(t *testing.T) {
 		gone(t, c, podNamed("demo-gold", "next"))
 	})
 }
+
+func TestATwinThatNoCacheKnowsIsRemoved(t *testing.T) {
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller"))
+	nm := consumer(t, c, "late", map[string]string{"demo": "demo-late"})
+	late := &namespaceMaps{
+		client: testkit.Unaware(c.Client, &corev1.NamespaceList{}), live: c.Client, options: NamespaceMapOptions{LiqoNamespace: "liqo", MaxNamespaces: 9, PodSecurity: "baseline"},
+	}
+	in := input{desired: nm.Spec.DesiredMapping, owner: ownerKey(nm), tenant: nm.Namespace, consumer: "late", limit: 9, level: "baseline", access: granted}
+	if err := late.apply(t.Context(), nm, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := late.Cleanup(t.Context(), nm); err == nil {
+		t.Error("the end of the twin is not waited for")
+	}
+	gone(t, c, namespaceOf("demo-late"))
+}

@@ -78,7 +78,7 @@ func (s *namespaceMaps) Sync(ctx context.Context, nm *offv1beta1.NamespaceMap) e
 	if !peer.IsReplica(nm) {
 		return nil
 	}
-	in, err := s.gather(ctx, nm)
+	in, err := s.gather(ctx, s.client, nm)
 	if err != nil {
 		return err
 	}
@@ -89,17 +89,20 @@ func (s *namespaceMaps) Sync(ctx context.Context, nm *offv1beta1.NamespaceMap) e
 	return s.apply(ctx, nm, in)
 }
 
-// Cleanup removes all twins.
+// Cleanup removes all twins. In the end it asks the API server itself: one that was made a moment ago is in no cache, and would be
+// left behind for ever.
 func (s *namespaceMaps) Cleanup(ctx context.Context, nm *offv1beta1.NamespaceMap) error {
-	in, err := s.gather(ctx, nm)
-	if err != nil {
-		return err
-	}
-	if err := s.apply(ctx, nm, in); err != nil {
-		return err
-	}
-	if left := len(nm.Status.CurrentMapping); left > 0 {
-		return kube.Wait(0, fmt.Sprintf("%d namespaces are being removed", left))
+	for _, from := range []client.Reader{s.client, s.live} {
+		in, err := s.gather(ctx, from, nm)
+		if err != nil {
+			return err
+		}
+		if err := s.apply(ctx, nm, in); err != nil {
+			return err
+		}
+		if left := len(nm.Status.CurrentMapping); left > 0 {
+			return kube.Wait(0, fmt.Sprintf("%d namespaces are being removed", left))
+		}
 	}
 	return nil
 }
@@ -129,7 +132,7 @@ func invalid(refused []error) error {
 	return kube.Invalid(string(offv1beta1.MappingCreationLoopBackOff), errors.Join(refused...))
 }
 
-func (s *namespaceMaps) gather(ctx context.Context, nm *offv1beta1.NamespaceMap) (input, error) {
+func (s *namespaceMaps) gather(ctx context.Context, from client.Reader, nm *offv1beta1.NamespaceMap) (input, error) {
 	in := input{
 		owner:      ownerKey(nm),
 		tenant:     nm.Namespace,
@@ -140,7 +143,7 @@ func (s *namespaceMaps) gather(ctx context.Context, nm *offv1beta1.NamespaceMap)
 		level:      s.options.PodSecurity,
 	}
 	all := &corev1.NamespaceList{}
-	if err := s.client.List(ctx, all); err != nil {
+	if err := from.List(ctx, all); err != nil {
 		return in, fmt.Errorf("listing namespaces: %w", err)
 	}
 	for i := range all.Items {
@@ -155,12 +158,12 @@ func (s *namespaceMaps) gather(ctx context.Context, nm *offv1beta1.NamespaceMap)
 		in.consumer = string(consumer)
 	}
 	tenants := &authv1beta1.TenantList{}
-	if err := s.client.List(ctx, tenants, client.InNamespace(nm.Namespace)); err != nil {
+	if err := from.List(ctx, tenants, client.InNamespace(nm.Namespace)); err != nil {
 		return in, fmt.Errorf("listing Tenants: %w", err)
 	}
 	in.access = accessOf(tenants.Items, in.consumer)
 	quotas := &offv1beta1.QuotaList{}
-	if err := s.client.List(ctx, quotas, client.InNamespace(nm.Namespace)); err != nil {
+	if err := from.List(ctx, quotas, client.InNamespace(nm.Namespace)); err != nil {
 		return in, fmt.Errorf("listing Quotas: %w", err)
 	}
 	in.users = usersOf(quotas.Items)

@@ -47,7 +47,7 @@ func SetupNamespaceOffloadings(mgr ctrl.Manager, o NamespaceOffloadingOptions) e
 	if err != nil {
 		return err
 	}
-	s := &namespaceOffloadings{client: mgr.GetClient(), steering: steering, clusterID: string(o.ClusterID), liqoNamespace: o.LiqoNamespace}
+	s := &namespaceOffloadings{client: mgr.GetClient(), direct: steering.direct, steering: steering, clusterID: string(o.ClusterID), liqoNamespace: o.LiqoNamespace}
 	c := kube.NewController(mgr, kube.Options{
 		Name:           "namespaceoffloading",
 		Finalizer:      names.NamespaceOffloadingFinalizer,
@@ -59,6 +59,7 @@ func SetupNamespaceOffloadings(mgr ctrl.Manager, o NamespaceOffloadingOptions) e
 
 type namespaceOffloadings struct {
 	client        client.Client
+	direct        client.Client
 	steering      *steering
 	clusterID     string
 	liqoNamespace string
@@ -102,8 +103,18 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 	return s.steering.correct(ctx, nso, in.unreached(selected), time.Now())
 }
 
-// Cleanup closes the namespace and waits until the last twin of a living provider is gone.
+// Cleanup closes the namespace and waits until the last twin of a living provider is gone. In the end it asks the API server itself:
+// what was written a moment ago is in no cache, and would be left behind for ever.
 func (s *namespaceOffloadings) Cleanup(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
+	if err := s.end(ctx, nso); err != nil {
+		return err
+	}
+	uncached := *s
+	uncached.client = s.direct
+	return uncached.end(ctx, nso)
+}
+
+func (s *namespaceOffloadings) end(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
 	in, err := s.gather(ctx, nso)
 	if err != nil {
 		return err

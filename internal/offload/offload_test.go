@@ -17,10 +17,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -589,4 +591,36 @@ func TestAccountsOfOthersAreNotTakenOver(t *testing.T) {
 	if diff := cmp.Diff(before, account); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func TestWhatNoCacheKnowsOfANamespaceOffloadingIsTakenBack(t *testing.T) {
+	c := testkit.Cluster(t)
+	namespace := testkit.Namespace(t, c, "late", map[string]string{names.SchedulingEnabled: "true"})
+	nm := &offv1beta1.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "peering-late", nil), Name: "late"},
+		Spec:       offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{namespace: "twin", "other": "stays"}},
+	}
+	nso := offloaded(namespace, offv1beta1.RemotePodOffloadingStrategyType)
+	vn := vnode("late", "late", "")
+	testkit.Create(t, c.Client, nm, nso, roleBinding(&vn, namespace, names.RoleVirtualKubeletNamespace))
+	var late *namespaceOffloadings
+	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "late"}, func(mgr ctrl.Manager) error {
+		steering, err := newSteering(mgr, "liqo")
+		if err != nil {
+			return err
+		}
+		_, err = steering.waiting.GetInformer(t.Context(), &corev1.Pod{}, cache.BlockUntilSynced(false))
+		late = &namespaceOffloadings{
+			client: testkit.Unaware(c.Client, &offv1beta1.NamespaceMapList{}, &rbacv1.RoleBindingList{}), direct: c.Client, steering: steering, clusterID: "home",
+		}
+		return err
+	})
+	testkit.Eventually(t, patience, func() error { return late.Cleanup(t.Context(), nso) })
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"other": "stays"}, nm.Spec.DesiredMapping); diff != "" {
+		t.Errorf("the mapping (-want +got):\n%s", diff)
+	}
+	gone(t, c, roleBinding(&vn, namespace, names.RoleVirtualKubeletNamespace))
 }

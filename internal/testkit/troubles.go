@@ -4,13 +4,21 @@
 package testkit
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"liqo.io/liqo/internal/kube"
 )
@@ -49,3 +57,25 @@ func Answer(code int, body string) *http.Response {
 
 // IsWatch tells a watch from other requests.
 func IsWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
+
+// Unaware is a client whose reads find no objects of these types or lists, as a cache does that was not told of them yet. Writes
+// arrive.
+func Unaware(c client.WithWatch, types ...runtime.Object) client.WithWatch {
+	unknown := func(obj runtime.Object) bool {
+		return slices.ContainsFunc(types, func(of runtime.Object) bool { return reflect.TypeOf(of) == reflect.TypeOf(obj) })
+	}
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if unknown(obj) {
+				return apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", obj)}, key.Name)
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if unknown(list) {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+}
