@@ -162,11 +162,12 @@ const broken = "broken"
 // aCrashEndsTheWait installs or upgrades to that version, and does not wait for the timeout.
 func aCrashEndsTheWait(t *testing.T, c *testkit.ControlPlane, command ...string) {
 	t.Helper()
-	crashed := make(chan error, 1)
-	go func() { crashed <- crash(t.Context(), c.Client, "liqo-controller-manager-0", brokenManager) }()
+	crashed := whileRunning(t, func(ctx context.Context) error {
+		return crash(ctx, c.Client, "liqo-controller-manager-0", brokenManager)
+	})
 	r := liqoctl(t, c.Config, append(command, "--timeout", "90s", "--version", broken)...)
-	if err := <-crashed; err != nil {
-		t.Fatal(err)
+	if err := crashed(); err != nil {
+		t.Fatalf("nothing crashed: %v\n%s%s", err, r.stdout, r.stderr)
 	}
 	r.refuses(t, "Error installing or upgrading Liqo: pod liqo-controller-manager-0 does not start: CrashLoopBackOff, exit code 1: unknown flag: --no-such-flag")
 	if strings.Contains(r.stderr, "rolling back failed") || strings.Contains(r.stderr, "--verbose") {
@@ -178,24 +179,34 @@ func aCrashEndsTheWait(t *testing.T, c *testkit.ControlPlane, command ...string)
 func aStuckJobEndsTheUninstallation(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
 	const name = "liqo-pre-delete"
-	crashed := make(chan error, 1)
-	go func() {
-		crashed <- crash(t.Context(), c.Client, name+"-0", func(ctx context.Context, c client.Client) *corev1.PodTemplateSpec {
+	crashed := whileRunning(t, func(ctx context.Context) error {
+		return crash(ctx, c.Client, name+"-0", func(ctx context.Context, c client.Client) *corev1.PodTemplateSpec {
 			job := &batchv1.Job{}
 			if c.Get(ctx, client.ObjectKey{Namespace: "liqo", Name: name}, job) != nil {
 				return nil
 			}
 			return &job.Spec.Template
 		})
-	}()
+	})
 	r := liqoctl(t, c.Config, "uninstall", "--skip-confirm", "--timeout", "90s")
-	if err := <-crashed; err != nil {
-		t.Fatal(err)
+	if err := crashed(); err != nil {
+		t.Fatalf("nothing crashed: %v\n%s%s", err, r.stdout, r.stderr)
 	}
 	r.refuses(t, "Error uninstalling Liqo: pod liqo-pre-delete-0 does not start: CrashLoopBackOff", "before anything is removed")
 	deployment(t, c)
 	if err := c.Client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: name + "-0"}}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// whileRunning does something beside a command, until the returned function is called: a command that ended is not waited for.
+func whileRunning(t *testing.T, do func(context.Context) error) (ended func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- do(ctx) }()
+	return func() error {
+		cancel()
+		return <-done
 	}
 }
 

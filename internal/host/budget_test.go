@@ -104,6 +104,15 @@ func runs(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod) *core
 	return pod
 }
 
+// decided is nil when a ShadowPod has its pod, or an answer why not.
+func decided(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod) error {
+	if len(sp.Status.Conditions) > 0 {
+		return nil
+	}
+	pod := podNamed(sp.Namespace, sp.Name)
+	return c.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+}
+
 func refusedBecause(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod, reason, text string) {
 	t.Helper()
 	eventually(t, c, sp, func() error {
@@ -178,6 +187,17 @@ func (n *census) seen() (most int, order []string) {
 	return n.most, append([]string(nil), n.order...)
 }
 
+// wants so many pods, and so many at a time. The watch may tell of the last one a moment later.
+func (n *census) wants(t *testing.T, most, made int) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		if at, order := n.seen(); at != most || len(order) != made {
+			return fmt.Errorf("%d pods were made, %d at a time; want %d, %d at a time", len(order), at, made, most)
+		}
+		return nil
+	})
+}
+
 func TestAQuotaIsNeverExceeded(t *testing.T) {
 	const room, all = 10, 200
 	c := enforcing(t, 2)
@@ -227,16 +247,12 @@ func TestAQuotaIsNeverExceeded(t *testing.T) {
 		no := apimeta.FindStatusCondition(sp.Status.Conditions, offv1beta1.ShadowPodAccepted)
 		return no != nil && no.Reason == offv1beta1.ReasonOverQuota
 	})
-	if most, order := n.seen(); most != room || len(order) != room {
-		t.Errorf("%d pods were made, %d at a time; there is room for %d", len(order), most, room)
-	}
+	n.wants(t, room, room)
 	close(go1)
 	are(all, "done and without a complaint", func(sp *offv1beta1.ShadowPod) bool {
 		return sp.Status.Phase == corev1.PodSucceeded && len(sp.Status.Conditions) == 0
 	})
-	if most, order := n.seen(); most != room || len(order) != all {
-		t.Errorf("%d pods were made, %d at a time; want %d, %d at a time", len(order), most, all, room)
-	}
+	n.wants(t, room, all)
 }
 
 func TestThoseWhoWaitStartInTheOrderOfTheirCreation(t *testing.T) {
@@ -340,7 +356,13 @@ func TestAYoungPodThatRanIsMadeAgainForACordonedUser(t *testing.T) {
 	never := runs(t, c, ask(t, c, asked(twin, "never", "beige", "beige-a", "1")))
 	report(t, c, ran, corev1.PodRunning)
 	rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Cordoned = new(true) })
-	refusedBecause(t, c, ask(t, c, asked(twin, "fresh", "beige", "beige-a", "1")), "Refused", "user is cordoned")
+	for i := range 6 { // until the controller has learnt of it
+		fresh := ask(t, c, asked(twin, fmt.Sprint("fresh-", i), "beige", "beige-a", "1"))
+		if eventually(t, c, fresh, func() error { return decided(t, c, fresh) }); len(fresh.Status.Conditions) > 0 {
+			refusedBecause(t, c, fresh, "Refused", "user is cordoned")
+			break
+		}
+	}
 	for _, pod := range []*corev1.Pod{ran, never} {
 		if err := c.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
@@ -392,9 +414,7 @@ func TestTheNextLeaderCountsWhatIsThere(t *testing.T) {
 	}
 	last := asked(twin, "p29", "lime", "lime-a", "1")
 	refusedBecause(t, c, last, "OverQuota", "")
-	if most, order := n.seen(); most != 3 || len(order) != 3 {
-		t.Errorf("%d pods were made, %d at a time", len(order), most)
-	}
+	n.wants(t, 3, 3)
 }
 
 // lastWrite stands for a leader that dies before it writes down what it saw: from then on nothing it writes arrives, but leases.
@@ -456,9 +476,7 @@ func TestTheNextLeaderGoesOnWhereAnEndWasSeenAndNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(t, c, pod)
-	if most, order := n.seen(); most != 1 || len(order) != 2 {
-		t.Errorf("%d at a time of %v", most, order)
-	}
+	n.wants(t, 1, 2)
 }
 
 // rehearsals calls during while the API server is asked what would become of a pod.
@@ -564,7 +582,5 @@ func TestAQuotaHoldsInTheFirstBurstWhateverAdmissionAdds(t *testing.T) {
 		}
 		return nil
 	})
-	if most, order := n.seen(); most != 3 || len(order) != 3 {
-		t.Errorf("%d pods were made, %d at a time", len(order), most)
-	}
+	n.wants(t, 3, 3)
 }

@@ -191,34 +191,33 @@ func (s *shadowPods) follow(ctx context.Context, sp *offv1beta1.ShadowPod, pod *
 		s.ledger.Withdraw(sp)
 		return nil
 	}
-	parts := partsOf(&sp.Spec.Pod)
-	done, err := s.update(ctx, sp, pod, parts)
-	reached := parts.String()
-	if !done {
-		reached = pod.Annotations[followedParts]
-	}
+	reached, err := s.update(ctx, sp, pod, partsOf(&sp.Spec.Pod))
 	return errors.Join(err, s.relabel(ctx, sp, pod, reached))
 }
 
-// update is done when nothing of the spec is to be tried again, even if the API server refused something.
-func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, want parts) (done bool, err error) {
-	changed := want.changedSince(pod.Annotations[followedParts])
-	if len(changed) == 0 || ended(pod.Status.Phase) {
+// update returns what of the spec the pod is to remember: all of it when nothing is to be tried again, even if the API server
+// refused something.
+func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, want parts) (reached string, err error) {
+	reached = pod.Annotations[followedParts]
+	if len(want.changedSince(reached)) == 0 || ended(pod.Status.Phase) {
 		s.ledger.Withdraw(sp)
-		return true, nil
+		return want.String(), nil
 	}
 	// The cache has no specs.
 	live := &corev1.Pod{}
 	if err := s.live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
-		return false, client.IgnoreNotFound(fmt.Errorf("reading the pod: %w", err))
+		return reached, client.IgnoreNotFound(fmt.Errorf("reading the pod: %w", err))
 	}
 	if live.UID != pod.UID {
-		return false, kube.Wait(0, "the pod was replaced")
+		return reached, kube.Wait(0, "the pod was replaced")
 	}
+	// Nor may it know yet what the pod remembers: what reached it before may have been changed here since.
+	reached = live.Annotations[followedParts]
+	changed := want.changedSince(reached)
 	if !asksForMore(&live.Spec, &sp.Spec.Pod, changed) {
 		s.ledger.Withdraw(sp)
 	}
-	done = true
+	done := true
 	var refused []error
 	for _, change := range podChanges {
 		next := live.DeepCopy()
@@ -238,13 +237,16 @@ func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *
 		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 			refused = append(refused, err)
 		default:
-			return false, &podUpdateError{err}
+			return reached, &podUpdateError{err}
 		}
 	}
-	if len(refused) > 0 {
-		return done, kube.Invalid(reasonFailedUpdate, &podUpdateError{errors.Join(refused...)})
+	if done {
+		reached = want.String()
 	}
-	return done, nil
+	if len(refused) > 0 {
+		return reached, kube.Invalid(reasonFailedUpdate, &podUpdateError{errors.Join(refused...)})
+	}
+	return reached, nil
 }
 
 // asksForMore tells whether a pod is to have more than it has. A wish that the ledger refused may be taken back.

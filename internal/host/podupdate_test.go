@@ -324,8 +324,9 @@ func TestTheShareOfAResizeThatNobodyAnsweredIsKept(t *testing.T) {
 			testkit.Create(t, c.Client, pod)
 			s.ledger.See(pod)
 			sp.Spec.Pod.Containers[0].Resources = cpu("2")
-			if done, err := s.update(t.Context(), sp, pod, partsOf(&sp.Spec.Pod)); done || !errors.Is(err, tc.err) {
-				t.Fatalf("it is not tried again: %t, %v", done, err)
+			want := partsOf(&sp.Spec.Pod)
+			if reached, err := s.update(t.Context(), sp, pod, want); reached == want.String() || !errors.Is(err, tc.err) {
+				t.Fatalf("it is not tried again: %v", err)
 			}
 			room := func(want bool, when string) {
 				t.Helper()
@@ -456,4 +457,26 @@ func TestADeletedPodIsMadeAgainWhateverItsKubeletSays(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestWhatWasChangedHereStaysWhenTheCacheIsLate(t *testing.T) {
+	c := testkit.Cluster(t)
+	twin := testkit.Namespace(t, c, "late", nil)
+	sp := asked(twin, "web", "plum", "plum-a", "1")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "web", Annotations: podAnnotations(sp)}, Spec: *sp.Spec.Pod.DeepCopy()}
+	late := pod.DeepCopy()
+	sp.Spec.Pod.Containers[0].Image = "web:2"
+	pod.Annotations = podAnnotations(sp)
+	pod.Spec.Containers[0].Image = "mirror/web:2"
+	testkit.Create(t, c.Client, pod)
+	late.UID = pod.UID
+
+	s := &shadowPods{client: c.Client, live: c.Client, ledger: newLedger(false, func(types.NamespacedName) {})}
+	want := partsOf(&sp.Spec.Pod)
+	if reached, err := s.update(t.Context(), sp, late, want); err != nil || reached != want.String() {
+		t.Fatalf("reached %s: %v", reached, err)
+	}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || pod.Spec.Containers[0].Image != "mirror/web:2" {
+		t.Errorf("the image is %s: %v", pod.Spec.Containers[0].Image, err)
+	}
 }

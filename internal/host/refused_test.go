@@ -188,7 +188,7 @@ func TestARefusedPodIsTriedAgainWhenItsLimitIsChanged(t *testing.T) {
 	}
 }
 
-// writes counts requests that change something in one namespace.
+// writes counts requests that change pods or ShadowPods of one namespace. What is refused, because a cache was late, is none.
 type writes struct {
 	next      http.RoundTripper
 	namespace *atomic.Pointer[string]
@@ -196,10 +196,12 @@ type writes struct {
 }
 
 func (w writes) RoundTrip(r *http.Request) (*http.Response, error) {
-	if in := w.namespace.Load(); r.Method != http.MethodGet && !r.URL.Query().Has("dryRun") && in != nil && strings.Contains(r.URL.Path, "/namespaces/"+*in+"/") {
+	response, err := w.next.RoundTrip(r)
+	if in := w.namespace.Load(); r.Method != http.MethodGet && !r.URL.Query().Has("dryRun") && in != nil && strings.Contains(r.URL.Path, "/namespaces/"+*in+"/") && strings.Contains(r.URL.Path, "pods") &&
+		err == nil && response.StatusCode < http.StatusBadRequest {
 		w.count.Add(1)
 	}
-	return w.next.RoundTrip(r)
+	return response, err
 }
 
 func TestAPodThatStartsCostsTwoWrites(t *testing.T) {

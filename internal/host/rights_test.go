@@ -100,16 +100,25 @@ func TestATenantThatIsNotReadyGetsNothing(t *testing.T) {
 	})
 	t.Run("until a change is judged there is nothing new, and what there is stays", func(t *testing.T) {
 		switchTenant(t, c, nm.Namespace, authv1beta1.TenantConditionCordoned)
-		desire(t, c, nm, "more", "more-olive")
-		mapping(t, c, nm, "more", "more-olive", offv1beta1.MappingCreationLoopBackOff)
-		missing("more-olive")
+		more := ""
+		for i := 0; nm.Status.CurrentMapping[more].Phase != offv1beta1.MappingCreationLoopBackOff; i++ { // until the controller has learnt of it
+			more = fmt.Sprint("more-", i)
+			desire(t, c, nm, more, more+"-olive")
+			eventually(t, c, nm, func() error {
+				if phase := nm.Status.CurrentMapping[more].Phase; phase != offv1beta1.MappingCreationLoopBackOff && phase != offv1beta1.MappingAccepted {
+					return fmt.Errorf("phase of %s is %q", more, phase)
+				}
+				return nil
+			})
+		}
+		missing(more + "-olive")
 		uid := rb.UID
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(rb), rb); err != nil || rb.UID != uid {
 			t.Errorf("the binding was withdrawn: %v", err)
 		}
 		judge(t, c, nm.Namespace, metav1.ConditionTrue, "TenantCordoned")
-		mapping(t, c, nm, "more", "more-olive", offv1beta1.MappingAccepted)
-		rb := bindingIn(nm, "more-olive")
+		mapping(t, c, nm, more, more+"-olive", offv1beta1.MappingAccepted)
+		rb := bindingIn(nm, more+"-olive")
 		eventually(t, c, rb, func() error { return subjectsAre(rb, "pool-olive") })
 	})
 }
