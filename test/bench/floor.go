@@ -102,7 +102,20 @@ func follow(ctx context.Context, c client.WithWatch, list client.ObjectList, of 
 			return fmt.Errorf("watching for the floor: %w", err)
 		}
 		for event := range w.ResultChan() {
-			into <- event
+			if event.Type == watch.Error { // of an API server that is too slow, which asks for patience
+				w.Stop()
+				break
+			}
+			select {
+			case into <- event:
+			case <-ctx.Done():
+				w.Stop()
+				return nil
+			}
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
 		}
 	}
 	return nil
@@ -148,7 +161,7 @@ func (f *floor) make(ctx context.Context, event watch.Event) error {
 	case event.Type != watch.Added:
 		return nil
 	}
-	return f.far.Create(ctx, floorPod(shadow))
+	return client.IgnoreAlreadyExists(f.far.Create(ctx, floorPod(shadow))) // a new watch tells of those that were there before
 }
 
 // tell writes the status of a pod that became ready there to the one here, and an event.
