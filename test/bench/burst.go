@@ -46,7 +46,7 @@ const (
 func (s *stage) burst(ctx context.Context, pods int, offloaded bool) (*burst, error) {
 	at, namespace := s.provider, vanillaNamespace
 	if offloaded {
-		at, namespace = s.consumer, s.peering.Namespace
+		at, namespace = s.consumer, s.namespace
 	}
 	near, err := look(ctx, at.api, namespace)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *stage) burst(ctx context.Context, pods int, offloaded bool) (*burst, er
 	defer near.close()
 	far := near
 	if offloaded {
-		if far, err = look(ctx, s.provider.api, s.peering.Twin()); err != nil {
+		if far, err = look(ctx, s.provider.api, s.twin); err != nil {
 			return nil, err
 		}
 		defer far.close()
@@ -91,7 +91,7 @@ func (s *stage) account(b *burst, before []process, from mark, took time.Duratio
 	}
 	b.CPUOf = minus(cpu(after), cpu(before))
 	b.CPU = max(sum(b.CPUOf)-s.idleCPU*took.Seconds(), 0) / float64(b.Pods)
-	if b.Offloaded {
+	if b.Offloaded && s.peering != nil {
 		if b.Resident, b.Anonymous, err = memory(virtualKubelet(after)); err != nil {
 			return err
 		}

@@ -17,6 +17,8 @@ import (
 
 // result is everything that one run measured.
 type result struct {
+	// Floor tells that what is offloaded is so by the floor, and not by our processes.
+	Floor    bool               `json:"floor,omitempty"`
 	Idle     map[string]float64 `json:"idleMillicores"`
 	Baseline float64            `json:"idleCores"`
 	Config   figures.Spread     `json:"configMapSeconds"`
@@ -29,6 +31,13 @@ const mib = 1 << 20
 
 // verdict compares what was measured with what is promised.
 func (r *result) verdict() []figures.Promise {
+	if r.Floor {
+		var rows []figures.Promise
+		for _, pods := range r.sizes() {
+			rows = append(rows, r.prices(pods)...)
+		}
+		return rows
+	}
 	rows := []figures.Promise{
 		{What: "a ConfigMap in the provider, median", Value: r.Config.P50 * 1000, Limit: 8, Unit: "ms"},
 		{What: "a ConfigMap in the provider, 95 %", Value: r.Config.P95 * 1000, Limit: 12, Unit: "ms"},
@@ -37,24 +46,13 @@ func (r *result) verdict() []figures.Promise {
 		rows = append(rows, figures.Promise{What: "idle: " + role, Value: r.Idle[role], Limit: 5, Unit: "millicores"})
 	}
 	for _, pods := range r.sizes() {
-		of := func(offloaded bool, get func(*burst) float64) float64 {
-			var values []float64
-			for _, b := range r.Bursts {
-				if b.Pods == pods && b.Offloaded == offloaded {
-					values = append(values, get(b))
-				}
-			}
-			return figures.Median(values)
-		}
-		ratio := func(get func(*burst) float64) float64 { return of(true, get) / of(false, get) }
-		what := func(text string) string { return fmt.Sprintf("%d pods: %s", pods, text) }
+		of := func(get func(*burst) float64) float64 { return r.median(pods, true, get) }
+		rows = append(rows, r.prices(pods)...)
 		rows = append(rows,
-			figures.Promise{What: what("time until ready"), Value: ratio(func(b *burst) float64 { return b.Seconds }), Limit: 3, Unit: "× vanilla", Stretch: 2.5},
-			figures.Promise{What: what("CPU of both clusters"), Value: ratio(func(b *burst) float64 { return b.CPU }), Limit: 3.5, Unit: "× vanilla"},
-			figures.Promise{What: what("our requests"), Value: of(true, func(b *burst) float64 { return b.Ours }), Limit: 6, Unit: "per pod"},
-			figures.Promise{What: what("requests of everybody"), Value: of(true, func(b *burst) float64 { return b.All }), Limit: 12, Unit: "per pod"},
-			figures.Promise{What: what("status behind the provider, at most"), Value: of(true, func(b *burst) float64 { return b.Lag.Max }), Limit: 1, Unit: "s"},
-			figures.Promise{What: what("memory of the virtual kubelet"), Value: of(true, func(b *burst) float64 { return b.Resident / mib }), Limit: 40 + float64(pods)*20/1024, Unit: "MiB"},
+			figures.Promise{What: ofSize(pods, "our requests"), Value: of(func(b *burst) float64 { return b.Ours }), Limit: 6, Unit: "per pod"},
+			figures.Promise{What: ofSize(pods, "requests of everybody"), Value: of(func(b *burst) float64 { return b.All }), Limit: 12, Unit: "per pod"},
+			figures.Promise{What: ofSize(pods, "status behind the provider, at most"), Value: of(func(b *burst) float64 { return b.Lag.Max }), Limit: 1, Unit: "s"},
+			figures.Promise{What: ofSize(pods, "memory of the virtual kubelet"), Value: of(func(b *burst) float64 { return b.Resident / mib }), Limit: 40 + float64(pods)*20/1024, Unit: "MiB"},
 		)
 	}
 	if r.Restart != nil {
@@ -69,6 +67,38 @@ func (r *result) verdict() []figures.Promise {
 		)
 	}
 	return rows
+}
+
+// prices are what offloaded bursts of one size cost, compared with vanilla ones.
+func (r *result) prices(pods int) []figures.Promise {
+	ratio := func(get func(*burst) float64) float64 { return r.median(pods, true, get) / r.median(pods, false, get) }
+	return []figures.Promise{
+		{What: ofSize(pods, "time until ready"), Value: ratio(func(b *burst) float64 { return b.Seconds }), Limit: 3, Unit: "× vanilla", Stretch: 2.5},
+		{What: ofSize(pods, "CPU of both clusters"), Value: ratio(func(b *burst) float64 { return b.CPU }), Limit: 3.5, Unit: "× vanilla"},
+	}
+}
+
+func ofSize(pods int, what string) string { return fmt.Sprintf("%d pods: %s", pods, what) }
+
+func (r *result) median(pods int, offloaded bool, get func(*burst) float64) float64 {
+	var values []float64
+	for _, b := range r.Bursts {
+		if b.Pods == pods && b.Offloaded == offloaded {
+			values = append(values, get(b))
+		}
+	}
+	return figures.Median(values)
+}
+
+// kind is what bursts are called.
+func (r *result) kind(offloaded bool) string {
+	switch {
+	case !offloaded:
+		return "vanilla"
+	case r.Floor:
+		return "floor"
+	}
+	return "offloaded"
 }
 
 // sizes are the numbers of pods that were measured, in order.
@@ -89,12 +119,14 @@ func (r *result) print(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\nBURST\tREADY\tCPU PER POD\tREQUESTS PER POD\tOURS\tSTATUS LAG (50 %%, 95 %%, MAX)\tVIRTUAL KUBELET\n")
 	for _, b := range r.Bursts {
-		kind, rest := "vanilla", "\t\t\t"
+		rest := "\t\t\t"
 		if b.Offloaded {
-			kind = "offloaded"
-			rest = fmt.Sprintf("%.1f\t%.2f %.2f %.2f s\t%.0f MiB, %.0f anonymous", b.Ours, b.Lag.P50, b.Lag.P95, b.Lag.Max, b.Resident/mib, b.Anonymous/mib)
+			rest = fmt.Sprintf("%.1f\t%.2f %.2f %.2f s\t", b.Ours, b.Lag.P50, b.Lag.P95, b.Lag.Max)
+			if !r.Floor {
+				rest += fmt.Sprintf("%.0f MiB, %.0f anonymous", b.Resident/mib, b.Anonymous/mib)
+			}
 		}
-		fmt.Fprintf(w, "%d %s\t%.2f s\t%.1f ms\t%.1f\t%s\n", b.Pods, kind, b.Seconds, b.CPU*1000, b.All, rest)
+		fmt.Fprintf(w, "%d %s\t%.2f s\t%.1f ms\t%.1f\t%s\n", b.Pods, r.kind(b.Offloaded), b.Seconds, b.CPU*1000, b.All, rest)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -120,9 +152,8 @@ func (r *result) detail(to io.Writer, offloaded bool) {
 	if b == nil {
 		return
 	}
-	kind := map[bool]string{false: "vanilla", true: "offloaded"}[offloaded]
 	n := float64(b.Pods)
-	fmt.Fprintf(to, "\nThe last burst, %d pods %s, per pod:\n", b.Pods, kind)
+	fmt.Fprintf(to, "\nThe last burst, %d pods %s, per pod:\n", b.Pods, r.kind(offloaded))
 	for _, role := range slices.SortedFunc(maps.Keys(b.CPUOf), func(x, y string) int { return cmp.Or(cmp.Compare(b.CPUOf[y], b.CPUOf[x]), strings.Compare(x, y)) }) {
 		if ms := b.CPUOf[role] / n * 1000; ms >= 0.1 {
 			fmt.Fprintf(to, "  %6.1f ms CPU   %s\n", ms, role)

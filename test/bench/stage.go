@@ -30,12 +30,13 @@ type side struct {
 	api kubernetes.Interface
 }
 
-// stage is two peered clusters and a namespace that reaches from one into the other.
+// stage is two clusters and a namespace that reaches from one into the other.
 type stage struct {
 	playground         playground
 	consumer, provider side
-	peering            *clusters.Peering
-	idleCPU            float64 // of everything, in CPU seconds per second
+	namespace, twin    string
+	peering            *clusters.Peering // nil where Liqo is not installed
+	idleCPU            float64           // of everything, in CPU seconds per second
 }
 
 type place struct {
@@ -45,22 +46,29 @@ type place struct {
 
 // places are where pods come to be.
 func (s *stage) places() []place {
-	return []place{{s.provider, vanillaNamespace}, {s.consumer, s.peering.Namespace}, {s.provider, s.peering.Twin()}}
+	return []place{{s.provider, vanillaNamespace}, {s.consumer, s.namespace}, {s.provider, s.twin}}
 }
 
 const vanillaNamespace = "bench-vanilla"
 
-// newStage installs and peers, or finds that this was done.
-func newStage(ctx context.Context, p playground) (*stage, error) {
+// newSides finds both clusters.
+func newSides(p playground) (*stage, error) {
 	s := &stage{playground: p}
 	var err error
 	if s.consumer, err = p.side("cl-consumer", consumerName); err != nil {
 		return nil, err
 	}
-	if s.provider, err = p.side("cl-provider", providerName); err != nil {
+	s.provider, err = p.side("cl-provider", providerName)
+	return s, err
+}
+
+// newStage installs and peers, or finds that this was done.
+func newStage(ctx context.Context, p playground) (*stage, error) {
+	s, err := newSides(p)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.realNodes(ctx, "uncordon"); err != nil { // of an earlier run
+	if err := s.realNodes(ctx, s.provider, "uncordon"); err != nil { // of an earlier run
 		return nil, err
 	}
 	for _, c := range []side{s.consumer, s.provider} {
@@ -71,6 +79,7 @@ func newStage(ctx context.Context, p playground) (*stage, error) {
 	if s.peering, err = clusters.NewPeering(ctx, s.consumer.Cluster, s.provider.Cluster, "bench"); err != nil {
 		return nil, err
 	}
+	s.namespace, s.twin = s.peering.Namespace, s.peering.Twin()
 	s.peering.CPU, s.peering.Memory, s.peering.Pods, s.peering.Strategy = "1000", "4Ti", "2200", "Remote"
 	if err := s.peer(); err != nil {
 		return nil, err
@@ -119,7 +128,7 @@ func (s *stage) peer() error {
 
 // reserve leaves only simulated nodes to new pods of the provider, and makes the namespace of the bursts there.
 func (s *stage) reserve(ctx context.Context) error {
-	if err := s.realNodes(ctx, "cordon"); err != nil {
+	if err := s.realNodes(ctx, s.provider, "cordon"); err != nil {
 		return err
 	}
 	_, err := s.provider.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: vanillaNamespace}}, metav1.CreateOptions{})
@@ -129,14 +138,14 @@ func (s *stage) reserve(ctx context.Context) error {
 	return nil
 }
 
-// realNodes cordons or uncordons the nodes of the provider that are not simulated.
-func (s *stage) realNodes(ctx context.Context, verb string) error {
-	nodes, err := s.provider.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "type!=kwok"})
+// realNodes cordons or uncordons the nodes of a cluster that are not simulated.
+func (s *stage) realNodes(ctx context.Context, of side, verb string) error {
+	nodes, err := of.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "type!=kwok"})
 	if err != nil {
-		return fmt.Errorf("listing the nodes of the provider: %w", err)
+		return fmt.Errorf("listing the nodes of %s: %w", of.ID, err)
 	}
 	for _, node := range nodes.Items {
-		if _, err := s.provider.Kubectl("", verb, node.Name); err != nil {
+		if _, err := of.Kubectl("", verb, node.Name); err != nil {
 			return err
 		}
 	}
