@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -142,6 +143,7 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 		return err
 	}
 	debug.SetMemoryLimit(gatewayMemory)
+	runtime.GOMAXPROCS(threads(os.Getenv("GOMAXPROCS"), runtime.GOMAXPROCS(0)))
 	cfg, err := localConfig()
 	if err != nil {
 		return err
@@ -172,6 +174,15 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// threads is how many goroutines may run at once where there is room for so many: half of them, unless the user says how many. A packet is
+// handed from goroutine to goroutine, and waking a thread for the next one takes longer than what it has to do.
+func threads(said string, room int) int {
+	if n, err := strconv.Atoi(said); err == nil && n > 0 {
+		return room // Go has done what was said
+	}
+	return max(1, room/2)
 }
 
 // cached narrows what a gateway keeps in memory to what it may read.

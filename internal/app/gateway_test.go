@@ -161,3 +161,23 @@ func TestGatewaysPingAsTheChartSays(t *testing.T) {
 		t.Errorf("-chart +flags:\n%s", diff)
 	}
 }
+
+func TestAGatewayRunsOnHalfOfTheCPUs(t *testing.T) {
+	for _, c := range []struct {
+		said       string
+		room, want int
+	}{
+		{"", 1, 1},
+		{"", 2, 1},
+		{"", 3, 1},
+		{"", 8, 4},
+		{"8", 8, 8},
+		{"1", 1, 1},
+		{"0", 8, 4}, // Go takes no notice of these two either
+		{"many", 8, 4},
+	} {
+		if got := threads(c.said, c.room); got != c.want {
+			t.Errorf("threads(%q, %d) = %d, want %d", c.said, c.room, got, c.want)
+		}
+	}
+}

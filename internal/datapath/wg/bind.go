@@ -4,9 +4,11 @@
 package wg
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"reflect"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -60,9 +62,25 @@ func (b *bind) counted(receive conn.ReceiveFunc) conn.ReceiveFunc {
 	}
 }
 
-func (b *bind) Send(packets [][]byte, to conn.Endpoint) error {
+// Send hands on packets of one size at a time. The library makes a smaller one the last segment of those before it, and ends at the first
+// error: where big packets do not pass, here or further on, small ones would be lost with them.
+func (b *bind) Send(packets [][]byte, to conn.Endpoint) (err error) {
 	defer b.out.leave(len(packets))
-	return b.StdNetBind.Send(packets, to)
+	for len(packets) > 0 {
+		n := alike(packets)
+		err = errors.Join(err, b.StdNetBind.Send(packets[:n], to))
+		packets = packets[n:]
+	}
+	return err
+}
+
+// alike is how many packets have the size of the first.
+func alike(packets [][]byte) int {
+	n := slices.IndexFunc(packets, func(p []byte) bool { return len(p) != len(packets[0]) })
+	if n < 0 {
+		return len(packets)
+	}
+	return n
 }
 
 // sockets digs out what the library hides. It offers no hook before or after it opens a socket; a bind of our own would

@@ -18,6 +18,10 @@ import (
 
 const cloneDevice = "/dev/net/tun"
 
+// atOnce bounds how many packets that wait are read together. The library wakes its goroutines once for them and sends those of one size
+// by one system call, as segments. It leaves room for the segments of a packet of 64 KiB, which are read as one: 112 of the library's 128.
+const atOnce = 16
+
 // tunnel is the library's TUN without its watch of the link: whoever applies a Config knows MTU and state of the link, and
 // the watch would start the device before it is configured.
 type tunnel struct {
@@ -29,8 +33,9 @@ type tunnel struct {
 	closing sync.Mutex // the library may close by itself, when the link is gone
 	closed  bool
 
-	out gate    // for what is read here
-	in  *window // left by what is written here
+	out     gate        // for what is read here
+	in      *window     // left by what is written here
+	waiting func() bool // says whether a read returns at once
 }
 
 // openTunnel attaches to the persistent TUN of that name, or makes it. Offloads are on: segments of up to 64 KiB cross it.
@@ -45,6 +50,10 @@ func openTunnel(name string, log *slog.Logger) (*tunnel, error) {
 		return nil, fmt.Errorf("preparing the TUN: %w", err)
 	}
 	t := &tunnel{Device: inner, log: log, events: make(chan tun.Event, 1)}
+	if t.waiting, err = readable(inner.File()); err != nil {
+		_ = inner.Close()
+		return nil, err
+	}
 	mtu, err := inner.MTU()
 	if err == nil {
 		t.mtu.Store(int64(mtu))
@@ -82,6 +91,23 @@ func attach(name string) (int, error) {
 	}
 }
 
+// readable tells whether a file has something to read.
+func readable(f *os.File) (func() bool, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("reaching the TUN: %w", err)
+	}
+	ask := make([]unix.PollFd, 1)
+	poll := func(fd uintptr) {
+		ask[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+		_, _ = unix.Poll(ask, 0) // what fails says nothing of the file
+	}
+	return func() bool {
+		ask[0].Revents = 0
+		return conn.Control(poll) == nil && ask[0].Revents&unix.POLLIN != 0
+	}, nil
+}
+
 // persist says whether the link outlives this process.
 func (t *tunnel) persist(on bool) error {
 	flag := 0
@@ -113,17 +139,23 @@ func (t *tunnel) tell(mtu int) {
 func (t *tunnel) MTU() (int, error)        { return int(t.mtu.Load()), nil }
 func (t *tunnel) Events() <-chan tun.Event { return t.events }
 
-// Read keeps bad packets from ending the device: the library takes every error but this one for the end of the TUN.
+// Read takes all packets that wait, up to atOnce: the TUN gives one at a time. It keeps bad ones from ending the device: the library takes
+// every error but that of too many segments for the end of the TUN.
 func (t *tunnel) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
 	t.out.before(bufs)
 	n, err := t.Device.Read(bufs, sizes, offset)
+	for err == nil && n > 0 && n < atOnce && t.waiting() {
+		var more int
+		more, err = t.Device.Read(bufs[n:], sizes[n:], offset)
+		n += more
+	}
 	t.out.after(bufs, n, func(int) bool { return true })
 	_, broken := errors.AsType[*fs.PathError](err)
 	if err == nil || broken || errors.Is(err, os.ErrClosed) || errors.Is(err, tun.ErrTooManySegments) {
 		return n, err
 	}
 	t.log.Debug("packet from the TUN dropped", "error", err)
-	return 0, nil
+	return n, nil
 }
 
 func (t *tunnel) Write(bufs [][]byte, offset int) (int, error) {
