@@ -44,8 +44,10 @@ type podKind struct {
 	memory    *memory
 }
 
-// nameTaken is the reason of errors about objects of somebody else.
-const nameTaken = "NameTaken"
+// nameTaken is that somebody else has an object of a name in the provider.
+func nameTaken(it *mirror.Item, name string) error {
+	return kube.Invalid(reasonFailed, fmt.Errorf("NameTaken: remote object %s/%s already exists", it.Pair.Remote, name))
+}
 
 // podsKind names the kind to the engine.
 const podsKind = "pods"
@@ -128,7 +130,7 @@ func (k *podKind) follow(ctx context.Context, it *podItem) error {
 	case it.local == nil && (taken || !ours):
 		return nil
 	case taken:
-		return kube.Invalid(nameTaken, fmt.Errorf("remote object %s/%s already exists", it.Pair.Remote, it.Name))
+		return nameTaken(it.Item, it.Name)
 	case !ours:
 		// It belongs to another virtual node of the same provider, where a pod of this name ran before.
 		return kube.Wait(0, "the remote pod of another virtual node is going")

@@ -142,7 +142,7 @@ func (k *podKind) placeForTokens(ctx context.Context, it *podItem) error {
 	return k.maySend(it, live)
 }
 
-// maySend tells whether what has the name of the Secret is one of this node with tokens, and says on the pod what to do if it is not.
+// maySend makes sure that what has the name of the Secret is one of this node with tokens, and says what to do if it is not.
 func (k *podKind) maySend(it *podItem, live metav1.Object) error {
 	if it.target.OwnsPod(live) && translate.IsSentToken(live) {
 		return nil
@@ -150,8 +150,7 @@ func (k *podKind) maySend(it *podItem, live metav1.Object) error {
 	err := fmt.Errorf("remote object %s/%s already exists, and the tokens of the pod need a Secret of that name: "+
 		"give the other Secret another name, or the pod, or annotate the pod with %s: %s",
 		it.Pair.Remote, live.GetName(), names.APIServerSupport, names.APIServerSupportDisabled)
-	k.events.tell(it.local, corev1.EventTypeWarning, reasonNoPlace, err.Error())
-	return kube.Again(againDelay, kube.Invalid(nameTaken, err))
+	return kube.Again(againDelay, kube.Invalid(reasonNoPlace, err)) // of which an event tells
 }
 
 // tokenError is that this cluster issued no token.
@@ -162,7 +161,7 @@ func (e *tokenError) Unwrap() error { return e.error }
 // refuseToken shows on a pod that is not started that its account gets no token, or that there is no place for it, if that is why.
 func (k *podKind) refuseToken(ctx context.Context, it *podItem, why error) error {
 	reason := ""
-	if taken, _ := kube.InvalidReason(why); taken == nameTaken {
+	if taken, _ := kube.InvalidReason(why); taken == reasonNoPlace {
 		reason = reasonNoPlace
 	} else if _, ok := errors.AsType[*tokenError](why); ok && (refused(why) || apierrors.IsNotFound(why)) {
 		reason = reasonNoToken
