@@ -74,11 +74,14 @@ func (l *eventLog) failure(obj client.Object, err error) {
 	}
 }
 
-// settled forgets what was told of an object, when it is over.
-func (l *eventLog) settled(obj client.Object, reason string) {
+// settled forgets what was told of an object, when it is over, and tells whether anything was.
+func (l *eventLog) settled(obj client.Object, reason string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.told, eventKey{obj.GetUID(), reason})
+	key := eventKey{obj.GetUID(), reason}
+	_, was := l.told[key]
+	delete(l.told, key)
+	return was
 }
 
 func (l *eventLog) tell(obj client.Object, kind, reason, message string) {

@@ -299,6 +299,9 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 		}
 		return kube.Wait(0, "the previous shadow pod is going")
 	}
+	if err := k.late(ctx, it); err != nil {
+		return err
+	}
 	if err := k.applyShadow(ctx, it); err != nil {
 		return err
 	}
