@@ -42,6 +42,7 @@ type podKind struct {
 	// available tells whether the provider can be reached.
 	available *available
 	memory    *memory
+	roots     rootCAs
 }
 
 // nameTaken is that somebody else has an object of a name in the provider.
@@ -314,6 +315,9 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		return nil
 	}
 	if it.shadow == nil {
+		if err := k.awaitRootCA(ctx, it); err != nil {
+			return err
+		}
 		if err := k.goHome(ctx, it); err != nil {
 			return k.refuseToken(ctx, it, err)
 		}
