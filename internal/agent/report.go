@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,11 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/network/plan"
 )
-
-// reasonLeftOut is that of events about something of an object that is not done, and why.
-const reasonLeftOut = "NotApplied"
 
 // Reporter tells what an agent did for others to see.
 type Reporter struct {
@@ -44,7 +43,7 @@ func (r *Reporter) Tell(ctx context.Context, seen *Seen, problems []plan.Problem
 		}
 		log.FromContext(ctx).Info("left out", "object", p.Of.String(), "reason", p.Message)
 		if obj := seen.Objects[p.Of]; obj != nil && p.Reason == "" && r.mayWrite(obj) {
-			r.Events.Eventf(obj, nil, corev1.EventTypeWarning, reasonLeftOut, "Apply", "%s on %s: %s", p.Of.Kind, r.Host, p.Message)
+			r.Events.Eventf(obj, nil, corev1.EventTypeWarning, networkingv1beta1.ReasonNotApplied, "Apply", "%s on %s: %s", p.Of.Kind, r.Host, p.Message)
 		}
 	}
 	r.told = slices.Clone(problems)
@@ -56,11 +55,11 @@ func (r *Reporter) Applied(ctx context.Context, seen *Seen, problems []plan.Prob
 	var errs []error
 	for _, o := range seen.Routes {
 		of := plan.Object{Kind: "RouteConfiguration", Namespace: o.Namespace, Name: o.Name}
-		errs = append(errs, r.applied(ctx, o, &o.Status.Conditions, well(of, problems, failed)))
+		errs = append(errs, r.applied(ctx, o, &o.Status.Conditions, verdict(of, problems, failed)))
 	}
 	for _, o := range seen.Firewalls {
 		of := plan.Object{Kind: "FirewallConfiguration", Namespace: o.Namespace, Name: o.Name}
-		errs = append(errs, r.applied(ctx, o, &o.Status.Conditions, well(of, problems, failed)))
+		errs = append(errs, r.applied(ctx, o, &o.Status.Conditions, verdict(of, problems, failed)))
 	}
 	return errors.Join(errs...)
 }
@@ -69,26 +68,39 @@ func (r *Reporter) mayWrite(obj client.Object) bool {
 	return r.Namespace == "" || r.Namespace == obj.GetNamespace()
 }
 
-func well(of plan.Object, problems []plan.Problem, failed error) bool {
-	return failed == nil && !slices.ContainsFunc(problems, func(p plan.Problem) bool { return p.Of == of })
+// verdict is what a host says of an object.
+func verdict(of plan.Object, problems []plan.Problem, failed error) networkingv1beta1.HostCondition {
+	c := networkingv1beta1.HostCondition{Type: networkingv1beta1.HostConditionApplied, Status: metav1.ConditionFalse}
+	var out []string
+	for _, p := range problems {
+		if p.Of == of {
+			out = append(out, p.Message)
+		}
+	}
+	slices.Sort(out)
+	switch {
+	case failed != nil:
+		c.Reason, c.Message = networkingv1beta1.ReasonApplyFailed, kube.Note(failed.Error())
+	case len(out) > 0:
+		c.Reason, c.Message = networkingv1beta1.ReasonNotApplied, kube.Note(strings.Join(slices.Compact(out), "; "))
+	default:
+		c.Status = metav1.ConditionTrue
+	}
+	return c
 }
 
 // applied writes the condition of this host, if it changes. Others write theirs to the same list: a conflict is an error like any
 // other, for the news of their write are no reason to run.
-func (r *Reporter) applied(ctx context.Context, obj client.Object, conditions *[]networkingv1beta1.HostCondition, ok bool) error {
-	status := metav1.ConditionFalse
-	if ok {
-		status = metav1.ConditionTrue
-	}
+func (r *Reporter) applied(ctx context.Context, obj client.Object, conditions *[]networkingv1beta1.HostCondition, c networkingv1beta1.HostCondition) error {
+	c.Host, c.LastTransitionTime = r.Host, metav1.Now()
 	i := slices.IndexFunc(*conditions, func(c networkingv1beta1.HostCondition) bool { return c.Host == r.Host })
-	if i >= 0 && (*conditions)[i].Status == status {
-		return nil
+	if i >= 0 && (*conditions)[i].Status == c.Status {
+		c.LastTransitionTime = (*conditions)[i].LastTransitionTime
 	}
-	if !r.mayWrite(obj) {
+	if i >= 0 && (*conditions)[i] == c || !r.mayWrite(obj) {
 		return nil
 	}
 	before := obj.DeepCopyObject().(client.Object)
-	c := networkingv1beta1.HostCondition{Host: r.Host, Type: networkingv1beta1.HostConditionApplied, Status: status, LastTransitionTime: metav1.Now()}
 	if i >= 0 {
 		(*conditions)[i] = c
 	} else {

@@ -53,14 +53,23 @@ func TestEachHostSaysOnceWhatItDid(t *testing.T) {
 	if err := say(other, seenRoutes(t, c, obj), problem, nil); err != nil {
 		t.Fatal(err)
 	}
-	wantConditions(t, c, obj, "one", metav1.ConditionTrue, "other", metav1.ConditionFalse)
+	done := networkingv1beta1.HostCondition{Status: metav1.ConditionTrue}
+	wantConditions(t, c, obj, done, networkingv1beta1.HostCondition{Status: metav1.ConditionFalse, Reason: "NotApplied", Message: "no"})
 	if err := say(one, seenRoutes(t, c, obj), nil, errors.New("the kernel said no")); err != nil {
 		t.Fatal(err)
 	}
 	if err := say(other, seenRoutes(t, c, obj), nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	wantConditions(t, c, obj, "one", metav1.ConditionFalse, "other", metav1.ConditionTrue)
+	wantConditions(t, c, obj, networkingv1beta1.HostCondition{Status: metav1.ConditionFalse, Reason: "ApplyFailed", Message: "the kernel said no"}, done)
+	changed := seenRoutes(t, c, obj).Routes[0].Status.Conditions[0].LastTransitionTime
+	if err := say(one, seenRoutes(t, c, obj), append([]plan.Problem{{Of: problem[0].Of, Message: "never"}, {Of: plan.Object{Kind: "IP"}, Message: "else"}}, problem...), nil); err != nil {
+		t.Fatal(err)
+	}
+	wantConditions(t, c, obj, networkingv1beta1.HostCondition{Status: metav1.ConditionFalse, Reason: "NotApplied", Message: "never; no"}, done)
+	if now := seenRoutes(t, c, obj).Routes[0].Status.Conditions[0].LastTransitionTime; !now.Equal(&changed) {
+		t.Error("another reason is told as another status")
+	}
 	version := seenRoutes(t, c, obj).Routes[0].ResourceVersion
 	if err := say(other, seenRoutes(t, c, obj), nil, nil); err != nil {
 		t.Fatal(err)
@@ -70,12 +79,11 @@ func TestEachHostSaysOnceWhatItDid(t *testing.T) {
 	}
 }
 
-func wantConditions(t *testing.T, c client.Client, of *networkingv1beta1.RouteConfiguration, host string, status metav1.ConditionStatus, host2 string, status2 metav1.ConditionStatus) {
+func wantConditions(t *testing.T, c client.Client, of *networkingv1beta1.RouteConfiguration, one, other networkingv1beta1.HostCondition) {
 	t.Helper()
-	want := []networkingv1beta1.HostCondition{
-		{Host: host, Type: networkingv1beta1.HostConditionApplied, Status: status},
-		{Host: host2, Type: networkingv1beta1.HostConditionApplied, Status: status2},
-	}
+	one.Host, other.Host = "one", "other"
+	one.Type, other.Type = networkingv1beta1.HostConditionApplied, networkingv1beta1.HostConditionApplied
+	want := []networkingv1beta1.HostCondition{one, other}
 	got := seenRoutes(t, c, of).Routes[0].Status.Conditions
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(networkingv1beta1.HostCondition{}, "LastTransitionTime")); diff != "" {
 		t.Error(diff)

@@ -53,7 +53,8 @@ type againError struct {
 // Unwrap has the error itself first, which is the one that is reported.
 func (e *againError) Unwrap() []error { return []error{e.error, e.after} }
 
-// Again is err, after which the object is looked at again after d: no watch tells when it is mended.
+// Again is err, after which the object is looked at again after d: no watch tells when it is mended. It stays what err is: one
+// that is Invalid is the user's to mend, and told.
 func Again(d time.Duration, err error) error {
 	return &againError{error: err, after: Wait(d, err.Error())}
 }
@@ -129,6 +130,8 @@ func Judge(err error) Verdict {
 			return Verdict{outcome: later, After: x.after, Reason: x.reason}
 		case *invalidError:
 			return Verdict{outcome: invalid, Reason: x.reason}
+		case *againError:
+			return Judge(x.error).by(Judge(x.after).After)
 		case interface{ Unwrap() []error }:
 			return worst(x.Unwrap())
 		case interface{ Unwrap() error }:
@@ -152,16 +155,25 @@ func Result(err error) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: verdict.After}, nil
 }
 
-// worst returns the verdict that needs most attention; of two quiet retries, the earlier one.
+// worst returns the verdict that needs most attention; of two quiet retries, the time and reason of the earlier one.
 func worst(errs []error) Verdict {
 	var out Verdict
 	for _, err := range errs {
 		v := Judge(err)
 		if v.outcome > out.outcome || v.outcome == later && out.outcome == later && v.After < out.After {
-			out = v
+			v, out = out, v
 		}
+		out = out.by(v.After)
 	}
 	return out
+}
+
+// by has the next quiet attempt after d at the latest. Zero is no time, and a failure is not quiet.
+func (v Verdict) by(d time.Duration) Verdict {
+	if d > 0 && v.outcome != failed && (v.After == 0 || d < v.After) {
+		v.After = d
+	}
+	return v
 }
 
 func judgeStatus(err error) Verdict {

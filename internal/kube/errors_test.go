@@ -44,7 +44,10 @@ func TestJudgeSortsErrors(t *testing.T) {
 		"forbidden is a failure":                       {err: apierrors.NewForbidden(resource, "p", plain), failed: true},
 		"a failure beside a wait is a failure":         {err: errors.Join(wait, plain), failed: true},
 		"of two waits the earlier counts":              {err: errors.Join(kube.Wait(time.Minute, "late"), wait), after: time.Second},
-		"what nobody tells the end of comes back":      {err: kube.Again(time.Second, kube.Invalid("Bad", plain)), after: time.Second},
+		"what nobody tells the end of comes back":      {err: kube.Again(time.Second, kube.Invalid("Bad", plain)), bad: true, after: time.Second},
+		"it does beside what is not retried":           {err: errors.Join(kube.Invalid("Bad", plain), kube.Again(time.Second, kube.Invalid("Bad", plain))), bad: true, after: time.Second},
+		"it does where it is no user's to mend":        {err: kube.Again(time.Second, kube.Wait(0, "a watch")), after: time.Second},
+		"a failure comes back with back-off":           {err: kube.Again(time.Second, plain), failed: true},
 		"a wait beside invalid comes back":             {err: errors.Join(kube.Invalid("Bad", plain), wait), after: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,7 +77,7 @@ type Kind struct {
 	Local, Remote []Source
 	// Workers is the number of items handled at once; 0 is 4.
 	Workers int
-	// Sync makes the world follow one item. kube.Wait and kube.Invalid are understood.
+	// Sync makes the world follow one item. kube.Wait, kube.Invalid and kube.Again are understood.
 	Sync func(ctx context.Context, it *Item) error
 }
 

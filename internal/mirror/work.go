@@ -166,6 +166,8 @@ func (k *kind) settle(log logr.Logger, pk *pairKind, key itemKey, started time.T
 	}
 	k.forget(key)
 	switch {
+	case verdict.Invalid() && verdict.After > 0: // which goes on and on
+		log.V(1).Info("still not acceptable", "reason", verdict.Reason, "detail", err.Error())
 	case verdict.Invalid():
 		log.Info("not acceptable", "reason", verdict.Reason, "detail", err.Error())
 	case err != nil:

@@ -67,6 +67,7 @@ func TestTheLagOfWhatWaitsIsThatOfItsChange(t *testing.T) {
 		"failed":                     {t.Context(), errors.New("out of luck"), true},
 		"is in step":                 {t.Context(), nil, false},
 		"waits for its user":         {t.Context(), kube.Invalid("Odd", errors.New("only you can fix it")), false},
+		"its user tells nobody":      {t.Context(), kube.Again(time.Hour, kube.Invalid("Odd", errors.New("only you can fix it"))), false},
 		"waits in a pair that ended": {stopped, kube.Wait(0, "the earlier object is going"), false},
 	} {
 		t.Run(name, func(t *testing.T) {

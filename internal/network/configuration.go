@@ -6,6 +6,7 @@ package network
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -28,7 +29,9 @@ import (
 	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/remap"
 )
 
 // Reasons of the condition of a Configuration.
@@ -187,6 +190,11 @@ func (s *configurations) giveBack(ctx context.Context, cfg *networkingv1beta1.Co
 			return err
 		}
 	}
+	return s.hideUnknownSource(ctx, cfg)
+}
+
+// hideUnknownSource takes that alias away again.
+func (s *configurations) hideUnknownSource(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	ip := &ipamv1alpha1.IP{}
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: cfg.Namespace, Name: names.UnknownSource(cfg.Name)}, ip); err != nil {
 		return client.IgnoreNotFound(err)
@@ -444,6 +452,9 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 	if err != nil {
 		return err
 	}
+	if !from.IsValid() {
+		return s.hideUnknownSource(ctx, cfg)
+	}
 	want := &ipamv1alpha1.IP{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: cfg.Namespace, Name: names.UnknownSource(cfg.Name),
@@ -466,25 +477,13 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 	return err
 }
 
-// unknownSource is that address as it is seen here. Gateways have the first one of the lowest of their external networks, whatever the
-// order in which a Configuration names these. One is enough: IPs have aliases of one family only, which is that of the first.
+// unknownSource is that address as it is seen here; the zero value: there is none. One is enough: IPs have aliases of one family only.
 func unknownSource(there, here []networkingv1beta1.CIDR) (netip.Addr, error) {
-	var lowest netip.Prefix
-	var out netip.Addr
-	for i := range min(len(there), len(here)) {
-		t, err := netip.ParsePrefix(string(there[i]))
-		if err != nil {
-			return netip.Addr{}, fmt.Errorf("reading the external networks of the peer: %w", err)
-		}
-		h, err := netip.ParsePrefix(string(here[i]))
-		if err != nil {
-			return netip.Addr{}, fmt.Errorf("reading where the external networks of the peer are seen: %w", err)
-		}
-		if !out.IsValid() || t.Compare(lowest) < 0 {
-			lowest, out = t, h.Masked().Addr()
-		}
+	external, errs := remap.Pairs(names.CIDRTypeExternal, there, here)
+	if err := errors.Join(errs...); err != nil {
+		return netip.Addr{}, fmt.Errorf("reading the external networks of the peer: %w", err)
 	}
-	return out, nil
+	return plan.Peer{External: external}.Gateways().Addr(), nil
 }
 
 // Report says whether all networks of the peer have a prefix here, or what is missing.

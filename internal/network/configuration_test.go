@@ -545,7 +545,7 @@ func TestNetworksThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Gateways of a peer have the first address of its lowest external network, which need not be named first.
+// Gateways of a peer have the first address of the lowest of its external networks that hosts can have, which need not be named first.
 func TestWhereThePeersGatewaysAreSeen(t *testing.T) {
 	type cidrs = []networkingv1beta1.CIDR
 	for _, rule := range []struct {
@@ -556,6 +556,8 @@ func TestWhereThePeersGatewaysAreSeen(t *testing.T) {
 		{cidrs{"10.90.0.0/16", "10.70.0.0/16"}, cidrs{"10.66.0.0/16", "10.68.0.0/16"}, "10.68.0.0"},
 		{cidrs{"fd00:70::/64", "10.70.0.0/16"}, cidrs{"fd00:68::/64", "10.68.0.0/16"}, "10.68.0.0"},
 		{cidrs{"fd00:70::/64"}, cidrs{"fd00:68::/64"}, "fd00:68::"},
+		{cidrs{"0.70.0.0/16", "10.70.0.0/16"}, cidrs{"10.66.0.0/16", "10.68.0.0/16"}, "10.68.0.0"}, // no host has an address of the first
+		{cidrs{"127.70.0.0/16"}, cidrs{"10.68.0.0/16"}, "invalid IP"},
 	} {
 		if got, err := unknownSource(rule.there, rule.here); err != nil || got.String() != rule.want {
 			t.Errorf("%v as %v: %s, %v; want %s", rule.there, rule.here, got, err, rule.want)

@@ -26,8 +26,8 @@ func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
 		return Networks{}, false, nil
 	}
 	there, here := c.Spec.Remote.CIDR, c.Status.Remote.CIDR
-	pods, errs := pairs("pod", there.Pod, here.Pod)
-	external, more := pairs("external", there.External, here.External)
+	pods, errs := Pairs("pod", there.Pod, here.Pod)
+	external, more := Pairs("external", there.External, here.External)
 	return Networks{Pods: pods, External: external}, true, append(errs, more...)
 }
 
@@ -40,8 +40,8 @@ func asked(c *networkingv1beta1.Configuration, said *metav1.Condition) bool {
 	return slices.Equal(of.CIDR.Pod, now.Pod) && slices.Equal(of.CIDR.External, now.External)
 }
 
-// pairs reads two lists that belong together, one by one.
-func pairs(kind string, there, here []networkingv1beta1.CIDR) (out []Pair, errs []error) {
+// Pairs reads two lists of networks of one kind that belong together, one by one. What cannot be read is left out, each with an error.
+func Pairs(kind string, there, here []networkingv1beta1.CIDR) (out []Pair, errs []error) {
 	if len(there) != len(here) {
 		return nil, []error{fmt.Errorf("%d %s networks there and %d here", len(there), kind, len(here))}
 	}

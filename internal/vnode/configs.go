@@ -141,9 +141,7 @@ func (c *copied[L, R]) sync(ctx context.Context, it *mirror.Item) error {
 		return nil
 	}
 	err = c.follow(ctx, it, t, local, remote, there)
-	if !kube.IsWait(err) {
-		c.events.failure(local, err)
-	}
+	c.events.failure(local, err)
 	return err
 }
 
@@ -173,7 +171,7 @@ func (c *copied[L, R]) follow(ctx context.Context, it *mirror.Item, t translate.
 		if ours, err := c.owned(ctx, it, t, want); err != nil {
 			return err
 		} else if !ours {
-			return c.taken(it, local, want.GetName())
+			return kube.Again(againDelay, nameTaken(it, want.GetName()))
 		}
 	}
 	if there && c.another != nil && c.another(remote, want) {
@@ -186,8 +184,7 @@ func (c *copied[L, R]) follow(ctx context.Context, it *mirror.Item, t translate.
 		return c.replace(ctx, it, local, remote)
 	case there && apierrors.IsInvalid(err):
 		// A new copy would be refused, too: an old one is better than none.
-		c.events.tell(local, corev1.EventTypeWarning, reasonFailed, "Error reflecting object: the copy stays as it was: "+err.Error())
-		return kube.Wait(againDelay, "the provider refuses the new content")
+		return kube.Again(againDelay, kube.Invalid(reasonFailed, fmt.Errorf("the copy stays as it was: %w", err)))
 	default:
 		return fmt.Errorf("applying the remote object: %w", err)
 	}
@@ -242,12 +239,6 @@ func (c *copied[L, R]) owned(ctx context.Context, it *mirror.Item, t translate.T
 // againDelay is how often to try again what the provider does not accept, or where somebody else has the name: no watch
 // tells when that ends.
 const againDelay = 30 * time.Second
-
-func (c *copied[L, R]) taken(it *mirror.Item, local L, name string) error {
-	text := fmt.Sprintf("remote object %s/%s already exists", it.Pair.Remote, name)
-	c.events.tell(local, corev1.EventTypeWarning, reasonFailed, "Error reflecting object: NameTaken: "+text)
-	return kube.Wait(againDelay, text)
-}
 
 func (c *copied[L, R]) remove(ctx context.Context, it *mirror.Item, remote R) error {
 	if !remote.GetDeletionTimestamp().IsZero() {

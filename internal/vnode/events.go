@@ -4,7 +4,6 @@
 package vnode
 
 import (
-	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +25,8 @@ const (
 	reasonMeaningless  = "InvalidAnnotation"
 	reasonNotExposed   = "EndpointsNotReflected"
 	maxRememberedEvent = 20000
+	// failureText begins the messages of failures.
+	failureText = "Error reflecting object: "
 )
 
 // eventLog tells of changes, not of states: what is still true is not told again.
@@ -58,20 +59,29 @@ func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
 	l.say(obj, about, kind, reason, message)
 }
 
-// failure tells of an error the first time it occurs, and forgets it when it is over.
+// failure tells of an error the first time it occurs, and forgets it when it is over. What only the user can mend may have a
+// reason of its own.
 func (l *eventLog) failure(obj client.Object, err error) {
-	if verdict := kube.Judge(err); !verdict.Failed() && !verdict.Invalid() {
+	verdict := kube.Judge(err)
+	switch {
+	case verdict.Invalid() && verdict.Reason != reasonFailed:
+		l.tell(obj, corev1.EventTypeWarning, verdict.Reason, err.Error())
+	case verdict.Failed() || verdict.Invalid():
+		l.tell(obj, corev1.EventTypeWarning, reasonFailed, failureText+err.Error())
+	default:
 		l.settled(obj, reasonFailed)
-		return
+		l.settled(obj, reasonNoPlace)
 	}
-	l.tell(obj, corev1.EventTypeWarning, reasonFailed, fmt.Sprintf("Error reflecting object: %v", err))
 }
 
-// settled forgets what was told of an object, when it is over.
-func (l *eventLog) settled(obj client.Object, reason string) {
+// settled forgets what was told of an object, when it is over, and tells whether anything was.
+func (l *eventLog) settled(obj client.Object, reason string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.told, eventKey{obj.GetUID(), reason})
+	key := eventKey{obj.GetUID(), reason}
+	_, was := l.told[key]
+	delete(l.told, key)
+	return was
 }
 
 func (l *eventLog) tell(obj client.Object, kind, reason, message string) {

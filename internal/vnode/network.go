@@ -180,14 +180,22 @@ func (n *network) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	if err != nil || (n.told != nil && n.told.equal(now)) {
 		return reconcile.Result{}, err
 	}
-	var pods corev1.PodList
-	if err := n.client.List(ctx, &pods); err != nil {
-		return reconcile.Result{}, fmt.Errorf("listing the pods of the node: %w", err)
-	}
-	for i := range pods.Items {
-		n.changed(client.ObjectKeyFromObject(&pods.Items[i]))
+	if err := n.lookAtPods(ctx); err != nil {
+		return reconcile.Result{}, err
 	}
 	n.slices()
 	n.told = &now
 	return reconcile.Result{}, nil
+}
+
+// lookAtPods has all pods of the node reflected anew.
+func (n *network) lookAtPods(ctx context.Context) error {
+	var pods corev1.PodList
+	if err := n.client.List(ctx, &pods); err != nil {
+		return fmt.Errorf("listing the pods of the node: %w", err)
+	}
+	for i := range pods.Items {
+		n.changed(client.ObjectKeyFromObject(&pods.Items[i]))
+	}
+	return nil
 }

@@ -42,10 +42,13 @@ type podKind struct {
 	// available tells whether the provider can be reached.
 	available *available
 	memory    *memory
+	roots     rootCAs
 }
 
-// nameTaken is the reason of errors about objects of somebody else.
-const nameTaken = "NameTaken"
+// nameTaken is that somebody else has an object of a name in the provider.
+func nameTaken(it *mirror.Item, name string) error {
+	return kube.Invalid(reasonFailed, fmt.Errorf("NameTaken: remote object %s/%s already exists", it.Pair.Remote, name))
+}
 
 // podsKind names the kind to the engine.
 const podsKind = "pods"
@@ -128,7 +131,7 @@ func (k *podKind) follow(ctx context.Context, it *podItem) error {
 	case it.local == nil && (taken || !ours):
 		return nil
 	case taken:
-		return kube.Invalid(nameTaken, fmt.Errorf("remote object %s/%s already exists", it.Pair.Remote, it.Name))
+		return nameTaken(it.Item, it.Name)
 	case !ours:
 		// It belongs to another virtual node of the same provider, where a pod of this name ran before.
 		return kube.Wait(0, "the remote pod of another virtual node is going")
@@ -297,6 +300,9 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 		}
 		return kube.Wait(0, "the previous shadow pod is going")
 	}
+	if err := k.late(ctx, it); err != nil {
+		return err
+	}
 	if err := k.applyShadow(ctx, it); err != nil {
 		return err
 	}
@@ -309,6 +315,9 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 		return nil
 	}
 	if it.shadow == nil {
+		if err := k.awaitRootCA(ctx, it); err != nil {
+			return err
+		}
 		if err := k.goHome(ctx, it); err != nil {
 			return k.refuseToken(ctx, it, err)
 		}

@@ -29,6 +29,8 @@ type shown struct {
 	installation string
 	// changed is called for each namespace that gets another answer.
 	changed func(namespace string)
+	// led is called when the API server is shown, and was not.
+	led func(context.Context) error
 
 	mu sync.Mutex
 	// last are the answers by namespace, nil before the first look.
@@ -105,9 +107,17 @@ func (s *shown) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 		return reconcile.Result{}, err
 	}
 	s.mu.Lock()
-	before := s.last
+	before, was := s.last, s.apiServer
 	s.last, s.apiServer = now, apiServer
 	s.mu.Unlock()
+	if apiServer.IsValid() && !was.IsValid() {
+		if err := s.led(ctx); err != nil {
+			s.mu.Lock()
+			s.apiServer = was // and is tried again
+			s.mu.Unlock()
+			return reconcile.Result{}, err
+		}
+	}
 	for namespace := range before {
 		if !maps.Equal(before[namespace], now[namespace]) {
 			s.changed(namespace)

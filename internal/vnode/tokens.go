@@ -30,8 +30,10 @@ const (
 	reasonNoToken = "TokenRefused"
 	// reasonNoPlace is that of the condition of a pod whose tokens have no place in the provider, and of the event about it.
 	reasonNoPlace = "TokenSecretNameTaken"
-	// reasonTokensFailed is that of the event on a pod that runs, whose tokens are not renewed.
+	// reasonTokensFailed is that of the event on a pod that runs, whose tokens are not renewed, and reasonTokensSent that of the event
+	// that they are, and on the first pod of an owner that it has any.
 	reasonTokensFailed = "FailedSATokensReflection"
+	reasonTokensSent   = "SuccessfulSATokensReflection"
 	// reasonNoWay is that of the event on a pod that is made while it does not reach the API server.
 	reasonNoWay = "APIServerUnreachable"
 
@@ -95,6 +97,34 @@ func (k *podKind) goHome(ctx context.Context, it *podItem) error {
 	return k.issue(ctx, it)
 }
 
+// late looks after a pod that was made while nothing led to the API server of this cluster, when something does. One that the
+// provider refuses is asked for anew, with its tokens; others keep what they were made with, and an event says so.
+func (k *podKind) late(ctx context.Context, it *podItem) error {
+	if it.shadow == nil || translate.HomeOf(it.shadow) != nil || !translate.UsesToken(it.local) ||
+		translate.AccessOf(it.local, &translate.Home{}) != translate.AccessHome {
+		return nil
+	}
+	home, _, err := k.home(ctx)
+	if home == nil || kube.IsWait(err) {
+		return nil // a watch tells when there is one
+	}
+	if err != nil {
+		return err
+	}
+	if it.remote == nil && refusalOf(it.shadow) != nil {
+		err := it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: it.Name}, &corev1.Pod{})
+		if apierrors.IsNotFound(err) {
+			return errors.Join(k.removeShadow(ctx, it), kube.Wait(0, "the shadow pod is made anew, with its tokens"))
+		}
+		return client.IgnoreNotFound(err)
+	}
+	if it.remote != nil {
+		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonNoAPIServer, fmt.Sprintf("The pod was made in cluster %q before anything led to the "+
+			"API server of this cluster, and goes on without its service account tokens: one that is made now has them", k.options.Provider))
+	}
+	return nil
+}
+
 // issue has the API server issue the tokens of a pod, unless there are some that were not sent, or were only a moment ago.
 func (k *podKind) issue(ctx context.Context, it *podItem) error {
 	now := k.memory.now()
@@ -142,7 +172,7 @@ func (k *podKind) placeForTokens(ctx context.Context, it *podItem) error {
 	return k.maySend(it, live)
 }
 
-// maySend tells whether what has the name of the Secret is one of this node with tokens, and says on the pod what to do if it is not.
+// maySend makes sure that what has the name of the Secret is one of this node with tokens, and says what to do if it is not.
 func (k *podKind) maySend(it *podItem, live metav1.Object) error {
 	if it.target.OwnsPod(live) && translate.IsSentToken(live) {
 		return nil
@@ -150,8 +180,7 @@ func (k *podKind) maySend(it *podItem, live metav1.Object) error {
 	err := fmt.Errorf("remote object %s/%s already exists, and the tokens of the pod need a Secret of that name: "+
 		"give the other Secret another name, or the pod, or annotate the pod with %s: %s",
 		it.Pair.Remote, live.GetName(), names.APIServerSupport, names.APIServerSupportDisabled)
-	k.events.tell(it.local, corev1.EventTypeWarning, reasonNoPlace, err.Error())
-	return kube.Again(againDelay, kube.Invalid(nameTaken, err))
+	return kube.Again(againDelay, kube.Invalid(reasonNoPlace, err)) // of which an event tells
 }
 
 // tokenError is that this cluster issued no token.
@@ -162,7 +191,7 @@ func (e *tokenError) Unwrap() error { return e.error }
 // refuseToken shows on a pod that is not started that its account gets no token, or that there is no place for it, if that is why.
 func (k *podKind) refuseToken(ctx context.Context, it *podItem, why error) error {
 	reason := ""
-	if taken, _ := kube.InvalidReason(why); taken == nameTaken {
+	if taken, _ := kube.InvalidReason(why); taken == reasonNoPlace {
 		reason = reasonNoPlace
 	} else if _, ok := errors.AsType[*tokenError](why); ok && (refused(why) || apierrors.IsNotFound(why)) {
 		reason = reasonNoToken
@@ -241,7 +270,19 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 		return fmt.Errorf("sending the tokens: %w", err)
 	}
 	k.memory.of(it.local, func(m *podMemory) { m.tokens = tokenMemory{sent: k.memory.now(), renew: tokens.Renew} })
+	k.tellSent(it)
 	return nil
+}
+
+// tellSent tells once for all pods of an owner, and each one that had none of its new tokens: others get new ones all the time.
+func (k *podKind) tellSent(it *podItem) {
+	text := fmt.Sprintf("Successfully reflected service account tokens to cluster %q", k.options.Provider)
+	if !k.events.settled(it.local, reasonTokensFailed) {
+		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonTokensSent, text)
+		return
+	}
+	k.events.settled(it.local, reasonTokensSent)
+	k.events.normal(it.local, reasonTokensSent, text)
 }
 
 // putTokens takes over nothing but what has tokens.

@@ -313,6 +313,93 @@ func TestPodsThatDoNotReachTheAPIServerYet(t *testing.T) {
 	s.event(pod, "APIServerUnreachable", "as soon as")
 }
 
+// A pod that was made before there was a network gets its tokens while the provider has not made it; one that runs keeps what it has.
+func TestPodsFromBeforeTheNetwork(t *testing.T) {
+	s := homeStage(t, liqov1beta1.ConditionEstablished)
+	foreign := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+	enabled := func(is bool) {
+		testkit.UpdateStatus(t, s.here.Client, foreign, func(f *liqov1beta1.ForeignCluster) { f.Status.Modules.Networking.Enabled = is })
+	}
+	enabled(false)
+	s.run()
+	before := map[string]*offv1beta1.ShadowPod{}
+	for _, name := range []string{"runs", "waits", "wants-none"} {
+		pod := s.withToken(name, "builder")
+		if name == "wants-none" {
+			pod.Annotations = map[string]string{names.APIServerSupport: names.APIServerSupportDisabled}
+		}
+		s.create(s.here, pod)
+		before[name] = eventually(s, s.there, s.shadow(name), exists)
+		s.absent(s.there, s.tokens(name))
+	}
+	s.runRemotely(before["runs"], "10.7.0.9")
+	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+	for _, name := range []string{"waits", "wants-none"} {
+		s.refuseRemotely(name, offv1beta1.ReasonOverQuota, "free 0 / requested 1")
+		eventually(s, s.here, s.localPod(name), says(conditionAccepted, "OverQuota", "free 0"))
+	}
+	enabled(true)
+	s.showAPIServer("10.96.0.6", "10.70.0.30")
+	anew := eventually(s, s.there, s.shadow("waits"), func(now *offv1beta1.ShadowPod) error {
+		if now.UID == before["waits"].UID {
+			return errors.New("it is the one from before")
+		}
+		return nil
+	})
+	eventually(s, s.there, s.tokens("waits"), exists)
+	if home := translate.HomeOf(anew); home == nil || home.Addr.String() != "10.70.0.30" {
+		t.Errorf("the way home is %v", home)
+	}
+	s.event(s.localPod("waits"), reasonTokensSent, "Successfully")
+	s.event(s.localPod("runs"), reasonNoAPIServer, "goes on without")
+	for _, name := range []string{"runs", "wants-none"} {
+		if now := eventually(s, s.there, s.shadow(name), exists); now.UID != before[name].UID || !now.DeletionTimestamp.IsZero() {
+			t.Errorf("%s was made anew", name)
+		}
+		s.absent(s.there, s.tokens(name))
+	}
+}
+
+// Pods that get their tokens in time are told so once for all of one owner, and each one that did not.
+func TestSentTokensAreTold(t *testing.T) {
+	recorder := record.NewFakeRecorder(20)
+	k := &podKind{options: Options{Provider: "milan"}, events: newEventLog(recorder)}
+	pod := func(name, owner string) *podItem {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+		if owner != "" {
+			p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(owner), Controller: new(true)}}
+		}
+		return &podItem{local: p}
+	}
+	told := func(step string, want int) {
+		t.Helper()
+		if len(recorder.Events) != want {
+			t.Errorf("%s: %d events, want %d", step, len(recorder.Events), want)
+		}
+		for len(recorder.Events) > 0 {
+			<-recorder.Events
+		}
+	}
+	all := []*podItem{pod("a", "set"), pod("b", "set"), pod("c", "")}
+	send := func() {
+		for _, it := range all {
+			k.tellSent(it)
+		}
+	}
+	send()
+	told("the first ones", 2)
+	send()
+	told("new ones", 0)
+	for range 2 {
+		for _, it := range all {
+			k.events.tell(it.local, corev1.EventTypeWarning, reasonTokensFailed, "nobody answers")
+		}
+		told("none", 3)
+		send()
+		told("new ones after that", 3)
+	}
+}
+
 // Without a network nothing is asked for.
 func TestWithoutANetworkTokensStayHere(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.APIServerSupport = true })

@@ -218,7 +218,10 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 	}); err != nil {
 		return err
 	}
-	shown := &shown{client: p.mgr.GetClient(), installation: p.options.LiqoNamespace, changed: p.lookAtSlicesOf}
+	shown := &shown{
+		client: p.mgr.GetClient(), installation: p.options.LiqoNamespace, changed: p.lookAtSlicesOf,
+		led: func(ctx context.Context) error { return p.network.lookAtPods(ctx) },
+	}
 	if err := setupShown(ctx, p.mgr, shown); err != nil {
 		return err
 	}

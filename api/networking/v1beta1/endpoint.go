@@ -47,6 +47,9 @@ type HostCondition struct {
 	Status metav1.ConditionStatus `json:"status"`
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+	// Reason and Message say why it is False.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // HostConditionType names what a HostCondition is about.
@@ -56,4 +59,12 @@ type HostConditionType string
 const (
 	HostConditionApplied HostConditionType = "Applied"
 	HostConditionError   HostConditionType = "Error"
+)
+
+// Reasons of a HostCondition that is False.
+const (
+	// ReasonNotApplied is that what the message names is not done, and the rest is; an event has it, too.
+	ReasonNotApplied = "NotApplied"
+	// ReasonApplyFailed is that the kernel of the host refuses what all objects ask for together.
+	ReasonApplyFailed = "ApplyFailed"
 )

@@ -101,10 +101,7 @@ func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat agent.Pulse
 		g.heard = g.looked
 	}
 	g.received, g.looked = peer.Received, now
-	handshake := peer.LastHandshake
-	if handshake.After(now) {
-		handshake = time.Time{} // the clock was set back
-	}
+	handshake := g.greeted.last(peer.LastHandshake, now, now.Round(0))
 	last := latest(beat.Small.At, beat.Began)
 	if now.Sub(handshake) <= alive && !deaf(beat, now) {
 		last = latest(last, g.heard)
@@ -123,6 +120,33 @@ func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat agent.Pulse
 		return g.device.Restart(peer.PublicKey)
 	}
 	return nil
+}
+
+// greeting has the time of the last handshake by the monotonic clock. The device tells it by the clock of the machine, which may be set
+// at any moment; what it told once does not grow older or younger by that.
+type greeting struct {
+	told   time.Time // by the device, last
+	at     time.Time // when that was; the zero value: never, or nobody knows
+	looked time.Time // by the monotonic clock, last
+}
+
+// last is when the handshake was that is told as of then. now has the monotonic clock, and wall is what the other one shows.
+func (g *greeting) last(told, now, wall time.Time) time.Time {
+	before := g.looked
+	g.looked = now
+	if told.Equal(g.told) && !before.IsZero() {
+		return g.at
+	}
+	g.told, g.at = told, time.Time{}
+	age := wall.Sub(told)
+	switch {
+	case told.IsZero():
+	case !before.IsZero(): // it was since then
+		g.at = now.Add(-min(max(age, 0), now.Sub(before)))
+	case age >= 0:
+		g.at = now.Add(-age)
+	}
+	return g.at
 }
 
 // deaf tells whether the peer still asks, but does not answer: what is sent there gets lost. Where probes are dropped both ways, its last

@@ -121,6 +121,7 @@ type gateway struct {
 	peers     []wg.Peer // that the device was last given: one, or none
 	restarted time.Time // the peer of the device, last
 	moved     time.Time // to another endpoint, last
+	greeted   greeting  // by the peer of the device, last
 	looked    time.Time // at the peer of the device, last
 	received  uint64    // bytes from the peer, by then
 	heard     time.Time // of the peer at all, last; or a little later

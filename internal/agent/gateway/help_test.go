@@ -94,6 +94,45 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 	}
 }
 
+// The device tells when the last handshake was by the clock of the machine, which is set in between.
+func TestAHandshakeIsAsOldAsItIsWhateverTheClockShows(t *testing.T) {
+	type look struct{ at, set, handshake float64 } // when, how far the clock is ahead by then, and what it showed at the last handshake
+	for name, test := range map[string]struct {
+		looks []look
+		want  float64 // age after the last look; -1: there was none, or nobody knows
+	}{
+		"a clock that nobody sets":         {[]look{{10, 0, 5}, {20, 0, 5}}, 15},
+		"set forward":                      {[]look{{10, 0, 5}, {20, 3600, 5}}, 15},
+		"set back":                         {[]look{{10, 0, 5}, {20, -3600, 5}}, 15},
+		"set forward, and a new handshake": {[]look{{10, 0, 5}, {20, 3600, 3618}}, 2},
+		"set back, and a new handshake":    {[]look{{10, 0, 5}, {20, -3600, -3582}}, 2},
+		"set forward after a new one":      {[]look{{10, 0, 5}, {20, 3600, 18}}, 10}, // since the last look
+		"set back after a new one":         {[]look{{10, 0, 5}, {20, -3600, 18}}, 0},
+		"the first one, set forward":       {[]look{{10, 0, 0}, {20, 3600, 18}, {30, 3600, 18}}, 20},
+		"set back before the first look":   {[]look{{10, -3600, 5}, {20, -3600, 5}}, -1},
+		"begun anew":                       {[]look{{10, 0, 5}, {20, 3600, 0}}, -1},
+		"never":                            {[]look{{10, 0, 0}, {20, 0, 0}}, -1},
+	} {
+		h := newHeart()
+		var g greeting
+		got := -1.0
+		for _, l := range test.looks {
+			told := time.Time{}
+			if l.handshake != 0 {
+				told = wire(h.at(l.handshake))
+			}
+			if at := g.last(told, h.at(l.at), wire(h.at(l.at+l.set))); at.IsZero() {
+				got = -1
+			} else {
+				got = h.at(l.at).Sub(at).Seconds()
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: %g s, want %g", name, got, test.want)
+		}
+	}
+}
+
 func TestAClientWhoseServerIsSilentTriesItsOtherEndpoint(t *testing.T) {
 	peer, h := newKey(t).Public(), newHeart()
 	h.ask(0)

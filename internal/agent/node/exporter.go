@@ -11,35 +11,44 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// exporter shows the ways to peers to Prometheus, once they were asked. It looks when it is asked: what it tells is true also while the API server is away.
+// exporter shows the ways to peers to Prometheus, once they were asked, and what the node drops. It looks when it is asked: what it tells is true also while
+// the API server is away.
 type exporter struct {
-	now func() []way
+	now     func() []way
+	counted func() (map[string]uint64, error)
 
-	connected, latency, asked, heard *prometheus.Desc
+	connected, latency, asked, heard, dropped *prometheus.Desc
 }
 
-func newExporter(node string, now func() []way) *exporter {
+func newExporter(node string, now func() []way, counted func() (map[string]uint64, error)) *exporter {
 	desc := func(name, help string, more ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, append([]string{"cluster_id"}, more...), prometheus.Labels{"node": node})
 	}
 	return &exporter{
-		now:       now,
+		now: now, counted: counted,
 		connected: desc("liqo_node_peer_is_connected", "1 while packets of all sizes pass from the node to the peer and back, else 0."),
 		latency:   desc("liqo_node_peer_latency_us", "Latest round trip from the node to the gateway of the peer, in microseconds; missing while there is no connection."),
 		asked:     desc("liqo_node_peer_probes_total", "Probes that the node sent to the peer, small ones and full packets.", "size"),
 		heard:     desc("liqo_node_peer_probe_answers_total", "Probes of the node that the peer answered.", "size"),
+		dropped: prometheus.NewDesc("liqo_node_dropped_packets_total", "Packets that the filter of the node dropped.",
+			[]string{"reason"}, prometheus.Labels{"node": node}),
 	}
 }
 
 // Describe is of prometheus.Collector.
 func (e *exporter) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.asked, e.heard} {
+	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.asked, e.heard, e.dropped} {
 		out <- d
 	}
 }
 
-// Collect is of prometheus.Collector.
+// Collect is of prometheus.Collector. A kernel that does not tell has dropped nothing that is known.
 func (e *exporter) Collect(out chan<- prometheus.Metric) {
+	if dropped, err := e.counted(); err == nil {
+		for reason, packets := range dropped {
+			out <- prometheus.MustNewConstMetric(e.dropped, prometheus.CounterValue, float64(packets), reason)
+		}
+	}
 	for _, w := range e.now() {
 		if w.pulse.Began.IsZero() {
 			continue

@@ -51,8 +51,8 @@ type Host interface {
 // Setup registers the agent of a node whose network namespace k is.
 func Setup(mgr ctrl.Manager, k Host, o Options) error {
 	n := newNode(mgr, k, o)
-	if err := metrics.Registry.Register(newExporter(o.Node, n.prober.now)); err != nil {
-		return fmt.Errorf("registering the metrics of the ways to peers: %w", err)
+	if err := metrics.Registry.Register(newExporter(o.Node, n.prober.now, k.Counted)); err != nil {
+		return fmt.Errorf("registering the metrics of the node: %w", err)
 	}
 	return n.setup(mgr)
 }

@@ -328,12 +328,19 @@ func TestWhatPrometheusIsToldOfPeers(t *testing.T) {
 	down.pulse.Ask(asked)
 	r := prometheus.NewPedanticRegistry()
 	silent := way{target: target{peer: "turin"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}} // nothing was asked yet
-	if err := r.Register(newExporter("worker", func() []way { return []way{up, down, silent} })); err != nil {
+	dropped := func() (map[string]uint64, error) {
+		return map[string]uint64{plan.CounterOuter: 7, plan.CounterFreshLocal: 0}, nil
+	}
+	if err := r.Register(newExporter("worker", func() []way { return []way{up, down, silent} }, dropped)); err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(r, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	want := `# HELP liqo_node_peer_is_connected 1 while packets of all sizes pass from the node to the peer and back, else 0.
+	want := `# HELP liqo_node_dropped_packets_total Packets that the filter of the node dropped.
+# TYPE liqo_node_dropped_packets_total counter
+liqo_node_dropped_packets_total{node="worker",reason="fresh_local_refused"} 0
+liqo_node_dropped_packets_total{node="worker",reason="outer_refused"} 7
+# HELP liqo_node_peer_is_connected 1 while packets of all sizes pass from the node to the peer and back, else 0.
 # TYPE liqo_node_peer_is_connected gauge
 liqo_node_peer_is_connected{cluster_id="milan",node="worker"} 1
 liqo_node_peer_is_connected{cluster_id="rome",node="worker"} 0
@@ -354,6 +361,29 @@ liqo_node_peer_probes_total{cluster_id="rome",node="worker",size="full"} 1
 liqo_node_peer_probes_total{cluster_id="rome",node="worker",size="small"} 1
 `
 	if diff := cmp.Diff(want, w.Body.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The kernel may not answer, while there is more to tell.
+func TestWhatPrometheusIsToldOfASilentKernel(t *testing.T) {
+	up := way{target: target{peer: "milan"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3}}
+	up.pulse.Ask(time.Now())
+	silent := func() (map[string]uint64, error) { return nil, errors.New("mute") }
+	r := prometheus.NewPedanticRegistry()
+	if err := r.Register(newExporter("worker", func() []way { return []way{up} }, silent)); err != nil {
+		t.Fatal(err)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range families {
+		got = append(got, f.GetName())
+	}
+	want := []string{"liqo_node_peer_is_connected", "liqo_node_peer_probe_answers_total", "liqo_node_peer_probes_total"}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -5,6 +5,7 @@ package translate
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +48,12 @@ func isSet(obj metav1.Object, key string) bool {
 
 // IsRootCA tells whether a ConfigMap is the one that Kubernetes puts into every namespace.
 func IsRootCA(cm *corev1.ConfigMap) bool { return cm.Name == rootCAConfigMap }
+
+// UsesRootCA tells whether a pod mounts this cluster's root CA, and in the provider, too.
+func UsesRootCA(pod *corev1.Pod) bool {
+	configMaps, _ := References(&pod.Spec)
+	return AccessOf(pod, &Home{}) != AccessRemote && slices.Contains(configMaps, rootCAConfigMap)
+}
 
 // AllowsRootCA is Allows for the root CA, which pods need whatever the policy of other ConfigMaps is: only an explicit
 // annotation counts.

@@ -196,3 +196,27 @@ func TestRandomPodsTakeTheirTokensHome(t *testing.T) {
 		}
 	})
 }
+
+func TestWhichPodsMountTheRootCA(t *testing.T) {
+	mounts := func(name, support string) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.APIServerSupport: support}}}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "api", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}},
+		}}}}
+		return pod
+	}
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"none":               {&corev1.Pod{}, false},
+		"this cluster's":     {mounts("kube-root-ca.crt", ""), true},
+		"without tokens":     {mounts("kube-root-ca.crt", names.APIServerSupportDisabled), true},
+		"that of a provider": {mounts("kube-root-ca.crt", names.APIServerSupportRemote), false},
+		"something else":     {mounts("settings", ""), false},
+	} {
+		if got := UsesRootCA(test.pod); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/vnode/translate"
+)
+
+// rootCAs knows in which twin namespaces the certificate of this cluster's API server is. In a new one the first pods would be made
+// before it, and the kubelet there would warn that they lack it. The zero value is ready for use.
+type rootCAs struct {
+	mu sync.Mutex
+	of map[mirror.Pair]*rootCA
+}
+
+// rootCA is what is known of one twin namespace.
+type rootCA struct {
+	mu           sync.Mutex // held while one pod asks for all
+	begun, asked time.Time
+	// settled: nobody waits there any more.
+	settled bool
+}
+
+const (
+	// rootCADelay is how soon to ask again whether it is there, for all pods of a namespace once.
+	rootCADelay = 100 * time.Millisecond
+	// rootCAPatience is how long the first pods wait for it: its user may keep it here.
+	rootCAPatience = 3 * time.Second
+)
+
+// await is a Wait for a pod whose namespace may still get it. there asks the provider.
+func (r *rootCAs) await(pair mirror.Pair, now time.Time, there func() error) error {
+	known := r.known(pair, now)
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	if known.settled {
+		return nil
+	}
+	if left := rootCADelay - now.Sub(known.asked); left > 0 {
+		return kube.Wait(left, "the root CA is not in the provider yet")
+	}
+	err := there()
+	if client.IgnoreNotFound(err) != nil {
+		return nil // the pod says what is wrong
+	}
+	known.asked, known.settled = now, err == nil || now.Sub(known.begun) >= rootCAPatience
+	if known.settled {
+		return nil
+	}
+	return kube.Wait(rootCADelay, "the root CA is not in the provider yet")
+}
+
+func (r *rootCAs) known(pair mirror.Pair, now time.Time) *rootCA {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil {
+		r.of = map[mirror.Pair]*rootCA{}
+	}
+	if r.of[pair] == nil {
+		r.of[pair] = &rootCA{begun: now}
+	}
+	return r.of[pair]
+}
+
+// awaitRootCA has a pod that is to be made wait for the root CA that it mounts.
+func (k *podKind) awaitRootCA(ctx context.Context, it *podItem) error {
+	if k.options.ConfigMaps.Workers <= 0 || !translate.UsesRootCA(it.local) {
+		return nil
+	}
+	return k.roots.await(it.Pair, k.memory.now(), func() error {
+		live := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
+		return it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: names.RootCA(string(k.options.ClusterID))}, live)
+	})
+}

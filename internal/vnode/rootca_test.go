@@ -1,0 +1,70 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vnode
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/names"
+)
+
+func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "kube-root-ca.crt.rome")
+	away := errors.New("nobody answers")
+	type look struct {
+		at     time.Duration
+		answer error
+		asked  bool
+		waits  bool
+	}
+	for name, looks := range map[string][]look{
+		"there at once, for good":        {{0, nil, true, false}, {time.Hour, missing, false, false}},
+		"there soon":                     {{0, missing, true, true}, {rootCADelay, nil, true, false}, {time.Hour, missing, false, false}},
+		"asked once for all pods":        {{0, missing, true, true}, {0, missing, false, true}, {rootCADelay / 2, nil, false, true}, {rootCADelay, nil, true, false}},
+		"never there":                    {{0, missing, true, true}, {rootCAPatience, missing, true, false}, {rootCAPatience, missing, false, false}},
+		"the provider does not answer":   {{0, away, true, false}, {0, away, true, false}, {0, missing, true, true}},
+		"nor after it was not there yet": {{0, missing, true, true}, {rootCADelay, away, true, false}, {rootCADelay, nil, true, false}},
+	} {
+		var r rootCAs
+		begin := time.Unix(1000, 0)
+		for i, l := range looks {
+			asked := false
+			err := r.await(mirror.Pair{Local: "web"}, begin.Add(l.at), func() error {
+				asked = true
+				return l.answer
+			})
+			if asked != l.asked || (err != nil) != l.waits {
+				t.Errorf("%s: look %d: asked %t, %v", name, i, asked, err)
+			}
+		}
+		other := false
+		if err := r.await(mirror.Pair{Local: "shop"}, begin, func() error { other = true; return nil }); err != nil || !other {
+			t.Errorf("%s: nobody asks for another namespace: %v", name, err)
+		}
+	}
+}
+
+func TestAPodIsMadeAfterTheRootCAThatItMounts(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	pod := s.newPod(s.local, "web")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "ca", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+	}}}}
+	s.create(s.here, pod)
+	eventually(s, s.there, s.shadow("web"), exists)
+	root := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: names.RootCA("rome")}}
+	if err := s.there.Client.Get(t.Context(), client.ObjectKeyFromObject(root), root); err != nil {
+		t.Errorf("the pod is there, and the root CA is not: %v", err)
+	}
+}
