@@ -200,3 +200,28 @@ func TestNodesThatTakePods(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+func TestAProviderWithoutAReadyNode(t *testing.T) {
+	ofMilan := func(name string, ready corev1.ConditionStatus) corev1.Node {
+		n := testNode(name, "")
+		n.Labels["liqo.io/type"], n.Labels["liqo.io/remote-cluster-id"] = "virtual-node", "milan"
+		n.Status.Conditions[0].Status, n.Status.Conditions[0].Message = ready, "the network to milan is down"
+		return n
+	}
+	for name, tc := range map[string]struct {
+		nodes []corev1.Node
+		want  string
+	}{
+		"none":         {[]corev1.Node{testNode("a", "")}, "there is no virtual node of milan: no pod can be offloaded there"},
+		"one, not yet": {[]corev1.Node{ofMilan("m", corev1.ConditionFalse)}, "no virtual node of milan is ready: m: the network to milan is down"},
+		"one of two":   {[]corev1.Node{ofMilan("m", corev1.ConditionTrue), ofMilan("n", corev1.ConditionFalse)}, ""},
+	} {
+		got := ""
+		if err := lendable(tc.nodes, "milan"); err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}

@@ -136,9 +136,8 @@ func (t *networkTest) look(ctx context.Context, p *party) error {
 	}
 	if p == t.consumer {
 		for _, other := range others {
-			if !slices.ContainsFunc(list.Items, func(n corev1.Node) bool { return isNodeOf(&n, other.id) && isReady(&n) }) {
-				return out.Fail("no virtual node of %s is ready: no pod can be offloaded there", other.id).
-					Hint("liqoctl info peer %s tells what is missing", other.id)
+			if err := lendable(list.Items, other.id); err != nil {
+				return err
 			}
 		}
 	}
@@ -222,12 +221,36 @@ func takers(all []corev1.Node) []corev1.Node {
 	return found
 }
 
-func isNodeOf(n *corev1.Node, provider string) bool {
-	return n.Labels[names.NodeType] == names.NodeTypeVirtualNode && n.Labels[names.RemoteClusterID] == provider
+// lendable tells why no pod can be offloaded to a provider. That the network is down is among the reasons.
+func lendable(all []corev1.Node, provider string) error {
+	failure := out.Fail("there is no virtual node of %s: no pod can be offloaded there", provider)
+	for i := range all {
+		n := &all[i]
+		if n.Labels[names.NodeType] != names.NodeTypeVirtualNode || n.Labels[names.RemoteClusterID] != provider {
+			continue
+		}
+		if isReady(n) {
+			return nil
+		}
+		why := "nobody says why"
+		if c := readyCondition(n); c != nil {
+			why = c.Message
+		}
+		failure = out.Fail("no virtual node of %s is ready: %s: %s", provider, n.Name, why)
+	}
+	return failure.Hint("liqoctl info peer %s tells what is missing", provider)
 }
 
 func isReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+	c := readyCondition(n)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+func readyCondition(n *corev1.Node) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == corev1.NodeReady {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
 }

@@ -302,7 +302,7 @@ func nothingIsTriedWrongly(t *testing.T, p *theatre) {
 	p.try(t, "--remote-liqo-namespace", "elsewhere").refuses(t, `in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
 	p.try(t).refuses(t, "in the oslo cluster: there is no Configuration of bergen", "liqoctl network connect")
 	connectThem(t, p)
-	p.try(t).refuses(t, "in the oslo cluster: no virtual node of bergen is ready")
+	p.try(t).refuses(t, "in the oslo cluster: there is no virtual node of bergen", "liqoctl info peer bergen")
 	makeNode(t, p.oslo, "bergen", map[string]string{names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: "bergen"})
 	foreign := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace + "-oslo"}}
 	testkit.Create(t, p.bergen.Client, foreign)

@@ -5,6 +5,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -49,7 +50,7 @@ func TestTheCommandTriesEveryWay(t *testing.T) {
 	// Without a tunnel no pod can be lent, and it is said who is missing.
 	kubectl(t, b, "", "delete", "publickey", "-n", where, a.ID)
 	eventually(t, "the virtual node to be no more ready", func(ctx context.Context) error { return virtualNode(ctx, corev1.ConditionFalse) })
-	if _, err := a.Liqoctl("test", "network", "-p", b.Kubeconfig); err == nil || !strings.Contains(err.Error(), "no virtual node of cl-provider is ready") {
+	if _, err := a.Liqoctl("test", "network", "-p", b.Kubeconfig); err == nil || !strings.Contains(err.Error(), "the network to cl-provider is down") {
 		t.Errorf("without a tunnel: %v", err)
 	}
 	nothingIsLeft(t)
@@ -69,11 +70,15 @@ func virtualNode(ctx context.Context, want corev1.ConditionStatus) error {
 		return fmt.Errorf("there are %d virtual nodes", len(list.Items))
 	}
 	for _, c := range list.Items[0].Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status != want {
+		switch {
+		case c.Type != corev1.NodeReady:
+		case c.Status != want:
 			return fmt.Errorf("it is %s: %s", c.Status, c.Message)
+		default:
+			return nil
 		}
 	}
-	return nil
+	return errors.New("it says nothing")
 }
 
 func nothingIsLeft(t *testing.T) {
