@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/reach"
 )
 
@@ -223,5 +224,44 @@ func TestAProviderWithoutAReadyNode(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+func TestNodesThatAreLent(t *testing.T) {
+	nodes := []corev1.Node{testNode("plain", ""), testNode("fast", "", "fast"), testNode("big", "", "big")}
+	patched := func(patch *offv1beta1.OffloadingPatch) offv1beta1.VirtualNode {
+		return offv1beta1.VirtualNode{Spec: offv1beta1.VirtualNodeSpec{OffloadingPatch: patch}}
+	}
+	affinity := func(key string, op corev1.NodeSelectorOperator) *offv1beta1.OffloadingPatch {
+		return &offv1beta1.OffloadingPatch{Affinity: &offv1beta1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op}}},
+			}},
+		}}}
+	}
+	fast := patched(&offv1beta1.OffloadingPatch{NodeSelector: map[string]string{"fast": ""}})
+	for name, tc := range map[string]struct {
+		virtual []offv1beta1.VirtualNode
+		want    string
+	}{
+		"nothing is known":        {nil, "plain fast big"},
+		"no patch":                {[]offv1beta1.VirtualNode{patched(nil)}, "plain fast big"},
+		"a selector":              {[]offv1beta1.VirtualNode{fast}, "fast"},
+		"a selector, and none":    {[]offv1beta1.VirtualNode{fast, patched(nil)}, "plain fast big"},
+		"an affinity":             {[]offv1beta1.VirtualNode{patched(affinity("big", corev1.NodeSelectorOpDoesNotExist))}, "plain fast"},
+		"a selector, an affinity": {[]offv1beta1.VirtualNode{fast, patched(affinity("big", corev1.NodeSelectorOpExists))}, "fast big"},
+		"nobody":                  {[]offv1beta1.VirtualNode{patched(affinity("none", corev1.NodeSelectorOpExists))}, ""},
+	} {
+		found, err := lent(nodes, tc.virtual)
+		var got []string
+		for _, n := range found {
+			got = append(got, n.Name)
+		}
+		if err != nil || strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: got %q, %v; want %q", name, got, err, tc.want)
+		}
+	}
+	if _, err := lent(nodes, []offv1beta1.VirtualNode{patched(affinity("a b", corev1.NodeSelectorOpExists))}); err == nil {
+		t.Error("an affinity that cannot be read is read")
 	}
 }

@@ -96,9 +96,9 @@ func (t *networkTest) localServers() (all []*corev1.Pod) {
 	return all
 }
 
-// remoteServers are as many as the n-th provider has nodes, which do not share one.
+// remoteServers are as many as the n-th provider lends nodes, which do not share one.
 func (t *networkTest) remoteServers(n int, p *party) (all []*corev1.Pod) {
-	for i := range p.nodes {
+	for i := range p.lent {
 		pod := t.server(fmt.Sprintf("server-%d-%d", n+1, i), p, n+1)
 		pod.Labels[backendLabel(n)] = "true"
 		pod.Annotations = map[string]string{names.AntiAffinityPreset: "hard", names.AntiAffinityLabels: serverLabel}

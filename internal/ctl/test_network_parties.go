@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -42,6 +43,8 @@ type party struct {
 	*side
 	// nodes are those that take pods.
 	nodes []corev1.Node
+	// lent are those of a provider that take pods of the consumer.
+	lent  []corev1.Node
 	image string
 	// seen is how it sees the networks of the others, by their IDs.
 	seen map[string]sight
@@ -97,7 +100,53 @@ func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest,
 			return nil, err
 		}
 	}
+	for _, p := range t.providers {
+		if err := t.consumer.during("Looking at the virtual nodes of "+p.id, "", func() error { return t.borrow(ctx, p) }); err != nil {
+			return nil, err
+		}
+	}
 	return t, nil
+}
+
+// borrow finds out which nodes of a provider take pods of the consumer.
+func (t *networkTest) borrow(ctx context.Context, p *party) error {
+	var list offv1beta1.VirtualNodeList
+	if err := t.consumer.kube.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: p.id}); err != nil {
+		return fmt.Errorf("reading the VirtualNodes of %s: %w", p.id, err)
+	}
+	var err error
+	if p.lent, err = lent(p.nodes, list.Items); err == nil && len(p.lent) == 0 {
+		err = out.Fail("no node of %s takes pods of this cluster: the offloadingPatch of its VirtualNode asks for others", p.id)
+	}
+	return err
+}
+
+// lent are the nodes that one of the virtual nodes has pods go to.
+func lent(nodes []corev1.Node, virtual []offv1beta1.VirtualNode) ([]corev1.Node, error) {
+	if len(virtual) == 0 {
+		return nodes, nil
+	}
+	var found []corev1.Node
+	for i := range nodes {
+		for _, v := range virtual {
+			pod := &corev1.Pod{}
+			if patch := v.Spec.OffloadingPatch; patch != nil {
+				pod.Spec.NodeSelector = patch.NodeSelector
+				if patch.Affinity != nil {
+					pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: patch.Affinity.NodeAffinity}
+				}
+			}
+			takes, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(&nodes[i])
+			if err != nil {
+				return nil, fmt.Errorf("reading the offloadingPatch of VirtualNode %s: %w", v.Name, err)
+			}
+			if takes {
+				found = append(found, nodes[i])
+				break
+			}
+		}
+	}
+	return found, nil
 }
 
 func (c *cli) party(ctx context.Context, name string, flags *sideFlags) (*party, error) {
@@ -180,7 +229,8 @@ func (t *networkTest) rights(p *party) []rights {
 		wanted = append(wanted, core(p.servers, "pods", "list"))
 	} else {
 		offloadings := schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "namespaceoffloadings"}
-		wanted = append(wanted, core(p.servers, "services", "create"), rights{p.servers, offloadings, []string{"get", "list", "watch", "create"}})
+		wanted = append(wanted, core(p.servers, "services", "create"), rights{p.servers, offloadings, []string{"get", "list", "watch", "create"}},
+			rights{"", schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "virtualnodes"}, []string{"list"}})
 	}
 	if t.image == "" {
 		wanted = append(wanted, rights{p.liqoNamespace, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"list"}})

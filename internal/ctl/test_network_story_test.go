@@ -332,7 +332,7 @@ func whoMayNotIsTold(t *testing.T, p *theatre) {
 	p.tryUntil(t.Context(), t, p.oslo.User(t, "guest"), p.bergen.Config).refuses(t,
 		"in the oslo cluster: you are not allowed to get namespaces, list namespaces, watch namespaces, create namespaces, delete namespaces, list nodes",
 		"create pods, list serviceaccounts, watch serviceaccounts, get services, ",
-		"create services, ", "create namespaceoffloadings.offloading.liqo.io in namespace liqo-test-network, list deployments.apps in namespace liqo\n")
+		"create services, ", "create namespaceoffloadings.offloading.liqo.io in namespace liqo-test-network, list virtualnodes.offloading.liqo.io, list deployments.apps in namespace liqo\n")
 	p.tryUntil(t.Context(), t, p.oslo.Config, p.bergen.User(t, "guest")).refuses(t,
 		"in the bergen cluster: you are not allowed to", "create pods, list serviceaccounts, watch serviceaccounts in namespace liqo-test-network-oslo",
 		"watch endpointslices.discovery.k8s.io, list pods in namespace test-network-of-oslo")
