@@ -8,9 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -52,29 +54,37 @@ func (t *networkTest) plan(ctx context.Context) ([]*asker, error) {
 
 // planOutside says what is asked from here.
 func (t *networkTest) planOutside(ctx context.Context) (checks []*check, err error) {
+	if t.loadBalancer {
+		t.findLoadBalancers(ctx)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("waiting for load balancers: %w", ctx.Err())
+	}
 	for n, provider := range t.providers {
-		pair, services := [2]*party{t.consumer, provider}, t.exposures[n]
-		for _, p := range pair {
-			if !t.loadBalancer {
-				continue
-			}
-			service := services[p]
-			key := client.ObjectKey{Namespace: p.servers, Name: serviceName(n)}
-			err := p.during("Waiting for a load balancer", "", func() (err error) {
-				within, cancel := context.WithTimeout(ctx, balancerTimeout)
-				defer cancel()
-				service.loadBalancer, err = p.awaitLoadBalancer(within, key)
-				return err
-			})
-			if ctx.Err() != nil {
-				return nil, err
-			}
-			service.err = err
-			services[p] = service
-		}
-		checks = append(checks, planOutside(t.testNetworkOptions, pair, services)...)
+		checks = append(checks, planOutside(t.testNetworkOptions, [2]*party{t.consumer, provider}, t.exposures[n])...)
 	}
 	return checks, nil
+}
+
+// findLoadBalancers waits for those of all clusters at once. Where there is none the check of it fails.
+func (t *networkTest) findLoadBalancers(ctx context.Context) {
+	step := t.Step("Waiting for load balancers")
+	defer step.Stop()
+	within, cancel := context.WithTimeout(ctx, balancerTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var waiting sync.WaitGroup
+	for n, services := range t.exposures {
+		for p, service := range maps.Clone(services) {
+			waiting.Go(func() {
+				service.loadBalancer, service.err = p.awaitLoadBalancer(within, client.ObjectKey{Namespace: p.servers, Name: serviceName(n)})
+				mu.Lock()
+				defer mu.Unlock()
+				services[p] = service
+			})
+		}
+	}
+	waiting.Wait()
 }
 
 // servers are the pods of the consumer and of its n-th provider.

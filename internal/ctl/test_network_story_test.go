@@ -36,7 +36,7 @@ import (
 type theatre struct {
 	oslo, bergen *testkit.ControlPlane
 	mu           sync.Mutex
-	// answer is what comes of a question; after forEver the pod goes on asking.
+	// answer is what comes of a question; after errForEver the pod goes on asking.
 	answer func(asker *corev1.Pod, target reach.Target) error
 	// starts is what becomes of a pod that is to be asked.
 	starts func(*corev1.Pod)
@@ -149,7 +149,7 @@ func (p *theatre) stall(starts func(*corev1.Pod)) {
 
 func reachable(*corev1.Pod, reach.Target) error { return nil }
 
-var forEver = errors.New("it goes on asking")
+var errForEver = errors.New("it goes on asking")
 
 // namespace is the controller of ServiceAccounts, and takes back what is lent when the consumer deletes it.
 func (p *theatre) namespace(ctx context.Context, c *testkit.ControlPlane, name string) error {
@@ -227,7 +227,7 @@ func (p *theatre) ask(ctx context.Context, c *testkit.ControlPlane, pod *corev1.
 	}
 	errs := make([]error, len(targets))
 	for i, target := range targets {
-		if errs[i] = p.answer(pod, target); errs[i] == forEver {
+		if errs[i] = p.answer(pod, target); errs[i] == errForEver {
 			return nil
 		}
 	}
@@ -425,7 +425,7 @@ func theFirstFailureIsEnough(t *testing.T, p *theatre) {
 	t.Helper()
 	p.play(func(pod *corev1.Pod, _ reach.Target) error {
 		if pod.Namespace == testNamespace {
-			return forEver
+			return errForEver
 		}
 		return errors.New("refused")
 	})
@@ -460,7 +460,7 @@ func anInterruptedTestIsRemoved(t *testing.T, p *theatre) {
 	var once sync.Once
 	p.play(func(*corev1.Pod, reach.Target) error {
 		once.Do(func() { close(asks) })
-		return forEver
+		return errForEver
 	})
 	go func() {
 		select {
