@@ -8,8 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,9 +45,14 @@ type theatre struct {
 	starts func(*corev1.Pod)
 	// images are those that pods were of.
 	images map[string]bool
+	// ports are the NodePorts that somebody answers at.
+	ports map[string]net.Listener
 }
 
 const twin = "test-network-of-oslo"
+
+// Nodes have addresses of this machine, to be asked from it.
+const nodeOfOslo, nodeOfBergen = "127.0.0.2", "127.0.0.3"
 
 // The two clusters of this story have API servers and controllers of namespaces; the rest is played.
 func TestTheNetworkIsTried(t *testing.T) {
@@ -66,12 +74,20 @@ func newTheatre(t *testing.T) *theatre {
 		bergen: testkit.NthCluster(t, 5, testkit.WithControllers("namespace-controller")),
 	}
 	p.play(reachable)
+	p.ports = map[string]net.Listener{}
+	t.Cleanup(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, on := range p.ports {
+			_ = on.Close()
+		}
+	})
 	for _, one := range []struct {
-		c         *testkit.ControlPlane
-		id, other string
-	}{{p.oslo, "oslo", "bergen"}, {p.bergen, "bergen", "oslo"}} {
+		c           *testkit.ControlPlane
+		id, address string
+	}{{p.oslo, "oslo", nodeOfOslo}, {p.bergen, "bergen", nodeOfBergen}} {
 		testkit.Create(t, one.c.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo"}}, identityOf(one.id, "liqo"), managerOf("liqo", "liqo:"+one.id))
-		makeNode(t, one.c, one.id+"-1", nil)
+		makeNode(t, one.c, one.id+"-1", one.address, nil)
 		testkit.Manager(t, one.c.Config, kube.ManagerOptions{Name: "theatre-" + one.id}, func(mgr ctrl.Manager) error {
 			handle := func(name string, obj client.Object, f reconcile.Func) error {
 				return ctrl.NewControllerManagedBy(mgr).Named(name).For(obj).Complete(f)
@@ -102,11 +118,12 @@ func managerOf(namespace, image string) *appsv1.Deployment {
 	return d
 }
 
-func makeNode(t *testing.T, c *testkit.ControlPlane, name string, labels map[string]string) {
+func makeNode(t *testing.T, c *testkit.ControlPlane, name, address string, labels map[string]string) {
 	t.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	testkit.Create(t, c.Client, n)
 	testkit.UpdateStatus(t, c.Client, n, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	})
 	// Where no controller of nodes runs, each node is made with a taint that nobody takes away.
@@ -185,9 +202,35 @@ func (p *theatre) service(ctx context.Context, r reconcile.Request) (reconcile.R
 	if err := p.oslo.Client.Get(ctx, r.NamespacedName, s); err != nil || s.Namespace != testNamespace || s.DeletionTimestamp != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return reconcile.Result{}, gone(p.bergen.Client.Create(ctx, &corev1.Service{
+	there := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: s.Name}, Spec: corev1.ServiceSpec{Type: s.Spec.Type, Ports: []corev1.ServicePort{{Port: s.Spec.Ports[0].Port}}},
-	}))
+	}
+	if err := gone(p.bergen.Client.Create(ctx, there)); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, errors.Join(p.expose(nodeOfOslo, s), p.expose(nodeOfBergen, there))
+}
+
+// expose is kube-proxy on the node of a cluster.
+func (p *theatre) expose(node string, s *corev1.Service) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	address := at(node, s.Spec.Ports[0].NodePort)
+	if s.Spec.Ports[0].NodePort == 0 || p.ports[address] != nil {
+		return nil
+	}
+	on, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	p.ports[address] = on
+	var n atomic.Int64
+	go func() { // until the test ends
+		_ = http.Serve(on, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, "server-%d-0", n.Add(1)%2)
+		}))
+	}()
+	return nil
 }
 
 // gone leaves out what says that something is there already, or that it is no more.
@@ -303,7 +346,7 @@ func nothingIsTriedWrongly(t *testing.T, p *theatre) {
 	p.try(t).refuses(t, "in the oslo cluster: there is no Configuration of bergen", "liqoctl network connect")
 	connectThem(t, p)
 	p.try(t).refuses(t, "in the oslo cluster: there is no virtual node of bergen", "liqoctl info peer bergen")
-	makeNode(t, p.oslo, "bergen", map[string]string{names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: "bergen"})
+	makeNode(t, p.oslo, "bergen", "192.0.2.1", map[string]string{names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: "bergen"})
 	foreign := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace + "-oslo"}}
 	testkit.Create(t, p.bergen.Client, foreign)
 	p.try(t).refuses(t, `in the bergen cluster: namespace "liqo-test-network-oslo" exists and is not of a test`)
@@ -346,23 +389,31 @@ func allIsWell(t *testing.T, p *theatre) {
 	p.play(func(pod *corev1.Pod, target reach.Target) error {
 		mu.Lock()
 		defer mu.Unlock()
-		asked[fmt.Sprintf("%s %v %s %s", pod.Namespace, pod.Spec.HostNetwork, target.At, strings.Join(target.Answers, ","))] = true
+		where := target.At
+		if host, port, err := net.SplitHostPort(where); err == nil && strings.HasPrefix(host, "127.") && port > "3" {
+			where = host
+		}
+		asked[fmt.Sprintf("%s %v %s %s", pod.Namespace, pod.Spec.HostNetwork, where, strings.Join(target.Answers, ","))] = true
 		return nil
 	})
-	r := p.try(t, "--info")
+	r := p.try(t, "--info", "--pod-np", "--np-ext")
 	want := `CLUSTER   SEES     NETWORK         AS
 oslo      bergen   10.200.0.0/16   10.71.0.0/16
 oslo      bergen   10.70.0.0/16    10.80.0.0/16
 bergen    oslo     10.200.0.0/16   10.72.0.0/16
 bergen    oslo     10.70.0.0/16    10.80.0.0/16
 
-WAY              FROM     TO       PASSED   FAILED   NOT TRIED
-pod to pod       oslo     bergen   1        0        0
-pod to pod       bergen   oslo     1        0        0
-pod to Service   oslo     bergen   1        0        0
-pod to Service   bergen   oslo     1        0        0
-node to pod      oslo     bergen   1        0        0
-node to pod      bergen   oslo     1        0        0
+WAY                   FROM     TO       PASSED   FAILED   NOT TRIED
+pod to pod            oslo     bergen   1        0        0
+pod to pod            bergen   oslo     1        0        0
+pod to Service        oslo     bergen   1        0        0
+pod to Service        bergen   oslo     1        0        0
+node to pod           oslo     bergen   1        0        0
+node to pod           bergen   oslo     1        0        0
+pod to NodePort       oslo     bergen   1        0        0
+pod to NodePort       bergen   oslo     1        0        0
+outside to NodePort   here     oslo     1        0        0
+outside to NodePort   here     bergen   1        0        0
 `
 	if diff := cmp.Diff(want, r.stdout); diff != "" || r.err != nil {
 		t.Errorf("%v\n-want +got:\n%s\n%s", r.err, diff, r.stderr)
@@ -372,7 +423,7 @@ node to pod      bergen   oslo     1        0        0
  INFO   (oslo) Namespace liqo-test-network is offloaded
  INFO   (oslo) 2 pods to ask are ready
  INFO  Running checks ...
- INFO  Checks succeeded counter=6
+ INFO  Checks succeeded counter=10
  INFO  All checks completed
  INFO   (oslo) What was made for the test is removed
  INFO   (bergen) What was made for the test is removed
@@ -385,6 +436,8 @@ node to pod      bergen   oslo     1        0        0
 		"liqo-test-network-oslo false 10.72.0.7:8080 server-0-0": true, "liqo-test-network-oslo true 10.72.0.7:8080 server-0-0": true,
 		"liqo-test-network false echo-1.liqo-test-network.svc:80 server-0-0,server-1-0":         true,
 		"liqo-test-network-oslo false echo-1.test-network-of-oslo.svc:80 server-0-0,server-1-0": true,
+		"liqo-test-network false 127.0.0.2 server-0-0,server-1-0":                               true,
+		"liqo-test-network-oslo false 127.0.0.3 server-0-0,server-1-0":                          true,
 	}, asked); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
