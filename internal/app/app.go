@@ -38,7 +38,7 @@ func Command(argv []string) *cobra.Command {
 		debug.SetGCPercent(50) // caches dominate these processes: half the garbage for little more CPU
 		return logs.setUp()
 	}
-	root.AddCommand(controllerManager(), crdReplicator(), virtualKubelet(), gateway(), fabric(), uninstaller())
+	root.AddCommand(controllerManager(), crdReplicator(), virtualKubelet(), gateway(), fabric(), uninstaller(), reaching())
 	args := argv[1:]
 	if role, ok := aliases[filepath.Base(argv[0])]; ok {
 		args = append([]string{role}, args...)

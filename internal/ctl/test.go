@@ -1,0 +1,25 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// testOptions are what the commands of test have in common.
+type testOptions struct {
+	timeout  time.Duration
+	failFast bool
+}
+
+func (c *cli) test() *cobra.Command {
+	o := &testOptions{}
+	cmd := group("test", "Try whether Liqo does what it should", c.testNetwork(o))
+	fs := cmd.PersistentFlags()
+	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "How long all of it may take; what was made is removed after that, too")
+	fs.BoolVar(&o.failFast, "fail-fast", false, "Stop as soon as something failed")
+	return cmd
+}

@@ -1,0 +1,172 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+type testNetworkOptions struct {
+	*testOptions
+	kubeconfigs                        []string
+	liqoNamespace, remoteLiqoNamespace string
+	image                              string
+	info, remove, basic                bool
+	nodePortOutside, nodePortPods      bool
+	loadBalancer                       bool
+	nodePortNodes                      string
+}
+
+func (c *cli) testNetwork(common *testOptions) *cobra.Command {
+	o := &testNetworkOptions{testOptions: common}
+	cmd := &cobra.Command{
+		Use:     "network",
+		Aliases: []string{"net"},
+		Short:   "Try the network between a consumer and its providers, from every node to every node",
+		Long: "Try the network between a consumer and its providers, from every node to every node. Pods of the consumer ask those of each provider, " +
+			"and the other way around, by their addresses and by a Service; so do processes of nodes.\n\n" +
+			"It makes a namespace in each cluster and offloads that of the consumer, and removes them in the end, also after Ctrl-C. " +
+			"A run that was killed leaves them to the next one. The pods are of the image that Liqo runs with.",
+		Example: "  liqoctl test network --kubeconfig rome.kubeconfig --remote-kubeconfigs milan.kubeconfig,turin.kubeconfig\n" +
+			"  liqoctl test network --kubeconfig rome.kubeconfig -p milan.kubeconfig --basic\n" +
+			"  liqoctl test network --kubeconfig rome.kubeconfig -p milan.kubeconfig --np-ext --pod-np --lb",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			return c.runTestNetwork(ctx, o)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVarP(&o.kubeconfigs, "remote-kubeconfigs", "p", nil, "The kubeconfigs of the providers")
+	_ = cmd.MarkFlagRequired("remote-kubeconfigs")
+	fs.StringVar(&o.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in")
+	fs.StringVar(&o.remoteLiqoNamespace, "remote-liqo-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in (in the providers)")
+	fs.StringVar(&o.image, "image", "", "The image of the pods, one of Liqo; that of the controller-manager of each cluster if empty")
+	fs.BoolVar(&o.info, "info", false, "First show under which networks the clusters see each other")
+	fs.BoolVar(&o.remove, "rm", true, "Remove the namespaces in the end")
+	fs.BoolVar(&o.basic, "basic", false, "Only try the way from pods to pods")
+	fs.BoolVar(&o.nodePortOutside, "np-ext", false, "Try NodePorts from this machine, too")
+	fs.BoolVar(&o.nodePortPods, "pod-np", false, "Try NodePorts from pods, too")
+	fs.BoolVar(&o.loadBalancer, "lb", false, "Try load balancers from this machine, too")
+	kinds := []string{allNodes, workers, controlPlanes}
+	fs.Var(oneOf(&o.nodePortNodes, allNodes, kinds), "np-nodes", "The nodes whose NodePorts are tried: "+strings.Join(kinds, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("np-nodes", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (o *testNetworkOptions) check() error {
+	if o.basic && (o.nodePortOutside || o.nodePortPods || o.loadBalancer) {
+		return out.Fail("--basic is without Services: it goes with none of --np-ext, --pod-np, --lb")
+	}
+	return nil
+}
+
+func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	t, err := c.parties(ctx, o)
+	if err != nil {
+		return err
+	}
+	if o.info {
+		t.showNetworks()
+	}
+	if err := t.clear(ctx); err != nil {
+		return err
+	}
+	checks, err := t.run(ctx)
+	if err == nil {
+		err = c.verdict(checks)
+	}
+	return errors.Join(err, t.end(ctx))
+}
+
+// run makes what is needed, and tries everything.
+func (t *networkTest) run(ctx context.Context) ([]*check, error) {
+	if err := t.furnish(ctx); err != nil {
+		return nil, err
+	}
+	askers, err := t.plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	outside, err := t.planOutside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.Info("Running checks ...")
+	if err := t.askInside(ctx, askers); err != nil {
+		return nil, err
+	}
+	checks := checksOf(askers)
+	if !t.failFast || !anyFailed(checks) {
+		askOutside(ctx, outside)
+	}
+	if ctx.Err() != nil { // what was cut off is no result
+		return nil, fmt.Errorf("asking from this machine: %w", ctx.Err())
+	}
+	return append(checks, outside...), nil
+}
+
+// mostFailures is how many are told one by one, unless all are asked for.
+const mostFailures = 20
+
+// verdict prints what came of it.
+func (c *cli) verdict(checks []*check) error {
+	passed, failed := 0, 0
+	for _, one := range checks {
+		switch one.state {
+		case passedCheck:
+			passed++
+		case failedCheck:
+			if failed++; failed <= mostFailures || c.verbose {
+				c.Error("%s", one)
+			}
+		}
+	}
+	if hidden := failed - mostFailures; hidden > 0 && !c.verbose {
+		c.Error("%d more: --verbose shows them", hidden)
+	}
+	table := tabwriter.NewWriter(c.Result(), 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "WAY\tFROM\tTO\tPASSED\tFAILED\tNOT TRIED")
+	for _, row := range summary(checks) {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\n", row.way, row.from, row.to, row.counts[passedCheck], row.counts[failedCheck], row.counts[untried])
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	c.Info("Checks succeeded counter=%d", passed)
+	if failed > 0 {
+		c.Info("Checks failed counter=%d", failed)
+		return out.Fail("some checks failed").Hint("liqoctl info peer tells about the tunnel, docs/troubleshooting.md about what may be wrong with it")
+	}
+	c.Success("All checks completed")
+	return nil
+}
+
+// showNetworks prints under which networks the clusters see each other.
+func (t *networkTest) showNetworks() {
+	table := tabwriter.NewWriter(t.Result(), 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "CLUSTER\tSEES\tNETWORK\tAS")
+	for _, p := range t.all() {
+		for _, peer := range sortedKeys(p.seen) {
+			for _, pair := range p.seen[peer].networks {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p.id, peer, pair.There, pair.Here)
+			}
+		}
+	}
+	_ = table.Flush()
+	fmt.Fprintln(t.Result())
+}

@@ -1,0 +1,242 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/reach"
+)
+
+// plan finds out where everybody is, and says who asks whom.
+func (t *networkTest) plan(ctx context.Context) ([]*asker, error) {
+	var list corev1.PodList
+	if err := t.consumer.kube.List(ctx, &list, client.InNamespace(t.consumer.servers), client.HasLabels{serverLabel}); err != nil {
+		return nil, t.consumer.wrong(fmt.Errorf("reading the pods to ask: %w", err))
+	}
+	t.exposures = nil
+	var askers []*asker
+	for n, provider := range t.providers {
+		servers, err := t.servers(ctx, n, list.Items)
+		if err != nil {
+			return nil, err
+		}
+		pair := [2]*party{t.consumer, provider}
+		services := map[*party]exposure{}
+		for _, p := range pair {
+			if t.basic {
+				break
+			}
+			if services[p], err = t.expose(ctx, p, n, servers); err != nil {
+				return nil, err
+			}
+		}
+		t.exposures = append(t.exposures, services)
+		askers = append(askers, plan(t.testNetworkOptions, pair, servers, services)...)
+	}
+	return merged(askers), nil
+}
+
+// planOutside says what is asked from here.
+func (t *networkTest) planOutside(ctx context.Context) (checks []*check, err error) {
+	if t.loadBalancer {
+		t.findLoadBalancers(ctx)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("waiting for load balancers: %w", ctx.Err())
+	}
+	for n, provider := range t.providers {
+		checks = append(checks, planOutside(t.testNetworkOptions, [2]*party{t.consumer, provider}, t.exposures[n])...)
+	}
+	return checks, nil
+}
+
+// findLoadBalancers waits for those of all clusters at once. Where there is none the check of it fails.
+func (t *networkTest) findLoadBalancers(ctx context.Context) {
+	step := t.Step("Waiting for load balancers")
+	defer step.Stop()
+	within, cancel := context.WithTimeout(ctx, balancerTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var waiting sync.WaitGroup
+	for n, services := range t.exposures {
+		for p, service := range maps.Clone(services) {
+			waiting.Go(func() {
+				service.loadBalancer, service.err = p.awaitLoadBalancer(within, client.ObjectKey{Namespace: p.servers, Name: serviceName(n)})
+				mu.Lock()
+				defer mu.Unlock()
+				services[p] = service
+			})
+		}
+	}
+	waiting.Wait()
+}
+
+// servers are the pods of the consumer and of its n-th provider.
+func (t *networkTest) servers(ctx context.Context, n int, pods []corev1.Pod) (all []responder, err error) {
+	provider := t.providers[n]
+	places, err := provider.places(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pods {
+		pod := &pods[i]
+		s := responder{name: pod.Name, of: t.consumer, node: pod.Spec.NodeName, at: map[string]string{}}
+		switch pod.Labels[serverLabel] {
+		case "0":
+			addr, err := netip.ParseAddr(pod.Status.PodIP)
+			if err != nil {
+				return nil, t.consumer.wrong(fmt.Errorf("reading the address of pod %s: %w", pod.Name, err))
+			}
+			seen, ok := provider.seen[t.consumer.id].Here(addr)
+			if !ok {
+				return nil, t.consumer.wrong(out.Fail("pod %s has the address %s, which is in no network that %s knows of", pod.Name, addr, provider.id).
+					Hint("The Configuration of %s in %s lacks a network of pods", t.consumer.id, provider.id))
+			}
+			s.at[provider.id] = seen.String()
+		case strconv.Itoa(n + 1):
+			s.of, s.node, s.at[t.consumer.id] = provider, places[pod.Name], pod.Status.PodIP
+		default:
+			continue
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b responder) int { return cmp.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// places are the nodes of the pods in the namespace that is lent to a provider, by their names, which are the same there.
+func (p *party) places(ctx context.Context) (map[string]string, error) {
+	var list corev1.PodList
+	if err := p.kube.List(ctx, &list, client.InNamespace(p.servers)); err != nil {
+		return nil, p.wrong(fmt.Errorf("reading where the pods to ask are: %w", err))
+	}
+	on := map[string]string{}
+	for i := range list.Items {
+		on[list.Items[i].Name] = list.Items[i].Spec.NodeName
+	}
+	return on, nil
+}
+
+// expose finds out where the Service of the n-th provider is reached in a cluster.
+func (t *networkTest) expose(ctx context.Context, p *party, n int, servers []responder) (exposure, error) {
+	e := exposure{of: p, name: fmt.Sprintf("%s.%s.svc", serviceName(n), p.servers)}
+	for i := range servers {
+		e.answers = append(e.answers, servers[i].name)
+	}
+	step := p.Step("Waiting for the endpoints of the Service " + serviceName(n))
+	defer step.Stop()
+	service, err := t.awaitEndpoints(ctx, p, serviceName(n), len(servers))
+	if err == nil && len(service.Spec.Ports) > 0 {
+		e.nodePort = service.Spec.Ports[0].NodePort
+	}
+	return e, err
+}
+
+// errEnough ends a wait because something failed already.
+var errEnough = errors.New("something failed")
+
+// askInside makes the pods that ask, all at once, and reads what they found out.
+func (t *networkTest) askInside(ctx context.Context, askers []*asker) error {
+	of := map[*party][]*asker{}
+	for _, a := range askers {
+		of[a.of] = append(of[a.of], a)
+	}
+	asking, within := errgroup.WithContext(ctx)
+	for p, its := range of {
+		asking.Go(func() error { return p.wrong(t.askFrom(within, p, its)) })
+	}
+	err := asking.Wait()
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// askFrom has the pods of one cluster ask.
+func (t *networkTest) askFrom(ctx context.Context, p *party, askers []*asker) error {
+	if err := t.awaitAccount(ctx, p); err != nil {
+		return err
+	}
+	open := map[string]*asker{}
+	for _, a := range askers {
+		pod, err := a.pod()
+		if err != nil {
+			return err
+		}
+		t.stamp(pod)
+		if err := t.ensureMade(ctx, p, pod); err != nil {
+			return err
+		}
+		open[a.name] = a
+	}
+	what := await.Watched{List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace(p.askers), client.HasLabels{askerLabel}}}
+	step := p.Step(fmt.Sprintf("%d pods ask", len(askers)))
+	defer step.Stop()
+	return await.Until(ctx, p.kube, func(ctx context.Context) error {
+		var list corev1.PodList
+		if err := p.kube.List(ctx, &list, what.Opts...); err != nil {
+			return err
+		}
+		var why error
+		there := 0
+		for i := range list.Items {
+			pod := &list.Items[i]
+			a := open[pod.Name]
+			if a == nil {
+				continue
+			}
+			if there++; !a.answered(pod) {
+				why = asksStill(pod)
+				if _, waits := errors.AsType[await.Pending](why); !waits {
+					return why
+				}
+				continue
+			}
+			delete(open, pod.Name)
+			there--
+			if t.failFast && anyFailed(a.checks) {
+				return errEnough
+			}
+		}
+		if there < len(open) {
+			return out.Fail("pods that ask are gone: somebody deleted them")
+		}
+		return why
+	}, what)
+}
+
+// asksStill tells what a pod that asks waits for.
+func asksStill(pod *corev1.Pod) error {
+	if pod.Status.Phase == corev1.PodRunning {
+		return await.Pending("pod " + pod.Name + " still asks")
+	}
+	return starting(pod)
+}
+
+// askOutside asks from here.
+func askOutside(ctx context.Context, checks []*check) {
+	checks = slices.DeleteFunc(slices.Clone(checks), func(c *check) bool { return c.state != untried })
+	targets := make([]reach.Target, len(checks))
+	for i, c := range checks {
+		targets[i] = c.target
+	}
+	for i, err := range reach.Ask(ctx, targets, reach.Options{}) {
+		checks[i].settle(err)
+	}
+}

@@ -1,0 +1,285 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/internal/reach"
+)
+
+// The ways that are tried.
+const (
+	podToPod              = "pod to pod"
+	nodeToPod             = "node to pod"
+	podToService          = "pod to Service"
+	podToNodePort         = "pod to NodePort"
+	outsideToNodePort     = "outside to NodePort"
+	outsideToLoadBalancer = "outside to load balancer"
+)
+
+// What --np-nodes takes.
+const (
+	allNodes      = "all"
+	workers       = "workers"
+	controlPlanes = "control-planes"
+)
+
+type state int
+
+const (
+	untried state = iota
+	passedCheck
+	failedCheck
+	states
+)
+
+// check is one way, from one place to another.
+type check struct {
+	way string
+	// from and to are the clusters, of a Service that of its backends; origin and goal are what of them.
+	from, to, origin, goal string
+	target                 reach.Target
+	state                  state
+	err                    error
+}
+
+// settle says what came of it.
+func (c *check) settle(err error) {
+	c.state, c.err = passedCheck, err
+	if err != nil {
+		c.state = failedCheck
+	}
+}
+
+// String is the line about one that failed.
+func (c *check) String() string {
+	return fmt.Sprintf("%s: from %s to %s (%s): %v", c.way, c.origin, c.goal, c.target.At, c.err)
+}
+
+// asker is a pod that asks, on a node of a cluster, by the network of pods or by that of the node.
+type asker struct {
+	of         *party
+	name, node string
+	host       bool
+	checks     []*check
+}
+
+// responder is a pod that is asked.
+type responder struct {
+	name string
+	of   *party
+	// node is where it runs, if that is known.
+	node string
+	// at is its address for each cluster that asks it, by ID.
+	at map[string]string
+}
+
+func (s *responder) String() string {
+	if s.node == "" {
+		return fmt.Sprintf("pod %s of %s", s.name, s.of.id)
+	}
+	return fmt.Sprintf("the pod on node %s of %s", s.node, s.of.id)
+}
+
+// exposure is how the Service of the consumer and of one provider is reached in a cluster.
+type exposure struct {
+	of *party
+	// name is that of its host, in DNS.
+	name         string
+	nodePort     int32
+	loadBalancer string
+	// err is why it has no load balancer.
+	err error
+	// answers are all that are behind it.
+	answers []string
+}
+
+// plan is what is asked from all nodes of two clusters that see each other.
+func plan(o *testNetworkOptions, pair [2]*party, servers []responder, services map[*party]exposure) (askers []*asker) {
+	for i, from := range pair {
+		to := pair[1-i]
+		for _, node := range from.nodes {
+			inside := &asker{of: from, node: node.Name}
+			origin := fmt.Sprintf("a pod on node %s of %s", node.Name, from.id)
+			inside.checks = toPods(podToPod, origin, from, to, servers)
+			askers = append(askers, inside)
+			if o.basic {
+				continue
+			}
+			service := services[from]
+			inside.checks = append(inside.checks, &check{
+				way: podToService, from: from.id, to: to.id, origin: origin, goal: "a Service",
+				target: reach.Target{At: at(service.name, servicePort), Answers: service.answers},
+			})
+			if o.nodePortPods {
+				inside.checks = append(inside.checks, toNodePorts(podToNodePort, origin, from.id, to.id, o.nodePortNodes, service, internalAddress)...)
+			}
+			askers = append(askers, &asker{
+				of: from, node: node.Name, host: true,
+				checks: toPods(nodeToPod, fmt.Sprintf("a process of node %s of %s", node.Name, from.id), from, to, servers),
+			})
+		}
+	}
+	return askers
+}
+
+func toPods(way, origin string, from, to *party, servers []responder) (checks []*check) {
+	for i := range servers {
+		if s := &servers[i]; s.of == to {
+			checks = append(checks, &check{
+				way: way, from: from.id, to: to.id, origin: origin, goal: s.String(),
+				target: reach.Target{At: at(s.at[from.id], serverPort), Answers: []string{s.name}},
+			})
+		}
+	}
+	return checks
+}
+
+// toNodePorts asks at each node of the cluster that the Service is exposed in.
+func toNodePorts(way, origin, from, to, kind string, service exposure, address func(*corev1.Node) string) (checks []*check) {
+	for i := range service.of.nodes {
+		node := &service.of.nodes[i]
+		_, controls := node.Labels["node-role.kubernetes.io/control-plane"]
+		if kind == workers && controls || kind == controlPlanes && !controls {
+			continue
+		}
+		checks = append(checks, &check{
+			way: way, from: from, to: to, origin: origin, goal: fmt.Sprintf("the NodePort of node %s of %s", node.Name, service.of.id),
+			target: reach.Target{At: at(address(node), service.nodePort), Answers: service.answers},
+		})
+	}
+	return checks
+}
+
+// planOutside is what is asked from here.
+func planOutside(o *testNetworkOptions, pair [2]*party, services map[*party]exposure) (checks []*check) {
+	const here, origin = "here", "this machine"
+	for _, p := range pair {
+		service := services[p]
+		if o.nodePortOutside {
+			checks = append(checks, toNodePorts(outsideToNodePort, origin, here, p.id, o.nodePortNodes, service, externalAddress)...)
+		}
+		if !o.loadBalancer {
+			continue
+		}
+		one := &check{
+			way: outsideToLoadBalancer, from: here, to: p.id, origin: origin, goal: "the load balancer of " + p.id,
+			target: reach.Target{At: at(service.loadBalancer, servicePort), Answers: service.answers},
+		}
+		if service.err != nil {
+			one.settle(service.err)
+		}
+		checks = append(checks, one)
+	}
+	return checks
+}
+
+func at(host string, port int32) string { return net.JoinHostPort(host, strconv.Itoa(int(port))) }
+
+func internalAddress(n *corev1.Node) string { return nodeAddress(n, corev1.NodeInternalIP) }
+
+// externalAddress is the one for the world, if the node has one.
+func externalAddress(n *corev1.Node) string {
+	return cmp.Or(nodeAddress(n, corev1.NodeExternalIP), nodeAddress(n, corev1.NodeInternalIP))
+}
+
+func nodeAddress(n *corev1.Node, kind corev1.NodeAddressType) string {
+	for _, a := range n.Status.Addresses {
+		if a.Type == kind {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+// merged has one asker for each place, or several where one would have too much to do, with names of their own.
+func merged(askers []*asker) (out []*asker) {
+	type place struct {
+		of   *party
+		node string
+		host bool
+	}
+	first := map[place]*asker{}
+	for _, a := range askers {
+		key := place{a.of, a.node, a.host}
+		if have := first[key]; have != nil {
+			have.checks = append(have.checks, a.checks...)
+			continue
+		}
+		first[key] = a
+		out = append(out, a)
+	}
+	var few []*asker
+	for _, a := range out {
+		for checks := range slices.Chunk(a.checks, reach.MostTargets) {
+			few = append(few, &asker{of: a.of, name: "asker-" + strconv.Itoa(len(few)), node: a.node, host: a.host, checks: checks})
+		}
+	}
+	return few
+}
+
+func checksOf(askers []*asker) (checks []*check) {
+	for _, a := range askers {
+		checks = append(checks, a.checks...)
+	}
+	return checks
+}
+
+func anyFailed(checks []*check) bool {
+	return slices.ContainsFunc(checks, func(c *check) bool { return c.state == failedCheck })
+}
+
+// row is how many checks of one way, from one cluster to another, came to what.
+type row struct {
+	way, from, to string
+	counts        [states]int
+}
+
+// summary has the rows in the order in which their first checks come.
+func summary(checks []*check) (rows []*row) {
+	for _, c := range checks {
+		i := slices.IndexFunc(rows, func(r *row) bool { return r.way == c.way && r.from == c.from && r.to == c.to })
+		if i < 0 {
+			i, rows = len(rows), append(rows, &row{way: c.way, from: c.from, to: c.to})
+		}
+		rows[i].counts[c.state]++
+	}
+	order := []string{podToPod, podToService, nodeToPod, podToNodePort, outsideToNodePort, outsideToLoadBalancer}
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(slices.Index(order, a.way), slices.Index(order, b.way)) })
+	return rows
+}
+
+// answered reads what a pod that ended found out, and whether it has ended.
+func (a *asker) answered(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		return false
+	}
+	message := cmp.Or(pod.Status.Message, pod.Status.Reason)
+	for _, s := range pod.Status.ContainerStatuses {
+		if ended := s.State.Terminated; ended != nil {
+			message = cmp.Or(ended.Message, message, ended.Reason)
+		}
+	}
+	results, err := reach.ParseResults(message, len(a.checks))
+	errs := results.Errors()
+	for i, c := range a.checks {
+		switch {
+		case err == nil && pod.Status.Phase == corev1.PodSucceeded:
+			c.settle(errs[i])
+		case message == "":
+			c.settle(errors.New("the pod that asks ended without a word"))
+		default:
+			c.settle(fmt.Errorf("the pod that asks failed: %s", message))
+		}
+	}
+	return true
+}

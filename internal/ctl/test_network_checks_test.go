@@ -1,0 +1,267 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/reach"
+)
+
+func testNode(name, address string, labels ...string) corev1.Node {
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	for _, l := range labels {
+		n.Labels[l] = ""
+	}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n
+}
+
+// romeAndMilan have two nodes and one, and see each other under other addresses.
+func romeAndMilan() ([2]*party, []responder, map[*party]exposure) {
+	rome := &party{side: &side{id: "rome"}, nodes: []corev1.Node{
+		testNode("r1", "192.0.2.1", "node-role.kubernetes.io/control-plane"), testNode("r2", "192.0.2.2"),
+	}}
+	milan := &party{side: &side{id: "milan"}, nodes: []corev1.Node{testNode("m1", "2001:db8::1")}}
+	milan.nodes[0].Status.Addresses = append(milan.nodes[0].Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.1"})
+	servers := []responder{
+		{name: "server-0-0", of: rome, node: "r1", at: map[string]string{"milan": "10.71.0.1"}},
+		{name: "server-0-1", of: rome, node: "r2", at: map[string]string{"milan": "10.71.0.2"}},
+		{name: "server-1-0", of: milan, at: map[string]string{"rome": "fd00::1"}},
+	}
+	all := []string{"server-0-0", "server-0-1", "server-1-0"}
+	return [2]*party{rome, milan}, servers, map[*party]exposure{
+		rome:  {of: rome, name: "echo-1.rome.svc", nodePort: 30001, loadBalancer: "203.0.113.1", answers: all},
+		milan: {of: milan, name: "echo-1.milan.svc", nodePort: 30002, loadBalancer: "", err: fmt.Errorf("it has none"), answers: all},
+	}
+}
+
+func written(checks []*check) string {
+	var text strings.Builder
+	for _, c := range checks {
+		fmt.Fprintf(&text, "%s, %s > %s: %s > %s, %s = %s %v\n", c.way, c.from, c.to, c.origin, c.goal, c.target.At, strings.Join(c.target.Answers, " "), c.err)
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(text.String(), " <nil>", ""), "server-0-0 server-0-1 server-1-0", "all")
+}
+
+func TestWhoAsksWhom(t *testing.T) {
+	const fromPods = `pod to pod, rome > milan: a pod on node r1 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
+pod to pod, rome > milan: a pod on node r2 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
+pod to pod, milan > rome: a pod on node m1 of milan > the pod on node r1 of rome, 10.71.0.1:8080 = server-0-0
+pod to pod, milan > rome: a pod on node m1 of milan > the pod on node r2 of rome, 10.71.0.2:8080 = server-0-1
+`
+	for name, tc := range map[string]struct {
+		o    testNetworkOptions
+		want string
+	}{
+		"only pods": {testNetworkOptions{basic: true}, fromPods},
+		"the usual": {testNetworkOptions{}, `pod to pod, rome > milan: a pod on node r1 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
+pod to Service, rome > milan: a pod on node r1 of rome > a Service, echo-1.rome.svc:80 = all
+node to pod, rome > milan: a process of node r1 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
+pod to pod, rome > milan: a pod on node r2 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
+pod to Service, rome > milan: a pod on node r2 of rome > a Service, echo-1.rome.svc:80 = all
+node to pod, rome > milan: a process of node r2 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
+pod to pod, milan > rome: a pod on node m1 of milan > the pod on node r1 of rome, 10.71.0.1:8080 = server-0-0
+pod to pod, milan > rome: a pod on node m1 of milan > the pod on node r2 of rome, 10.71.0.2:8080 = server-0-1
+pod to Service, milan > rome: a pod on node m1 of milan > a Service, echo-1.milan.svc:80 = all
+node to pod, milan > rome: a process of node m1 of milan > the pod on node r1 of rome, 10.71.0.1:8080 = server-0-0
+node to pod, milan > rome: a process of node m1 of milan > the pod on node r2 of rome, 10.71.0.2:8080 = server-0-1
+`},
+		"NodePorts of workers": {testNetworkOptions{nodePortPods: true, nodePortNodes: workers}, `pod to NodePort, rome > milan: a pod on node r1 of rome > the NodePort of node r2 of rome, 192.0.2.2:30001 = all
+pod to NodePort, rome > milan: a pod on node r2 of rome > the NodePort of node r2 of rome, 192.0.2.2:30001 = all
+pod to NodePort, milan > rome: a pod on node m1 of milan > the NodePort of node m1 of milan, [2001:db8::1]:30002 = all
+`},
+		"NodePorts of control planes, from outside": {testNetworkOptions{nodePortOutside: true, nodePortNodes: controlPlanes},
+			`outside to NodePort, here > rome: this machine > the NodePort of node r1 of rome, 192.0.2.1:30001 = all
+`},
+		"all NodePorts, and load balancers": {testNetworkOptions{nodePortOutside: true, loadBalancer: true, nodePortNodes: allNodes},
+			`outside to NodePort, here > rome: this machine > the NodePort of node r1 of rome, 192.0.2.1:30001 = all
+outside to NodePort, here > rome: this machine > the NodePort of node r2 of rome, 192.0.2.2:30001 = all
+outside to load balancer, here > rome: this machine > the load balancer of rome, 203.0.113.1:80 = all
+outside to NodePort, here > milan: this machine > the NodePort of node m1 of milan, 198.51.100.1:30002 = all
+outside to load balancer, here > milan: this machine > the load balancer of milan, :80 = all it has none
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair, servers, services := romeAndMilan()
+			checks := checksOf(plan(&tc.o, pair, servers, services))
+			switch {
+			case tc.o.nodePortPods: // the others are as usual
+				var only []*check
+				for _, c := range checks {
+					if c.way == podToNodePort {
+						only = append(only, c)
+					}
+				}
+				checks = only
+			case tc.o.nodePortOutside:
+				checks = planOutside(&tc.o, pair, services)
+			}
+			if diff := cmp.Diff(tc.want, written(checks)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestANodeHasOneAskerForAllProviders(t *testing.T) {
+	pair, servers, services := romeAndMilan()
+	first := plan(&testNetworkOptions{}, pair, servers, services)
+	turin := &party{side: &side{id: "turin"}, nodes: pair[1].nodes}
+	services[turin] = services[pair[1]]
+	all := append(first, plan(&testNetworkOptions{}, [2]*party{pair[0], turin}, []responder{{name: "s", of: turin, at: map[string]string{"rome": "10.9.0.1"}}}, services)...)
+	want := len(checksOf(all))
+	var got []string
+	askers := merged(all)
+	for _, a := range askers {
+		got = append(got, fmt.Sprintf("%s %s/%s %v: %d", a.name, a.of.id, a.node, a.host, len(a.checks)))
+	}
+	if diff := cmp.Diff([]string{
+		"asker-0 rome/r1 false: 4", "asker-1 rome/r1 true: 2", "asker-2 rome/r2 false: 4", "asker-3 rome/r2 true: 2",
+		"asker-4 milan/m1 false: 3", "asker-5 milan/m1 true: 2", "asker-6 turin/m1 false: 1",
+	}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if n := len(checksOf(askers)); n != want {
+		t.Errorf("%d checks of %d are left", n, want)
+	}
+}
+
+func TestAnAskerWithTooMuchToDoIsSeveral(t *testing.T) {
+	pair, _, _ := romeAndMilan()
+	checks := make([]*check, reach.MostTargets+1)
+	for i := range checks {
+		checks[i] = &check{}
+	}
+	askers := merged([]*asker{{of: pair[0], node: "r1", checks: checks}})
+	if len(askers) != 2 || len(askers[1].checks) != 1 || askers[0].name == askers[1].name {
+		t.Errorf("got %d askers", len(askers))
+	}
+}
+
+func TestWhatAnAskerFoundOut(t *testing.T) {
+	ended := func(phase corev1.PodPhase, message string) corev1.PodStatus {
+		return corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Message: message, Reason: "Error"},
+		}}}}
+	}
+	for name, tc := range map[string]struct {
+		status corev1.PodStatus
+		ended  bool
+		want   string
+	}{
+		"it still asks":    {corev1.PodStatus{Phase: corev1.PodRunning}, false, "0 0"},
+		"all well":         {ended(corev1.PodSucceeded, `{"marks":".."}`), true, "1 1"},
+		"one failed":       {ended(corev1.PodSucceeded, `{"marks":".x","why":{"1":"refused"}}`), true, "1 2 refused"},
+		"no room for why":  {ended(corev1.PodSucceeded, `{"marks":"x."}`), true, "2 not reached 1"},
+		"another image":    {ended(corev1.PodFailed, "liqo: unknown command"), true, "2 the pod that asks failed: liqo: unknown command 2 the pod that asks failed: liqo: unknown command"},
+		"it was evicted":   {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}, true, "2 the pod that asks failed: Evicted 2 the pod that asks failed: Evicted"},
+		"nothing was said": {corev1.PodStatus{Phase: corev1.PodFailed}, true, "2 the pod that asks ended without a word 2 the pod that asks ended without a word"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &asker{checks: []*check{{}, {}}}
+			if got := a.answered(&corev1.Pod{Status: tc.status}); got != tc.ended {
+				t.Errorf("ended: %v", got)
+			}
+			var got []string
+			for _, c := range a.checks {
+				got = append(got, fmt.Sprint(int(c.state)))
+				if c.err != nil {
+					got = append(got, c.err.Error())
+				}
+			}
+			if strings.Join(got, " ") != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNodesThatTakePods(t *testing.T) {
+	all := []corev1.Node{testNode("b", ""), testNode("a", ""), testNode("tainted", ""), testNode("preferred", ""), testNode("cordoned", ""), testNode("virtual", ""), testNode("down", "")}
+	all[2].Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
+	all[3].Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}
+	all[4].Spec.Unschedulable = true
+	all[5].Labels["liqo.io/type"] = "virtual-node"
+	all[6].Status.Conditions = nil
+	var got []string
+	for _, n := range takers(all) {
+		got = append(got, n.Name)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "preferred"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestAProviderWithoutAReadyNode(t *testing.T) {
+	ofMilan := func(name string, ready corev1.ConditionStatus) corev1.Node {
+		n := testNode(name, "")
+		n.Labels["liqo.io/type"], n.Labels["liqo.io/remote-cluster-id"] = "virtual-node", "milan"
+		n.Status.Conditions[0].Status, n.Status.Conditions[0].Message = ready, "the network to milan is down"
+		return n
+	}
+	for name, tc := range map[string]struct {
+		nodes []corev1.Node
+		want  string
+	}{
+		"none":         {[]corev1.Node{testNode("a", "")}, "there is no virtual node of milan: no pod can be offloaded there"},
+		"one, not yet": {[]corev1.Node{ofMilan("m", corev1.ConditionFalse)}, "no virtual node of milan is ready: m: the network to milan is down"},
+		"one of two":   {[]corev1.Node{ofMilan("m", corev1.ConditionTrue), ofMilan("n", corev1.ConditionFalse)}, ""},
+	} {
+		got := ""
+		if err := lendable(tc.nodes, "milan"); err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestNodesThatAreLent(t *testing.T) {
+	nodes := []corev1.Node{testNode("plain", ""), testNode("fast", "", "fast"), testNode("big", "", "big")}
+	patched := func(patch *offv1beta1.OffloadingPatch) offv1beta1.VirtualNode {
+		return offv1beta1.VirtualNode{Spec: offv1beta1.VirtualNodeSpec{OffloadingPatch: patch}}
+	}
+	affinity := func(key string, op corev1.NodeSelectorOperator) *offv1beta1.OffloadingPatch {
+		return &offv1beta1.OffloadingPatch{Affinity: &offv1beta1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op}}},
+			}},
+		}}}
+	}
+	fast := patched(&offv1beta1.OffloadingPatch{NodeSelector: map[string]string{"fast": ""}})
+	for name, tc := range map[string]struct {
+		virtual []offv1beta1.VirtualNode
+		want    string
+	}{
+		"nothing is known":        {nil, "plain fast big"},
+		"no patch":                {[]offv1beta1.VirtualNode{patched(nil)}, "plain fast big"},
+		"a selector":              {[]offv1beta1.VirtualNode{fast}, "fast"},
+		"a selector, and none":    {[]offv1beta1.VirtualNode{fast, patched(nil)}, "plain fast big"},
+		"an affinity":             {[]offv1beta1.VirtualNode{patched(affinity("big", corev1.NodeSelectorOpDoesNotExist))}, "plain fast"},
+		"a selector, an affinity": {[]offv1beta1.VirtualNode{fast, patched(affinity("big", corev1.NodeSelectorOpExists))}, "fast big"},
+		"nobody":                  {[]offv1beta1.VirtualNode{patched(affinity("none", corev1.NodeSelectorOpExists))}, ""},
+	} {
+		found, err := lent(nodes, tc.virtual)
+		var got []string
+		for _, n := range found {
+			got = append(got, n.Name)
+		}
+		if err != nil || strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: got %q, %v; want %q", name, got, err, tc.want)
+		}
+	}
+	if _, err := lent(nodes, []offv1beta1.VirtualNode{patched(affinity("a b", corev1.NodeSelectorOpExists))}); err == nil {
+		t.Error("an affinity that cannot be read is read")
+	}
+}

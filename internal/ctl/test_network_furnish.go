@@ -1,0 +1,302 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/removal"
+)
+
+const (
+	// removalTimeout is for after the test, when its own time may be over.
+	removalTimeout = 2 * time.Minute
+	// spreadTimeout is how long endpoints may take to be told to all clusters. What is missing then is found by asking.
+	spreadTimeout = 30 * time.Second
+	// balancerTimeout is how long a load balancer may take to have an address.
+	balancerTimeout = 3 * time.Minute
+)
+
+// clear removes what a run that was killed has left.
+func (t *networkTest) clear(ctx context.Context) error {
+	var errs []error
+	left := false
+	for _, p := range t.all() {
+		ns, err := p.madeBefore(ctx)
+		switch {
+		case err != nil:
+			errs = append(errs, p.wrong(err))
+		case ns == nil:
+		case ns.Labels[names.AppManagedBy] != managedByTest:
+			errs = append(errs, p.wrong(out.Fail("namespace %q exists and is not of a test: delete it", ns.Name)))
+		default:
+			left = true
+		}
+	}
+	if err := errors.Join(errs...); err != nil || !left {
+		return err
+	}
+	t.Info("Removing what another run has left")
+	return t.removeAll(ctx)
+}
+
+// madeBefore is the namespace that the test makes in a cluster, nil if there is none.
+func (p *party) madeBefore(ctx context.Context) (*corev1.Namespace, error) {
+	ns := &corev1.Namespace{}
+	err := await.Through(ctx, func() error { return p.kube.Get(ctx, client.ObjectKey{Name: p.askers}, ns) })
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return ns, err
+}
+
+// unmake deletes it, unless it is somebody else's.
+func (p *party) unmake(ctx context.Context) error {
+	ns, err := p.madeBefore(ctx)
+	if err != nil || ns == nil || ns.Labels[names.AppManagedBy] != managedByTest {
+		return err
+	}
+	return await.Through(ctx, func() error {
+		return client.IgnoreNotFound(p.kube.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}))
+	})
+}
+
+// end removes what was made, unless it is to stay.
+func (t *networkTest) end(ctx context.Context) error {
+	if !t.remove {
+		t.Info("The namespace %s and those like it in the other clusters are left: the next run removes them", testNamespace)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTimeout)
+	defer cancel()
+	return t.removeAll(ctx)
+}
+
+// removeAll deletes the namespaces of all clusters, and waits until they are gone, and those that were lent, too.
+func (t *networkTest) removeAll(ctx context.Context) error {
+	var errs []error
+	for _, p := range t.all() {
+		errs = append(errs, p.wrong(p.unmake(ctx)))
+	}
+	for _, p := range t.all() {
+		errs = append(errs, p.during("Removing the test", "What was made for the test is removed", func() error {
+			var gone []error
+			for _, name := range []string{p.askers, p.servers} {
+				gone = append(gone, removal.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": name}))
+				if p.askers == p.servers {
+					break
+				}
+			}
+			return errors.Join(gone...)
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// furnish makes namespaces, Services, and the pods that are asked.
+func (t *networkTest) furnish(ctx context.Context) error {
+	for _, p := range t.all() {
+		ns := testNamespaceOf(p)
+		t.stamp(ns)
+		if err := p.during("Making namespace "+ns.Name, "", func() error { return t.ensureMade(ctx, p, ns) }); err != nil {
+			return err
+		}
+	}
+	if err := t.lend(ctx); err != nil {
+		return err
+	}
+	var servers []*corev1.Pod
+	for i, provider := range t.providers {
+		service := t.service(i)
+		if !t.basic {
+			t.stamp(service)
+			if err := t.ensureMade(ctx, t.consumer, service); err != nil {
+				return t.consumer.wrong(err)
+			}
+		}
+		servers = append(servers, t.remoteServers(i, provider)...)
+	}
+	servers = append(servers, t.localServers()...)
+	done := fmt.Sprintf("%d pods to ask are ready", len(servers))
+	return t.consumer.during("Waiting for the pods to ask", done, func() error {
+		if err := t.awaitAccount(ctx, t.consumer); err != nil {
+			return err
+		}
+		for _, pod := range servers {
+			t.stamp(pod)
+			if err := t.ensureMade(ctx, t.consumer, pod); err != nil {
+				return err
+			}
+		}
+		return t.awaitServers(ctx, len(servers))
+	})
+}
+
+// ensureMade makes an object. One that is there was made by an attempt whose answer got lost.
+func (t *networkTest) ensureMade(ctx context.Context, p *party, obj client.Object) error {
+	first := true
+	err := await.Through(ctx, func() error {
+		err := p.kube.Create(ctx, obj)
+		if !first && apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		first = false
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("making %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
+	}
+	return nil
+}
+
+// lend offloads the namespace of the consumer.
+func (t *networkTest) lend(ctx context.Context) error {
+	want := t.offloading()
+	t.stamp(want)
+	return t.consumer.during("Offloading namespace "+want.Namespace, "Namespace "+want.Namespace+" is offloaded", func() error {
+		if err := t.ensureMade(ctx, t.consumer, want); err != nil {
+			return err
+		}
+		final, err := awaitOffloading(ctx, t.consumer.kube, want)
+		switch {
+		case err != nil:
+			return err
+		case final.Status.OffloadingPhase != offv1beta1.ReadyOffloadingPhaseType:
+			return offloadingFailure(final)
+		}
+		return nil
+	})
+}
+
+// awaitAccount waits for what no pod can be made without.
+func (t *networkTest) awaitAccount(ctx context.Context, p *party) error {
+	what := await.One(&corev1.ServiceAccountList{}, client.ObjectKey{Namespace: p.askers, Name: "default"})
+	return await.Until(ctx, p.kube, func(ctx context.Context) error {
+		var list corev1.ServiceAccountList
+		if err := p.kube.List(ctx, &list, what.Opts...); err != nil {
+			return err
+		}
+		if len(list.Items) == 0 {
+			return await.Pending("namespace " + p.askers + " has no ServiceAccount yet")
+		}
+		return nil
+	}, what)
+}
+
+// awaitServers waits until all pods that are asked are ready, and know their addresses.
+func (t *networkTest) awaitServers(ctx context.Context, n int) error {
+	what := await.Watched{List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace(t.consumer.servers), client.HasLabels{serverLabel}}}
+	return await.Until(ctx, t.consumer.kube, func(ctx context.Context) error {
+		var list corev1.PodList
+		if err := t.consumer.kube.List(ctx, &list, what.Opts...); err != nil {
+			return err
+		}
+		if len(list.Items) != n {
+			return out.Fail("there are %d pods to ask instead of %d: somebody else made or deleted some", len(list.Items), n)
+		}
+		for i := range list.Items {
+			if pod := &list.Items[i]; !podReady(pod) || pod.Status.PodIP == "" {
+				return starting(pod)
+			}
+		}
+		return nil
+	}, what)
+}
+
+func podReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// starting tells what a pod waits for. An image that is not there is not waited for.
+func starting(pod *corev1.Pod) error {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Waiting == nil {
+			continue
+		}
+		switch s.State.Waiting.Reason {
+		case "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName":
+			return out.Fail("pod %s does not start: %s %s", pod.Name, s.State.Waiting.Reason, s.State.Waiting.Message).
+				Hint("--image names another image of Liqo")
+		}
+	}
+	return notReady(pod.Name, []corev1.Pod{*pod})
+}
+
+// awaitEndpoints waits until a cluster knows all who answer behind a Service, and returns it. Those that are missing in the end
+// are told of: asking finds them out, too.
+func (t *networkTest) awaitEndpoints(ctx context.Context, p *party, name string, n int) (*corev1.Service, error) {
+	within, cancel := context.WithTimeout(ctx, spreadTimeout)
+	defer cancel()
+	service, key := &corev1.Service{}, client.ObjectKey{Namespace: p.servers, Name: name}
+	its := []client.ListOption{client.InNamespace(p.servers), client.MatchingLabels{discoveryv1.LabelServiceName: name}}
+	err := await.Until(within, p.kube, func(ctx context.Context) error {
+		err := p.kube.Get(ctx, key, service)
+		if apierrors.IsNotFound(err) {
+			return await.Pending("there is no Service " + key.String())
+		} else if err != nil {
+			return err
+		}
+		var list discoveryv1.EndpointSliceList
+		if err := p.kube.List(ctx, &list, its...); err != nil {
+			return err
+		}
+		if known := readyEndpoints(list.Items); known < n {
+			return await.Pending(fmt.Sprintf("the Service %s has %d of %d endpoints", key, known, n))
+		}
+		return nil
+	}, await.One(&corev1.ServiceList{}, key), await.Watched{List: &discoveryv1.EndpointSliceList{}, Opts: its})
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		p.Warn("%s", describe(err))
+		return service, nil
+	}
+	return service, p.wrong(err)
+}
+
+func readyEndpoints(slices []discoveryv1.EndpointSlice) int {
+	ready := map[string]bool{}
+	for i := range slices {
+		for _, e := range slices[i].Endpoints {
+			if len(e.Addresses) > 0 && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				ready[e.Addresses[0]] = true
+			}
+		}
+	}
+	return len(ready)
+}
+
+// awaitLoadBalancer waits for where a Service is reached from outside.
+func (p *party) awaitLoadBalancer(ctx context.Context, key client.ObjectKey) (string, error) {
+	at := ""
+	err := await.Until(ctx, p.kube, func(ctx context.Context) error {
+		service := &corev1.Service{}
+		if err := p.kube.Get(ctx, key, service); err != nil {
+			return err
+		}
+		for _, ingress := range service.Status.LoadBalancer.Ingress {
+			if at = cmp.Or(ingress.IP, ingress.Hostname); at != "" {
+				return nil
+			}
+		}
+		return await.Pending("the Service " + key.String() + " has no address of a load balancer")
+	}, await.One(&corev1.ServiceList{}, key))
+	return at, err
+}

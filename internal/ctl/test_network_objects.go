@@ -1,0 +1,179 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/reach"
+)
+
+const (
+	managedByTest = "liqoctl-test-network"
+	// serverLabel is on pods that are asked: the number of their cluster, from which follows who must not share a node.
+	serverLabel = "test-network.liqo.io/server"
+	// askerLabel is on pods that ask.
+	askerLabel  = "test-network.liqo.io/asker"
+	serverPort  = 8080
+	servicePort = 80
+	testUser    = 1000
+)
+
+// serviceName is that of the pods of the consumer and of its n-th provider.
+func serviceName(n int) string { return "echo-" + strconv.Itoa(n+1) }
+
+// backendLabel is on those pods.
+func backendLabel(n int) string { return "test-network.liqo.io/" + serviceName(n) }
+
+func testNamespaceOf(p *party) *corev1.Namespace {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.askers, Labels: map[string]string{
+		names.AppManagedBy: managedByTest,
+		// Some pods use the network of their node, to ask as its processes do.
+		"pod-security.kubernetes.io/enforce": "privileged", "pod-security.kubernetes.io/audit": "privileged", "pod-security.kubernetes.io/warn": "privileged",
+	}}}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return ns
+}
+
+// offloading lends the namespace of the consumer to the providers that are tried.
+func (t *networkTest) offloading() *offv1beta1.NamespaceOffloading {
+	var ids []string
+	for _, p := range t.providers {
+		ids = append(ids, p.id)
+	}
+	nso := &offv1beta1.NamespaceOffloading{Spec: offv1beta1.NamespaceOffloadingSpec{
+		NamespaceMappingStrategy: offv1beta1.SelectedNameMappingStrategyType, RemoteNamespaceName: t.providers[0].servers,
+		PodOffloadingStrategy: offv1beta1.LocalAndRemotePodOffloadingStrategyType,
+		ClusterSelector:       &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: ofClusters(ids...)}}},
+	}}
+	nso.Namespace, nso.Name = t.consumer.servers, names.NamespaceOffloading
+	nso.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("NamespaceOffloading"))
+	return nso
+}
+
+func ofClusters(ids ...string) []corev1.NodeSelectorRequirement {
+	return []corev1.NodeSelectorRequirement{{Key: names.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: ids}}
+}
+
+// service has the pods of the consumer and of its n-th provider.
+func (t *networkTest) service(n int) *corev1.Service {
+	kind := corev1.ServiceTypeClusterIP
+	switch {
+	case t.loadBalancer:
+		kind = corev1.ServiceTypeLoadBalancer
+	case t.nodePortOutside, t.nodePortPods:
+		kind = corev1.ServiceTypeNodePort
+	}
+	s := &corev1.Service{Spec: corev1.ServiceSpec{
+		Type: kind, Selector: map[string]string{backendLabel(n): "true"},
+		Ports: []corev1.ServicePort{{Name: "http", Port: servicePort, TargetPort: intstr.FromInt32(serverPort)}},
+	}}
+	s.Namespace, s.Name = t.consumer.servers, serviceName(n)
+	s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+	return s
+}
+
+// localServers are one on each node of the consumer, behind all Services.
+func (t *networkTest) localServers() (all []*corev1.Pod) {
+	for i := range t.consumer.nodes {
+		pod := t.server("server-0-"+strconv.Itoa(i), t.consumer, 0)
+		for n := range t.providers {
+			pod.Labels[backendLabel(n)] = "true"
+		}
+		pod.Spec.Affinity = onNode(t.consumer.nodes[i].Name)
+		all = append(all, pod)
+	}
+	return all
+}
+
+// remoteServers are as many as the n-th provider lends nodes, which do not share one.
+func (t *networkTest) remoteServers(n int, p *party) (all []*corev1.Pod) {
+	for i := range p.lent {
+		pod := t.server(fmt.Sprintf("server-%d-%d", n+1, i), p, n+1)
+		pod.Labels[backendLabel(n)] = "true"
+		pod.Annotations = map[string]string{names.AntiAffinityPreset: "hard", names.AntiAffinityLabels: serverLabel}
+		pod.Spec.Affinity = nodes(corev1.NodeSelectorTerm{MatchExpressions: ofClusters(p.id)})
+		pod.Spec.Tolerations = []corev1.Toleration{{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+		all = append(all, pod)
+	}
+	return all
+}
+
+// server answers with its name.
+func (t *networkTest) server(name string, in *party, cluster int) *corev1.Pod {
+	pod := testPod(t.consumer.servers, name, in.image, "reach", "serve", "--name", name)
+	pod.Labels[serverLabel] = strconv.Itoa(cluster)
+	pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: serverPort}}
+	pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(serverPort)}},
+		PeriodSeconds: 1, TimeoutSeconds: 5,
+	}
+	return pod
+}
+
+// pod is the one that asks. What it found out is its last word.
+func (a *asker) pod() (*corev1.Pod, error) {
+	targets := make([]reach.Target, len(a.checks))
+	for i, c := range a.checks {
+		targets[i] = c.target
+	}
+	text, err := json.Marshal(targets)
+	if err != nil {
+		return nil, err
+	}
+	pod := testPod(a.of.askers, a.name, a.of.image, "reach", "ask", string(text))
+	pod.Labels[askerLabel] = "true"
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	pod.Spec.Affinity = onNode(a.node)
+	if a.host {
+		pod.Spec.HostNetwork, pod.Spec.DNSPolicy = true, corev1.DNSClusterFirstWithHostNet
+	}
+	return pod, nil
+}
+
+// testPod is allowed in a restricted namespace, unless it uses the network of its node.
+func testPod(namespace, name, image string, args ...string) *corev1.Pod {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		AutomountServiceAccountToken:  new(false),
+		EnableServiceLinks:            new(false),
+		TerminationGracePeriodSeconds: new(int64(1)),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: new(true), RunAsUser: new(int64(testUser)), RunAsGroup: new(int64(testUser)),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{{
+			Name: "reach", Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args,
+			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+			Resources:                corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("32Mi")}},
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			},
+		}},
+	}}
+	pod.Namespace, pod.Name, pod.Labels = namespace, name, map[string]string{names.AppManagedBy: managedByTest}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	return pod
+}
+
+// onNode is told to the scheduler, which still sees to it that there is room.
+func onNode(name string) *corev1.Affinity {
+	return nodes(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
+	}})
+}
+
+func nodes(term corev1.NodeSelectorTerm) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
+	}}
+}

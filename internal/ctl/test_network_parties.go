@@ -1,0 +1,306 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/remap"
+)
+
+// testNamespace is that of the consumer.
+const testNamespace = "liqo-test-network"
+
+// networkTest is one run of the test.
+type networkTest struct {
+	*cli
+	*testNetworkOptions
+	consumer  *party
+	providers []*party
+	// exposures are how the Services are reached, of each provider one.
+	exposures []map[*party]exposure
+}
+
+// party is one of the clusters.
+type party struct {
+	*side
+	// nodes are those that take pods.
+	nodes []corev1.Node
+	// lent are those of a provider that take pods of the consumer.
+	lent  []corev1.Node
+	image string
+	// seen is how it sees the networks of the others, by their IDs.
+	seen map[string]sight
+	// servers and askers are the namespaces of pods that are asked, and of those that ask. The consumer has one, and lends it to
+	// providers; pods that ask are made in each cluster, for only so there is one on each node and on the networks of nodes.
+	servers, askers string
+}
+
+type sight struct {
+	networks []remap.Pair
+	addresses
+}
+
+// addresses translates.
+type addresses = remap.Map
+
+func (t *networkTest) all() []*party { return append([]*party{t.consumer}, t.providers...) }
+
+// parties finds out about all clusters, and changes nothing.
+func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest, error) {
+	t := &networkTest{cli: c, testNetworkOptions: o}
+	var err error
+	if t.consumer, err = c.party(ctx, "local", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace}); err != nil {
+		return nil, err
+	}
+	for _, file := range o.kubeconfigs {
+		flags := &sideFlags{kube: genericclioptions.NewConfigFlags(true), liqoNamespace: o.remoteLiqoNamespace}
+		flags.kube.Namespace, flags.kube.KubeConfig = nil, &file
+		name := "remote"
+		if len(o.kubeconfigs) > 1 {
+			name = filepath.Base(file)
+		}
+		p, err := c.party(ctx, name, flags)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(t.all(), func(other *party) bool { return other.id == p.id }) {
+			return nil, out.Fail("the clusters must be different: cluster %q is named twice", p.id).
+				Hint("The consumer is that of --kubeconfig or --context, the providers those of --remote-kubeconfigs")
+		}
+		t.providers = append(t.providers, p)
+	}
+	t.consumer.servers, t.consumer.askers = testNamespace, testNamespace
+	for _, p := range t.providers {
+		// A twin must not begin with liqo-, and one of another consumer may be there.
+		p.servers, p.askers = names.Join("test-network-of", t.consumer.id), names.Join(testNamespace, t.consumer.id)
+	}
+	for _, p := range t.all() {
+		if err := p.demand(ctx, t.rights(p)...); err != nil {
+			return nil, err
+		}
+		if err := p.during("Looking at the cluster", "", func() error { return t.look(ctx, p) }); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range t.providers {
+		if err := t.consumer.during("Looking at the virtual nodes of "+p.id, "", func() error { return t.borrow(ctx, p) }); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// borrow finds out which nodes of a provider take pods of the consumer.
+func (t *networkTest) borrow(ctx context.Context, p *party) error {
+	var list offv1beta1.VirtualNodeList
+	if err := t.consumer.kube.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: p.id}); err != nil {
+		return fmt.Errorf("reading the VirtualNodes of %s: %w", p.id, err)
+	}
+	var err error
+	if p.lent, err = lent(p.nodes, list.Items); err == nil && len(p.lent) == 0 {
+		err = out.Fail("no node of %s takes pods of this cluster: the offloadingPatch of its VirtualNode asks for others", p.id)
+	}
+	return err
+}
+
+// lent are the nodes that one of the virtual nodes has pods go to.
+func lent(nodes []corev1.Node, virtual []offv1beta1.VirtualNode) ([]corev1.Node, error) {
+	if len(virtual) == 0 {
+		return nodes, nil
+	}
+	var found []corev1.Node
+	for i := range nodes {
+		for _, v := range virtual {
+			pod := &corev1.Pod{}
+			if patch := v.Spec.OffloadingPatch; patch != nil {
+				pod.Spec.NodeSelector = patch.NodeSelector
+				if patch.Affinity != nil {
+					pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: patch.Affinity.NodeAffinity}
+				}
+			}
+			takes, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(&nodes[i])
+			if err != nil {
+				return nil, fmt.Errorf("reading the offloadingPatch of VirtualNode %s: %w", v.Name, err)
+			}
+			if takes {
+				found = append(found, nodes[i])
+				break
+			}
+		}
+	}
+	return found, nil
+}
+
+func (c *cli) party(ctx context.Context, name string, flags *sideFlags) (*party, error) {
+	s, err := c.side(name, flags)
+	if err != nil {
+		return nil, err
+	}
+	err = s.during("Retrieving cluster identity", "", func() (err error) {
+		s.id, err = identity(ctx, s.kube, s.liqoNamespace)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.name, s.Scope = s.id, c.Scope(s.id)
+	s.Success("Cluster identity correctly retrieved")
+	return &party{side: s, seen: map[string]sight{}}, nil
+}
+
+// look reads what the test needs to know of a cluster.
+func (t *networkTest) look(ctx context.Context, p *party) error {
+	others := t.providers
+	if p != t.consumer {
+		others = []*party{t.consumer}
+	}
+	for _, other := range others {
+		seen, err := p.sees(ctx, other.id)
+		if err != nil {
+			return err
+		}
+		p.seen[other.id] = seen
+	}
+	var list corev1.NodeList
+	if err := p.kube.List(ctx, &list); err != nil {
+		return fmt.Errorf("reading the nodes: %w", err)
+	}
+	if p == t.consumer {
+		for _, other := range others {
+			if err := lendable(list.Items, other.id); err != nil {
+				return err
+			}
+		}
+	}
+	p.nodes = takers(list.Items)
+	if len(p.nodes) == 0 {
+		return out.Fail("no node takes pods: all have taints, are cordoned or not ready")
+	}
+	p.image = t.image
+	if p.image != "" {
+		return nil
+	}
+	manager, err := controllerManager(ctx, p.kube, p.liqoNamespace)
+	if err != nil {
+		return err
+	}
+	container, err := managerContainer(manager)
+	if err != nil {
+		return err
+	}
+	p.image = container.Image
+	return nil
+}
+
+// rights are what the test does in a cluster.
+func (t *networkTest) rights(p *party) []rights {
+	core := func(namespace, resource string, verbs ...string) rights {
+		return rights{namespace, schema.GroupResource{Resource: resource}, verbs}
+	}
+	slices := schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
+	wanted := []rights{
+		core("", "namespaces", "get", "list", "watch", "create", "delete"),
+		core("", "nodes", "list"),
+		networking("", "configurations", "list"),
+		core(p.askers, "pods", "list", "watch", "create"),
+		core(p.askers, "serviceaccounts", "list", "watch"),
+		core(p.servers, "services", "get", "list", "watch"),
+		{p.servers, slices, []string{"list", "watch"}},
+	}
+	if p != t.consumer {
+		wanted = append(wanted, core(p.servers, "pods", "list"))
+	} else {
+		offloadings := schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "namespaceoffloadings"}
+		wanted = append(wanted, core(p.servers, "services", "create"), rights{p.servers, offloadings, []string{"get", "list", "watch", "create"}},
+			rights{"", schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "virtualnodes"}, []string{"list"}})
+	}
+	if t.image == "" {
+		wanted = append(wanted, rights{p.liqoNamespace, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"list"}})
+	}
+	return wanted
+}
+
+// sees is how a cluster sees the networks of another one.
+func (p *party) sees(ctx context.Context, other string) (sight, error) {
+	var list networkingv1beta1.ConfigurationList
+	if err := p.kube.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
+		return sight{}, fmt.Errorf("reading the networks of %s: %w", other, err)
+	}
+	cfg := peer.Configuration(list.Items, liqov1beta1.ClusterID(other))
+	if cfg == nil {
+		return sight{}, out.Fail("there is no Configuration of %s: the clusters are not connected", other).
+			Hint("Connect them by: liqoctl network connect")
+	}
+	name := client.ObjectKeyFromObject(cfg)
+	networks, placed, _ := remap.Placed(cfg)
+	seen, ok, err := remap.Of(cfg)
+	switch {
+	case err != nil:
+		return sight{}, fmt.Errorf("reading the Configuration %s: %w", name, err)
+	case !placed, !ok:
+		return sight{}, out.Fail("the networks of %s are seen under no prefixes: its Configuration %s is not ready", other, name)
+	}
+	return sight{append(networks.Pods, networks.External...), seen}, nil
+}
+
+// takers are the nodes that take a pod without tolerations, by name.
+func takers(all []corev1.Node) []corev1.Node {
+	found := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
+		return n.Labels[names.NodeType] == names.NodeTypeVirtualNode || n.Spec.Unschedulable || n.DeletionTimestamp != nil || !isReady(&n) ||
+			slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
+	})
+	slices.SortFunc(found, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return found
+}
+
+// lendable tells why no pod can be offloaded to a provider. That the network is down is among the reasons.
+func lendable(all []corev1.Node, provider string) error {
+	failure := out.Fail("there is no virtual node of %s: no pod can be offloaded there", provider)
+	for i := range all {
+		n := &all[i]
+		if n.Labels[names.NodeType] != names.NodeTypeVirtualNode || n.Labels[names.RemoteClusterID] != provider {
+			continue
+		}
+		if isReady(n) {
+			return nil
+		}
+		why := "nobody says why"
+		if c := readyCondition(n); c != nil {
+			why = c.Message
+		}
+		failure = out.Fail("no virtual node of %s is ready: %s: %s", provider, n.Name, why)
+	}
+	return failure.Hint("liqoctl info peer %s tells what is missing", provider)
+}
+
+func isReady(n *corev1.Node) bool {
+	c := readyCondition(n)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+func readyCondition(n *corev1.Node) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == corev1.NodeReady {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
+}

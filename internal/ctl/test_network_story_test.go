@@ -1,0 +1,542 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/reach"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// theatre is two clusters that play what a scheduler, kubelets and Liqo would do for the test of the network.
+type theatre struct {
+	oslo, bergen *testkit.ControlPlane
+	mu           sync.Mutex
+	// answer is what comes of a question; after errForEver the pod goes on asking.
+	answer func(asker *corev1.Pod, target reach.Target) error
+	// starts is what becomes of a pod that is to be asked.
+	starts func(*corev1.Pod)
+	// images are those that pods were of.
+	images map[string]bool
+	// ports are the NodePorts that somebody answers at.
+	ports map[string]net.Listener
+}
+
+const twin = "test-network-of-oslo"
+
+// Nodes have addresses of this machine, to be asked from it.
+const nodeOfOslo, nodeOfBergen = "127.0.0.2", "127.0.0.3"
+
+// The two clusters of this story have API servers and controllers of namespaces; the rest is played.
+func TestTheNetworkIsTried(t *testing.T) {
+	p := newTheatre(t)
+	nothingIsTriedWrongly(t, p)
+	whoMayNotIsTold(t, p)
+	allIsWell(t, p)
+	whatFailsIsTold(t, p)
+	theFirstFailureIsEnough(t, p)
+	podsThatDoNotStartEndIt(t, p)
+	anInterruptedTestIsRemoved(t, p)
+	whatAKilledTestLeftIsRemoved(t, p)
+}
+
+func newTheatre(t *testing.T) *theatre {
+	t.Helper()
+	p := &theatre{
+		oslo:   testkit.NthCluster(t, 4, testkit.WithControllers("namespace-controller")),
+		bergen: testkit.NthCluster(t, 5, testkit.WithControllers("namespace-controller")),
+	}
+	p.play(reachable)
+	p.ports = map[string]net.Listener{}
+	t.Cleanup(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, on := range p.ports {
+			_ = on.Close()
+		}
+	})
+	for _, one := range []struct {
+		c           *testkit.ControlPlane
+		id, address string
+	}{{p.oslo, "oslo", nodeOfOslo}, {p.bergen, "bergen", nodeOfBergen}} {
+		testkit.Create(t, one.c.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo"}}, identityOf(one.id, "liqo"), managerOf("liqo", "liqo:"+one.id))
+		makeNode(t, one.c, one.id+"-1", one.address, nil)
+		testkit.Manager(t, one.c.Config, kube.ManagerOptions{Name: "theatre-" + one.id}, func(mgr ctrl.Manager) error {
+			handle := func(name string, obj client.Object, f reconcile.Func) error {
+				return ctrl.NewControllerManagedBy(mgr).Named(name).For(obj).Complete(f)
+			}
+			err := errors.Join(
+				handle("namespace", &corev1.Namespace{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+					return reconcile.Result{}, p.namespace(ctx, one.c, r.Name)
+				}),
+				handle("pod", &corev1.Pod{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+					return p.pod(ctx, one.c, r.NamespacedName)
+				}),
+			)
+			if one.c == p.oslo {
+				err = errors.Join(err, handle("offloading", &offv1beta1.NamespaceOffloading{}, p.offloading), handle("service", &corev1.Service{}, p.service))
+			}
+			return err
+		})
+	}
+	return p
+}
+
+func managerOf(namespace, image string) *appsv1.Deployment {
+	labels := map[string]string{names.AppName: "controller-manager", names.AppComponent: "controller-manager"}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "liqo-controller-manager", Labels: labels}}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Template.Labels = labels
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller-manager", Image: image}}
+	return d
+}
+
+func makeNode(t *testing.T, c *testkit.ControlPlane, name, address string, labels map[string]string) {
+	t.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	testkit.Create(t, c.Client, n)
+	testkit.UpdateStatus(t, c.Client, n, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	})
+	// Where no controller of nodes runs, each node is made with a taint that nobody takes away.
+	testkit.Update(t, c.Client, n, func(n *corev1.Node) { n.Spec.Taints = nil })
+}
+
+// connectThem says how the clusters see each other.
+func connectThem(t *testing.T, p *theatre) {
+	t.Helper()
+	for _, one := range []struct {
+		c           *testkit.ControlPlane
+		other, here string
+	}{{p.oslo, "bergen", "10.71.0.0/16"}, {p.bergen, "oslo", "10.72.0.0/16"}} {
+		cfg := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: one.other, Labels: map[string]string{names.RemoteClusterID: one.other}}}
+		cfg.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+		testkit.Create(t, one.c.Client, cfg)
+		testkit.UpdateStatus(t, one.c.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
+			cfg.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{
+				Pod: []networkingv1beta1.CIDR{networkingv1beta1.CIDR(one.here)}, External: []networkingv1beta1.CIDR{"10.80.0.0/16"},
+			}}
+			cfg.Status.Conditions = []metav1.Condition{{
+				Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Configured", LastTransitionTime: metav1.Now(), ObservedGeneration: cfg.Generation,
+			}}
+		})
+	}
+}
+
+// play sets what comes of questions, and has pods start that are asked.
+func (p *theatre) play(answer func(*corev1.Pod, reach.Target) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer, p.starts, p.images = answer, func(*corev1.Pod) {}, map[string]bool{}
+}
+
+func (p *theatre) stall(starts func(*corev1.Pod)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starts = starts
+}
+
+func reachable(*corev1.Pod, reach.Target) error { return nil }
+
+var errForEver = errors.New("it goes on asking")
+
+// namespace is the controller of ServiceAccounts, and takes back what is lent when the consumer deletes it.
+func (p *theatre) namespace(ctx context.Context, c *testkit.ControlPlane, name string) error {
+	ns := &corev1.Namespace{}
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !strings.Contains(name, "test-network") {
+		return client.IgnoreNotFound(err)
+	}
+	if ns.DeletionTimestamp == nil {
+		return client.IgnoreAlreadyExists(c.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}}))
+	}
+	if name != testNamespace {
+		return nil
+	}
+	return client.IgnoreNotFound(p.bergen.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: twin}}))
+}
+
+// offloading lends the namespace.
+func (p *theatre) offloading(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	nso := &offv1beta1.NamespaceOffloading{}
+	if err := p.oslo.Client.Get(ctx, r.NamespacedName, nso); err != nil || nso.DeletionTimestamp != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if err := p.bergen.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nso.Spec.RemoteNamespaceName}}); client.IgnoreAlreadyExists(err) != nil {
+		return reconcile.Result{}, err
+	}
+	nso.Status.OffloadingPhase, nso.Status.ObservedGeneration = offv1beta1.ReadyOffloadingPhaseType, nso.Generation
+	return reconcile.Result{}, p.oslo.Client.Status().Update(ctx, nso)
+}
+
+// service copies Services.
+func (p *theatre) service(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	s := &corev1.Service{}
+	if err := p.oslo.Client.Get(ctx, r.NamespacedName, s); err != nil || s.Namespace != testNamespace || s.DeletionTimestamp != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	there := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: s.Name}, Spec: corev1.ServiceSpec{Type: s.Spec.Type, Ports: []corev1.ServicePort{{Port: s.Spec.Ports[0].Port}}},
+	}
+	if err := gone(p.bergen.Client.Create(ctx, there)); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, errors.Join(p.expose(nodeOfOslo, s), p.expose(nodeOfBergen, there))
+}
+
+// expose is kube-proxy on the node of a cluster.
+func (p *theatre) expose(node string, s *corev1.Service) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	address := at(node, s.Spec.Ports[0].NodePort)
+	if s.Spec.Ports[0].NodePort == 0 || p.ports[address] != nil {
+		return nil
+	}
+	on, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	p.ports[address] = on
+	var n atomic.Int64
+	go func() { // until the test ends
+		_ = http.Serve(on, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, "server-%d-0", n.Add(1)%2)
+		}))
+	}()
+	return nil
+}
+
+// gone leaves out what says that something is there already, or that it is no more.
+func gone(err error) error {
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return err
+}
+
+// pod is the kubelets, the virtual one too.
+func (p *theatre) pod(ctx context.Context, c *testkit.ControlPlane, key client.ObjectKey) (reconcile.Result, error) {
+	pod := &corev1.Pod{}
+	if err := c.Client.Get(ctx, key, pod); err != nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(pod.Spec.Containers) == 1 {
+		p.images[pod.Spec.Containers[0].Image] = true
+	}
+	switch {
+	case pod.Labels[askerLabel] != "":
+		return reconcile.Result{}, p.ask(ctx, c, pod)
+	case pod.Labels[serverLabel] != "" && c == p.oslo:
+		return reconcile.Result{}, p.start(ctx, pod)
+	}
+	return reconcile.Result{}, nil
+}
+
+// ask has a pod ask: p.mu is locked.
+func (p *theatre) ask(ctx context.Context, c *testkit.ControlPlane, pod *corev1.Pod) error {
+	args := pod.Spec.Containers[0].Args
+	var targets []reach.Target
+	if err := json.Unmarshal([]byte(args[len(args)-1]), &targets); err != nil {
+		return err
+	}
+	errs := make([]error, len(targets))
+	for i, target := range targets {
+		if errs[i] = p.answer(pod, target); errs[i] == errForEver {
+			return nil
+		}
+	}
+	message, err := reach.NewResults(errs).Message()
+	if err != nil {
+		return err
+	}
+	pod.Status.Phase = corev1.PodSucceeded
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "reach", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: string(message)}}}}
+	return c.Client.Status().Update(ctx, pod)
+}
+
+// start makes a pod ready, and tells both clusters of it: p.mu is locked.
+func (p *theatre) start(ctx context.Context, pod *corev1.Pod) error {
+	address := "10.200.0.7"
+	if pod.Labels[serverLabel] != "0" {
+		address = "10.71.0.7"
+		copied := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: pod.Name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+		if err := gone(p.bergen.Client.Create(ctx, copied)); err != nil {
+			return err
+		}
+	}
+	for c, namespace := range map[*testkit.ControlPlane]string{p.oslo: testNamespace, p.bergen: twin} {
+		if err := gone(c.Client.Create(ctx, &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: pod.Name, Labels: map[string]string{discoveryv1.LabelServiceName: "echo-1"}},
+			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
+		})); err != nil {
+			return err
+		}
+	}
+	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, address, []corev1.PodIP{{IP: address}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	p.starts(pod)
+	return p.oslo.Client.Status().Update(ctx, pod)
+}
+
+// try runs the test as the administrators of both clusters.
+func (p *theatre) try(t *testing.T, args ...string) result {
+	t.Helper()
+	return p.tryUntil(t.Context(), t, p.oslo.Config, p.bergen.Config, args...)
+}
+
+func (p *theatre) tryUntil(ctx context.Context, t *testing.T, local, remote *rest.Config, args ...string) result {
+	t.Helper()
+	return liqoctlUntil(ctx, t, local, append([]string{"test", "network", "--remote-kubeconfigs", kubeconfigFile(t, remote)}, args...)...)
+}
+
+// nothingIsLeft of a test, in either cluster.
+func (p *theatre) nothingIsLeft(t *testing.T) {
+	t.Helper()
+	for _, c := range []*testkit.ControlPlane{p.oslo, p.bergen} {
+		var list corev1.NamespaceList
+		if err := c.Client.List(t.Context(), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, ns := range list.Items {
+			if strings.Contains(ns.Name, "test-network") {
+				t.Errorf("namespace %s is left", ns.Name)
+			}
+		}
+	}
+}
+
+func nothingIsTriedWrongly(t *testing.T, p *theatre) {
+	t.Helper()
+	p.play(reachable)
+	liqoctl(t, p.oslo.Config, "test", "network").refuses(t, `required flag(s) "remote-kubeconfigs" not set`)
+	p.try(t, "--basic", "--lb").refuses(t, "--basic is without Services")
+	p.try(t, "--np-nodes", "none").refuses(t, "all, workers, control-planes")
+	p.try(t, "-p", t.TempDir()+"/none").refuses(t, "none")
+	p.tryUntil(t.Context(), t, p.oslo.Config, p.oslo.Config).refuses(t, `the clusters must be different: cluster "oslo" is named twice`)
+	p.try(t, "--remote-liqo-namespace", "elsewhere").refuses(t, `in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
+	p.try(t).refuses(t, "in the oslo cluster: there is no Configuration of bergen", "liqoctl network connect")
+	connectThem(t, p)
+	p.try(t).refuses(t, "in the oslo cluster: there is no virtual node of bergen", "liqoctl info peer bergen")
+	makeNode(t, p.oslo, "bergen", "192.0.2.1", map[string]string{names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: "bergen"})
+	foreign := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace + "-oslo"}}
+	testkit.Create(t, p.bergen.Client, foreign)
+	p.try(t).refuses(t, `in the bergen cluster: namespace "liqo-test-network-oslo" exists and is not of a test`)
+	if err := p.bergen.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil || foreign.DeletionTimestamp != nil {
+		t.Errorf("what is not of a test was deleted: %v", err)
+	}
+	if err := p.bergen.Client.Delete(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, time.Minute, func() error {
+		err := p.bergen.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("namespace %s is there: %w", foreign.Name, err)
+	})
+	p.nothingIsLeft(t)
+}
+
+// whoMayNotIsTold of all rights that lack, before anything is made.
+func whoMayNotIsTold(t *testing.T, p *theatre) {
+	t.Helper()
+	for _, c := range []*testkit.ControlPlane{p.oslo, p.bergen} {
+		testkit.Allow(t, c, "liqo", "guest", testkit.Rule("", "configmaps", "list"))
+	}
+	p.tryUntil(t.Context(), t, p.oslo.User(t, "guest"), p.bergen.Config).refuses(t,
+		"in the oslo cluster: you are not allowed to get namespaces, list namespaces, watch namespaces, create namespaces, delete namespaces, list nodes",
+		"create pods, list serviceaccounts, watch serviceaccounts, get services, ",
+		"create services, ", "create namespaceoffloadings.offloading.liqo.io in namespace liqo-test-network, list virtualnodes.offloading.liqo.io, list deployments.apps in namespace liqo\n")
+	p.tryUntil(t.Context(), t, p.oslo.Config, p.bergen.User(t, "guest")).refuses(t,
+		"in the bergen cluster: you are not allowed to", "create pods, list serviceaccounts, watch serviceaccounts in namespace liqo-test-network-oslo",
+		"watch endpointslices.discovery.k8s.io, list pods in namespace test-network-of-oslo")
+	p.nothingIsLeft(t)
+}
+
+func allIsWell(t *testing.T, p *theatre) {
+	t.Helper()
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	p.play(func(pod *corev1.Pod, target reach.Target) error {
+		mu.Lock()
+		defer mu.Unlock()
+		where := target.At
+		if host, port, err := net.SplitHostPort(where); err == nil && strings.HasPrefix(host, "127.") && port > "3" {
+			where = host
+		}
+		asked[fmt.Sprintf("%s %v %s %s", pod.Namespace, pod.Spec.HostNetwork, where, strings.Join(target.Answers, ","))] = true
+		return nil
+	})
+	r := p.try(t, "--info", "--pod-np", "--np-ext")
+	want := `CLUSTER   SEES     NETWORK         AS
+oslo      bergen   10.200.0.0/16   10.71.0.0/16
+oslo      bergen   10.70.0.0/16    10.80.0.0/16
+bergen    oslo     10.200.0.0/16   10.72.0.0/16
+bergen    oslo     10.70.0.0/16    10.80.0.0/16
+
+WAY                   FROM     TO       PASSED   FAILED   NOT TRIED
+pod to pod            oslo     bergen   1        0        0
+pod to pod            bergen   oslo     1        0        0
+pod to Service        oslo     bergen   1        0        0
+pod to Service        bergen   oslo     1        0        0
+node to pod           oslo     bergen   1        0        0
+node to pod           bergen   oslo     1        0        0
+pod to NodePort       oslo     bergen   1        0        0
+pod to NodePort       bergen   oslo     1        0        0
+outside to NodePort   here     oslo     1        0        0
+outside to NodePort   here     bergen   1        0        0
+`
+	if diff := cmp.Diff(want, r.stdout); diff != "" || r.err != nil {
+		t.Errorf("%v\n-want +got:\n%s\n%s", r.err, diff, r.stderr)
+	}
+	const lines = ` INFO   (oslo) Cluster identity correctly retrieved
+ INFO   (bergen) Cluster identity correctly retrieved
+ INFO   (oslo) Namespace liqo-test-network is offloaded
+ INFO   (oslo) 2 pods to ask are ready
+ INFO  Running checks ...
+ INFO  Checks succeeded counter=10
+ INFO  All checks completed
+ INFO   (oslo) What was made for the test is removed
+ INFO   (bergen) What was made for the test is removed
+`
+	if diff := cmp.Diff(lines, r.stderr); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]bool{
+		"liqo-test-network false 10.71.0.7:8080 server-1-0": true, "liqo-test-network true 10.71.0.7:8080 server-1-0": true,
+		"liqo-test-network-oslo false 10.72.0.7:8080 server-0-0": true, "liqo-test-network-oslo true 10.72.0.7:8080 server-0-0": true,
+		"liqo-test-network false echo-1.liqo-test-network.svc:80 server-0-0,server-1-0":         true,
+		"liqo-test-network-oslo false echo-1.test-network-of-oslo.svc:80 server-0-0,server-1-0": true,
+		"liqo-test-network false 127.0.0.2 server-0-0,server-1-0":                               true,
+		"liqo-test-network-oslo false 127.0.0.3 server-0-0,server-1-0":                          true,
+	}, asked); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]bool{"liqo:oslo": true, "liqo:bergen": true, "i": true}, p.images); diff != "" {
+		t.Errorf("images, -want +got:\n%s", diff)
+	}
+	p.nothingIsLeft(t)
+}
+
+func whatFailsIsTold(t *testing.T, p *theatre) {
+	t.Helper()
+	p.play(func(pod *corev1.Pod, target reach.Target) error {
+		if pod.Spec.HostNetwork && pod.Namespace == testNamespace {
+			return errors.New("no answer in time")
+		}
+		return nil
+	})
+	r := p.try(t, "--image", "mirror/liqo:v1")
+	const lines = ` INFO  Running checks ...
+ ERRO  node to pod: from a process of node oslo-1 of oslo to pod server-1-0 of bergen (10.71.0.7:8080): no answer in time
+ INFO  Checks succeeded counter=5
+ INFO  Checks failed counter=1
+ INFO   (oslo) What was made for the test is removed
+ INFO   (bergen) What was made for the test is removed
+ ERRO  some checks failed
+`
+	if r.err == nil || !strings.Contains(r.stderr, lines) || !strings.Contains(r.stdout, "node to pod      oslo     bergen   0        1        0\n") {
+		t.Errorf("%v\n%s%s", r.err, r.stdout, r.stderr)
+	}
+	if diff := cmp.Diff(map[string]bool{"mirror/liqo:v1": true, "i": true}, p.images); diff != "" {
+		t.Errorf("images, -want +got:\n%s", diff)
+	}
+	p.nothingIsLeft(t)
+}
+
+// theFirstFailureIsEnough although pods of the other cluster ask for ever.
+func theFirstFailureIsEnough(t *testing.T, p *theatre) {
+	t.Helper()
+	p.play(func(pod *corev1.Pod, _ reach.Target) error {
+		if pod.Namespace == testNamespace {
+			return errForEver
+		}
+		return errors.New("refused")
+	})
+	r := p.try(t, "--fail-fast", "--basic", "--timeout", "60s")
+	if r.err == nil || !strings.Contains(r.stderr, " ERRO  some checks failed\n") || !strings.HasSuffix(r.stdout, `
+pod to pod   oslo     bergen   0        0        1
+pod to pod   bergen   oslo     0        1        0
+`) {
+		t.Errorf("%v\n%s%s", r.err, r.stdout, r.stderr)
+	}
+	p.nothingIsLeft(t)
+}
+
+func podsThatDoNotStartEndIt(t *testing.T, p *theatre) {
+	t.Helper()
+	p.play(reachable)
+	p.stall(func(pod *corev1.Pod) {
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "reach", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}},
+		}}}
+	})
+	p.try(t).refuses(t, "does not start: ImagePullBackOff no such image", "--image names another image")
+	p.nothingIsLeft(t)
+}
+
+// anInterruptedTestIsRemoved although pods ask for ever.
+func anInterruptedTestIsRemoved(t *testing.T, p *theatre) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asks := make(chan struct{})
+	var once sync.Once
+	p.play(func(*corev1.Pod, reach.Target) error {
+		once.Do(func() { close(asks) })
+		return errForEver
+	})
+	go func() {
+		select {
+		case <-asks:
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	if r := p.tryUntil(ctx, t, p.oslo.Config, p.bergen.Config); r.err == nil {
+		t.Errorf("it was not interrupted:\n%s%s", r.stdout, r.stderr)
+	}
+	p.nothingIsLeft(t)
+}
+
+func whatAKilledTestLeftIsRemoved(t *testing.T, p *theatre) {
+	t.Helper()
+	p.play(reachable)
+	left := p.try(t, "--rm=false", "--basic")
+	left.succeeds(t, "The namespace liqo-test-network and those like it in the other clusters are left")
+	pods := &corev1.PodList{}
+	if err := p.bergen.Client.List(t.Context(), pods, client.InNamespace(testNamespace+"-oslo")); err != nil || len(pods.Items) != 1 {
+		t.Errorf("%d pods are left, %v", len(pods.Items), err)
+	}
+	p.try(t, "--basic").succeeds(t, "Removing what another run has left", "All checks completed")
+	p.nothingIsLeft(t)
+}
