@@ -12,10 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
 )
 
 func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
@@ -54,17 +54,29 @@ func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
 	}
 }
 
-func TestAPodIsMadeAfterTheRootCAThatItMounts(t *testing.T) {
+// The provider takes no ConfigMaps for long: the first pod of the namespace waits for the root CA as long as it may, and no longer.
+func TestAPodWaitsForTheRootCAThatItMounts(t *testing.T) {
 	s := newStage(t, nil)
+	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	s.useKubeconfig(testkit.Kubeconfig(t, config))
+	there.close("/configmaps")
 	s.run()
+	plain := s.newPod(s.local, "plain")
+	plain.Spec.AutomountServiceAccountToken = new(false)
+	s.create(s.here, plain)
+	eventually(s, s.there, s.shadow("plain"), exists)
 	pod := s.newPod(s.local, "web")
 	pod.Spec.Volumes = []corev1.Volume{{Name: "ca", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
 	}}}}
+	begun := time.Now()
 	s.create(s.here, pod)
 	eventually(s, s.there, s.shadow("web"), exists)
-	root := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: names.RootCA("rome")}}
-	if err := s.there.Client.Get(t.Context(), client.ObjectKeyFromObject(root), root); err != nil {
-		t.Errorf("the pod is there, and the root CA is not: %v", err)
+	if waited := time.Since(begun); waited < rootCAPatience {
+		t.Errorf("it waited for %s", waited)
 	}
+	root := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: names.RootCA("rome")}}
+	s.absent(s.there, root)
+	there.close("")
+	eventually(s, s.there, root, exists)
 }
