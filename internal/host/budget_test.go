@@ -351,16 +351,19 @@ func TestThoseWhoWaitStartInTheOrderOfTheirCreation(t *testing.T) {
 func TestAYoungPodThatRanIsMadeAgainForACordonedUser(t *testing.T) {
 	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
 	replica(t, c, kube.ManagerOptions{Name: "host"}, NamespaceMapOptions{}, ShadowPodOptions{Enforce: true, Youth: time.Hour})
-	twin, quotas := twinOf(t, c, "beige", cpus("9"), "beige-a")
+	twin, quotas := twinOf(t, c, "beige", cpus("99"), "beige-a")
 	ran := runs(t, c, ask(t, c, asked(twin, "ran", "beige", "beige-a", "1")))
 	never := runs(t, c, ask(t, c, asked(twin, "never", "beige", "beige-a", "1")))
 	report(t, c, ran, corev1.PodRunning)
 	rebudget(t, c, quotas[0], func(spec *offv1beta1.QuotaSpec) { spec.Cordoned = new(true) })
-	for i := range 6 { // until the controller has learnt of it
+	for i, known := 0, false; !known; i++ { // until the controller has learnt of it
+		if i == 60 {
+			t.Fatal("the controller does not learn that the user is cordoned")
+		}
 		fresh := ask(t, c, asked(twin, fmt.Sprint("fresh-", i), "beige", "beige-a", "1"))
 		if eventually(t, c, fresh, func() error { return decided(t, c, fresh) }); len(fresh.Status.Conditions) > 0 {
 			refusedBecause(t, c, fresh, "Refused", "user is cordoned")
-			break
+			known = true
 		}
 	}
 	for _, pod := range []*corev1.Pod{ran, never} {

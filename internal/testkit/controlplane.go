@@ -29,7 +29,7 @@ import (
 type ControlPlane struct {
 	// Config has all rights.
 	Config *rest.Config
-	// Client has all rights and no cache. Rights that it gives are in force at once.
+	// Client has all rights and no cache. The rights of a binding that it makes are in force at once.
 	Client client.WithWatch
 
 	lab         *lab

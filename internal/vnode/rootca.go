@@ -5,10 +5,12 @@ package vnode
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/kube"
@@ -59,6 +61,14 @@ func (r *rootCAs) await(pair mirror.Pair, now time.Time, there func() error) err
 		return nil
 	}
 	return kube.Wait(rootCADelay, "the root CA is not in the provider yet")
+}
+
+// Set forgets what is known of namespaces that have no twin any more: the next one of the same name is a new one.
+func (r *rootCAs) Set(pairs []mirror.Pair) {
+	there := sets.New(pairs...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.of, func(pair mirror.Pair, _ *rootCA) bool { return !there.Has(pair) })
 }
 
 func (r *rootCAs) known(pair mirror.Pair, now time.Time) *rootCA {

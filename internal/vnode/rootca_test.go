@@ -48,6 +48,11 @@ func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
 			}
 		}
 		other := false
+		r.Set([]mirror.Pair{{Local: "shop"}})
+		anew := false
+		if err := r.await(mirror.Pair{Local: "web"}, begin.Add(time.Hour), func() error { anew = true; return nil }); err != nil || !anew {
+			t.Errorf("%s: nobody asks for a twin that is made anew: %v", name, err)
+		}
 		if err := r.await(mirror.Pair{Local: "shop"}, begin, func() error { other = true; return nil }); err != nil || !other {
 			t.Errorf("%s: nobody asks for another namespace: %v", name, err)
 		}

@@ -110,14 +110,6 @@ func (s *shown) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	before, was := s.last, s.apiServer
 	s.last, s.apiServer = now, apiServer
 	s.mu.Unlock()
-	if apiServer.IsValid() && !was.IsValid() {
-		if err := s.led(ctx); err != nil {
-			s.mu.Lock()
-			s.apiServer = was // and is tried again
-			s.mu.Unlock()
-			return reconcile.Result{}, err
-		}
-	}
 	for namespace := range before {
 		if !maps.Equal(before[namespace], now[namespace]) {
 			s.changed(namespace)
@@ -126,6 +118,14 @@ func (s *shown) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	for namespace := range now {
 		if _, known := before[namespace]; !known {
 			s.changed(namespace)
+		}
+	}
+	if apiServer.IsValid() && !was.IsValid() {
+		if err := s.led(ctx); err != nil {
+			s.mu.Lock()
+			s.apiServer = was // and is tried again
+			s.mu.Unlock()
+			return reconcile.Result{}, err
 		}
 	}
 	return reconcile.Result{}, nil

@@ -69,6 +69,8 @@ func (p *process) runConnected(ctx context.Context) error {
 		return err
 	}
 	p.pods.Store(engine)
+	p.twins.Attach(&pods.roots)
+	defer p.twins.Detach(&pods.roots)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		p.settle(ctx, engine)

@@ -111,14 +111,15 @@ func (k *podKind) late(ctx context.Context, it *podItem) error {
 	if err != nil {
 		return err
 	}
-	if it.remote == nil && refusalOf(it.shadow) != nil {
+	fresh := translate.NeverStarted(it.local) // the ShadowPod of another one says that it ran
+	if fresh && it.remote == nil && refusalOf(it.shadow) != nil {
 		err := it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: it.Name}, &corev1.Pod{})
 		if apierrors.IsNotFound(err) {
 			return errors.Join(k.removeShadow(ctx, it), kube.Wait(0, "the shadow pod is made anew, with its tokens"))
 		}
 		return client.IgnoreNotFound(err)
 	}
-	if it.remote != nil {
+	if it.remote != nil || !fresh {
 		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonNoAPIServer, fmt.Sprintf("The pod was made in cluster %q before anything led to the "+
 			"API server of this cluster, and goes on without its service account tokens: one that is made now has them", k.options.Provider))
 	}

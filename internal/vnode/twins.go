@@ -15,12 +15,15 @@ import (
 
 // twins knows which local namespaces have a twin in the provider, and tells the engines.
 type twins struct {
-	mu      sync.Mutex
-	known   bool
-	desired map[string]string
-	current map[string]offv1beta1.RemoteNamespaceStatus
-	engines []*mirror.Engine
+	mu        sync.Mutex
+	known     bool
+	desired   map[string]string
+	current   map[string]offv1beta1.RemoteNamespaceStatus
+	followers []follower
 }
+
+// follower is told of all namespaces that have a twin, whenever they change.
+type follower interface{ Set(pairs []mirror.Pair) }
 
 // standing is how far the offloading of a namespace is.
 type standing int
@@ -51,27 +54,27 @@ func (t *twins) Set(nm *offv1beta1.NamespaceMap) bool {
 	}
 	t.known = true
 	t.desired, t.current = maps.Clone(nm.Spec.DesiredMapping), maps.Clone(nm.Status.CurrentMapping)
-	for _, e := range t.engines {
-		e.Set(t.pairs())
+	for _, f := range t.followers {
+		f.Set(t.pairs())
 	}
 	return true
 }
 
-// Attach lets an engine follow the twins.
-func (t *twins) Attach(e *mirror.Engine) {
+// Attach lets somebody follow the twins.
+func (t *twins) Attach(f follower) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.engines = append(t.engines, e)
+	t.followers = append(t.followers, f)
 	if t.known {
-		e.Set(t.pairs())
+		f.Set(t.pairs())
 	}
 }
 
 // Detach ends what Attach began.
-func (t *twins) Detach(e *mirror.Engine) {
+func (t *twins) Detach(f follower) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.engines = slices.DeleteFunc(t.engines, func(o *mirror.Engine) bool { return o == e })
+	t.followers = slices.DeleteFunc(t.followers, func(o follower) bool { return o == f })
 }
 
 // Synced tells whether an engine knows both sides of all twins, as far as a kind is concerned.

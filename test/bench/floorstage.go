@@ -111,8 +111,9 @@ func floorNodeObject() *corev1.Node {
 	}
 }
 
-// takeFloor takes all of it away again. Pods whose node is gone go by themselves.
+// takeFloor takes all of it away again, and what the bursts of vanilla left. Pods whose node is gone go by themselves.
 func (s *stage) takeFloor(ctx context.Context) error {
+	var errs []error
 	for _, step := range []struct {
 		at   side
 		args []string
@@ -122,10 +123,10 @@ func (s *stage) takeFloor(ctx context.Context) error {
 		{s.consumer, []string{"namespace/" + s.namespace}},
 		{s.provider, []string{shadowPodCRD}},
 		{s.provider, []string{"namespace/" + s.twin}},
+		{s.provider, []string{"namespace/" + vanillaNamespace}},
 	} {
-		if _, err := step.at.Kubectl("", append([]string{"delete", "--ignore-not-found"}, step.args...)...); err != nil {
-			return err
-		}
+		_, err := step.at.Kubectl("", append([]string{"delete", "--ignore-not-found"}, step.args...)...)
+		errs = append(errs, err)
 	}
-	return errors.Join(s.realNodes(ctx, s.consumer, "uncordon"), s.realNodes(ctx, s.provider, "uncordon"))
+	return errors.Join(append(errs, s.realNodes(ctx, s.consumer, "uncordon"), s.realNodes(ctx, s.provider, "uncordon"))...)
 }

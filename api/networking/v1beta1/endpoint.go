@@ -65,6 +65,6 @@ const (
 const (
 	// ReasonNotApplied is that what the message names is not done, and the rest is; an event has it, too.
 	ReasonNotApplied = "NotApplied"
-	// ReasonApplyFailed is that the kernel of the host refuses what all objects ask for together.
+	// ReasonApplyFailed is that the kernel of the host refuses something that the message names, which may be of another object.
 	ReasonApplyFailed = "ApplyFailed"
 )

@@ -19,7 +19,8 @@ import (
 const cloneDevice = "/dev/net/tun"
 
 // atOnce bounds how many packets that wait are read together. The library wakes its goroutines once for them and sends those of one size
-// by one system call, as segments. It leaves room for the segments of a packet of 64 KiB, which are read as one: 112 of the library's 128.
+// by one system call, as segments. It leaves room for the segments of a packet of 64 KiB, which are read as one: 112 of the library's 128, and
+// those of less than 585 bytes each need more. TCP sends such small ones only to peers that do not say what they take.
 const atOnce = 16
 
 // tunnel is the library's TUN without its watch of the link: whoever applies a Config knows MTU and state of the link, and
