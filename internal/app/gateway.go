@@ -26,6 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	agent "liqo.io/liqo/internal/agent/gateway"
@@ -143,7 +144,6 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 		return err
 	}
 	debug.SetMemoryLimit(gatewayMemory)
-	runtime.GOMAXPROCS(threads(os.Getenv("GOMAXPROCS"), runtime.GOMAXPROCS(0)))
 	cfg, err := localConfig()
 	if err != nil {
 		return err
@@ -171,6 +171,13 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 		return err
 	}
 	if err := agent.Setup(mgr, k, device, o.Options); err != nil {
+		return err
+	}
+	calm := func(context.Context) error { // until the caches are filled all CPUs are welcome
+		runtime.GOMAXPROCS(threads(os.Getenv("GOMAXPROCS"), runtime.GOMAXPROCS(0)))
+		return nil
+	}
+	if err := mgr.Add(manager.RunnableFunc(calm)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
