@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/reach"
@@ -290,6 +291,26 @@ func TestAProviderWithoutAReadyNode(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+func TestVirtualNodesOfAProviderThatAreReady(t *testing.T) {
+	var nodes []corev1.Node
+	var virtual []offv1beta1.VirtualNode
+	for _, one := range []struct {
+		name, of string
+		ready    corev1.ConditionStatus
+	}{{"ready", "milan", corev1.ConditionTrue}, {"down", "milan", corev1.ConditionFalse}, {"another", "turin", corev1.ConditionTrue}} {
+		n := testNode(one.name, "")
+		n.Labels["liqo.io/type"], n.Status.Conditions[0].Status = "virtual-node", one.ready
+		nodes = append(nodes, n)
+		v := offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: one.name}}
+		v.Spec.ClusterID = liqov1beta1.ClusterID(one.of) // some made by hand have no label
+		virtual = append(virtual, v)
+	}
+	virtual = append(virtual, offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: "without a node"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan"}})
+	if got := lending(virtual, "milan", lenders(nodes)); len(got) != 1 || got[0].Name != "ready" {
+		t.Errorf("got %v", got)
 	}
 }
 

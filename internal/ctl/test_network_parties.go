@@ -141,14 +141,18 @@ func (t *networkTest) borrow(ctx context.Context, p *party) error {
 	if err := t.consumer.kube.List(ctx, &list); err != nil {
 		return fmt.Errorf("reading the VirtualNodes of %s: %w", p.id, err)
 	}
-	list.Items = slices.DeleteFunc(list.Items, func(v offv1beta1.VirtualNode) bool {
-		return string(v.Spec.ClusterID) != p.id || !t.lenders[v.Name]
-	})
 	var err error
-	if p.lent, err = lent(p.nodes, list.Items); err == nil && len(p.lent) == 0 {
+	if p.lent, err = lent(p.nodes, lending(list.Items, p.id, t.lenders)); err == nil && len(p.lent) == 0 {
 		err = out.Fail("no node of %s takes pods of this cluster: the offloadingPatch of its VirtualNode asks for others", p.id)
 	}
 	return err
+}
+
+// lending are the VirtualNodes of a provider whose nodes are ready.
+func lending(all []offv1beta1.VirtualNode, provider string, ready map[string]bool) []offv1beta1.VirtualNode {
+	return slices.DeleteFunc(slices.Clone(all), func(v offv1beta1.VirtualNode) bool {
+		return string(v.Spec.ClusterID) != provider || !ready[v.Name]
+	})
 }
 
 // lent are the nodes that one of the virtual nodes has pods go to.
