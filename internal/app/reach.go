@@ -64,7 +64,7 @@ func reachAsk() *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&o.For, "for", 0, "how long a target is asked until all have answered; 0 for 20 seconds")
-	cmd.Flags().DurationVar(&o.Within, "within", 2*time.Minute, "how long all of them may take")
+	cmd.Flags().DurationVar(&o.Within, "within", 2*time.Minute, "how long all of them may take; targets where many have to answer get more, here and above")
 	cmd.Flags().StringVar(&file, "results", "/dev/termination-log", "where the results are written")
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -89,11 +90,14 @@ func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
 	checks, err := t.run(ctx)
 	if err == nil {
 		err = c.verdict(checks)
+	} else if slices.ContainsFunc(checks, (*check).settled) {
+		_, shown := c.show(checks) // what is known until then
+		err = errors.Join(err, shown)
 	}
 	return errors.Join(err, t.end(ctx))
 }
 
-// run makes what is needed, and tries everything.
+// run makes what is needed, and tries everything. What ended it may leave some checks untried.
 func (t *networkTest) run(ctx context.Context) ([]*check, error) {
 	if err := t.furnish(ctx); err != nil {
 		return nil, err
@@ -107,15 +111,15 @@ func (t *networkTest) run(ctx context.Context) ([]*check, error) {
 		return nil, err
 	}
 	t.Info("Running checks ...")
-	if err := t.askInside(ctx, askers); err != nil {
-		return nil, err
-	}
 	checks := checksOf(askers)
+	if err := t.askInside(ctx, askers); err != nil {
+		return append(checks, outside...), err
+	}
 	if !t.failFast || !anyFailed(checks) {
 		askOutside(ctx, outside)
 	}
 	if ctx.Err() != nil { // what was cut off is no result
-		return nil, fmt.Errorf("asking from this machine: %w", ctx.Err())
+		return checks, fmt.Errorf("asking from this machine: %w", ctx.Err())
 	}
 	return append(checks, outside...), nil
 }
@@ -123,19 +127,30 @@ func (t *networkTest) run(ctx context.Context) ([]*check, error) {
 // mostFailures is how many are told one by one, unless all are asked for.
 const mostFailures = 20
 
-// verdict prints what came of it.
+// verdict prints what came of it, and fails unless all is well.
 func (c *cli) verdict(checks []*check) error {
-	passed, failed := 0, 0
+	counts, err := c.show(checks)
+	switch {
+	case err != nil:
+		return err
+	case counts[failedCheck] > 0:
+		return out.Fail("some checks failed").Hint("liqoctl info peer tells about the tunnel, docs/troubleshooting.md about what may be wrong with it")
+	case counts[untried] > 0:
+		return out.Fail("%d checks were not tried: there was no time for them", counts[untried])
+	}
+	c.Success("All checks completed")
+	return nil
+}
+
+// show prints what came of it.
+func (c *cli) show(checks []*check) (counts [states]int, err error) {
 	for _, one := range checks {
-		switch one.state {
-		case passedCheck:
-			passed++
-		case failedCheck:
-			if failed++; failed <= mostFailures || c.verbose {
-				c.Error("%s", one)
-			}
+		counts[one.state]++
+		if one.state == failedCheck && (counts[failedCheck] <= mostFailures || c.verbose) {
+			c.Error("%s", one)
 		}
 	}
+	failed := counts[failedCheck]
 	if hidden := failed - mostFailures; hidden > 0 && !c.verbose {
 		c.Error("%d more: --verbose shows them", hidden)
 	}
@@ -145,15 +160,13 @@ func (c *cli) verdict(checks []*check) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\n", row.way, row.from, row.to, row.counts[passedCheck], row.counts[failedCheck], row.counts[untried])
 	}
 	if err := table.Flush(); err != nil {
-		return err
+		return counts, err
 	}
-	c.Info("Checks succeeded counter=%d", passed)
+	c.Info("Checks succeeded counter=%d", counts[passedCheck])
 	if failed > 0 {
 		c.Info("Checks failed counter=%d", failed)
-		return out.Fail("some checks failed").Hint("liqoctl info peer tells about the tunnel, docs/troubleshooting.md about what may be wrong with it")
 	}
-	c.Success("All checks completed")
-	return nil
+	return counts, nil
 }
 
 // showNetworks prints under which networks the clusters see each other.

@@ -29,27 +29,44 @@ func (t *networkTest) plan(ctx context.Context) ([]*asker, error) {
 	if err := t.consumer.kube.List(ctx, &list, client.InNamespace(t.consumer.servers), client.HasLabels{serverLabel}); err != nil {
 		return nil, t.consumer.wrong(fmt.Errorf("reading the pods to ask: %w", err))
 	}
-	t.exposures = nil
-	var askers []*asker
-	for n, provider := range t.providers {
-		servers, err := t.servers(ctx, n, list.Items)
-		if err != nil {
+	servers := make([][]responder, len(t.providers))
+	for n := range t.providers {
+		var err error
+		if servers[n], err = t.servers(ctx, n, list.Items); err != nil {
 			return nil, err
 		}
-		pair := [2]*party{t.consumer, provider}
-		services := map[*party]exposure{}
-		for _, p := range pair {
-			if t.basic {
-				break
-			}
-			if services[p], err = t.expose(ctx, p, n, servers); err != nil {
-				return nil, err
-			}
-		}
-		t.exposures = append(t.exposures, services)
-		askers = append(askers, plan(t.testNetworkOptions, pair, servers, services)...)
+	}
+	if err := t.exposeAll(ctx, servers); err != nil {
+		return nil, err
+	}
+	var askers []*asker
+	for n, provider := range t.providers {
+		askers = append(askers, plan(t.testNetworkOptions, [2]*party{t.consumer, provider}, servers[n], t.exposures[n])...)
 	}
 	return merged(askers), nil
+}
+
+// exposeAll finds out where all Services are reached. Their endpoints are waited for at once.
+func (t *networkTest) exposeAll(ctx context.Context, servers [][]responder) error {
+	t.exposures = make([]map[*party]exposure, len(t.providers))
+	finding, within := errgroup.WithContext(ctx)
+	var mu sync.Mutex
+	for n, provider := range t.providers {
+		t.exposures[n] = map[*party]exposure{}
+		for _, p := range []*party{t.consumer, provider} {
+			if t.basic {
+				continue
+			}
+			finding.Go(func() error {
+				e, err := t.expose(within, p, n, servers[n])
+				mu.Lock()
+				defer mu.Unlock()
+				t.exposures[n][p] = e
+				return err
+			})
+		}
+	}
+	return finding.Wait()
 }
 
 // planOutside says what is asked from here.
@@ -193,7 +210,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *party, askers []*asker) er
 		if err := p.kube.List(ctx, &list, what.Opts...); err != nil {
 			return err
 		}
-		var why error
+		var why, stuck error
 		there := 0
 		for i := range list.Items {
 			pod := &list.Items[i]
@@ -204,7 +221,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *party, askers []*asker) er
 			if there++; !a.answered(pod) {
 				why = asksStill(pod)
 				if _, waits := errors.AsType[await.Pending](why); !waits {
-					return why
+					stuck = why
 				}
 				continue
 			}
@@ -213,6 +230,9 @@ func (t *networkTest) askFrom(ctx context.Context, p *party, askers []*asker) er
 			if t.failFast && anyFailed(a.checks) {
 				return errEnough
 			}
+		}
+		if stuck != nil { // what others found out is read by now
+			return stuck
 		}
 		if there < len(open) {
 			return out.Fail("pods that ask are gone: somebody deleted them")

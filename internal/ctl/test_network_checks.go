@@ -5,6 +5,7 @@ package ctl
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -52,8 +53,11 @@ type check struct {
 	err                    error
 }
 
-// settle says what came of it.
+// settle says what came of it. What there was no time for stays untried.
 func (c *check) settle(err error) {
+	if errors.Is(err, reach.ErrUntried) {
+		return
+	}
 	c.state, c.err = passedCheck, err
 	if err != nil {
 		c.state = failedCheck
@@ -146,18 +150,25 @@ func toPods(way, origin string, from, to *party, servers []responder) (checks []
 
 // toNodePorts asks at each node of the cluster that the Service is exposed in.
 func toNodePorts(way, origin, from, to, kind string, service exposure, address func(*corev1.Node) string) (checks []*check) {
-	for i := range service.of.nodes {
-		node := &service.of.nodes[i]
-		_, controls := node.Labels["node-role.kubernetes.io/control-plane"]
-		if kind == workers && controls || kind == controlPlanes && !controls {
-			continue
-		}
+	for _, node := range ofKind(service.of.reached, kind) {
 		checks = append(checks, &check{
 			way: way, from: from, to: to, origin: origin, goal: fmt.Sprintf("the NodePort of node %s of %s", node.Name, service.of.id),
 			target: reach.Target{At: at(address(node), service.nodePort), Answers: service.answers},
 		})
 	}
 	return checks
+}
+
+// ofKind are the nodes that --np-nodes asks for.
+func ofKind(nodes []corev1.Node, kind string) (found []*corev1.Node) {
+	for i := range nodes {
+		_, controls := nodes[i].Labels["node-role.kubernetes.io/control-plane"]
+		if kind == workers && controls || kind == controlPlanes && !controls {
+			continue
+		}
+		found = append(found, &nodes[i])
+	}
+	return found
 }
 
 // planOutside is what is asked from here.
@@ -220,11 +231,30 @@ func merged(askers []*asker) (out []*asker) {
 	}
 	var few []*asker
 	for _, a := range out {
-		for checks := range slices.Chunk(a.checks, reach.MostTargets) {
+		for _, checks := range portions(a.checks) {
 			few = append(few, &asker{of: a.of, name: "asker-" + strconv.Itoa(len(few)), node: a.node, host: a.host, checks: checks})
 		}
 	}
 	return few
+}
+
+// mostBytes is how long the list of targets of a pod may be: one argument of a process has room for twice that.
+const mostBytes = 64 << 10
+
+// portions are what one pod each may be asked.
+func portions(checks []*check) (all [][]*check) {
+	from, length := 0, 0
+	for i, c := range checks {
+		text, _ := json.Marshal(c.target) // strings
+		length += len(text) + len(",")
+		if i > from && (i-from == reach.MostTargets || length > mostBytes) {
+			all, from, length = append(all, checks[from:i]), i, len(text)+len(",")
+		}
+	}
+	if from < len(checks) {
+		all = append(all, checks[from:])
+	}
+	return all
 }
 
 func checksOf(askers []*asker) (checks []*check) {
@@ -233,6 +263,8 @@ func checksOf(askers []*asker) (checks []*check) {
 	}
 	return checks
 }
+
+func (c *check) settled() bool { return c.state != untried }
 
 func anyFailed(checks []*check) bool {
 	return slices.ContainsFunc(checks, func(c *check) bool { return c.state == failedCheck })

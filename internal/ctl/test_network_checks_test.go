@@ -5,6 +5,7 @@ package ctl
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -12,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/reach"
 )
 
@@ -26,13 +29,19 @@ func testNode(name, address string, labels ...string) corev1.Node {
 	return n
 }
 
+func partyOf(id string, nodes ...corev1.Node) *party {
+	return &party{side: &side{id: id, Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope(id)}, nodes: takers(nodes), reached: servingPorts(nodes)}
+}
+
 // romeAndMilan have two nodes and one, and see each other under other addresses.
 func romeAndMilan() ([2]*party, []responder, map[*party]exposure) {
-	rome := &party{side: &side{id: "rome"}, nodes: []corev1.Node{
-		testNode("r1", "192.0.2.1", "node-role.kubernetes.io/control-plane"), testNode("r2", "192.0.2.2"),
-	}}
-	milan := &party{side: &side{id: "milan"}, nodes: []corev1.Node{testNode("m1", "2001:db8::1")}}
-	milan.nodes[0].Status.Addresses = append(milan.nodes[0].Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.1"})
+	const control = "node-role.kubernetes.io/control-plane"
+	tainted := testNode("r0", "192.0.2.9", control)
+	tainted.Spec.Taints = []corev1.Taint{{Key: control, Effect: corev1.TaintEffectNoSchedule}}
+	outside := testNode("m1", "2001:db8::1")
+	outside.Status.Addresses = append(outside.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "198.51.100.1"})
+	rome := partyOf("rome", testNode("r2", "192.0.2.2"), tainted, testNode("r1", "192.0.2.1", control))
+	milan := partyOf("milan", outside)
 	servers := []responder{
 		{name: "server-0-0", of: rome, node: "r1", at: map[string]string{"milan": "10.71.0.1"}},
 		{name: "server-0-1", of: rome, node: "r2", at: map[string]string{"milan": "10.71.0.2"}},
@@ -81,10 +90,12 @@ pod to NodePort, rome > milan: a pod on node r2 of rome > the NodePort of node r
 pod to NodePort, milan > rome: a pod on node m1 of milan > the NodePort of node m1 of milan, [2001:db8::1]:30002 = all
 `},
 		"NodePorts of control planes, from outside": {testNetworkOptions{nodePortOutside: true, nodePortNodes: controlPlanes},
-			`outside to NodePort, here > rome: this machine > the NodePort of node r1 of rome, 192.0.2.1:30001 = all
+			`outside to NodePort, here > rome: this machine > the NodePort of node r0 of rome, 192.0.2.9:30001 = all
+outside to NodePort, here > rome: this machine > the NodePort of node r1 of rome, 192.0.2.1:30001 = all
 `},
 		"all NodePorts, and load balancers": {testNetworkOptions{nodePortOutside: true, loadBalancer: true, nodePortNodes: allNodes},
-			`outside to NodePort, here > rome: this machine > the NodePort of node r1 of rome, 192.0.2.1:30001 = all
+			`outside to NodePort, here > rome: this machine > the NodePort of node r0 of rome, 192.0.2.9:30001 = all
+outside to NodePort, here > rome: this machine > the NodePort of node r1 of rome, 192.0.2.1:30001 = all
 outside to NodePort, here > rome: this machine > the NodePort of node r2 of rome, 192.0.2.2:30001 = all
 outside to load balancer, here > rome: this machine > the load balancer of rome, 203.0.113.1:80 = all
 outside to NodePort, here > milan: this machine > the NodePort of node m1 of milan, 198.51.100.1:30002 = all
@@ -116,7 +127,7 @@ outside to load balancer, here > milan: this machine > the load balancer of mila
 func TestANodeHasOneAskerForAllProviders(t *testing.T) {
 	pair, servers, services := romeAndMilan()
 	first := plan(&testNetworkOptions{}, pair, servers, services)
-	turin := &party{side: &side{id: "turin"}, nodes: pair[1].nodes}
+	turin := partyOf("turin", pair[1].nodes...)
 	services[turin] = services[pair[1]]
 	all := append(first, plan(&testNetworkOptions{}, [2]*party{pair[0], turin}, []responder{{name: "s", of: turin, at: map[string]string{"rome": "10.9.0.1"}}}, services)...)
 	want := len(checksOf(all))
@@ -148,6 +159,54 @@ func TestAnAskerWithTooMuchToDoIsSeveral(t *testing.T) {
 	}
 }
 
+func TestAnAskerWithLongTargetsIsSeveral(t *testing.T) {
+	everybody := make([]string, 1500)
+	for i := range everybody {
+		everybody[i] = fmt.Sprintf("server-1-%d", i)
+	}
+	checks := make([]*check, 20)
+	for i := range checks {
+		checks[i] = &check{target: reach.Target{At: "192.0.2.1:30001", Answers: everybody}}
+	}
+	pair, _, _ := romeAndMilan()
+	askers := merged([]*asker{{of: pair[0], node: "r1", checks: checks}})
+	for _, a := range askers {
+		pod, err := a.pod()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := pod.Spec.Containers[0].Args
+		if n := len(args[len(args)-1]); n > mostBytes+len("[]") {
+			t.Errorf("%s has %d bytes", a.name, n)
+		}
+	}
+	if n := len(checksOf(askers)); n != len(checks) || len(askers) != 10 {
+		t.Errorf("%d checks of %d askers", n, len(askers))
+	}
+}
+
+func TestNodePortsOfNoNode(t *testing.T) {
+	worker := func(id string) *party { return partyOf(id, testNode(id, "192.0.2.1")) }
+	pair, _, _ := romeAndMilan()
+	for name, tc := range map[string]struct {
+		pair [2]*party
+		o    testNetworkOptions
+		want bool
+	}{
+		"none is tried":                {[2]*party{worker("a"), worker("b")}, testNetworkOptions{nodePortNodes: controlPlanes}, true},
+		"nowhere":                      {[2]*party{worker("a"), worker("b")}, testNetworkOptions{nodePortNodes: controlPlanes, nodePortOutside: true}, false},
+		"nowhere, for pods":            {[2]*party{worker("a"), worker("b")}, testNetworkOptions{nodePortNodes: controlPlanes, nodePortPods: true}, false},
+		"in one, though it has taints": {pair, testNetworkOptions{nodePortNodes: controlPlanes, nodePortPods: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := (&networkTest{testNetworkOptions: &tc.o, consumer: tc.pair[0], providers: tc.pair[1:]}).checkNodePorts()
+			if (err == nil) != tc.want {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestWhatAnAskerFoundOut(t *testing.T) {
 	ended := func(phase corev1.PodPhase, message string) corev1.PodStatus {
 		return corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{
@@ -162,6 +221,7 @@ func TestWhatAnAskerFoundOut(t *testing.T) {
 		"it still asks":    {corev1.PodStatus{Phase: corev1.PodRunning}, false, "0 0"},
 		"all well":         {ended(corev1.PodSucceeded, `{"marks":".."}`), true, "1 1"},
 		"one failed":       {ended(corev1.PodSucceeded, `{"marks":".x","why":{"1":"refused"}}`), true, "1 2 refused"},
+		"no time for one":  {ended(corev1.PodSucceeded, `{"marks":".-"}`), true, "1 0"},
 		"no room for why":  {ended(corev1.PodSucceeded, `{"marks":"x."}`), true, "2 not reached 1"},
 		"another image":    {ended(corev1.PodFailed, "liqo: unknown command"), true, "2 the pod that asks failed: liqo: unknown command 2 the pod that asks failed: liqo: unknown command"},
 		"it was evicted":   {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}, true, "2 the pod that asks failed: Evicted 2 the pod that asks failed: Evicted"},
@@ -200,6 +260,13 @@ func TestNodesThatTakePods(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b", "preferred"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	got = nil
+	for _, n := range servingPorts(all) {
+		got = append(got, n.Name)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "cordoned", "preferred", "tainted"}, got); diff != "" {
+		t.Errorf("with NodePorts, -want +got:\n%s", diff)
+	}
 }
 
 func TestAProviderWithoutAReadyNode(t *testing.T) {
@@ -224,6 +291,26 @@ func TestAProviderWithoutAReadyNode(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+func TestVirtualNodesOfAProviderThatAreReady(t *testing.T) {
+	var nodes []corev1.Node
+	var virtual []offv1beta1.VirtualNode
+	for _, one := range []struct {
+		name, of string
+		ready    corev1.ConditionStatus
+	}{{"ready", "milan", corev1.ConditionTrue}, {"down", "milan", corev1.ConditionFalse}, {"another", "turin", corev1.ConditionTrue}} {
+		n := testNode(one.name, "")
+		n.Labels["liqo.io/type"], n.Status.Conditions[0].Status = "virtual-node", one.ready
+		nodes = append(nodes, n)
+		v := offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: one.name}}
+		v.Spec.ClusterID = liqov1beta1.ClusterID(one.of) // some made by hand have no label
+		virtual = append(virtual, v)
+	}
+	virtual = append(virtual, offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: "without a node"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "milan"}})
+	if got := lending(virtual, "milan", lenders(nodes)); len(got) != 1 || got[0].Name != "ready" {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,6 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/removal"
 )
 
@@ -27,6 +27,8 @@ const (
 	removalTimeout = 2 * time.Minute
 	// spreadTimeout is how long endpoints may take to be told to all clusters. What is missing then is found by asking.
 	spreadTimeout = 30 * time.Second
+	// refusalTimeout is how long the provider may refuse a pod.
+	refusalTimeout = 5 * time.Second
 	// balancerTimeout is how long a load balancer may take to have an address.
 	balancerTimeout = 3 * time.Minute
 )
@@ -41,7 +43,7 @@ func (t *networkTest) clear(ctx context.Context) error {
 		case err != nil:
 			errs = append(errs, p.wrong(err))
 		case ns == nil:
-		case ns.Labels[names.AppManagedBy] != managedByTest:
+		case !ofTest(ns):
 			errs = append(errs, p.wrong(out.Fail("namespace %q exists and is not of a test: delete it", ns.Name)))
 		default:
 			left = true
@@ -67,13 +69,15 @@ func (p *party) madeBefore(ctx context.Context) (*corev1.Namespace, error) {
 // unmake deletes it, unless it is somebody else's.
 func (p *party) unmake(ctx context.Context) error {
 	ns, err := p.madeBefore(ctx)
-	if err != nil || ns == nil || ns.Labels[names.AppManagedBy] != managedByTest {
+	if err != nil || ns == nil || !ofTest(ns) {
 		return err
 	}
 	return await.Through(ctx, func() error {
 		return client.IgnoreNotFound(p.kube.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}))
 	})
 }
+
+func ofTest(ns *corev1.Namespace) bool { return ns.Labels[testLabel] != "" }
 
 // end removes what was made, unless it is to stay.
 func (t *networkTest) end(ctx context.Context) error {
@@ -86,32 +90,43 @@ func (t *networkTest) end(ctx context.Context) error {
 	return t.removeAll(ctx)
 }
 
-// removeAll deletes the namespaces of all clusters, and waits until they are gone, and those that were lent, too.
+// removeAll deletes the namespaces of all clusters at once, and waits until they are gone, and those that were lent, too. One whose API
+// server does not answer takes no time from the others.
 func (t *networkTest) removeAll(ctx context.Context) error {
-	var errs []error
-	for _, p := range t.all() {
-		errs = append(errs, p.wrong(p.unmake(ctx)))
+	all := t.all()
+	step := t.Step("Removing the test")
+	defer step.Stop()
+	errs := make([]error, len(all))
+	var removing sync.WaitGroup
+	for i, p := range all {
+		removing.Go(func() { errs[i] = p.remove(ctx) })
 	}
-	for _, p := range t.all() {
-		errs = append(errs, p.during("Removing the test", "What was made for the test is removed", func() error {
-			var gone []error
-			for _, name := range []string{p.askers, p.servers} {
-				gone = append(gone, removal.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": name}))
-				if p.askers == p.servers {
-					break
-				}
-			}
-			return errors.Join(gone...)
-		}))
+	removing.Wait()
+	step.Stop()
+	for i, p := range all {
+		if errs[i] = p.wrong(errs[i]); errs[i] == nil {
+			p.Success("What was made for the test is removed")
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// remove deletes the namespace of one cluster.
+func (p *party) remove(ctx context.Context) error {
+	if err := p.unmake(ctx); err != nil {
+		return err
+	}
+	gone := removal.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.askers})
+	if p.askers == p.servers {
+		return gone
+	}
+	return errors.Join(gone, removal.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers}))
 }
 
 // furnish makes namespaces, Services, and the pods that are asked.
 func (t *networkTest) furnish(ctx context.Context) error {
 	for _, p := range t.all() {
-		ns := testNamespaceOf(p)
-		t.stamp(ns)
+		ns := t.namespaceOf(p)
 		if err := p.during("Making namespace "+ns.Name, "", func() error { return t.ensureMade(ctx, p, ns) }); err != nil {
 			return err
 		}
@@ -146,13 +161,13 @@ func (t *networkTest) furnish(ctx context.Context) error {
 	})
 }
 
-// ensureMade makes an object. One that is there was made by an attempt whose answer got lost.
+// ensureMade makes an object. One that is there was made by an attempt whose answer got lost, and is read.
 func (t *networkTest) ensureMade(ctx context.Context, p *party, obj client.Object) error {
 	first := true
 	err := await.Through(ctx, func() error {
 		err := p.kube.Create(ctx, obj)
 		if !first && apierrors.IsAlreadyExists(err) {
-			return nil
+			return p.kube.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 		}
 		first = false
 		return err
@@ -197,10 +212,17 @@ func (t *networkTest) awaitAccount(ctx context.Context, p *party) error {
 	}, what)
 }
 
-// awaitServers waits until all pods that are asked are ready, and know their addresses.
+// awaitServers waits until all pods that are asked are ready, and know their addresses. A refusal may be over when the provider is
+// asked again: what it has just taken back counts in its quota for a moment. One that lasts is none to wait for.
 func (t *networkTest) awaitServers(ctx context.Context, n int) error {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tired := time.AfterFunc(time.Hour, cancel)
+	tired.Stop()
+	defer tired.Stop()
+	refused := ""
 	what := await.Watched{List: &corev1.PodList{}, Opts: []client.ListOption{client.InNamespace(t.consumer.servers), client.HasLabels{serverLabel}}}
-	return await.Until(ctx, t.consumer.kube, func(ctx context.Context) error {
+	err := await.Until(within, t.consumer.kube, func(ctx context.Context) error {
 		var list corev1.PodList
 		if err := t.consumer.kube.List(ctx, &list, what.Opts...); err != nil {
 			return err
@@ -208,6 +230,16 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 		if len(list.Items) != n {
 			return out.Fail("there are %d pods to ask instead of %d: somebody else made or deleted some", len(list.Items), n)
 		}
+		now := ""
+		for i := range list.Items {
+			now = cmp.Or(now, refusal(&list.Items[i]))
+		}
+		if now == "" {
+			tired.Stop()
+		} else if refused == "" {
+			tired.Reset(refusalTimeout)
+		}
+		refused = now
 		for i := range list.Items {
 			if pod := &list.Items[i]; !podReady(pod) || pod.Status.PodIP == "" {
 				return starting(pod)
@@ -215,6 +247,23 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 		}
 		return nil
 	}, what)
+	if err != nil && ctx.Err() == nil && within.Err() != nil {
+		return out.Fail("%s", refused)
+	}
+	return err
+}
+
+// offloadingAccepted is False on a pod that the provider refuses.
+const offloadingAccepted corev1.PodConditionType = "offloading.liqo.io/Accepted"
+
+// refusal is why the provider refuses a pod, empty where it does not.
+func refusal(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == offloadingAccepted && c.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("pod %s does not start: %s", pod.Name, cmp.Or(c.Message, c.Reason))
+		}
+	}
+	return ""
 }
 
 func podReady(pod *corev1.Pod) bool {
@@ -226,8 +275,14 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// starting tells what a pod waits for. An image that is not there is not waited for.
+// starting tells what a pod waits for. An image that is not there is not waited for, nor is one that has ended.
 func starting(pod *corev1.Pod) error {
+	if pod.Status.Phase == corev1.PodFailed {
+		return out.Fail("pod %s failed: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message)
+	}
+	if why := refusal(pod); why != "" {
+		return await.Pending(why)
+	}
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.State.Waiting == nil {
 			continue

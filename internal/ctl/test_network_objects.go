@@ -20,6 +20,8 @@ import (
 
 const (
 	managedByTest = "liqoctl-test-network"
+	// testLabel is on the namespaces.
+	testLabel = "test-network.liqo.io/test"
 	// serverLabel is on pods that are asked: the number of their cluster, from which follows who must not share a node.
 	serverLabel = "test-network.liqo.io/server"
 	// askerLabel is on pods that ask.
@@ -35,13 +37,16 @@ func serviceName(n int) string { return "echo-" + strconv.Itoa(n+1) }
 // backendLabel is on those pods.
 func backendLabel(n int) string { return "test-network.liqo.io/" + serviceName(n) }
 
-func testNamespaceOf(p *party) *corev1.Namespace {
+// namespaceOf is the one that is made in a cluster.
+func (t *networkTest) namespaceOf(p *party) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.askers, Labels: map[string]string{
 		names.AppManagedBy: managedByTest,
 		// Some pods use the network of their node, to ask as its processes do.
 		"pod-security.kubernetes.io/enforce": "privileged", "pod-security.kubernetes.io/audit": "privileged", "pod-security.kubernetes.io/warn": "privileged",
 	}}}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	t.stamp(ns)
+	ns.Labels[testLabel] = "true" // whatever labels the user asks for, it is found again
 	return ns
 }
 

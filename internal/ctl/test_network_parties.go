@@ -34,6 +34,8 @@ type networkTest struct {
 	*testNetworkOptions
 	consumer  *party
 	providers []*party
+	// lenders are the virtual nodes that are ready.
+	lenders map[string]bool
 	// exposures are how the Services are reached, of each provider one.
 	exposures []map[*party]exposure
 }
@@ -43,6 +45,8 @@ type party struct {
 	*side
 	// nodes are those that take pods.
 	nodes []corev1.Node
+	// reached are those that serve NodePorts, also where they take no pods.
+	reached []corev1.Node
 	// lent are those of a provider that take pods of the consumer.
 	lent  []corev1.Node
 	image string
@@ -100,6 +104,9 @@ func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest,
 			return nil, err
 		}
 	}
+	if err := t.checkNodePorts(); err != nil {
+		return nil, err
+	}
 	for _, p := range t.providers {
 		if err := t.consumer.during("Looking at the virtual nodes of "+p.id, "", func() error { return t.borrow(ctx, p) }); err != nil {
 			return nil, err
@@ -108,17 +115,44 @@ func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest,
 	return t, nil
 }
 
+// checkNodePorts finds out whether --np-nodes selects any nodes.
+func (t *networkTest) checkNodePorts() error {
+	if !t.nodePortOutside && !t.nodePortPods {
+		return nil
+	}
+	var without []*party
+	for _, p := range t.all() {
+		if len(ofKind(p.reached, t.nodePortNodes)) == 0 {
+			without = append(without, p)
+		}
+	}
+	if len(without) == len(t.all()) {
+		return out.Fail("--np-nodes %s selects no node that is ready, in no cluster", t.nodePortNodes)
+	}
+	for _, p := range without {
+		p.Warn("--np-nodes %s selects no node that is ready: no NodePort of this cluster is tried", t.nodePortNodes)
+	}
+	return nil
+}
+
 // borrow finds out which nodes of a provider take pods of the consumer.
 func (t *networkTest) borrow(ctx context.Context, p *party) error {
 	var list offv1beta1.VirtualNodeList
-	if err := t.consumer.kube.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: p.id}); err != nil {
+	if err := t.consumer.kube.List(ctx, &list); err != nil {
 		return fmt.Errorf("reading the VirtualNodes of %s: %w", p.id, err)
 	}
 	var err error
-	if p.lent, err = lent(p.nodes, list.Items); err == nil && len(p.lent) == 0 {
+	if p.lent, err = lent(p.nodes, lending(list.Items, p.id, t.lenders)); err == nil && len(p.lent) == 0 {
 		err = out.Fail("no node of %s takes pods of this cluster: the offloadingPatch of its VirtualNode asks for others", p.id)
 	}
 	return err
+}
+
+// lending are the VirtualNodes of a provider whose nodes are ready.
+func lending(all []offv1beta1.VirtualNode, provider string, ready map[string]bool) []offv1beta1.VirtualNode {
+	return slices.DeleteFunc(slices.Clone(all), func(v offv1beta1.VirtualNode) bool {
+		return string(v.Spec.ClusterID) != provider || !ready[v.Name]
+	})
 }
 
 // lent are the nodes that one of the virtual nodes has pods go to.
@@ -189,8 +223,9 @@ func (t *networkTest) look(ctx context.Context, p *party) error {
 				return err
 			}
 		}
+		t.lenders = lenders(list.Items)
 	}
-	p.nodes = takers(list.Items)
+	p.nodes, p.reached = takers(list.Items), servingPorts(list.Items)
 	if len(p.nodes) == 0 {
 		return out.Fail("no node takes pods: all have taints, are cordoned or not ready")
 	}
@@ -220,7 +255,7 @@ func (t *networkTest) rights(p *party) []rights {
 		core("", "namespaces", "get", "list", "watch", "create", "delete"),
 		core("", "nodes", "list"),
 		networking("", "configurations", "list"),
-		core(p.askers, "pods", "list", "watch", "create"),
+		core(p.askers, "pods", "get", "list", "watch", "create"),
 		core(p.askers, "serviceaccounts", "list", "watch"),
 		core(p.servers, "services", "get", "list", "watch"),
 		{p.servers, slices, []string{"list", "watch"}},
@@ -263,12 +298,30 @@ func (p *party) sees(ctx context.Context, other string) (sight, error) {
 
 // takers are the nodes that take a pod without tolerations, by name.
 func takers(all []corev1.Node) []corev1.Node {
-	found := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
-		return n.Labels[names.NodeType] == names.NodeTypeVirtualNode || n.Spec.Unschedulable || n.DeletionTimestamp != nil || !isReady(&n) ||
+	return slices.DeleteFunc(servingPorts(all), func(n corev1.Node) bool {
+		return n.Spec.Unschedulable ||
 			slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
+	})
+}
+
+// servingPorts are the nodes that have a kube-proxy, whatever their taints, by name.
+func servingPorts(all []corev1.Node) []corev1.Node {
+	found := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
+		return n.Labels[names.NodeType] == names.NodeTypeVirtualNode || n.DeletionTimestamp != nil || !isReady(&n)
 	})
 	slices.SortFunc(found, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return found
+}
+
+// lenders are the virtual nodes that pods may go to, by name.
+func lenders(all []corev1.Node) map[string]bool {
+	ready := map[string]bool{}
+	for i := range all {
+		if n := &all[i]; n.Labels[names.NodeType] == names.NodeTypeVirtualNode && isReady(n) {
+			ready[n.Name] = true
+		}
+	}
+	return ready
 }
 
 // lendable tells why no pod can be offloaded to a provider. That the network is down is among the reasons.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
@@ -43,7 +45,7 @@ type theatre struct {
 	answer func(asker *corev1.Pod, target reach.Target) error
 	// starts is what becomes of a pod that is to be asked.
 	starts func(*corev1.Pod)
-	// images are those that pods were of.
+	// images are those that pods were of which are asked or ask.
 	images map[string]bool
 	// ports are the NodePorts that somebody answers at.
 	ports map[string]net.Listener
@@ -164,30 +166,48 @@ func (p *theatre) stall(starts func(*corev1.Pod)) {
 	p.starts = starts
 }
 
+func (p *theatre) seenImages() map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.images)
+}
+
 func reachable(*corev1.Pod, reach.Target) error { return nil }
 
 var errForEver = errors.New("it goes on asking")
 
-// namespace is the controller of ServiceAccounts, and takes back what is lent when the consumer deletes it.
+// namespace is the controller of ServiceAccounts.
 func (p *theatre) namespace(ctx context.Context, c *testkit.ControlPlane, name string) error {
 	ns := &corev1.Namespace{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil || !strings.Contains(name, "test-network") {
 		return client.IgnoreNotFound(err)
 	}
-	if ns.DeletionTimestamp == nil {
-		return client.IgnoreAlreadyExists(c.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}}))
-	}
-	if name != testNamespace {
+	if ns.DeletionTimestamp != nil {
 		return nil
 	}
-	return client.IgnoreNotFound(p.bergen.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: twin}}))
+	return gone(c.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "default"}}))
 }
 
-// offloading lends the namespace.
+// lentFinalizer is on what is lent, so that it is taken back whoever is first.
+const lentFinalizer = "example.org/lent"
+
+// offloading lends the namespace, and takes it back.
 func (p *theatre) offloading(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	nso := &offv1beta1.NamespaceOffloading{}
-	if err := p.oslo.Client.Get(ctx, r.NamespacedName, nso); err != nil || nso.DeletionTimestamp != nil {
+	if err := p.oslo.Client.Get(ctx, r.NamespacedName, nso); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if nso.DeletionTimestamp != nil {
+		if err := gone(p.bergen.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nso.Spec.RemoteNamespaceName}})); err != nil {
+			return reconcile.Result{}, err
+		}
+		controllerutil.RemoveFinalizer(nso, lentFinalizer)
+		return reconcile.Result{}, client.IgnoreNotFound(p.oslo.Client.Update(ctx, nso))
+	}
+	if controllerutil.AddFinalizer(nso, lentFinalizer) {
+		if err := p.oslo.Client.Update(ctx, nso); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	if err := p.bergen.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nso.Spec.RemoteNamespaceName}}); client.IgnoreAlreadyExists(err) != nil {
 		return reconcile.Result{}, err
@@ -249,7 +269,7 @@ func (p *theatre) pod(ctx context.Context, c *testkit.ControlPlane, key client.O
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(pod.Spec.Containers) == 1 {
+	if pod.Labels[askerLabel] != "" || pod.Labels[serverLabel] != "" { // others come and go when they like
 		p.images[pod.Spec.Containers[0].Image] = true
 	}
 	switch {
@@ -441,7 +461,7 @@ outside to NodePort   here     bergen   1        0        0
 	}, asked); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]bool{"liqo:oslo": true, "liqo:bergen": true, "i": true}, p.images); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"liqo:oslo": true, "liqo:bergen": true}, p.seenImages()); diff != "" {
 		t.Errorf("images, -want +got:\n%s", diff)
 	}
 	p.nothingIsLeft(t)
@@ -467,7 +487,7 @@ func whatFailsIsTold(t *testing.T, p *theatre) {
 	if r.err == nil || !strings.Contains(r.stderr, lines) || !strings.Contains(r.stdout, "node to pod      oslo     bergen   0        1        0\n") {
 		t.Errorf("%v\n%s%s", r.err, r.stdout, r.stderr)
 	}
-	if diff := cmp.Diff(map[string]bool{"mirror/liqo:v1": true, "i": true}, p.images); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"mirror/liqo:v1": true}, p.seenImages()); diff != "" {
 		t.Errorf("images, -want +got:\n%s", diff)
 	}
 	p.nothingIsLeft(t)
@@ -502,6 +522,18 @@ func podsThatDoNotStartEndIt(t *testing.T, p *theatre) {
 	})
 	p.try(t).refuses(t, "does not start: ImagePullBackOff no such image", "--image names another image")
 	p.nothingIsLeft(t)
+	p.stall(func(pod *corev1.Pod) {
+		pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "no room"}
+	})
+	p.try(t).refuses(t, "pod server-", "failed: OutOfcpu no room")
+	p.nothingIsLeft(t)
+	p.stall(func(pod *corev1.Pod) {
+		pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+			Type: offloadingAccepted, Status: corev1.ConditionFalse, Reason: "Refused", Message: `cluster "bergen" refuses the pod: its policy says so`,
+		}}}
+	})
+	p.try(t).refuses(t, `cluster "bergen" refuses the pod: its policy says so`)
+	p.nothingIsLeft(t)
 }
 
 // anInterruptedTestIsRemoved although pods ask for ever.
@@ -522,7 +554,13 @@ func anInterruptedTestIsRemoved(t *testing.T, p *theatre) {
 		}
 		cancel()
 	}()
-	if r := p.tryUntil(ctx, t, p.oslo.Config, p.bergen.Config); r.err == nil {
+	r := p.tryUntil(ctx, t, p.oslo.Config, p.bergen.Config)
+	select {
+	case <-asks:
+	default:
+		t.Error("nobody asked")
+	}
+	if r.err == nil || !strings.Contains(r.stderr, "context canceled") {
 		t.Errorf("it was not interrupted:\n%s%s", r.stdout, r.stderr)
 	}
 	p.nothingIsLeft(t)
@@ -531,7 +569,7 @@ func anInterruptedTestIsRemoved(t *testing.T, p *theatre) {
 func whatAKilledTestLeftIsRemoved(t *testing.T, p *theatre) {
 	t.Helper()
 	p.play(reachable)
-	left := p.try(t, "--rm=false", "--basic")
+	left := p.try(t, "--rm=false", "--basic", "--global-labels", names.AppManagedBy+"=somebody")
 	left.succeeds(t, "The namespace liqo-test-network and those like it in the other clusters are left")
 	pods := &corev1.PodList{}
 	if err := p.bergen.Client.List(t.Context(), pods, client.InNamespace(testNamespace+"-oslo")); err != nil || len(pods.Items) != 1 {

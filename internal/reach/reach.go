@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -26,11 +27,11 @@ type Target struct {
 	Answers []string `json:"answers"`
 }
 
-// Options bound how a question is asked.
+// Options bound how a question is asked. Where several have to answer, there is more time.
 type Options struct {
 	// For is how long one target is asked until all have answered; 0 stands for 20 seconds.
 	For time.Duration
-	// Within is how long all of them may take; 0 for as long as ctx lasts.
+	// Within is how long all of them may take; 0 for as long as ctx lasts. What nobody found out by then is ErrUntried.
 	Within time.Duration
 	// Each is how long one answer may take; 0 stands for 3 seconds.
 	Each time.Duration
@@ -38,6 +39,10 @@ type Options struct {
 
 const (
 	askedAtOnce = 16
+	// oneAtOnce is how often one target is asked at once, that many who answer by chance be found, or many that do not answer.
+	oneAtOnce = 8
+	// byChance is for each of the n·ln(n) answers after which the last of n who answer by chance may be expected.
+	byChance = 50 * time.Millisecond
 	// betweenAnswers keeps a Service that has many backends, or one that never answers, from being asked all the time.
 	betweenAnswers = 5 * time.Millisecond
 	betweenErrors  = 250 * time.Millisecond
@@ -57,6 +62,9 @@ func Serve(ctx context.Context, on net.Listener, name string) error {
 	return nil
 }
 
+// ErrUntried is what came of a target that there was no time for.
+var ErrUntried = errors.New("not tried: the time was over")
+
 // Ask asks all targets, some at once, and returns why each is not reached: nil where it is.
 func Ask(ctx context.Context, targets []Target, o Options) []error {
 	if o.For == 0 {
@@ -67,7 +75,7 @@ func Ask(ctx context.Context, targets []Target, o Options) []error {
 	}
 	if o.Within > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.Within)
+		ctx, cancel = context.WithTimeout(ctx, o.Within+longest(targets))
 		defer cancel()
 	}
 	// A connection that is kept would always lead to the same backend.
@@ -82,57 +90,108 @@ func Ask(ctx context.Context, targets []Target, o Options) []error {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = t.ask(ctx, asking, o.For)
+			errs[i] = t.ask(ctx, asking, o.For+t.extra())
 		})
 	}
 	all.Wait()
 	return errs
 }
 
+// extra is the time that a target gets because several have to answer there.
+func (t Target) extra() time.Duration {
+	n := float64(max(len(t.Answers), 1))
+	return time.Duration(n * math.Log(n) * float64(byChance))
+}
+
+func longest(targets []Target) (extra time.Duration) {
+	for _, t := range targets {
+		extra = max(extra, t.extra())
+	}
+	return extra
+}
+
 // ask asks until everybody has answered. A stranger is no reason to go on.
 func (t Target) ask(ctx context.Context, asking *http.Client, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	missing := map[string]bool{}
+	q := &question{Target: t, missing: map[string]bool{}}
 	for _, name := range t.Answers {
-		missing[name] = true
+		q.missing[name] = true
 	}
-	var last error
-	for len(missing) > 0 {
-		name, err := answer(ctx, asking, t.At)
+	var several sync.WaitGroup
+	for range min(len(t.Answers), oneAtOnce) {
+		several.Go(func() {
+			defer cancel() // whoever ends leaves nothing to ask
+			q.repeat(within, asking)
+		})
+	}
+	several.Wait()
+	return q.result(ctx.Err() != nil)
+}
+
+// question is what is known of a target so far.
+type question struct {
+	Target
+	mu      sync.Mutex
+	missing map[string]bool
+	// stranger is an answer of somebody else, last what went wrong last.
+	stranger, last error
+}
+
+// repeat asks until there is nothing more to ask.
+func (q *question) repeat(ctx context.Context, asking *http.Client) {
+	for ctx.Err() == nil {
+		name, err := answer(ctx, asking, q.At)
+		if err != nil && ctx.Err() != nil { // one that was cut off says nothing
+			return
+		}
+		if q.heard(name, err) {
+			return
+		}
 		pause := betweenAnswers
-		switch {
-		case err != nil:
-			if last == nil || ctx.Err() == nil { // one that was cut off says nothing
-				last = err
-			}
+		if err != nil {
 			pause = betweenErrors
-		case !slices.Contains(t.Answers, name):
-			return fmt.Errorf("%q answers instead of %s", name, strings.Join(t.Answers, ", "))
-		default:
-			delete(missing, name)
-			if len(missing) == 0 {
-				return nil
-			}
 		}
 		select {
 		case <-ctx.Done():
-			return unanswered(t, missing, last)
 		case <-time.After(pause):
 		}
 	}
-	return nil
 }
 
-func unanswered(t Target, missing map[string]bool, last error) error {
-	if len(missing) == len(t.Answers) && last != nil {
-		return last
+// heard notes an answer, and says whether it leaves nothing to ask.
+func (q *question) heard(name string, err error) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case err != nil:
+		q.last = err
+	case !slices.Contains(q.Answers, name):
+		q.stranger = fmt.Errorf("%q answers instead of %s", name, strings.Join(q.Answers, ", "))
+		return true
+	default:
+		delete(q.missing, name)
 	}
-	silent := fmt.Errorf("no answer from %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
-	if last == nil {
+	return len(q.missing) == 0
+}
+
+// result is what came of it, which may have been cut off.
+func (q *question) result(cut bool) error {
+	switch {
+	case q.stranger != nil:
+		return q.stranger
+	case len(q.missing) == 0:
+		return nil
+	case cut && q.last == nil:
+		return ErrUntried
+	case len(q.missing) == len(q.Answers) && q.last != nil:
+		return q.last
+	}
+	silent := fmt.Errorf("no answer from %s", strings.Join(slices.Sorted(maps.Keys(q.missing)), ", "))
+	if q.last == nil {
 		return silent
 	}
-	return fmt.Errorf("%w; the last error is: %w", silent, last)
+	return fmt.Errorf("%w; the last error is: %w", silent, q.last)
 }
 
 // answer is the name of whoever answers.

@@ -78,23 +78,28 @@ func closed(t *testing.T) string {
 }
 
 func TestWhoAnswers(t *testing.T) {
+	t.Parallel()
+	// An answer may be late, but only what is never well is asked until the time is over.
+	shortly := Options{For: 3 * time.Second}
 	for name, tc := range map[string]struct {
 		target Target
 		want   string
+		o      Options
 	}{
-		"the right one":            {Target{serve(t, "a"), []string{"a"}}, ""},
-		"everybody behind it":      {Target{service(t, "a", "a", "b", "c"), []string{"c", "b", "a"}}, ""},
-		"a stranger":               {Target{serve(t, "x"), []string{"a", "b"}}, `"x" answers instead of a, b`},
-		"a stranger among others":  {Target{service(t, "a", "x"), []string{"a", "b"}}, `"x" answers instead of a, b`},
-		"one of two":               {Target{service(t, "a"), []string{"a", "b"}}, "no answer from b"},
-		"nobody":                   {Target{closed(t), []string{"a"}}, "connect: connection refused"},
-		"somebody who is silent":   {Target{silent(t), []string{"a"}}, "no answer in time"},
-		"somebody else's server":   {Target{status(t, 404), []string{"a"}}, "the answer is 404 Not Found"},
-		"nobody, for whom no name": {Target{"nobody.invalid:80", []string{"a"}}, "no such host"},
-		"what is no address":       {Target{"a b:80", []string{"a"}}, `invalid character " " in host name`},
+		"the right one":            {Target{serve(t, "a"), []string{"a"}}, "", Options{}},
+		"everybody behind it":      {Target{service(t, "a", "a", "b", "c"), []string{"c", "b", "a"}}, "", Options{}},
+		"a stranger":               {Target{serve(t, "x"), []string{"a", "b"}}, `"x" answers instead of a, b`, Options{}},
+		"a stranger among others":  {Target{service(t, "a", "x"), []string{"a", "b"}}, `"x" answers instead of a, b`, Options{}},
+		"one of two":               {Target{service(t, "a"), []string{"a", "b"}}, "no answer from b", shortly},
+		"nobody":                   {Target{closed(t), []string{"a"}}, "connect: connection refused", shortly},
+		"somebody who is silent":   {Target{silent(t), []string{"a"}}, "no answer in time", Options{For: shortly.For, Each: 200 * time.Millisecond}},
+		"somebody else's server":   {Target{status(t, 404), []string{"a"}}, "the answer is 404 Not Found", shortly},
+		"nobody, for whom no name": {Target{"nobody.invalid:80", []string{"a"}}, "no such host", shortly},
+		"what is no address":       {Target{"a b:80", []string{"a"}}, `invalid character " " in host name`, shortly},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Ask(t.Context(), []Target{tc.target}, Options{For: time.Second, Each: 200 * time.Millisecond})[0]
+			t.Parallel()
+			err := Ask(t.Context(), []Target{tc.target}, tc.o)[0]
 			switch {
 			case tc.want == "" && err != nil, tc.want != "" && err == nil:
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -121,6 +126,7 @@ func TestWhatComesLateIsWaitedFor(t *testing.T) {
 }
 
 func TestAllOfItEndsInTime(t *testing.T) {
+	t.Parallel()
 	at := closed(t)
 	targets := make([]Target, 3*askedAtOnce)
 	for i := range targets {
@@ -134,6 +140,68 @@ func TestAllOfItEndsInTime(t *testing.T) {
 	}
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %s", took)
+	}
+}
+
+// The last of sixty is found by the 600th answer, each of which takes 50 ms: one after the other that takes more than half a minute.
+func TestAllOfManyAreFound(t *testing.T) {
+	t.Parallel()
+	names := make([]string, 60)
+	for i := range names {
+		names[i] = fmt.Sprintf("server-%d", i)
+	}
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := int(asked.Add(1) - 1)
+		last := n >= 600
+		time.Sleep(50 * time.Millisecond) // how far it is
+		if last {
+			fmt.Fprint(w, names[59])
+			return
+		}
+		fmt.Fprint(w, names[n%59])
+	}))
+	defer s.Close()
+	if err := Ask(t.Context(), []Target{{s.Listener.Addr().String(), names}}, Options{})[0]; err != nil {
+		t.Errorf("after %d answers: %v", asked.Load(), err)
+	}
+}
+
+func TestManyHaveMoreTime(t *testing.T) {
+	for n, want := range map[int]time.Duration{0: 0, 1: 0, 2: 69 * time.Millisecond, 60: 12283 * time.Millisecond} {
+		if got := (Target{Answers: make([]string, n)}).extra().Truncate(time.Millisecond); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}
+
+// Of some nothing is known yet when the time is over, others are not even asked.
+func TestWhatIsNotAskedIsUntried(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == askedAtOnce {
+			cancel()
+		}
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	targets := make([]Target, 3*askedAtOnce)
+	for i := range targets {
+		targets[i] = Target{s.Listener.Addr().String(), []string{"a"}}
+	}
+	at := closed(t)
+	for i, err := range Ask(ctx, targets, Options{For: time.Hour, Each: time.Hour}) {
+		if !errors.Is(err, ErrUntried) {
+			t.Errorf("target %d: %v", i, err)
+		}
+	}
+	// What was found wrong before the time was over stays wrong.
+	for i, err := range Ask(t.Context(), []Target{{at, []string{"a"}}}, Options{For: time.Hour, Within: 5 * time.Second}) {
+		if err == nil || errors.Is(err, ErrUntried) {
+			t.Errorf("target %d: %v", i, err)
+		}
 	}
 }
 
@@ -155,6 +223,7 @@ func TestResultsFitIntoTheStatusOfAPod(t *testing.T) {
 		"none":                {},
 		"all well":            {nil, nil},
 		"one failed":          {nil, errors.New("refused"), nil},
+		"no time for one":     {ErrUntried, nil, errors.New("refused")},
 		"quotes and newlines": {errors.New("\"a\"\n<b>")},
 		"many failed":         all(MostTargets, strings.Repeat("y", 1000)),
 		"letters of two":      all(MostTargets, strings.Repeat("ü", 1000)),
@@ -170,6 +239,9 @@ func TestResultsFitIntoTheStatusOfAPod(t *testing.T) {
 			}
 			for i, got := range back.Errors() {
 				if (got == nil) != (errs[i] == nil) {
+					t.Fatalf("target %d: got %v, want %v", i, got, errs[i])
+				}
+				if errors.Is(got, ErrUntried) != errors.Is(errs[i], ErrUntried) {
 					t.Fatalf("target %d: got %v, want %v", i, got, errs[i])
 				}
 				if got != nil && got != errUnsaid && !strings.HasPrefix(errs[i].Error(), got.Error()) {

@@ -13,16 +13,18 @@ import (
 // Results are what came of a list of targets, short enough for the termination message of a container, which whoever may
 // read the Pod may read.
 type Results struct {
-	// Marks has one letter for each target: a dot for one that is reached, an x for one that is not.
+	// Marks has one letter for each target: a dot for one that is reached, an x for one that is not, a dash for one that there was
+	// no time for.
 	Marks string `json:"marks"`
 	// Why says why, for as many of them as there is room for, by their place in the list.
 	Why map[int]string `json:"why,omitempty"`
 }
 
 const (
-	reached, missed = '.', 'x'
-	longestMessage  = 4096 // what a kubelet keeps
-	longestWhy      = 160
+	reached, missed, untried = '.', 'x', '-'
+
+	longestMessage = 4096 // what a kubelet keeps
+	longestWhy     = 160
 )
 
 // MostTargets is how many a pod may be asked about: a message has marks for all of them, and an argument room for their addresses.
@@ -35,6 +37,10 @@ func NewResults(errs []error) Results {
 	for i, err := range errs {
 		if err == nil {
 			marks.WriteByte(reached)
+			continue
+		}
+		if errors.Is(err, ErrUntried) {
+			marks.WriteByte(untried)
 			continue
 		}
 		marks.WriteByte(missed)
@@ -82,7 +88,11 @@ func ParseResults(message string, targets int) (Results, error) {
 func (r Results) Errors() []error {
 	errs := make([]error, len(r.Marks))
 	for i, mark := range r.Marks {
-		if mark == reached {
+		switch mark {
+		case reached:
+			continue
+		case untried:
+			errs[i] = ErrUntried
 			continue
 		}
 		errs[i] = errUnsaid
