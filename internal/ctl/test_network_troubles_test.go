@@ -40,7 +40,7 @@ func testOf(consumer *party, providers ...*party) *networkTest {
 
 func TestOneClusterThatIsSilentLeavesTheOthersOfANetworkTestTheTime(t *testing.T) {
 	c := testkit.Cluster(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	silent := partyIn(t, c, "silent", func(*http.Request) (*http.Response, error) {
 		<-ctx.Done()
@@ -116,7 +116,7 @@ func TestWhatANetworkTestFoundOutIsToldWhenAPodIsStuck(t *testing.T) {
 // All endpoints are waited for at once: each wait is over when the other one is there.
 func TestEndpointsOfANetworkTestAreWaitedForAtOnce(t *testing.T) {
 	c := testkit.Cluster(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	both := make(chan struct{})
 	var there atomic.Int64
