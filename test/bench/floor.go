@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ const (
 	floorNode      = "floor"
 	floorNamespace = "bench-floor"
 	floorTwin      = floorNamespace + "-cl-consumer"
-	// floorWorkers make each of the three steps of offloading.
+	// floorWorkers make each of the steps of offloading.
 	floorWorkers = 8
 	madeFrom     = "shadowpod"
 )
@@ -73,6 +74,7 @@ func (f *floor) run(ctx context.Context) error {
 		{f.near, &corev1.PodList{}, client.MatchingFields{"spec.nodeName": floorNode}, f.offload},
 		{f.far, &offv1beta1.ShadowPodList{}, client.InNamespace(""), f.make},
 		{f.far, &corev1.PodList{}, client.MatchingLabels{names.ManagedBy: madeFrom}, f.tell},
+		{f.near, &corev1.ConfigMapList{}, client.InNamespace(floorNamespace), f.reflect},
 	} {
 		events := make(chan watch.Event, 1<<14) // so that no API server waits
 		all.Go(func() error { return follow(ctx, step.at, step.list, step.of, events) })
@@ -184,6 +186,24 @@ func (f *floor) tell(ctx context.Context, event watch.Event) error {
 		Type:           corev1.EventTypeNormal, Reason: "SuccessfulReflection", Message: `Successfully reflected object to cluster "cl-provider"`,
 		Source: corev1.EventSource{Component: floorNode}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	})
+}
+
+// reflect has a ConfigMap of the benchmark in the provider, too.
+func (f *floor) reflect(ctx context.Context, event watch.Event) error {
+	cm, ok := event.Object.(*corev1.ConfigMap)
+	if !ok {
+		return fmt.Errorf("the watch of ConfigMaps: %v", event.Object)
+	}
+	twin := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: floorTwin}, Data: cm.Data}
+	switch {
+	case !strings.HasPrefix(cm.Name, probe): // the root CA, which every namespace has
+		return nil
+	case event.Type == watch.Deleted:
+		return client.IgnoreNotFound(f.far.Delete(ctx, twin))
+	case event.Type == watch.Added:
+		return client.IgnoreAlreadyExists(f.far.Create(ctx, twin))
+	}
+	return nil
 }
 
 // news is the local pod with the status of the remote one, nil if there is nothing to tell yet or no more.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/test/figures"
 )
 
 func TestTheFloorAsksForWhatAnotherClusterCanRun(t *testing.T) {
@@ -75,13 +76,17 @@ func TestTheFloorTellsOnceThatAPodIsReady(t *testing.T) {
 	}
 }
 
-func TestOfTheFloorOnlyPricesAreJudged(t *testing.T) {
-	r := &result{Floor: true, Bursts: []*burst{{Pods: 100, Seconds: 1, CPU: 1}, {Pods: 100, Offloaded: true, Seconds: 2, CPU: 4}}}
+func TestOfTheFloorOnlyPricesAndConfigMapsAreJudged(t *testing.T) {
+	r := &result{Floor: true, Config: figures.Spread{P50: 0.005, P95: 0.02}, Bursts: []*burst{{Pods: 100, Seconds: 1, CPU: 1}, {Pods: 100, Offloaded: true, Seconds: 2, CPU: 4}}}
 	got := map[string]float64{}
 	for _, row := range r.verdict() {
 		got[row.What] = row.Value
 	}
-	if diff := cmp.Diff(map[string]float64{"100 pods: time until ready": 2, "100 pods: CPU of both clusters": 4}, got); diff != "" {
+	want := map[string]float64{
+		"a ConfigMap in the provider, median": 5, "a ConfigMap in the provider, 95 %": 20,
+		"100 pods: time until ready": 2, "100 pods: CPU of both clusters": 4,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

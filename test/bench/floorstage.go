@@ -15,7 +15,7 @@ import (
 )
 
 // measureFloor measures bursts, in clusters without Liqo, of which the floor offloads every second one.
-func measureFloor(ctx context.Context, p playground, sizes []int, rounds int) (r *result, err error) {
+func measureFloor(ctx context.Context, p playground, sizes []int, o options) (r *result, err error) {
 	s, err := newSides(p)
 	if err != nil {
 		return nil, err
@@ -50,8 +50,12 @@ func measureFloor(ctx context.Context, p playground, sizes []int, rounds int) (r
 		if err := s.warmUp(ctx, r); err != nil {
 			return err
 		}
+		var err error
+		if r.Config, err = s.configMaps(ctx, o.samples); err != nil {
+			return err
+		}
 		for _, pods := range sizes {
-			if err := s.rounds(ctx, r, pods, rounds); err != nil {
+			if err := s.rounds(ctx, r, pods, o.rounds); err != nil {
 				return err
 			}
 		}

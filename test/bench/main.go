@@ -55,7 +55,7 @@ func run(ctx context.Context, o options) (*result, error) {
 		return nil, err
 	}
 	if o.floor {
-		r, err := measureFloor(ctx, playground{o.home}, sizes, o.rounds)
+		r, err := measureFloor(ctx, playground{o.home}, sizes, o)
 		if err != nil {
 			return nil, err
 		}

@@ -31,16 +31,15 @@ const mib = 1 << 20
 
 // verdict compares what was measured with what is promised.
 func (r *result) verdict() []figures.Promise {
+	rows := []figures.Promise{
+		{What: "a ConfigMap in the provider, median", Value: r.Config.P50 * 1000, Limit: 8, Unit: "ms"},
+		{What: "a ConfigMap in the provider, 95 %", Value: r.Config.P95 * 1000, Limit: 12, Unit: "ms"},
+	}
 	if r.Floor {
-		var rows []figures.Promise
 		for _, pods := range r.sizes() {
 			rows = append(rows, r.prices(pods)...)
 		}
 		return rows
-	}
-	rows := []figures.Promise{
-		{What: "a ConfigMap in the provider, median", Value: r.Config.P50 * 1000, Limit: 8, Unit: "ms"},
-		{What: "a ConfigMap in the provider, 95 %", Value: r.Config.P95 * 1000, Limit: 12, Unit: "ms"},
 	}
 	for _, role := range slices.Sorted(maps.Keys(r.Idle)) {
 		rows = append(rows, figures.Promise{What: "idle: " + role, Value: r.Idle[role], Limit: 5, Unit: "millicores"})

@@ -198,9 +198,12 @@ func (s *stage) idle(ctx context.Context) (map[string]float64, error) {
 	return out, nil
 }
 
+// probe begins the names of the ConfigMaps that are measured.
+const probe = "probe-"
+
 // configMaps measures how long it takes until a new ConfigMap is seen in the provider.
 func (s *stage) configMaps(ctx context.Context, samples int) (figures.Spread, error) {
-	near, far := s.consumer.api.CoreV1().ConfigMaps(s.peering.Namespace), s.provider.api.CoreV1().ConfigMaps(s.peering.Twin())
+	near, far := s.consumer.api.CoreV1().ConfigMaps(s.namespace), s.provider.api.CoreV1().ConfigMaps(s.twin)
 	list, err := far.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return figures.Spread{}, fmt.Errorf("listing ConfigMaps: %w", err)
@@ -212,7 +215,7 @@ func (s *stage) configMaps(ctx context.Context, samples int) (figures.Spread, er
 	defer w.Stop()
 	var took []time.Duration
 	for i := range samples {
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("probe-%d", i)}, Data: map[string]string{"key": "value"}}
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf(probe+"%d", i)}, Data: map[string]string{"key": "value"}}
 		started := time.Now()
 		if _, err := near.Create(ctx, cm, metav1.CreateOptions{}); err != nil {
 			return figures.Spread{}, fmt.Errorf("creating a ConfigMap: %w", err)
