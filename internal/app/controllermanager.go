@@ -114,6 +114,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		// Who the peers are, and what they may do.
 		with(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Disabled: settings.disabled}),
 		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
+		auth.SetupNonces,
 		auth.SetupTenant,
 		with(auth.SetupIdentity, auth.IdentityOptions{LiqoNamespace: o.liqoNamespace}),
 		with(auth.SetupServing, auth.ServingOptions{}),

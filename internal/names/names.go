@@ -23,6 +23,10 @@ const (
 	IdentityType = "liqo.io/identity-type"
 	// ResourceSliceName is on the Identity and the VirtualNode of a slice.
 	ResourceSliceName = "liqo.io/resourceslice-name"
+	// Nonce is on the Secret in which a provider keeps the nonce for a consumer, SignedNonce on the one in which a consumer has
+	// the nonce of a provider signed.
+	Nonce       = "liqo.io/nonce"
+	SignedNonce = "liqo.io/signed-nonce"
 	// RemoteTenantCSR marks the CertificateSigningRequests made for peers.
 	RemoteTenantCSR = "liqo.io/remote-tenant-csr"
 	// CreatorUser is the escaped name of the user that created a ShadowPod.
@@ -205,6 +209,8 @@ const (
 	KeysSecret           = "authentication-keys" // keys privateKey and publicKey, PEM
 	PrivateKeyKey        = "privateKey"
 	PublicKeyKey         = "publicKey"
+	NonceKey             = "nonce"       // of Secrets labelled Nonce or SignedNonce
+	SignedNonceKey       = "signedNonce" // of those labelled SignedNonce
 	WebhookConfiguration = "liqo-webhook"
 	WebhookCertsSecret   = "liqo-webhook-certs"
 	ControllerManager    = "liqo-controller-manager"

@@ -1,0 +1,152 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// Reasons of the events of the Secrets of a handshake.
+const (
+	reasonNonceGenerated       = "NonceGenerated"
+	reasonMissingRemoteCluster = "MissingRemoteClusterID"
+	reasonInvalidNonce         = "InvalidNonce"
+)
+
+// SetupNonces registers what makes, as a provider, the nonces for consumers.
+func SetupNonces(mgr ctrl.Manager) error {
+	_, err := setupHandshakeSecrets(mgr, "nonce", names.Nonce, generateNonce)
+	return err
+}
+
+// generateNonce makes a nonce where there is none. One that is there stays: a consumer may be signing it.
+func generateNonce(_ context.Context, _ liqov1beta1.ClusterID, secret *corev1.Secret) (kube.Event, error) {
+	event := kube.Event{Type: corev1.EventTypeNormal, Reason: reasonNonceGenerated, Message: "the nonce can be given to the consumer"}
+	if nonce := secret.Data[names.NonceKey]; len(nonce) > 0 {
+		if err := cred.CheckNonce(nonce); err != nil {
+			return kube.Event{}, kube.Invalid(reasonInvalidNonce, fmt.Errorf("the nonce was not made here, and no signature of it is accepted: remove it: %w", err))
+		}
+		return event, nil
+	}
+	secret.Data = map[string][]byte{names.NonceKey: cred.NewNonce()}
+	return event, nil
+}
+
+// handshakeSecrets fills in the Secrets of one label in tenant namespaces.
+type handshakeSecrets struct {
+	client   client.Client // reads namespaces
+	direct   client.Client // writes Secrets
+	secrets  *kube.NamespacedWatch
+	recorder events.EventRecorder
+	told     kube.Told[types.NamespacedName, kube.Event]
+	// fill completes the data of a Secret for that peer in memory, and returns what is true then.
+	fill func(context.Context, liqov1beta1.ClusterID, *corev1.Secret) (kube.Event, error)
+}
+
+// setupHandshakeSecrets registers the controller of the Secrets of one label, and returns what it reads them from.
+func setupHandshakeSecrets(mgr ctrl.Manager, name, label string,
+	fill func(context.Context, liqov1beta1.ClusterID, *corev1.Secret) (kube.Event, error),
+) (*kube.NamespacedWatch, error) {
+	direct, err := kube.DirectClient(mgr)
+	if err != nil {
+		return nil, err
+	}
+	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), labels.NewSelector().Add(present(label)))
+	if err := mgr.Add(secrets); err != nil {
+		return nil, fmt.Errorf("adding the watch of Secrets labelled %s: %w", label, err)
+	}
+	h := &handshakeSecrets{
+		client: mgr.GetClient(), direct: direct, secrets: secrets, recorder: mgr.GetEventRecorder("liqo-" + name), fill: fill,
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named(name).
+		WatchesRawSource(secrets.Source(&handler.EnqueueRequestForObject{})).
+		Complete(h)
+	if err != nil {
+		return nil, fmt.Errorf("registering controller %s: %w", name, err)
+	}
+	return secrets, nil
+}
+
+// Reconcile fills in one Secret, and tells why it cannot.
+func (h *handshakeSecrets) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	secret := &corev1.Secret{}
+	if err := h.secrets.Get(ctx, req.NamespacedName, secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			h.told.Forget(req.NamespacedName)
+			return reconcile.Result{}, nil
+		}
+		return kube.Result(err)
+	}
+	if !secret.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	event, err := h.sync(ctx, secret)
+	now := kube.Complaints(err)
+	if err == nil {
+		now = []kube.Event{event}
+	}
+	for _, e := range h.told.News(req.NamespacedName, now) {
+		h.recorder.Eventf(secret, nil, e.Type, e.Reason, "Sync", "%s", kube.Note(e.Message))
+	}
+	return kube.Result(err)
+}
+
+func (h *handshakeSecrets) sync(ctx context.Context, secret *corev1.Secret) (kube.Event, error) {
+	id, err := h.peer(ctx, secret)
+	if err != nil {
+		return kube.Event{}, err
+	}
+	before := secret.DeepCopy()
+	event, err := h.fill(ctx, id, secret)
+	if err != nil {
+		return kube.Event{}, err
+	}
+	if maps.EqualFunc(before.Data, secret.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
+		return event, nil
+	}
+	// Whoever was faster has filled it in.
+	if err := h.direct.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return kube.Event{}, fmt.Errorf("writing the Secret: %w", err)
+	}
+	return event, nil
+}
+
+// peer is whom the Secret is for: the namespace decides, and the label must not say anything else.
+func (h *handshakeSecrets) peer(ctx context.Context, secret *corev1.Secret) (liqov1beta1.ClusterID, error) {
+	var ns corev1.Namespace
+	if err := h.client.Get(ctx, types.NamespacedName{Name: secret.Namespace}, &ns); err != nil {
+		return "", fmt.Errorf("reading the namespace: %w", err)
+	}
+	id, ok := peer.OfNamespace(&ns)
+	label := secret.Labels[names.RemoteClusterID]
+	switch {
+	case !ok:
+		return "", kube.Invalid(reasonWrongNamespace, fmt.Errorf("namespace %s is no tenant namespace", ns.Name))
+	case label == "":
+		return "", kube.Invalid(reasonMissingRemoteCluster, errors.New("the label "+names.RemoteClusterID+" is missing"))
+	case label != string(id):
+		return "", kube.Invalid(reasonWrongNamespace, fmt.Errorf("the label %s is %q, but the namespace is for %q", names.RemoteClusterID, label, id))
+	}
+	return id, nil
+}
