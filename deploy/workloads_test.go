@@ -148,6 +148,7 @@ func TestTheControllerManagerIsToldTheValues(t *testing.T) {
 		"networking.enabled":                  {false, "--networking-enabled=false"},
 		"offloading.enabled":                  {false, "--offloading-enabled=false"},
 		"authentication.tlsCompatibilityMode": {true, "--tls-compatibility-mode=true"},
+		"authentication.legacyNonces":         {true, "--legacy-nonces=true"},
 		"webhook.certificateDuration":         {"2m", "--webhook-certificate-duration=2m"},
 	} {
 		args := pods(t, mustRender(t, tree(path, tc.value)))["liqo-controller-manager"].Spec.Containers[0].Args

@@ -115,6 +115,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		with(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Disabled: settings.disabled}),
 		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
 		auth.SetupNonces,
+		with(auth.SetupSigner, auth.SignerOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces}),
 		auth.SetupTenant,
 		with(auth.SetupIdentity, auth.IdentityOptions{LiqoNamespace: o.liqoNamespace}),
 		with(auth.SetupServing, auth.ServingOptions{}),

@@ -46,7 +46,7 @@ type controllerManagerOptions struct {
 	webhookPort                     int
 	webhookCertificate              time.Duration
 	vkOptionsTemplate, runtimeClass string
-	tlsCompatibility                bool
+	tlsCompatibility, legacyNonces  bool
 	apiServer, ca                   string
 	trustedCA                       bool
 	sliceCertificate                time.Duration
@@ -81,6 +81,7 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.vkOptionsTemplate, "vk-options-default-template", "", "<namespace>/<name> of the VkOptionsTemplate of VirtualNodes that name none")
 	fs.StringVar(&o.runtimeClass, "liqo-runtime-class", names.RuntimeClass, "runtime class whose pods are steered by it alone")
 	fs.BoolVar(&o.tlsCompatibility, "tls-compatibility-mode", false, "make RSA keys instead of Ed25519 ones")
+	fs.BoolVar(&o.legacyNonces, "legacy-nonces", false, "sign nonces alone, and accept such signatures, as Liqo did before they were bound to both clusters")
 	fs.StringVar(&o.apiServer, "api-server-address-override", "", "where peers reach this API server; empty for port 6443 of a control-plane node")
 	fs.StringVar(&o.ca, "ca-override", "", "certificate authority of the API server for peers, base64")
 	fs.BoolVar(&o.trustedCA, "trusted-ca", false, "peers know the authority of the API server already")

@@ -92,7 +92,7 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 	if err := l.check(ctx, slice, provider); err != nil {
 		return err
 	}
-	key, err := l.key(ctx, provider)
+	key, err := peer.Key(ctx, l.direct, l.options.LiqoNamespace, provider)
 	if err != nil {
 		return err
 	}
@@ -156,23 +156,6 @@ func (l *locals) check(ctx context.Context, slice *authv1beta1.ResourceSlice, pr
 		}
 	}
 	return nil
-}
-
-// key reads the key pair that this cluster uses with the provider.
-func (l *locals) key(ctx context.Context, provider liqov1beta1.ClusterID) (crypto.Signer, error) {
-	name := types.NamespacedName{Namespace: l.options.LiqoNamespace, Name: names.PeerKeysSecret(string(provider))}
-	var secret corev1.Secret
-	if err := l.direct.Get(ctx, name, &secret); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, kube.Wait(time.Second, "the key pair for this provider is being made")
-		}
-		return nil, fmt.Errorf("reading the key pair: %w", err)
-	}
-	key, err := cred.ParseKey(secret.Data[names.PrivateKeyKey])
-	if err != nil {
-		return nil, fmt.Errorf("reading the key pair in Secret %s: %w", name, err)
-	}
-	return key, nil
 }
 
 // fillIn completes the spec. A request for another key, or for another subject, can never be of use: it is replaced.

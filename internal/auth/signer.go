@@ -1,0 +1,79 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// SignerOptions say who signs.
+type SignerOptions struct {
+	// ClusterID of this cluster, the consumer.
+	ClusterID liqov1beta1.ClusterID
+	// LiqoNamespace holds the key pairs.
+	LiqoNamespace string
+	// LegacyNonces signs the nonce alone, for providers that know no other form.
+	LegacyNonces bool
+}
+
+// Reasons of the events of a Secret whose nonce is to be signed.
+const (
+	reasonNonceSigned  = "NonceSigned"
+	reasonMissingNonce = "MissingNonce"
+)
+
+// signer signs, as a consumer, the nonces of providers, with the key pair that is used with that provider only. Whoever may
+// write Secrets in a tenant namespace has it sign, so it signs nothing that means anything elsewhere.
+type signer struct {
+	direct  client.Reader
+	options SignerOptions
+}
+
+// SetupSigner registers what signs the nonces of providers.
+func SetupSigner(mgr ctrl.Manager, o SignerOptions) error {
+	direct, err := kube.DirectClient(mgr)
+	if err != nil {
+		return err
+	}
+	s := &signer{direct: direct, options: o}
+	_, err = setupHandshakeSecrets(mgr, "signednonce", names.SignedNonce, s.sign)
+	return err
+}
+
+// sign signs the nonce, unless the signature that is there is one of it: not every key signs alike twice.
+func (s *signer) sign(ctx context.Context, provider liqov1beta1.ClusterID, secret *corev1.Secret) (kube.Event, error) {
+	nonce := secret.Data[names.NonceKey]
+	if len(nonce) == 0 {
+		return kube.Event{}, kube.Invalid(reasonMissingNonce, errors.New("the key "+names.NonceKey+" is missing: the text that the provider made"))
+	}
+	if err := cred.CheckNonce(nonce); err != nil {
+		return kube.Event{}, kube.Invalid(reasonInvalidNonce, err)
+	}
+	key, err := peer.Key(ctx, s.direct, s.options.LiqoNamespace, provider)
+	if err != nil {
+		return kube.Event{}, err
+	}
+	handshake := cred.Handshake{
+		Provider: string(provider), Consumer: string(s.options.ClusterID), Nonce: nonce, Legacy: s.options.LegacyNonces,
+	}
+	if handshake.Verify(key.Public(), secret.Data[names.SignedNonceKey]) != nil {
+		signature, err := handshake.Sign(key)
+		if err != nil {
+			return kube.Event{}, err
+		}
+		secret.Data[names.SignedNonceKey] = signature
+	}
+	return kube.Event{Type: corev1.EventTypeNormal, Reason: reasonNonceSigned, Message: "the Tenant for the provider can be made"}, nil
+}
