@@ -30,7 +30,7 @@ var (
 		"internal/slice/want", "internal/network/template",
 	}, translating...)
 	kernel = []string{"internal/datapath/*"}
-	kit    = []string{"internal/await", "internal/kube", "internal/remote", "internal/mirror", "internal/peer", "internal/reach", "internal/removal"}
+	kit    = []string{"internal/await", "internal/issue", "internal/kube", "internal/remote", "internal/mirror", "internal/peer", "internal/reach", "internal/removal"}
 	rooms  = []string{
 		"internal/ipam", "internal/peering", "internal/auth", "internal/slice", "internal/replicate", "internal/network",
 		"internal/agent/*", "internal/offload", "internal/host", "internal/vnode", "internal/admit",

@@ -12,7 +12,6 @@ import (
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,9 +21,10 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/issue"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/slice/want"
 )
 
@@ -53,79 +53,43 @@ type RemoteOptions struct {
 	Now func() time.Time
 }
 
-const (
-	defaultDuration = 24 * time.Hour
-	// minDuration is the shortest that the API server accepts.
-	minDuration = 10 * time.Minute
-)
-
-func (o *RemoteOptions) complete(mgr ctrl.Manager) error {
-	if o.CertificateDuration == 0 {
-		o.CertificateDuration = defaultDuration
-	}
-	o.CertificateDuration = max(o.CertificateDuration, minDuration)
+func (o *RemoteOptions) complete() {
 	if o.LimitsEnforcement == "" {
 		o.LimitsEnforcement = offv1beta1.NoLimitsEnforcement
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	switch {
-	case o.TrustedCA:
-		o.CA = nil
-	case len(o.CA) == 0:
-		ca, err := authorityOf(mgr.GetConfig())
-		if err != nil {
-			return err
-		}
-		o.CA = ca
-	}
-	return nil
-}
-
-// authorityOf is the certificate authority of this cluster's API server, as our own connection has it.
-func authorityOf(cfg *rest.Config) ([]byte, error) {
-	cfg = rest.CopyConfig(cfg)
-	if err := rest.LoadTLSFiles(cfg); err != nil {
-		return nil, fmt.Errorf("reading the certificate authority of the API server: %w", err)
-	}
-	return cfg.CAData, nil
 }
 
 // remotes decides about the slices that consumers copied here.
 type remotes struct {
 	client  client.Client
-	issuer  *issuer
+	issuer  *issue.Issuer
+	server  issue.Server
 	notes   *notes
 	options RemoteOptions
 }
 
 // SetupRemote registers the controller of the provider.
 func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
-	if err := o.complete(mgr); err != nil {
+	o.complete()
+	server := issue.Server{Address: o.APIServer, CA: o.CA, TrustedCA: o.TrustedCA}
+	if err := server.Complete(mgr); err != nil {
 		return err
 	}
-	direct, err := kube.DirectClient(mgr)
+	issuer, err := issue.New(mgr, issue.Options{Duration: o.CertificateDuration, Now: o.Now})
 	if err != nil {
 		return err
 	}
-	notes := newNotes()
-	r := &remotes{
-		client:  mgr.GetClient(),
-		issuer:  &issuer{client: mgr.GetClient(), direct: direct, duration: o.CertificateDuration, now: o.Now, notes: notes},
-		notes:   notes,
-		options: o,
-	}
+	r := &remotes{client: mgr.GetClient(), issuer: issuer, server: server, notes: newNotes(), options: o}
 	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{Name: "resourceslice_remote"}, r)
 	b := c.Builder(predicate.NewPredicateFuncs(peer.IsReplica)).
 		Owns(&offv1beta1.Quota{}).
-		Watches(&certv1.CertificateSigningRequest{}, handler.EnqueueRequestsFromMapFunc(ofRequest)).
+		Watches(&certv1.CertificateSigningRequest{}, issue.Watch(names.CertificateFor)).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
-	nodes := platformChanged()
-	if o.APIServer == "" {
-		nodes = predicate.Or(nodes, controlPlaneMoved())
-	}
+	nodes := predicate.Or(platformChanged(), server.Moved())
 	b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(nodes))
 	if o.Storage {
 		b.Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.all))
@@ -198,16 +162,19 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 		deny(err.Error())
 		return kube.Invalid("InvalidCSR", err)
 	}
-	url, err := rules.APIServerURL(r.options.APIServer, in.nodes)
+	params, err := r.server.Params(in.nodes, in.tenant.Spec.ProxyURL)
 	if err != nil {
 		if slice.Status.AuthParams == nil { // what was given serves on: the request is not at fault
 			deny(err.Error())
 		}
 		return kube.Invalid("AuthParamsFailed", err)
 	}
-	cert, fresh, err := r.issuer.certificate(ctx, slice, in.consumer)
+	cert, fresh, err := r.issuer.Certificate(ctx, issue.Request{
+		Owner: slice, Mark: names.CertificateFor, Consumer: in.consumer, Secret: names.RemoteCertificate(slice.Name), CSR: slice.Spec.CSR,
+		Slow: func(message string) { r.notes.warning(slice, "AuthParamsFailed", message) },
+	})
 	if cert == nil {
-		if why, ok := isRefused(err); ok {
+		if why, ok := issue.IsRefused(err); ok {
 			deny(why)
 			return kube.Invalid("AuthParamsFailed", err)
 		}
@@ -216,17 +183,15 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 	if fresh && slice.Status.AuthParams != nil {
 		r.notes.normal(slice, "CertificateRenewed", "the certificate of the slice was renewed")
 	}
-	slice.Status.AuthParams = &authv1beta1.AuthParams{CA: r.options.CA, APIServer: url, SignedCRT: cert.certificate}
-	if proxy := in.tenant.Spec.ProxyURL; proxy != nil && *proxy != "" {
-		slice.Status.AuthParams.ProxyURL = proxy
-	}
+	params.SignedCRT = cert.PEM
+	slice.Status.AuthParams = params
 	want.AuthenticationAccepted().Set(&slice.Status, r.options.Now())
-	if _, ok := isRefused(err); ok {
+	if _, ok := issue.IsRefused(err); ok {
 		// The old certificate serves until its end. The watch tells when the refused request is gone.
 		return kube.Invalid("AuthParamsFailed", err)
 	}
 	if err == nil {
-		r.notes.comeBack(slice, cert.renewAt)
+		r.notes.comeBack(slice, cert.RenewAt)
 	}
 	return err
 }

@@ -37,6 +37,9 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
+// minDuration is the shortest that the API server accepts.
+const minDuration = 10 * time.Minute
+
 const (
 	authentication = authv1beta1.ResourceSliceConditionTypeAuthentication
 	resources      = authv1beta1.ResourceSliceConditionTypeResources
@@ -452,7 +455,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 	touch("due")
 	second := other(first)
 	testkit.WantEvent(t, c, slice, "CertificateRenewed", "")
-	if got := secretOf(t, c, p.namespace, names.RemoteCertificate("renewed")).Data[certificateKey]; !bytes.Equal(got, second) {
+	if got := secretOf(t, c, p.namespace, names.RemoteCertificate("renewed")).Data["certificate"]; !bytes.Equal(got, second) {
 		t.Error("another certificate is kept than the one that was handed out")
 	}
 	whoIs(t, c, p.key, second)

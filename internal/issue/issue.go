@@ -1,7 +1,12 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package slice
+// Package issue gives peers what they need to act here: it has this cluster's signer sign their client certificates, and
+// tells where the API server is.
+//
+// A certificate is kept in a Secret, so that it is asked for once, and a request that is under way is a
+// CertificateSigningRequest: nothing is remembered elsewhere and nobody waits.
+package issue
 
 import (
 	"bytes"
@@ -11,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	certv1 "k8s.io/api/certificates/v1"
@@ -18,24 +24,68 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
-// issuer has the cluster's signer sign the certificates of slices. A certificate is kept in a Secret, so that it is
-// asked for once, and a request that is under way is a CertificateSigningRequest: nothing is remembered elsewhere and
-// nobody waits.
-type issuer struct {
+const (
+	defaultDuration = 24 * time.Hour
+	// minDuration is the shortest that the API server accepts.
+	minDuration = 10 * time.Minute
+)
+
+// Options say how certificates are issued.
+type Options struct {
+	// Duration is how long a certificate lasts; 0 is a day. Kubernetes allows ten minutes and more.
+	Duration time.Duration
+	// Now is the time; nil is the clock.
+	Now func() time.Time
+}
+
+// Issuer has certificates signed. The holder of one controller is enough: it remembers nothing.
+type Issuer struct {
 	client   client.Client // reads CertificateSigningRequests from the cache
 	direct   client.Client // reads Secrets
 	duration time.Duration
 	now      func() time.Time
-	notes    *notes
+}
+
+// New makes an Issuer.
+func New(mgr ctrl.Manager, o Options) (*Issuer, error) {
+	direct, err := kube.DirectClient(mgr)
+	if err != nil {
+		return nil, err
+	}
+	if o.Duration == 0 {
+		o.Duration = defaultDuration
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Issuer{client: mgr.GetClient(), direct: direct, duration: max(o.Duration, minDuration), now: o.Now}, nil
+}
+
+// Request asks for a certificate. That its CSR may be signed is for the caller to check.
+type Request struct {
+	// Owner is what the certificate is for, and goes with.
+	Owner client.Object
+	// Mark is the annotation that leads from a CertificateSigningRequest to the Owner. Each kind has its own.
+	Mark string
+	// Consumer is the peer.
+	Consumer liqov1beta1.ClusterID
+	// Secret names where the certificate is kept, in the namespace of the Owner.
+	Secret string
+	// CSR is the request, PEM.
+	CSR []byte
+	// Slow is told when no signer has signed for long.
+	Slow func(message string)
 }
 
 // Keys of the Secret of a certificate.
@@ -50,12 +100,14 @@ const patience = time.Minute
 
 var clientUsages = []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageKeyEncipherment, certv1.UsageClientAuth}
 
-// issued is a certificate that can be handed out.
-type issued struct {
-	certificate []byte
-	serial      string
-	notAfter    time.Time
-	renewAt     time.Time
+// Certificate can be handed out.
+type Certificate struct {
+	// PEM is the certificate.
+	PEM []byte
+	// RenewAt is when to ask again.
+	RenewAt  time.Time
+	serial   string
+	notAfter time.Time
 }
 
 // refused says that the signer, or an administrator, denied a request.
@@ -63,14 +115,14 @@ type refused struct{ why string }
 
 func (r *refused) Error() string { return r.why }
 
-// certificate returns the certificate for the slice's request, nil while there is none. fresh tells that it was issued
+// Certificate returns the certificate for the request, nil while there is none. fresh tells that it was issued
 // just now. The error is Wait while a request is under way, also one that renews a certificate that can still be used.
-func (i *issuer) certificate(ctx context.Context, slice *authv1beta1.ResourceSlice, consumer liqov1beta1.ClusterID) (cert *issued, fresh bool, err error) {
-	stored, err := i.stored(ctx, slice)
+func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate, fresh bool, err error) {
+	stored, err := i.stored(ctx, r)
 	if err != nil {
 		return nil, false, err
 	}
-	if stored != nil && i.now().Before(stored.renewAt) {
+	if stored != nil && i.now().Before(stored.RenewAt) {
 		return stored, false, nil
 	}
 	previous := ""
@@ -80,11 +132,11 @@ func (i *issuer) certificate(ctx context.Context, slice *authv1beta1.ResourceSli
 			stored = nil
 		}
 	}
-	request, err := i.request(ctx, slice, consumer, previous)
+	request, err := i.request(ctx, r, previous)
 	if err != nil {
 		return stored, false, err
 	}
-	renewed, err := i.take(ctx, slice, consumer, request)
+	renewed, err := i.take(ctx, r, request)
 	if err != nil {
 		return stored, false, err
 	}
@@ -92,23 +144,23 @@ func (i *issuer) certificate(ctx context.Context, slice *authv1beta1.ResourceSli
 }
 
 // stored returns the certificate kept for this very request, nil if there is none.
-func (i *issuer) stored(ctx context.Context, slice *authv1beta1.ResourceSlice) (*issued, error) {
+func (i *Issuer) stored(ctx context.Context, r Request) (*Certificate, error) {
 	var secret corev1.Secret
-	key := types.NamespacedName{Namespace: slice.Namespace, Name: names.RemoteCertificate(slice.Name)}
+	key := types.NamespacedName{Namespace: r.Owner.GetNamespace(), Name: r.Secret}
 	if err := i.direct.Get(ctx, key, &secret); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("reading the certificate of the slice: %w", err)
+		return nil, fmt.Errorf("reading the certificate: %w", err)
 	}
-	if !bytes.Equal(secret.Data[requestKey], slice.Spec.CSR) || !metav1.IsControlledBy(&secret, slice) {
+	if !bytes.Equal(secret.Data[requestKey], r.CSR) || !metav1.IsControlledBy(&secret, r.Owner) {
 		return nil, nil
 	}
 	at, err := time.Parse(time.RFC3339, string(secret.Data[issuedKey]))
 	if err != nil {
 		return nil, nil
 	}
-	out, err := readIssued(secret.Data[certificateKey], slice.Spec.CSR, at)
+	out, err := readIssued(secret.Data[certificateKey], r.CSR, at)
 	if err != nil {
 		// What is not a certificate for this request is as good as none.
 		return nil, nil
@@ -116,7 +168,7 @@ func (i *issuer) stored(ctx context.Context, slice *authv1beta1.ResourceSlice) (
 	return out, nil
 }
 
-func readIssued(certificate, request []byte, at time.Time) (*issued, error) {
+func readIssued(certificate, request []byte, at time.Time) (*Certificate, error) {
 	key, err := cred.CSRKey(request)
 	if err != nil {
 		return nil, err
@@ -128,17 +180,17 @@ func readIssued(certificate, request []byte, at time.Time) (*issued, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &issued{
-		certificate: certificate,
-		serial:      parsed.SerialNumber.Text(16),
-		notAfter:    parsed.NotAfter,
-		renewAt:     cred.RenewAt(at, parsed.NotAfter),
+	return &Certificate{
+		PEM:      certificate,
+		RenewAt:  cred.RenewAt(at, parsed.NotAfter),
+		serial:   parsed.SerialNumber.Text(16),
+		notAfter: parsed.NotAfter,
 	}, nil
 }
 
 // request returns the approved request for the certificate that follows the previous one.
-func (i *issuer) request(ctx context.Context, slice *authv1beta1.ResourceSlice, consumer liqov1beta1.ClusterID, previous string) (*certv1.CertificateSigningRequest, error) {
-	want := i.wantRequest(slice, consumer, previous)
+func (i *Issuer) request(ctx context.Context, r Request, previous string) (*certv1.CertificateSigningRequest, error) {
+	want := i.wantRequest(r, previous)
 	have := &certv1.CertificateSigningRequest{}
 	err := i.client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {
@@ -159,20 +211,20 @@ func (i *issuer) request(ctx context.Context, slice *authv1beta1.ResourceSlice, 
 	return i.approved(ctx, have)
 }
 
-func (i *issuer) wantRequest(slice *authv1beta1.ResourceSlice, consumer liqov1beta1.ClusterID, previous string) *certv1.CertificateSigningRequest {
+func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSigningRequest {
 	// One name for each certificate ever issued: a second attempt finds the first one's request.
 	hash := sha256.New()
-	for _, part := range []string{string(slice.UID), string(slice.Spec.CSR), previous} {
+	for _, part := range []string{string(r.Owner.GetUID()), string(r.CSR), previous} {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}
 	return &certv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        "liqo-identity-" + hex.EncodeToString(hash.Sum(nil)[:16]),
-			Labels:      map[string]string{names.RemoteTenantCSR: "true", names.RemoteClusterID: string(consumer)},
-			Annotations: map[string]string{names.CertificateFor: client.ObjectKeyFromObject(slice).String()},
+			Labels:      map[string]string{names.RemoteTenantCSR: "true", names.RemoteClusterID: string(r.Consumer)},
+			Annotations: map[string]string{r.Mark: client.ObjectKeyFromObject(r.Owner).String()},
 		},
 		Spec: certv1.CertificateSigningRequestSpec{
-			Request:           slice.Spec.CSR,
+			Request:           r.CSR,
 			SignerName:        certv1.KubeAPIServerClientSignerName,
 			ExpirationSeconds: new(int32(i.duration.Seconds())),
 			Usages:            clientUsages,
@@ -186,7 +238,7 @@ func sameRequest(want, have *certv1.CertificateSigningRequest) bool {
 		slices.Equal(want.Spec.Usages, have.Spec.Usages)
 }
 
-func (i *issuer) approved(ctx context.Context, request *certv1.CertificateSigningRequest) (*certv1.CertificateSigningRequest, error) {
+func (i *Issuer) approved(ctx context.Context, request *certv1.CertificateSigningRequest) (*certv1.CertificateSigningRequest, error) {
 	for _, c := range request.Status.Conditions {
 		switch c.Type {
 		case certv1.CertificateDenied, certv1.CertificateFailed:
@@ -200,7 +252,7 @@ func (i *issuer) approved(ctx context.Context, request *certv1.CertificateSignin
 		Type:    certv1.CertificateApproved,
 		Status:  corev1.ConditionTrue,
 		Reason:  "IdentityManagerApproval",
-		Message: "the request of the ResourceSlice was checked",
+		Message: "the request was checked",
 	})
 	if err := i.client.SubResource("approval").Update(ctx, request); err != nil {
 		return nil, fmt.Errorf("approving the certificate: %w", err)
@@ -209,31 +261,31 @@ func (i *issuer) approved(ctx context.Context, request *certv1.CertificateSignin
 }
 
 // take stores the certificate once it is there, and removes the request.
-func (i *issuer) take(ctx context.Context, slice *authv1beta1.ResourceSlice, consumer liqov1beta1.ClusterID, request *certv1.CertificateSigningRequest) (*issued, error) {
+func (i *Issuer) take(ctx context.Context, r Request, request *certv1.CertificateSigningRequest) (*Certificate, error) {
 	now := i.now()
 	if len(request.Status.Certificate) == 0 {
 		if now.Sub(request.CreationTimestamp.Time) > patience {
-			i.notes.warning(slice, "AuthParamsFailed", fmt.Sprintf("no signer of this cluster has signed the request %s yet", request.Name))
+			r.Slow(fmt.Sprintf("no signer of this cluster has signed the request %s yet", request.Name))
 		}
 		return nil, kube.Wait(patience, "the certificate is being signed")
 	}
-	out, err := readIssued(request.Status.Certificate, slice.Spec.CSR, now)
+	out, err := readIssued(request.Status.Certificate, r.CSR, now)
 	if err != nil {
 		return nil, fmt.Errorf("reading the signed certificate: %w", err)
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: slice.Namespace,
-			Name:      names.RemoteCertificate(slice.Name),
-			Labels:    map[string]string{names.RemoteClusterID: string(consumer)},
+			Namespace: r.Owner.GetNamespace(),
+			Name:      r.Secret,
+			Labels:    map[string]string{names.RemoteClusterID: string(r.Consumer)},
 		},
 		Data: map[string][]byte{
-			requestKey:     slice.Spec.CSR,
-			certificateKey: out.certificate,
+			requestKey:     r.CSR,
+			certificateKey: out.PEM,
 			issuedKey:      []byte(now.UTC().Format(time.RFC3339)),
 		},
 	}
-	if _, err := kube.Ensure(ctx, i.direct, secret, kube.OwnedBy(slice, i.client.Scheme())); err != nil {
+	if _, err := kube.Ensure(ctx, i.direct, secret, kube.OwnedBy(r.Owner, i.client.Scheme())); err != nil {
 		return nil, fmt.Errorf("storing the certificate: %w", err)
 	}
 	if err := i.client.Delete(ctx, request); client.IgnoreNotFound(err) != nil {
@@ -242,10 +294,25 @@ func (i *issuer) take(ctx context.Context, slice *authv1beta1.ResourceSlice, con
 	return out, nil
 }
 
-func isRefused(err error) (string, bool) {
+// IsRefused tells whether err says that the signer, or an administrator, denied the request, and why.
+func IsRefused(err error) (string, bool) {
 	r, ok := errors.AsType[*refused](err)
 	if !ok {
 		return "", false
 	}
 	return r.why, true
+}
+
+// Watch is the handler that wakes the owner of a CertificateSigningRequest of that mark.
+func Watch(mark string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		if obj.GetLabels()[names.RemoteTenantCSR] != "true" {
+			return nil
+		}
+		namespace, name, ok := strings.Cut(obj.GetAnnotations()[mark], "/")
+		if !ok {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+	})
 }
