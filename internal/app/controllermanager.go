@@ -61,7 +61,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings;rolebindings,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=liqo-gateway;liqo-gateway-reader;liqo-gateway-replica;liqo-tenant-replication;liqo-tenant-secrets;liqo-virtual-kubelet-local;liqo-virtual-kubelet-local-namespace;liqo-virtual-kubelet-remote;liqo-virtual-kubelet-remote-clusterwide,verbs=bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=liqo-gateway;liqo-gateway-reader;liqo-gateway-replica;liqo-remote-controlplane;liqo-tenant-replication;liqo-tenant-secrets;liqo-virtual-kubelet-local;liqo-virtual-kubelet-local-namespace;liqo-virtual-kubelet-remote;liqo-virtual-kubelet-remote-clusterwide,verbs=bind
 //
 // Certificates of consumers and of virtual kubelets.
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=get;list;watch;create;delete
@@ -114,9 +114,8 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		// Who the peers are, and what they may do.
 		with(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Disabled: settings.disabled}),
 		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
-		auth.SetupNonces,
 		with(auth.SetupSigner, auth.SignerOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces}),
-		auth.SetupTenant,
+		with(auth.SetupTenant, settings.tenants),
 		with(auth.SetupIdentity, auth.IdentityOptions{LiqoNamespace: o.liqoNamespace}),
 		with(auth.SetupServing, auth.ServingOptions{}),
 		// Who has which addresses, and under which a peer is seen.

@@ -25,8 +25,10 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/admit"
+	"liqo.io/liqo/internal/auth"
 	"liqo.io/liqo/internal/host"
 	"liqo.io/liqo/internal/ipam"
+	"liqo.io/liqo/internal/issue"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network"
 	"liqo.io/liqo/internal/offload"
@@ -113,6 +115,7 @@ type settings struct {
 	webhooks     admit.Options
 	local        slice.LocalOptions
 	remote       slice.RemoteOptions
+	tenants      auth.TenantOptions
 	virtualNodes offload.VirtualNodeOptions
 	offloadings  offload.NamespaceOffloadingOptions
 	twins        host.NamespaceMapOptions
@@ -148,6 +151,11 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,
 		},
 		remote: remote,
+		tenants: auth.TenantOptions{
+			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces,
+			Server:       issue.Server{Address: remote.APIServer, CA: remote.CA, TrustedCA: remote.TrustedCA},
+			Certificates: issue.Options{Duration: remote.CertificateDuration},
+		},
 		virtualNodes: offload.VirtualNodeOptions{
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: checkVirtualKubelet,
 		},

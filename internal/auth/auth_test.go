@@ -35,18 +35,20 @@ var rights = struct{ wide, tenant, home []rbacv1.PolicyRule }{
 	wide: []rbacv1.PolicyRule{
 		testkit.Rule("authentication.liqo.io", "tenants", "get", "list", "watch", "patch"),
 		testkit.Rule("authentication.liqo.io", "tenants/status", "patch"),
+		testkit.Rule("authentication.liqo.io", "tenants/finalizers", "update"),
 		testkit.Rule("authentication.liqo.io", "identities", "get", "list", "watch"),
 		testkit.Rule("authentication.liqo.io", "identities/status", "patch"),
 		testkit.Rule("authentication.liqo.io", "identities/finalizers", "update"),
 		testkit.Rule("offloading.liqo.io", "virtualnodes", "get", "list", "watch"),
-		testkit.Rule("certificates.k8s.io", "certificatesigningrequests", "get", "list", "watch", "delete"),
+		testkit.Rule("certificates.k8s.io", "certificatesigningrequests", "get", "list", "watch", "create", "delete"),
 		testkit.Rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"),
-		{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"signers"}, ResourceNames: []string{"kubernetes.io/kubelet-serving"}, Verbs: []string{"approve"}},
+		{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"signers"}, ResourceNames: []string{"kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client"}, Verbs: []string{"approve"}},
 		testkit.Rule("rbac.authorization.k8s.io", "clusterrolebindings", "get", "list", "watch", "create", "patch", "delete"),
-		testkit.Rule("rbac.authorization.k8s.io", "rolebindings", "get", "list", "watch"),
-		{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles"}, ResourceNames: []string{names.RoleVirtualKubeletRemoteWide}, Verbs: []string{"bind"}},
+		testkit.Rule("rbac.authorization.k8s.io", "rolebindings", "get", "list", "watch", "create", "patch", "delete"),
+		{APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"clusterroles"}, ResourceNames: []string{names.RoleVirtualKubeletRemoteWide, names.RoleRemoteControlPlane}, Verbs: []string{"bind"}},
 		testkit.Rule("", "namespaces", "get", "list", "watch"),
 		testkit.Rule("", "namespaces/finalizers", "update"),
+		testkit.Rule("", "nodes", "get", "list", "watch"),
 		testkit.Rule("", "pods", "list"),
 		testkit.Rule("apps", "replicasets", "get"),
 		testkit.Rule("events.k8s.io", "events", "create", "patch"),
@@ -59,7 +61,9 @@ var rights = struct{ wide, tenant, home []rbacv1.PolicyRule }{
 func run(t *testing.T, c *testkit.ControlPlane, setup func(ctrl.Manager) error) {
 	t.Helper()
 	testkit.Allow(t, c, "", managerUser, rights.wide...)
-	testkit.Ensure(t, c, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: names.RoleVirtualKubeletRemoteWide}})
+	for _, role := range []string{names.RoleVirtualKubeletRemoteWide, names.RoleRemoteControlPlane} {
+		testkit.Ensure(t, c, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}})
+	}
 	testkit.Manager(t, c.User(t, managerUser), kube.ManagerOptions{Name: "test"}, setup)
 }
 

@@ -33,10 +33,9 @@ const (
 	reasonInvalidNonce         = "InvalidNonce"
 )
 
-// SetupNonces registers what makes, as a provider, the nonces for consumers.
-func SetupNonces(mgr ctrl.Manager) error {
-	_, err := setupHandshakeSecrets(mgr, "nonce", names.Nonce, generateNonce)
-	return err
+// setupNonces registers what makes, as a provider, the nonces for consumers.
+func setupNonces(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
+	return setupHandshakeSecrets(mgr, "nonce", names.Nonce, generateNonce)
 }
 
 // generateNonce makes a nonce where there is none. One that is there stays: a consumer may be signing it.

@@ -42,7 +42,7 @@ func filled(t *testing.T, c *testkit.ControlPlane, secret *corev1.Secret, key st
 
 func TestNonceIsMadeOnce(t *testing.T) {
 	c := cluster(t)
-	run(t, c, SetupNonces)
+	runTenant(t, c)
 	id := testkit.UniqueID()
 	ns := tenantNamespace(t, c, id)
 	secret := nonceSecret(ns, id)
@@ -71,7 +71,7 @@ func TestNonceIsMadeOnce(t *testing.T) {
 
 func TestNonceThatIsNotMadeSaysWhy(t *testing.T) {
 	c := cluster(t)
-	run(t, c, SetupNonces)
+	runTenant(t, c)
 	id := testkit.UniqueID()
 	ns := tenantNamespace(t, c, id)
 	for name, test := range map[string]struct {

@@ -16,17 +16,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/issue"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
 
 func runTenant(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
-	run(t, c, SetupTenant)
+	liqo := liqoNamespace(t, c)
+	run(t, c, func(mgr ctrl.Manager) error {
+		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}})
+	})
 }
 
 // typedTenant is the Tenant that administrators are told to apply.
@@ -155,15 +160,6 @@ func TestTenantThatIsRefused(t *testing.T) {
 	}
 	viewer := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}
 
-	t.Run("because keys cannot be exchanged", func(t *testing.T) {
-		id := testkit.UniqueID()
-		tenant := typedTenant(tenantNamespace(t, c, id), id)
-		tenant.Spec.AuthzPolicy = nil
-		testkit.Create(t, c.Client, tenant)
-		wantReady(t, c, tenant, metav1.ConditionFalse, reasonNoHandshake, "TolerateNoHandshake")
-		wantBound(t, c, id, false)
-		testkit.WantEvent(t, c, tenant, reasonNoHandshake, "TolerateNoHandshake")
-	})
 	t.Run("because it is in no tenant namespace, until it is", func(t *testing.T) {
 		id := testkit.UniqueID()
 		ns := testkit.Namespace(t, c, "plain", nil)

@@ -29,6 +29,8 @@ const (
 	SignedNonce = "liqo.io/signed-nonce"
 	// RemoteTenantCSR marks the CertificateSigningRequests made for peers.
 	RemoteTenantCSR = "liqo.io/remote-tenant-csr"
+	// TenantCertificateFor annotates them with the <namespace>/<name> of the Tenant.
+	TenantCertificateFor = "liqo.io/tenant-certificate-for"
 	// CreatorUser is the escaped name of the user that created a ShadowPod.
 	CreatorUser = "liqo.io/creator-user"
 	// CertificateFor annotates those with the <namespace>/<name> of the ResourceSlice.
@@ -224,6 +226,8 @@ const (
 	IPAMLease            = "liqo-ipam" // lets one grant through at a time
 	StorageClass         = "liqo"
 	KubeconfigKey        = "kubeconfig"
+	// ControlPlaneCertificate is the Secret with the control-plane certificate of a consumer, in its tenant namespace.
+	ControlPlaneCertificate = "liqo-remote-certificate"
 	// ControlPlaneGroup is the organisation of control-plane certificates.
 	ControlPlaneGroup = "liqo.io"
 )

@@ -63,6 +63,11 @@ func RootCA(consumer string) string {
 // PeerKeysSecret names the Secret with the key pair that this cluster uses with one peer only.
 func PeerKeysSecret(peer string) string { return shorten(KeysSecret+"-"+peer, 253) }
 
+// ServedNoncesSecret names the Secret with the nonces for a consumer that served.
+func ServedNoncesSecret(consumer string) string {
+	return shorten("authentication-nonces-"+consumer, 253)
+}
+
 // RemoteCertificate names the Secret with the certificate issued for a slice of a consumer.
 func RemoteCertificate(slice string) string { return shorten("liqo-remote-certificate-"+slice, 253) }
 

@@ -1,0 +1,152 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"crypto"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// Reasons of the condition Ready of a Tenant whose keys are exchanged.
+const (
+	reasonNonceNotFound    = "NonceNotFound"
+	reasonNonceUsed        = "NonceUsed"
+	reasonInvalidPublicKey = "InvalidPublicKey"
+	reasonWrongSignature   = "SignatureVerificationFailed"
+	reasonInvalidCSR       = "InvalidCSR"
+)
+
+// handshake finds out whether the consumer has proved that the key of its Tenant is its own. Nonces that served are kept in a
+// Secret in the namespace of the installation, with the Tenant and the key that they served: docs/design/handshake.md says why.
+type handshake struct {
+	direct  client.Client // reads and writes the Secret of nonces that served
+	nonces  client.Reader
+	options TenantOptions
+}
+
+// key returns the key that the consumer proved to have, or why it did not.
+func (h *handshake) key(ctx context.Context, tenant *authv1beta1.Tenant, ns *corev1.Namespace) (crypto.PublicKey, error) {
+	key, err := cred.ParsePublicKey(tenant.Spec.PublicKey)
+	if err != nil {
+		return nil, kube.Invalid(reasonInvalidPublicKey, fmt.Errorf("spec.publicKey: %w", err))
+	}
+	subject := cred.Subject{CommonName: string(tenant.Spec.ClusterID), Organization: names.ControlPlaneGroup}
+	if err := cred.CheckCSR(tenant.Spec.CSR, subject, key); err != nil {
+		return nil, kube.Invalid(reasonInvalidCSR, fmt.Errorf("spec.csr: %w", err))
+	}
+	fingerprint, err := cred.Fingerprint(key)
+	if err != nil {
+		return nil, err
+	}
+	served, err := h.served(ctx, tenant.Spec.ClusterID)
+	if err != nil {
+		return nil, err
+	}
+	mine := string(tenant.UID) + " " + fingerprint
+	for _, by := range served.Data {
+		if string(by) == mine {
+			return key, nil
+		}
+	}
+	nonce, err := h.proof(ctx, tenant, key)
+	if err != nil {
+		return nil, err
+	}
+	if _, used := served.Data[nonceEntry(nonce)]; used {
+		return nil, kube.Invalid(reasonNonceUsed, errors.New("the nonce has served another Tenant or key already: remove its Secret, make a new one, and have that signed"))
+	}
+	return key, h.use(ctx, served, tenant, ns, nonce, mine)
+}
+
+// proof returns the nonce that the signature of the Tenant is one of.
+func (h *handshake) proof(ctx context.Context, tenant *authv1beta1.Tenant, key crypto.PublicKey) ([]byte, error) {
+	var all corev1.SecretList
+	if err := h.nonces.List(ctx, &all, client.InNamespace(tenant.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing nonces: %w", err)
+	}
+	slices.SortFunc(all.Items, func(a, b corev1.Secret) int { return strings.Compare(a.Name, b.Name) })
+	missing := kube.Invalid(reasonNonceNotFound, fmt.Errorf("no Secret with a nonce and the labels %s=true and %s=%s is in this namespace", names.Nonce, names.RemoteClusterID, tenant.Spec.ClusterID))
+	for i := range all.Items {
+		secret := &all.Items[i]
+		nonce := secret.Data[names.NonceKey]
+		if secret.Labels[names.Nonce] != "true" || secret.Labels[names.RemoteClusterID] != string(tenant.Spec.ClusterID) ||
+			!secret.DeletionTimestamp.IsZero() || len(nonce) == 0 {
+			continue
+		}
+		claim := cred.Handshake{Provider: string(h.options.ClusterID), Consumer: string(tenant.Spec.ClusterID), Nonce: nonce}
+		err := claim.Verify(key, tenant.Spec.Signature)
+		if err != nil && h.options.LegacyNonces {
+			claim.Legacy = true
+			err = claim.Verify(key, tenant.Spec.Signature)
+		}
+		if err == nil {
+			return nonce, nil
+		}
+		missing = kube.Invalid(reasonWrongSignature, fmt.Errorf("spec.signature: %w", err))
+	}
+	return nil, missing
+}
+
+// served reads the nonces of the consumer that served.
+func (h *handshake) served(ctx context.Context, consumer liqov1beta1.ClusterID) (*corev1.Secret, error) {
+	out := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: h.options.LiqoNamespace, Name: names.ServedNoncesSecret(string(consumer)), Labels: map[string]string{names.RemoteClusterID: string(consumer)},
+	}}
+	have := &corev1.Secret{}
+	err := h.direct.Get(ctx, client.ObjectKeyFromObject(out), have)
+	if apierrors.IsNotFound(err) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the nonces that served: %w", err)
+	}
+	return have, nil
+}
+
+// use writes down that the nonce served, before anything is granted. What the Tenant was accepted with before serves it no more:
+// a key that was replaced does not come back.
+func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *authv1beta1.Tenant, ns *corev1.Namespace, nonce []byte, mine string) error {
+	before, data := served.DeepCopy(), map[string][]byte{}
+	for entry, by := range served.Data {
+		if uid, _, _ := strings.Cut(string(by), " "); uid == string(tenant.UID) {
+			by = []byte("replaced")
+		}
+		data[entry] = by
+	}
+	data[nonceEntry(nonce)] = []byte(mine)
+	served.Data = data
+	served.OwnerReferences = nil // of a namespace that was there before
+	if err := controllerutil.SetOwnerReference(ns, served, h.direct.Scheme()); err != nil {
+		return fmt.Errorf("setting the owner of the nonces that served: %w", err)
+	}
+	write := func() error { return h.direct.Create(ctx, served) }
+	if served.ResourceVersion != "" {
+		write = func() error {
+			return h.direct.Patch(ctx, served, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		}
+	}
+	if err := write(); err != nil {
+		return fmt.Errorf("writing down that the nonce served: %w", err)
+	}
+	return nil
+}
+
+func nonceEntry(nonce []byte) string { return fmt.Sprintf("%x", sha256.Sum256(nonce)) }

@@ -1,0 +1,278 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// claimant is a consumer that has a nonce of the provider.
+type claimant struct {
+	c      *testkit.ControlPlane
+	id, ns string
+	key    crypto.Signer
+	secret *corev1.Secret
+	nonce  []byte
+}
+
+func newClaimant(t *testing.T, c *testkit.ControlPlane) *claimant {
+	t.Helper()
+	p := &claimant{c: c, id: testkit.UniqueID()}
+	p.ns = tenantNamespace(t, c, p.id)
+	p.key = newKey(t)
+	p.renonce(t)
+	return p
+}
+
+func newKey(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := cred.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// renonce has a new nonce made in place of the one that is there.
+func (p *claimant) renonce(t *testing.T) {
+	t.Helper()
+	if p.secret != nil {
+		if err := p.c.Client.Delete(t.Context(), p.secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.secret = nonceSecret(p.ns, p.id)
+	testkit.Create(t, p.c.Client, p.secret)
+	p.nonce = filled(t, p.c, p.secret, names.NonceKey)
+}
+
+// tenant is what the consumer has its provider apply.
+func (p *claimant) tenant(t *testing.T) *authv1beta1.Tenant {
+	t.Helper()
+	tenant := typedTenant(p.ns, p.id)
+	tenant.Spec.AuthzPolicy = nil
+	p.claim(t, tenant)
+	return tenant
+}
+
+func (p *claimant) claim(t *testing.T, tenant *authv1beta1.Tenant) {
+	t.Helper()
+	signature, err := cred.Handshake{Provider: "provider", Consumer: p.id, Nonce: p.nonce}.Sign(p.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := cred.EncodePublicKey(p.key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant.Spec.Signature, tenant.Spec.PublicKey = signature, public
+	tenant.Spec.CSR = p.request(t, p.key, p.id, names.ControlPlaneGroup)
+}
+
+func (p *claimant) request(t *testing.T, key crypto.Signer, name, group string) []byte {
+	t.Helper()
+	csr, err := cred.NewCSR(key, cred.Subject{CommonName: name, Organization: group})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return csr
+}
+
+func (p *claimant) wantControlPlane(t *testing.T, bound bool) {
+	t.Helper()
+	testkit.Eventually(t, patient, func() error {
+		have := &rbacv1.RoleBinding{}
+		err := p.c.Client.Get(t.Context(), client.ObjectKey{Namespace: p.ns, Name: "liqo-binding-liqo-remote-controlplane"}, have)
+		if !bound {
+			if !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the binding is still there: %v", err)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if have.RoleRef.Name != names.RoleRemoteControlPlane {
+			return fmt.Errorf("it binds %s", have.RoleRef.Name)
+		}
+		if diff := cmp.Diff([]rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: p.id}}, have.Subjects); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+}
+
+func TestTenantThatExchangesKeys(t *testing.T) {
+	c := cluster(t)
+	runTenant(t, c)
+	p := newClaimant(t, c)
+	tenant := p.tenant(t)
+	testkit.Create(t, c.Client, tenant)
+	got := wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+	params := got.Status.AuthParams
+	if params == nil || params.APIServer != c.Config.Host || !bytes.Equal(params.CA, c.Config.CAData) {
+		t.Fatalf("the consumer is told %+v", params)
+	}
+	if err := cred.CheckCertificate(params.SignedCRT, p.key.Public()); err != nil {
+		t.Error(err)
+	}
+	certificate, err := cred.ParseCertificate(params.SignedCRT)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := certificate.Subject; s.CommonName != p.id || len(s.Organization) != 1 || s.Organization[0] != names.ControlPlaneGroup {
+		t.Errorf("the certificate is for %s", s)
+	}
+	p.wantControlPlane(t, true)
+	wantBound(t, c, p.id, true)
+
+	t.Run("needs its nonce no more", func(t *testing.T) {
+		if err := c.Client.Delete(t.Context(), p.secret); err != nil {
+			t.Fatal(err)
+		}
+		p.secret = nil
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.ProxyURL = new("http://10.0.0.1:8118") })
+		got := wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+		if proxy := got.Status.AuthParams.ProxyURL; proxy == nil || *proxy != "http://10.0.0.1:8118" {
+			t.Error("the proxy is not told")
+		}
+	})
+	t.Run("has its binding put right", func(t *testing.T) {
+		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: p.ns, Name: "liqo-binding-liqo-remote-controlplane"}}
+		testkit.Update(t, c.Client, binding, func(b *rbacv1.RoleBinding) { b.Subjects[0].Name = "somebody-else" })
+		p.wantControlPlane(t, true)
+	})
+	t.Run("loses its rights while drained", func(t *testing.T) {
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionDrained })
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonDrained, "")
+		p.wantControlPlane(t, false)
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionActive })
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+		p.wantControlPlane(t, true)
+	})
+	t.Run("cannot get another key without another nonce", func(t *testing.T) {
+		old := p.key
+		p.key = newKey(t)
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
+		refused := wantReady(t, c, tenant, metav1.ConditionFalse, reasonNonceNotFound, names.Nonce)
+		if refused.Status.AuthParams != nil {
+			t.Error("the credentials are still told")
+		}
+		p.wantControlPlane(t, false)
+		wantBound(t, c, p.id, false)
+		p.renonce(t)
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
+		got := wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+		if err := cred.CheckCertificate(got.Status.AuthParams.SignedCRT, p.key.Public()); err != nil {
+			t.Error(err)
+		}
+		back := *p
+		back.key = old
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { back.claim(t, tn) })
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonNonceUsed, "")
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+	})
+	t.Run("cannot be applied again once it is gone", func(t *testing.T) {
+		if err := c.Client.Delete(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+		p.wantControlPlane(t, false)
+		wantBound(t, c, p.id, false)
+		testkit.Eventually(t, patient, func() error {
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(tenant), &authv1beta1.Tenant{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the Tenant is still there: %v", err)
+			}
+			return nil
+		})
+		replay := p.tenant(t)
+		testkit.Create(t, c.Client, replay)
+		wantReady(t, c, replay, metav1.ConditionFalse, reasonNonceUsed, "")
+		p.wantControlPlane(t, false)
+	})
+}
+
+func TestTenantWhoseHandshakeIsRefused(t *testing.T) {
+	c := cluster(t)
+	runTenant(t, c)
+	other := newKey(t)
+	for name, test := range map[string]struct {
+		edit   func(*testing.T, *claimant, *authv1beta1.Tenant)
+		reason string
+	}{
+		"signed by another key": {reason: reasonWrongSignature, edit: func(t *testing.T, p *claimant, tn *authv1beta1.Tenant) {
+			signature, err := cred.Handshake{Provider: "provider", Consumer: p.id, Nonce: p.nonce}.Sign(other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tn.Spec.Signature = signature
+		}},
+		"signed for another provider": {reason: reasonWrongSignature, edit: func(t *testing.T, p *claimant, tn *authv1beta1.Tenant) {
+			signature, err := cred.Handshake{Provider: "another", Consumer: p.id, Nonce: p.nonce}.Sign(p.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tn.Spec.Signature = signature
+		}},
+		"in the legacy form": {reason: reasonWrongSignature, edit: func(t *testing.T, p *claimant, tn *authv1beta1.Tenant) {
+			tn.Spec.Signature = ed25519.Sign(p.key.(ed25519.PrivateKey), p.nonce)
+		}},
+		"of a stale nonce":   {reason: reasonWrongSignature, edit: func(t *testing.T, p *claimant, _ *authv1beta1.Tenant) { p.renonce(t) }},
+		"without public key": {reason: reasonInvalidPublicKey, edit: func(_ *testing.T, _ *claimant, tn *authv1beta1.Tenant) { tn.Spec.PublicKey = nil }},
+		"with a request for more": {reason: reasonInvalidCSR, edit: func(t *testing.T, p *claimant, tn *authv1beta1.Tenant) {
+			tn.Spec.CSR = p.request(t, p.key, p.id, "system:masters")
+		}},
+		"with another's request": {reason: reasonInvalidCSR, edit: func(t *testing.T, p *claimant, tn *authv1beta1.Tenant) {
+			tn.Spec.CSR = p.request(t, p.key, "another", names.ControlPlaneGroup)
+		}},
+		"with a request by another": {reason: reasonInvalidCSR, edit: func(t *testing.T, p *claimant, tn *authv1beta1.Tenant) {
+			tn.Spec.CSR = p.request(t, other, p.id, names.ControlPlaneGroup)
+		}},
+		"with a tampered request": {reason: reasonInvalidCSR, edit: func(_ *testing.T, _ *claimant, tn *authv1beta1.Tenant) { tn.Spec.CSR[80] ^= 1 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newClaimant(t, c)
+			tenant := p.tenant(t)
+			test.edit(t, p, tenant)
+			testkit.Create(t, c.Client, tenant)
+			got := wantReady(t, c, tenant, metav1.ConditionFalse, test.reason, "")
+			if got.Status.AuthParams != nil {
+				t.Error("it has credentials")
+			}
+			testkit.WantEvent(t, c, tenant, test.reason, "")
+			p.wantControlPlane(t, false)
+		})
+	}
+	t.Run("because its ID is known from another namespace", func(t *testing.T) {
+		p := newClaimant(t, c)
+		first := p.tenant(t)
+		testkit.Create(t, c.Client, first)
+		wantReady(t, c, first, metav1.ConditionTrue, reasonReady, "")
+		second := *p
+		second.ns, second.key, second.secret = tenantNamespace(t, c, p.id), newKey(t), nil
+		second.renonce(t)
+		later := second.tenant(t)
+		later.Name = "z" + later.Name // after the first also within one second
+		testkit.Create(t, c.Client, later)
+		wantReady(t, c, later, metav1.ConditionFalse, reasonIDTaken, first.Name)
+		second.wantControlPlane(t, false)
+	})
+}
