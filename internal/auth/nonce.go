@@ -43,7 +43,7 @@ func generateNonce(_ context.Context, _ liqov1beta1.ClusterID, secret *corev1.Se
 	event := kube.Event{Type: corev1.EventTypeNormal, Reason: reasonNonceGenerated, Message: "the nonce can be given to the consumer"}
 	if nonce := secret.Data[names.NonceKey]; len(nonce) > 0 {
 		if err := cred.CheckNonce(nonce); err != nil {
-			return kube.Event{}, kube.Invalid(reasonInvalidNonce, fmt.Errorf("the nonce was not made here, and no signature of it is accepted: remove it: %w", err))
+			return kube.Event{}, kube.Invalid(reasonInvalidNonce, fmt.Errorf("the nonce of a Secret labelled %s is made here, and no signature of this one is accepted: remove it: %w", names.Nonce, err))
 		}
 		return event, nil
 	}

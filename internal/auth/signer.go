@@ -56,7 +56,7 @@ func SetupSigner(mgr ctrl.Manager, o SignerOptions) error {
 func (s *signer) sign(ctx context.Context, provider liqov1beta1.ClusterID, secret *corev1.Secret) (kube.Event, error) {
 	nonce := secret.Data[names.NonceKey]
 	if len(nonce) == 0 {
-		return kube.Event{}, kube.Invalid(reasonMissingNonce, errors.New("the key "+names.NonceKey+" is missing: the text that the provider made"))
+		return kube.Event{}, kube.Invalid(reasonMissingNonce, errors.New("a Secret labelled "+names.SignedNonce+" needs the key "+names.NonceKey+": the text that the provider made"))
 	}
 	if err := cred.CheckNonce(nonce); err != nil {
 		return kube.Event{}, kube.Invalid(reasonInvalidNonce, err)
