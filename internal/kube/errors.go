@@ -87,7 +87,7 @@ func InvalidReason(err error) (string, bool) {
 // while what is wrong stays.
 func Trouble(err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
-	if _, again := err.(*againError); !ok || again {
+	if !ok || len(joined.Unwrap()) == 0 || err.Error() != errors.Join(joined.Unwrap()...).Error() { // it says more than its parts, or less
 		return err
 	}
 	var wrong []error
@@ -96,7 +96,7 @@ func Trouble(err error) error {
 			wrong = append(wrong, Trouble(e))
 		}
 	}
-	if len(wrong) == 0 || len(wrong) == len(joined.Unwrap()) {
+	if len(wrong) == 0 {
 		return err
 	}
 	return errors.Join(wrong...)

@@ -87,6 +87,8 @@ func TestWaitsAreNotToldBesideWhatIsWrong(t *testing.T) {
 		"a failure beside a wait":      {errors.Join(wait, plain), "no"},
 		"two failures beside a wait":   {errors.Join(plain, wait, plain), "no\nno"},
 		"what is joined twice":         {errors.Join(errors.Join(wait, plain), wait), "no"},
+		"beside a failure":             {errors.Join(errors.Join(wait, plain), plain), "no\nno"},
+		"what has words of its own":    {fmt.Errorf("both %w and %w", wait, plain), "both waiting: soon and no"},
 		"the user's, again and again":  {errors.Join(wait, kube.Again(time.Second, kube.Invalid("Bad", plain))), "no"},
 		"that alone":                   {kube.Again(time.Second, kube.Invalid("Bad", plain)), "no"},
 		"what was said about the rest": {fmt.Errorf("writing: %w", errors.Join(wait, plain)), "writing: waiting: soon\nno"},

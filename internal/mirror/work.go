@@ -230,7 +230,8 @@ func (k *kind) keep(pk *pairKind, key itemKey, started time.Time) {
 	}
 }
 
-// leave forgets since when the items of a pair wait, and what is wrong with them, once it was stopped. Those that are queued are dropped at their turn.
+// leave forgets since when the items of a pair wait, and what is wrong with them, once it was stopped. Those that are queued are
+// dropped at their turn.
 func (k *kind) leave(pair Pair) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
