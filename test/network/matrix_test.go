@@ -25,7 +25,7 @@ import (
 // where everything of a tunnel is.
 const where = "default"
 
-// pod answers with its name at a port; one on the host's network stands for all processes of its node.
+// pod answers at a port with what fills many packets, and its name; one on the host's network stands for all processes of its node.
 const pod = `apiVersion: v1
 kind: Pod
 metadata: {name: %[1]s, namespace: default, labels: {app: web}}
@@ -37,7 +37,7 @@ spec:
   - name: web
     image: docker.io/library/busybox:latest
     imagePullPolicy: IfNotPresent
-    command: [sh, -c, "mkdir /www; echo %[1]s > /www/index.html; exec httpd -f -p %[4]d -h /www"]
+    command: [sh, -c, "mkdir /www; (head -c 20000 /dev/zero | tr '\\0' x; echo; echo %[1]s) > /www/index.html; exec httpd -f -p %[4]d -h /www"]
     resources: {requests: {cpu: 5m, memory: 8Mi}}
 ---
 `
@@ -52,6 +52,7 @@ const (
 type place struct {
 	name string
 	ask  func(netip.AddrPort) (string, error)
+	run  func(script string) (string, error) // nil where nothing can be run
 }
 
 // A goal is where somebody wants to go.
@@ -79,8 +80,10 @@ func TestMatrix(t *testing.T) {
 	goalsOfA = append(goalsOfA, forbidden(t, b, nodesB, ofB)...)
 	grid(t, "from the cluster of the client", fromA, goalsOfA)
 	grid(t, "from the cluster of the server", fromB, append(pods(podsA, ofA), forbidden(t, a, nodesA, ofA)...))
+	large(t, fromA, pods(podsB, ofB))
+	large(t, fromB, pods(podsA, ofA))
 
-	world := place{"a host of the world", dial}
+	world := place{name: "a host of the world", ask: dial}
 	var outside []goal
 	for _, n := range nodesA {
 		outside = append(outside, goal{"NodePort of " + n.Name, netip.AddrPortFrom(address(t, n), nodePort), podsB[0].Name})
@@ -145,11 +148,14 @@ func places(c *clusters.Cluster, of []corev1.Node) []place {
 	var out []place
 	for _, n := range of {
 		for _, name := range []string{"pod-" + n.Name, "node-" + n.Name} {
-			out = append(out, place{name, func(at netip.AddrPort) (string, error) {
-				ask := fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, at.Addr(), at.Port())
-				answer, err := c.Kubectl("", "exec", "-n", "default", name, "--", "sh", "-c", ask)
-				return strings.TrimSpace(answer), err
-			}})
+			run := func(script string) (string, error) {
+				out, err := c.Kubectl("", "exec", "-n", "default", name, "--", "sh", "-c", script)
+				return strings.TrimSpace(out), err
+			}
+			ask := func(at netip.AddrPort) (string, error) {
+				return run(fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, at.Addr(), at.Port()))
+			}
+			out = append(out, place{name, ask, run})
 		}
 	}
 	return out
@@ -253,13 +259,14 @@ func forbidden(t *testing.T, of *clusters.Cluster, on []corev1.Node, seen func(s
 // seen is how a cluster sees the addresses of a peer.
 func seen(t *testing.T, by *clusters.Cluster, peer string) func(string) netip.Addr {
 	t.Helper()
-	var cfg networkingv1beta1.Configuration
-	if err := by.Client.Get(t.Context(), client.ObjectKey{Namespace: where, Name: peer}, &cfg); err != nil {
+	var list networkingv1beta1.ConfigurationList
+	if err := by.Client.List(t.Context(), &list, client.MatchingLabels{"liqo.io/remote-cluster-id": peer}); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Status.Remote == nil {
-		t.Fatalf("the networks of %s are seen under no prefixes", peer)
+	if len(list.Items) != 1 || list.Items[0].Status.Remote == nil {
+		t.Fatalf("the networks of %s are seen under no prefixes, or by %d Configurations", peer, len(list.Items))
 	}
+	cfg := list.Items[0]
 	there := append(slices.Clone(cfg.Spec.Remote.CIDR.Pod), cfg.Spec.Remote.CIDR.External...)
 	here := append(slices.Clone(cfg.Status.Remote.CIDR.Pod), cfg.Status.Remote.CIDR.External...)
 	return func(text string) netip.Addr {
