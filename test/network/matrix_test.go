@@ -29,7 +29,7 @@ import (
 // where everything of a tunnel is.
 const where = "default"
 
-// pod answers with its name at a port; one on the host's network stands for all processes of its node.
+// pod answers at a port with what fills many packets, and its name; one on the host's network stands for all processes of its node.
 const pod = `apiVersion: v1
 kind: Pod
 metadata: {name: %[1]s, namespace: default, labels: {app: web}}
@@ -42,7 +42,7 @@ spec:
   - name: web
     image: docker.io/library/busybox:latest
     imagePullPolicy: IfNotPresent
-    command: [sh, -c, "mkdir /www; echo %[1]s > /www/index.html; exec httpd -f -p %[4]d -h /www"]
+    command: [sh, -c, "mkdir /www; (head -c 20000 /dev/zero | tr '\\0' x; echo; echo %[1]s) > /www/index.html; exec httpd -f -p %[4]d -h /www"]
     resources: {requests: {cpu: 5m, memory: 8Mi}}
 ---
 `
@@ -64,6 +64,7 @@ type place struct {
 	name, node string // no node outside
 	// ask fails where the question could not be asked at all.
 	ask func(host string, port uint16) (string, error)
+	run func(script string) (string, error) // nil where nothing can be run
 }
 
 // A goal is where somebody wants to go.
@@ -103,6 +104,7 @@ func TestMatrix(t *testing.T) {
 		goals := slices.Concat(podGoals(from, to), services[i], forbidden(t, from, to))
 		grid(t, fmt.Sprintf("from %s, whose gateway is on %s, to %s, whose gateway is on %s", from.ID, from.gateway.Spec.NodeName, to.ID, to.gateway.Spec.NodeName),
 			places(from), goals)
+		large(t, places(from), podGoals(from, to))
 		outside := slices.DeleteFunc(services[i], func(g goal) bool { return !strings.HasPrefix(g.name, "NodePort") })
 		grid(t, "from outside, by "+from.ID, []place{{name: "a host of the world", ask: dial}}, outside)
 	}
@@ -189,11 +191,15 @@ func places(s side) []place {
 	var out []place
 	for _, n := range s.nodes {
 		for _, name := range []string{"pod-" + n.Name, "node-" + n.Name} {
-			out = append(out, place{name + s.beside(n.Name), n.Name, func(host string, port uint16) (string, error) {
-				ask := fmt.Sprintf(`printf '%s' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(request), host, port)
-				answer, err := s.Kubectl("", "exec", "-n", "default", name, "--", "sh", "-c", ask)
-				return cmp.Or(strings.TrimSpace(answer), nobody), err
-			}})
+			run := func(script string) (string, error) {
+				out, err := s.Kubectl("", "exec", "-n", "default", name, "--", "sh", "-c", script)
+				return strings.TrimSpace(out), err
+			}
+			ask := func(host string, port uint16) (string, error) {
+				answer, err := run(fmt.Sprintf(`printf '%s' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(request), host, port))
+				return cmp.Or(answer, nobody), err
+			}
+			out = append(out, place{name + s.beside(n.Name), n.Name, ask, run})
 		}
 	}
 	return out
@@ -299,13 +305,14 @@ func external(t *testing.T, of side, n corev1.Node) string {
 // seen is how a cluster sees the addresses of a peer.
 func seen(t *testing.T, by *clusters.Cluster, peer string) func(string) netip.Addr {
 	t.Helper()
-	var cfg networkingv1beta1.Configuration
-	if err := by.Client.Get(t.Context(), client.ObjectKey{Namespace: where, Name: peer}, &cfg); err != nil {
+	var list networkingv1beta1.ConfigurationList
+	if err := by.Client.List(t.Context(), &list, client.MatchingLabels{"liqo.io/remote-cluster-id": peer}); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Status.Remote == nil {
-		t.Fatalf("the networks of %s are seen under no prefixes", peer)
+	if len(list.Items) != 1 || list.Items[0].Status.Remote == nil {
+		t.Fatalf("the networks of %s are seen under no prefixes, or by %d Configurations", peer, len(list.Items))
 	}
+	cfg := list.Items[0]
 	there := append(slices.Clone(cfg.Spec.Remote.CIDR.Pod), cfg.Spec.Remote.CIDR.External...)
 	here := append(slices.Clone(cfg.Status.Remote.CIDR.Pod), cfg.Status.Remote.CIDR.External...)
 	return func(text string) netip.Addr {
