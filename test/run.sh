@@ -56,7 +56,7 @@ suite_unit() {
 	suite_assets && packages=$(go list ./... | grep -v '/test/e2e\|/test/network\|/test/several\|/test/soak') && gotest -timeout 25m -p 2 $packages
 }
 
-suite_race() { suite_assets && CGO_ENABLED=1 gotest -race -p 1 ./internal/mirror ./internal/remote ./internal/kube; }
+suite_race() { suite_assets && CGO_ENABLED=1 gotest -race -p 1 ./internal/mirror ./internal/remote ./internal/kube ./internal/datapath/wg; }
 
 suite_playground() ( # with clusters: three of them after a run that was killed while it made them
 	cd playground && gotest ./... && gotest -count=1 -tags selftest -timeout 10m -run 'TestSurvivesKilledRuns/1.5s' ./selftest
@@ -68,12 +68,12 @@ down() { bin/playground down || true; clusters_up=; }
 
 down_all() { bin/playground down && (apart bench "$bench_network" && bin/playground down) && (apart demo "$demo_network" && bin/playground down); }
 
-clusters() { # NODES [NAMES]: brings up clusters of so many nodes, a and b or those that are named, once
-	local names=${2:-a,b} name
-	[ "${clusters_up:-}" != "$1 $names" ] || return 0
+clusters() { # NODES [NAMES [CNI]]: brings up clusters of so many nodes, a and b or those that are named, once
+	local names=${2:-a,b} cni=${3:-masquerade} name
+	[ "${clusters_up:-}" != "$1 $names $cni" ] || return 0
 	[ -z "${clusters_up:-}" ] || down
-	make --no-print-directory playground image build && clusters_up="$1 $names" &&
-		bin/playground up --clusters "$names" --workers "$1" --pod-cidr-overlap --audit &&
+	make --no-print-directory playground image build && clusters_up="$1 $names $cni" &&
+		bin/playground up --clusters "$names" --workers "$1" --cni "$cni" --pod-cidr-overlap --audit &&
 		bin/playground load dist/liqo.tar || return 1
 	LIQO_E2E_KUBECONFIGS=
 	for name in ${names//,/ }; do
@@ -86,7 +86,9 @@ suite_e2e() { # prints how long each story took, and the whole of those that fai
 	clusters 1 && gotest -count=1 -v -timeout 30m ./test/e2e/... | grep --line-buffered -v '^=== \|^ *--- PASS: TestABadInput[A-Za-z]*/'
 }
 
-suite_network() { clusters 2 && gotest -count=1 -v -timeout 15m ./test/network; }
+suite_network() { # pods of a cross nodes by routes, those of b by an overlay, with less room in their packets
+	clusters 2 a,b masquerade,overlay && gotest -count=1 -v -timeout 15m ./test/network
+}
 
 suite_several() { # fresh ones, which no other story has installed anything in
 	clusters 1 a,b,c && gotest -count=1 -v -timeout 20m ./test/several

@@ -90,8 +90,8 @@ func (c *cli) resourceNamespace(asked string) (string, error) {
 }
 
 // mapper knows the kinds of the cluster.
-func (c *cli) mapper() (apimeta.RESTMapper, error) {
-	kube, err := c.client()
+func (c *cli) mapper(ctx context.Context) (apimeta.RESTMapper, error) {
+	kube, err := c.client(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (c *cli) made(ctx context.Context, o *creation, obj client.Object, created,
 	if o.asked() {
 		return c.printObject(obj, o.format())
 	}
-	cluster, err := c.client()
+	cluster, err := c.client(ctx)
 	if err != nil {
 		return err
 	}

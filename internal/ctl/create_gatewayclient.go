@@ -52,7 +52,7 @@ func (c *cli) runCreateGatewayClient(ctx context.Context, o *createGatewayClient
 	if err := checkMTU(o.mtu); err != nil {
 		return err
 	}
-	of, err := o.template.reference(o.liqoNamespace, c.mapper)
+	of, err := o.template.reference(ctx, o.liqoNamespace, c.mapper)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (c *cli) runCreateGatewayServer(ctx context.Context, o *createGatewayServer
 	if err := checkMTU(o.mtu); err != nil {
 		return err
 	}
-	of, err := o.template.reference(o.liqoNamespace, c.mapper)
+	of, err := o.template.reference(ctx, o.liqoNamespace, c.mapper)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -150,12 +149,13 @@ func configOf(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	return cfg, nil
 }
 
-func (c *cli) client() (client.WithWatch, error) {
+// client calls a cluster. It finds out what kinds there are no longer than ctx lasts.
+func (c *cli) client(ctx context.Context) (client.WithWatch, error) {
 	cfg, err := c.config()
 	if err != nil {
 		return nil, err
 	}
-	return client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme})
+	return clientOf(ctx, cfg)
 }
 
 // confirm asks, unless told not to.

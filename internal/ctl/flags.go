@@ -49,7 +49,7 @@ const completionTimeout = 2 * time.Second
 func (c *cli) completeNamespaces(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(cmd, args, func(ctx context.Context) (found []string) {
 		var list corev1.NamespaceList
-		if kube, err := c.client(); err == nil && kube.List(ctx, &list) == nil {
+		if kube, err := c.client(ctx); err == nil && kube.List(ctx, &list) == nil {
 			for _, ns := range list.Items {
 				found = append(found, ns.Name)
 			}
@@ -61,7 +61,7 @@ func (c *cli) completeNamespaces(cmd *cobra.Command, args []string, _ string) ([
 func (c *cli) completeOffloaded(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(cmd, args, func(ctx context.Context) (found []string) {
 		var list offv1beta1.NamespaceOffloadingList
-		if kube, err := c.client(); err == nil && kube.List(ctx, &list) == nil {
+		if kube, err := c.client(ctx); err == nil && kube.List(ctx, &list) == nil {
 			for _, nso := range list.Items {
 				found = append(found, nso.Namespace)
 			}
@@ -74,7 +74,7 @@ func (c *cli) completeOffloaded(cmd *cobra.Command, args []string, _ string) ([]
 func (c *cli) completeClusters(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.complete(cmd, nil, func(ctx context.Context) (found []string) {
 		var list corev1.NamespaceList
-		if kube, err := c.client(); err == nil && kube.List(ctx, &list, client.MatchingLabelsSelector{Selector: peer.Namespaces()}) == nil {
+		if kube, err := c.client(ctx); err == nil && kube.List(ctx, &list, client.MatchingLabelsSelector{Selector: peer.Namespaces()}) == nil {
 			for _, ns := range list.Items {
 				found = append(found, ns.Labels[names.RemoteClusterID])
 			}

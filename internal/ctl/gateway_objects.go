@@ -46,7 +46,7 @@ func (t *template) flags(fs *pflag.FlagSet, prefix, resource, name string) {
 }
 
 // reference resolves the kind of the template. Only one that does not come with Liqo needs the cluster for that.
-func (t *template) reference(liqoNamespace string, mapper func() (apimeta.RESTMapper, error)) (corev1.ObjectReference, error) {
+func (t *template) reference(ctx context.Context, liqoNamespace string, mapper func(context.Context) (apimeta.RESTMapper, error)) (corev1.ObjectReference, error) {
 	ref := corev1.ObjectReference{Namespace: cmp.Or(t.namespace, liqoNamespace), Name: t.name}
 	parts := strings.Split(t.resource, "/")
 	if len(parts) != 3 {
@@ -62,7 +62,7 @@ func (t *template) reference(liqoNamespace string, mapper func() (apimeta.RESTMa
 		ref.Kind = "WgGatewayClientTemplate"
 		return ref, nil
 	}
-	m, err := mapper()
+	m, err := mapper(ctx)
 	if err != nil {
 		return ref, err
 	}

@@ -24,7 +24,7 @@ func (c *cli) generateConfiguration(o *generation) *cobra.Command {
 }
 
 func (c *cli) runGenerateConfiguration(ctx context.Context, o *generation) error {
-	kube, err := c.client()
+	kube, err := c.client(ctx)
 	if err != nil {
 		return err
 	}

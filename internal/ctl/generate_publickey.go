@@ -51,7 +51,7 @@ func (c *cli) generatePublicKey(common *generation) *cobra.Command {
 
 // runGeneratePublicKey waits for the key: the command usually comes right after the one that made the gateway.
 func (c *cli) runGeneratePublicKey(ctx context.Context, o *generatePublicKeyOptions) error {
-	kube, err := c.client()
+	kube, err := c.client(ctx)
 	if err != nil {
 		return err
 	}

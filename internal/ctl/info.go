@@ -52,7 +52,7 @@ func (c *cli) collector(ctx context.Context, o *infoOptions) (*collector, error)
 	if o.output != "" && o.output != "json" && o.output != "yaml" {
 		return nil, out.Fail("--output is json or yaml, not %q", o.output)
 	}
-	kube, err := c.client()
+	kube, err := c.client(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (c *cli) runInstall(ctx context.Context, o *install.Options) error {
 	if err != nil {
 		return err
 	}
-	kube, err := c.client()
+	kube, err := c.client(ctx)
 	if err != nil {
 		return err
 	}

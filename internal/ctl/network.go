@@ -42,7 +42,7 @@ func (c *cli) network() *cobra.Command {
 func (c *cli) between(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *side) error) error {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	local, remote, err := c.pair(&o.local, &o.remote)
+	local, remote, err := c.pair(ctx, &o.local, &o.remote)
 	if err != nil {
 		return err
 	}

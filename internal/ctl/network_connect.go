@@ -185,7 +185,7 @@ func (s *side) gatewayRights(in, resource string) []rights {
 
 // usable resolves a template and, unless told not to, looks whether it is there and fits.
 func (o *connectOptions) usable(ctx context.Context, s *side, t template, fits func(spec map[string]any) error) (corev1.ObjectReference, error) {
-	ref, err := t.reference(s.liqoNamespace, func() (apimeta.RESTMapper, error) { return s.kube.RESTMapper(), nil })
+	ref, err := t.reference(ctx, s.liqoNamespace, func(context.Context) (apimeta.RESTMapper, error) { return s.kube.RESTMapper(), nil })
 	if err != nil || o.skipValidation {
 		return ref, err
 	}

@@ -77,7 +77,7 @@ func (c *cli) runOffload(ctx context.Context, o *offloadOptions, args []string) 
 	if err != nil {
 		return err
 	}
-	kube, err := c.client()
+	kube, err := c.client(ctx)
 	if err != nil {
 		return err
 	}

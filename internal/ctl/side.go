@@ -19,7 +19,6 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -60,12 +59,12 @@ type side struct {
 }
 
 // pair is the two clusters of a command, which has not called them yet.
-func (c *cli) pair(local, remote *sideFlags) (l, r *side, err error) {
+func (c *cli) pair(ctx context.Context, local, remote *sideFlags) (l, r *side, err error) {
 	local.kube = c.kubeFlags
-	if l, err = c.side("local", local); err != nil {
+	if l, err = c.side(ctx, "local", local); err != nil {
 		return nil, nil, err
 	}
-	if r, err = c.side("remote", remote); err != nil {
+	if r, err = c.side(ctx, "remote", remote); err != nil {
 		return nil, nil, err
 	}
 	if l.host == r.host {
@@ -79,12 +78,12 @@ func sameCluster(format string, args ...any) error {
 		Hint("The second cluster is that of --remote-kubeconfig or --remote-context")
 }
 
-func (c *cli) side(name string, flags *sideFlags) (*side, error) {
+func (c *cli) side(ctx context.Context, name string, flags *sideFlags) (*side, error) {
 	cfg, err := configOf(flags.kube)
 	if err != nil {
 		return nil, fmt.Errorf("%s cluster: %w", name, err)
 	}
-	cluster, err := client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme})
+	cluster, err := clientOf(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%s cluster: %w", name, err)
 	}

@@ -184,7 +184,7 @@ func lent(nodes []corev1.Node, virtual []offv1beta1.VirtualNode) ([]corev1.Node,
 }
 
 func (c *cli) party(ctx context.Context, name string, flags *sideFlags) (*party, error) {
-	s, err := c.side(name, flags)
+	s, err := c.side(ctx, name, flags)
 	if err != nil {
 		return nil, err
 	}

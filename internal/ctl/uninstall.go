@@ -46,7 +46,7 @@ func (c *cli) uninstall() *cobra.Command {
 }
 
 func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
-	kube, err := c.client()
+	kube, err := c.client(ctx)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (c *cli) unoffload() *cobra.Command {
 }
 
 func (c *cli) runUnoffload(ctx context.Context, o *unoffloadOptions, args []string) error {
-	kube, err := c.client()
+	kube, err := c.client(ctx)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (c *cli) serverVersion(ctx context.Context, namespace string) error {
 }
 
 func (c *cli) findVersion(ctx context.Context, namespace string) (string, error) {
-	kube, err := c.client()
+	kube, err := c.client(ctx)
 	if err != nil {
 		return "", err
 	}

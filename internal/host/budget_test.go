@@ -140,7 +140,13 @@ type census struct {
 	most     int
 	order    []string
 	appeared func(*corev1.Pod)
+	client   client.Client
+	in       string
+	marks    map[string]bool // pods of our own that the watch has shown
 }
+
+// markLabel tells a pod by which a census knows how far its watch is.
+const markLabel = "example.com/census"
 
 func countPods(t *testing.T, c *testkit.ControlPlane, namespace string, appeared func(*corev1.Pod)) *census {
 	t.Helper()
@@ -153,7 +159,7 @@ func countPods(t *testing.T, c *testkit.ControlPlane, namespace string, appeared
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Stop)
-	n := &census{alive: map[string]bool{}, appeared: appeared}
+	n := &census{alive: map[string]bool{}, appeared: appeared, client: c.Client, in: namespace, marks: map[string]bool{}}
 	go func() {
 		for e := range w.ResultChan() {
 			if pod, ok := e.Object.(*corev1.Pod); ok {
@@ -167,6 +173,10 @@ func countPods(t *testing.T, c *testkit.ControlPlane, namespace string, appeared
 func (n *census) note(what watch.EventType, pod *corev1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if _, mark := pod.Labels[markLabel]; mark {
+		n.marks[pod.Name] = true
+		return
+	}
 	if what == watch.Deleted || ended(pod.Status.Phase) {
 		delete(n.alive, pod.Name)
 	} else {
@@ -187,15 +197,36 @@ func (n *census) seen() (most int, order []string) {
 	return n.most, append([]string(nil), n.order...)
 }
 
-// wants so many pods, and so many at a time. The watch may tell of the last one a moment later.
+// wants so many pods, and so many at a time, of all that were made until now.
 func (n *census) wants(t *testing.T, most, made int) {
 	t.Helper()
+	n.catchUp(t)
+	if at, order := n.seen(); at != most || len(order) != made {
+		t.Fatalf("%d pods were made, %d at a time; want %d, %d at a time", len(order), at, made, most)
+	}
+}
+
+// catchUp returns when the watch has shown every pod that was made before: it shows them in the order in which they were written.
+func (n *census) catchUp(t *testing.T) {
+	t.Helper()
+	mark := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "census-", Namespace: n.in, Labels: map[string]string{markLabel: "true"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "mark", Image: "mark"}}},
+	}
+	if err := n.client.Create(t.Context(), mark); err != nil {
+		t.Fatal(err)
+	}
 	testkit.Eventually(t, patience, func() error {
-		if at, order := n.seen(); at != most || len(order) != made {
-			return fmt.Errorf("%d pods were made, %d at a time; want %d, %d at a time", len(order), at, made, most)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if !n.marks[mark.Name] {
+			return errors.New("the watch does not show the mark")
 		}
 		return nil
 	})
+	if err := n.client.Delete(t.Context(), mark, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestAQuotaIsNeverExceeded(t *testing.T) {

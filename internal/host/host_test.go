@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -413,6 +414,44 @@ func TestShadowPods(t *testing.T) {
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(sp), sp); err != nil || sp.ResourceVersion != version {
 			t.Errorf("the ShadowPod was written without need: %v", err)
 		}
+	})
+	t.Run("a status leaves the rest to whoever applied it", func(t *testing.T) {
+		apply := func(labels string) {
+			t.Helper()
+			body := fmt.Sprintf(`{"apiVersion":"offloading.liqo.io/v1beta1","kind":"ShadowPod","metadata":{"name":"applied","namespace":"demo-gold","labels":{%s%q:%q}},
+				"spec":{"pod":{"containers":[{"name":"web","image":"web:1"}]}}}`, labels, names.OffloadingOrigin, "gold")
+			err := c.Client.Patch(ctx, &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-gold", Name: "applied"}},
+				client.RawPatch(types.ApplyPatchType, []byte(body)), client.FieldOwner("consumer"), client.ForceOwnership)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		apply(`"tier":"front",`)
+		applied, pod := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-gold", Name: "applied"}}, podNamed("demo-gold", "applied")
+		for _, phase := range []corev1.PodPhase{corev1.PodRunning, corev1.PodFailed} {
+			eventually(t, c, pod, func() error { return nil })
+			before := pod.DeepCopy()
+			pod.Status.Phase = phase
+			if err := c.Client.Status().Patch(ctx, pod, client.MergeFrom(before)); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, c, applied, func() error {
+				if applied.Status.Phase != phase {
+					return fmt.Errorf("phase = %s", applied.Status.Phase)
+				}
+				return nil
+			})
+		}
+		if applied.Labels["tier"] != "front" || len(applied.Spec.Pod.Containers) != 1 || applied.Generation != 1 {
+			t.Errorf("labels %v, generation %d, spec %+v", applied.Labels, applied.Generation, applied.Spec)
+		}
+		apply("")
+		eventually(t, c, applied, func() error {
+			if _, kept := applied.Labels["tier"]; kept || applied.Status.Phase != corev1.PodFailed {
+				return fmt.Errorf("labels %v, phase %s", applied.Labels, applied.Status.Phase)
+			}
+			return nil
+		})
 	})
 	t.Run("a pod of somebody else is not taken over", func(t *testing.T) {
 		foreign := podNamed("demo-gold", "foreign")

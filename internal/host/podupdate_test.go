@@ -435,6 +435,11 @@ func TestADeletedPodIsMadeAgainWhateverItsKubeletSays(t *testing.T) {
 		}
 	}
 	report(corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+	// API servers decide by what they have cached whether a pod is on a node, where its kubelet has the last word.
+	version := pod.ResourceVersion
+	eventually(t, c, pod, func() error {
+		return c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod, &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: version}})
+	})
 	if err := c.Client.Delete(ctx, pod); err != nil {
 		t.Fatal(err)
 	}

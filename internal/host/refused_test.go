@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -59,6 +60,7 @@ func TestARefusalStaysInTheShadowPodUntilItIsOver(t *testing.T) {
 			}
 		}
 		used("2")
+		refuses(t, c, asked(twin, "more", "pink", "pink-a", "1"))
 		more := ask(t, c, asked(twin, "more", "pink", "pink-a", "1"))
 		refusedBecause(t, c, more, "Refused", "exceeded quota: pods")
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(limit), limit); err != nil {
@@ -154,6 +156,7 @@ func TestARefusedPodIsTriedAgainWhenItsLimitIsChanged(t *testing.T) {
 		}
 	}
 	hard("2")
+	refuses(t, c, asked(twin, "a-never", "coal", "coal-a", "50"))
 	never := ask(t, c, asked(twin, "a-never", "coal", "coal-a", "50"))
 	refusedBecause(t, c, never, "Refused", "exceeded quota: cpu, requested: requests.cpu=50, limited: requests.cpu=2")
 	large := ask(t, c, asked(twin, "b-large", "coal", "coal-a", "3"))
@@ -167,14 +170,7 @@ func TestARefusedPodIsTriedAgainWhenItsLimitIsChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	small := asked(twin, "c-small", "coal", "coal-a", "100m")
-	testkit.Eventually(t, patience, func() error { // until admission knows of the LimitRange
-		pod := podNamed(twin, "probe")
-		pod.Spec = small.Spec.Pod
-		if err := c.Client.Create(ctx, pod, client.DryRunAll); err == nil {
-			return errors.New("a small pod is allowed")
-		}
-		return nil
-	})
+	refuses(t, c, small)
 	refusedBecause(t, c, ask(t, c, small), "Refused", "minimum cpu usage per Container is 500m")
 	bounds.Spec.Limits[0].Min = cpus("100m")
 	if err := c.Client.Update(ctx, bounds); err != nil {
@@ -186,6 +182,19 @@ func TestARefusedPodIsTriedAgainWhenItsLimitIsChanged(t *testing.T) {
 	if never.ResourceVersion == version {
 		t.Error("what it says of the limit is old")
 	}
+}
+
+// refuses waits until the API server knows of a limit that a pod like this is above.
+func refuses(t *testing.T, c *testkit.ControlPlane, sp *offv1beta1.ShadowPod) {
+	t.Helper()
+	pod := podNamed(sp.Namespace, "probe")
+	pod.Spec = sp.Spec.Pod
+	testkit.Eventually(t, patience, func() error {
+		if err := c.Client.Create(t.Context(), pod.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("such a pod is not refused: %v", err)
+		}
+		return nil
+	})
 }
 
 // writes counts requests that change pods or ShadowPods of one namespace. What is refused, because a cache was late, is none.

@@ -210,6 +210,11 @@ func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
 	return 0
 }
 
+// Bear leaves the spec out, which is nearly all of a ShadowPod.
+func (s *shadowPods) Bear(sp *offv1beta1.ShadowPod) *offv1beta1.ShadowPod {
+	return &offv1beta1.ShadowPod{ObjectMeta: *sp.ObjectMeta.DeepCopy(), Status: *sp.Status.DeepCopy()}
+}
+
 func ended(phase corev1.PodPhase) bool { return rules.Ended(phase) }
 
 func (s *shadowPods) create(ctx context.Context, sp *offv1beta1.ShadowPod) error {

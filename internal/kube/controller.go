@@ -4,9 +4,9 @@
 // Package kube owns the loop that every controller runs, and what controllers need to read and write objects: one
 // scheme, one way to apply what is wanted, three kinds of error, manager defaults.
 //
-// A controller implements Syncer, and where it needs them Cleaner, Reporter, Recaller and Rescheduler. The loop is always:
+// A controller implements Syncer, and where it needs them Cleaner, Reporter, Recaller, Bearer and Rescheduler. The loop is always:
 // read; if being deleted, Cleanup and drop the finalizer; add the finalizer before the first effect; Sync; Report;
-// one status patch, only if the status changed; the events of what changed.
+// one write of the status, only if it changed; the events of what changed.
 package kube
 
 import (
@@ -53,6 +53,13 @@ type Reporter[T client.Object] interface {
 // starts does not tell again what is well; what is wrong it does, for Kubernetes forgets events after an hour.
 type Recaller[T client.Object] interface {
 	Recall(obj T) []Event
+}
+
+// Bearer returns the copy of obj that carries its status to the API server, which takes the rest from what is stored: the
+// metadata and the status. It is for large objects of the API server's extensions, whose status is ours alone: with a Bearer
+// the status is written as a whole, and not as a patch, for which the API server encodes and decodes all of the object.
+type Bearer[T client.Object] interface {
+	Bear(obj T) T
 }
 
 // Rescheduler tells after which time to look again at an object that was synced without error; 0 is never.
@@ -217,7 +224,7 @@ func (c *Controller[T]) needsFinalizer(obj T) bool {
 // finish reports, writes the status if it changed, and tells of the changes only once they are written.
 func (c *Controller[T]) finish(ctx context.Context, before, obj T, err error) (reconcile.Result, error) {
 	report := c.report(obj, err)
-	if patchErr := c.patchStatus(ctx, before, obj); patchErr != nil {
+	if patchErr := c.writeStatus(ctx, before, obj); patchErr != nil {
 		if Judge(err).Failed() {
 			return c.result(ctx, obj, err)
 		}

@@ -79,6 +79,13 @@ func (r reporting) Report(obj *tenant, err error) []kube.Event {
 	return []kube.Event{{Type: kind, Reason: condition.Reason, Message: condition.Message}}
 }
 
+// bearing adds a Bearer that leaves the spec out.
+type bearing struct{ reporting }
+
+func (bearing) Bear(obj *tenant) *tenant {
+	return &tenant{ObjectMeta: *obj.ObjectMeta.DeepCopy(), Status: *obj.Status.DeepCopy()}
+}
+
 // Recall says what the condition says.
 func (r reporting) Recall(obj *tenant) []kube.Event {
 	var out []kube.Event
@@ -322,6 +329,15 @@ func TestConflictsAreQuiet(t *testing.T) {
 }
 
 func TestConflictOfTheStatusIsQuietAndTellsNothingTwice(t *testing.T) {
+	for name, with := range map[string]func(*script) kube.Syncer[*tenant]{
+		"patch": func(s *script) kube.Syncer[*tenant] { return reporting{s} },
+		"whole": func(s *script) kube.Syncer[*tenant] { return bearing{reporting{s}} },
+	} {
+		t.Run(name, func(t *testing.T) { conflictOfTheStatus(t, name, with) })
+	}
+}
+
+func conflictOfTheStatus(t *testing.T, name string, with func(*script) kube.Syncer[*tenant]) {
 	c := testkit.Cluster(t)
 	s := newScript(func(ctx context.Context, obj *tenant, call int) error {
 		if call == 1 {
@@ -331,7 +347,7 @@ func TestConflictOfTheStatusIsQuietAndTellsNothingTwice(t *testing.T) {
 		}
 		return nil
 	})
-	b := run(t, kube.Options{Name: "status-conflict"}, reporting{s})
+	b := run(t, kube.Options{Name: "status-conflict-" + name}, with(s))
 	b.create(t, "x")
 	testkit.Eventually(t, limit, func() error {
 		if apimeta.FindStatusCondition(b.get(t, "x").Status.Conditions, "Ready") == nil {

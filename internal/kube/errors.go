@@ -83,16 +83,35 @@ func InvalidReason(err error) (string, bool) {
 	return invalid.reason, true
 }
 
+// Trouble is what is to be told of err: of joined errors those that are waits are left out beside others, since they come and go
+// while what is wrong stays.
+func Trouble(err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || len(joined.Unwrap()) == 0 || err.Error() != errors.Join(joined.Unwrap()...).Error() { // it says more than its parts, or less
+		return err
+	}
+	var wrong []error
+	for _, e := range joined.Unwrap() {
+		if v := Judge(e); v.Failed() || v.Invalid() {
+			wrong = append(wrong, Trouble(e))
+		}
+	}
+	if len(wrong) == 0 {
+		return err
+	}
+	return errors.Join(wrong...)
+}
+
 // outcome is what a queue should do with an object after an attempt.
 type outcome int
 
 const (
 	// done: nothing to do until a watch wakes us.
 	done outcome = iota
-	// invalid: nothing to do until the user changes something.
-	invalid
 	// later: look again after a fixed time, quietly.
 	later
+	// invalid: nothing to do until the user changes something.
+	invalid
 	// failed: an error, retried with back-off.
 	failed
 )

@@ -48,7 +48,9 @@ func TestJudgeSortsErrors(t *testing.T) {
 		"it does beside what is not retried":           {err: errors.Join(kube.Invalid("Bad", plain), kube.Again(time.Second, kube.Invalid("Bad", plain))), bad: true, after: time.Second},
 		"it does where it is no user's to mend":        {err: kube.Again(time.Second, kube.Wait(0, "a watch")), after: time.Second},
 		"a failure comes back with back-off":           {err: kube.Again(time.Second, plain), failed: true},
-		"a wait beside invalid comes back":             {err: errors.Join(kube.Invalid("Bad", plain), wait), after: time.Second},
+		"a wait beside invalid comes back":             {err: errors.Join(kube.Invalid("Bad", plain), wait), bad: true, after: time.Second},
+		"invalid beside a wait is told, too":           {err: errors.Join(wait, kube.Invalid("Bad", plain)), bad: true, after: time.Second},
+		"the earlier of both counts":                   {err: errors.Join(wait, kube.Again(time.Minute, kube.Invalid("Bad", plain))), bad: true, after: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := kube.Judge(test.err)
@@ -70,5 +72,29 @@ func TestReasonsAreFoundInWrappedErrors(t *testing.T) {
 	}
 	if reason, after, ok := kube.WaitReason(fmt.Errorf("x: %w", kube.Wait(time.Hour, "rain"))); !ok || reason != "rain" || after != time.Hour {
 		t.Errorf("WaitReason: got %q, %s, %t", reason, after, ok)
+	}
+}
+
+func TestWaitsAreNotToldBesideWhatIsWrong(t *testing.T) {
+	plain, wait := errors.New("no"), kube.Wait(time.Second, "soon")
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a failure":                    {plain, "no"},
+		"a wait alone":                 {wait, "waiting: soon"},
+		"waits alone":                  {errors.Join(wait, wait), "waiting: soon\nwaiting: soon"},
+		"a failure beside a wait":      {errors.Join(wait, plain), "no"},
+		"two failures beside a wait":   {errors.Join(plain, wait, plain), "no\nno"},
+		"what is joined twice":         {errors.Join(errors.Join(wait, plain), wait), "no"},
+		"beside a failure":             {errors.Join(errors.Join(wait, plain), plain), "no\nno"},
+		"what has words of its own":    {fmt.Errorf("both %w and %w", wait, plain), "both waiting: soon and no"},
+		"the user's, again and again":  {errors.Join(wait, kube.Again(time.Second, kube.Invalid("Bad", plain))), "no"},
+		"that alone":                   {kube.Again(time.Second, kube.Invalid("Bad", plain)), "no"},
+		"what was said about the rest": {fmt.Errorf("writing: %w", errors.Join(wait, plain)), "writing: waiting: soon\nno"},
+	} {
+		if got := kube.Trouble(test.err).Error(); got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
 	}
 }

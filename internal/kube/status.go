@@ -37,22 +37,39 @@ func (c *Controller[T]) patchFinalizers(ctx context.Context, obj T) error {
 	return own("writing the finalizers", c.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, body)))
 }
 
-// patchStatus writes what changed in the status, if anything did, provided nobody changed obj since it was read.
-func (c *Controller[T]) patchStatus(ctx context.Context, before, obj T) error {
-	body, err := statusPatch(before, obj)
-	if err != nil {
-		return fmt.Errorf("comparing the status: %w", err)
+// writeStatus writes the status, if anything changed in it, provided nobody changed obj since it was read.
+func (c *Controller[T]) writeStatus(ctx context.Context, before, obj T) error {
+	if same, err := SameStatus(before, obj); err != nil || same {
+		return err
 	}
-	if body == nil {
-		return nil
+	write := c.patchStatus
+	if _, ok := c.syncer.(Bearer[T]); ok {
+		write = c.putStatus
+	}
+	version, err := write(ctx, before, obj)
+	if err == nil && version != "" {
+		obj.SetResourceVersion(version)
+	}
+	return own("writing the status", err)
+}
+
+// patchStatus writes what changed, and returns the version of what became of it.
+func (c *Controller[T]) patchStatus(ctx context.Context, before, obj T) (string, error) {
+	body, err := statusPatch(before, obj)
+	if err != nil || body == nil {
+		return "", err
 	}
 	// A copy takes the answer, so that what the caller holds stays as it reported it.
 	target := obj.DeepCopyObject().(T)
-	if err := own("writing the status", c.client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, body))); err != nil {
-		return err
-	}
-	obj.SetResourceVersion(target.GetResourceVersion())
-	return nil
+	err = c.client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, body))
+	return target.GetResourceVersion(), err
+}
+
+// putStatus writes all of the status.
+func (c *Controller[T]) putStatus(ctx context.Context, _, obj T) (string, error) {
+	target := c.syncer.(Bearer[T]).Bear(obj)
+	err := c.client.Status().Update(ctx, target)
+	return target.GetResourceVersion(), err
 }
 
 // statusPatch returns the merge patch from the status of before to that of after, nil when they are equal.

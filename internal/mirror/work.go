@@ -29,6 +29,7 @@ type kind struct {
 	since   map[itemKey]time.Time // of the oldest change that is not applied, also while it waits for something
 	urgent  map[itemKey]struct{}  // those that changed in the peer, until they are done, and those that wait a moment
 	failing map[itemKey]struct{}
+	refused map[itemKey]string // what was told of those that only the user can mend, until they are in step
 }
 
 type itemKey struct {
@@ -50,6 +51,7 @@ func newKind(k Kind, peer string) *kind {
 		since:   map[itemKey]time.Time{},
 		urgent:  map[itemKey]struct{}{},
 		failing: map[itemKey]struct{}{},
+		refused: map[itemKey]string{},
 	}
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[itemKey]{Queue: newLanes(out.isUrgent)})
 	out.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
@@ -166,14 +168,18 @@ func (k *kind) settle(log logr.Logger, pk *pairKind, key itemKey, started time.T
 	}
 	k.forget(key)
 	switch {
-	case verdict.Invalid() && verdict.After > 0: // which goes on and on
-		log.V(1).Info("still not acceptable", "reason", verdict.Reason, "detail", err.Error())
 	case verdict.Invalid():
-		log.Info("not acceptable", "reason", verdict.Reason, "detail", err.Error())
+		detail := kube.Trouble(err).Error()
+		if k.refuse(pk, key, detail) {
+			log.Info("not acceptable", "reason", verdict.Reason, "detail", detail)
+		} else {
+			log.V(1).Info("still not acceptable", "reason", verdict.Reason, "detail", detail)
+		}
 	case err != nil:
 		log.V(1).Info("nothing changed", "reason", verdict.Reason)
 		k.keep(pk, key, started)
 	default:
+		k.accept(key)
 		k.metrics.lag.Observe(time.Since(started).Seconds())
 	}
 	if verdict.After > 0 {
@@ -224,11 +230,31 @@ func (k *kind) keep(pk *pairKind, key itemKey, started time.Time) {
 	}
 }
 
-// leave forgets since when the items of a pair wait, once it was stopped. Those that are queued are dropped at their turn.
+// leave forgets since when the items of a pair wait, and what is wrong with them, once it was stopped. Those that are queued are
+// dropped at their turn.
 func (k *kind) leave(pair Pair) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.since, func(key itemKey, _ time.Time) bool { return key.pair == pair })
+	maps.DeleteFunc(k.refused, func(key itemKey, _ string) bool { return key.pair == pair })
+}
+
+// refuse remembers what is wrong with an item, and tells whether that is news. One of a pair that was stopped nobody would forget.
+func (k *kind) refuse(pk *pairKind, key itemKey, detail string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	told, known := k.refused[key]
+	if pk.ctx.Err() == nil {
+		k.refused[key] = detail
+	}
+	return !known || told != detail
+}
+
+// accept forgets what was wrong with an item.
+func (k *kind) accept(key itemKey) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.refused, key)
 }
 
 // markFailing keeps the time of the change that could not be applied.
@@ -253,4 +279,5 @@ func (k *kind) drop(key itemKey) {
 	defer k.mu.Unlock()
 	delete(k.since, key)
 	delete(k.urgent, key)
+	delete(k.refused, key)
 }

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/testkit"
@@ -94,5 +96,39 @@ func TestAPairThatIsStoppedLeavesNoTimes(t *testing.T) {
 	k.leave(gone.pair)
 	if _, ok := k.since[other]; !ok || len(k.since) != 1 {
 		t.Errorf("known are %v", k.since)
+	}
+}
+
+// The first time is for whoever looks after the cluster, and so is another reason.
+func TestWhatOnlyTheUserCanMendIsLoggedOnce(t *testing.T) {
+	var lines []string
+	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1})
+	k, pk := newKind(Kind{Name: "told"}, "peer"), &pairKind{ctx: t.Context()}
+	defer k.queue.ShutDown()
+	defer k.metrics.close()
+	odd := func(text string) error { return kube.Again(time.Hour, kube.Invalid("Odd", errors.New(text))) }
+	wait := kube.Wait(time.Hour, "the earlier object is going")
+	key := itemKey{pair: Pair{Local: "l", Remote: "r"}, name: "x"}
+	for i, step := range []struct {
+		err  error
+		want string // "" for nothing
+	}{
+		{odd("a"), `"level"=0 "msg"="not acceptable" "reason"="Odd" "detail"="a"`},
+		{odd("a"), `"level"=1 "msg"="still not acceptable" "reason"="Odd" "detail"="a"`},
+		{wait, `"level"=1 "msg"="nothing changed" "reason"="the earlier object is going"`},
+		{errors.Join(wait, odd("a")), `"level"=1 "msg"="still not acceptable" "reason"="Odd" "detail"="a"`},
+		{odd("b"), `"level"=0 "msg"="not acceptable" "reason"="Odd" "detail"="b"`},
+		{nil, ""},
+		{kube.Invalid("Odd", errors.New("b")), `"level"=0 "msg"="not acceptable" "reason"="Odd" "detail"="b"`},
+		{kube.Invalid("Odd", errors.New("b")), `"level"=1 "msg"="still not acceptable" "reason"="Odd" "detail"="b"`},
+	} {
+		lines = nil
+		k.settle(log, pk, key, time.Now(), false, step.err)
+		if got := strings.Join(lines, "\n"); got != step.want {
+			t.Errorf("step %d: got %s, want %s", i, got, step.want)
+		}
+	}
+	if k.leave(key.pair); len(k.refused) != 0 {
+		t.Errorf("of a pair that was stopped is remembered %v", k.refused)
 	}
 }

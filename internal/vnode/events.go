@@ -65,9 +65,9 @@ func (l *eventLog) failure(obj client.Object, err error) {
 	verdict := kube.Judge(err)
 	switch {
 	case verdict.Invalid() && verdict.Reason != reasonFailed:
-		l.tell(obj, corev1.EventTypeWarning, verdict.Reason, err.Error())
+		l.tell(obj, corev1.EventTypeWarning, verdict.Reason, kube.Trouble(err).Error())
 	case verdict.Failed() || verdict.Invalid():
-		l.tell(obj, corev1.EventTypeWarning, reasonFailed, failureText+err.Error())
+		l.tell(obj, corev1.EventTypeWarning, reasonFailed, failureText+kube.Trouble(err).Error())
 	default:
 		l.settled(obj, reasonFailed)
 		l.settled(obj, reasonNoPlace)

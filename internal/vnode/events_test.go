@@ -45,7 +45,8 @@ func TestWhatFailsIsToldOnce(t *testing.T) {
 		"that, and nobody tells when":          {kube.Again(time.Second, kube.Invalid(reasonFailed, failure)), "Warning FailedReflection Error reflecting object: out of luck"},
 		"that, as the cause of something":      {fmt.Errorf("sending: %w", kube.Again(time.Second, kube.Invalid(reasonFailed, failure))), "Warning FailedReflection Error reflecting object: sending: out of luck"},
 		"that, with a reason of its own":       {kube.Again(time.Second, kube.Invalid(reasonNoPlace, failure)), "Warning TokenSecretNameTaken out of luck"},
-		"a failure beside a wait":              {errors.Join(wait, failure), "Warning FailedReflection Error reflecting object: waiting: soon\nout of luck"},
+		"a failure beside a wait":              {errors.Join(wait, failure), "Warning FailedReflection Error reflecting object: out of luck"},
+		"what the user can mend beside a wait": {errors.Join(wait, kube.Again(time.Minute, kube.Invalid(reasonNoPlace, failure))), "Warning TokenSecretNameTaken out of luck"},
 		"a wait is none":                       {wait, ""},
 		"what waits for an event is none, too": {kube.Wait(0, "a watch"), ""},
 	} {

@@ -4,6 +4,7 @@
 package vnode
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -188,14 +189,20 @@ func (n *network) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	return reconcile.Result{}, nil
 }
 
-// lookAtPods has all pods of the node reflected anew.
+// lookAtPods has all pods of the node reflected anew, the oldest first: those that the provider refused may be asked for anew, and it
+// lets in who asks first.
 func (n *network) lookAtPods(ctx context.Context) error {
 	var pods corev1.PodList
 	if err := n.client.List(ctx, &pods); err != nil {
 		return fmt.Errorf("listing the pods of the node: %w", err)
 	}
+	slices.SortFunc(pods.Items, byAge)
 	for i := range pods.Items {
 		n.changed(client.ObjectKeyFromObject(&pods.Items[i]))
 	}
 	return nil
+}
+
+func byAge(a, b corev1.Pod) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

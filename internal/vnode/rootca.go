@@ -28,8 +28,10 @@ type rootCAs struct {
 
 // rootCA is what is known of one twin namespace.
 type rootCA struct {
-	mu           sync.Mutex // held while one pod asks for all
+	mu           sync.Mutex
 	begun, asked time.Time
+	// asking: one pod asks for all. The others wait without a worker, which pods of other namespaces need.
+	asking bool
 	// settled: nobody waits there any more.
 	settled bool
 }
@@ -44,23 +46,51 @@ const (
 // await is a Wait for a pod whose namespace may still get it. there asks the provider.
 func (r *rootCAs) await(pair mirror.Pair, now time.Time, there func() error) error {
 	known := r.known(pair, now)
-	known.mu.Lock()
-	defer known.mu.Unlock()
-	if known.settled {
-		return nil
+	left, ask := known.turn(now)
+	if ask {
+		left = known.ask(now, there)
 	}
-	if left := rootCADelay - now.Sub(known.asked); left > 0 {
+	if left > 0 {
 		return kube.Wait(left, "the root CA is not in the provider yet")
 	}
+	return nil
+}
+
+// turn says how long a pod waits, and whether it is the one that asks instead.
+func (r *rootCA) turn(now time.Time) (left time.Duration, ask bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch left = rootCADelay - now.Sub(r.asked); {
+	case r.settled:
+		return 0, false
+	case r.asking:
+		return rootCADelay, false
+	case left > 0:
+		return left, false
+	}
+	r.asking = true
+	return 0, true
+}
+
+// ask asks for all, and returns how long they wait.
+func (r *rootCA) ask(now time.Time, there func() error) time.Duration {
+	defer r.answered()
 	err := there()
 	if client.IgnoreNotFound(err) != nil {
-		return nil // the pod says what is wrong
+		return 0 // the pod says what is wrong
 	}
-	known.asked, known.settled = now, err == nil || now.Sub(known.begun) >= rootCAPatience
-	if known.settled {
-		return nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked, r.settled = now, err == nil || now.Sub(r.begun) >= rootCAPatience; r.settled {
+		return 0
 	}
-	return kube.Wait(rootCADelay, "the root CA is not in the provider yet")
+	return rootCADelay
+}
+
+func (r *rootCA) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asking = false
 }
 
 // Set forgets what is known of namespaces that have no twin any more: the next one of the same name is a new one.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -56,6 +57,32 @@ func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
 		if err := r.await(mirror.Pair{Local: "shop"}, begin, func() error { other = true; return nil }); err != nil || !other {
 			t.Errorf("%s: nobody asks for another namespace: %v", name, err)
 		}
+	}
+}
+
+// While the provider does not answer, the other pods of the namespace leave the workers to those of others.
+func TestOnePodAsksForTheRootCAAndNobodyWaitsForItsAnswer(t *testing.T) {
+	var r rootCAs
+	web, now := mirror.Pair{Local: "web"}, time.Unix(1000, 0)
+	nobody := func() error {
+		t.Error("a second pod asks")
+		return nil
+	}
+	err := r.await(web, now, func() error {
+		if err := r.await(web, now, nobody); !kube.IsWait(err) {
+			t.Errorf("a second pod of the namespace goes on with %v", err)
+		}
+		if err := r.await(mirror.Pair{Local: "shop"}, now, func() error { return nil }); err != nil {
+			t.Errorf("a pod of another namespace waits: %v", err)
+		}
+		return errors.New("it took too long")
+	})
+	if err != nil {
+		t.Errorf("the pod that asks does not say what is wrong: %v", err)
+	}
+	asked := false
+	if err := r.await(web, now, func() error { asked = true; return nil }); err != nil || !asked {
+		t.Errorf("the next one asks is %t: %v", asked, err)
 	}
 }
 

@@ -28,19 +28,24 @@ type Tunnel struct {
 	ClientPods, ClientExternal       string
 	Address, Port                    string // of the server
 	ServerKey, ClientKey             string
+	MTU                              int // that both ends are told; 0: they find out
 
 	server, client *Cluster
 }
 
+// NewTunnel is the tunnel of the guide, of which nothing is there yet.
+func NewTunnel(server, client *Cluster, namespace string) *Tunnel {
+	return &Tunnel{Server: server.ID, Client: client.ID, ServerNamespace: namespace, ClientNamespace: namespace, MTU: 1340, server: server, client: client}
+}
+
 // Connect applies the manifests of the guide, each as soon as what it tells is known, and waits until both ends say Connected.
-func Connect(ctx context.Context, server, client *Cluster, namespace string) (*Tunnel, error) {
-	t := &Tunnel{Server: server.ID, Client: client.ID, ServerNamespace: namespace, ClientNamespace: namespace, server: server, client: client}
+func (t *Tunnel) Connect(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{t.networks, t.gatewayServer, t.gatewayClient, t.keys, t.Connected} {
 		if err := step(ctx); err != nil {
-			return t, err
+			return err
 		}
 	}
-	return t, nil
+	return nil
 }
 
 // networks are those of both clusters, as liqoctl tells them.
@@ -127,11 +132,18 @@ func (t *Tunnel) Disconnect(ctx context.Context) error {
 			return err
 		}
 		if err := until(ctx, "the gateways of "+side.c.ID+" to go", func() error {
-			out, err := side.c.Kubectl("", "get", "connections,wggatewayclients,wggatewayservers,networks,ips,pods", "-n", side.namespace, "-l", "liqo.io/remote-cluster-id", "-o", "name")
-			if err == nil && out != "" {
-				err = fmt.Errorf("%q is left", out)
+			for _, one := range [][2]string{
+				{"connections,wggatewayclients,wggatewayservers,networks,ips", "liqo.io/remote-cluster-id"}, {"pods", "networking.liqo.io/component=gateway"},
+			} {
+				out, err := side.c.Kubectl("", "get", one[0], "-n", side.namespace, "-l", one[1], "-o", "name")
+				if err == nil && out != "" {
+					err = fmt.Errorf("%q is left", out)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			return err
+			return nil
 		}); err != nil {
 			return err
 		}

@@ -62,8 +62,8 @@ func newWorld(ctx context.Context, home string) (*world, error) {
 		}
 		w.clusters[i] = c
 	}
-	var err error
-	if w.tunnel, err = clusters.Connect(ctx, w.clusters[1], w.clusters[0], where); err != nil {
+	w.tunnel = clusters.NewTunnel(w.clusters[1], w.clusters[0], where)
+	if err := w.tunnel.Connect(ctx); err != nil {
 		return nil, err
 	}
 	if err := w.findGateways(ctx); err != nil {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package network tries the network between two clusters from each place where somebody may be to each where somebody may want to
-// go. The clusters use the same addresses and have two nodes each; LIQO_E2E_KUBECONFIGS names them.
+// go. The clusters use the same addresses and have two nodes each; LIQO_E2E_KUBECONFIGS names them. In test/run.sh pods of the first
+// one cross nodes by routes, and those of the second one by an overlay.
 package network
 
 import (
@@ -20,6 +21,13 @@ import (
 var a, b *clusters.Cluster
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(told); text != "" {
+		if err := send(text); err != nil {
+			fmt.Fprintln(os.Stderr, "network:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := setUp(os.Getenv("LIQO_E2E_KUBECONFIGS")); err != nil {
 		fmt.Fprintln(os.Stderr, "network:", err)
 		os.Exit(1)
@@ -50,13 +58,26 @@ func setUp(kubeconfigs string) error {
 // connect makes a tunnel between both clusters, for as long as the test runs.
 func connect(t *testing.T) *clusters.Tunnel {
 	t.Helper()
-	tunnel, err := clusters.Connect(t.Context(), b, a, where)
+	return dig(t, clusters.NewTunnel(b, a, where))
+}
+
+// connectAs makes the tunnel of clusters that have peered, which find out by themselves how large packets may be: one of them may have less
+// room for them than the other.
+func connectAs(t *testing.T, p *clusters.Peering) *clusters.Tunnel {
+	t.Helper()
+	tunnel := clusters.NewTunnel(b, a, "")
+	tunnel.ServerNamespace, tunnel.ClientNamespace, tunnel.MTU = p.ProviderTenant, p.ConsumerTenant, 0
+	return dig(t, tunnel)
+}
+
+func dig(t *testing.T, tunnel *clusters.Tunnel) *clusters.Tunnel {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := tunnel.Disconnect(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	if err != nil {
+	if err := tunnel.Connect(t.Context()); err != nil {
 		show(t)
 		t.Fatal(err)
 	}
@@ -114,12 +135,21 @@ func show(t *testing.T) {
 			{"get", "configurations,gatewayservers,gatewayclients,connections,internalnodes,pods,services,endpointslices", "-A", "-o", "wide"},
 			{"get", "events", "-A", "--field-selector", "type=Warning"},
 			{"logs", "--all-containers", "--prefix", "--tail", "40", "-n", "liqo", "-l", "app.kubernetes.io/name=fabric"},
-			{"logs", "--all-containers", "--prefix", "--tail", "40", "-n", where, "-l", "networking.liqo.io/component=gateway"},
 		} {
-			out, err := c.Kubectl("", args...)
-			t.Logf("%s $ kubectl %v\n%s%v", c.ID, args, out, err)
+			tell(t, c, args...)
+		}
+		gateways := []string{"-l", "networking.liqo.io/component=gateway"}
+		in, _ := c.Kubectl("", append([]string{"get", "pods", "-A", "-o", "jsonpath={.items[*].metadata.namespace}"}, gateways...)...)
+		for _, namespace := range strings.Fields(in) {
+			tell(t, c, append([]string{"logs", "--all-containers", "--prefix", "--tail", "40", "-n", namespace}, gateways...)...)
 		}
 	}
+}
+
+func tell(t *testing.T, c *clusters.Cluster, args ...string) {
+	t.Helper()
+	out, err := c.Kubectl("", args...)
+	t.Logf("%s $ kubectl %v\n%s%v", c.ID, args, out, err)
 }
 
 func kubectl(t *testing.T, c *clusters.Cluster, stdin string, args ...string) string {

@@ -4,7 +4,9 @@
 package network
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +14,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"text/tabwriter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,67 +29,110 @@ import (
 // where everything of a tunnel is.
 const where = "default"
 
-// pod answers with its name at a port; one on the host's network stands for all processes of its node.
+// pod answers at a port with what fills many packets, and its name; one on the host's network stands for all processes of its node.
 const pod = `apiVersion: v1
 kind: Pod
 metadata: {name: %[1]s, namespace: default, labels: {app: web}}
 spec:
   terminationGracePeriodSeconds: 0
   hostNetwork: %[3]t
+  dnsPolicy: ClusterFirstWithHostNet
   nodeSelector: {kubernetes.io/hostname: %[2]s}
   containers:
   - name: web
     image: docker.io/library/busybox:latest
     imagePullPolicy: IfNotPresent
-    command: [sh, -c, "mkdir /www; echo %[1]s > /www/index.html; exec httpd -f -p %[4]d -h /www"]
+    command: [sh, -c, "mkdir /www; (head -c 20000 /dev/zero | tr '\\0' x; echo; echo %[1]s) > /www/index.html; exec httpd -f -p %[4]d -h /www"]
     resources: {requests: {cpu: 5m, memory: 8Mi}}
 ---
 `
 
 const (
-	port     = 8080
-	hostPort = 18080 // of processes of nodes
-	nodePort = 31080
+	port          = 8080
+	hostPort      = 18080 // of processes of nodes
+	nodePort      = 31080 // with externalTrafficPolicy Cluster
+	localNodePort = 31081 // with externalTrafficPolicy Local
 )
+
+const request = "GET / HTTP/1.0\r\n\r\n"
+
+// nobody is the answer where nobody answers.
+const nobody = "-"
 
 // A place is where somebody asks from.
 type place struct {
-	name string
-	ask  func(netip.AddrPort) (string, error)
+	name, node string // no node outside
+	// ask fails where the question could not be asked at all.
+	ask func(host string, port uint16) (string, error)
+	run func(script string) (string, error) // nil where nothing can be run
 }
 
 // A goal is where somebody wants to go.
 type goal struct {
-	name string
-	at   netip.AddrPort
-	// answer is who must answer; "" if nobody may.
-	answer string
+	name   string
+	host   string
+	port   uint16
+	answer string // who must answer
+	only   string // if set, the node from where he does; nobody elsewhere
 }
 
-// Everybody who may reach something of the other cluster does, and nobody reaches what is not for peers.
+func (g goal) wanted(from place) string {
+	if g.only != "" && g.only != from.node {
+		return nobody
+	}
+	return g.answer
+}
+
+// A side is one of both clusters, as this matrix sees it.
+type side struct {
+	*clusters.Cluster
+	nodes   []corev1.Node
+	pods    []corev1.Pod // one on each node
+	gateway corev1.Pod
+	seen    func(string) netip.Addr // how this cluster sees an address of the other one
+}
+
+// Everybody who may reach something of the other cluster does, and nobody reaches what is not for peers, from the node of the gateway
+// and from another one; what they say passes the network between the clusters in secret. See docs/network.md, "Who reaches what".
 func TestMatrix(t *testing.T) {
 	connect(t)
-	nodesA, nodesB := nodes(t, a), nodes(t, b)
-	podsA, podsB := web(t, a, nodesA), web(t, b, nodesB)
-	fromA, fromB := places(a, nodesA), places(b, nodesB)
-	ofA, ofB := seen(t, b, a.ID), seen(t, a, b.ID) // as the other cluster sees them
-
-	goalsOfA := pods(podsB, ofB)
-	service := remoteService(t, a, ofB(podsB[0].Status.PodIP))
-	goalsOfA = append(goalsOfA, goal{"ClusterIP", netip.AddrPortFrom(service, 80), podsB[0].Name})
-	for _, n := range nodesA {
-		goalsOfA = append(goalsOfA, goal{"NodePort of " + n.Name, netip.AddrPortFrom(address(t, n), nodePort), podsB[0].Name})
+	sides := []side{newSide(t, a, b), newSide(t, b, a)}
+	services := [][]goal{remoteServices(t, sides[0], sides[1]), remoteServices(t, sides[1], sides[0])}
+	captured := capture(t)
+	for i, from := range sides {
+		to := sides[1-i]
+		goals := slices.Concat(podGoals(from, to), services[i], forbidden(t, from, to))
+		grid(t, fmt.Sprintf("from %s, whose gateway is on %s, to %s, whose gateway is on %s", from.ID, from.gateway.Spec.NodeName, to.ID, to.gateway.Spec.NodeName),
+			places(from), goals)
+		large(t, places(from), podGoals(from, to))
+		outside := slices.DeleteFunc(services[i], func(g goal) bool { return !strings.HasPrefix(g.name, "NodePort") })
+		grid(t, "from outside, by "+from.ID, []place{{name: "a host of the world", ask: dial}}, outside)
 	}
-	goalsOfA = append(goalsOfA, forbidden(t, b, nodesB, ofB)...)
-	grid(t, "from the cluster of the client", fromA, goalsOfA)
-	grid(t, "from the cluster of the server", fromB, append(pods(podsA, ofA), forbidden(t, a, nodesA, ofA)...))
+	inSecret(t, captured(), sides)
+	forge(t, sides[0], sides[1])
+}
 
-	world := place{"a host of the world", dial}
-	var outside []goal
-	for _, n := range nodesA {
-		outside = append(outside, goal{"NodePort of " + n.Name, netip.AddrPortFrom(address(t, n), nodePort), podsB[0].Name})
+func newSide(t *testing.T, c, peer *clusters.Cluster) side {
+	t.Helper()
+	s := side{Cluster: c, nodes: nodes(t, c), seen: seen(t, c, peer.ID)}
+	s.pods = web(t, c, s.nodes)
+	var gateways corev1.PodList
+	if err := c.Client.List(t.Context(), &gateways, client.InNamespace(where), client.MatchingLabels{"networking.liqo.io/component": "gateway"}); err != nil {
+		t.Fatal(err)
 	}
-	grid(t, "from outside", []place{world}, outside)
+	if len(gateways.Items) != 1 || !slices.ContainsFunc(s.nodes, func(n corev1.Node) bool { return n.Name == gateways.Items[0].Spec.NodeName }) {
+		t.Fatalf("cluster %s has %d gateways, want one on one of its nodes", c.ID, len(gateways.Items))
+	}
+	s.gateway = gateways.Items[0]
+	return s
+}
+
+// beside says where the gateway is, as a node sees it.
+func (s side) beside(node string) string {
+	if node == s.gateway.Spec.NodeName {
+		return " by gateway"
+	}
+	return ""
 }
 
 // grid asks from each place for each goal, and prints who answered.
@@ -103,61 +150,67 @@ func grid(t *testing.T, title string, from []place, to []goal) {
 	}
 	asking.Wait()
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n", title)
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, title, "\nto")
+	for _, p := range from {
+		fmt.Fprint(table, "\t", p.name)
+	}
 	for j, g := range to {
-		fmt.Fprintf(&text, "  %-34s", g.name)
+		fmt.Fprint(table, "\n", g.name)
 		for i, p := range from {
-			fmt.Fprintf(&text, "  %s: %-12s", p.name, orNothing(answers[i][j]))
-			if answers[i][j] != g.answer {
-				t.Errorf("from %s to %s (%s): %q answered, want %q", p.name, g.name, g.at, answers[i][j], g.answer)
+			fmt.Fprint(table, "\t", answers[i][j])
+			if want := g.wanted(p); answers[i][j] != want {
+				t.Errorf("from %s to %s (%s %d): %q answered, want %q", p.name, g.name, g.host, g.port, answers[i][j], want)
 			}
 		}
-		text.WriteByte('\n')
 	}
+	_ = table.Flush() // to memory
 	t.Log(text.String())
 	if t.Failed() {
 		show(t)
 	}
 }
 
-func orNothing(answer string) string {
-	if answer == "" {
-		return "-"
+// try asks again where an answer is wanted, for news of a Service take a moment to be everywhere. What could not be asked stays empty.
+func try(p place, g goal) string {
+	answer, want := "", g.wanted(p)
+	for range 5 {
+		got, err := p.ask(g.host, g.port)
+		if err != nil {
+			continue
+		}
+		if answer = got; answer == want || want == nobody {
+			break
+		}
 	}
 	return answer
 }
 
-// try asks again where an answer is wanted, for news of a Service take a moment to be everywhere.
-func try(p place, g goal) string {
-	last := ""
-	for range 5 {
-		answer, err := p.ask(g.at)
-		if err == nil && answer == g.answer || g.answer == "" {
-			return answer
-		}
-		last = answer
-	}
-	return last
-}
-
 // places are a pod and a process of each node.
-func places(c *clusters.Cluster, of []corev1.Node) []place {
+func places(s side) []place {
 	var out []place
-	for _, n := range of {
+	for _, n := range s.nodes {
 		for _, name := range []string{"pod-" + n.Name, "node-" + n.Name} {
-			out = append(out, place{name, func(at netip.AddrPort) (string, error) {
-				ask := fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, at.Addr(), at.Port())
-				answer, err := c.Kubectl("", "exec", "-n", "default", name, "--", "sh", "-c", ask)
-				return strings.TrimSpace(answer), err
-			}})
+			run := func(script string) (string, error) {
+				out, err := s.Kubectl("", "exec", "-n", "default", name, "--", "sh", "-c", script)
+				return strings.TrimSpace(out), err
+			}
+			ask := func(host string, port uint16) (string, error) {
+				answer, err := run(fmt.Sprintf(`printf '%s' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(request), host, port))
+				return cmp.Or(answer, nobody), err
+			}
+			out = append(out, place{name + s.beside(n.Name), n.Name, ask, run})
 		}
 	}
 	return out
 }
 
 // dial asks from where the test runs, which is no part of any cluster.
-func dial(at netip.AddrPort) (string, error) {
-	conn, err := net.DialTimeout("tcp", at.String(), 3*time.Second)
+func dial(host string, port uint16) (string, error) {
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", host, port), time.Second)
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() || errors.Is(err, syscall.ECONNREFUSED) {
+		return nobody, nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -165,7 +218,7 @@ func dial(at netip.AddrPort) (string, error) {
 	if err := conn.SetDeadline(time.Now().Add(3 * time.Second)); err != nil {
 		return "", err
 	}
-	if _, err := conn.Write([]byte("GET / HTTP/1.0\r\n\r\n")); err != nil {
+	if _, err := io.WriteString(conn, request); err != nil {
 		return "", err
 	}
 	data, err := io.ReadAll(conn)
@@ -213,53 +266,53 @@ func web(t *testing.T, c *clusters.Cluster, on []corev1.Node) []corev1.Pod {
 	return out
 }
 
-// pods are goals, as the other cluster sees them.
-func pods(of []corev1.Pod, seen func(string) netip.Addr) []goal {
+func podGoals(from, to side) []goal {
 	var out []goal
-	for _, p := range of {
-		out = append(out, goal{p.Name, netip.AddrPortFrom(seen(p.Status.PodIP), port), p.Name})
+	for _, p := range to.pods {
+		out = append(out, goal{name: p.Name + to.beside(p.Spec.NodeName), host: from.seen(p.Status.PodIP).String(), port: port, answer: p.Name})
 	}
 	return out
 }
 
 // forbidden is what peers must not reach: nodes by whatever address, their kubelets and NodePorts, gateways.
-func forbidden(t *testing.T, of *clusters.Cluster, on []corev1.Node, seen func(string) netip.Addr) []goal {
+func forbidden(t *testing.T, from, to side) []goal {
 	t.Helper()
 	var out []goal
-	for _, n := range on {
-		first := netip.MustParsePrefix(n.Spec.PodCIDR).Addr().Next() // of the bridge of pods
-		var internal networkingv1beta1.InternalNode
-		if err := of.Client.Get(t.Context(), client.ObjectKey{Name: n.Name}, &internal); err != nil {
-			t.Fatal(err)
-		}
-		external := seen(string(internal.Spec.Interface.Node.IP))
-		out = append(out,
-			goal{"bridge of " + n.Name, netip.AddrPortFrom(seen(first.String()), hostPort), ""},
-			goal{"kubelet of " + n.Name, netip.AddrPortFrom(seen(first.String()), 10250), ""},
-			goal{"process of " + n.Name, netip.AddrPortFrom(external, hostPort), ""},
-			goal{"NodePort of peer's " + n.Name, netip.AddrPortFrom(external, nodePort), ""},
-		)
+	refused := func(name, address string, port uint16) {
+		out = append(out, goal{name: name, host: from.seen(address).String(), port: port, answer: nobody})
 	}
-	var gateways corev1.PodList
-	if err := of.Client.List(t.Context(), &gateways, client.InNamespace(where), client.MatchingLabels{"networking.liqo.io/component": "gateway"}); err != nil {
+	for _, n := range to.nodes {
+		bridge := netip.MustParsePrefix(n.Spec.PodCIDR).Addr().Next().String() // of pods
+		refused("bridge of "+n.Name, bridge, hostPort)
+		refused("kubelet of "+n.Name, bridge, 10250)
+		refused("process of "+n.Name, external(t, to, n), hostPort)
+		refused("peer's NodePort of "+n.Name, external(t, to, n), nodePort)
+	}
+	refused("peer's gateway", to.gateway.Status.PodIP, 8083)
+	return out
+}
+
+// external is the address that a node has in front of peers.
+func external(t *testing.T, of side, n corev1.Node) string {
+	t.Helper()
+	var internal networkingv1beta1.InternalNode
+	if err := of.Client.Get(t.Context(), client.ObjectKey{Name: n.Name}, &internal); err != nil {
 		t.Fatal(err)
 	}
-	for _, g := range gateways.Items {
-		out = append(out, goal{"gateway", netip.AddrPortFrom(seen(g.Status.PodIP), 8083), ""})
-	}
-	return out
+	return string(internal.Spec.Interface.Node.IP)
 }
 
 // seen is how a cluster sees the addresses of a peer.
 func seen(t *testing.T, by *clusters.Cluster, peer string) func(string) netip.Addr {
 	t.Helper()
-	var cfg networkingv1beta1.Configuration
-	if err := by.Client.Get(t.Context(), client.ObjectKey{Namespace: where, Name: peer}, &cfg); err != nil {
+	var list networkingv1beta1.ConfigurationList
+	if err := by.Client.List(t.Context(), &list, client.MatchingLabels{"liqo.io/remote-cluster-id": peer}); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Status.Remote == nil {
-		t.Fatalf("the networks of %s are seen under no prefixes", peer)
+	if len(list.Items) != 1 || list.Items[0].Status.Remote == nil {
+		t.Fatalf("the networks of %s are seen under no prefixes, or by %d Configurations", peer, len(list.Items))
 	}
+	cfg := list.Items[0]
 	there := append(slices.Clone(cfg.Spec.Remote.CIDR.Pod), cfg.Spec.Remote.CIDR.External...)
 	here := append(slices.Clone(cfg.Status.Remote.CIDR.Pod), cfg.Status.Remote.CIDR.External...)
 	return func(text string) netip.Addr {
@@ -283,28 +336,49 @@ func moved(addr netip.Addr, to netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(out)
 }
 
-// remoteService makes a Service whose only endpoint is in the other cluster, and returns its address.
-func remoteService(t *testing.T, c *clusters.Cluster, endpoint netip.Addr) netip.Addr {
+// remoteServices makes Services whose only endpoint is in the other cluster, on a node that is none of flesh, and returns the ways to it.
+func remoteServices(t *testing.T, from, to side) []goal {
 	t.Helper()
-	manifest := fmt.Sprintf(`apiVersion: v1
+	backend := to.pods[0]
+	manifest := ""
+	for name, spec := range map[string]string{
+		"far":          fmt.Sprintf("{type: NodePort, ports: [{port: 80, targetPort: %d, nodePort: %d}]}", port, nodePort),
+		"far-local":    fmt.Sprintf("{type: NodePort, externalTrafficPolicy: Local, ports: [{port: 80, targetPort: %d, nodePort: %d}]}", port, localNodePort),
+		"far-headless": fmt.Sprintf("{clusterIP: None, ports: [{port: %d}]}", port),
+	} {
+		manifest += fmt.Sprintf(`apiVersion: v1
 kind: Service
-metadata: {name: far, namespace: default}
-spec: {type: NodePort, ports: [{port: 80, targetPort: %d, nodePort: %d}]}
+metadata: {name: %[1]s, namespace: default}
+spec: %[2]s
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
-metadata: {name: far, namespace: default, labels: {kubernetes.io/service-name: far}}
+metadata: {name: %[1]s, namespace: default, labels: {kubernetes.io/service-name: %[1]s}}
 addressType: IPv4
-ports: [{port: %[1]d, protocol: TCP}]
-endpoints: [{addresses: [%[3]s], conditions: {ready: true}}]
-`, port, nodePort, endpoint)
-	kubectl(t, c, manifest, "apply", "-f", "-")
-	t.Cleanup(func() { kubectl(t, c, manifest, "delete", "-f", "-") })
+ports: [{port: %[3]d, protocol: TCP}]
+endpoints: [{addresses: [%[4]s], nodeName: %[5]s, conditions: {ready: true}}]
+---
+`, name, spec, port, from.seen(backend.Status.PodIP), to.ID)
+	}
+	kubectl(t, from.Cluster, manifest, "apply", "-f", "-")
+	t.Cleanup(func() { kubectl(t, from.Cluster, manifest, "delete", "-f", "-") })
 	var service corev1.Service
-	if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "far"}, &service); err != nil {
+	if err := from.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "far"}, &service); err != nil {
 		t.Fatal(err)
 	}
-	return netip.MustParseAddr(service.Spec.ClusterIP)
+	out := []goal{
+		{name: "ClusterIP", host: service.Spec.ClusterIP, port: 80, answer: backend.Name},
+		{name: "name of headless Service", host: "far-headless.default.svc", port: port, answer: backend.Name},
+	}
+	for _, n := range from.nodes {
+		at := address(t, n).String()
+		out = append(out,
+			goal{name: "NodePort of " + n.Name, host: at, port: nodePort, answer: backend.Name},
+			// No endpoint is local to any node; who is on the node itself is served as by policy Cluster.
+			goal{name: "NodePort (Local) of " + n.Name, host: at, port: localNodePort, answer: backend.Name, only: n.Name},
+		)
+	}
+	return out
 }
 
 func address(t *testing.T, n corev1.Node) netip.Addr {

@@ -22,10 +22,10 @@ import (
 var serviceYAML string
 
 // A Service of an offloaded namespace has the same backends in both clusters, wherever they run; those behind a tunnel that is down are
-// withdrawn, and come back.
+// withdrawn, and come back. They are reached wherever the server of the tunnel moves.
 func TestAServiceReachesItsBackendsFromBothClusters(t *testing.T) {
-	tunnel := connect(t)
 	p := peer(t, "service")
+	tunnel := connectAs(t, p)
 	kubectl(t, a, serviceYAML, "apply", "-n", p.Namespace, "-f", "-")
 
 	all := []string{"away", "home"}
@@ -42,16 +42,22 @@ func TestAServiceReachesItsBackendsFromBothClusters(t *testing.T) {
 	}
 
 	// A key that is taken back ends the tunnel: nobody is sent to the other side any more.
-	kubectl(t, b, "", "delete", "publickey", "-n", where, a.ID)
+	kubectl(t, b, "", "delete", "publickey", "-n", tunnel.ServerNamespace, a.ID)
 	wantAnswers(t, b, p.Twin(), "away", []string{"away"})
-	kubectl(t, b, strings.ReplaceAll(publicKey, "ID", a.ID)+tunnel.ClientKey, "apply", "-f", "-")
+	kubectl(t, b, strings.ReplaceAll(publicKey, "ID", a.ID)+tunnel.ClientKey, "apply", "-n", tunnel.ServerNamespace, "-f", "-")
 	wantAnswers(t, b, p.Twin(), "away", all)
 	wantAnswers(t, a, p.Namespace, "home", all)
+
+	t.Logf("the MTU of the tunnel is %d for the client, %d for the server", theClient(t, tunnel).Status.MTU, theServer(t, tunnel).Status.MTU)
+	follows(t, tunnel, func() {
+		wantAnswers(t, a, p.Namespace, "home", all)
+		wantAnswers(t, b, p.Twin(), "away", all)
+	})
 }
 
 const publicKey = `apiVersion: networking.liqo.io/v1beta1
 kind: PublicKey
-metadata: {name: ID, namespace: default, labels: {liqo.io/remote-cluster-id: ID}}
+metadata: {name: ID, labels: {liqo.io/remote-cluster-id: ID}}
 spec:
   publicKey: `
 

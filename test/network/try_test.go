@@ -54,7 +54,7 @@ func TestTheCommandTriesEveryWay(t *testing.T) {
 		t.Errorf("without a tunnel: %v", err)
 	}
 	nothingIsLeft(t)
-	kubectl(t, b, strings.ReplaceAll(publicKey, "ID", a.ID)+tunnel.ClientKey, "apply", "-f", "-")
+	kubectl(t, b, strings.ReplaceAll(publicKey, "ID", a.ID)+tunnel.ClientKey, "apply", "-n", where, "-f", "-")
 	if err := tunnel.Connected(t.Context()); err != nil {
 		t.Error(err)
 	}

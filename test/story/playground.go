@@ -27,12 +27,15 @@ import (
 
 // Playground runs the program that the clusters live in.
 func Playground(args ...string) error {
-	out, err := exec.Command(cmp.Or(os.Getenv("LIQO_PLAYGROUND"), "../../bin/playground"), args...).CombinedOutput()
+	out, err := exec.Command(Program(), args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("playground %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return nil
 }
+
+// Program is the path of that program.
+func Program() string { return cmp.Or(os.Getenv("LIQO_PLAYGROUND"), "../../bin/playground") }
 
 // KillPod kills the container of the first running pod that the labels find and chosen takes, by its ID, and removes the
 // pod, so that the next one starts at once: a kubelet waits longer and longer with a container that died often.

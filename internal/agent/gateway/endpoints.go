@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -81,12 +82,13 @@ type endpoints struct {
 	answers  map[string][]netip.Addr // of name servers, the last ones
 	found    []netip.AddrPort
 	current  int
-	settled  bool              // it stays in use though another is said before it: it works, or it is its turn
-	problems map[string]string // why something that is said is no use, as it was logged
+	settled  bool                    // it stays in use though another is said before it: it works, or it is its turn
+	failed   map[netip.AddrPort]bool // of those found, what was given up and has not worked since
+	problems map[string]string       // why something that is said is no use, as it was logged
 }
 
 func newEndpoints(moved func()) *endpoints {
-	return &endpoints{resolve: net.DefaultResolver.LookupNetIP, moved: moved, answers: map[string][]netip.Addr{}, problems: map[string]string{}}
+	return &endpoints{resolve: net.DefaultResolver.LookupNetIP, moved: moved, answers: map[string][]netip.Addr{}, failed: map[netip.AddrPort]bool{}, problems: map[string]string{}}
 }
 
 // get is the endpoint to use; the zero value while none is known.
@@ -107,6 +109,9 @@ func (e *endpoints) get(ctx context.Context, said []string) netip.AddrPort {
 func (e *endpoints) next(ctx context.Context) netip.AddrPort {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if used := e.used(); used.IsValid() {
+		e.failed[used] = true
+	}
 	e.current++
 	e.settled = true
 	e.ask(ctx)
@@ -118,6 +123,7 @@ func (e *endpoints) works() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.settled = true
+	delete(e.failed, e.used())
 }
 
 func (e *endpoints) used() netip.AddrPort {
@@ -128,7 +134,8 @@ func (e *endpoints) used() netip.AddrPort {
 }
 
 // list takes what is said one by one. What is no use keeps nothing else from being tried. The way that is used stays in use while it is
-// one, if it works: where the first is a name, others are known before it.
+// one, if it works: where the first is a name, others are known before it. Once it is gone the first follows that did not fail: where a
+// server moves again, that is not the place that it left first.
 func (e *endpoints) list(ctx context.Context) {
 	used := e.used()
 	e.found = nil
@@ -148,9 +155,10 @@ func (e *endpoints) list(ctx context.Context) {
 			}
 		}
 	}
+	maps.DeleteFunc(e.failed, func(a netip.AddrPort, _ bool) bool { return !slices.Contains(e.found, a) })
 	at := slices.Index(e.found, used)
 	if e.settled = e.settled && at >= 0; !e.settled {
-		at = 0
+		at = max(0, slices.IndexFunc(e.found, func(a netip.AddrPort) bool { return !e.failed[a] }))
 	}
 	e.current = at
 }

@@ -166,6 +166,34 @@ func TestEndpointsTakeTurns(t *testing.T) {
 	})
 }
 
+// A user said once where the server was, and the peer says where it went.
+func TestAServerThatMovesAgainIsFoundWhereItIs(t *testing.T) {
+	e := phonebook{}.endpoints()
+	var got []string
+	said := func(all ...string) { got = append(got, e.get(t.Context(), all).String()) }
+	said("192.0.2.1:7")
+	e.works()
+	said("192.0.2.1:7", "192.0.2.2:7")
+	e.next(t.Context()) // it left
+	e.works()
+	said("192.0.2.1:7", "192.0.2.3:7")
+	e.works()
+	said("192.0.2.1:7", "192.0.2.3:7", "192.0.2.4:7")
+	e.next(t.Context())
+	e.works()
+	said("192.0.2.1:7", "192.0.2.3:7") // both were left: it begins anew
+	e.works()                          // it is back
+	e.next(t.Context())
+	e.works()
+	said("192.0.2.3:7", "192.0.2.1:7")
+	e.works()
+	said("192.0.2.1:7")
+	want := []string{"192.0.2.1:7", "192.0.2.1:7", "192.0.2.3:7", "192.0.2.3:7", "192.0.2.1:7", "192.0.2.3:7", "192.0.2.1:7"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestTheFirstEndpointIsUsedOnceItsNameIsKnown(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(*endpoints)

@@ -13,7 +13,7 @@ import (
 
 // large is a state of 1000 hops, 1000 routes and a map of 5000 addresses.
 func large() datapath.State {
-	s := plans["ip"].node()
+	s := samples["ip"].node()
 	for i := range 1000 {
 		next := netip.AddrFrom4([4]byte{10, 201, byte(i / 250), byte(i % 250)})
 		s.Hops = append(s.Hops, datapath.Hop{Device: names.FabricDevice, Next: next, MAC: datapath.MAC(next), Outer: next})

@@ -14,7 +14,7 @@ import (
 )
 
 // everyStatement is a table in which each statement and each field is used.
-func everyStatement(p plan) datapath.Table {
+func everyStatement(p sample) datapath.Table {
 	type (
 		rule  = []datapath.Statement
 		types = []datapath.Type
@@ -42,7 +42,7 @@ func everyStatement(p plan) datapath.Table {
 				{Key: vals{datapath.Addr(p.alias), datapath.ProtocolValue(datapath.TCP), datapath.Port(443)}, Value: vals{datapath.Addr(p.target), datapath.Port(6443)}},
 			}},
 			{Name: "speaks_other", Key: types{datapath.TypeAddress, datapath.TypeOtherAddress}, Elements: []datapath.Element{
-				{Key: vals{datapath.Addr(p.gateway), datapath.OtherPrefix(plans[other(p.family).String()].peer)}},
+				{Key: vals{datapath.Addr(p.gateway), datapath.OtherPrefix(samples[other(p.family).String()].peer)}},
 			}},
 			{Name: "speaks", Key: types{datapath.TypeAddress, datapath.TypeAddress}, Elements: []datapath.Element{
 				{Key: vals{datapath.Addr(p.gateway), datapath.Prefix(p.peer)}}, {Key: vals{datapath.Addr(p.own), datapath.Prefix(p.pods)}},
@@ -95,7 +95,7 @@ func everyStatement(p plan) datapath.Table {
 }
 
 func TestTheKernelTakesEveryStatement(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		k := newSpace(t).open(t)
 		want := datapath.State{Tables: []datapath.Table{everyStatement(p)}}
 		want.Sort()
@@ -110,7 +110,7 @@ func TestTheKernelTakesEveryStatement(t *testing.T) {
 }
 
 func TestRulesThatMeanNothingAreRefused(t *testing.T) {
-	p := plans["ip"]
+	p := samples["ip"]
 	for want, s := range map[string]datapath.Statement{
 		"the table has no set x":                         datapath.In{Fields: []datapath.Field{datapath.Source}, Set: "x"},
 		"80 is no value of its field":                    datapath.Is{Field: datapath.Source, Values: []datapath.Value{datapath.Port(80)}},

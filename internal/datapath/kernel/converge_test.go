@@ -24,7 +24,7 @@ import (
 )
 
 // moved is the node after its gateway and its own address moved, and whatever else can change did.
-func (p plan) moved() datapath.State {
+func (p sample) moved() datapath.State {
 	q := p
 	q.gateway, q.outer, q.own = p.gateway.Next(), p.outer.Next(), p.own.Next()
 	s := q.node()
@@ -71,7 +71,7 @@ func applyUntil(t *testing.T, s *space, want datapath.State, n int) (killed bool
 }
 
 func TestAKilledApplyIsFinishedByTheNext(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		for _, tc := range []struct {
 			name     string
 			from, to datapath.State
@@ -104,7 +104,7 @@ func TestAKilledApplyIsFinishedByTheNext(t *testing.T) {
 }
 
 // guarded is what holds at every moment: no route without its last resort, and no route, hop or device without filters.
-func guarded(t *testing.T, p plan, s datapath.State) {
+func guarded(t *testing.T, p sample, s datapath.State) {
 	t.Helper()
 	leads := slices.ContainsFunc(s.Routes, func(r datapath.Route) bool { return !r.Unreachable })
 	if leads && !slices.ContainsFunc(s.Routes, func(r datapath.Route) bool { return r.Unreachable && r.To == p.peer }) {
@@ -190,7 +190,7 @@ func between(t *testing.T, s *nl.NetlinkSocket, mark func(syscall.NetlinkMessage
 const rounds = 50
 
 func TestApplyingTwiceWritesOnce(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		s := newSpace(t)
 		s.device(t, names.TunnelDevice)
 		want := p.node()
@@ -213,7 +213,7 @@ func TestApplyingTwiceWritesOnce(t *testing.T) {
 }
 
 func TestASmallChangeIsASmallWrite(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		mac := datapath.MAC(p.gateway)
 		words := strings.NewReplacer("FAMILY", p.family.String(), "MAC", net.HardwareAddr(mac[:]).String(), "OUTER2", p.outer.Next().String(),
 			"PEER", p.peer.String(), "GATEWAY", p.gateway.String(), "OWN", p.own.String())
@@ -278,7 +278,7 @@ func TestFiltersComeFirstAndGoLast(t *testing.T) {
 		"fdb replace 02:6c:0a:c8:01:09", "neigh replace 10.200.1.9",
 		"add route unreachable", "add route 10.71.0.0/16",
 		"add rule pref", "add rule pref",
-	}, verbs(k.mustApply(t, plans["ip"].node()))); diff != "" {
+	}, verbs(k.mustApply(t, samples["ip"].node()))); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{
@@ -294,14 +294,14 @@ func TestFiltersComeFirstAndGoLast(t *testing.T) {
 
 func half(p netip.Prefix) netip.Prefix { return netip.PrefixFrom(p.Addr(), p.Bits()+1) }
 
-func otherMAC(p plan) string {
+func otherMAC(p sample) string {
 	mac := datapath.MAC(p.own)
 	mac[5] = 9
 	return net.HardwareAddr(mac[:]).String()
 }
 
 func TestASetThatGetsItsFirstRangeKeepsItsPlace(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		k := newSpace(t).open(t)
 		want := p.node()
 		k.mustApply(t, want)
@@ -331,7 +331,7 @@ func TestAnApplyThatMayNotGoOnStops(t *testing.T) {
 	s := newSpace(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	k := s.openWith(t, Options{before: func(string) { cancel() }})
-	c, err := k.Apply(ctx, plans["ip"].node())
+	c, err := k.Apply(ctx, samples["ip"].node())
 	if err == nil || len(c.Writes) > 1 {
 		t.Errorf("%d writes, error %v", len(c.Writes), err)
 	}

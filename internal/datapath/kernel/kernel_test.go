@@ -24,14 +24,14 @@ var (
 	prefix = netip.MustParsePrefix
 )
 
-// plan has addresses of one family for a node's state.
-type plan struct {
+// sample has addresses of one family for a node's state.
+type sample struct {
 	family                             datapath.Family
 	own, gateway, outer, alias, target netip.Addr
 	peer, pods, services               netip.Prefix
 }
 
-var plans = map[string]plan{
+var samples = map[string]sample{
 	"ip": {
 		datapath.IPv4, addr("10.70.0.12"), addr("10.200.1.9"), addr("10.200.1.9"), addr("10.70.0.21"), addr("172.29.1.100"),
 		prefix("10.71.0.0/16"), prefix("10.200.0.0/16"), prefix("10.96.0.0/12"),
@@ -43,7 +43,7 @@ var plans = map[string]plan{
 }
 
 // node is what a node with one gateway holds.
-func (p plan) node() datapath.State {
+func (p sample) node() datapath.State {
 	host := func(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 	is := func(f datapath.Field, v ...datapath.Value) datapath.Is { return datapath.Is{Field: f, Values: v} }
 	outer := []datapath.Statement{is(datapath.L4Protocol, datapath.ProtocolValue(datapath.UDP)), is(datapath.DestinationPort, datapath.Port(6091))}
@@ -100,14 +100,14 @@ func (p plan) node() datapath.State {
 	return s
 }
 
-func eachFamily(t *testing.T, f func(t *testing.T, p plan)) {
-	for name, p := range plans {
+func eachFamily(t *testing.T, f func(t *testing.T, p sample)) {
+	for name, p := range samples {
 		t.Run(name, func(t *testing.T) { f(t, p) })
 	}
 }
 
 func TestWhatIsAppliedIsObserved(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		k := newSpace(t).open(t)
 		want := p.node()
 		k.mustApply(t, want)
@@ -133,7 +133,7 @@ func TestAnAdministratorOfNetworksIsEnough(t *testing.T) {
 			return err
 		}
 		defer k.Close()
-		want := plans["ip"].node()
+		want := samples["ip"].node()
 		_, applied := k.Apply(t.Context(), want)
 		_, counted := k.Counted()
 		_, forgotten := k.Forget(prefix("10.0.0.0/8"))

@@ -65,7 +65,7 @@ func inventory(t *testing.T, s *space, k *Kernel) string {
 }
 
 // strange fills a namespace with what looks like ours and is not.
-func strange(t *testing.T, s *space, k *Kernel, p plan) {
+func strange(t *testing.T, s *space, k *Kernel, p sample) {
 	t.Helper()
 	s.device(t, "liqo-else", netip.PrefixFrom(p.target, p.target.BitLen()).String())
 	s.address(t, "lo", netip.PrefixFrom(p.alias, p.alias.BitLen()).String())
@@ -85,7 +85,7 @@ func strange(t *testing.T, s *space, k *Kernel, p plan) {
 }
 
 func TestWhatIsNotOursSurvives(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		s := newSpace(t)
 		k := s.open(t)
 		strange(t, s, k, p)
@@ -103,7 +103,7 @@ func TestWhatIsNotOursSurvives(t *testing.T) {
 }
 
 func TestAStrangerInOurPlaceIsToldAndStays(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		own := netip.PrefixFrom(p.own, p.own.BitLen()).String()
 		for _, tc := range []struct {
 			name  string
@@ -145,7 +145,7 @@ func TestAStrangerInOurPlaceIsToldAndStays(t *testing.T) {
 }
 
 func TestAStrangerInOnePlaceWithUsIsNotReplaced(t *testing.T) {
-	p := plans["ip"] // in IPv6 two such routes are one
+	p := samples["ip"] // in IPv6 two such routes are one
 	s := newSpace(t)
 	k := s.open(t)
 	want := p.node()
@@ -164,7 +164,7 @@ func TestAStrangerInOnePlaceWithUsIsNotReplaced(t *testing.T) {
 }
 
 func TestARuleOfAUserThatTheKernelRefusesKeepsNothingElseOut(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		k := newSpace(t).open(t)
 		want := p.node()
 		good, bad := p.moved().Tables[1], p.moved().Tables[1]
@@ -186,7 +186,7 @@ func TestARuleOfAUserThatTheKernelRefusesKeepsNothingElseOut(t *testing.T) {
 }
 
 func TestTablesOfUsersAreFoundAgainAndGo(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		s := newSpace(t)
 		want := datapath.State{Tables: p.moved().Tables}
 		s.open(t).mustApply(t, want)
@@ -202,7 +202,7 @@ func TestTablesOfUsersAreFoundAgainAndGo(t *testing.T) {
 }
 
 func TestWhatHangsOnADeviceOfOthersWaitsForIt(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		s := newSpace(t)
 		k := s.open(t)
 		want := p.node()
@@ -234,7 +234,7 @@ func TestWhatHangsOnADeviceOfOthersWaitsForIt(t *testing.T) {
 }
 
 func TestWhatNoKernelHoldsIsLeftOut(t *testing.T) {
-	p := plans["ip"]
+	p := samples["ip"]
 	hop := func(next, outer string, mac [6]byte) datapath.Hop {
 		return datapath.Hop{Device: names.FabricDevice, Next: addr(next), Outer: addr(outer), MAC: mac}
 	}

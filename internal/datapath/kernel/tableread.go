@@ -108,15 +108,21 @@ func (k *Kernel) readTables() (map[tableID]*heldTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	for id, t := range tables {
+	return tables, k.readOurs(tables)
+}
+
+// readOurs reads what is in our tables, always in the same order: what failed first is told, and told again if it differs.
+func (k *Kernel) readOurs(tables map[tableID]*heldTable) error {
+	for _, id := range slices.SortedFunc(maps.Keys(tables), compareTables) {
+		t := tables[id]
 		if !t.ours {
 			continue
 		}
 		if err := errors.Join(k.readTableRules(id, t), k.readSets(id, t), k.readCounters(id, t)); err != nil {
-			return nil, fmt.Errorf("reading table %s of nftables: %w", id.name, err)
+			return fmt.Errorf("reading table %s of nftables: %w", id.name, err)
 		}
 	}
-	return tables, nil
+	return nil
 }
 
 // readNFT dumps. What has gone meanwhile has nothing to read.
@@ -181,7 +187,12 @@ func (k *Kernel) readSets(id tableID, t *heldTable) error {
 	}); err != nil {
 		return err
 	}
-	for name, s := range t.sets {
+	return k.readElements(id, t)
+}
+
+func (k *Kernel) readElements(id tableID, t *heldTable) error {
+	for _, name := range slices.Sorted(maps.Keys(t.sets)) {
+		s := t.sets[name]
 		var raw []rawElement
 		request := join(genmsg(id.family), attr(unix.NFTA_SET_ELEM_LIST_TABLE, zeroEnded(id.name)), attr(unix.NFTA_SET_ELEM_LIST_SET, zeroEnded(name)))
 		if err := k.readNFT(unix.NFT_MSG_GETSETELEM, request, func(_ byte, a attributes) {

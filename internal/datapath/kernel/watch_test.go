@@ -65,7 +65,7 @@ func settled(t *testing.T, writes <-chan int) {
 }
 
 func TestWhatOthersUndoIsDoneAgain(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p plan) {
+	eachFamily(t, func(t *testing.T, p sample) {
 		s := newSpace(t)
 		k := s.open(t)
 		want := p.node()
@@ -128,7 +128,7 @@ func TestWhatOthersUndoIsDoneAgain(t *testing.T) {
 }
 
 func TestWhatConcernsUs(t *testing.T) {
-	p := plans["ip"]
+	p := samples["ip"]
 	s := newSpace(t)
 	k := s.open(t)
 	heard := listenIn(t, s)
@@ -189,7 +189,7 @@ func busy(t *testing.T, s *space, k *Kernel, n byte) {
 func TestLostNewsAreNews(t *testing.T) {
 	s := newSpace(t)
 	k := s.open(t)
-	k.mustApply(t, plans["ip"].node())
+	k.mustApply(t, samples["ip"].node())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	socket, err := k.subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_IPV4_IFADDR)

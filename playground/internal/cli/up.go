@@ -62,7 +62,7 @@ func newUp(sources fs.FS) (*cobra.Command, *upOptions) {
 	o.flags.IntVar(&o.wanted.Workers, "workers", d.Workers, "nodes of each cluster; the first one runs the control plane too")
 	o.flags.BoolVar(&o.wanted.Overlap, "pod-cidr-overlap", d.Overlap, "every cluster has the same pod and Service networks")
 	o.flags.StringVar(&o.family, "ip-family", string(d.Family), "ipv4, ipv6 or dual")
-	o.flags.StringVar(&o.cni, "cni", string(d.CNI), "masquerade: pods hide behind their node outside of the pod network; plain: only outside of the cluster; overlay: masquerade, and a VXLAN between the nodes")
+	o.flags.StringVar(&o.cni, "cni", string(d.CNI), "masquerade: pods hide behind their node outside of the pod network; plain: only outside of the cluster; overlay: masquerade, and a VXLAN between the nodes. One for all clusters, or one for each: masquerade,overlay")
 	o.flags.DurationVar(&o.wanted.SigningDuration, "cluster-signing-duration", d.SigningDuration, "how long certificates live that the cluster signs")
 	o.flags.BoolVar(&o.wanted.Audit, "audit", d.Audit, "write an audit log: clusters/<c>/log/audit.log")
 	o.flags.BoolVar(&o.noLB, "no-lb", false, "Services of type LoadBalancer stay pending")
@@ -131,18 +131,22 @@ func (o *upOptions) resolve(h home.Home) ([]spec.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	cnis, err := eachOf(names, o.cni)
+	if err != nil {
+		return nil, err
+	}
 	var clusters []spec.Cluster
-	for _, name := range names {
+	for i, name := range names {
 		have, err := h.Load(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			have = o.merge(spec.Default(name, h.World))
+			have = o.merge(spec.Default(name, h.World), cnis[i])
 		case err != nil:
 			return nil, err
 		case have.World != h.World:
 			return nil, fmt.Errorf("cluster %s was made with another LIQO_PLAYGROUND_NAME or LIQO_PLAYGROUND_NETWORK", name)
 		default:
-			if have, err = o.extend(have); err != nil {
+			if have, err = o.extend(have, cnis[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -154,8 +158,24 @@ func (o *upOptions) resolve(h home.Home) ([]spec.Cluster, error) {
 	return clusters, nil
 }
 
+// eachOf reads a CNI for each of the clusters; one is for all of them.
+func eachOf(names []string, text string) ([]spec.CNI, error) {
+	given := strings.Split(text, ",")
+	if len(given) == 1 {
+		given = slices.Repeat(given, len(names))
+	}
+	if len(given) != len(names) {
+		return nil, fmt.Errorf("--cni is one for all clusters, or one for each: %q is for %d, and there are %d", text, len(given), len(names))
+	}
+	out := make([]spec.CNI, len(given))
+	for i := range given {
+		out[i] = spec.CNI(given[i])
+	}
+	return out, nil
+}
+
 // merge puts the flags that were given over a description.
-func (o *upOptions) merge(c spec.Cluster) spec.Cluster {
+func (o *upOptions) merge(c spec.Cluster, cni spec.CNI) spec.Cluster {
 	o.flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
 		case "workers":
@@ -165,7 +185,7 @@ func (o *upOptions) merge(c spec.Cluster) spec.Cluster {
 		case "ip-family":
 			c.Family = spec.Family(o.family)
 		case "cni":
-			c.CNI = spec.CNI(o.cni)
+			c.CNI = cni
 		case "cluster-signing-duration":
 			c.SigningDuration = o.wanted.SigningDuration
 		case "audit":
@@ -183,8 +203,8 @@ func (o *upOptions) merge(c spec.Cluster) spec.Cluster {
 	return c
 }
 
-func (o *upOptions) extend(have spec.Cluster) (spec.Cluster, error) {
-	want := o.merge(have)
+func (o *upOptions) extend(have spec.Cluster, cni spec.CNI) (spec.Cluster, error) {
+	want := o.merge(have, cni)
 	if want.Workers < have.Workers {
 		return have, fmt.Errorf("cluster %s has %d workers, and none can be taken away: %[3]s down --clusters %[1]s first", have.Name, have.Workers, os.Args[0])
 	}

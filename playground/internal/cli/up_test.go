@@ -36,6 +36,8 @@ func TestUpOnClustersThatExist(t *testing.T) {
 		"takes no worker away":                    {"--clusters a --workers 1", 0, "none can be taken away"},
 		"changes nothing else":                    {"--clusters a --ip-family dual", 0, "made with other flags"},
 		"names a bad value of a new cluster":      {"--clusters b --cni magic", 0, "--cni is masquerade, plain or overlay"},
+		"wants a CNI for each cluster, or one":    {"--clusters a,b,c --cni overlay,plain", 0, "one for all clusters, or one for each"},
+		"changes no CNI":                          {"--clusters a --cni overlay", 0, "made with other flags"},
 		"names a bad number of simulated nodes":   {"--clusters b --simulated-nodes 101", 0, "--simulated-nodes is 0 to 100"},
 		"names a bad cluster":                     {"--clusters A", 0, "named by one letter"},
 		"refuses certificates that live a second": {"--clusters b --cluster-signing-duration 1s", 0, "at least a minute"},
@@ -67,6 +69,31 @@ func TestUpOnClustersThatExist(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestACNIIsForAllClustersOrForOne(t *testing.T) {
+	for flags, want := range map[string]string{
+		"--clusters 2":                                "masquerade masquerade",
+		"--clusters 2 --cni overlay":                  "overlay overlay",
+		"--clusters c,a --cni masquerade,overlay":     "masquerade overlay",
+		"--clusters 3 --cni plain,overlay,masquerade": "plain overlay masquerade",
+	} {
+		cmd, o := newUp(nil)
+		if err := cmd.ParseFlags(strings.Fields(flags)); err != nil {
+			t.Fatal(err)
+		}
+		clusters, err := o.resolve(testHome(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range clusters {
+			got = append(got, string(c.CNI))
+		}
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s: %s", flags, diff)
+		}
 	}
 }
 

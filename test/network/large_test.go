@@ -1,0 +1,31 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// large pings with what just fits into a tunnel, what does not, and what is fragments on every way.
+func large(t *testing.T, from []place, to []goal) {
+	t.Helper()
+	var asking sync.WaitGroup
+	for _, p := range from { // from one place one after the other
+		asking.Go(func() {
+			for _, g := range to {
+				script := fmt.Sprintf(`for n in 1300 1400 4000; do ping -c 3 -i 0.2 -W 2 -s $n %s >/dev/null || echo $n; done`, g.host)
+				if lost, err := p.run(script); err != nil || lost != "" {
+					t.Errorf("from %s to %s: messages are lost of the sizes %q %v", p.name, g.name, strings.Fields(lost), err)
+				}
+			}
+		})
+	}
+	asking.Wait()
+	if t.Failed() {
+		show(t)
+	}
+}

@@ -1,0 +1,89 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/story"
+)
+
+// follows has the server of a tunnel move, as often as there are kinds of addresses. Its client follows, and nobody edits what the client was
+// told first.
+func follows(t *testing.T, tunnel *clusters.Tunnel, works func()) {
+	t.Helper()
+	wrote := theClient(t, tunnel).Spec
+	for _, move := range []struct{ to, endpoint string }{
+		{"another port of the nodes", `{"nodePort": 31841}`},
+		{"a load balancer", `{"serviceType": "LoadBalancer", "nodePort": null}`},
+	} {
+		left := theServer(t, tunnel).Status.Endpoint
+		kubectl(t, b, "", "patch", "gatewayserver", "-n", tunnel.ServerNamespace, "server", "--type", "merge", "-p", `{"spec": {"endpoint": `+move.endpoint+`}}`)
+		eventually(t, "the client to be told", func(context.Context) error {
+			now, told := theServer(t, tunnel).Status.Endpoint, theClient(t, tunnel).Status.Endpoint
+			if now == nil || equality.Semantic.DeepEqual(now, left) || !equality.Semantic.DeepEqual(now, told) {
+				return fmt.Errorf("the server is at %+v, was at %+v, and the client was told %+v", now, left, told)
+			}
+			return nil
+		})
+		began := time.Now()
+		for _, n := range nodes(t, b) {
+			leave(t, n.Name, left)
+		}
+		works()
+		t.Logf("%s: works after %s", move.to, time.Since(began).Round(100*time.Millisecond))
+	}
+	if diff := cmp.Diff(wrote, theClient(t, tunnel).Spec); diff != "" {
+		t.Errorf("the spec of the client changed: %s", diff)
+	}
+}
+
+func theClient(t *testing.T, of *clusters.Tunnel) *networkingv1beta1.GatewayClient {
+	t.Helper()
+	var gw networkingv1beta1.GatewayClient
+	if err := a.Client.Get(t.Context(), client.ObjectKey{Namespace: of.ClientNamespace, Name: "client"}, &gw); err != nil {
+		t.Fatal(err)
+	}
+	return &gw
+}
+
+func theServer(t *testing.T, of *clusters.Tunnel) *networkingv1beta1.GatewayServer {
+	t.Helper()
+	var gw networkingv1beta1.GatewayServer
+	if err := b.Client.Get(t.Context(), client.ObjectKey{Namespace: of.ServerNamespace, Name: "server"}, &gw); err != nil {
+		t.Fatal(err)
+	}
+	return &gw
+}
+
+// leave has a node drop what is sent to an endpoint: flows outlive the Service that made them.
+func leave(t *testing.T, node string, at *networkingv1beta1.EndpointStatus) {
+	t.Helper()
+	run := func(words ...string) error {
+		return story.Playground(append([]string{"exec", node, "nft"}, words...)...)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(run("add", "table", "ip", "left"), run("delete", "table", "ip", "left")); err != nil { // once more is harmless
+			t.Error(err)
+		}
+	})
+	if err := errors.Join(
+		run("add", "table", "ip", "left"),
+		run("add", "chain", "ip", "left", "in", "{ type filter hook prerouting priority -310 ; }"),
+		run("add", "rule", "ip", "left", "in", fmt.Sprintf("ip daddr { %s } udp dport %d counter drop", strings.Join(at.Addresses, ", "), at.Port)),
+	); err != nil {
+		t.Fatal(err)
+	}
+}
