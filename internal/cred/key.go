@@ -9,6 +9,7 @@
 package cred
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -16,9 +17,11 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // RSA keys below 2048 bits are too weak; above 8192 a few of them keep a processor busy.
@@ -100,7 +103,7 @@ func EncodePublicKey(key crypto.PublicKey) ([]byte, error) {
 // ParsePublicKey reads a public key: PKIX in PEM, or the 32 bytes of an Ed25519 key, as early versions wrote it.
 func ParsePublicKey(data []byte) (crypto.PublicKey, error) {
 	if len(data) == ed25519.PublicKeySize {
-		return ed25519.PublicKey(data), nil
+		return ed25519.PublicKey(data), CheckPublicKey(ed25519.PublicKey(data))
 	}
 	der, err := soleBlock(data, "PUBLIC KEY")
 	if err != nil {
@@ -120,7 +123,7 @@ func ParsePublicKey(data []byte) (crypto.PublicKey, error) {
 func CheckPublicKey(key crypto.PublicKey) error {
 	switch key := key.(type) {
 	case ed25519.PublicKey:
-		return nil
+		return checkEd25519(key)
 	case *rsa.PublicKey:
 		if bits := key.N.BitLen(); bits < minRSABits || bits > maxRSABits {
 			return fmt.Errorf("an RSA key of %d bits is not allowed: it must have %d to %d", bits, minRSABits, maxRSABits)
@@ -135,6 +138,30 @@ func CheckPublicKey(key crypto.PublicKey) error {
 	default:
 		return fmt.Errorf("a key of type %T is not allowed: it must be Ed25519, RSA or ECDSA", key)
 	}
+}
+
+// smallOrder are the keys of which everybody can sign: the points of Ed25519 whose order divides 8, in all encodings, less the
+// highest bit, which is a sign.
+var smallOrder = []string{
+	"0000000000000000000000000000000000000000000000000000000000000000",
+	"0100000000000000000000000000000000000000000000000000000000000000",
+	"26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+	"c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+	"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+	"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+}
+
+func checkEd25519(key ed25519.PublicKey) error {
+	if len(key) != ed25519.PublicKeySize {
+		return fmt.Errorf("an Ed25519 key of %d bytes is not allowed: it has %d", len(key), ed25519.PublicKeySize)
+	}
+	point := bytes.Clone(key)
+	point[len(point)-1] &= 0x7f
+	if slices.Contains(smallOrder, hex.EncodeToString(point)) {
+		return errors.New("an Ed25519 key of small order is not allowed: everybody can sign with it")
+	}
+	return nil
 }
 
 // sameKey compares two public keys of any type.

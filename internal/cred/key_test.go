@@ -10,6 +10,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"testing"
 )
@@ -78,4 +79,36 @@ func TestParseKeyRefuses(t *testing.T) {
 			wantRefusal(t, err, test.why)
 		})
 	}
+}
+
+func TestKeysThatEverybodyCanSignWithAreRefused(t *testing.T) {
+	forged := make([]byte, ed25519.SignatureSize)
+	forged[0] = 1
+	handshake := Handshake{Provider: "milan", Consumer: "rome", Nonce: NewNonce()}
+	neutral := ed25519.PublicKey(append([]byte{1}, make([]byte, 31)...))
+	if !ed25519.Verify(neutral, handshake.message(), forged) {
+		t.Error("the library refuses such keys by now: this is not needed any more")
+	}
+	if err := handshake.Verify(neutral, forged); err == nil {
+		t.Error("a signature that needs no key is accepted")
+	}
+	for _, encoded := range smallOrder {
+		for _, sign := range []byte{0, 0x80} {
+			key, err := hex.DecodeString(encoded)
+			if err != nil || len(key) != ed25519.PublicKeySize {
+				t.Fatalf("%q: %v", encoded, err)
+			}
+			key[len(key)-1] |= sign
+			wantRefusal(t, CheckPublicKey(ed25519.PublicKey(key)), "small order")
+			_, err = ParsePublicKey(key)
+			wantRefusal(t, err, "small order")
+			text, err := EncodePublicKey(ed25519.PublicKey(key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = ParsePublicKey(text)
+			wantRefusal(t, err, "small order")
+		}
+	}
+	wantRefusal(t, CheckPublicKey(ed25519.PublicKey("short")), "5 bytes")
 }
