@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -47,7 +48,10 @@ func generateNonce(_ context.Context, _ liqov1beta1.ClusterID, secret *corev1.Se
 		}
 		return event, nil
 	}
-	secret.Data = map[string][]byte{names.NonceKey: cred.NewNonce()}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	secret.Data[names.NonceKey] = cred.NewNonce()
 	return event, nil
 }
 
@@ -80,6 +84,7 @@ func setupHandshakeSecrets(mgr ctrl.Manager, name, label string,
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		WatchesRawSource(secrets.Source(&handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{RateLimiter: kube.RateLimiter()}).
 		Complete(h)
 	if err != nil {
 		return nil, fmt.Errorf("registering controller %s: %w", name, err)

@@ -46,8 +46,12 @@ func TestNonceIsMadeOnce(t *testing.T) {
 	id := testkit.UniqueID()
 	ns := tenantNamespace(t, c, id)
 	secret := nonceSecret(ns, id)
+	secret.Data = map[string][]byte{"note": []byte("for milan")}
 	testkit.Create(t, c.Client, secret)
 	nonce := filled(t, c, secret, names.NonceKey)
+	if note := filled(t, c, secret, "note"); string(note) != "for milan" {
+		t.Errorf("what else is in the Secret is now %q", note)
+	}
 	if err := cred.CheckNonce(nonce); err != nil {
 		t.Error(err)
 	}

@@ -119,11 +119,16 @@ const (
 	retryCap  = time.Minute
 )
 
+// RateLimiter is that back-off, for controllers of their own loop.
+func RateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryCap)
+}
+
 // Complete registers the controller with its manager.
 func (c *Controller[T]) Complete(b *builder.Builder) error {
 	b.WithOptions(controller.Options{
 		MaxConcurrentReconciles: max(c.options.Workers, 1),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryCap),
+		RateLimiter:             RateLimiter(),
 	})
 	if err := b.Complete(c); err != nil {
 		return fmt.Errorf("registering controller %s: %w", c.options.Name, err)
