@@ -19,6 +19,7 @@ import (
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/rules"
 )
 
 // status is what the ForeignCluster should say, without the conditions of the replicator and without times.
@@ -206,8 +207,7 @@ func (v *view) authentication() liqov1beta1.Module {
 }
 
 func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
-	handshake := t.Spec.AuthzPolicy == nil || *t.Spec.AuthzPolicy != authv1beta1.TolerateNoHandshake
-	if t.Status.TenantNamespace == "" || handshake && t.Status.AuthParams == nil {
+	if t.Status.TenantNamespace == "" || rules.ExchangesKeys(t) && t.Status.AuthParams == nil {
 		return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionNotReady, "TenantNotReady", "the tenant has no namespace or no credentials yet")
 	}
 	return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionReady, "TenantReady", "the tenant is ready")

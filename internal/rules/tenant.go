@@ -23,6 +23,11 @@ func DefaultTenant(tenant *authv1beta1.Tenant) (changed bool) {
 	return true
 }
 
+// ExchangesKeys tells whether the consumer has to prove that the key of the Tenant is its own.
+func ExchangesKeys(tenant *authv1beta1.Tenant) bool {
+	return tenant.Spec.AuthzPolicy == nil || *tenant.Spec.AuthzPolicy != authv1beta1.TolerateNoHandshake
+}
+
 // CheckTenant tells why the Tenant does not belong into a namespace with these labels, nil if it does.
 func CheckTenant(tenant *authv1beta1.Tenant, namespace map[string]string) error {
 	id := string(tenant.Spec.ClusterID)

@@ -25,6 +25,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/slice/want"
 )
 
@@ -198,8 +199,7 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 
 // checkRequest compares the key with the Tenant's where the handshake made that one known.
 func (r *remotes) checkRequest(slice *authv1beta1.ResourceSlice, in *view) error {
-	policy := in.tenant.Spec.AuthzPolicy
-	if policy != nil && *policy == authv1beta1.TolerateNoHandshake {
+	if !rules.ExchangesKeys(in.tenant) {
 		return cred.CheckCSR(slice.Spec.CSR, in.subject, nil)
 	}
 	key, err := cred.ParsePublicKey(in.tenant.Spec.PublicKey)
