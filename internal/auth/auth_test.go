@@ -4,6 +4,7 @@
 package auth
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -60,11 +61,17 @@ var rights = struct{ wide, tenant, home []rbacv1.PolicyRule }{
 // run starts a manager with those rights.
 func run(t *testing.T, c *testkit.ControlPlane, setup func(ctrl.Manager) error) {
 	t.Helper()
+	runAnswered(t, c, func(*http.Request) (*http.Response, error) { return nil, nil }, setup)
+}
+
+// runAnswered starts one that answer comes before the API server for.
+func runAnswered(t *testing.T, c *testkit.ControlPlane, answer func(*http.Request) (*http.Response, error), setup func(ctrl.Manager) error) {
+	t.Helper()
 	testkit.Allow(t, c, "", managerUser, rights.wide...)
 	for _, role := range []string{names.RoleVirtualKubeletRemoteWide, names.RoleRemoteControlPlane} {
 		testkit.Ensure(t, c, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}})
 	}
-	testkit.Manager(t, c.User(t, managerUser), kube.ManagerOptions{Name: "test"}, setup)
+	testkit.Manager(t, testkit.Answered(c.User(t, managerUser), answer), kube.ManagerOptions{Name: "test"}, setup)
 }
 
 func liqoNamespace(t *testing.T, c *testkit.ControlPlane) string {

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -37,43 +39,59 @@ const (
 // handshake finds out whether the consumer has proved that the key of its Tenant is its own. Nonces that served are kept in a
 // Secret in the namespace of the installation, with the Tenant and the key that they served: docs/design/handshake.md says why.
 type handshake struct {
-	direct  client.Client // reads and writes the Secret of nonces that served
+	direct  client.Client         // writes the Secrets of nonces that served
+	cache   *kube.NamespacedWatch // reads them
 	nonces  client.Reader
 	options TenantOptions
+	// ahead are the consumers whose Secret was written here, until the cache has what was written.
+	ahead kube.Table[liqov1beta1.ClusterID, bool]
 }
 
-// key returns the key that the consumer proved to have, or why it did not.
-func (h *handshake) key(ctx context.Context, tenant *authv1beta1.Tenant, ns *corev1.Namespace) (crypto.PublicKey, error) {
+func newHandshake(mgr ctrl.Manager, nonces client.Reader, o TenantOptions) (*handshake, error) {
+	direct, err := kube.DirectClient(mgr)
+	if err != nil {
+		return nil, err
+	}
+	home := labels.SelectorFromSet(labels.Set{corev1.LabelMetadataName: o.LiqoNamespace})
+	cache := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, home, labels.NewSelector().Add(present(names.ServedNonces)))
+	if err := mgr.Add(cache); err != nil {
+		return nil, fmt.Errorf("adding the watch of nonces that served: %w", err)
+	}
+	return &handshake{direct: direct, cache: cache, nonces: nonces, options: o}, nil
+}
+
+// accept tells why the consumer has not proved that the key of the Tenant is its own, nil if it has.
+func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *corev1.Namespace) error {
 	key, err := cred.ParsePublicKey(tenant.Spec.PublicKey)
 	if err != nil {
-		return nil, kube.Invalid(reasonInvalidPublicKey, fmt.Errorf("spec.publicKey: %w", err))
+		return kube.Invalid(reasonInvalidPublicKey, fmt.Errorf("spec.publicKey: %w", err))
 	}
 	subject := cred.Subject{CommonName: string(tenant.Spec.ClusterID), Organization: names.ControlPlaneGroup}
 	if err := cred.CheckCSR(tenant.Spec.CSR, subject, key); err != nil {
-		return nil, kube.Invalid(reasonInvalidCSR, fmt.Errorf("spec.csr: %w", err))
+		return kube.Invalid(reasonInvalidCSR, fmt.Errorf("spec.csr: %w", err))
 	}
 	fingerprint, err := cred.Fingerprint(key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	served, err := h.served(ctx, tenant.Spec.ClusterID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	mine := string(tenant.UID) + " " + fingerprint
 	for _, by := range served.Data {
 		if string(by) == mine {
-			return key, nil
+			return nil
 		}
 	}
 	nonce, err := h.proof(ctx, tenant, key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, used := served.Data[nonceEntry(nonce)]; used {
-		return nil, kube.Invalid(reasonNonceUsed, errors.New("the nonce has served another Tenant or key already: remove its Secret, make a new one, and have that signed"))
+		return kube.Invalid(reasonNonceUsed, errors.New("the nonce has served another Tenant or key already: remove its Secret, make a new one, and have that signed"))
 	}
-	return key, h.use(ctx, served, tenant, ns, nonce, mine)
+	return h.use(ctx, served, tenant, ns, nonce, mine)
 }
 
 // proof returns the nonce that the signature of the Tenant is one of.
@@ -107,13 +125,19 @@ func (h *handshake) proof(ctx context.Context, tenant *authv1beta1.Tenant, key c
 
 // served reads the nonces of the consumer that served.
 func (h *handshake) served(ctx context.Context, consumer liqov1beta1.ClusterID) (*corev1.Secret, error) {
-	out := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: h.options.LiqoNamespace, Name: names.ServedNoncesSecret(string(consumer)), Labels: map[string]string{names.RemoteClusterID: string(consumer)},
-	}}
+	key := client.ObjectKey{Namespace: h.options.LiqoNamespace, Name: names.ServedNoncesSecret(string(consumer))}
 	have := &corev1.Secret{}
-	err := h.direct.Get(ctx, client.ObjectKeyFromObject(out), have)
+	err := h.cache.Get(ctx, key, have)
+	if _, ahead := h.ahead.Get(consumer); ahead && client.IgnoreNotFound(err) == nil {
+		// A key that was replaced a moment ago is not accepted because the cache still shows it.
+		cached := have.ResourceVersion
+		have = &corev1.Secret{}
+		if err = h.direct.Get(ctx, key, have); client.IgnoreNotFound(err) == nil && have.ResourceVersion == cached {
+			h.ahead.Drop(consumer)
+		}
+	}
 	if apierrors.IsNotFound(err) {
-		return out, nil
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the nonces that served: %w", err)
@@ -133,6 +157,7 @@ func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *auth
 	}
 	data[nonceEntry(nonce)] = []byte(mine)
 	served.Data = data
+	served.Labels = map[string]string{names.RemoteClusterID: string(tenant.Spec.ClusterID), names.ServedNonces: "true"}
 	served.OwnerReferences = nil // of a namespace that was there before
 	if err := controllerutil.SetOwnerReference(ns, served, h.direct.Scheme()); err != nil {
 		return fmt.Errorf("setting the owner of the nonces that served: %w", err)
@@ -143,6 +168,7 @@ func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *auth
 			return h.direct.Patch(ctx, served, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		}
 	}
+	h.ahead.Put(tenant.Spec.ClusterID, true)
 	if err := write(); err != nil {
 		return fmt.Errorf("writing down that the nonce served: %w", err)
 	}

@@ -10,16 +10,19 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -35,10 +38,15 @@ type claimant struct {
 
 func newClaimant(t *testing.T, c *testkit.ControlPlane) *claimant {
 	t.Helper()
-	p := &claimant{c: c, id: testkit.UniqueID()}
-	p.ns = tenantNamespace(t, c, p.id)
-	p.key = newKey(t)
+	p := newClaimantWithoutNonce(t, c)
 	p.renonce(t)
+	return p
+}
+
+func newClaimantWithoutNonce(t *testing.T, c *testkit.ControlPlane) *claimant {
+	t.Helper()
+	p := &claimant{c: c, id: testkit.UniqueID(), key: newKey(t)}
+	p.ns = tenantNamespace(t, c, p.id)
 	return p
 }
 
@@ -126,9 +134,9 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 	p := newClaimant(t, c)
 	tenant := p.tenant(t)
 	testkit.Create(t, c.Client, tenant)
-	got := wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
-	params := got.Status.AuthParams
-	if params == nil || params.APIServer != c.Config.Host || !bytes.Equal(params.CA, c.Config.CAData) {
+	wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+	params := wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonIssued, "").Status.AuthParams
+	if params.APIServer != c.Config.Host || !bytes.Equal(params.CA, c.Config.CAData) {
 		t.Fatalf("the consumer is told %+v", params)
 	}
 	if err := cred.CheckCertificate(params.SignedCRT, p.key.Public()); err != nil {
@@ -150,7 +158,8 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 		}
 		p.secret = nil
 		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.ProxyURL = new("http://10.0.0.1:8118") })
-		got := wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+		got := wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonIssued, "")
 		if proxy := got.Status.AuthParams.ProxyURL; proxy == nil || *proxy != "http://10.0.0.1:8118" {
 			t.Error("the proxy is not told")
 		}
@@ -180,7 +189,7 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 		wantBound(t, c, p.id, false)
 		p.renonce(t)
 		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
-		got := wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+		got := wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonIssued, "")
 		if err := cred.CheckCertificate(got.Status.AuthParams.SignedCRT, p.key.Public()); err != nil {
 			t.Error(err)
 		}
@@ -261,18 +270,67 @@ func TestTenantWhoseHandshakeIsRefused(t *testing.T) {
 			p.wantControlPlane(t, false)
 		})
 	}
-	t.Run("because its ID is known from another namespace", func(t *testing.T) {
-		p := newClaimant(t, c)
-		first := p.tenant(t)
-		testkit.Create(t, c.Client, first)
-		wantReady(t, c, first, metav1.ConditionTrue, reasonReady, "")
-		second := *p
-		second.ns, second.key, second.secret = tenantNamespace(t, c, p.id), newKey(t), nil
-		second.renonce(t)
-		later := second.tenant(t)
-		later.Name = "z" + later.Name // after the first also within one second
-		testkit.Create(t, c.Client, later)
-		wantReady(t, c, later, metav1.ConditionFalse, reasonIDTaken, first.Name)
-		second.wantControlPlane(t, false)
+	for _, policy := range []authv1beta1.AuthzPolicy{authv1beta1.KeysExchange, authv1beta1.TolerateNoHandshake} {
+		t.Run("because its ID is known from another namespace, with "+string(policy), func(t *testing.T) {
+			p := newClaimant(t, c)
+			first := p.tenant(t)
+			testkit.Create(t, c.Client, first)
+			wantReady(t, c, first, metav1.ConditionTrue, reasonReady, "")
+			second := *p
+			second.ns, second.key, second.secret = tenantNamespace(t, c, p.id), newKey(t), nil
+			second.renonce(t)
+			later := second.tenant(t)
+			later.Name, later.Spec.AuthzPolicy = "z"+later.Name, &policy
+			nextSecond(t, first)
+			testkit.Create(t, c.Client, later)
+			wantReady(t, c, later, metav1.ConditionFalse, reasonIDTaken, first.Name)
+			second.wantControlPlane(t, false)
+			wantReady(t, c, first, metav1.ConditionTrue, reasonReady, "")
+		})
+	}
+}
+
+// nextSecond waits until what is made is younger than obj also by the clock of Kubernetes. Of objects of one second the first by
+// namespace counts, and the names of namespaces are random.
+func nextSecond(t *testing.T, obj client.Object) {
+	t.Helper()
+	testkit.Eventually(t, patient, func() error {
+		if time.Since(obj.GetCreationTimestamp().Time) < 2*time.Second {
+			return errors.New("they would be of the same second")
+		}
+		return nil
 	})
+}
+
+func TestTheOlderTenantOfAnIDCounts(t *testing.T) {
+	tenant := func(namespace string, second int64, policy *authv1beta1.AuthzPolicy) authv1beta1.Tenant {
+		out := *typedTenant(namespace, "milan")
+		out.UID, out.Name, out.CreationTimestamp, out.Spec.AuthzPolicy = types.UID(namespace), namespace, metav1.Unix(second, 0), policy
+		return out
+	}
+	exchange, tolerate := new(authv1beta1.KeysExchange), new(authv1beta1.TolerateNoHandshake)
+	for name, test := range map[string]struct {
+		older, newer *authv1beta1.AuthzPolicy
+		refused      bool
+	}{
+		"both exchange keys":  {exchange, nil, true},
+		"the newer one does":  {tolerate, exchange, true},
+		"the older one does":  {nil, tolerate, true},
+		"neither of them has": {tolerate, tolerate, false},
+	} {
+		// By the clock, and within one second by the name of the namespace.
+		for _, older := range []authv1beta1.Tenant{tenant("b", 1, test.older), tenant("a", 2, test.older)} {
+			t.Run(name+", first "+older.Namespace, func(t *testing.T) {
+				newer := tenant("az", 2, test.newer)
+				in := &surroundings{tenants: []authv1beta1.Tenant{newer, older}}
+				for _, one := range in.tenants {
+					in.namespace.Labels = map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "milan"}
+					reason, refused := kube.InvalidReason(in.refusal(&one))
+					if want := test.refused && one.Namespace == newer.Namespace; refused != want || refused && reason != reasonIDTaken {
+						t.Errorf("%s is refused: %t %s, want %t", one.Namespace, refused, reason, want)
+					}
+				}
+			})
+		}
+	}
 }

@@ -13,7 +13,6 @@ import (
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,7 +63,7 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 	if err != nil {
 		return err
 	}
-	direct, err := kube.DirectClient(mgr)
+	handshake, err := newHandshake(mgr, nonces, o)
 	if err != nil {
 		return err
 	}
@@ -78,10 +77,7 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 	if o.Certificates.Now == nil {
 		o.Certificates.Now = time.Now
 	}
-	t := &tenants{
-		client: mgr.GetClient(), direct: mgr.GetAPIReader(), issuer: issuer, options: o,
-		handshake: &handshake{direct: direct, nonces: nonces, options: o},
-	}
+	t := &tenants{client: mgr.GetClient(), direct: mgr.GetAPIReader(), handshake: handshake, issuer: issuer, options: o}
 	c := kube.NewController[*authv1beta1.Tenant](mgr, kube.Options{Name: "tenant", Finalizer: names.TenantFinalizer}, t)
 	// A binding or another Tenant that stands in the way may go; a binding of ours may be changed by somebody.
 	b := c.Builder().
@@ -89,6 +85,7 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
 		Watches(&certv1.CertificateSigningRequest{}, issue.Watch(names.TenantCertificateFor)).
 		WatchesRawSource(nonces.Source(handler.EnqueueRequestsFromMapFunc(t.beside))).
+		WatchesRawSource(handshake.cache.Source(handler.EnqueueRequestsFromMapFunc(t.ofConsumer))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(t.exchanging), builder.WithPredicates(o.Server.Moved())).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(t.others),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -101,8 +98,6 @@ const (
 	reasonReady          = "TenantReady"
 	reasonCordoned       = "TenantCordoned"
 	reasonDrained        = "TenantDrained"
-	reasonAuthParams     = "AuthParamsFailed"
-	reasonPending        = "CertificatePending"
 	reasonWrongNamespace = "WrongNamespace"
 	reasonNotUnique      = "NotUnique"
 	reasonIDTaken        = "ClusterIDTaken"
@@ -116,7 +111,7 @@ func (t *tenants) Sync(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	}
 	tenant.Status.TenantNamespace = ""
 	if err := in.refusal(tenant); err != nil {
-		tenant.Status.AuthParams = nil
+		forgetCertificate(tenant)
 		return errors.Join(err, t.unbind(ctx, t.client, tenant))
 	}
 	tenant.Status.TenantNamespace = tenant.Namespace
@@ -124,86 +119,11 @@ func (t *tenants) Sync(ctx context.Context, tenant *authv1beta1.Tenant) error {
 		setReady(tenant, metav1.ConditionFalse, reasonDrained, "the tenant is drained: it is granted nothing")
 		return t.unbind(ctx, t.client, tenant)
 	}
-	if exchangesKeys(tenant) {
+	if rules.ExchangesKeys(tenant) {
 		return t.exchange(ctx, tenant, in)
 	}
-	tenant.Status.AuthParams = nil
-	if err := t.unbindControlPlane(ctx, t.client, tenant); err != nil {
-		return err
-	}
-	return t.grant(ctx, tenant)
-}
-
-func exchangesKeys(tenant *authv1beta1.Tenant) bool {
-	return tenant.Spec.AuthzPolicy == nil || *tenant.Spec.AuthzPolicy != authv1beta1.TolerateNoHandshake
-}
-
-// exchange gives the consumer a certificate for the key that it proved to have, and what that certificate may do.
-func (t *tenants) exchange(ctx context.Context, tenant *authv1beta1.Tenant, in *surroundings) error {
-	_, err := t.handshake.key(ctx, tenant, &in.namespace)
-	if _, refused := kube.InvalidReason(err); refused {
-		tenant.Status.AuthParams = nil
-		return errors.Join(err, t.unbind(ctx, t.client, tenant))
-	}
-	if err != nil {
-		return err
-	}
-	if err := t.bindControlPlane(ctx, tenant); err != nil {
-		return err
-	}
-	if err := t.certify(ctx, tenant); err != nil && tenant.Status.AuthParams == nil {
-		return err
-	} else if err != nil {
-		return errors.Join(err, t.grant(ctx, tenant)) // what was given serves on
-	}
-	return t.grant(ctx, tenant)
-}
-
-// certify keeps what the consumer needs to act here in the status.
-func (t *tenants) certify(ctx context.Context, tenant *authv1beta1.Tenant) error {
-	var nodes corev1.NodeList
-	if err := t.client.List(ctx, &nodes); err != nil {
-		return fmt.Errorf("listing nodes: %w", err)
-	}
-	params, err := t.options.Server.Params(nodes.Items, tenant.Spec.ProxyURL)
-	if err != nil {
-		return kube.Invalid(reasonAuthParams, err)
-	}
-	slow := ""
-	cert, _, err := t.issuer.Certificate(ctx, issue.Request{
-		Owner: tenant, Mark: names.TenantCertificateFor, Consumer: tenant.Spec.ClusterID, Secret: names.ControlPlaneCertificate, CSR: tenant.Spec.CSR,
-		Slow: func(message string) { slow = message },
-	})
-	if cert == nil {
-		tenant.Status.AuthParams = nil
-		if _, ok := issue.IsRefused(err); ok {
-			return kube.Invalid(reasonAuthParams, err)
-		}
-		if slow != "" {
-			setReady(tenant, metav1.ConditionFalse, reasonAuthParams, slow)
-		} else if kube.IsWait(err) {
-			setReady(tenant, metav1.ConditionFalse, reasonPending, "the certificate of the consumer is being signed")
-		}
-		return err
-	}
-	params.SignedCRT = cert.PEM
-	tenant.Status.AuthParams = params
-	if err == nil {
-		t.renewals.Put(tenant.UID, cert.RenewAt)
-	}
-	if _, ok := issue.IsRefused(err); ok {
-		return kube.Again(time.Minute, err)
-	}
-	return err
-}
-
-// Next is when the certificate of the consumer is to be renewed.
-func (t *tenants) Next(tenant *authv1beta1.Tenant) time.Duration {
-	at, ok := t.renewals.Get(tenant.UID)
-	if !ok || !exchangesKeys(tenant) || tenant.Status.AuthParams == nil {
-		return 0
-	}
-	return max(at.Sub(t.options.Certificates.Now()), time.Second)
+	forgetCertificate(tenant)
+	return errors.Join(t.grant(ctx, tenant), t.unbindControlPlane(ctx, t.client, tenant))
 }
 
 // grant lets the consumer be granted resources.
@@ -234,17 +154,20 @@ func (t *tenants) Report(tenant *authv1beta1.Tenant, err error) []kube.Event {
 	return t.Recall(tenant)
 }
 
-// Recall tells what the condition says.
+// Recall tells what the conditions say.
 func (t *tenants) Recall(tenant *authv1beta1.Tenant) []kube.Event {
-	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
-	if ready == nil || !tenant.DeletionTimestamp.IsZero() {
+	if !tenant.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	kind := corev1.EventTypeNormal
-	if ready.Status != metav1.ConditionTrue && ready.Reason != reasonDrained && ready.Reason != reasonPending {
-		kind = corev1.EventTypeWarning
+	var events []kube.Event
+	for _, c := range tenant.Status.Conditions {
+		kind := corev1.EventTypeNormal
+		if c.Type == authv1beta1.TenantReady && c.Status != metav1.ConditionTrue && c.Reason != reasonDrained || warns(c) {
+			kind = corev1.EventTypeWarning
+		}
+		events = append(events, kube.Event{Type: kind, Reason: c.Reason, Message: c.Message})
 	}
-	return []kube.Event{{Type: kind, Reason: ready.Reason, Message: ready.Message}}
+	return events
 }
 
 func setReady(tenant *authv1beta1.Tenant, status metav1.ConditionStatus, reason, message string) {
@@ -298,11 +221,10 @@ func (s *surroundings) refusal(tenant *authv1beta1.Tenant) error {
 	if err := rules.CheckTenantUnique(tenant, s.older(tenant)); err != nil {
 		return kube.Invalid(reasonNotUnique, err)
 	}
-	if exchangesKeys(tenant) {
-		for _, other := range s.older(tenant) {
-			if other.Spec.ClusterID == tenant.Spec.ClusterID {
-				return kube.Invalid(reasonIDTaken, fmt.Errorf("the cluster %q is known by the Tenant %s/%s already", tenant.Spec.ClusterID, other.Namespace, other.Name))
-			}
+	for _, other := range s.older(tenant) {
+		// Both without a handshake are the administrator's to tell apart.
+		if other.Spec.ClusterID == tenant.Spec.ClusterID && (rules.ExchangesKeys(tenant) || rules.ExchangesKeys(&other)) {
+			return kube.Invalid(reasonIDTaken, fmt.Errorf("the cluster %q is known by the Tenant %s/%s already", tenant.Spec.ClusterID, other.Namespace, other.Name))
 		}
 	}
 	for i := range s.tenants {
@@ -336,125 +258,6 @@ func tenantBefore(a, b *authv1beta1.Tenant) bool {
 	return was.Compare(is) < 0
 }
 
-// bindingName is the name of the binding of the cluster-wide rights of a consumer.
-func bindingName(tenant *authv1beta1.Tenant) string {
-	return names.ClusterRoleBinding(names.RoleVirtualKubeletRemoteWide, string(tenant.Spec.ClusterID))
-}
-
-// bind gives the consumer what it needs cluster-wide. A binding of that name that refers to another role cannot be
-// changed, so it is replaced.
-func (t *tenants) bind(ctx context.Context, tenant *authv1beta1.Tenant) error {
-	want := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: bindingName(tenant),
-			Labels: map[string]string{
-				names.RemoteClusterID: string(tenant.Spec.ClusterID),
-				names.AppManagedBy:    names.ManagedByLiqo,
-			},
-		},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletRemoteWide},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: string(tenant.Spec.ClusterID)}},
-	}
-	have := &rbacv1.ClusterRoleBinding{}
-	err := t.client.Get(ctx, client.ObjectKeyFromObject(want), have)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the binding of the consumer: %w", err)
-	}
-	if err == nil && have.RoleRef != want.RoleRef {
-		if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("replacing the binding of the consumer: %w", err)
-		}
-		return kube.Wait(0, "the binding of the consumer is being replaced")
-	}
-	if _, err := kube.Ensure(ctx, t.client, want); err != nil {
-		return fmt.Errorf("binding the consumer: %w", err)
-	}
-	return nil
-}
-
-// controlPlaneBinding is what lets the control plane of the consumer act in its tenant namespace.
-func controlPlaneBinding(tenant *authv1beta1.Tenant) *rbacv1.RoleBinding {
-	return &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: tenant.Namespace,
-			Name:      names.RoleBinding(names.RoleRemoteControlPlane),
-			Labels: map[string]string{
-				names.RemoteClusterID: string(tenant.Spec.ClusterID),
-				names.AppManagedBy:    names.ManagedByLiqo,
-			},
-		},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleRemoteControlPlane},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: string(tenant.Spec.ClusterID)}},
-	}
-}
-
-// bindControlPlane makes that binding, and puts it right.
-func (t *tenants) bindControlPlane(ctx context.Context, tenant *authv1beta1.Tenant) error {
-	want, have := controlPlaneBinding(tenant), &rbacv1.RoleBinding{}
-	err := t.client.Get(ctx, client.ObjectKeyFromObject(want), have)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the binding of the control plane: %w", err)
-	}
-	owner := metav1.GetControllerOf(have)
-	if err == nil && (have.RoleRef != want.RoleRef || owner != nil && owner.UID != tenant.UID) {
-		if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("replacing the binding of the control plane: %w", err)
-		}
-		return kube.Wait(0, "the binding of the control plane is being replaced")
-	}
-	if _, err := kube.Ensure(ctx, t.client, want, kube.OwnedBy(tenant, t.client.Scheme())); err != nil {
-		return fmt.Errorf("binding the control plane: %w", err)
-	}
-	return nil
-}
-
-// unbindControlPlane removes that binding if it is ours: without a handshake it is the administrator's.
-func (t *tenants) unbindControlPlane(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
-	have := &rbacv1.RoleBinding{}
-	if err := from.Get(ctx, client.ObjectKeyFromObject(controlPlaneBinding(tenant)), have); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if !metav1.IsControlledBy(have, tenant) {
-		return nil
-	}
-	if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("taking the rights of the control plane back: %w", err)
-	}
-	return nil
-}
-
-// unbind takes the rights of the consumer back, those in the whole cluster unless another Tenant gives them.
-func (t *tenants) unbind(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
-	if err := t.unbindControlPlane(ctx, from, tenant); err != nil {
-		return err
-	}
-	var all authv1beta1.TenantList
-	if err := from.List(ctx, &all); err != nil {
-		return fmt.Errorf("listing tenants: %w", err)
-	}
-	for i := range all.Items {
-		other := &all.Items[i]
-		if other.UID != tenant.UID && other.Spec.ClusterID == tenant.Spec.ClusterID && entitled(other) {
-			return nil
-		}
-	}
-	have := &rbacv1.ClusterRoleBinding{}
-	if err := from.Get(ctx, types.NamespacedName{Name: bindingName(tenant)}, have); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("reading the binding of the consumer: %w", err)
-	}
-	if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("taking the rights of the consumer back: %w", err)
-	}
-	return nil
-}
-
-func entitled(tenant *authv1beta1.Tenant) bool {
-	return tenant.DeletionTimestamp.IsZero() && apimeta.IsStatusConditionTrue(tenant.Status.Conditions, authv1beta1.TenantReady)
-}
-
 // namedBy wakes the Tenants whose ID is a subject of a binding.
 func (t *tenants) namedBy(ctx context.Context, obj client.Object) []reconcile.Request {
 	var subjects []rbacv1.Subject
@@ -465,7 +268,8 @@ func (t *tenants) namedBy(ctx context.Context, obj client.Object) []reconcile.Re
 		subjects = b.Subjects
 	}
 	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool {
-		return bindingName(tenant) == obj.GetName() || namesCluster(subjects, string(tenant.Spec.ClusterID))
+		return bindingName(tenant) == obj.GetName() || client.ObjectKeyFromObject(controlPlaneBinding(tenant)) == client.ObjectKeyFromObject(obj) ||
+			namesCluster(subjects, string(tenant.Spec.ClusterID))
 	})
 }
 
@@ -482,8 +286,15 @@ func (t *tenants) beside(ctx context.Context, obj client.Object) []reconcile.Req
 	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool { return tenant.Namespace == obj.GetNamespace() })
 }
 
+// ofConsumer wakes the Tenants of the cluster that the label of obj names.
+func (t *tenants) ofConsumer(ctx context.Context, obj client.Object) []reconcile.Request {
+	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool {
+		return string(tenant.Spec.ClusterID) == obj.GetLabels()[names.RemoteClusterID]
+	})
+}
+
 func (t *tenants) exchanging(ctx context.Context, _ client.Object) []reconcile.Request {
-	return t.requests(ctx, exchangesKeys)
+	return t.requests(ctx, rules.ExchangesKeys)
 }
 
 func (t *tenants) requests(ctx context.Context, keep func(*authv1beta1.Tenant) bool) []reconcile.Request {

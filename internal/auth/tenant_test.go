@@ -183,12 +183,7 @@ func TestTenantThatIsRefused(t *testing.T) {
 		first, second := typedTenant(ns, id), typedTenant(ns, id)
 		second.Name = "second-" + id
 		testkit.Create(t, c.Client, first)
-		testkit.Eventually(t, patient, func() error {
-			if time.Since(first.CreationTimestamp.Time) < 2*time.Second {
-				return errors.New("they would be of the same second")
-			}
-			return nil
-		})
+		nextSecond(t, first)
 		testkit.Create(t, c.Client, second)
 		wantReady(t, c, second, metav1.ConditionFalse, reasonNotUnique, first.Name)
 		wantReady(t, c, first, metav1.ConditionTrue, reasonReady, "")

@@ -27,6 +27,8 @@ const (
 	// the nonce of a provider signed.
 	Nonce       = "liqo.io/nonce"
 	SignedNonce = "liqo.io/signed-nonce"
+	// ServedNonces is on the Secret with the nonces for a consumer that served.
+	ServedNonces = "liqo.io/served-nonces"
 	// RemoteTenantCSR marks the CertificateSigningRequests made for peers.
 	RemoteTenantCSR = "liqo.io/remote-tenant-csr"
 	// TenantCertificateFor annotates them with the <namespace>/<name> of the Tenant.

@@ -29,13 +29,18 @@ const InternalError = `{"kind":"Status","apiVersion":"v1","status":"Failure","re
 // Troubled is a client of the cluster that answer comes before: what it returns nothing for goes to the API server.
 func Troubled(t *testing.T, c *ControlPlane, answer func(*http.Request) (*http.Response, error)) client.WithWatch {
 	t.Helper()
-	cfg := rest.CopyConfig(c.Config)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return troubled{next, answer} })
-	cluster, err := client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme})
+	cluster, err := client.NewWithWatch(Answered(c.Config, answer), client.Options{Scheme: kube.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return cluster
+}
+
+// Answered is cfg with answer before the API server: what it returns nothing for goes there.
+func Answered(cfg *rest.Config, answer func(*http.Request) (*http.Response, error)) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return troubled{next, answer} })
+	return cfg
 }
 
 type troubled struct {

@@ -37,8 +37,13 @@ const (
 	TenantConditionDrained  TenantCondition = "Drained"
 )
 
-// TenantReady is the type of the condition that tells whether anything may be granted to the consumer.
-const TenantReady = "Ready"
+// Types of the conditions of a Tenant.
+const (
+	// TenantReady tells whether anything may be granted to the consumer.
+	TenantReady = "Ready"
+	// TenantCertificateIssued tells whether the control plane of the consumer has a certificate, if keys are exchanged.
+	TenantCertificateIssued = "CertificateIssued"
+)
 
 // TenantSpec says who the consumer is and what it may do.
 //

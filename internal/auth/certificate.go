@@ -1,0 +1,125 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/issue"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+)
+
+// Reasons of the condition CertificateIssued of a Tenant whose keys are exchanged.
+const (
+	reasonIssued       = "CertificateIssued"
+	reasonPending      = "CertificatePending"
+	reasonAuthParams   = "AuthParamsFailed"
+	reasonRenewal      = "RenewalFailed"
+	reasonBindingTaken = "BindingTaken"
+)
+
+// exchange lets a consumer that proved to have its key be granted resources, and gives it a certificate for that key and what the
+// certificate may do. Only the proof decides about what is granted: slices have certificates of their own.
+func (t *tenants) exchange(ctx context.Context, tenant *authv1beta1.Tenant, in *surroundings) error {
+	err := t.handshake.accept(ctx, tenant, &in.namespace)
+	if _, refused := kube.InvalidReason(err); refused {
+		forgetCertificate(tenant)
+		return errors.Join(err, t.unbind(ctx, t.client, tenant))
+	}
+	if err != nil {
+		return err
+	}
+	taken, err := t.bindControlPlane(ctx, tenant)
+	return errors.Join(t.grant(ctx, tenant), err, t.certify(ctx, tenant, taken))
+}
+
+// certify keeps what the consumer needs to act here in the status. What was given is taken back only when it is known to serve no
+// more; taken is what is wrong with the binding.
+func (t *tenants) certify(ctx context.Context, tenant *authv1beta1.Tenant, taken string) error {
+	var nodes corev1.NodeList
+	if err := t.client.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	trouble := ""
+	params, err := t.options.Server.Params(nodes.Items, tenant.Spec.ProxyURL)
+	if err != nil {
+		trouble = err.Error()
+		if params = tenant.Status.AuthParams.DeepCopy(); params == nil {
+			setCertificate(tenant, trouble, taken)
+			return kube.Wait(0, trouble) // a node that changes tells
+		}
+	}
+	cert, _, err := t.issuer.Certificate(ctx, issue.Request{
+		Owner: tenant, Mark: names.TenantCertificateFor, Consumer: tenant.Spec.ClusterID, Secret: names.ControlPlaneCertificate, CSR: tenant.Spec.CSR,
+		Slow: func(message string) { trouble = message },
+	})
+	why, refused := issue.IsRefused(err)
+	switch {
+	case cert != nil:
+		params.SignedCRT = cert.PEM
+		tenant.Status.AuthParams = params
+	case refused || kube.IsWait(err):
+		tenant.Status.AuthParams = nil
+	default:
+		return err
+	}
+	setCertificate(tenant, cmp.Or(why, trouble), taken)
+	if refused {
+		return kube.Wait(time.Minute, why)
+	}
+	if err == nil {
+		t.renewals.Put(tenant.UID, cert.RenewAt)
+	}
+	return err
+}
+
+// Next is when the certificate of the consumer is to be renewed.
+func (t *tenants) Next(tenant *authv1beta1.Tenant) time.Duration {
+	at, ok := t.renewals.Get(tenant.UID)
+	if !ok || !rules.ExchangesKeys(tenant) || tenant.Status.AuthParams == nil || tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
+		return 0
+	}
+	return max(at.Sub(t.options.Certificates.Now()), time.Second)
+}
+
+// setCertificate tells what the consumer has, and what is wrong.
+func setCertificate(tenant *authv1beta1.Tenant, trouble, taken string) {
+	c := metav1.Condition{
+		Type: authv1beta1.TenantCertificateIssued, Status: metav1.ConditionTrue, Reason: reasonIssued,
+		Message: "the consumer can take its certificate from the status", ObservedGeneration: tenant.Generation,
+	}
+	switch given := tenant.Status.AuthParams != nil; {
+	case !given && trouble == "":
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonPending, "the certificate of the consumer is being signed"
+	case !given:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonAuthParams, trouble
+	case trouble != "":
+		c.Reason, c.Message = reasonRenewal, "what was given serves until the certificate ends: "+trouble
+	case taken != "":
+		c.Reason, c.Message = reasonBindingTaken, taken
+	}
+	apimeta.SetStatusCondition(&tenant.Status.Conditions, c)
+}
+
+// forgetCertificate takes back what the consumer was told.
+func forgetCertificate(tenant *authv1beta1.Tenant) {
+	tenant.Status.AuthParams = nil
+	apimeta.RemoveStatusCondition(&tenant.Status.Conditions, authv1beta1.TenantCertificateIssued)
+}
+
+// warns tells whether somebody should look at what the condition CertificateIssued says.
+func warns(c metav1.Condition) bool {
+	return c.Type == authv1beta1.TenantCertificateIssued && c.Reason != reasonIssued && c.Reason != reasonPending
+}

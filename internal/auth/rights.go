@@ -1,0 +1,154 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+)
+
+// The rights of a consumer are two bindings: one in the whole cluster for its virtual kubelets, and one in the tenant namespace for
+// its control plane, if its Tenant exchanges keys.
+
+// bindingName is the name of the binding of the cluster-wide rights of a consumer.
+func bindingName(tenant *authv1beta1.Tenant) string {
+	return names.ClusterRoleBinding(names.RoleVirtualKubeletRemoteWide, string(tenant.Spec.ClusterID))
+}
+
+// bind gives the consumer what it needs cluster-wide. A binding of that name that refers to another role cannot be
+// changed, so it is replaced.
+func (t *tenants) bind(ctx context.Context, tenant *authv1beta1.Tenant) error {
+	want := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: bindingName(tenant),
+			Labels: map[string]string{
+				names.RemoteClusterID: string(tenant.Spec.ClusterID),
+				names.AppManagedBy:    names.ManagedByLiqo,
+			},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletRemoteWide},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: string(tenant.Spec.ClusterID)}},
+	}
+	have := &rbacv1.ClusterRoleBinding{}
+	err := t.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the binding of the consumer: %w", err)
+	}
+	if err == nil && have.RoleRef != want.RoleRef {
+		if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("replacing the binding of the consumer: %w", err)
+		}
+		return kube.Wait(0, "the binding of the consumer is being replaced")
+	}
+	if _, err := kube.Ensure(ctx, t.client, want); err != nil {
+		return fmt.Errorf("binding the consumer: %w", err)
+	}
+	return nil
+}
+
+// controlPlaneBinding is what lets the control plane of the consumer act in its tenant namespace.
+func controlPlaneBinding(tenant *authv1beta1.Tenant) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: tenant.Namespace,
+			Name:      names.RoleBinding(names.RoleRemoteControlPlane),
+			Labels: map[string]string{
+				names.RemoteClusterID: string(tenant.Spec.ClusterID),
+				names.AppManagedBy:    names.ManagedByLiqo,
+			},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleRemoteControlPlane},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: string(tenant.Spec.ClusterID)}},
+	}
+}
+
+// bindControlPlane makes that binding, and puts it right. One that is of no Tenant is the administrator's, who may have made it while
+// there was no handshake: it is left alone, and taken says so.
+func (t *tenants) bindControlPlane(ctx context.Context, tenant *authv1beta1.Tenant) (taken string, err error) {
+	want, have := controlPlaneBinding(tenant), &rbacv1.RoleBinding{}
+	err = t.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return "", fmt.Errorf("reading the binding of the control plane: %w", err)
+	case err == nil && !ofSomeTenant(have):
+		return fmt.Sprintf("RoleBinding %s is not the Tenant's: it is left as it is, also when the Tenant is refused, drained or deleted. Remove it, and the right one is made",
+			client.ObjectKeyFromObject(have)), nil
+	case err == nil && (have.RoleRef != want.RoleRef || !metav1.IsControlledBy(have, tenant)):
+		if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("replacing the binding of the control plane: %w", err)
+		}
+		return "", kube.Wait(0, "the binding of the control plane is being replaced")
+	}
+	if _, err := kube.Ensure(ctx, t.client, want, kube.OwnedBy(tenant, t.client.Scheme())); err != nil {
+		return "", fmt.Errorf("binding the control plane: %w", err)
+	}
+	return "", nil
+}
+
+// ofSomeTenant tells whether a Tenant controls the binding: this one, or one that was here before.
+func ofSomeTenant(b *rbacv1.RoleBinding) bool {
+	owner := metav1.GetControllerOf(b)
+	return owner != nil && owner.Kind == "Tenant" && strings.HasPrefix(owner.APIVersion, authv1beta1.GroupVersion.Group+"/")
+}
+
+// unbindControlPlane removes that binding if it is the Tenant's. Without a handshake it is the administrator's unless it was applied
+// here: Liqo before this one made such bindings, too, and peerings live on them.
+func (t *tenants) unbindControlPlane(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
+	have := &rbacv1.RoleBinding{}
+	if err := from.Get(ctx, client.ObjectKeyFromObject(controlPlaneBinding(tenant)), have); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if _, applied := have.Annotations[names.AppliedHash]; !metav1.IsControlledBy(have, tenant) || !applied && !rules.ExchangesKeys(tenant) {
+		return nil
+	}
+	if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("taking the rights of the control plane back: %w", err)
+	}
+	return nil
+}
+
+// unbind takes the rights of the consumer back, those in the whole cluster unless another Tenant gives them.
+func (t *tenants) unbind(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
+	if err := t.unbindControlPlane(ctx, from, tenant); err != nil {
+		return err
+	}
+	var all authv1beta1.TenantList
+	if err := from.List(ctx, &all); err != nil {
+		return fmt.Errorf("listing tenants: %w", err)
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		if other.UID != tenant.UID && other.Spec.ClusterID == tenant.Spec.ClusterID && entitled(other) {
+			return nil
+		}
+	}
+	have := &rbacv1.ClusterRoleBinding{}
+	if err := from.Get(ctx, types.NamespacedName{Name: bindingName(tenant)}, have); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading the binding of the consumer: %w", err)
+	}
+	if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("taking the rights of the consumer back: %w", err)
+	}
+	return nil
+}
+
+func entitled(tenant *authv1beta1.Tenant) bool {
+	return tenant.DeletionTimestamp.IsZero() && apimeta.IsStatusConditionTrue(tenant.Status.Conditions, authv1beta1.TenantReady)
+}
