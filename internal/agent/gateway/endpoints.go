@@ -157,9 +157,8 @@ func (e *endpoints) list(ctx context.Context) {
 	}
 	maps.DeleteFunc(e.failed, func(a netip.AddrPort, _ bool) bool { return !slices.Contains(e.found, a) })
 	at := slices.Index(e.found, used)
-	hopeful := slices.IndexFunc(e.found, func(a netip.AddrPort) bool { return !e.failed[a] })
-	if e.settled = e.settled && at >= 0 && (hopeful < 0 || !e.failed[used]); !e.settled {
-		at = max(0, hopeful)
+	if e.settled = e.settled && at >= 0; !e.settled {
+		at = max(0, slices.IndexFunc(e.found, func(a netip.AddrPort) bool { return !e.failed[a] }))
 	}
 	e.current = at
 }

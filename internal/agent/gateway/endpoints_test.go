@@ -194,20 +194,6 @@ func TestAServerThatMovesAgainIsFoundWhereItIs(t *testing.T) {
 	}
 }
 
-// Its turn comes round again before it is known where the server went.
-func TestNewsOfAServerAreTakenAlsoWhileAPlaceIsTriedAgain(t *testing.T) {
-	e := phonebook{}.endpoints()
-	e.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"})
-	e.next(t.Context())
-	e.works()
-	if got := e.next(t.Context()).String(); got != "192.0.2.1:7" {
-		t.Fatalf("the next one is %s", got)
-	}
-	if got := e.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.3:7"}).String(); got != "192.0.2.3:7" {
-		t.Errorf("it stays with %s", got)
-	}
-}
-
 func TestTheFirstEndpointIsUsedOnceItsNameIsKnown(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(*endpoints)
