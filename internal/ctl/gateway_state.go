@@ -7,6 +7,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -254,12 +257,66 @@ func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up
 		case err != nil:
 			return err
 		case up && connection.Status.Value != networkingv1beta1.Connected:
-			said := fmt.Sprintf("the Connection %s is %q", key, connection.Status.Value)
-			if failed := connection.Status.FailedNodes; len(failed) > 0 {
-				said += ": the tunnel is up, and pods of these nodes do not reach the peer: " + strings.Join(failed, ", ")
+			if g.dialer != nil { // the server may be elsewhere by now
+				if err := g.read(ctx, kube); err != nil {
+					return err
+				}
 			}
-			return await.Pending(said)
+			return await.Pending(fmt.Sprintf("the Connection %s is %q: %s", key, connection.Status.Value, g.troubles(connection.Status)))
 		}
 		return nil
 	}, await.One(&networkingv1beta1.ConnectionList{}, key))
+}
+
+// troubles is what does not get through to whom.
+func (g *gateway) troubles(s networkingv1beta1.ConnectionStatus) string {
+	other := "its client"
+	if g.dialer != nil {
+		other = "its server, " + dialled(g.dialer)
+	}
+	switch {
+	case len(s.FailedNodes) > 0:
+		return "the tunnel is up, and pods of these nodes do not reach the peer: " + strings.Join(s.FailedNodes, ", ")
+	case s.Lost == networkingv1beta1.LostLarge:
+		return "small packets get through, and large ones get lost between it and " + other
+	case s.Value == networkingv1beta1.ConnectionError:
+		return "nothing comes back from " + other
+	}
+	return "nothing came back yet from " + other
+}
+
+// maxDialled is how many addresses are named of those that a client dials.
+const maxDialled = 5
+
+// dialled says where a client looks for its server: first where its user says, then where the server says.
+func dialled(gw *networkingv1beta1.GatewayClient) string {
+	var all []string
+	protocol := corev1.ProtocolUDP
+	for _, e := range []*networkingv1beta1.EndpointStatus{&gw.Spec.Endpoint, gw.Status.Endpoint} {
+		if e == nil {
+			continue
+		}
+		if e.Protocol != nil {
+			protocol = *e.Protocol
+		}
+		ports := e.Ports
+		if len(ports) == 0 {
+			ports = []int32{e.Port}
+		}
+		for _, address := range e.Addresses {
+			for _, port := range ports {
+				if one := net.JoinHostPort(address, strconv.Itoa(int(port))); !slices.Contains(all, one) {
+					all = append(all, one)
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return "of which no address is known"
+	}
+	more := ""
+	if n := len(all) - maxDialled; n > 0 {
+		all, more = all[:maxDialled], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("dialled at %s%s by %s", strings.Join(all, ", "), more, protocol)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ type town struct {
 	*testkit.ControlPlane
 	id, liqo string
 	stop     func()
+	deaf     atomic.Bool // nothing comes back to its gateways
 }
 
 func newTown(t *testing.T, n int, id string) *town {
@@ -145,11 +147,16 @@ func (c *town) play(ctx context.Context, req reconcile.Request) (reconcile.Resul
 	if len(keys.Items) == 1 && len(keys.Items[0].Spec.PublicKey) == 32 {
 		status = networkingv1beta1.Connected
 	}
+	if c.deaf.Load() {
+		status, connection.Status.Lost = networkingv1beta1.ConnectionError, networkingv1beta1.LostAll
+	}
 	again := reconcile.Result{RequeueAfter: probing} // the controllers see no pod, and say that the tunnel is down
 	if connection.Status.Value == status {
 		return again, nil
 	}
-	connection.Status.Value = status
+	if connection.Status.Value = status; status != networkingv1beta1.ConnectionError {
+		connection.Status.Lost = ""
+	}
 	return again, c.Client.Status().Update(ctx, connection)
 }
 
@@ -182,6 +189,45 @@ func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
 		err := notReady("gw-milan", pods)
 		if _, waits := errors.AsType[await.Pending](err); err.Error() != want || waits == tc.ends {
 			t.Errorf("got %q, waits %v; want %q", err, waits, want)
+		}
+	}
+}
+
+func TestWhyAConnectionIsNotUp(t *testing.T) {
+	at := func(port int32, addresses ...string) networkingv1beta1.EndpointStatus {
+		return networkingv1beta1.EndpointStatus{Addresses: addresses, Port: port, Protocol: new(corev1.ProtocolUDP)}
+	}
+	dials := func(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) *gateway {
+		return gatewayOf(&networkingv1beta1.GatewayClient{
+			Spec: networkingv1beta1.GatewayClientSpec{Endpoint: spec}, Status: networkingv1beta1.GatewayClientStatus{Endpoint: told},
+		})
+	}
+	usual, serves := dials(at(31900, "198.51.100.7"), nil), gatewayOf(&networkingv1beta1.GatewayServer{})
+	down := networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Lost: networkingv1beta1.LostAll}
+	for want, test := range map[string]struct {
+		gw     *gateway
+		status networkingv1beta1.ConnectionStatus
+	}{
+		"nothing came back yet from its server, dialled at 198.51.100.7:31900 by UDP": {usual, networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connecting}},
+		"nothing comes back from its server, dialled at 198.51.100.7:31900 by UDP":    {usual, down},
+		"nothing comes back from its client":                                          {serves, down},
+		"nothing comes back from its server, of which no address is known":            {dials(at(0), nil), down},
+		"nothing comes back from its server, dialled at [fd00::7]:51840, milan.example.org:51840, 192.0.2.1:51840 by UDP": {
+			dials(at(51840, "fd00::7", "milan.example.org"), new(at(51840, "milan.example.org", "192.0.2.1"))), down,
+		},
+		"nothing comes back from its server, dialled at a:1, b:1, c:1, d:1, e:1 and 2 more by UDP": {dials(at(1, "a", "b", "c", "d", "e", "f", "g"), nil), down},
+		"nothing comes back from its server, dialled at 192.0.2.1:5, 192.0.2.1:6 by UDP": {
+			dials(networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.1"}, Ports: []int32{5, 6}}, nil), down,
+		},
+		"small packets get through, and large ones get lost between it and its server, dialled at 198.51.100.7:31900 by UDP": {
+			usual, networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Lost: networkingv1beta1.LostLarge},
+		},
+		"the tunnel is up, and pods of these nodes do not reach the peer: one, two": {
+			usual, networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Reach: networkingv1beta1.ReachSome, FailedNodes: []string{"one", "two"}},
+		},
+	} {
+		if got := test.gw.troubles(test.status); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 }

@@ -429,10 +429,15 @@ func applyStream(t *testing.T, c *town, stream string) {
 
 func awaitConnected(t *testing.T, c *town, namespace, name string) {
 	t.Helper()
+	awaitConnection(t, c, namespace, name, networkingv1beta1.Connected)
+}
+
+func awaitConnection(t *testing.T, c *town, namespace, name string, want networkingv1beta1.ConnectionStatusValue) {
+	t.Helper()
 	connection := &networkingv1beta1.Connection{}
 	testkit.Eventually(t, time.Minute, func() error {
 		err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, connection)
-		if err == nil && connection.Status.Value != networkingv1beta1.Connected {
+		if err == nil && connection.Status.Value != want {
 			err = fmt.Errorf("it is %q", connection.Status.Value)
 		}
 		return err

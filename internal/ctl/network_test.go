@@ -4,6 +4,7 @@
 package ctl
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,6 +101,8 @@ func theyAreConnectedByCommands(t *testing.T, rome, milan *town) {
 	}
 	between(t, rome, milan, "connect", "--skip-validation", "--gw-server-template-name", "none").refuses(t,
 		"in the remote cluster: the gateway is refused: TemplateNotFound: ")
+	whatATemplateLacksIsTold(t, rome, milan)
+	whatIsNotReachedIsTold(t, rome, milan)
 	seen := configurationOf(t, rome, "liqo-tenant-milan", "milan")
 	if want := []networkingv1beta1.CIDR{"10.200.0.0/16"}; !slices.Equal(seen.Spec.Remote.CIDR.Pod, want) || seen.Status.Remote == nil || slices.Equal(seen.Status.Remote.CIDR.Pod, want) {
 		t.Errorf("rome sees milan as %+v, %+v", seen.Spec, seen.Status)
@@ -143,6 +146,39 @@ func theyAreConnectedByCommands(t *testing.T, rome, milan *town) {
 	wantTranscript(t, between(t, rome, milan, "reset", "--skip-confirm"), identities+
 		" INFO   (local) Gateway client already deleted\n INFO   (remote) Gateway server already deleted\n"+
 		" INFO   (local) Network configuration already deleted\n INFO   (remote) Network configuration already deleted\n")
+}
+
+// whatATemplateLacksIsTold is about templates that are there, and of which no gateway can be made.
+func whatATemplateLacksIsTold(t *testing.T, rome, milan *town) {
+	t.Helper()
+	broken := func(c *town, template client.Object, usual string, spec func() *networkingv1beta1.GatewayTemplateSpec) {
+		get(t, c, c.liqo, usual, template)
+		text := spec().Template.Raw
+		spec().Template.Raw = bytes.ReplaceAll(text, []byte("{{ .Name }}"), []byte("{{ .Nickname }}"))
+		template.SetName("broken")
+		template.SetResourceVersion("")
+		testkit.Create(t, c.Client, template)
+	}
+	servers, clients := &networkingv1beta1.WgGatewayServerTemplate{}, &networkingv1beta1.WgGatewayClientTemplate{}
+	broken(milan, servers, "wireguard-server", func() *networkingv1beta1.GatewayTemplateSpec { return &servers.Spec })
+	broken(rome, clients, "wireguard-client", func() *networkingv1beta1.GatewayTemplateSpec { return &clients.Spec })
+	const why = `"{{ .Nickname }}" cannot be filled: `
+	between(t, rome, milan, "connect", "--server-service-type", "NodePort", "--gw-server-template-name", "broken").refuses(t,
+		"in the remote cluster: the gateway is refused: InvalidTemplate: the template "+milan.liqo+"/broken: ", why)
+	between(t, rome, milan, "connect", "--server-service-type", "NodePort", "--gw-client-template-name", "broken").refuses(t,
+		"in the local cluster: the gateway is refused: InvalidTemplate: the template "+rome.liqo+"/broken: ", why)
+}
+
+// whatIsNotReachedIsTold is about a server at an address where nobody answers.
+func whatIsNotReachedIsTold(t *testing.T, rome, milan *town) {
+	t.Helper()
+	rome.deaf.Store(true)
+	defer rome.deaf.Store(false)
+	elsewhere := []string{"connect", "--server-service-type", "NodePort", "--client-address", "203.0.113.9", "--client-port", "31900"}
+	between(t, rome, milan, append(elsewhere, "--wait=false")...).succeeds(t)
+	awaitConnection(t, rome, "liqo-tenant-milan", "gw-milan", networkingv1beta1.ConnectionError)
+	between(t, rome, milan, append(elsewhere, "--timeout", "8s")...).refuses(t,
+		`in the local cluster: the Connection liqo-tenant-milan/gw-milan is "Error": nothing comes back from its server, dialled at 203.0.113.9:31900 by UDP: timed out waiting for the condition`)
 }
 
 // Who connects at once after a reset gets the keys of the new gateways, and clusters that were told nothing are told. Whichever

@@ -83,7 +83,7 @@ func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
 	if !kube.Judge(err).Failed() && !kube.Judge(err).Invalid() {
 		return nil
 	}
-	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: failureReason(err), Message: err.Error()}}
+	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: failureReason(err), Message: kube.Trouble(err).Error()}}
 }
 
 // writeRefusal writes down why there is no pod, as it was written before unless it has become another reason: a pod that is tried

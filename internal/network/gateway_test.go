@@ -83,7 +83,7 @@ func TestAServerIsMade(t *testing.T) {
 		t.Errorf("a pod that is being deleted is still said to be at %v", server.Status.InternalEndpoint)
 	}
 	s.eventually(func() error {
-		if err := s.get(conn); err != nil || conn.Status.Value != networkingv1beta1.Connecting || conn.Status.Reach != "" || conn.Status.FailedNodes != nil {
+		if err := s.get(conn); err != nil || conn.Status.Value != networkingv1beta1.Connecting || conn.Status.Lost != "" || conn.Status.Reach != "" || conn.Status.FailedNodes != nil {
 			return fmt.Errorf("without a gateway the tunnel is %q (%v)", conn.Status.Value, err)
 		}
 		return nil

@@ -261,7 +261,7 @@ func (s *wireguards[T]) disconnected(ctx context.Context, w *wireguard) error {
 		return client.IgnoreNotFound(err)
 	}
 	before := conn.DeepCopy()
-	conn.Status.Value, conn.Status.Reach, conn.Status.FailedNodes = networkingv1beta1.Connecting, "", nil
+	conn.Status.Value, conn.Status.Lost, conn.Status.Reach, conn.Status.FailedNodes = networkingv1beta1.Connecting, "", "", nil
 	if err := s.keys.live.Status().Patch(ctx, conn, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("saying that Connection %s is down: %w", conn.Name, err)
 	}

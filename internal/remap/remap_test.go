@@ -4,7 +4,10 @@
 package remap
 
 import (
+	"math/big"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -87,4 +90,97 @@ func TestThereAndBack(t *testing.T) {
 			t.Fatalf("%s is %s here and %s, %v there", addr, moved, back, ok)
 		}
 	})
+}
+
+// Whatever networks a peer says it has, and whatever prefixes they have here: either they make no map, or each of their addresses has one
+// here that leads back to it, and no address of others has any.
+func FuzzMap(f *testing.F) {
+	for _, seed := range [][4]string{ // networks there and here, by commas, and an address of each side
+		{"10.200.0.0/16", "10.71.0.0/16", "10.200.3.4", "10.71.3.4"},
+		{"10.200.0.0/16,10.70.0.0/16", "10.71.0.0/16,10.70.0.0/16", "10.70.0.1", "10.71.255.255"},
+		{"172.30.8.0/21,192.0.2.1/32", "192.168.128.0/21,198.51.100.9/32", "172.30.15.255", "198.51.100.9"},
+		{"0.0.0.0/0", "0.0.0.0/0", "255.255.255.255", "0.0.0.0"},
+		{"fd00:1::/32,10.0.0.0/9", "fd00:9::/32,10.128.0.0/9", "fd00:1::7", "10.255.0.1"},
+		{"10.0.0.0/8,10.1.0.0/16", "10.0.0.0/8,11.1.0.0/16", "10.1.0.1", "11.1.0.1"},
+		{"::ffff:10.0.0.0/104", "10.0.0.0/8", "::ffff:10.0.0.1", "fe80::1"},
+	} {
+		f.Add(packed(seed[0]), packed(seed[1]), netip.MustParseAddr(seed[2]).AsSlice(), netip.MustParseAddr(seed[3]).AsSlice())
+	}
+	f.Fuzz(func(t *testing.T, there, here, of, by []byte) {
+		from, to := unpacked(there), unpacked(here)
+		m, err := New(from, to)
+		if err != nil {
+			return
+		}
+		check := func(addr netip.Addr, own, others []netip.Prefix, forth, back func(netip.Addr) (netip.Addr, bool)) {
+			within := slices.IndexFunc(own, func(p netip.Prefix) bool { return p.Contains(addr) })
+			moved, ok := forth(addr)
+			if ok != (within >= 0) {
+				t.Fatalf("%s, of network %d of %v, is %s, %v", addr, within, own, moved, ok)
+			}
+			if !ok {
+				return
+			}
+			if p := others[within]; !p.Contains(moved) || hostBits(addr, own[within].Bits()) != hostBits(moved, p.Bits()) {
+				t.Fatalf("%s of %s is %s in %s", addr, own[within], moved, p)
+			}
+			if again, ok := back(moved); !ok || again != addr {
+				t.Fatalf("%s is %s, which leads back to %s, %v", addr, moved, again, ok)
+			}
+		}
+		for _, text := range [][]byte{of, by} {
+			if addr, ok := netip.AddrFromSlice(text); ok {
+				check(addr, from, to, m.Here, m.There)
+				check(addr, to, from, m.There, m.Here)
+			}
+		}
+		for i := range from { // ends are where bits go wrong
+			for _, p := range []netip.Prefix{from[i], to[i]} {
+				for _, addr := range []netip.Addr{p.Masked().Addr(), last(p)} {
+					check(addr, from, to, m.Here, m.There)
+					check(addr, to, from, m.There, m.Here)
+				}
+			}
+		}
+	})
+}
+
+// packed writes networks as bytes: their length, their family and the bytes of the address, each.
+func packed(cidrs string) (out []byte) {
+	for text := range strings.SplitSeq(cidrs, ",") {
+		p := netip.MustParsePrefix(text)
+		out = append(out, byte(p.Bits()), byte(p.Addr().BitLen()/8))
+		out = append(out, p.Addr().AsSlice()...)
+	}
+	return out
+}
+
+// unpacked reads what packed wrote, and of anything else what can be read.
+func unpacked(data []byte) (out []netip.Prefix) {
+	for len(data) > 2 {
+		bits, size := int(data[0]), 4
+		if data[1] > 4 {
+			size = 16
+		}
+		if len(data) < 2+size {
+			return out
+		}
+		addr, _ := netip.AddrFromSlice(data[2 : 2+size])
+		out = append(out, netip.PrefixFrom(addr, bits%(addr.BitLen()+1)))
+		data = data[2+size:]
+	}
+	return out
+}
+
+// last is the last address of a network.
+func last(p netip.Prefix) netip.Addr {
+	all := slices.Repeat([]byte{0xff}, p.Addr().BitLen()/8)
+	addr, _ := netip.AddrFromSlice(all)
+	return move(addr, p.Masked())
+}
+
+// hostBits are those behind the first ones of an address, as a number.
+func hostBits(addr netip.Addr, network int) string {
+	n := new(big.Int).SetBytes(addr.AsSlice())
+	return n.Mod(n, new(big.Int).Lsh(big.NewInt(1), uint(addr.BitLen()-network))).String()
 }

@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,16 +26,22 @@ func capture(t *testing.T) func() [][]byte {
 	file := filepath.Join(t.TempDir(), "world.pcap")
 	cmd := exec.Command(story.Program(), "capture", file)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := false
-	end := func() {
-		if !ended {
-			ended = true
-			_ = cmd.Process.Signal(os.Interrupt)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // of the thread that starts it, which therefore waits for it
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer close(ended)
+		err := cmd.Start()
+		if started <- err; err == nil {
 			_ = cmd.Wait()
 		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	end := func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-ended
 	}
 	t.Cleanup(end)
 	read := func() []byte {

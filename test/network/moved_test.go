@@ -25,11 +25,17 @@ import (
 func follows(t *testing.T, tunnel *clusters.Tunnel, works func()) {
 	t.Helper()
 	wrote := theClient(t, tunnel).Spec
+	for _, n := range nodes(t, b) { // of a run that was killed
+		comeBack(t, n.Name)
+	}
 	for _, move := range []struct{ to, endpoint string }{
 		{"another port of the nodes", `{"nodePort": 31841}`},
 		{"a load balancer", `{"serviceType": "LoadBalancer", "nodePort": null}`},
 	} {
 		left := theServer(t, tunnel).Status.Endpoint
+		if left == nil {
+			t.Fatal("the server has no endpoint")
+		}
 		kubectl(t, b, "", "patch", "gatewayserver", "-n", tunnel.ServerNamespace, "server", "--type", "merge", "-p", `{"spec": {"endpoint": `+move.endpoint+`}}`)
 		eventually(t, "the client to be told", func(context.Context) error {
 			now, told := theServer(t, tunnel).Status.Endpoint, theClient(t, tunnel).Status.Endpoint
@@ -71,19 +77,24 @@ func theServer(t *testing.T, of *clusters.Tunnel) *networkingv1beta1.GatewayServ
 // leave has a node drop what is sent to an endpoint: flows outlive the Service that made them.
 func leave(t *testing.T, node string, at *networkingv1beta1.EndpointStatus) {
 	t.Helper()
-	run := func(words ...string) error {
-		return story.Playground(append([]string{"exec", node, "nft"}, words...)...)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(run("add", "table", "ip", "left"), run("delete", "table", "ip", "left")); err != nil { // once more is harmless
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { comeBack(t, node) })
 	if err := errors.Join(
-		run("add", "table", "ip", "left"),
-		run("add", "chain", "ip", "left", "in", "{ type filter hook prerouting priority -310 ; }"),
-		run("add", "rule", "ip", "left", "in", fmt.Sprintf("ip daddr { %s } udp dport %d counter drop", strings.Join(at.Addresses, ", "), at.Port)),
+		nft(node, "add", "table", "ip", "left"),
+		nft(node, "add", "chain", "ip", "left", "in", "{ type filter hook prerouting priority -310 ; }"),
+		nft(node, "add", "rule", "ip", "left", "in", fmt.Sprintf("ip daddr { %s } udp dport %d counter drop", strings.Join(at.Addresses, ", "), at.Port)),
 	); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// comeBack ends what leave did, if anything.
+func comeBack(t *testing.T, node string) {
+	t.Helper()
+	if err := errors.Join(nft(node, "add", "table", "ip", "left"), nft(node, "delete", "table", "ip", "left")); err != nil {
+		t.Error(err)
+	}
+}
+
+func nft(node string, words ...string) error {
+	return story.Playground(append([]string{"exec", node, "nft"}, words...)...)
 }

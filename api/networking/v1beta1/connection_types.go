@@ -56,11 +56,24 @@ const (
 	ReachNone ConnectionReach = "None"
 )
 
+// ConnectionLoss is what gets lost in a tunnel that is down.
+//
+// +kubebuilder:validation:Enum=All;Large
+type ConnectionLoss string
+
+// Packets that a tunnel loses.
+const (
+	LostAll   ConnectionLoss = "All"
+	LostLarge ConnectionLoss = "Large"
+)
+
 // ConnectionStatus is how the tunnel and the way of pods to it fare.
 type ConnectionStatus struct {
 	Value ConnectionStatusValue `json:"value,omitempty"`
 	// +optional
 	Latency ConnectionLatency `json:"latency,omitzero"`
+	// Lost is set while Value is Error because of the tunnel: all packets get lost, or small ones get through.
+	Lost ConnectionLoss `json:"lost,omitempty"`
 	// Reach is set while the tunnel is up, and pods of some nodes, or of none, reach the peer by it. Value is Error then.
 	Reach ConnectionReach `json:"reach,omitempty"`
 	// FailedNodes are those whose pods do not reach the peer, though the tunnel is up: the first ten by name.

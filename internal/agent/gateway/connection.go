@@ -161,10 +161,26 @@ func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Ti
 func wanted(was networkingv1beta1.ConnectionStatus, beat agent.Pulse, now time.Time, interval time.Duration) networkingv1beta1.ConnectionStatus {
 	out := was
 	out.Value = beat.Value(was.Value, now)
+	out.Lost = loses(was.Lost, out.Value, beat, now)
 	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || now.Sub(was.Latency.Timestamp.Time).Abs() >= interval) {
 		out.Latency = networkingv1beta1.ConnectionLatency{Value: agent.LatencyText(beat.Small.Latency), Timestamp: metav1.NewTime(now)}
 	}
 	return out
+}
+
+// loses is what gets lost in a tunnel. Of one that is still down after a restart nothing else is known than before. A small probe may be
+// lost by chance where large ones always are.
+func loses(was networkingv1beta1.ConnectionLoss, value networkingv1beta1.ConnectionStatusValue, beat agent.Pulse, now time.Time) networkingv1beta1.ConnectionLoss {
+	small, _ := beat.Losses(now)
+	switch {
+	case value != networkingv1beta1.ConnectionError:
+		return ""
+	case !beat.Failed(now):
+		return was
+	case small >= min(2, beat.Threshold):
+		return networkingv1beta1.LostAll
+	}
+	return networkingv1beta1.LostLarge
 }
 
 // connection is the object that shows the tunnel; nil until the cache shows it. It is made for the first peer.

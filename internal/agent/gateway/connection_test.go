@@ -45,6 +45,30 @@ func TestStatusOfAConnection(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
+	const all, large = networkingv1beta1.LostAll, networkingv1beta1.LostLarge
+	chance := newHeart() // loses large packets, and one small one
+	chance.ask(0, 1, 2, 3, 4)
+	chance.padded(0, 0.012)
+	chance.Small.Hear(wire(chance.at(2)), chance.at(2.012))
+	for name, test := range map[string]struct {
+		was  networkingv1beta1.ConnectionStatus
+		beat *heart
+		at   float64
+		want networkingv1beta1.ConnectionLoss
+	}{
+		"nothing was answered":           {networkingv1beta1.ConnectionStatus{Value: connecting}, waiting, 3, all},
+		"all are lost by now":            {networkingv1beta1.ConnectionStatus{Value: failed, Lost: large}, answered, 5, all},
+		"large ones never were answered": {networkingv1beta1.ConnectionStatus{Value: connecting}, half, 3, large},
+		"large ones, and a small one":    {networkingv1beta1.ConnectionStatus{Value: connected}, chance, 3.5, large},
+		"waited for":                     {networkingv1beta1.ConnectionStatus{Value: connecting}, waiting, 2, ""},
+		"still down after a restart":     {networkingv1beta1.ConnectionStatus{Value: failed, Lost: large}, waiting, 2, large},
+		"of an earlier version":          {networkingv1beta1.ConnectionStatus{Value: failed}, waiting, 2, ""},
+		"up again":                       {networkingv1beta1.ConnectionStatus{Value: failed, Lost: all}, answered, 1.1, ""},
+	} {
+		if got := wanted(test.was, test.beat.Pulse, test.beat.at(test.at), time.Minute).Lost; got != test.want {
+			t.Errorf("%s: %q gets lost, want %q", name, got, test.want)
+		}
+	}
 	if got := wanted(networkingv1beta1.ConnectionStatus{Value: connected}, agent.Pulse{}, time.Now(), time.Minute).Value; got != connecting {
 		t.Errorf("without a peer: %s", got)
 	}

@@ -100,7 +100,7 @@ func newLab(t *testing.T, settings labSettings) *lab {
 
 func (l *lab) space(name string) *space {
 	s := newSpace(l)
-	s.sysctl(l, "net/ipv4/conf/all/rp_filter=1", "net/ipv4/conf/default/rp_filter=1")
+	s.sysctl(l, "net/ipv4/conf/all/rp_filter=1", "net/ipv4/conf/default/rp_filter=1", "net/ipv4/icmp_ratelimit=0")
 	l.spaces[name] = s
 	return s
 }
