@@ -66,6 +66,16 @@ func (c *Cluster) Liqoctl(args ...string) (string, error) {
 	return run("", path, append(args, "--kubeconfig", c.Kubeconfig)...)
 }
 
+// Say is Liqoctl, and returns what the program says to people while it works, too.
+func (c *Cluster) Say(args ...string) (string, error) {
+	path := cmp.Or(os.Getenv("LIQOCTL"), filepath.Join(root(), "bin", "liqoctl"))
+	out, err := exec.Command(path, append(args, "--kubeconfig", c.Kubeconfig)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("liqoctl %v: %w\n%s", args, err, out)
+	}
+	return string(out), err
+}
+
 // root is the folder of the module.
 func root() string {
 	start, err := os.Getwd()

@@ -16,7 +16,7 @@ import (
 // A cluster is one side of a story.
 type cluster struct {
 	*clusters.Cluster
-	empty listing // the listing before anything was installed
+	empty clusters.Listing // the listing before anything was installed
 }
 
 func newCluster(id, kubeconfig string) (*cluster, error) {

@@ -5,132 +5,20 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
+	"liqo.io/liqo/test/clusters"
 )
-
-// listing is every object of a cluster by its kind, namespace and name, as indented JSON.
-type listing map[string]string
-
-// passing are the resources whose objects come, change and go by time, whatever a story does.
-var passing = []string{
-	"events",            // are forgotten after an hour
-	"leases",            // are renewed every few seconds
-	"componentstatuses", // are not stored: they are made up when they are read
-}
-
-// volatile are the fields that change by themselves; all others are compared.
-var volatile = [][]string{
-	{"status"}, // is what controllers and kubelets see: restarts, heartbeats, the time of a probe
-	{"metadata", "resourceVersion"},
-	{"metadata", "generation"},    // counts writes, those that were taken back as well
-	{"metadata", "managedFields"}, // say who wrote last, and when
-}
-
-// renewed is what an installation changes by itself while it runs: its certificate of two minutes is one of the stories.
-func renewed(resource string, obj map[string]any) {
-	name, _, _ := unstructured.NestedString(obj, "metadata", "name")
-	switch {
-	case resource == "secrets" && name == "liqo-webhook-certs":
-		unstructured.RemoveNestedField(obj, "data")
-		unstructured.RemoveNestedField(obj, "metadata", "annotations")
-	case strings.HasSuffix(resource, "webhookconfigurations"):
-		hooks, _, _ := unstructured.NestedSlice(obj, "webhooks")
-		for _, hook := range hooks {
-			if h, ok := hook.(map[string]any); ok {
-				unstructured.RemoveNestedField(h, "clientConfig", "caBundle")
-			}
-		}
-		_ = unstructured.SetNestedSlice(obj, hooks, "webhooks")
-	}
-}
-
-// listing has all objects of the cluster, whole, without what passes.
-func (c *cluster) listing(ctx context.Context) (listing, error) {
-	resources, err := discovery.NewDiscoveryClientForConfigOrDie(c.Config).ServerPreferredResources()
-	if err != nil {
-		return nil, fmt.Errorf("asking %s what there is: %w", c.ID, err)
-	}
-	quiet := rest.CopyConfig(c.Config)
-	quiet.WarningHandler = rest.NoWarnings{} // some kinds are deprecated, and are compared all the same
-	objects := dynamic.NewForConfigOrDie(quiet)
-	all := listing{}
-	for _, group := range resources {
-		gv, err := schema.ParseGroupVersion(group.GroupVersion)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range group.APIResources {
-			if slices.Contains(passing, r.Name) || strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "list") {
-				continue
-			}
-			list, err := objects.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return nil, fmt.Errorf("listing %s of %s: %w", r.Name, c.ID, err)
-			}
-			for i := range list.Items {
-				if err := all.add(r.Name, &list.Items[i]); err != nil {
-					return nil, err
-				}
-			}
-		}
-	}
-	return all, nil
-}
-
-func (l listing) add(resource string, obj *unstructured.Unstructured) error {
-	for _, field := range volatile {
-		unstructured.RemoveNestedField(obj.Object, field...)
-	}
-	renewed(resource, obj.Object)
-	text, err := json.MarshalIndent(obj.Object, "", " ")
-	if err != nil {
-		return fmt.Errorf("writing %s %s: %w", resource, obj.GetName(), err)
-	}
-	l[strings.Join([]string{resource, obj.GetNamespace(), obj.GetName()}, " ")] = string(text)
-	return nil
-}
-
-// settled returns an error while something is being deleted.
-func (l listing) settled() error {
-	for name, text := range l {
-		if strings.Contains(text, "\n  \"deletionTimestamp\": ") {
-			return errors.New(name + " is being deleted")
-		}
-	}
-	return nil
-}
-
-// changes tells what is not in both listings, or not the same in both: the lines that differ, of each object.
-func changes(before, after listing) string {
-	return onlyChanges(cmp.Diff(map[string]string(before), map[string]string(after)))
-}
-
-var unchangedLines = regexp.MustCompile(`(?m)^\s*\.\.\. // .*\n`)
-
-func onlyChanges(diff string) string { return unchangedLines.ReplaceAllString(diff, "") }
 
 // leavesNothing notes all objects of both clusters and returns the check that they are the same again.
 func leavesNothing(t *testing.T) func() {
 	t.Helper()
-	before := map[*cluster]listing{}
+	before := map[*cluster]clusters.Listing{}
 	for _, c := range []*cluster{consumer, provider} {
 		eventually(t, "the end of the story before", func(ctx context.Context) (err error) {
-			if before[c], err = c.listing(ctx); err == nil {
-				err = before[c].settled()
+			if before[c], err = c.Listing(ctx); err == nil {
+				err = before[c].Settled()
 			}
 			return err
 		})
@@ -140,11 +28,11 @@ func leavesNothing(t *testing.T) func() {
 		eventually(t, "both clusters to be as before", func(ctx context.Context) error {
 			var differences []error
 			for c, want := range before {
-				list, err := c.listing(ctx)
+				list, err := c.Listing(ctx)
 				if err != nil {
 					return err
 				}
-				if diff := changes(want, list); diff != "" {
+				if diff := clusters.Changes(want, list); diff != "" {
 					differences = append(differences, errors.New(c.ID+" (-before +after):\n"+diff))
 				}
 			}

@@ -40,7 +40,7 @@ func setUp(kubeconfigs string) error {
 		return err
 	}
 	for _, c := range []*cluster{consumer, provider} {
-		if c.empty, err = c.listing(context.Background()); err != nil {
+		if c.empty, err = c.Listing(context.Background()); err != nil {
 			return err
 		}
 		if err := c.install(); err != nil {

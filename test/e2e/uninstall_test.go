@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"liqo.io/liqo/test/clusters"
 )
 
 // It runs after the other stories: their time counts.
@@ -36,11 +38,11 @@ func TestUninstallLeavesTheClusterAsItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, c.ID+" to be as before the installation", func(ctx context.Context) error {
-			now, err := c.listing(ctx)
+			now, err := c.Listing(ctx)
 			if err != nil {
 				return err
 			}
-			if diff := changes(c.empty, now); diff != "" {
+			if diff := clusters.Changes(c.empty, now); diff != "" {
 				return fmt.Errorf("(-before +after):\n%s", diff)
 			}
 			return nil

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Netbench measures the network between two clusters of the playground: what pods get of it, against the bare WireGuard
-// library between the nodes of the gateways, by turns; and for how long it is away when a part of it dies.
+// library between the nodes of the gateways, by turns; for how long it is away when a part of it dies; and, before that, how
+// long the command that peers takes until pods can be lent.
 // `make bench` makes the clusters and runs it; it fails when a promise is broken.
 package main
 
@@ -31,12 +32,13 @@ func main() {
 	}
 	home := flag.String("home", os.Getenv("LIQO_PLAYGROUND_HOME"), "folder of the playground whose clusters a and b, of two nodes each, are used")
 	rounds := flag.Int("rounds", 5, "times that all is measured; medians count")
+	peerings := flag.Int("peerings", 5, "times that the clusters peer and part, with and without a network, before all else")
 	output := flag.String("output", "dist/bench", "folder of the results")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends it at once
-	r, err := run(ctx, *home, *rounds)
+	r, err := run(ctx, *home, *rounds, *peerings)
 	if err == nil {
 		err = figures.Print(os.Stdout, r.Promises)
 	}
@@ -66,13 +68,14 @@ type measured struct {
 type result struct {
 	Paths    []*measured       `json:"paths"` // the first one is that of the bare library
 	Memory   []float64         `json:"gatewayBytes"`
+	Peerings []figures.Promise `json:"peerings"`
 	Outages  []figures.Promise `json:"outages"`
 	Promises []figures.Promise `json:"promises"`
 }
 
-func run(ctx context.Context, home string, rounds int) (*result, error) {
+func run(ctx context.Context, home string, rounds, peerings int) (*result, error) {
 	say("installing and connecting")
-	w, err := newWorld(ctx, home)
+	w, err := newWorld(ctx, home, peerings)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +114,8 @@ func run(ctx context.Context, home string, rounds int) (*result, error) {
 	if r.Outages, err = w.outages(ctx); err != nil {
 		return nil, err
 	}
-	r.Promises = append(r.verdict(), r.Outages...)
+	r.Peerings = w.peerings
+	r.Promises = slices.Concat(r.Peerings, r.verdict(), r.Outages)
 	return r, nil
 }
 

@@ -22,6 +22,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/figures"
 )
 
 const (
@@ -32,6 +33,7 @@ const (
 // world is two connected clusters. Those of the clients of the tunnel come first.
 type world struct {
 	clusters [2]*clusters.Cluster
+	peerings []figures.Promise
 	tunnel   *clusters.Tunnel
 	gateways [2]corev1.Pod
 	nodes    [2]place // where the gateways run
@@ -43,7 +45,8 @@ var (
 	keyLabels     = client.MatchingLabels{"networking.liqo.io/gateway-resource": "true"}
 )
 
-func newWorld(ctx context.Context, home string) (*world, error) {
+// newWorld installs in both clusters, has them peer and part so many times, and connects them.
+func newWorld(ctx context.Context, home string, peerings int) (*world, error) {
 	w := &world{}
 	for i, name := range []string{"a", "b"} {
 		c, err := clusters.New([]string{"cl-consumer", "cl-provider"}[i], filepath.Join(home, "clusters", name, "admin.kubeconfig"))
@@ -61,6 +64,10 @@ func newWorld(ctx context.Context, home string) (*world, error) {
 			return nil, err
 		}
 		w.clusters[i] = c
+	}
+	var err error
+	if w.peerings, err = w.peer(ctx, peerings); err != nil {
+		return nil, err
 	}
 	w.tunnel = clusters.NewTunnel(w.clusters[1], w.clusters[0], where)
 	if err := w.tunnel.Connect(ctx); err != nil {
@@ -138,9 +145,17 @@ func (w *world) findPaths(ctx context.Context) error {
 	return nil
 }
 
-// pod starts one that does nothing, and returns where it is.
+// pod starts one that does nothing, and returns where it is and how the other cluster sees it.
 func (w *world) pod(ctx context.Context, cluster int, node string) (place, error) {
-	c := w.clusters[cluster]
+	p, err := idle(ctx, w.clusters[cluster], node)
+	if err == nil {
+		p.seen, err = seen(ctx, w.clusters[1-cluster], where, w.clusters[cluster].ID, p.own)
+	}
+	return p, err
+}
+
+// idle starts a pod that does nothing.
+func idle(ctx context.Context, c *clusters.Cluster, node string) (place, error) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		TerminationGracePeriodSeconds: new(int64),
 		NodeSelector:                  map[string]string{corev1.LabelHostname: node},
@@ -167,9 +182,6 @@ func (w *world) pod(ctx context.Context, cluster int, node string) (place, error
 		}
 		return err
 	})
-	if err == nil {
-		p.seen, err = seen(ctx, w.clusters[1-cluster], c.ID, p.own)
-	}
 	return p, err
 }
 
@@ -213,9 +225,9 @@ func program(uid types.UID) (int, error) {
 }
 
 // seen is how a cluster sees the address of a pod of a peer.
-func seen(ctx context.Context, by *clusters.Cluster, peer string, addr netip.Addr) (netip.Addr, error) {
+func seen(ctx context.Context, by *clusters.Cluster, namespace, peer string, addr netip.Addr) (netip.Addr, error) {
 	var cfg networkingv1beta1.Configuration
-	if err := by.Client.Get(ctx, client.ObjectKey{Namespace: where, Name: peer}, &cfg); err != nil {
+	if err := by.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: peer}, &cfg); err != nil {
 		return addr, err
 	}
 	if cfg.Status.Remote == nil || len(cfg.Status.Remote.CIDR.Pod) == 0 {

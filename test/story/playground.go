@@ -27,11 +27,17 @@ import (
 
 // Playground runs the program that the clusters live in.
 func Playground(args ...string) error {
+	_, err := PlaygroundSays(args...)
+	return err
+}
+
+// PlaygroundSays is Playground, and returns what it printed.
+func PlaygroundSays(args ...string) (string, error) {
 	out, err := exec.Command(Program(), args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("playground %s: %w\n%s", strings.Join(args, " "), err, out)
+		return "", fmt.Errorf("playground %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
-	return nil
+	return string(out), nil
 }
 
 // Program is the path of that program.

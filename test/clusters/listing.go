@@ -1,0 +1,121 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clusters
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// Listing is every object of a cluster by its kind, namespace and name, as indented JSON.
+type Listing map[string]string
+
+// passing are the resources whose objects come, change and go by time, whatever a story does.
+var passing = []string{
+	"events",            // are forgotten after an hour
+	"leases",            // are renewed every few seconds
+	"componentstatuses", // are not stored: they are made up when they are read
+}
+
+// volatile are the fields that change by themselves; all others are compared.
+var volatile = [][]string{
+	{"status"}, // is what controllers and kubelets see: restarts, heartbeats, the time of a probe
+	{"metadata", "resourceVersion"},
+	{"metadata", "generation"},    // counts writes, those that were taken back as well
+	{"metadata", "managedFields"}, // say who wrote last, and when
+}
+
+// renewed is what an installation changes by itself while it runs: its certificate of two minutes is one of the stories.
+func renewed(resource string, obj map[string]any) {
+	name, _, _ := unstructured.NestedString(obj, "metadata", "name")
+	switch {
+	case resource == "secrets" && name == "liqo-webhook-certs":
+		unstructured.RemoveNestedField(obj, "data")
+		unstructured.RemoveNestedField(obj, "metadata", "annotations")
+	case strings.HasSuffix(resource, "webhookconfigurations"):
+		hooks, _, _ := unstructured.NestedSlice(obj, "webhooks")
+		for _, hook := range hooks {
+			if h, ok := hook.(map[string]any); ok {
+				unstructured.RemoveNestedField(h, "clientConfig", "caBundle")
+			}
+		}
+		_ = unstructured.SetNestedSlice(obj, hooks, "webhooks")
+	}
+}
+
+// Listing has all objects of the cluster, whole, without what passes.
+func (c *Cluster) Listing(ctx context.Context) (Listing, error) {
+	resources, err := discovery.NewDiscoveryClientForConfigOrDie(c.Config).ServerPreferredResources()
+	if err != nil {
+		return nil, fmt.Errorf("asking %s what there is: %w", c.ID, err)
+	}
+	quiet := rest.CopyConfig(c.Config)
+	quiet.WarningHandler = rest.NoWarnings{} // some kinds are deprecated, and are compared all the same
+	objects := dynamic.NewForConfigOrDie(quiet)
+	all := Listing{}
+	for _, group := range resources {
+		gv, err := schema.ParseGroupVersion(group.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range group.APIResources {
+			if slices.Contains(passing, r.Name) || strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "list") {
+				continue
+			}
+			list, err := objects.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, fmt.Errorf("listing %s of %s: %w", r.Name, c.ID, err)
+			}
+			for i := range list.Items {
+				if err := all.add(r.Name, &list.Items[i]); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+func (l Listing) add(resource string, obj *unstructured.Unstructured) error {
+	for _, field := range volatile {
+		unstructured.RemoveNestedField(obj.Object, field...)
+	}
+	renewed(resource, obj.Object)
+	text, err := json.MarshalIndent(obj.Object, "", " ")
+	if err != nil {
+		return fmt.Errorf("writing %s %s: %w", resource, obj.GetName(), err)
+	}
+	l[strings.Join([]string{resource, obj.GetNamespace(), obj.GetName()}, " ")] = string(text)
+	return nil
+}
+
+// Settled returns an error while something is being deleted.
+func (l Listing) Settled() error {
+	for name, text := range l {
+		if strings.Contains(text, "\n  \"deletionTimestamp\": ") {
+			return errors.New(name + " is being deleted")
+		}
+	}
+	return nil
+}
+
+var unchangedLines = regexp.MustCompile(`(?m)^\s*\.\.\. // .*\n`)
+
+// Changes tells what is not in both listings, or not the same in both: the lines that differ, of each object.
+func Changes(before, after Listing) string {
+	return unchangedLines.ReplaceAllString(cmp.Diff(map[string]string(before), map[string]string(after)), "")
+}
