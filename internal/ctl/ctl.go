@@ -158,6 +158,13 @@ func (c *cli) client(ctx context.Context) (client.WithWatch, error) {
 	return clientOf(ctx, cfg)
 }
 
+// via is the same run, told by another printer.
+func (c *cli) via(p *out.Printer) *cli {
+	part := *c
+	part.Printer = p
+	return &part
+}
+
 // confirm asks, unless told not to.
 func (c *cli) confirm(command string) error {
 	if c.skipConfirm {

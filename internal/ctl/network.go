@@ -46,7 +46,7 @@ func (c *cli) between(ctx context.Context, o *networkOptions, run func(ctx conte
 	if err != nil {
 		return err
 	}
-	if err := introduce(ctx, local, remote); err != nil {
+	if err := introduce(ctx, local, remote, "Cluster identity correctly retrieved"); err != nil {
 		return err
 	}
 	return run(ctx, local, remote)
