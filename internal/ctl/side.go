@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -56,6 +57,20 @@ type side struct {
 	// namespace is where new things about the other cluster go: what was asked for, else its tenant namespace. It may not exist yet.
 	namespace string
 	missing   bool
+}
+
+// withBoth runs a command on two clusters, once they are known.
+func (c *cli) withBoth(ctx context.Context, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *side) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	l, r, err := c.pair(ctx, local, remote)
+	if err != nil {
+		return err
+	}
+	if err := introduce(ctx, l, r); err != nil {
+		return err
+	}
+	return run(ctx, l, r)
 }
 
 // pair is the two clusters of a command, which has not called them yet.
