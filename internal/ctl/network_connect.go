@@ -65,9 +65,11 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 		},
 	}
 	o.flags(cmd)
+	cmd.Flags().BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not tell each gateway the key of the other, and do not wait for the tunnel")
 	return cmd
 }
 
+// flags adds those that say what the tunnel is to be.
 func (o *connectOptions) flags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	o.server.template.flags(fs, "gw-server-", serverTemplates, "wireguard-server")
@@ -80,7 +82,6 @@ func (o *connectOptions) flags(cmd *cobra.Command) {
 	fs.StringVar(&o.address, "gw-client-address", "", "The address that the client dials, where it is not the one that the server knows")
 	fs.Int32Var(&o.port, "gw-client-port", 0, "The port that the client dials, where it is not the one that the server knows")
 	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel; 0 for what the outer networks have room for")
-	fs.BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not tell each gateway the key of the other, and do not wait for the tunnel")
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if today, ok := olderSpellings[name]; ok {
 			name = today
@@ -115,7 +116,7 @@ func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *
 			return err
 		}
 	}
-	if err := n.initialise(ctx, c); err != nil {
+	if err := n.initialise(ctx, c, local); err != nil {
 		return err
 	}
 	return n.tunnel.make(ctx, c, o)
@@ -131,6 +132,14 @@ func (n *connection) local() *told { return n.both[0] }
 
 func (n *connection) remote() *told { return n.both[1] }
 
+// inOrder is what is told first to that cluster, and then to the other one.
+func (n *connection) inOrder(first *side) []*told {
+	if n.local().id == first.id {
+		return n.both
+	}
+	return []*told{n.remote(), n.local()}
+}
+
 // survey reads what both clusters know of each other.
 func (o *connectOptions) survey(ctx context.Context, local, remote *side) (*connection, error) {
 	both, err := meet(ctx, local, remote)
@@ -138,14 +147,15 @@ func (o *connectOptions) survey(ctx context.Context, local, remote *side) (*conn
 }
 
 // initialise makes room for the gateways of clusters that know each other's networks.
-func (n *connection) initialise(ctx context.Context, c *cli) error {
-	local, remote := n.local().via(c.Printer), n.remote().via(c.Printer)
+func (n *connection) initialise(ctx context.Context, c *cli, first *side) error {
+	local, remote := n.local(), n.remote()
 	// Who was told by hand may have been told in another namespace.
 	if err := errors.Join(remote.wrong(remote.ensureNamespace(ctx, c, n.tunnel.server)), local.wrong(local.ensureNamespace(ctx, c, n.tunnel.client))); err != nil {
 		return err
 	}
-	local.Success("Network correctly initialized")
-	remote.Success("Network correctly initialized")
+	for _, t := range n.inOrder(first) {
+		t.via(c.Printer).Success("Network correctly initialized")
+	}
 	return nil
 }
 

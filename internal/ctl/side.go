@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -74,6 +75,25 @@ func (s *side) self() *side {
 		return s.whole
 	}
 	return s
+}
+
+// withBoth runs a command on two clusters, once they are known.
+func (c *cli) withBoth(ctx context.Context, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *side) error) error {
+	return c.toldBy(ctx, identityRead, timeout, local, remote, run)
+}
+
+// toldBy is withBoth, which says something of each cluster once it is known, unless said is "".
+func (c *cli) toldBy(ctx context.Context, said string, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *side) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	l, r, err := c.pair(ctx, local, remote)
+	if err != nil {
+		return err
+	}
+	if err := introduce(ctx, l, r, said); err != nil {
+		return err
+	}
+	return run(ctx, l, r)
 }
 
 // pair is the two clusters of a command, which has not called them yet.
@@ -146,6 +166,9 @@ func (s *side) during(doing, done string, do func() error) error {
 	}
 	return nil
 }
+
+// identityRead is what commands on two clusters say first.
+const identityRead = "Cluster identity correctly retrieved"
 
 // introduce finds out which clusters these are, and where things about the other one go. Each says so, unless done is "".
 func introduce(ctx context.Context, local, remote *side, done string) error {

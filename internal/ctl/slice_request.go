@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -91,6 +92,14 @@ func (r *request) resources(ctx context.Context) error {
 }
 
 func (r *request) apply(ctx context.Context) error {
+	if err := r.look(ctx); err != nil {
+		return err
+	}
+	return apply(ctx, r.kube, r.slice)
+}
+
+// look reads what there is of that name, and fails where no node could be made of the slice.
+func (r *request) look(ctx context.Context) error {
 	var all authv1beta1.ResourceSliceList
 	if err := r.kube.List(ctx, &all); err != nil && !apierrors.IsForbidden(err) {
 		return err
@@ -105,7 +114,15 @@ func (r *request) apply(ctx context.Context) error {
 			r.earlier = have.Status.Conditions
 		}
 	}
-	return apply(ctx, r.kube, r.slice)
+	var node corev1.Node
+	err := r.kube.Get(ctx, client.ObjectKey{Name: r.slice.Name}, &node)
+	if err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && r.slice.Annotations[names.CreateVirtualNode] != "" {
+		return out.Fail("there is a node %s already, which is no virtual one: no node could be made of a ResourceSlice of that name", node.Name)
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
 }
 
 // answer waits until the provider says something about one side of the slice. A refusal of before may be of circumstances that
