@@ -6,7 +6,6 @@ package auth
 import (
 	"context"
 	"crypto"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -88,7 +87,7 @@ func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *
 	if err != nil {
 		return err
 	}
-	if _, used := served.Data[nonceEntry(nonce)]; used {
+	if _, used := served.Data[cred.NonceEntry(nonce)]; used {
 		return kube.Invalid(reasonNonceUsed, errors.New("the nonce has served another Tenant or key already: remove its Secret, make a new one, and have that signed"))
 	}
 	return h.use(ctx, served, tenant, ns, nonce, mine)
@@ -155,7 +154,7 @@ func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *auth
 		}
 		data[entry] = by
 	}
-	data[nonceEntry(nonce)] = []byte(mine)
+	data[cred.NonceEntry(nonce)] = []byte(mine)
 	served.Data = data
 	served.Labels = map[string]string{names.RemoteClusterID: string(tenant.Spec.ClusterID), names.ServedNonces: "true"}
 	served.OwnerReferences = nil // of a namespace that was there before
@@ -174,5 +173,3 @@ func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *auth
 	}
 	return nil
 }
-
-func nonceEntry(nonce []byte) string { return fmt.Sprintf("%x", sha256.Sum256(nonce)) }

@@ -6,12 +6,16 @@ package ctl
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
@@ -43,6 +47,7 @@ func (c *cli) create() *cobra.Command {
 	parent := group("create", "Create objects of Liqo, or print them",
 		c.createConfiguration(o), c.createGatewayServer(o), c.createGatewayClient(o), c.createPublicKey(o))
 	o.placement.flags(parent)
+	parent.AddCommand(c.createResourceSlice(o), c.createVirtualNode(o))
 	return parent
 }
 
@@ -75,6 +80,55 @@ func (c *cli) one(o *creation, cmd *cobra.Command, run func(ctx context.Context,
 		return run(ctx, client.ObjectKey{Namespace: namespace, Name: args[0]})
 	}
 	return cmd
+}
+
+// forPeer is a command that creates a single object in the tenant namespace of the peer, which has to be there, unless another one
+// is asked for.
+func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error) *cobra.Command {
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkClusterID(o.peer); err != nil {
+			return err
+		}
+		if err := checkNodeName(args[0]); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+		defer cancel()
+		cluster, err := c.client(ctx)
+		if err != nil {
+			return err
+		}
+		namespace := o.namespace
+		if namespace == "" {
+			if namespace, err = tenantNamespace(ctx, cluster, o.peer); err != nil {
+				return err
+			}
+		}
+		return run(ctx, cluster, client.ObjectKey{Namespace: namespace, Name: args[0]})
+	}
+	return cmd
+}
+
+// checkNodeName refuses the name of what becomes a node and the value of labels.
+func checkNodeName(name string) error {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 || len(validation.IsValidLabelValue(name)) > 0 {
+		return out.Fail("%q cannot be the name of a node: lower-case letters, digits, dashes and dots, at most 63 of them", name)
+	}
+	return nil
+}
+
+// tenantNamespace is that of a peer. Who may not list namespaces may have been given one of the usual name.
+func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (string, error) {
+	s := &side{kube: cluster}
+	if err := s.findNamespace(ctx, id); err != nil {
+		return "", err
+	}
+	if s.missing {
+		return "", out.Fail("tenant namespace not found for cluster %q", id).
+			Hint("Peer with it by liqoctl peer, or make the namespace by liqoctl authenticate")
+	}
+	return s.namespace, nil
 }
 
 // resourceNamespace is where an object goes: what was asked for, else the namespace of the kubeconfig's context.
@@ -131,15 +185,42 @@ func (c *cli) made(ctx context.Context, o *creation, obj client.Object, created,
 	})
 }
 
-// apply makes an object what is wanted, whoever made it.
+// apply makes an object what is wanted, whoever made it. One of that name that is being deleted is waited for, unless in a dry run.
 func apply(ctx context.Context, c client.Client, obj client.Object, opts ...kube.EnsureOption) error {
-	_, err := kube.Ensure(ctx, c, obj, append(opts, kube.FieldManager(names.CLIFieldManager))...)
-	kind := obj.GetObjectKind().GroupVersionKind().Kind
-	switch {
-	case apimeta.IsNoMatchError(err):
-		return out.Fail("the cluster has no kind %s: Liqo is not installed there", kind)
-	case kube.IsWait(err):
-		return out.Fail("%s %s is being deleted: try again when it is gone", kind, client.ObjectKeyFromObject(obj))
+	opts = append(opts, kube.FieldManager(names.CLIFieldManager))
+	for {
+		_, err := kube.Ensure(ctx, c, obj, opts...)
+		kind := obj.GetObjectKind().GroupVersionKind().Kind
+		if apimeta.IsNoMatchError(err) {
+			return out.Fail("the cluster has no kind %s: Liqo is not installed there", kind)
+		}
+		if !kube.IsWait(err) {
+			return err
+		}
+		watched, ok := c.(client.WithWatch)
+		if !ok {
+			return out.Fail("%s %s is being deleted: try again when it is gone", kind, client.ObjectKeyFromObject(obj))
+		}
+		if err := awaitDeleted(ctx, watched, obj); err != nil {
+			return err
+		}
 	}
-	return err
+}
+
+// awaitDeleted waits while what has the kind and the name of an object is being deleted.
+func awaitDeleted(ctx context.Context, cluster client.WithWatch, obj client.Object) error {
+	gvk, err := apiutil.GVKForObject(obj, cluster.Scheme())
+	if err != nil {
+		return err
+	}
+	key, all := client.ObjectKeyFromObject(obj), &metav1.PartialObjectMetadataList{}
+	all.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	return await.Until(ctx, cluster, func(ctx context.Context) error {
+		now := &metav1.PartialObjectMetadata{}
+		now.SetGroupVersionKind(gvk)
+		if err := cluster.Get(ctx, key, now); err != nil || now.DeletionTimestamp == nil {
+			return client.IgnoreNotFound(err)
+		}
+		return await.Pending(fmt.Sprintf("the earlier %s %s is being deleted, and held by %s", gvk.Kind, strings.TrimPrefix(key.String(), "/"), strings.Join(now.Finalizers, ", ")))
+	}, await.One(all, key))
 }

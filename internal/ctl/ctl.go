@@ -86,7 +86,7 @@ func (c *cli) root() *cobra.Command {
 	}
 	c.globalFlags(root)
 	root.AddCommand(c.install(), c.uninstall(), c.version(), c.info(), c.offload(), c.unoffload(),
-		c.create(), c.generate(), c.network(), c.test())
+		c.create(), c.generate(), c.network(), c.authenticate(), c.peer(), c.unpeer(), c.force(), c.test())
 	return root
 }
 
@@ -156,6 +156,13 @@ func (c *cli) client(ctx context.Context) (client.WithWatch, error) {
 		return nil, err
 	}
 	return clientOf(ctx, cfg)
+}
+
+// via is the same run, told by another printer.
+func (c *cli) via(p *out.Printer) *cli {
+	part := *c
+	part.Printer = p
+	return &part
 }
 
 // confirm asks, unless told not to.

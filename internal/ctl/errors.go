@@ -24,15 +24,18 @@ func (c *cli) fail(err error) {
 	if errors.Is(err, errPrinted) {
 		return
 	}
-	if _, ok := errors.AsType[*out.Failure](err); ok {
-		c.Error("%s", describe(err))
-	} else {
+	f, ok := errors.AsType[*out.Failure](err)
+	switch {
+	case !ok:
 		c.Error("error: %s", describe(err))
+		return
+	case f.Scope != "":
+		c.Scope(f.Scope).Error("%s", describe(err))
+	default:
+		c.Error("%s", describe(err))
 	}
-	if f, ok := errors.AsType[*out.Failure](err); ok {
-		for _, hint := range f.Hints {
-			c.Info("%s", hint)
-		}
+	for _, hint := range f.All() {
+		c.Info("%s", hint)
 	}
 }
 

@@ -123,6 +123,9 @@ func gatewayOf(obj client.Object) *gateway {
 	return g
 }
 
+// clone is for whoever reads it anew while others look at it.
+func (g *gateway) clone() *gateway { return gatewayOf(g.DeepCopyObject().(client.Object)) }
+
 func (g *gateway) describe() string {
 	kind := "GatewayServer"
 	if g.dialer != nil {

@@ -65,9 +65,11 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 		},
 	}
 	o.flags(cmd)
+	cmd.Flags().BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not tell each gateway the key of the other, and do not wait for the tunnel")
 	return cmd
 }
 
+// flags adds those that say what the tunnel is to be.
 func (o *connectOptions) flags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	o.server.template.flags(fs, "gw-server-", serverTemplates, "wireguard-server")
@@ -80,7 +82,6 @@ func (o *connectOptions) flags(cmd *cobra.Command) {
 	fs.StringVar(&o.address, "gw-client-address", "", "The address that the client dials, where it is not the one that the server knows")
 	fs.Int32Var(&o.port, "gw-client-port", 0, "The port that the client dials, where it is not the one that the server knows")
 	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel; 0 for what the outer networks have room for")
-	fs.BoolVar(&o.keysNotToShare, "disable-sharing-keys", false, "Do not tell each gateway the key of the other, and do not wait for the tunnel")
 	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if today, ok := olderSpellings[name]; ok {
 			name = today
@@ -100,50 +101,89 @@ func (o *connectOptions) check() error {
 }
 
 func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *side) error {
-	both, err := meet(ctx, local, remote)
+	n, err := o.survey(ctx, local, remote)
 	if err != nil {
 		return err
 	}
-	t, err := o.plan(ctx, both[0], both[1])
-	if err != nil {
+	if n.tunnel, err = o.plan(ctx, n.local(), n.remote()); err != nil {
 		return err
 	}
 	if o.asked() {
-		return c.previewConnect(ctx, o, both, t)
+		return c.previewConnect(ctx, o, n.both, n.tunnel)
 	}
-	if !both[0].knows(ctx) || !both[1].knows(ctx) {
-		if err := c.exchange(ctx, both, true); err != nil {
+	if !n.local().knows(ctx) || !n.remote().knows(ctx) {
+		if err := c.exchange(ctx, n.both, true); err != nil {
 			return err
 		}
 	}
+	if err := n.initialise(ctx, c, local); err != nil {
+		return err
+	}
+	return n.tunnel.make(ctx, c, o)
+}
+
+// connection is two networks that are to be connected, and what there is of that.
+type connection struct {
+	both   []*told
+	tunnel *tunnel
+}
+
+func (n *connection) local() *told { return n.both[0] }
+
+func (n *connection) remote() *told { return n.both[1] }
+
+// inOrder is what is told first to that cluster, and then to the other one.
+func (n *connection) inOrder(first *side) []*told {
+	if n.local().id == first.id {
+		return n.both
+	}
+	return []*told{n.remote(), n.local()}
+}
+
+// survey reads what both clusters know of each other.
+func (o *connectOptions) survey(ctx context.Context, local, remote *side) (*connection, error) {
+	both, err := meet(ctx, local, remote)
+	return &connection{both: both}, err
+}
+
+// initialise makes room for the gateways of clusters that know each other's networks.
+func (n *connection) initialise(ctx context.Context, c *cli, first *side) error {
+	local, remote := n.local(), n.remote()
 	// Who was told by hand may have been told in another namespace.
-	if err := errors.Join(remote.wrong(remote.ensureNamespace(ctx, c, t.server)), local.wrong(local.ensureNamespace(ctx, c, t.client))); err != nil {
+	if err := errors.Join(remote.wrong(remote.ensureNamespace(ctx, c, n.tunnel.server)), local.wrong(local.ensureNamespace(ctx, c, n.tunnel.client))); err != nil {
 		return err
 	}
-	local.Success("Network correctly initialized")
-	remote.Success("Network correctly initialized")
-	if err := t.make(ctx, c, o); err != nil {
-		return err
+	for _, t := range n.inOrder(first) {
+		t.via(c.Printer).Success("Network correctly initialized")
 	}
-	if !o.wait || o.keysNotToShare {
-		return nil
+	return nil
+}
+
+// opposite are the gateways of a tunnel whose server is in the local cluster: first those of the local cluster. One that is being
+// deleted counts: what it made may have the names of what is to be made.
+func opposite(ctx context.Context, local, remote *told) (servers, clients []client.Object, err error) {
+	if servers, err = local.find(ctx, newGateway(server, client.ObjectKey{}).list(), remote.id); err != nil {
+		return nil, nil, local.wrong(err)
 	}
-	return t.await(ctx)
+	if clients, err = remote.find(ctx, newGateway(dialer, client.ObjectKey{}).list(), local.id); err != nil {
+		return nil, nil, remote.wrong(err)
+	}
+	return servers, clients, nil
 }
 
 // plan says what will be made. It changes nothing, and fails where that would not work.
 func (o *connectOptions) plan(ctx context.Context, local, remote *told) (*tunnel, error) {
+	servers, clients, err := opposite(ctx, local, remote)
+	if err != nil {
+		return nil, err
+	}
 	for _, reverse := range []struct {
-		in, other *told
-		kind      string
-	}{{local, remote, server}, {remote, local, dialer}} {
-		// One that is being deleted counts: what it made may have the names of what is to be made.
-		found, err := reverse.in.find(ctx, newGateway(reverse.kind, client.ObjectKey{}).list(), reverse.other.id)
-		if err != nil {
-			return nil, reverse.in.wrong(err)
-		}
-		if len(found) > 0 {
-			return nil, reverse.in.wrong(out.Fail("there is a gateway %s for the other direction already, %s", reverse.kind, client.ObjectKeyFromObject(found[0])).
+		in    *told
+		kind  string
+		found []client.Object
+	}{{local, server, servers}, {remote, dialer, clients}} {
+		if len(reverse.found) > 0 {
+			return nil, reverse.in.wrong(out.Fail("there is a gateway %s for the other direction already, %s", reverse.kind, client.ObjectKeyFromObject(reverse.found[0])).
 				Hint("Exchange the two clusters, or remove it by: liqoctl network disconnect"))
 		}
 	}

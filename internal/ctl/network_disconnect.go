@@ -16,6 +16,8 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/step"
 )
 
 func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
@@ -36,6 +38,8 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 		},
 	}
 }
+
+const configurations = "configurations"
 
 // leftover is what a cluster has of one kind about the other.
 type leftover struct {
@@ -59,7 +63,7 @@ func gatewaysBetween(local, remote *side) []*leftover {
 // configurationsBetween are what both clusters know of the networks of the other.
 func configurationsBetween(local, remote *side) []*leftover {
 	of := func(in, other *side) *leftover {
-		return &leftover{side: in, other: other.id, what: "Network configuration", resource: "configurations", list: &networkingv1beta1.ConfigurationList{}}
+		return &leftover{side: in, other: other.id, what: "Network configuration", resource: configurations, list: &networkingv1beta1.ConfigurationList{}}
 	}
 	return []*leftover{of(local, remote), of(remote, local)}
 }
@@ -85,12 +89,17 @@ func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*leftover)
 	if o.asked() {
 		return c.previewRemoval(o, all)
 	}
+	p := step.New(c.Printer)
+	var gateways []*step.Step
 	for _, l := range all {
-		if err := l.remove(ctx, o.wait); err != nil {
-			return err
+		remove := func(ctx context.Context, told *out.Printer) error { return l.remove(ctx, l.via(told), o.wait) }
+		if l.resource == configurations {
+			p.Add(remove, gateways...) // which use them
+			continue
 		}
+		gateways = append(gateways, p.Add(remove))
 	}
-	return nil
+	return p.Run(ctx)
 }
 
 func (l *leftover) look(ctx context.Context) (err error) {
@@ -99,14 +108,14 @@ func (l *leftover) look(ctx context.Context) (err error) {
 	return err
 }
 
-func (l *leftover) remove(ctx context.Context, wait bool) error {
+func (l *leftover) remove(ctx context.Context, in *side, wait bool) error {
 	if len(l.found) == 0 {
 		if !l.quiet {
-			l.Success("%s already deleted", l.what)
+			in.Success("%s already deleted", l.what)
 		}
 		return nil
 	}
-	return l.during("Deleting "+l.what, l.what+" correctly deleted", func() error {
+	return in.during("Deleting "+l.what, l.what+" correctly deleted", func() error {
 		for _, obj := range l.found {
 			uid := obj.GetUID()
 			err := l.kube.Delete(ctx, obj, client.Preconditions{UID: &uid})
@@ -118,7 +127,7 @@ func (l *leftover) remove(ctx context.Context, wait bool) error {
 			return nil
 		}
 		for _, obj := range l.found {
-			if err := l.awaitGone(ctx, obj); err != nil {
+			if err := l.awaitGone(ctx, obj, l.list); err != nil {
 				return err
 			}
 		}
@@ -126,12 +135,13 @@ func (l *leftover) remove(ctx context.Context, wait bool) error {
 	})
 }
 
-func (l *leftover) awaitGone(ctx context.Context, obj client.Object) error {
+// awaitGone waits until that very object is gone.
+func (s *side) awaitGone(ctx context.Context, obj client.Object, list client.ObjectList) error {
 	key, uid := client.ObjectKeyFromObject(obj), obj.GetUID()
-	return await.Until(ctx, l.kube, func(ctx context.Context) error {
-		if err := l.kube.Get(ctx, key, obj); err != nil || obj.GetUID() != uid {
+	return await.Until(ctx, s.kube, func(ctx context.Context) error {
+		if err := s.kube.Get(ctx, key, obj); err != nil || obj.GetUID() != uid {
 			return client.IgnoreNotFound(err)
 		}
 		return await.Pending(fmt.Sprintf("%s is still there, held by %s", key, strings.Join(obj.GetFinalizers(), ", ")))
-	}, await.One(l.list, key))
+	}, await.One(list, key))
 }

@@ -158,7 +158,7 @@ func TestAGatewayOfTheOtherDirectionCountsUntilItIsGone(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), gw); err != nil {
 		t.Fatal(err)
 	}
-	_, err := (&connectOptions{}).plan(t.Context(), &told{side: s}, &told{side: &side{id: s.namespace}})
+	_, err := (&connectOptions{}).plan(t.Context(), &told{side: s}, &told{side: &side{id: s.namespace, kube: s.kube}})
 	if err == nil || !strings.Contains(err.Error(), "there is a gateway server for the other direction already, "+s.namespace+"/milan") {
 		t.Errorf("it is planned: %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/step"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -88,28 +89,26 @@ func says(a, b *networkingv1beta1.Configuration) bool {
 	return slices.Equal(one.Pod, other.Pod) && slices.Equal(one.External, other.External)
 }
 
-// exchange tells both clusters. What is new or changed and cannot be used is taken back.
+// exchange tells both clusters, at once. What is new or changed and cannot be used is taken back.
 func (c *cli) exchange(ctx context.Context, both []*told, wait bool) error {
 	if err := demandToTell(ctx, both); err != nil {
 		return err
 	}
 	for _, t := range both {
-		t.Success("Network configuration correctly retrieved")
+		t.via(c.Printer).Success("Network configuration correctly retrieved")
 	}
+	p := step.New(c.Printer)
+	written := map[*told]*step.Step{}
 	for _, t := range both {
-		if err := t.during("Setting up network configuration", "Network configuration correctly set up", func() error { return t.write(ctx, c) }); err != nil {
-			return takenBack(ctx, both, err)
+		written[t] = t.step(p, "Setting up network configuration", "Network configuration correctly set up", func(ctx context.Context) error { return t.write(ctx, c) })
+	}
+	if wait {
+		for _, t := range both {
+			t.step(p, "Waiting for configuration to be applied", "Configuration applied successfully", t.awaitConfigured, written[t])
 		}
 	}
-	if !wait {
-		return nil
-	}
-	for _, t := range both {
-		if err := t.during("Waiting for configuration to be applied", "Configuration applied successfully", func() error {
-			return t.awaitConfigured(ctx)
-		}); err != nil {
-			return takenBack(ctx, both, err)
-		}
+	if err := p.Run(ctx); err != nil {
+		return takenBack(ctx, both, err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/step"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
@@ -23,103 +24,99 @@ type tunnel struct {
 	local, remote *side
 	server        *gateway
 	client        *gateway
+	// opposite says that both are there, and that the server is in the local cluster.
+	opposite bool
 }
 
-// make makes both gateways, and tells each the key of the other. The client starts while the server still does; the lines are in the
-// order in which one needs the other.
+// make makes both gateways, tells each the key of the other and, if that is asked for, waits until both say that the tunnel is up.
+// Each step begins as soon as it can, whatever the order of the lines: the client starts while the server still does.
 func (t *tunnel) make(ctx context.Context, c *cli, o *connectOptions) error {
-	if err := t.remote.applyGateway(ctx, c, t.server, "Gateway server correctly set up"); err != nil {
+	p := step.New(c.Printer)
+	var endpoint networkingv1beta1.EndpointStatus
+	serves := t.remote.step(p, "Setting up gateway server", "Gateway server correctly set up", func(ctx context.Context) error {
+		return t.remote.applyGateway(ctx, c, t.server)
+	})
+	t.remote.awaitPod(p, t.server, serves)
+	exposes := t.remote.step(p, "Waiting for gateway server Service to be created", "Gateway server Service created successfully", func(ctx context.Context) (err error) {
+		endpoint, err = t.awaitEndpoint(ctx, o)
 		return err
-	}
-	if err := t.makeClient(ctx, c, o); err != nil {
-		return err
-	}
+	}, serves)
+	dials := t.local.step(p, "Setting up gateway client", "Gateway client correctly set up", func(ctx context.Context) error {
+		t.client.dialer.Spec.Endpoint = endpoint
+		return t.local.applyGateway(ctx, c, t.client)
+	}, exposes)
+	t.local.awaitPod(p, t.client, dials)
 	if !o.keysNotToShare {
-		if err := t.shareKeys(ctx, c); err != nil {
-			return err
+		t.shareKeys(p, c, serves, dials)
+		if o.wait {
+			t.await(p, p.All()...)
 		}
 	}
-	if err := t.remote.awaitPod(ctx, t.server); err != nil {
-		return err
-	}
-	t.remote.Success("Gateway server Service created successfully")
-	t.local.Success("Gateway client correctly set up")
-	if err := t.local.awaitPod(ctx, t.client); err != nil || o.keysNotToShare {
-		return err
-	}
-	t.remote.Success("Gateway server Secret created successfully")
-	t.local.Success("Public key correctly created")
-	t.local.Success("Gateway client Secret created successfully")
-	t.remote.Success("Public key correctly created")
-	return nil
+	return p.Run(ctx)
 }
 
-// makeClient makes the client as soon as it is known where the server is.
-func (t *tunnel) makeClient(ctx context.Context, c *cli, o *connectOptions) error {
-	err := t.remote.during("Waiting for gateway server Service to be created", "", func() error {
-		return await.Until(ctx, t.remote.kube, func(ctx context.Context) error {
-			if err := t.server.read(ctx, t.remote.kube); err != nil {
-				return err
-			}
-			if err := exposed(t.server.server); err != nil {
-				return err
-			}
-			return settled(ctx, t.remote.kube, t.server.server)
-		}, t.server.self(), await.Watched{List: &networkingv1beta1.WgGatewayServerList{}, Opts: []client.ListOption{client.InNamespace(t.server.GetNamespace())}})
-	})
+// awaitEndpoint waits until it is known where the server is.
+func (t *tunnel) awaitEndpoint(ctx context.Context, o *connectOptions) (networkingv1beta1.EndpointStatus, error) {
+	gw := t.server.clone()
+	err := await.Until(ctx, t.remote.kube, func(ctx context.Context) error {
+		if err := gw.read(ctx, t.remote.kube); err != nil {
+			return err
+		}
+		if err := exposed(gw.server); err != nil {
+			return err
+		}
+		return settled(ctx, t.remote.kube, gw.server)
+	}, gw.self(), await.Watched{List: &networkingv1beta1.WgGatewayServerList{}, Opts: []client.ListOption{client.InNamespace(gw.GetNamespace())}})
 	if err != nil {
-		return err
+		return networkingv1beta1.EndpointStatus{}, err
 	}
-	endpoint := t.server.server.Status.Endpoint.DeepCopy()
+	endpoint := *gw.server.Status.Endpoint.DeepCopy()
 	if o.address != "" {
 		endpoint.Addresses = []string{o.address}
 	}
 	if o.port != 0 {
 		endpoint.Port, endpoint.Ports = o.port, nil
 	}
-	t.client.dialer.Spec.Endpoint = *endpoint
-	return t.local.applyGateway(ctx, c, t.client, "")
+	return endpoint, nil
 }
 
-func (s *side) applyGateway(ctx context.Context, c *cli, gw *gateway, done string) error {
-	return s.during("Setting up the gateway", done, func() error {
-		c.stamp(gw.Object)
-		if err := apply(ctx, s.kube, gw.Object); err != nil {
-			return err
-		}
-		return gw.read(ctx, s.kube)
-	})
+func (s *side) applyGateway(ctx context.Context, c *cli, gw *gateway) error {
+	c.stamp(gw.Object)
+	if err := apply(ctx, s.kube, gw.Object); err != nil {
+		return err
+	}
+	return gw.read(ctx, s.kube)
 }
 
-func (s *side) awaitPod(ctx context.Context, gw *gateway) error {
+func (s *side) awaitPod(p *step.Plan, gw *gateway, made *step.Step) {
 	pod := names.Gateway(gw.GetName())
-	return s.during("Waiting for gateway pod "+pod+" to be ready", "Gateway pod "+pod+" is ready", func() error { return gw.awaitPod(ctx, s.kube) })
+	s.step(p, "Waiting for gateway pod "+pod+" to be ready", "Gateway pod "+pod+" is ready", func(ctx context.Context) error {
+		return gw.clone().awaitPod(ctx, s.kube)
+	}, made)
 }
 
 // shareKeys tells each gateway the public key of the other.
-func (t *tunnel) shareKeys(ctx context.Context, c *cli) error {
+func (t *tunnel) shareKeys(p *step.Plan, c *cli, serves, dials *step.Step) {
 	for _, from := range []struct {
 		side  *side
 		gw    *gateway
+		kind  string
+		made  *step.Step
 		to    *side
 		owner *gateway
-	}{{t.remote, t.server, t.local, t.client}, {t.local, t.client, t.remote, t.server}} {
+	}{{t.remote, t.server, server, serves, t.local, t.client}, {t.local, t.client, dialer, dials, t.remote, t.server}} {
 		var public [32]byte
-		if err := from.side.during("Waiting for the keys of the gateway", "", func() (err error) {
-			if err = from.gw.awaitKeys(ctx, from.side.kube); err == nil {
-				public, err = from.gw.publicKey(ctx, from.side.kube)
+		known := from.side.step(p, "Waiting for gateway "+from.kind+" Secret to be created", "Gateway "+from.kind+" Secret created successfully", func(ctx context.Context) (err error) {
+			gw := from.gw.clone()
+			if err = gw.awaitKeys(ctx, from.side.kube); err == nil {
+				public, err = gw.publicKey(ctx, from.side.kube)
 			}
 			return err
-		}); err != nil {
-			return err
-		}
-		if err := from.to.during("Creating public key", "", func() error {
+		}, from.made)
+		from.to.step(p, "Creating public key", "Public key correctly created", func(ctx context.Context) error {
 			return from.to.learnKey(ctx, c, from.side.id, public, from.owner)
-		}); err != nil {
-			return err
-		}
+		}, known, serves, dials)
 	}
-	return nil
 }
 
 // learnKey has the gateway of this cluster know the key of the other. It goes with the gateway.
@@ -158,24 +155,23 @@ func (s *side) keysFrom(ctx context.Context, other, in string) ([]networkingv1be
 }
 
 // await waits until both gateways say that the tunnel is up.
-func (t *tunnel) await(ctx context.Context) error {
+func (t *tunnel) await(p *step.Plan, made ...*step.Step) {
 	type end struct {
 		*side
 		gw *gateway
 	}
-	for _, e := range []end{{t.remote, t.server}, {t.local, t.client}} {
-		if err := e.during("Waiting for Connection to be created", "Connection created successfully", func() error {
-			return e.gw.awaitConnection(ctx, e.kube, false)
-		}); err != nil {
-			return err
-		}
+	local, remote := end{t.local, t.client}, end{t.remote, t.server}
+	if t.opposite {
+		local.gw, remote.gw = t.server, t.client
 	}
-	for _, e := range []end{{t.local, t.client}, {t.remote, t.server}} {
-		if err := e.during("Waiting for Connection status to be established", "Connection is established", func() error {
-			return e.gw.awaitConnection(ctx, e.kube, true)
-		}); err != nil {
-			return err
-		}
+	for _, e := range []end{remote, local} {
+		e.step(p, "Waiting for Connection to be created", "Connection created successfully", func(ctx context.Context) error {
+			return e.gw.clone().awaitConnection(ctx, e.kube, false)
+		}, made...)
 	}
-	return nil
+	for _, e := range []end{local, remote} {
+		e.step(p, "Waiting for Connection status to be established", "Connection is established", func(ctx context.Context) error {
+			return e.gw.clone().awaitConnection(ctx, e.kube, true)
+		}, made...)
+	}
 }

@@ -70,7 +70,7 @@ func (p *page) addNamespace(ctx context.Context, c *cli, of client.Object) error
 
 // rehearse asks the API server whether it would take an object. It cannot tell of one whose namespace is missing.
 func (p *page) rehearse(ctx context.Context, c *cli, obj client.Object) error {
-	if p.missing && obj.GetNamespace() == p.namespace {
+	if p.self().missing && obj.GetNamespace() == p.namespace {
 		return nil
 	}
 	c.stamp(obj)

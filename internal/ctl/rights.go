@@ -30,7 +30,7 @@ func networking(namespace, resource string, verbs ...string) rights {
 
 // missingRights are those to make the namespace of an object where there is none.
 func (s *side) missingRights(namespace string) []rights {
-	if !s.missing || namespace != s.namespace {
+	if !s.self().missing || namespace != s.namespace {
 		return nil
 	}
 	return []rights{{"", schema.GroupResource{Resource: "namespaces"}, []string{"create"}}}

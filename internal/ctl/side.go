@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,6 +20,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/step"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -56,6 +58,42 @@ type side struct {
 	// namespace is where new things about the other cluster go: what was asked for, else its tenant namespace. It may not exist yet.
 	namespace string
 	missing   bool
+	// whole is the side of which this is a part, nil for none.
+	whole *side
+}
+
+// via is the same cluster, of which another printer tells.
+func (s *side) via(p *out.Printer) *side {
+	part := *s
+	part.Scope, part.whole = p.Scope(s.name), s.self()
+	return &part
+}
+
+// self is the one of all parts that knows whether the namespace is missing.
+func (s *side) self() *side {
+	if s.whole != nil {
+		return s.whole
+	}
+	return s
+}
+
+// withBoth runs a command on two clusters, once they are known.
+func (c *cli) withBoth(ctx context.Context, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *side) error) error {
+	return c.toldBy(ctx, identityRead, timeout, local, remote, run)
+}
+
+// toldBy is withBoth, which says something of each cluster once it is known, unless said is "".
+func (c *cli) toldBy(ctx context.Context, said string, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *side) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	l, r, err := c.pair(ctx, local, remote)
+	if err != nil {
+		return err
+	}
+	if err := introduce(ctx, l, r, said); err != nil {
+		return err
+	}
+	return run(ctx, l, r)
 }
 
 // pair is the two clusters of a command, which has not called them yet.
@@ -108,6 +146,13 @@ func (s *side) wrong(err error) error {
 	return fmt.Errorf("in the %s cluster: %w", s.name, err)
 }
 
+// step adds a step of this cluster to a plan, as during takes it.
+func (s *side) step(p *step.Plan, doing, done string, do func(context.Context) error, needs ...*step.Step) *step.Step {
+	return p.Add(func(ctx context.Context, told *out.Printer) error {
+		return s.via(told).during(doing, done, func() error { return do(ctx) })
+	}, needs...)
+}
+
 // during shows a step while do runs, and its success unless it is "".
 func (s *side) during(doing, done string, do func() error) error {
 	step := s.Step(doing)
@@ -122,10 +167,13 @@ func (s *side) during(doing, done string, do func() error) error {
 	return nil
 }
 
-// introduce finds out which clusters these are, and where things about the other one go.
-func introduce(ctx context.Context, local, remote *side) error {
+// identityRead is what commands on two clusters say first.
+const identityRead = "Cluster identity correctly retrieved"
+
+// introduce finds out which clusters these are, and where things about the other one go. Each says so, unless done is "".
+func introduce(ctx context.Context, local, remote *side, done string) error {
 	for _, s := range []*side{local, remote} {
-		err := s.during("Retrieving cluster identity", "Cluster identity correctly retrieved", func() (err error) {
+		err := s.during("Retrieving cluster identity", done, func() (err error) {
 			s.id, err = identity(ctx, s.kube, s.liqoNamespace)
 			return err
 		})
@@ -176,13 +224,13 @@ func (s *side) ensureNamespace(ctx context.Context, c *cli, of client.Object) er
 	if err := makeNamespace(ctx, s.kube, ns); err != nil {
 		return err
 	}
-	s.missing = false
+	s.self().missing = false
 	return nil
 }
 
 // missingNamespace is the one that an object lacks, nil where it lacks none.
 func (s *side) missingNamespace(c *cli, of client.Object) *corev1.Namespace {
-	if !s.missing || of.GetNamespace() != s.namespace {
+	if !s.self().missing || of.GetNamespace() != s.namespace {
 		return nil
 	}
 	other := of.GetLabels()[names.RemoteClusterID]
@@ -196,8 +244,15 @@ func (s *side) missingNamespace(c *cli, of client.Object) *corev1.Namespace {
 	return ns
 }
 
-func makeNamespace(ctx context.Context, cluster client.Writer, ns *corev1.Namespace) error {
+func makeNamespace(ctx context.Context, cluster client.Client, ns *corev1.Namespace) error {
 	err := cluster.Create(ctx, ns)
+	if watched, ok := cluster.(client.WithWatch); ok && apierrors.IsAlreadyExists(err) {
+		// One of an earlier peering that is being deleted goes.
+		if err := awaitDeleted(ctx, watched, ns); client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
+			return err
+		}
+		err = cluster.Create(ctx, ns)
+	}
 	if apierrors.IsAlreadyExists(err) {
 		other := ns.Labels[names.RemoteClusterID]
 		return out.Fail("namespace %q exists and is not the tenant namespace of %s, or is being deleted: delete it, or label it %s=%s and %s=true",

@@ -55,8 +55,7 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	wantLines(t, installed.stderr,
 		"Installer initialized", "Cluster configuration correctly retrieved", "Installation parameters correctly generated",
 		"All Set! You can now proceed establishing a peering (liqoctl peer --help for more information)",
-		"Make sure to use the same version of Liqo on all remote clusters",
-		"This version has no command peer yet: peer with manifests, see docs/declarative-peering.md")
+		"Make sure to use the same version of Liqo on all remote clusters")
 	checkInfo(t, c)
 
 	// Again, without what was said before: it upgrades, and keeps it.

@@ -103,7 +103,6 @@ func (i *Installer) Run(ctx context.Context) error {
 	}
 	i.Printer.Success("All Set! You can now proceed establishing a peering (liqoctl peer --help for more information)")
 	i.Printer.Info("Make sure to use the same version of Liqo on all remote clusters")
-	i.Printer.Info("This version has no command peer yet: peer with manifests, see docs/declarative-peering.md")
 	return nil
 }
 

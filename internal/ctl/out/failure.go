@@ -3,11 +3,17 @@
 
 package out
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
 
 // A Failure is an error whose text is already a sentence for the user, and what to try next.
 type Failure struct {
 	Hints []string
+	// Scope is the scope of the line, "" for none.
+	Scope string
 	err   error
 }
 
@@ -18,6 +24,21 @@ func Fail(format string, args ...any) *Failure { return &Failure{err: fmt.Errorf
 func (f *Failure) Hint(format string, args ...any) *Failure {
 	f.Hints = append(f.Hints, fmt.Sprintf(format, args...))
 	return f
+}
+
+// In says in which scope the line is printed.
+func (f *Failure) In(scope string) *Failure {
+	f.Scope = scope
+	return f
+}
+
+// All are the hints of the failure, and of those that it wraps.
+func (f *Failure) All() []string {
+	all := slices.Clone(f.Hints)
+	if inner, ok := errors.AsType[*Failure](f.err); ok {
+		all = append(all, inner.All()...)
+	}
+	return all
 }
 
 func (f *Failure) Error() string { return f.err.Error() }

@@ -29,8 +29,10 @@ type Printer struct {
 	stdout   io.Writer
 	stderr   io.Writer
 	terminal bool
-	mu       sync.Mutex
-	step     *Step // the one that spins now
+	turn     *turn // nil where nothing has to be waited for
+
+	mu    sync.Mutex
+	steps []*Step // those that go on, the first of which spins
 }
 
 // New returns a printer. It moves and colours only if both streams are a terminal, because either may be
@@ -60,14 +62,32 @@ func (p *Printer) Warn(format string, args ...any) { p.line(warning, pterm.FgYel
 func (p *Printer) Error(format string, args ...any) { p.line(failure, pterm.FgRed, format, args) }
 
 func (p *Printer) line(level string, colour pterm.Color, format string, args []any) {
+	p.print(line{level, p.format(level, colour, fmt.Sprintf(format, args...))})
+}
+
+// line is one that is printed now or later.
+type line struct{ level, text string }
+
+func (p *Printer) print(l line) {
+	if p.turn != nil {
+		p.turn.print(l)
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := fmt.Sprintf(format, args...)
-	if p.step != nil {
-		p.step.pause()
-		defer p.step.resume()
+	if len(p.steps) > 0 {
+		p.steps[0].pause()
+		defer p.steps[0].resume()
 	}
-	fmt.Fprintln(p.stderr, p.format(level, colour, text))
+	fmt.Fprintln(p.stderr, l.text)
+}
+
+// root is the printer that writes.
+func (p *Printer) root() *Printer {
+	for p.turn != nil {
+		p = p.turn.order.printer
+	}
+	return p
 }
 
 // format keeps the shape of the original's lines: ` INFO  message`. The lines of a message that has several are indented to the first.

@@ -26,5 +26,8 @@ func (s *Scope) Success(format string, args ...any) { s.printer.Success(s.label+
 // Warn prints a line about something that the user should look at.
 func (s *Scope) Warn(format string, args ...any) { s.printer.Warn(s.label+format, args...) }
 
+// Error prints a line about what went wrong.
+func (s *Scope) Error(format string, args ...any) { s.printer.Error(s.label+format, args...) }
+
 // Step starts a step in the scope. It ends with Stop, and its success is a line of the scope.
 func (s *Scope) Step(text string) *Step { return s.printer.Step(s.label + text) }

@@ -4,6 +4,7 @@
 package out
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pterm/pterm"
@@ -17,17 +18,16 @@ type Step struct {
 	started time.Time
 }
 
-// Step starts a step. Only one spins at a time: a second one, from elsewhere, takes the line over.
+// Step starts a step. Only one spins at a time: the one that has gone on for longest.
 func (p *Printer) Step(text string) *Step {
+	p = p.root()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &Step{printer: p, text: text, started: time.Now()}
 	if p.terminal {
-		if p.step != nil {
-			p.step.pause()
+		if p.steps = append(p.steps, s); len(p.steps) == 1 {
+			s.resume()
 		}
-		p.step = s
-		s.resume()
 	}
 	return s
 }
@@ -53,8 +53,13 @@ func (s *Step) Stop() {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
 	s.pause()
-	if s.printer.step == s {
-		s.printer.step = nil
+	at := slices.Index(s.printer.steps, s)
+	if at < 0 {
+		return
+	}
+	s.printer.steps = slices.Delete(s.printer.steps, at, at+1)
+	if at == 0 && len(s.printer.steps) > 0 {
+		s.printer.steps[0].resume()
 	}
 }
 

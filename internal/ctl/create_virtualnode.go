@@ -1,0 +1,277 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/slice/want"
+)
+
+type createVirtualNodeOptions struct {
+	*creation
+	amounts
+	secret, slice                                     string
+	createNode, noNetworkCheck                        bool
+	vkOptions, runtimeClass                           string
+	storageClasses, ingressClasses, loadBalancerClass []string
+	labels, nodeSelector                              map[string]string
+}
+
+func (c *cli) createVirtualNode(common *creation) *cobra.Command {
+	o := &createVirtualNodeOptions{creation: common}
+	cmd := c.forPeer(common, &cobra.Command{
+		Use:     "virtualnode NAME",
+		Aliases: []string{"vn"},
+		Short:   "Show a provider as a node",
+		Long: "Show a provider as a node, with the credentials of a ResourceSlice or of a Secret.\n" +
+			"Of a ResourceSlice the node has what the provider granted, its amounts, classes and labels: flags for those are for Secrets.",
+		Example: "  liqoctl create virtualnode milan-2 --remote-cluster-id milan --resource-slice-name milan\n" +
+			"  liqoctl create virtualnode milan-2 --remote-cluster-id milan --kubeconfig-secret-name milan-user --cpu 4 --memory 8Gi",
+	}, func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error {
+		return c.runCreateVirtualNode(ctx, o, cluster, key)
+	})
+	common.flags(c, cmd, false)
+	fs := cmd.Flags()
+	fs.StringVar(&o.secret, "kubeconfig-secret-name", "", "The Secret with the credentials, in the tenant namespace")
+	fs.StringVar(&o.slice, "resource-slice-name", "", "The ResourceSlice whose credentials and grant are used, in the tenant namespace")
+	fs.BoolVar(&o.createNode, "create-node", true, "Show it as a node, and wait for that to be ready")
+	fs.BoolVar(&o.noNetworkCheck, "disable-network-check", false, "Call the node ready also while the network to the provider is down")
+	fs.StringVar(&o.vkOptions, "vk-options-template", "", "The VkOptionsTemplate of the virtual kubelet, as namespace/name; that of the installation if empty")
+	o.amounts.flags(fs, "2", "4Gi", "110")
+	fs.StringSliceVar(&o.storageClasses, "storage-classes", nil, "The storage classes of the provider, the default one first")
+	fs.StringSliceVar(&o.ingressClasses, "ingress-classes", nil, "The ingress classes of the provider, the default one first")
+	fs.StringSliceVar(&o.loadBalancerClass, "load-balancer-classes", nil, "The load balancer classes of the provider, the default one first")
+	fs.StringToStringVar(&o.labels, "labels", nil, "The labels of the node")
+	fs.StringToStringVar(&o.nodeSelector, "node-selector", nil, "The labels of the provider's nodes that pods may run on")
+	fs.StringVar(&o.runtimeClass, "runtime-class-name", "", "The runtime class of pods in the provider")
+	cmd.MarkFlagsMutuallyExclusive("kubeconfig-secret-name", "resource-slice-name")
+	cmd.MarkFlagsOneRequired("kubeconfig-secret-name", "resource-slice-name")
+	return cmd
+}
+
+func (c *cli) runCreateVirtualNode(ctx context.Context, o *createVirtualNodeOptions, cluster client.WithWatch, key client.ObjectKey) error {
+	vn, err := o.object(ctx, cluster, key)
+	if err != nil {
+		return err
+	}
+	c.stamp(vn)
+	if o.asked() {
+		return c.printObject(vn, o.format())
+	}
+	if err := o.mayBe(ctx, cluster, vn); err != nil {
+		return err
+	}
+	if err := apply(ctx, cluster, vn); err != nil {
+		return err
+	}
+	c.Success("Virtual node created")
+	if !o.createNode {
+		return nil
+	}
+	return c.during("Waiting for node "+vn.Name+" to be ready", "Node "+vn.Name+" is Ready", func() error { return awaitNode(ctx, cluster, vn) })
+}
+
+// object is the VirtualNode that is asked for.
+func (o *createVirtualNodeOptions) object(ctx context.Context, cluster client.Reader, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
+	vn, err := o.ofSecret(key)
+	if err == nil && o.slice != "" {
+		vn, err = o.ofSlice(ctx, cluster, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	vn.Spec.CreateNode, vn.Spec.DisableNetworkCheck = &o.createNode, &o.noNetworkCheck
+	if o.vkOptions != "" {
+		namespace, name, ok := strings.Cut(o.vkOptions, "/")
+		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+			return nil, out.Fail("--vk-options-template: %q is not written as namespace/name", o.vkOptions)
+		}
+		vn.Spec.VkOptionsTemplateRef = &corev1.ObjectReference{Namespace: namespace, Name: name}
+	}
+	vn.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("VirtualNode"))
+	return vn, nil
+}
+
+// ofSecret is the VirtualNode of credentials of which nothing else is known.
+func (o *createVirtualNodeOptions) ofSecret(key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
+	hard, err := o.amounts.list()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(checkLabels("--labels", o.labels), checkLabels("--node-selector", o.nodeSelector)); err != nil {
+		return nil, err
+	}
+	vn := &offv1beta1.VirtualNode{
+		ObjectMeta: peerMeta(key, o.peer),
+		Spec: offv1beta1.VirtualNodeSpec{
+			ClusterID:           liqov1beta1.ClusterID(o.peer),
+			KubeconfigSecretRef: &corev1.LocalObjectReference{Name: o.secret},
+			ResourceQuota:       corev1.ResourceQuotaSpec{Hard: hard},
+			Labels:              map[string]string{},
+		},
+	}
+	maps.Copy(vn.Spec.Labels, o.labels)
+	vn.Spec.Labels[names.RemoteClusterID] = o.peer
+	for i, name := range o.storageClasses {
+		vn.Spec.StorageClasses = append(vn.Spec.StorageClasses, liqov1beta1.StorageType{StorageClassName: name, Default: i == 0})
+	}
+	for i, name := range o.ingressClasses {
+		vn.Spec.IngressClasses = append(vn.Spec.IngressClasses, liqov1beta1.IngressType{IngressClassName: name, Default: i == 0})
+	}
+	for i, name := range o.loadBalancerClass {
+		vn.Spec.LoadBalancerClasses = append(vn.Spec.LoadBalancerClasses, liqov1beta1.LoadBalancerType{LoadBalancerClassName: name, Default: i == 0})
+	}
+	o.patch(vn)
+	return vn, nil
+}
+
+func checkLabels(flag string, set map[string]string) error {
+	for _, key := range sortedKeys(set) {
+		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(set[key])) > 0 {
+			return out.Fail("%s: %s=%s is no label", flag, key, set[key])
+		}
+	}
+	return nil
+}
+
+// patch says what is changed of pods for the provider.
+func (o *createVirtualNodeOptions) patch(vn *offv1beta1.VirtualNode) {
+	if vn.Spec.OffloadingPatch == nil && len(o.nodeSelector) == 0 && o.runtimeClass == "" {
+		return
+	}
+	p := cmp.Or(vn.Spec.OffloadingPatch, &offv1beta1.OffloadingPatch{})
+	if len(o.nodeSelector) > 0 {
+		p.NodeSelector = o.nodeSelector
+	}
+	if o.runtimeClass != "" {
+		p.RuntimeClassName = &o.runtimeClass
+	}
+	vn.Spec.OffloadingPatch = p
+}
+
+// ofSlice is the VirtualNode of what a provider granted.
+func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, cluster client.Reader, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
+	from := client.ObjectKey{Namespace: key.Namespace, Name: o.slice}
+	slice, identity := &authv1beta1.ResourceSlice{}, &authv1beta1.Identity{}
+	if err := cluster.Get(ctx, from, slice); apierrors.IsNotFound(err) {
+		return nil, out.Fail("there is no ResourceSlice %s", from).Hint("Make it by: liqoctl create resourceslice %s --remote-cluster-id %s", o.slice, o.peer)
+	} else if err != nil {
+		return nil, fmt.Errorf("reading the ResourceSlice: %w", err)
+	}
+	for _, side := range []authv1beta1.ResourceSliceConditionType{ofAuthentication, ofResources} {
+		if said := verdict(slice.Status.Conditions, side); said.Status != authv1beta1.ResourceSliceConditionAccepted {
+			return nil, out.Fail("the provider did not accept the %s of the ResourceSlice %s: %s", strings.ToLower(string(side)), from, cmp.Or(said.Message, "it did not decide yet"))
+		}
+	}
+	err := cluster.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: names.SliceIdentity(o.slice)}, identity)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the Identity of the ResourceSlice: %w", err)
+	}
+	if err != nil || identity.Status.KubeconfigSecretRef == nil {
+		return nil, out.Fail("the ResourceSlice %s has no credentials yet: try again in a moment", from)
+	}
+	vn := want.VirtualNode(slice, liqov1beta1.ClusterID(o.peer), identity.Status.KubeconfigSecretRef.Name, rules.OfferedNodeLabels(slice.Status.NodeLabels, nil))
+	vn.Name = key.Name
+	o.patch(vn)
+	return vn, nil
+}
+
+// mayBe fails where the virtual node could never come up.
+func (o *createVirtualNodeOptions) mayBe(ctx context.Context, cluster client.Reader, vn *offv1beta1.VirtualNode) error {
+	secret := client.ObjectKey{Namespace: vn.Namespace, Name: vn.Spec.KubeconfigSecretRef.Name}
+	if err := cluster.Get(ctx, secret, &corev1.Secret{}); apierrors.IsNotFound(err) {
+		return out.Fail("there is no Secret %s", secret)
+	} else if err != nil {
+		return fmt.Errorf("reading the credentials: %w", err)
+	}
+	if ref := vn.Spec.VkOptionsTemplateRef; ref != nil {
+		key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+		if err := cluster.Get(ctx, key, &offv1beta1.VkOptionsTemplate{}); apierrors.IsNotFound(err) {
+			return out.Fail("there is no VkOptionsTemplate %s", key)
+		} else if err != nil {
+			return fmt.Errorf("reading the options of the virtual kubelet: %w", err)
+		}
+	}
+	var all offv1beta1.VirtualNodeList
+	if err := cluster.List(ctx, &all); err != nil {
+		return fmt.Errorf("reading virtual nodes: %w", err)
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		if other.Name == vn.Name && other.Namespace != vn.Namespace {
+			return out.Fail("the VirtualNode %s/%s has this name already, and there is one node of a name", other.Namespace, other.Name)
+		}
+		if other.Name == vn.Name && metav1.GetControllerOf(other) != nil {
+			return out.Fail("the VirtualNode %s/%s was made of the ResourceSlice %s: change that one", other.Namespace, other.Name, metav1.GetControllerOf(other).Name)
+		}
+	}
+	var node corev1.Node
+	if err := cluster.Get(ctx, client.ObjectKey{Name: vn.Name}, &node); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if node.Labels[names.NodeType] != names.NodeTypeVirtualNode {
+		return out.Fail("there is a node %s already, which is no virtual one", vn.Name)
+	}
+	return nil
+}
+
+// awaitNode waits until the node of a VirtualNode is ready.
+func awaitNode(ctx context.Context, cluster client.WithWatch, vn *offv1beta1.VirtualNode) error {
+	key, nodes := client.ObjectKeyFromObject(vn), &metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	return await.Until(ctx, cluster, func(ctx context.Context) error {
+		now, node := &offv1beta1.VirtualNode{}, &corev1.Node{}
+		if err := cluster.Get(ctx, key, now); apierrors.IsNotFound(err) {
+			return fmt.Errorf("somebody deleted the VirtualNode %s meanwhile", key)
+		} else if err != nil {
+			return err
+		}
+		if err := cluster.Get(ctx, client.ObjectKey{Name: vn.Name}, node); err != nil {
+			if apierrors.IsNotFound(err) {
+				return await.Pending("there is no node " + vn.Name + " yet" + troubled(now))
+			}
+			return err
+		}
+		i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+		if i < 0 || node.Status.Conditions[i].Status != corev1.ConditionTrue {
+			message := ""
+			if i >= 0 {
+				message = ": " + node.Status.Conditions[i].Message
+			}
+			return await.Pending("the node " + vn.Name + " is not ready" + message)
+		}
+		return nil
+	}, await.One(&offv1beta1.VirtualNodeList{}, key), await.One(nodes, client.ObjectKey{Name: vn.Name}))
+}
+
+// troubled is what a VirtualNode says of itself that is not well.
+func troubled(vn *offv1beta1.VirtualNode) string {
+	for _, c := range vn.Status.Conditions {
+		if c.Status != offv1beta1.RunningConditionStatusType && c.Message != "" {
+			return ": " + c.Message
+		}
+	}
+	return ""
+}

@@ -1,0 +1,145 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+// forceWarning is what a forced unpeering asks about.
+const forceWarning = "force unpeer might leave the remote cluster in an inconsistent state and it"
+
+func (c *cli) force() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "unpeer CLUSTER_ID",
+		Short: "Forget a cluster that is gone for good",
+		Long: "Forget a cluster that is gone for good, be it a provider or a consumer: all that is known of it is removed, its tenant namespace with it, and\n" +
+			"nothing is asked of it. While it answers it is no such cluster, and is asked all the same: use unpeer.",
+		Example:           "  liqoctl force unpeer milan",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: c.completeClusters,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == "" {
+				return out.Fail("Cluster ID must be specified")
+			}
+			if err := checkClusterID(args[0]); err != nil {
+				return err
+			}
+			if err := c.confirm(forceWarning); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return c.runForce(ctx, args[0])
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "How long all of it may take")
+	return group("force", "Do what cannot be done with the other cluster", cmd)
+}
+
+func (c *cli) runForce(ctx context.Context, id string) error {
+	cluster, err := c.client(ctx)
+	if err != nil {
+		return err
+	}
+	s := &side{Scope: c.Scope(""), kube: cluster} // the only one, which is not named
+	if err := s.findNamespace(ctx, id); err != nil {
+		return err
+	}
+	fc := &liqov1beta1.ForeignCluster{}
+	if err := cluster.Get(ctx, client.ObjectKey{Name: id}, fc); client.IgnoreNotFound(err) != nil {
+		if apimeta.IsNoMatchError(err) {
+			return out.Fail("Liqo is not installed in the current cluster!")
+		}
+		return out.Fail("Failed to get info about remote cluster: %w", err)
+	} else if err != nil && s.missing {
+		return out.Fail("Remote cluster with ID %s not found", id)
+	} else if err == nil {
+		c.Success("Info about the remote cluster retrieved successfully")
+		if err := declareGone(ctx, cluster, fc); err != nil {
+			return out.Fail("Failed to declare ForeignCluster as permanently unreachable: %w", err)
+		}
+		c.Success("Foreign cluster declared as permanently unreachable successfully")
+	}
+	if err := s.forget(ctx, id); err != nil {
+		return out.Fail("Failed to delete tenant namespace on consumer cluster: %w", err)
+	}
+	c.Success("Force unpeer executed successfully")
+	return nil
+}
+
+func declareGone(ctx context.Context, cluster client.Client, fc *liqov1beta1.ForeignCluster) error {
+	before := fc.DeepCopy()
+	if fc.Annotations == nil {
+		fc.Annotations = map[string]string{}
+	}
+	fc.Annotations[names.PermanentlyUnreachable] = "true"
+	return client.IgnoreNotFound(cluster.Patch(ctx, fc, client.MergeFrom(before)))
+}
+
+// forget removes all about a cluster, also what is not in its tenant namespace.
+func (s *side) forget(ctx context.Context, id string) error {
+	type kind struct {
+		list  client.ObjectList
+		found []client.Object
+	}
+	all := []*kind{
+		{list: &authv1beta1.ResourceSliceList{}}, {list: &offv1beta1.VirtualNodeList{}}, {list: &authv1beta1.TenantList{}}, {list: &authv1beta1.IdentityList{}},
+		{list: &networkingv1beta1.GatewayClientList{}}, {list: &networkingv1beta1.GatewayServerList{}}, {list: &networkingv1beta1.ConfigurationList{}},
+	}
+	for _, k := range all {
+		var err error
+		if k.found, err = s.find(ctx, k.list, id); err != nil {
+			return err
+		}
+		if err := s.removeAll(ctx, k.found, k.list, false); err != nil {
+			return err
+		}
+	}
+	if err := s.deleteNamespace(ctx, id, true); err != nil {
+		return s.unlessAlive(ctx, id, err)
+	}
+	return s.during("Waiting for what is elsewhere to go", "", func() error {
+		for _, k := range all {
+			for _, obj := range k.found {
+				if err := s.awaitGone(ctx, obj, k.list); err != nil {
+					return s.unlessAlive(ctx, id, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// unlessAlive says of a cluster that answers that it is not gone.
+func (s *side) unlessAlive(ctx context.Context, id string, why error) error {
+	if ctx.Err() == nil {
+		return why
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takingBack)
+	defer cancel()
+	fc := &liqov1beta1.ForeignCluster{}
+	if s.kube.Get(ctx, client.ObjectKey{Name: id}, fc) != nil {
+		return why
+	}
+	for _, c := range fc.Status.Conditions {
+		if c.Type == liqov1beta1.APIServerStatus && c.Status == liqov1beta1.ConditionEstablished {
+			return out.Fail("%w", why).Hint("The API server of %s answers: it is not gone, and what is left there is removed by: liqoctl unpeer", id)
+		}
+	}
+	return why
+}

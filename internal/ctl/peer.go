@@ -1,0 +1,256 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/step"
+)
+
+type peerOptions struct {
+	local, remote      sideFlags
+	timeout            time.Duration
+	networkingDisabled bool
+	location           string
+	connect            connectOptions
+	inBand             bool
+	proxyURL           string
+	createSlice        bool
+	class              string
+	createVirtualNode  bool
+	amounts
+	// resources are the amounts that were read.
+	resources corev1.ResourceList
+	// tunnelAsked says that somebody asked for something of the tunnel.
+	tunnelAsked bool
+}
+
+// Clusters that may have the server of the tunnel.
+const (
+	atConsumer = "Consumer"
+	atProvider = "Provider"
+)
+
+func (c *cli) peer() *cobra.Command {
+	o := &peerOptions{connect: connectOptions{networkOptions: &networkOptions{wait: true}}}
+	cmd := &cobra.Command{
+		Use:   "peer",
+		Short: "Use the resources of another cluster: connect the networks, authenticate, and ask for resources",
+		Long: "Use the resources of another cluster, the remote one, which becomes the provider of the local one: connect the networks, authenticate, and\n" +
+			"ask for resources, which are shown as a virtual node. It is what network connect, authenticate and create resourceslice do, at once.\n" +
+			"Run again, it goes on where it ended, or changes what is asked for otherwise. The other direction is the same command from the other cluster;\n" +
+			"it uses the tunnel that is there. unpeer undoes it.",
+		Example: "  liqoctl peer --remote-kubeconfig milan.kubeconfig\n" +
+			"  liqoctl peer --remote-kubeconfig milan.kubeconfig --gw-server-service-type NodePort --cpu 4 --memory 8Gi --pods 30\n" +
+			"  liqoctl peer --remote-kubeconfig milan.kubeconfig --create-resource-slice=false",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.tunnelAsked = asksForTunnel(cmd.Flags())
+			if err := o.check(); err != nil {
+				return err
+			}
+			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
+				return (&peeringRun{cli: c, options: o, consumer: local, provider: remote}).run(ctx)
+			})
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func (o *peerOptions) flags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long all of it may take")
+	fs.BoolVar(&o.connect.skipValidation, "skip-validation", false, "Do not look at the templates of gateways first")
+	fs.BoolVar(&o.networkingDisabled, "networking-disabled", false, "Do not connect the networks")
+	locations := []string{atConsumer, atProvider}
+	fs.Var(oneOf(&o.location, atProvider, locations), "gw-server-service-location", "Which cluster has the server of the tunnel: "+strings.Join(locations, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("gw-server-service-location", cobra.FixedCompletions(locations, cobra.ShellCompDirectiveNoFileComp))
+	o.connect.flags(cmd)
+	fs.BoolVar(&o.inBand, "in-band", false, "Reach the API server of the provider through the tunnel between the networks")
+	fs.StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
+	fs.BoolVar(&o.createSlice, "create-resource-slice", true, "Ask for resources")
+	fs.StringVar(&o.class, "resource-slice-class", string(authv1beta1.ResourceSliceClassDefault), "The class of the ResourceSlice")
+	fs.BoolVar(&o.createVirtualNode, "create-virtual-node", true, "Have what is granted shown as a virtual node")
+	o.amounts.flags(fs, "", "", "")
+	twoInstallations(cmd, &o.local, &o.remote)
+}
+
+// asksForTunnel tells whether a flag about gateways was given.
+func asksForTunnel(fs *pflag.FlagSet) bool {
+	asked := false
+	fs.Visit(func(f *pflag.Flag) { asked = asked || strings.HasPrefix(f.Name, "gw-") || f.Name == "mtu" })
+	return asked
+}
+
+func (o *peerOptions) check() (err error) {
+	if o.networkingDisabled && o.inBand && o.proxyURL == "" {
+		return out.Fail("--in-band needs the networks to be connected: leave out --networking-disabled, or give --proxy-url")
+	}
+	if o.networkingDisabled && o.tunnelAsked {
+		return out.Fail("--networking-disabled leaves the networks alone: flags about gateways mean nothing with it")
+	}
+	if err := o.connect.check(); err != nil {
+		return err
+	}
+	if err := checkProxyURL(o.proxyURL); err != nil {
+		return err
+	}
+	o.resources, err = o.amounts.list()
+	return err
+}
+
+// peeringRun makes one cluster the provider of the other.
+type peeringRun struct {
+	*cli
+	options            *peerOptions
+	consumer, provider *side
+
+	network *connection // nil where the networks are left alone
+	slice   *authv1beta1.ResourceSlice
+}
+
+// run looks at both clusters first, and changes nothing where it could not be done. Then all goes on at once that does not need
+// something else: only in-band authentication needs the networks, and the slice needs the authentication.
+func (r *peeringRun) run(ctx context.Context) error {
+	if err := r.survey(ctx); err != nil {
+		return again(ctx, err)
+	}
+	for _, s := range []struct {
+		*side
+		other string
+	}{{r.consumer, r.provider.id}, {r.provider, r.consumer.id}} {
+		if err := s.ensureTenantNamespace(ctx, r.cli, s.other); err != nil {
+			return again(ctx, ensuring("authentication", s.wrong(err)))
+		}
+	}
+	p := step.New(r.Printer)
+	var networks []*step.Step
+	if r.network != nil {
+		networks = append(networks, p.Add(r.exchangeNetworks))
+		p.Add(r.buildTunnel, networks...)
+	}
+	if !r.options.inBand || r.options.proxyURL != "" {
+		networks = nil
+	}
+	authenticated := p.Add(r.authenticate, networks...)
+	if r.options.createSlice {
+		p.Add(r.ask, authenticated)
+	}
+	return again(ctx, p.Run(ctx))
+}
+
+// survey reads what there is, at once, and fails where the rest could not be done.
+func (r *peeringRun) survey(ctx context.Context) error {
+	p := step.New(r.Printer)
+	if !r.options.networkingDisabled {
+		p.Add(func(ctx context.Context, _ *out.Printer) error { return ensuring("networking", r.surveyNetworks(ctx)) })
+	}
+	if !r.options.inBand || r.options.proxyURL != "" {
+		p.Add(func(ctx context.Context, _ *out.Printer) error {
+			a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, proxyURL: r.options.proxyURL}
+			return ensuring("authentication", a.look(ctx))
+		})
+	}
+	if r.options.createSlice {
+		key := client.ObjectKey{Namespace: r.consumer.namespace, Name: r.provider.id}
+		r.slice = newResourceSlice(key, r.provider.id, r.options.class, r.options.resources, r.options.createVirtualNode)
+		p.Add(func(ctx context.Context, _ *out.Printer) error {
+			return ensuring("offloading", r.consumer.wrong((&request{kube: r.consumer.kube, slice: r.slice}).look(ctx)))
+		})
+	}
+	return p.Run(ctx)
+}
+
+// surveyNetworks plans the tunnel. One of the other direction serves both.
+func (r *peeringRun) surveyNetworks(ctx context.Context) error {
+	client, server := r.consumer, r.provider
+	if r.options.location == atConsumer {
+		client, server = server, client
+	}
+	n, err := r.options.connect.survey(ctx, client, server)
+	if err != nil {
+		return err
+	}
+	if err := demandToTell(ctx, n.both); err != nil {
+		return err
+	}
+	if n.tunnel, err = existing(ctx, n.local(), n.remote()); err != nil {
+		return err
+	}
+	if n.tunnel != nil && r.options.tunnelAsked {
+		r.consumer.Warn("The tunnel that is there is used, whose server is in the other cluster: what was asked of gateways is left out")
+	}
+	if n.tunnel == nil {
+		n.tunnel, err = r.options.connect.plan(ctx, n.local(), n.remote())
+	}
+	r.network = n
+	return err
+}
+
+// existing is the tunnel whose server is in the local cluster, nil for none.
+func existing(ctx context.Context, local, remote *told) (*tunnel, error) {
+	servers, clients, err := opposite(ctx, local, remote)
+	if err != nil || len(servers) != 1 || len(clients) != 1 || servers[0].GetDeletionTimestamp() != nil || clients[0].GetDeletionTimestamp() != nil {
+		return nil, err
+	}
+	return &tunnel{local: local.side, remote: remote.side, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}, nil
+}
+
+func (r *peeringRun) exchangeNetworks(ctx context.Context, told *out.Printer) error {
+	c := r.via(told)
+	err := c.exchange(ctx, r.network.inOrder(r.consumer), true)
+	if err == nil {
+		err = r.network.initialise(ctx, c, r.consumer)
+	}
+	return ensuring("networking", err)
+}
+
+func (r *peeringRun) buildTunnel(ctx context.Context, told *out.Printer) error {
+	c, t := r.via(told), r.network.tunnel
+	if t.opposite {
+		p := step.New(c.Printer)
+		t.await(p)
+		return ensuring("networking", p.Run(ctx))
+	}
+	return ensuring("networking", t.make(ctx, c, &r.options.connect))
+}
+
+func (r *peeringRun) authenticate(ctx context.Context, told *out.Printer) error {
+	a := &authentication{cli: r.via(told), consumer: r.consumer.via(told), provider: r.provider.via(told), inBand: r.options.inBand, proxyURL: r.options.proxyURL}
+	return ensuring("authentication", a.run(ctx))
+}
+
+func (r *peeringRun) ask(ctx context.Context, told *out.Printer) error {
+	r.stamp(r.slice)
+	s := r.consumer.via(told)
+	return ensuring("offloading", s.wrong((&request{kube: s.kube, slice: r.slice, tell: s}).run(ctx)))
+}
+
+// ensuring says what of a peering went wrong.
+func ensuring(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return out.Fail("Unable to ensure %s: %w", what, err).In("global")
+}
+
+// again says what to do after a failure that is one of time.
+func again(ctx context.Context, err error) error {
+	f, ok := err.(*out.Failure)
+	if err == nil || !ok || ctx.Err() == nil {
+		return err
+	}
+	return f.Hint("Run it again to go on from here, or undo it by: liqoctl unpeer")
+}

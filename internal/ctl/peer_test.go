@@ -1,0 +1,408 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/yaml"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/host"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/offload"
+	"liqo.io/liqo/internal/peering"
+	"liqo.io/liqo/internal/replicate"
+	"liqo.io/liqo/internal/slice"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// newCity is a cluster with all modules. Its nodes, gateways and virtual kubelets are no real ones.
+func newCity(t *testing.T, n int, id string) *town {
+	t.Helper()
+	c := newTown(t, n, id)
+	testkit.NthCluster(t, n, testkit.WithControllers("certificatesigningrequest-signing-controller"))
+	givePeerRoles(t, c)
+	c.authenticates(t)
+	testkit.Create(t, c.Client, &offv1beta1.VkOptionsTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.liqo, Name: names.VkOptionsTemplate},
+		Spec:       offv1beta1.VkOptionsTemplateSpec{CreateNode: true, ContainerImage: "liqo:test"},
+	})
+	cluster := liqov1beta1.ClusterID(id)
+	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "peering-" + id}, func(mgr ctrl.Manager) error {
+		return errors.Join(
+			peering.Setup(mgr, peering.Options{LiqoNamespace: c.liqo}),
+			slice.SetupLocal(mgr, slice.LocalOptions{ClusterID: cluster, LiqoNamespace: c.liqo}),
+			slice.SetupRemote(mgr, slice.RemoteOptions{APIServer: c.Config.Host}),
+			offload.SetupVirtualNodes(mgr, offload.VirtualNodeOptions{ClusterID: cluster, LiqoNamespace: c.liqo, Image: "liqo:test"}),
+			host.SetupNamespaceMaps(mgr, host.NamespaceMapOptions{LiqoNamespace: c.liqo}),
+			replicate.Setup(mgr, replicate.Options{ClusterID: cluster, HealthInterval: time.Second, HealthTimeout: time.Second}),
+			ctrl.NewControllerManagedBy(mgr).Named("kubelets").For(&appsv1.Deployment{}).Complete(reconcile.Func(c.playKubelet)),
+		)
+	})
+	return c
+}
+
+// givePeerRoles makes the roles of the chart that peers are given.
+func givePeerRoles(t *testing.T, c *town) {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/chart/templates/roles-peers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := func(...any) string { return "" }
+	var rendered bytes.Buffer
+	err = template.Must(template.New("").Funcs(template.FuncMap{"include": empty, "nindent": empty, "dict": empty}).Parse(string(text))).Execute(&rendered, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for doc := range strings.SplitSeq(rendered.String(), "\n---\n") {
+		role := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &role.Object); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Client.Create(t.Context(), role); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// playKubelet is a virtual kubelet, as far as that there is a node.
+func (c *town) playKubelet(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	d := &appsv1.Deployment{}
+	if err := c.Client.Get(ctx, req.NamespacedName, d); err != nil || d.Labels[names.VirtualNode] == "" || !d.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: d.Labels[names.VirtualNode], Labels: map[string]string{
+		names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: d.Labels[names.RemoteClusterID],
+	}}}
+	if err := client.IgnoreAlreadyExists(c.Client.Create(ctx, node)); err != nil {
+		return reconcile.Result{}, err
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if node.ResourceVersion != "" {
+		if err := c.Client.Status().Update(ctx, node); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if d.Status.AvailableReplicas == 1 {
+		return reconcile.Result{}, nil
+	}
+	d.Status.Replicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 1, 1, 1
+	return reconcile.Result{}, c.Client.Status().Update(ctx, d)
+}
+
+// peers is a command line of one city about another.
+func peers(t *testing.T, from, to *town, args ...string) []string {
+	t.Helper()
+	if args[0] == "peer" && !slices.Contains(args, "--networking-disabled") {
+		args = append(args, "--gw-server-service-type", "NodePort") // nobody balances load here
+	}
+	return append(args, "--kubeconfig", kubeconfigFile(t, from.Config), "--remote-kubeconfig", kubeconfigFile(t, to.Config),
+		"--namespace", from.liqo, "--remote-namespace", to.liqo, "--timeout", "60s")
+}
+
+func peered(t *testing.T, from, to *town, args ...string) result {
+	t.Helper()
+	return liqoctl(t, nil, peers(t, from, to, args...)...)
+}
+
+const sliced = ` INFO   (local) ResourceSlice created
+ INFO   (local) ResourceSlice authentication: Accepted
+ INFO   (local) ResourceSlice resources: Accepted
+`
+
+// guided is what the guide says that peer prints.
+func guided() string {
+	gateways := strings.NewReplacer("gw-rome", "gw-cluster1", "gw-milan", "gw-cluster2")
+	return initialised + gateways.Replace(connected) + established + authenticated + sliced
+}
+
+const ended = ` INFO   (local) All resourceslices deleted
+ INFO   (local) Ensured resourceslices absence
+ INFO   (local) No virtualnodes found
+ INFO   (local) Ensured virtualnodes absence
+ INFO   (local) No leftover resourceslices on consumer cluster
+ INFO   (local) Identity control plane correctly deleted
+ INFO   (remote) Tenant correctly deleted
+`
+
+const disconnected = ` INFO   (local) Gateway client correctly deleted
+ INFO   (remote) Gateway server correctly deleted
+ INFO   (local) Network configuration correctly deleted
+ INFO   (remote) Network configuration correctly deleted
+`
+
+const emptied = ` INFO   (local) Tenant namespace deleted
+ INFO   (local) Ensured tenant namespace absence
+ INFO   (remote) Tenant namespace deleted
+ INFO   (remote) Ensured tenant namespace absence
+`
+
+// The story of the guide about peerings, and of what may go wrong with them.
+func TestTwoClustersArePeered(t *testing.T) {
+	one, two := newCity(t, 2, "cluster1"), newCity(t, 3, "cluster2")
+	before := map[*town][]string{one: listing(t, one.Config), two: listing(t, two.Config)}
+	nothingIsLeft := func(t *testing.T) {
+		t.Helper()
+		for c, was := range before {
+			if diff := cmp.Diff(was, listing(t, c.Config)); diff != "" {
+				t.Errorf("in %s (-before +after):\n%s", c.id, diff)
+			}
+		}
+	}
+	for _, story := range []struct {
+		name string
+		tell func(t *testing.T, one, two *town)
+	}{
+		{"nothing is peered wrongly", nothingIsPeeredWrongly},
+		{"as the guide says", theyArePeeredByOneCommand},
+		{"both ways", theyArePeeredBothWays},
+		{"without networks", theyArePeeredWithoutNetworks},
+		{"interrupted after each line", whatIsInterruptedIsTakenUp},
+		{"begun and undone", whatIsBegunIsUndone},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			story.tell(t, one, two)
+			nothingIsLeft(t)
+		})
+	}
+}
+
+func theyArePeeredByOneCommand(t *testing.T, one, two *town) {
+	for range 2 {
+		wantTranscript(t, peered(t, one, two, "peer", "--cpu", "2", "--memory", "4Gi", "--pods", "20", "--resource", "nvidia.com/gpu=2"), guided())
+	}
+	granted := &authv1beta1.ResourceSlice{}
+	get(t, one, "liqo-tenant-cluster2", "cluster2", granted)
+	if got := granted.Spec.Resources; got.Cpu().String() != "2" || got.Memory().String() != "4Gi" || got.Pods().String() != "20" || got.Name("nvidia.com/gpu", "").String() != "2" {
+		t.Errorf("it asks for %v", got)
+	}
+	roleIs(t, one, two, liqov1beta1.ProviderRole)
+	roleIs(t, two, one, liqov1beta1.ConsumerRole)
+	testkit.Eventually(t, time.Minute, func() error { return one.Client.Get(t.Context(), client.ObjectKey{Name: "cluster2"}, &corev1.Node{}) })
+	slicesAndNodesByHand(t, one, two)
+	// Another tunnel is made of the same gateways.
+	peered(t, one, two, "peer", "--mtu", "1300", "--gw-server-service-port", "51900", "--gw-client-address", "198.51.100.7", "--create-resource-slice=false").succeeds(t)
+	dials := &networkingv1beta1.GatewayClient{}
+	get(t, one, "liqo-tenant-cluster2", "cluster2", dials)
+	if dials.Spec.MTU != 1300 || dials.Spec.Endpoint.Addresses[0] != "198.51.100.7" {
+		t.Errorf("the client is %+v", dials.Spec)
+	}
+	wantTranscript(t, peered(t, one, two, "unpeer", "--delete-namespaces"), ended+disconnected+emptied)
+	peered(t, one, two, "unpeer", "--delete-namespaces").succeeds(t, "(local) No resourceslices found", "(local) Identity control plane already deleted",
+		"(remote) Tenant already deleted", "(local) Network configuration already deleted", "(remote) Tenant namespace already deleted")
+}
+
+func roleIs(t *testing.T, in, about *town, want liqov1beta1.RoleType) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute, func() error {
+		fc := &liqov1beta1.ForeignCluster{}
+		if err := in.Client.Get(t.Context(), client.ObjectKey{Name: about.id}, fc); err != nil || fc.Status.Role != want {
+			return fmt.Errorf("%s is %q to %s, not %q: %w", about.id, fc.Status.Role, in.id, want, err)
+		}
+		return nil
+	})
+}
+
+// slicesAndNodesByHand is about create resourceslice and create virtualnode.
+func slicesAndNodesByHand(t *testing.T, one, two *town) {
+	t.Helper()
+	at := func(args ...string) result {
+		return liqoctl(t, one.Config, append(args, "--remote-cluster-id", "cluster2", "--timeout", "60s")...)
+	}
+	at("create", "rs", "second", "--cpu", "1", "--no-virtual-node").succeeds(t, " INFO  ResourceSlice created\n INFO  ResourceSlice authentication: Accepted\n INFO  ResourceSlice resources: Accepted\n")
+	at("create", "virtualnode", "by-hand", "--resource-slice-name", "none").refuses(t, "there is no ResourceSlice liqo-tenant-cluster2/none", "liqoctl create resourceslice none")
+	testkit.Eventually(t, time.Minute, func() error {
+		return at("create", "vn", "by-hand", "--resource-slice-name", "second").err // its credentials come a moment later
+	})
+	vn := &offv1beta1.VirtualNode{}
+	get(t, one, "liqo-tenant-cluster2", "by-hand", vn)
+	if got := vn.Spec.ResourceQuota.Hard.Cpu().String(); got != "1" || vn.Spec.KubeconfigSecretRef.Name != "kubeconfig-resourceslice-second" {
+		t.Errorf("the node has %s, %+v", got, vn.Spec.KubeconfigSecretRef)
+	}
+	at("create", "vn", "cluster2", "--resource-slice-name", "second").refuses(t, "was made of the ResourceSlice cluster2")
+	at("create", "vn", "by-hand", "--kubeconfig-secret-name", "none").refuses(t, "there is no Secret liqo-tenant-cluster2/none")
+	at("create", "vn", "by-secret", "--kubeconfig-secret-name", "kubeconfig-resourceslice-second", "--vk-options-template", one.liqo+"/none").refuses(t, "there is no VkOptionsTemplate "+one.liqo+"/none")
+	at("create", "vn", "by-secret", "--kubeconfig-secret-name", "kubeconfig-resourceslice-second", "--vk-options-template", one.liqo+"/"+names.VkOptionsTemplate).succeeds(t,
+		" INFO  Virtual node created\n INFO  Node by-secret is Ready\n")
+	liqoctl(t, one.Config, "create", "rs", "any", "--remote-cluster-id", "nobody").refuses(t, `tenant namespace not found for cluster "nobody"`)
+	at("create", "rs", "second", "-n", "default").refuses(t, "the ResourceSlice liqo-tenant-cluster2/second has this name already")
+	// A provider that refuses is not waited for.
+	tenant := &authv1beta1.Tenant{}
+	get(t, two, "liqo-tenant-cluster1", "cluster1", tenant)
+	condition := func(to authv1beta1.TenantCondition) {
+		testkit.Update(t, two.Client, tenant, func(tenant *authv1beta1.Tenant) { tenant.Spec.TenantCondition = to })
+	}
+	condition(authv1beta1.TenantConditionCordoned)
+	testkit.Eventually(t, time.Minute, func() error {
+		get(t, two, "liqo-tenant-cluster1", "cluster1", tenant)
+		if len(tenant.Status.Conditions) == 0 || !slices.ContainsFunc(tenant.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "TenantCordoned" }) {
+			return errors.New("it is not cordoned yet")
+		}
+		return nil
+	})
+	at("create", "rs", "third", "--no-virtual-node").succeeds(t, "ResourceSlice authentication: Accepted", " WARN  ResourceSlice resources not accepted. "+
+		"The provider cluster may have cordoned the tenant or the resourceslice\n WARN  The provider says: ")
+	condition(authv1beta1.TenantConditionActive)
+}
+
+func theyArePeeredBothWays(t *testing.T, one, two *town) {
+	peered(t, one, two, "peer").succeeds(t)
+	back := peered(t, two, one, "peer")
+	wantTranscript(t, back, strings.Replace(initialised, "", "", 1)+` INFO   (local) Network correctly initialized
+ INFO   (remote) Network correctly initialized
+`+established+authenticated+sliced)
+	roleIs(t, one, two, liqov1beta1.ConsumerAndProviderRole)
+	peered(t, one, two, "unpeer", "--delete-namespaces").refuses(t, "cannot delete the tenant namespace when a bidirectional is enabled, please remove the --delete-namespaces flag")
+	wantTranscript(t, peered(t, one, two, "unpeer"), ended)
+	roleIs(t, one, two, liqov1beta1.ConsumerRole)
+	// The other direction goes on.
+	get(t, two, "liqo-tenant-cluster1", "cluster1", &offv1beta1.VirtualNode{})
+	awaitConnected(t, one, "liqo-tenant-cluster2", "gw-cluster2")
+	peered(t, one, two, "peer").succeeds(t, sliced)
+	wantTranscript(t, peered(t, one, two, "unpeer"), ended)
+	peered(t, two, one, "unpeer", "--delete-namespaces").succeeds(t, ended, "(remote) Gateway client correctly deleted", "(local) Gateway server correctly deleted", emptied)
+}
+
+func theyArePeeredWithoutNetworks(t *testing.T, one, two *town) {
+	for range 2 { // right after another
+		wantTranscript(t, peered(t, one, two, "peer", "--networking-disabled"), authenticated+sliced)
+		peered(t, one, two, "unpeer").succeeds(t, ended, "Network configuration already deleted")
+		for c, other := range map[*town]*town{one: two, two: one} {
+			var fcs liqov1beta1.ForeignClusterList
+			var secrets corev1.SecretList
+			if err := errors.Join(c.Client.List(t.Context(), &fcs), c.Client.List(t.Context(), &secrets, client.InNamespace("liqo-tenant-"+other.id))); err != nil {
+				t.Fatal(err)
+			}
+			for _, secret := range secrets.Items {
+				t.Errorf("%s keeps the Secret %s", c.id, secret.Name)
+			}
+			if len(fcs.Items) > 0 {
+				t.Errorf("%s keeps the ForeignCluster %s", c.id, fcs.Items[0].Name)
+			}
+		}
+	}
+	peered(t, one, two, "unpeer", "--delete-namespaces").succeeds(t)
+}
+
+// whatIsInterruptedIsTakenUp sends the signal of Ctrl-C after each line.
+func whatIsInterruptedIsTakenUp(t *testing.T, one, two *town) {
+	lines := strings.SplitAfter(strings.TrimSuffix(guided(), "\n"), "\n")
+	for n := range len(lines) {
+		interruptedAt(t, n+1, peers(t, one, two, "peer")...)
+	}
+	wantTranscript(t, peered(t, one, two, "peer"), guided())
+	for n := range strings.Count(ended+disconnected, "\n") {
+		interruptedAt(t, n+1, peers(t, one, two, "unpeer")...)
+	}
+	wantTranscript(t, peered(t, one, two, "peer"), guided())
+	peered(t, one, two, "unpeer", "--delete-namespaces").succeeds(t)
+}
+
+// interruptedAt interrupts a command after so many lines.
+func interruptedAt(t *testing.T, n int, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stderr := &counter{left: n, then: cancel}
+	err := Run(ctx, Options{Args: append([]string{"liqoctl"}, args...), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: stderr})
+	if err != nil && stderr.left > 0 {
+		t.Errorf("it failed by itself: %s", stderr)
+	}
+}
+
+// counter does something after some lines.
+type counter struct {
+	bytes.Buffer
+	left int
+	then func()
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	if c.left -= bytes.Count(p, []byte("\n")); c.left <= 0 {
+		c.then()
+	}
+	return c.Buffer.Write(p)
+}
+
+// whatIsBegunIsUndone is about half a peering, of which no ForeignCluster need tell.
+func whatIsBegunIsUndone(t *testing.T, one, two *town) {
+	there(t, one, "create", "configuration", "cluster2", "--remote-cluster-id", "cluster2", "--pod-cidr", "10.201.0.0/16", "--external-cidr", "10.71.0.0/16", "-n", "default").succeeds(t)
+	peered(t, one, two, "unpeer").succeeds(t, "(local) No resourceslices found", "(local) Network configuration correctly deleted", "(remote) Network configuration already deleted")
+	introduced(t, one, two, "authenticate").succeeds(t)
+	peered(t, one, two, "unpeer", "--delete-namespaces").succeeds(t, "(local) No resourceslices found", "(remote) Tenant correctly deleted", emptied)
+	peered(t, one, two, "peer").succeeds(t)
+	peered(t, one, two, "unpeer", "--delete-namespaces").succeeds(t)
+}
+
+// nothingIsPeeredWrongly is about what is refused before anything is changed.
+func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
+	peered(t, one, one, "peer").refuses(t, "local and remote clusters must be different")
+	peered(t, one, one, "unpeer").refuses(t, "local and remote clusters must be different")
+	for want, flags := range map[string][]string{
+		"--cpu: \"many\" is no amount":                 {"--cpu", "many"},
+		"--memory: an amount cannot be negative":       {"--memory=-1Gi"},
+		"--pods: \"1.5\" is no whole number":           {"--pods", "1.5"},
+		"--resource: cpu is asked for by --cpu, too":   {"--cpu", "1", "--resource", "cpu=2"},
+		"--resource: \"a b\" is no name of a resource": {"--resource", "a b=2"},
+		"it is one of Consumer, Provider":              {"--gw-server-service-location", "Elsewhere"},
+		"--in-band needs the networks to be connected": {"--networking-disabled", "--in-band"},
+		"flags about gateways mean nothing with it":    {"--networking-disabled", "--mtu", "1300"},
+		"1 is no MTU":   {"--mtu", "1"},
+		"--proxy-url: ": {"--proxy-url", "not a URL"},
+		"(global) Unable to ensure networking: in the remote cluster: there is no template": {"--gw-server-template-name", "none"},
+	} {
+		peered(t, one, two, append([]string{"peer"}, flags...)...).refuses(t, want)
+	}
+	nobody := &town{ControlPlane: two.ControlPlane, liqo: "elsewhere"}
+	peered(t, one, nobody, "peer").refuses(t, `in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
+	liqoctl(t, one.Config, "force", "unpeer", "--skip-confirm").refuses(t, "Cluster ID must be specified")
+	liqoctl(t, one.Config, "force", "unpeer", "nobody", "--skip-confirm").refuses(t, "Remote cluster with ID nobody not found")
+	liqoctl(t, one.Config, "force", "unpeer", "cluster2").refuses(t, "--skip-confirm")
+	guest := two.User(t, "guest-of-none")
+	liqoctl(t, nil, "peer", "--kubeconfig", kubeconfigFile(t, one.Config), "--remote-kubeconfig", kubeconfigFile(t, guest), "-n", one.liqo, "--remote-namespace", two.liqo).
+		refuses(t, "in the remote cluster: ", "forbidden")
+}
+
+// What was shared with a cluster that is gone is forgotten, whichever of the two it was.
+func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
+	one, two := newCity(t, 2, "cluster3"), newCity(t, 3, "cluster4")
+	before := listing(t, one.Config)
+	forgotten := " INFO  Info about the remote cluster retrieved successfully\n INFO  Foreign cluster declared as permanently unreachable successfully\n" +
+		" INFO  Tenant namespace deleted\n INFO  Ensured tenant namespace absence\n INFO  Force unpeer executed successfully\n"
+	for _, of := range []struct{ consumer, provider *town }{{one, two}, {two, one}} {
+		peered(t, of.consumer, of.provider, "peer").succeeds(t)
+		two.StopAPIServer(t)
+		r := liqoctl(t, one.Config, "force", "unpeer", two.id, "--skip-confirm", "--timeout", "60s")
+		wantTranscript(t, r, forgotten)
+		if diff := cmp.Diff(before, listing(t, one.Config)); diff != "" {
+			t.Errorf("-before +after:\n%s", diff)
+		}
+		two.StartAPIServer(t)
+		liqoctl(t, two.Config, "force", "unpeer", one.id, "--skip-confirm", "--timeout", "60s").succeeds(t, "Force unpeer executed successfully")
+	}
+}

@@ -1,0 +1,189 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// teller is a printer, or its part for one of several clusters.
+type teller interface {
+	Success(format string, args ...any)
+	Warn(format string, args ...any)
+	Step(text string) *out.Step
+}
+
+// grace is how long a refusal that was there before anything was asked may be of earlier circumstances, and how long amounts may
+// wait for whoever grants them.
+const grace = 10 * time.Second
+
+// request asks a provider for a slice.
+type request struct {
+	kube  client.WithWatch
+	slice *authv1beta1.ResourceSlice
+	tell  teller
+	// earlier is what the provider said before anything was asked.
+	earlier []authv1beta1.ResourceSliceCondition
+}
+
+// Sides of a slice, each of which the provider accepts or denies.
+const (
+	ofAuthentication = authv1beta1.ResourceSliceConditionTypeAuthentication
+	ofResources      = authv1beta1.ResourceSliceConditionTypeResources
+)
+
+// run applies the slice and waits for the answer. Resources that are not granted are no failure: they may be later.
+func (r *request) run(ctx context.Context) error {
+	if err := r.apply(ctx); err != nil {
+		return err
+	}
+	r.tell.Success("ResourceSlice created")
+	step := r.tell.Step("Waiting for ResourceSlice authentication to be accepted")
+	defer step.Stop()
+	if err := r.answer(ctx, ofAuthentication); err != nil {
+		return err
+	}
+	if said := verdict(r.slice.Status.Conditions, ofAuthentication); said.Status == authv1beta1.ResourceSliceConditionDenied {
+		return out.Fail("the provider denies the ResourceSlice %s: %s: %s", client.ObjectKeyFromObject(r.slice), said.Reason, said.Message)
+	}
+	step.Stop()
+	r.tell.Success("ResourceSlice authentication: Accepted")
+	return r.resources(ctx)
+}
+
+// resources tells what becomes of the amounts. Whoever grants those of other classes may take any time, or not do it.
+func (r *request) resources(ctx context.Context) error {
+	step := r.tell.Step("Waiting for ResourceSlice resources to be accepted")
+	defer step.Stop()
+	within, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	err := r.await(within, ofResources, r.earlier)
+	if err != nil && (ctx.Err() != nil || within.Err() == nil) {
+		return err
+	}
+	step.Stop()
+	said := verdict(r.slice.Status.Conditions, ofResources)
+	if said.Status == authv1beta1.ResourceSliceConditionAccepted {
+		r.tell.Success("ResourceSlice resources: Accepted")
+		return nil
+	}
+	r.tell.Warn("ResourceSlice resources not accepted. The provider cluster may have cordoned the tenant or the resourceslice")
+	if said.Message != "" {
+		r.tell.Warn("The provider says: %s", said.Message)
+	}
+	return nil
+}
+
+func (r *request) apply(ctx context.Context) error {
+	if err := r.look(ctx); err != nil {
+		return err
+	}
+	return apply(ctx, r.kube, r.slice)
+}
+
+// look reads what there is of that name, and fails where no node could be made of the slice.
+func (r *request) look(ctx context.Context) error {
+	var all authv1beta1.ResourceSliceList
+	if err := r.kube.List(ctx, &all); err != nil && !apierrors.IsForbidden(err) {
+		return err
+	}
+	for i := range all.Items {
+		have := &all.Items[i]
+		switch {
+		case have.Name != r.slice.Name || peer.IsReplica(have):
+		case have.Namespace != r.slice.Namespace:
+			return out.Fail("the ResourceSlice %s/%s has this name already, and names of slices become names of nodes", have.Namespace, have.Name)
+		case have.DeletionTimestamp == nil:
+			r.earlier = have.Status.Conditions
+		}
+	}
+	var node corev1.Node
+	err := r.kube.Get(ctx, client.ObjectKey{Name: r.slice.Name}, &node)
+	if err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && r.slice.Annotations[names.CreateVirtualNode] != "" {
+		return out.Fail("there is a node %s already, which is no virtual one: no node could be made of a ResourceSlice of that name", node.Name)
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}
+
+// answer waits until the provider says something about one side of the slice. A refusal of before may be of circumstances that
+// changed: it counts once it lasted.
+func (r *request) answer(ctx context.Context, side authv1beta1.ResourceSliceConditionType) error {
+	fresh, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	if err := r.await(fresh, side, r.earlier); err == nil || fresh.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	return r.await(ctx, side, nil)
+}
+
+// await waits until one side of the slice is accepted, or denied otherwise than earlier.
+func (r *request) await(ctx context.Context, side authv1beta1.ResourceSliceConditionType, earlier []authv1beta1.ResourceSliceCondition) error {
+	key := client.ObjectKeyFromObject(r.slice)
+	return await.Until(ctx, r.kube, func(ctx context.Context) error {
+		now := &authv1beta1.ResourceSlice{}
+		if err := r.kube.Get(ctx, key, now); apierrors.IsNotFound(err) {
+			return fmt.Errorf("somebody deleted the ResourceSlice %s meanwhile", key)
+		} else if err != nil {
+			return err
+		}
+		r.slice = now
+		said := verdict(now.Status.Conditions, side)
+		if said.Status == "" || said.Status == authv1beta1.ResourceSliceConditionDenied && same(said, verdict(earlier, side)) {
+			return r.pending(ctx, side)
+		}
+		return nil
+	}, await.One(&authv1beta1.ResourceSliceList{}, key))
+}
+
+// verdict is what is said of one side, the zero value while it is nothing.
+func verdict(of []authv1beta1.ResourceSliceCondition, side authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceCondition {
+	if i := slices.IndexFunc(of, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == side }); i >= 0 {
+		return of[i]
+	}
+	return authv1beta1.ResourceSliceCondition{}
+}
+
+func same(a, b authv1beta1.ResourceSliceCondition) bool {
+	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message && a.LastTransitionTime.Equal(&b.LastTransitionTime)
+}
+
+// pending says why the provider may have said nothing yet.
+func (r *request) pending(ctx context.Context, side authv1beta1.ResourceSliceConditionType) error {
+	id := r.slice.Labels[names.RemoteClusterID]
+	text := fmt.Sprintf("%s did not decide on the %s of the ResourceSlice %s yet", id, strings.ToLower(string(side)), client.ObjectKeyFromObject(r.slice))
+	var fc liqov1beta1.ForeignCluster
+	if err := r.kube.Get(ctx, client.ObjectKey{Name: id}, &fc); err != nil {
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return await.Pending(text)
+		}
+		return err
+	}
+	i := slices.IndexFunc(fc.Status.Conditions, func(c liqov1beta1.Condition) bool { return c.Type == liqov1beta1.APIServerStatus })
+	switch {
+	case i < 0:
+		text += ": the clusters are not authenticated, or the replicator does not run"
+	case fc.Status.Conditions[i].Status != liqov1beta1.ConditionEstablished || strings.HasPrefix(fc.Status.Conditions[i].Message, peer.RefusesCalls):
+		text += ": " + cmp.Or(fc.Status.Conditions[i].Message, fc.Status.Conditions[i].Reason)
+	}
+	return await.Pending(text)
+}

@@ -1,0 +1,319 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+type unpeerOptions struct {
+	local, remote          sideFlags
+	timeout                time.Duration
+	wait, deleteNamespaces bool
+}
+
+func (c *cli) unpeer() *cobra.Command {
+	o := &unpeerOptions{}
+	cmd := &cobra.Command{
+		Use:   "unpeer",
+		Short: "Stop using the resources of another cluster, and undo all that peer did",
+		Long: "Stop using the resources of another cluster, the remote one, and undo all that peer did, or began to do. Pods that run there are ended, and\n" +
+			"run elsewhere if somebody wants them. Where the other cluster uses the resources of this one, it goes on: what serves both stays.\n" +
+			"It cannot be done with a cluster that is gone for good: see force unpeer.",
+		Example: "  liqoctl unpeer --remote-kubeconfig milan.kubeconfig",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.toldBy(cmd.Context(), "", o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
+				return (&unpeering{cli: c, options: o, consumer: local, provider: remote}).run(ctx)
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
+	fs.BoolVar(&o.wait, "wait", true, "Wait until nothing is left. ResourceSlices and virtual nodes are always waited for: they end with what goes after them")
+	fs.BoolVar(&o.deleteNamespaces, "delete-namespaces", false, "Delete the tenant namespaces, too")
+	twoInstallations(cmd, &o.local, &o.remote)
+	return cmd
+}
+
+// unpeering ends that one cluster is the provider of the other. It removes what it finds, so it may be done again, and of what was
+// only begun.
+type unpeering struct {
+	*cli
+	options            *unpeerOptions
+	consumer, provider *side
+	// reverse says that the provider uses the consumer, too.
+	reverse bool
+	// inBand says that the consumer reaches the provider by the tunnel.
+	inBand bool
+}
+
+func (u *unpeering) run(ctx context.Context) error {
+	if err := u.look(ctx); err != nil {
+		return err
+	}
+	p := step.New(u.Printer)
+	nodes := p.Add(u.endOffloading)
+	last := p.Add(u.endAuthentication, nodes)
+	if !u.reverse {
+		needs := nodes
+		if u.inBand { // what was copied to the provider is removed by the tunnel
+			needs = last
+		}
+		p.Add(u.endNetworking, needs)
+	}
+	p.Add(u.tidy, p.All()...)
+	err := p.Run(ctx)
+	if f, ok := err.(*out.Failure); ok && ctx.Err() != nil {
+		return f.Hint("Run it again to go on from here. A cluster that is gone for good is forgotten by: liqoctl force unpeer %s", u.provider.id)
+	}
+	return err
+}
+
+// look changes nothing, and fails where the rest could not be done.
+func (u *unpeering) look(ctx context.Context) (err error) {
+	if u.reverse, err = u.usedInReverse(ctx); err != nil {
+		return out.Fail("an error occurred while checking bidirectional peering: %w", err)
+	}
+	if u.reverse && u.options.deleteNamespaces {
+		return out.Fail("cannot delete the tenant namespace when a bidirectional is enabled, please remove the --delete-namespaces flag")
+	}
+	identities, err := u.consumer.find(ctx, &authv1beta1.IdentityList{}, u.provider.id)
+	if err != nil {
+		return u.consumer.wrong(err)
+	}
+	u.inBand = slices.ContainsFunc(identities, func(obj client.Object) bool {
+		return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil
+	})
+	return nil
+}
+
+// usedInReverse tells whether the provider uses the consumer, or began to: there is no need for a ForeignCluster to say so.
+func (u *unpeering) usedInReverse(ctx context.Context) (bool, error) {
+	tenants, err := u.consumer.find(ctx, &authv1beta1.TenantList{}, u.provider.id)
+	if err != nil || len(tenants) > 0 {
+		return len(tenants) > 0, u.consumer.wrong(err)
+	}
+	for _, list := range []client.ObjectList{&authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}} {
+		found, err := u.provider.find(ctx, list, u.consumer.id)
+		if apierrors.IsForbidden(err) {
+			continue // a user of the consumer, who may look at what is about the consumer only
+		}
+		if err != nil {
+			return false, u.provider.wrong(err)
+		}
+		if slices.ContainsFunc(found, func(obj client.Object) bool { return !peer.IsReplica(obj) }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func disabling(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return out.Fail("unable to disable %s: %w", what, err)
+}
+
+// endOffloading takes back what runs in the provider.
+func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error {
+	s := u.consumer.via(told)
+	for _, of := range []struct {
+		list client.ObjectList
+		what string
+	}{{&authv1beta1.ResourceSliceList{}, "resourceslices"}, {&offv1beta1.VirtualNodeList{}, "virtualnodes"}} {
+		if err := u.endAll(ctx, s, of.list, of.what); err != nil {
+			return disabling("offloading", err)
+		}
+	}
+	// It goes with the last virtual node, unless somebody made it or it was left behind.
+	return disabling("offloading", s.during("Waiting for the namespaces of the provider to go", "", func() error {
+		maps, err := u.ours(ctx, s, &offv1beta1.NamespaceMapList{})
+		if err == nil {
+			err = s.removeAll(ctx, maps, &offv1beta1.NamespaceMapList{}, true)
+		}
+		return err
+	}))
+}
+
+// ours are the objects of a kind about the provider that were made here.
+func (u *unpeering) ours(ctx context.Context, s *side, list client.ObjectList) ([]client.Object, error) {
+	found, err := s.find(ctx, list, u.provider.id)
+	return slices.DeleteFunc(found, peer.IsReplica), err
+}
+
+func (u *unpeering) endAll(ctx context.Context, s *side, list client.ObjectList, what string) error {
+	found, err := u.ours(ctx, s, list)
+	if err != nil {
+		return s.wrong(err)
+	}
+	done := "All " + what + " deleted"
+	if len(found) == 0 {
+		done = "No " + what + " found"
+	}
+	if err := s.during("Deleting "+what, done, func() error { return s.removeAll(ctx, found, list, false) }); err != nil {
+		return err
+	}
+	ensured := ""
+	if u.options.wait {
+		ensured = "Ensured " + what + " absence"
+	}
+	return s.during("Waiting for "+what+" to go", ensured, func() error { return s.removeAll(ctx, found, list, true) })
+}
+
+// removeAll deletes objects of a kind, unless that was done, and waits for them to go.
+func (s *side) removeAll(ctx context.Context, found []client.Object, list client.ObjectList, wait bool) error {
+	for _, obj := range found {
+		if obj.GetDeletionTimestamp() != nil {
+			continue
+		}
+		uid := obj.GetUID()
+		if err := s.kube.Delete(ctx, obj, client.Preconditions{UID: &uid}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
+		}
+	}
+	for _, obj := range found {
+		if !wait {
+			break
+		}
+		if err := s.awaitGone(ctx, obj, list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endAuthentication has the provider forget the consumer. The credentials go first, while they may still be used.
+func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) error {
+	d := &deauthentication{cli: u.via(told), consumer: u.consumer.via(told), provider: u.provider.via(told), wait: true}
+	err := d.look(ctx)
+	if err == nil {
+		err = d.run(ctx)
+	}
+	return disabling("authentication", err)
+}
+
+// endNetworking disconnects the networks.
+func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) error {
+	local, remote := u.consumer.via(told), u.provider.via(told)
+	all := append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...)
+	return disabling("networking", u.via(told).removeAll(ctx, &networkOptions{wait: u.options.wait}, all))
+}
+
+// tidy waits until nothing of the peering is left, and removes the namespaces if that was asked for.
+func (u *unpeering) tidy(ctx context.Context, told *out.Printer) error {
+	p := step.New(told)
+	for _, s := range []struct {
+		*side
+		other string
+	}{{u.consumer, u.provider.id}, {u.provider, u.consumer.id}} {
+		var settled []*step.Step
+		if u.options.wait && !u.reverse {
+			settled = append(settled, s.step(p, "Waiting for what was made of the peering to go", "", func(ctx context.Context) error {
+				return s.awaitNothing(ctx, s.other)
+			}))
+		}
+		if u.options.deleteNamespaces {
+			p.Add(func(ctx context.Context, told *out.Printer) error {
+				return s.via(told).deleteNamespace(ctx, s.other, u.options.wait)
+			}, settled...)
+		}
+	}
+	return p.Run(ctx)
+}
+
+// made are the kinds of what is made of a peering, which goes by itself. The ForeignCluster goes last.
+func made() []client.ObjectList {
+	return []client.ObjectList{
+		&networkingv1beta1.WgGatewayServerList{}, &networkingv1beta1.WgGatewayClientList{}, &networkingv1beta1.ConnectionList{},
+		&appsv1.DeploymentList{}, &authv1beta1.RenewList{}, &liqov1beta1.ForeignClusterList{},
+	}
+}
+
+// awaitNothing waits until nothing is left of what was made of a peering. Who may not see it does not wait for it, and what was
+// there for something else is left to it.
+func (s *side) awaitNothing(ctx context.Context, other string) error {
+	if stays, err := s.staysFor(ctx, other); err != nil || stays != "" {
+		if stays != "" {
+			s.Warn("%s stays, and the ForeignCluster %s with it", stays, other)
+		}
+		return err
+	}
+	for _, list := range made() {
+		found, err := s.find(ctx, list, other)
+		if apierrors.IsForbidden(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, obj := range found {
+			if err := s.awaitGone(ctx, obj, list); apierrors.IsForbidden(err) {
+				break
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// staysFor names something that was made by hand for a peering, "" for nothing.
+func (s *side) staysFor(ctx context.Context, other string) (string, error) {
+	found, err := s.find(ctx, &corev1.SecretList{}, other)
+	if err != nil {
+		if apierrors.IsForbidden(err) {
+			return "", nil
+		}
+		return "", err
+	}
+	for _, obj := range found {
+		if obj.GetLabels()[names.IdentityType] == string(authv1beta1.ControlPlaneIdentityType) && len(obj.GetOwnerReferences()) == 0 && obj.GetNamespace() == s.namespace {
+			return "the Secret " + client.ObjectKeyFromObject(obj).String() + ", with credentials that were made by hand,", nil
+		}
+	}
+	return "", nil
+}
+
+// deleteNamespace deletes the tenant namespace of the other cluster, with all that is in it.
+func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) error {
+	done := "Tenant namespace deleted"
+	ns := &corev1.Namespace{}
+	err := s.kube.Get(ctx, client.ObjectKey{Name: s.namespace}, ns)
+	if id, ok := peer.OfNamespace(ns); apierrors.IsNotFound(err) || err == nil && (!ok || string(id) != other) {
+		s.Success("Tenant namespace already deleted")
+		return nil
+	} else if err != nil {
+		return s.wrong(err)
+	}
+	namespaces := []client.Object{ns}
+	if err := s.during("Deleting tenant namespace", done, func() error { return s.removeAll(ctx, namespaces, &corev1.NamespaceList{}, false) }); err != nil {
+		return err
+	}
+	if !wait {
+		return nil
+	}
+	return s.during("Waiting for tenant namespace to go", "Ensured tenant namespace absence", func() error {
+		return s.awaitGone(ctx, ns, &corev1.NamespaceList{})
+	})
+}
