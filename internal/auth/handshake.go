@@ -83,7 +83,11 @@ func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *
 			return nil
 		}
 	}
-	nonce, err := h.proof(ctx, tenant, key)
+	nonce, err := h.proof(ctx, h.nonces, tenant, key)
+	if _, refused := kube.InvalidReason(err); refused {
+		// The nonce may be of a moment ago: nobody is refused for what the watch has not seen yet.
+		nonce, err = h.proof(ctx, h.direct, tenant, key)
+	}
 	if err != nil {
 		return err
 	}
@@ -94,9 +98,9 @@ func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *
 }
 
 // proof returns the nonce that the signature of the Tenant is one of.
-func (h *handshake) proof(ctx context.Context, tenant *authv1beta1.Tenant, key crypto.PublicKey) ([]byte, error) {
+func (h *handshake) proof(ctx context.Context, nonces client.Reader, tenant *authv1beta1.Tenant, key crypto.PublicKey) ([]byte, error) {
 	var all corev1.SecretList
-	if err := h.nonces.List(ctx, &all, client.InNamespace(tenant.Namespace)); err != nil {
+	if err := nonces.List(ctx, &all, client.InNamespace(tenant.Namespace), client.HasLabels{names.Nonce}); err != nil {
 		return nil, fmt.Errorf("listing nonces: %w", err)
 	}
 	slices.SortFunc(all.Items, func(a, b corev1.Secret) int { return strings.Compare(a.Name, b.Name) })

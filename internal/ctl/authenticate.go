@@ -22,6 +22,7 @@ type authenticateOptions struct {
 	timeout       time.Duration
 	inBand        bool
 	proxyURL      string
+	preview
 }
 
 func (c *cli) authenticate() *cobra.Command {
@@ -41,6 +42,9 @@ func (c *cli) authenticate() *cobra.Command {
 			}
 			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
 				a := &authentication{cli: c, consumer: local, provider: remote, inBand: o.inBand, proxyURL: o.proxyURL}
+				if o.asked() {
+					return a.preview(ctx, o.format())
+				}
 				return a.run(ctx)
 			})
 		},
@@ -49,6 +53,7 @@ func (c *cli) authenticate() *cobra.Command {
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 	fs.BoolVar(&o.inBand, "in-band", false, "Reach the API server of the provider through the tunnel between the networks")
 	fs.StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
+	o.preview.flags(cmd, fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 	return cmd
 }

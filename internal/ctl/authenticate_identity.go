@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -26,11 +25,12 @@ import (
 
 // consumerRights are what it takes to become the consumer of a provider.
 func (s *side) consumerRights() []rights {
-	secrets := schema.GroupResource{Resource: "secrets"}
-	return append(s.missingRights(s.namespace),
-		rights{s.liqoNamespace, secrets, []string{"get", "watch"}},
-		rights{s.namespace, secrets, []string{"get", "list", "watch", "create", "patch", "delete"}},
-		rights{s.namespace, schema.GroupResource{Group: authv1beta1.GroupName, Resource: authv1beta1.IdentityResource}, []string{"get", "list", "watch", "create", "patch"}})
+	return append(s.signerRights(), authenticating(s.namespace, authv1beta1.IdentityResource, "get", "list", "watch", "create", "patch"))
+}
+
+// signerRights are what it takes to prove who this cluster is.
+func (s *side) signerRights() []rights {
+	return append(s.nonceRights(), secretRights(s.liqoNamespace, "get", "watch"))
 }
 
 // identityFor names the Identity for a provider: the one that is there, or a new one. Credentials that somebody made by hand would be
@@ -39,18 +39,18 @@ func (s *side) identityFor(ctx context.Context, provider string) (string, error)
 	if s.missing {
 		return names.ControlPlaneIdentity(provider), nil
 	}
-	of := []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{names.RemoteClusterID: provider}}
-	var secrets corev1.SecretList
-	if err := s.kube.List(ctx, &secrets, append(of, client.MatchingLabels{names.RemoteClusterID: provider, names.IdentityType: string(authv1beta1.ControlPlaneIdentityType)})...); err != nil {
-		return "", fmt.Errorf("looking for credentials: %w", err)
+	kubeconfigs, err := s.controlPlaneSecrets(ctx, provider)
+	if err != nil {
+		return "", err
 	}
-	for i := range secrets.Items {
-		if secret := &secrets.Items[i]; metav1.GetControllerOf(secret) == nil && secret.DeletionTimestamp == nil {
-			return "", out.Fail("the Secret %s has credentials for %s that were made by hand", client.ObjectKeyFromObject(secret), provider).Hint("Delete it, or keep to it")
+	for i := range kubeconfigs {
+		if secret := &kubeconfigs[i]; metav1.GetControllerOf(secret) == nil && secret.DeletionTimestamp == nil {
+			return "", out.Fail("the Secret %s has credentials for %s that were made by hand", client.ObjectKeyFromObject(secret), provider).
+				Hint("They are of use as they are: to have others, delete it first")
 		}
 	}
 	var all authv1beta1.IdentityList
-	if err := s.kube.List(ctx, &all, of...); err != nil {
+	if err := s.kube.List(ctx, &all, client.InNamespace(s.namespace), client.MatchingLabels{names.RemoteClusterID: provider}); err != nil {
 		return "", fmt.Errorf("looking for Identities: %w", err)
 	}
 	var found []string
@@ -66,6 +66,16 @@ func (s *side) identityFor(ctx context.Context, provider string) (string, error)
 		return found[0], nil
 	}
 	return "", out.Fail("there are several Identities for %s in namespace %s: %s", provider, s.namespace, strings.Join(found, ", ")).Hint("Delete all but one of them")
+}
+
+// controlPlaneSecrets are those with a kubeconfig of the control plane for a provider.
+func (s *side) controlPlaneSecrets(ctx context.Context, provider string) ([]corev1.Secret, error) {
+	var all corev1.SecretList
+	if err := s.kube.List(ctx, &all, client.InNamespace(s.namespace),
+		client.MatchingLabels{names.RemoteClusterID: provider, names.IdentityType: string(authv1beta1.ControlPlaneIdentityType)}); err != nil {
+		return nil, fmt.Errorf("looking for credentials: %w", err)
+	}
+	return all.Items, nil
 }
 
 // newIdentity is what a consumer has to know of a provider that accepted its Tenant.
@@ -121,7 +131,7 @@ func (s *side) awaitKubeconfig(ctx context.Context, identity client.ObjectKey) e
 		} else if err != nil {
 			return err
 		}
-		missing := await.Pending(fmt.Sprintf("the Identity %s has no kubeconfig yet: does the controller-manager of Liqo run?", identity))
+		missing := await.Pending(fmt.Sprintf("the Identity %s does not have a kubeconfig secret reference: does the controller-manager of Liqo run?", identity))
 		if now.Status.KubeconfigSecretRef == nil {
 			return missing
 		}

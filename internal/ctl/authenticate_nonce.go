@@ -26,28 +26,36 @@ func (s *side) ensureTenantNamespace(ctx context.Context, c *cli, other string) 
 	return s.ensureNamespace(ctx, c, newHandshakeSecret(client.ObjectKey{Namespace: s.namespace}, names.Nonce, other))
 }
 
-// awaitKey returns the key pair that this cluster has for a provider. One of an earlier tenant namespace goes any moment.
+// awaitKey returns the key pair that this cluster has for a provider, once it is there.
 func (s *side) awaitKey(ctx context.Context, provider string) (key crypto.Signer, err error) {
 	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
-	return key, await.Until(ctx, s.kube, func(ctx context.Context) error {
-		missing := await.Pending(fmt.Sprintf("the key pair for %s, the Secret %s, is not there yet: does the controller-manager of Liqo run?", provider, at))
-		ns, secret := &corev1.Namespace{}, &corev1.Secret{}
-		if err := s.kube.Get(ctx, client.ObjectKey{Name: s.namespace}, ns); err != nil {
-			return fmt.Errorf("reading the tenant namespace: %w", err)
-		}
-		if err := s.kube.Get(ctx, at, secret); apierrors.IsNotFound(err) {
-			return missing
-		} else if err != nil {
-			return fmt.Errorf("reading the key pair for %s: %w", provider, err)
-		}
-		if !metav1.IsControlledBy(secret, ns) || secret.DeletionTimestamp != nil {
-			return missing
-		}
-		if key, err = cred.ParseKey(secret.Data[names.PrivateKeyKey]); err != nil {
-			return out.Fail("the Secret %s has no key that can be used: %w", at, err)
-		}
-		return nil
+	return key, await.Until(ctx, s.kube, func(ctx context.Context) (err error) {
+		key, err = s.keyFor(ctx, provider)
+		return err
 	}, await.One(&corev1.SecretList{}, at))
+}
+
+// keyFor is the key pair that this cluster has for a provider. One of an earlier tenant namespace goes any moment.
+func (s *side) keyFor(ctx context.Context, provider string) (crypto.Signer, error) {
+	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
+	missing := await.Pending(fmt.Sprintf("the key pair for %s, the Secret %s, is not there yet: does the controller-manager of Liqo run?", provider, at))
+	ns, secret := &corev1.Namespace{}, &corev1.Secret{}
+	if err := s.kube.Get(ctx, client.ObjectKey{Name: s.namespace}, ns); err != nil {
+		return nil, fmt.Errorf("reading the tenant namespace: %w", err)
+	}
+	if err := s.kube.Get(ctx, at, secret); apierrors.IsNotFound(err) {
+		return nil, missing
+	} else if err != nil {
+		return nil, fmt.Errorf("reading the key pair for %s: %w", provider, err)
+	}
+	if !metav1.IsControlledBy(secret, ns) || secret.DeletionTimestamp != nil {
+		return nil, missing
+	}
+	key, err := cred.ParseKey(secret.Data[names.PrivateKeyKey])
+	if err != nil {
+		return nil, out.Fail("the Secret %s has no key that can be used: %w", at, err)
+	}
+	return key, nil
 }
 
 // newHandshakeSecret is one for a nonce, or for a signed one, as the label says.
@@ -78,23 +86,35 @@ func (s *side) handshakeSecrets(ctx context.Context, label, other string) ([]cor
 // ensureNonce has the provider have a nonce for a consumer, and returns where. One that served already is replaced, unless the
 // consumer is known by it.
 func (s *side) ensureNonce(ctx context.Context, c *cli, consumer string, known bool) (client.ObjectKey, error) {
+	usable, useless, err := s.usableNonce(ctx, consumer, known)
+	if err != nil {
+		return client.ObjectKey{}, err
+	}
+	if usable != nil {
+		return client.ObjectKeyFromObject(usable), nil
+	}
 	at := client.ObjectKey{Namespace: s.namespace, Name: names.NonceSecret}
+	return at, s.makeHandshakeSecret(ctx, c, newHandshakeSecret(at, names.Nonce, consumer), useless)
+}
+
+// usableNonce is the Secret whose nonce can serve, nil for none; those before it cannot.
+func (s *side) usableNonce(ctx context.Context, consumer string, known bool) (usable *corev1.Secret, useless []corev1.Secret, err error) {
 	have, err := s.handshakeSecrets(ctx, names.Nonce, consumer)
 	if err != nil {
-		return at, err
+		return nil, nil, err
 	}
 	for i := range have {
 		serves := known
 		if !known {
 			if serves, err = s.canServe(ctx, consumer, have[i].Data[names.NonceKey]); err != nil {
-				return at, err
+				return nil, nil, err
 			}
 		}
 		if serves {
-			return client.ObjectKeyFromObject(&have[i]), nil
+			return &have[i], have[:i], nil
 		}
 	}
-	return at, s.makeHandshakeSecret(ctx, c, newHandshakeSecret(at, names.Nonce, consumer), have)
+	return nil, have, nil
 }
 
 // makeHandshakeSecret makes one in the place of what is of no use.

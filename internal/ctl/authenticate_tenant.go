@@ -24,11 +24,22 @@ import (
 	"liqo.io/liqo/internal/rules"
 )
 
+func authenticating(namespace, resource string, verbs ...string) rights {
+	return rights{namespace, schema.GroupResource{Group: authv1beta1.GroupName, Resource: resource}, verbs}
+}
+
+// nonceRights are what it takes to have a nonce made or signed.
+func (s *side) nonceRights() []rights {
+	return append(s.missingRights(s.namespace), secretRights(s.namespace, "get", "list", "watch", "create", "patch", "delete"))
+}
+
+func secretRights(namespace string, verbs ...string) rights {
+	return rights{namespace, schema.GroupResource{Resource: "secrets"}, verbs}
+}
+
 // providerRights are what it takes to have a provider know a consumer.
 func (s *side) providerRights() []rights {
-	return append(s.missingRights(s.namespace),
-		rights{s.namespace, schema.GroupResource{Resource: "secrets"}, []string{"get", "list", "watch", "create", "patch", "delete"}},
-		rights{s.namespace, schema.GroupResource{Group: authv1beta1.GroupName, Resource: authv1beta1.TenantResource}, []string{"get", "list", "watch", "create", "patch"}})
+	return append(s.nonceRights(), authenticating(s.namespace, authv1beta1.TenantResource, "get", "list", "watch", "create", "patch"))
 }
 
 // tenantOf is the Tenant of a consumer, nil for none.

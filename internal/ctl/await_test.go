@@ -133,7 +133,7 @@ func TestADeletionIsWaitedForThroughTroubles(t *testing.T) {
 	})
 	in := &side{Scope: out.New(strings.NewReader(""), io.Discard, io.Discard).Scope("local"), name: "local", kube: cluster}
 	gone := &leftover{side: in, what: "Network configuration", list: &networkingv1beta1.ConfigurationList{}, found: []client.Object{cfg}}
-	if err := gone.remove(t.Context(), true); err != nil || !met.Load() {
+	if err := gone.remove(t.Context(), in, true); err != nil || !met.Load() {
 		t.Errorf("the wait ended: %v; met %v", err, met.Load())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -314,6 +315,28 @@ func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) err
 		return nil
 	}
 	return s.during("Waiting for tenant namespace to go", "Ensured tenant namespace absence", func() error {
-		return s.awaitGone(ctx, ns, &corev1.NamespaceList{})
+		if err := s.awaitGone(ctx, ns, &corev1.NamespaceList{}); err != nil {
+			return err
+		}
+		return s.awaitKeys(ctx, other)
 	})
+}
+
+// awaitKeys waits for the keys for a cluster to go, which follow its tenant namespace.
+func (s *side) awaitKeys(ctx context.Context, other string) error {
+	found, err := s.find(ctx, &corev1.SecretList{}, other)
+	if err != nil {
+		if apierrors.IsForbidden(err) {
+			return nil
+		}
+		return err
+	}
+	for _, obj := range found {
+		if of := metav1.GetControllerOf(obj); of != nil && of.Kind == "Namespace" {
+			if err := s.awaitGone(ctx, obj, &corev1.SecretList{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
