@@ -31,7 +31,7 @@ func main() {
 		return
 	}
 	home := flag.String("home", os.Getenv("LIQO_PLAYGROUND_HOME"), "folder of the playground whose clusters a and b, of two nodes each, are used")
-	rounds := flag.Int("rounds", 5, "times that all is measured; medians count")
+	rounds := flag.Int("rounds", 5, "times that all is measured; medians count. 0: only how they peer")
 	peerings := flag.Int("peerings", 5, "times that the clusters peer and part, with and without a network, before all else")
 	output := flag.String("output", "dist/bench", "folder of the results")
 	flag.Parse()
@@ -78,6 +78,9 @@ func run(ctx context.Context, home string, rounds, peerings int) (*result, error
 	w, err := newWorld(ctx, home, peerings)
 	if err != nil {
 		return nil, err
+	}
+	if rounds < 1 {
+		return &result{Peerings: w.peerings, Promises: w.peerings}, nil
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // ends the bare library
