@@ -43,59 +43,12 @@ install() {
 
 install_in() { show bin/liqoctl install kubeadm --cluster-id "$2" --kubeconfig "$3" 2>&1 | sed -u "s/^/$1: /"; }
 
-# The provider's administrator hands out credentials: a certificate for the user "consumer".
-credentials() {
-	local dir=$1
-	openssl ecparam -genkey -name prime256v1 -noout -out "$dir/key.pem"
-	openssl req -new -key "$dir/key.pem" -subj /CN=consumer -out "$dir/csr.pem"
-	"$playground" kubectl b delete csr liqo-demo-consumer --ignore-not-found >/dev/null
-	"$playground" kubectl b apply -f - >/dev/null <<-YAML
-		apiVersion: certificates.k8s.io/v1
-		kind: CertificateSigningRequest
-		metadata:
-		  name: liqo-demo-consumer
-		spec:
-		  request: $(base64 -w0 "$dir/csr.pem")
-		  signerName: kubernetes.io/kube-apiserver-client
-		  usages: [client auth]
-	YAML
-	provider certificate approve liqo-demo-consumer
-	provider wait csr liqo-demo-consumer --for=jsonpath='{.status.certificate}' --timeout=60s
-	"$playground" kubectl b get csr liqo-demo-consumer -o 'jsonpath={.status.certificate}' | base64 -d >"$dir/cert.pem"
-	"$playground" kubectl b config view --raw --minify -o 'jsonpath={.clusters[0].cluster.certificate-authority-data}' | base64 -d >"$dir/ca.pem"
-	local server
-	server=$("$playground" kubectl b config view --minify -o 'jsonpath={.clusters[0].cluster.server}')
-	"$playground" kubectl b config --kubeconfig "$dir/kubeconfig" set-cluster cl-provider --server "$server" --certificate-authority "$dir/ca.pem" --embed-certs >/dev/null
-	"$playground" kubectl b config --kubeconfig "$dir/kubeconfig" set-credentials consumer --client-certificate "$dir/cert.pem" --client-key "$dir/key.pem" --embed-certs >/dev/null
-	"$playground" kubectl b config --kubeconfig "$dir/kubeconfig" set-context default --cluster cl-provider --user consumer >/dev/null
-	"$playground" kubectl b config --kubeconfig "$dir/kubeconfig" use-context default >/dev/null
-}
-
 peer() {
-	bold "Peering: the provider registers the consumer and hands out credentials"
-	provider apply -f demo/manifests/tenant-provider.yaml
-	consumer apply -f demo/manifests/tenant-consumer.yaml
-	local dir
-	dir=$(mktemp -d)
-	if ! "$playground" kubectl a get secret cplane-secret -n liqo-tenant-cl-provider >/dev/null 2>&1; then
-		credentials "$dir"
-		"$playground" kubectl a create secret generic cplane-secret -n liqo-tenant-cl-provider --from-file=kubeconfig="$dir/kubeconfig" --dry-run=client -o json |
-			"$playground" kubectl a label --local -f - liqo.io/identity-type=ControlPlane liqo.io/remote-cluster-id=cl-provider -o json |
-			"$playground" kubectl a annotate --local -f - liqo.io/remote-tenant-namespace=liqo-tenant-cl-consumer -o json |
-			"$playground" kubectl a apply -f -
-	fi
-	rm -rf "$dir"
-	bold "The consumer asks for 4 CPUs and 8 GiB, and sees the provider as one more node"
-	consumer apply -f demo/manifests/resourceslice.yaml
-	show "$playground" kubectl a wait node/cl-provider --for=create --timeout=120s
+	bold "Peering: a tunnel between clusters whose pods have addresses of the same range, and the provider as one more node"
+	show bin/liqoctl peer --kubeconfig "$A" --remote-kubeconfig "$B" --cpu 4 --memory 8Gi
+	consumer wait node/cl-provider --for=create --timeout=120s
 	consumer wait node/cl-provider --for=condition=Ready --timeout=120s
 	consumer get nodes
-}
-
-network() {
-	bold "Connecting their networks by an encrypted tunnel: pods of both have addresses of the same range"
-	show bin/liqoctl network connect --kubeconfig "$A" --remote-kubeconfig "$B" --server-service-type NodePort
-	consumer get connections -n liqo-tenant-cl-provider
 }
 
 # Each cluster tells the addresses of its own nodes. A pod looks its host up there: that address it has from the kubelet that runs it.
@@ -170,7 +123,7 @@ if [ "${1:-}" = --down ]; then
 	[ -x "$playground" ] || { need_go && make --no-print-directory playground; }
 	exec "$playground" down
 fi
-need_clusters && need_go && need openssl openssl || exit 1
+need_clusters && need_go || exit 1
 trap ended EXIT
 trap 'exit 130' INT TERM
 build
@@ -179,7 +132,6 @@ A=$("$playground" kubeconfig a)
 B=$("$playground" kubeconfig b)
 install
 peer
-network
 offload
 try_it
 finish

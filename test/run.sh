@@ -162,8 +162,7 @@ for s in $list; do
 	[ -n "${budget[$s]:-}" ] || { echo "no suite is called $s; there are ${!budget[*]}" >&2; exit 2; }
 	case $s in
 	race) need gcc "gcc libc6-dev" ;;
-	playground | e2e | network | several | soak) need_clusters ;;
-	demo | bench) need_clusters && need openssl openssl ;;
+	playground | demo | e2e | network | several | soak | bench) need_clusters ;;
 	esac || exit 1
 done
 for s in $list; do suite "$s"; done
