@@ -157,7 +157,12 @@ func (r *peeringRun) survey(ctx context.Context) error {
 	if !r.options.networkingDisabled {
 		p.Add(func(ctx context.Context, _ *out.Printer) error { return ensuring("networking", r.surveyNetworks(ctx)) })
 	}
-	if !r.options.inBand || r.options.proxyURL != "" {
+	if r.options.inBand && r.options.proxyURL == "" { // the rest is known once the networks are
+		p.Add(func(ctx context.Context, _ *out.Printer) error {
+			_, err := r.provider.apiServerProxy(ctx)
+			return ensuring("authentication", r.provider.wrong(err))
+		})
+	} else {
 		p.Add(func(ctx context.Context, _ *out.Printer) error {
 			a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, proxyURL: r.options.proxyURL}
 			return ensuring("authentication", a.look(ctx))

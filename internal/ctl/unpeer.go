@@ -4,9 +4,11 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -136,50 +138,85 @@ func disabling(what string, err error) error {
 	return out.Fail("unable to disable %s: %w", what, err)
 }
 
-// endOffloading takes back what runs in the provider.
+// endOffloading takes back what runs in the provider. Virtual nodes are drained at once, while they have their credentials.
 func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error {
-	s := u.consumer.via(told)
-	for _, of := range []struct {
-		list client.ObjectList
-		what string
-	}{{&authv1beta1.ResourceSliceList{}, "resourceslices"}, {&offv1beta1.VirtualNodeList{}, "virtualnodes"}} {
-		if err := u.endAll(ctx, s, of.list, of.what); err != nil {
-			return disabling("offloading", err)
-		}
-	}
+	p, s := step.New(told), u.consumer
+	ended := u.endAll(p, &authv1beta1.ResourceSliceList{}, "resourceslices")
+	u.endAll(p, &offv1beta1.VirtualNodeList{}, "virtualnodes", ended)
 	// It goes with the last virtual node, unless somebody made it or it was left behind.
-	return disabling("offloading", s.during("Waiting for the namespaces of the provider to go", "", func() error {
-		maps, err := u.ours(ctx, s, &offv1beta1.NamespaceMapList{})
+	s.step(p, "Waiting for the namespaces in the provider to go", "", func(ctx context.Context) error {
+		list := &offv1beta1.NamespaceMapList{}
+		maps, err := u.ours(ctx, list)
 		if err == nil {
-			err = s.removeAll(ctx, maps, &offv1beta1.NamespaceMapList{}, true)
+			err = s.removeAll(ctx, maps, list, true)
 		}
 		return err
-	}))
+	}, p.All()...)
+	return disabling("offloading", p.Run(ctx))
 }
 
 // ours are the objects of a kind about the provider that were made here.
-func (u *unpeering) ours(ctx context.Context, s *side, list client.ObjectList) ([]client.Object, error) {
-	found, err := s.find(ctx, list, u.provider.id)
+func (u *unpeering) ours(ctx context.Context, list client.ObjectList) ([]client.Object, error) {
+	found, err := u.consumer.find(ctx, list, u.provider.id)
 	return slices.DeleteFunc(found, peer.IsReplica), err
 }
 
-func (u *unpeering) endAll(ctx context.Context, s *side, list client.ObjectList, what string) error {
-	found, err := u.ours(ctx, s, list)
-	if err != nil {
-		return s.wrong(err)
-	}
-	done := "All " + what + " deleted"
-	if len(found) == 0 {
-		done = "No " + what + " found"
-	}
-	if err := s.during("Deleting "+what, done, func() error { return s.removeAll(ctx, found, list, false) }); err != nil {
-		return err
-	}
+// endAll deletes all of a kind that was made here about the provider, and waits for it. The step is that of the deletion.
+func (u *unpeering) endAll(p *step.Plan, list client.ObjectList, what string, needs ...*step.Step) *step.Step {
+	var found []client.Object
+	deleted := p.Add(func(ctx context.Context, told *out.Printer) (err error) {
+		s := u.consumer.via(told)
+		if found, err = u.ours(ctx, list); err != nil {
+			return s.wrong(err)
+		}
+		done := "All " + what + " deleted"
+		if len(found) == 0 {
+			done = "No " + what + " found"
+		}
+		return s.during("Deleting "+what, done, func() error { return s.removeAll(ctx, found, list, false) })
+	}, needs...)
 	ensured := ""
 	if u.options.wait {
 		ensured = "Ensured " + what + " absence"
 	}
-	return s.during("Waiting for "+what+" to go", ensured, func() error { return s.removeAll(ctx, found, list, true) })
+	u.consumer.step(p, "Waiting for "+what+" to go", ensured, func(ctx context.Context) error { return u.awaitEnd(ctx, found, list) }, deleted)
+	return deleted
+}
+
+// awaitEnd waits for objects to go, and says what may hold them.
+func (u *unpeering) awaitEnd(ctx context.Context, found []client.Object, list client.ObjectList) error {
+	err := u.consumer.removeAll(ctx, found, list, true)
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), takingBack)
+	defer cancel()
+	if why := u.consumer.troubles(late, u.provider.id); why != "" {
+		return fmt.Errorf("%w: %s", err, why)
+	}
+	return err
+}
+
+// troubles is what the replicator says of the other cluster that is not well, and what virtual nodes of it still wait for.
+func (s *side) troubles(ctx context.Context, other string) string {
+	var all []string
+	var nodes offv1beta1.VirtualNodeList
+	if s.kube.List(ctx, &nodes, client.MatchingLabels{names.RemoteClusterID: other}) == nil {
+		for i := range nodes.Items {
+			if why := troubled(&nodes.Items[i]); why != "" {
+				all = append(all, "virtual node "+nodes.Items[i].Name+why)
+			}
+		}
+	}
+	var fc liqov1beta1.ForeignCluster
+	if s.kube.Get(ctx, client.ObjectKey{Name: other}, &fc) == nil {
+		for _, c := range fc.Status.Conditions {
+			if c.Type == liqov1beta1.APIServerStatus && (c.Status != liqov1beta1.ConditionEstablished || strings.HasPrefix(c.Message, peer.RefusesCalls)) {
+				all = append(all, cmp.Or(c.Message, c.Reason))
+			}
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // removeAll deletes objects of a kind, unless that was done, and waits for them to go.
