@@ -30,6 +30,7 @@ type peerOptions struct {
 	class              string
 	createVirtualNode  bool
 	amounts
+	preview
 	// resources are the amounts that were read.
 	resources corev1.ResourceList
 	// tunnelAsked says that somebody asked for something of the tunnel.
@@ -84,6 +85,7 @@ func (o *peerOptions) flags(cmd *cobra.Command) {
 	fs.StringVar(&o.class, "resource-slice-class", string(authv1beta1.ResourceSliceClassDefault), "The class of the ResourceSlice")
 	fs.BoolVar(&o.createVirtualNode, "create-virtual-node", true, "Have what is granted shown as a virtual node")
 	o.amounts.flags(fs, "", "", "")
+	o.preview.flags(cmd, fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 }
 
@@ -126,6 +128,9 @@ type peeringRun struct {
 func (r *peeringRun) run(ctx context.Context) error {
 	if err := r.survey(ctx); err != nil {
 		return again(ctx, err)
+	}
+	if r.options.asked() {
+		return r.preview(ctx)
 	}
 	for _, s := range []struct {
 		*side

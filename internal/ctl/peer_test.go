@@ -404,17 +404,21 @@ func whatIsGoneIsForgotten(t *testing.T, one, two *town) {
 	peered(t, two, one, "peer").succeeds(t)
 	t0 := time.Now()
 	two.StopAPIServer(t)
-	t.Log("XX stop", time.Since(t0)); t0 = time.Now()
+	t.Log("XX stop", time.Since(t0))
+	t0 = time.Now()
 	peered(t, one, two, "unpeer").refuses(t, "in the remote cluster: ", "refused")
 	force := func(c, other *town) result {
 		return liqoctl(t, c.Config, "force", "unpeer", other.id, "--skip-confirm", "--timeout", "60s")
 	}
 	wantTranscript(t, force(one, two), " INFO  Info about the remote cluster retrieved successfully\n INFO  Foreign cluster declared as permanently unreachable successfully\n"+
 		" INFO  Tenant namespace deleted\n INFO  Ensured tenant namespace absence\n INFO  Force unpeer executed successfully\n")
-	t.Log("XX force", time.Since(t0)); t0 = time.Now()
+	t.Log("XX force", time.Since(t0))
+	t0 = time.Now()
 	two.StartAPIServer(t)
-	t.Log("XX start", time.Since(t0)); t0 = time.Now()
+	t.Log("XX start", time.Since(t0))
+	t0 = time.Now()
 	force(two, one).succeeds(t, "Force unpeer executed successfully")
-	t.Log("XX force2", time.Since(t0)); t0 = time.Now()
+	t.Log("XX force2", time.Since(t0))
+	t0 = time.Now()
 	force(two, one).refuses(t, "Remote cluster with ID cluster1 not found")
 }

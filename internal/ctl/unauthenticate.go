@@ -77,6 +77,12 @@ func (d *deauthentication) look(ctx context.Context) (err error) {
 	if err := c.unused(ctx, p.id); err != nil {
 		return c.wrong(err)
 	}
+	return d.gather(ctx)
+}
+
+// gather finds what is to be removed, used or not.
+func (d *deauthentication) gather(ctx context.Context) (err error) {
+	c, p := d.consumer, d.provider
 	if d.identities, err = c.find(ctx, &authv1beta1.IdentityList{}, p.id); err != nil {
 		return c.wrong(err)
 	}
@@ -209,6 +215,13 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 // preview prints the names of what would be deleted.
 func (d *deauthentication) preview(format string) error {
 	local, remote := &page{side: d.consumer}, &page{side: d.provider}
+	if err := d.nameOn(local, remote); err != nil {
+		return err
+	}
+	return d.printPages(format, toDelete, local, remote)
+}
+
+func (d *deauthentication) nameOn(local, remote *page) error {
 	for _, of := range []struct {
 		in      *page
 		objs    []client.Object
@@ -218,13 +231,9 @@ func (d *deauthentication) preview(format string) error {
 		for i := range of.secrets {
 			all = append(all, &of.secrets[i])
 		}
-		for _, obj := range all {
-			bare, err := nameOnly(obj, of.in.kube.Scheme())
-			if err != nil {
-				return err
-			}
-			of.in.entries = append(of.in.entries, pageEntry{obj: bare})
+		if err := of.in.addNames(all...); err != nil {
+			return err
 		}
 	}
-	return d.printPages(format, toDelete, local, remote)
+	return nil
 }

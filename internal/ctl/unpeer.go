@@ -32,6 +32,7 @@ type unpeerOptions struct {
 	local, remote          sideFlags
 	timeout                time.Duration
 	wait, deleteNamespaces bool
+	preview
 }
 
 func (c *cli) unpeer() *cobra.Command {
@@ -54,6 +55,7 @@ func (c *cli) unpeer() *cobra.Command {
 	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
 	fs.BoolVar(&o.wait, "wait", true, "Wait until nothing is left. ResourceSlices and virtual nodes are always waited for: they end with what goes after them")
 	fs.BoolVar(&o.deleteNamespaces, "delete-namespaces", false, "Delete the tenant namespaces, too")
+	o.preview.flags(cmd, fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 	return cmd
 }
@@ -73,6 +75,9 @@ type unpeering struct {
 func (u *unpeering) run(ctx context.Context) error {
 	if err := u.look(ctx); err != nil {
 		return err
+	}
+	if u.options.asked() {
+		return u.preview(ctx)
 	}
 	p := step.New(u.Printer)
 	nodes := p.Add(u.endOffloading)
