@@ -177,6 +177,9 @@ func (r *peeringRun) survey(ctx context.Context) error {
 		key := client.ObjectKey{Namespace: r.consumer.namespace, Name: r.provider.id}
 		r.slice = newResourceSlice(key, r.provider.id, r.options.class, r.options.resources, r.options.createVirtualNode)
 		p.Add(func(ctx context.Context, _ *out.Printer) error {
+			if err := r.consumer.demand(ctx, authenticating(key.Namespace, authv1beta1.ResourceSliceResource, "get", "watch", "create", "patch")); err != nil {
+				return ensuring("offloading", err)
+			}
 			return ensuring("offloading", r.consumer.wrong((&request{kube: r.consumer.kube, slice: r.slice}).look(ctx)))
 		})
 	}

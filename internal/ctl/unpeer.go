@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -105,21 +106,47 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 	if u.reverse && u.options.deleteNamespaces {
 		return out.Fail("cannot delete the tenant namespace when a bidirectional is enabled, please remove the --delete-namespaces flag")
 	}
-	identities, err := u.consumer.find(ctx, &authv1beta1.IdentityList{}, u.provider.id)
+	for resource, list := range map[string]client.ObjectList{authv1beta1.ResourceSliceResource: &authv1beta1.ResourceSliceList{}, offv1beta1.VirtualNodeResource: &offv1beta1.VirtualNodeList{}} {
+		if err := u.mayEnd(ctx, resource, list); err != nil {
+			return err
+		}
+	}
+	d := &deauthentication{cli: u.cli, consumer: u.consumer, provider: u.provider}
+	if err := d.gather(ctx); err != nil {
+		return err
+	}
+	u.inBand = slices.ContainsFunc(d.identities, func(obj client.Object) bool {
+		return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil
+	})
+	if u.reverse {
+		return nil
+	}
+	return lookAll(ctx, append(gatewaysBetween(u.consumer, u.provider), configurationsBetween(u.consumer, u.provider)...))
+}
+
+// mayEnd fails where the user may not delete what there is of a kind.
+func (u *unpeering) mayEnd(ctx context.Context, resource string, list client.ObjectList) error {
+	found, err := u.ours(ctx, list)
 	if err != nil {
 		return u.consumer.wrong(err)
 	}
-	u.inBand = slices.ContainsFunc(identities, func(obj client.Object) bool {
-		return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil
-	})
-	return nil
+	gvk, err := u.consumer.kube.GroupVersionKindFor(list)
+	if err != nil {
+		return err
+	}
+	var wanted []rights
+	for _, obj := range found {
+		wanted = append(wanted, rights{obj.GetNamespace(), schema.GroupResource{Group: gvk.Group, Resource: resource}, []string{"get", "watch", "delete"}})
+	}
+	return u.consumer.demand(ctx, wanted...)
 }
 
 // usedInReverse tells whether the provider uses the consumer, or began to: there is no need for a ForeignCluster to say so.
 func (u *unpeering) usedInReverse(ctx context.Context) (bool, error) {
+	stays := func(obj client.Object) bool { return !peer.IsReplica(obj) && obj.GetDeletionTimestamp() == nil }
 	tenants, err := u.consumer.find(ctx, &authv1beta1.TenantList{}, u.provider.id)
-	if err != nil || len(tenants) > 0 {
-		return len(tenants) > 0, u.consumer.wrong(err)
+	if err != nil || slices.ContainsFunc(tenants, stays) {
+		return err == nil, u.consumer.wrong(err)
 	}
 	for _, list := range []client.ObjectList{&authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}} {
 		found, err := u.provider.find(ctx, list, u.consumer.id)
@@ -129,7 +156,7 @@ func (u *unpeering) usedInReverse(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, u.provider.wrong(err)
 		}
-		if slices.ContainsFunc(found, func(obj client.Object) bool { return !peer.IsReplica(obj) }) {
+		if slices.ContainsFunc(found, stays) {
 			return true, nil
 		}
 	}
@@ -304,6 +331,7 @@ func (s *side) awaitNothing(ctx context.Context, other string) error {
 	}
 	for _, list := range made() {
 		found, err := s.find(ctx, list, other)
+		found = slices.DeleteFunc(found, isSomebodys)
 		if apierrors.IsForbidden(err) {
 			continue
 		}
@@ -319,6 +347,12 @@ func (s *side) awaitNothing(ctx context.Context, other string) error {
 		}
 	}
 	return nil
+}
+
+// isSomebodys tells of a Deployment that is neither a gateway nor a virtual kubelet.
+func isSomebodys(obj client.Object) bool {
+	_, is := obj.(*appsv1.Deployment)
+	return is && obj.GetLabels()[names.NetworkingComponent] != names.ComponentGateway && obj.GetLabels()[names.VirtualNode] == ""
 }
 
 // staysFor names something that was made by hand for a peering, "" for nothing.
