@@ -19,17 +19,24 @@ import (
 // preview prints what both clusters need, as far as that can be known. What a controller makes comes along, so that all of it can be
 // applied at once.
 func (a *authentication) preview(ctx context.Context, format string) error {
-	if err := a.look(ctx); err != nil {
+	remote, local, err := a.pages(ctx)
+	if err != nil {
 		return err
 	}
-	local, remote := &page{side: a.consumer}, &page{side: a.provider}
-	var err error
+	return a.printPages(format, toApply, remote, local)
+}
+
+func (a *authentication) pages(ctx context.Context) (remote, local *page, err error) {
+	if err := a.look(ctx); err != nil {
+		return nil, nil, err
+	}
+	local, remote = &page{side: a.consumer}, &page{side: a.provider}
 	if a.key, err = a.foreseeKey(ctx); err != nil {
-		return a.consumer.wrong(err)
+		return nil, nil, a.consumer.wrong(err)
 	}
 	offered, err := a.foreseeNonce(ctx)
 	if err != nil {
-		return a.provider.wrong(err)
+		return nil, nil, a.provider.wrong(err)
 	}
 	signed := newHandshakeSecret(client.ObjectKey{Namespace: local.namespace, Name: names.SignedNonceSecret}, names.SignedNonce, a.provider.id)
 	signed.Data = offered.Data
@@ -38,20 +45,20 @@ func (a *authentication) preview(ctx context.Context, format string) error {
 		secret *corev1.Secret
 	}{{remote, offered}, {local, signed}} {
 		if err := of.in.addNamespace(ctx, a.cli, of.secret); err != nil {
-			return err
+			return nil, nil, err
 		}
 		if err := of.in.rehearse(ctx, a.cli, of.secret); err != nil {
-			return err
+			return nil, nil, err
 		}
 		of.in.add(a.cli, of.secret, "")
 	}
 	if err := a.previewTenant(ctx, remote, offered.Data[names.NonceKey]); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := a.previewIdentity(ctx, local); err != nil {
-		return err
+		return nil, nil, err
 	}
-	return a.printPages(format, toApply, remote, local)
+	return remote, local, nil
 }
 
 // foreseeNonce is the Secret with the nonce that would be signed. Where there is none of use it has a new one.

@@ -83,7 +83,7 @@ func (c *cli) one(o *creation, cmd *cobra.Command, run func(ctx context.Context,
 }
 
 // forPeer is a command that creates a single object in the tenant namespace of the peer, which has to be there, unless another one
-// is asked for.
+// is asked for. What is only printed, of a namespace that was named, is asked of no cluster: there may be none.
 func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -95,11 +95,11 @@ func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Cont
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 		defer cancel()
+		namespace := o.namespace
 		cluster, err := c.client(ctx)
-		if err != nil {
+		if err != nil && (namespace == "" || !o.asked()) { // else nobody need be asked
 			return err
 		}
-		namespace := o.namespace
 		if namespace == "" {
 			if namespace, err = tenantNamespace(ctx, cluster, o.peer); err != nil {
 				return err

@@ -81,6 +81,53 @@ func TestCreatePrintsTheManifest(t *testing.T) {
       pod:
       - 10.200.0.0/16
 `},
+		{[]string{"resourceslice", "gold", "--cpu", "2", "--memory", "4Gi", "--pods", "10", "--resource", "nvidia.com/gpu=1", "--class", "fast"},
+			"apiVersion: authentication.liqo.io/v1beta1\nkind: ResourceSlice\nmetadata:\n  annotations:\n    liqo.io/create-virtual-node: \"true\"\n" + strings.TrimPrefix(
+				meta("gold", "    liqo.io/remoteID: rome\n    liqo.io/replication: \"true\"\n"), "metadata:\n") + `spec:
+  class: fast
+  providerClusterID: rome
+  resources:
+    cpu: "2"
+    memory: 4Gi
+    nvidia.com/gpu: "1"
+    pods: "10"
+`},
+		{[]string{"rs", "gold", "--no-virtual-node"}, "apiVersion: authentication.liqo.io/v1beta1\nkind: ResourceSlice\n" +
+			meta("gold", "    liqo.io/remoteID: rome\n    liqo.io/replication: \"true\"\n") + "spec:\n  class: default\n  providerClusterID: rome\n"},
+		{[]string{"vn", "gold", "--kubeconfig-secret-name", "rome-user", "--storage-classes", "a,b", "--ingress-classes", "c", "--load-balancer-classes", "d", "--labels", "tier=gold",
+			"--node-selector", "disk=ssd", "--runtime-class-name", "kata", "--vk-options-template", "liqo/fast", "--disable-network-check", "--create-node=false"},
+			"apiVersion: offloading.liqo.io/v1beta1\nkind: VirtualNode\n" + meta("gold", "") + `spec:
+  clusterID: rome
+  createNode: false
+  disableNetworkCheck: true
+  ingressClasses:
+  - default: true
+    ingressClassName: c
+  kubeconfigSecretRef:
+    name: rome-user
+  labels:
+    liqo.io/remote-cluster-id: rome
+    tier: gold
+  loadBalancerClasses:
+  - default: true
+    loadBalancerClassName: d
+  offloadingPatch:
+    nodeSelector:
+      disk: ssd
+    runtimeClassName: kata
+  resourceQuota:
+    hard:
+      cpu: "2"
+      memory: 4Gi
+      pods: "110"
+  storageClasses:
+  - default: true
+    storageClassName: a
+  - storageClassName: b
+  vkOptionsTemplateRef:
+    name: fast
+    namespace: liqo
+`},
 	} {
 		r := liqoctl(t, nil, slicesOf("create", tc.args, "--remote-cluster-id", "rome", "-o", "yaml", "-n", "default")...)
 		r.succeeds(t)
@@ -119,6 +166,12 @@ func TestCreateRefusesWhatItCannotMean(t *testing.T) {
 		`"x.example" is no IP address`:     {"gatewayserver", "x", "--remote-cluster-id", "rome", "--load-balancer-ip", "x.example"},
 		"a Service of type ClusterIP has":  {"gatewayserver", "x", "--remote-cluster-id", "rome", "--service-type", "ClusterIP", "--node-port", "30000"},
 		"70000 is no port":                 {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "70000"},
+		`"Gold" cannot be the name of a n`: {"resourceslice", "Gold", "--remote-cluster-id", "rome"},
+		`--memory: "4 GB" is no amount`:    {"resourceslice", "gold", "--remote-cluster-id", "rome", "--memory", "4 GB"},
+		"none of the others can be; [kube": {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--resource-slice-name", "b"},
+		"at least one of the flags in the": {"virtualnode", "gold", "--remote-cluster-id", "rome"},
+		"--labels: a b=c is no label":      {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--labels", "a b=c"},
+		`"fast" is not written as namespa`: {"virtualnode", "gold", "--remote-cluster-id", "rome", "--kubeconfig-secret-name", "a", "--vk-options-template", "fast"},
 		`"wireguard" is no type of templa`: {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "7", "--type", "wireguard"},
 	} {
 		liqoctl(t, nil, append(append([]string{"create"}, args...), "-o", "yaml", "-n", "default")...).refuses(t, want)

@@ -94,7 +94,7 @@ func (c *cli) runCreateVirtualNode(ctx context.Context, o *createVirtualNodeOpti
 }
 
 // object is the VirtualNode that is asked for.
-func (o *createVirtualNodeOptions) object(ctx context.Context, cluster client.Reader, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
+func (o *createVirtualNodeOptions) object(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	vn, err := o.ofSecret(key)
 	if err == nil && o.slice != "" {
 		vn, err = o.ofSlice(ctx, cluster, key)
@@ -172,7 +172,10 @@ func (o *createVirtualNodeOptions) patch(vn *offv1beta1.VirtualNode) {
 }
 
 // ofSlice is the VirtualNode of what a provider granted.
-func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, cluster client.Reader, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
+func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
+	if cluster == nil {
+		return nil, out.Fail("what was granted to a ResourceSlice is in the cluster, and none is configured: set KUBECONFIG or --kubeconfig")
+	}
 	from := client.ObjectKey{Namespace: key.Namespace, Name: o.slice}
 	slice, identity := &authv1beta1.ResourceSlice{}, &authv1beta1.Identity{}
 	if err := cluster.Get(ctx, from, slice); apierrors.IsNotFound(err) {

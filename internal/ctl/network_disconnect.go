@@ -68,8 +68,8 @@ func configurationsBetween(local, remote *side) []*leftover {
 	return []*leftover{of(local, remote), of(remote, local)}
 }
 
-// removeAll deletes it, wherever it is, or where the user said. Nothing is deleted where not all may be.
-func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*leftover) error {
+// lookAll finds it, and fails where not all of it may be deleted.
+func lookAll(ctx context.Context, all []*leftover) error {
 	for _, l := range all {
 		if err := l.look(ctx); err != nil {
 			return l.wrong(err)
@@ -85,6 +85,14 @@ func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*leftover)
 		if err := l.demand(ctx, wanted...); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// removeAll deletes it, wherever it is, or where the user said. Nothing is deleted where not all may be.
+func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*leftover) error {
+	if err := lookAll(ctx, all); err != nil {
+		return err
 	}
 	if o.asked() {
 		return c.previewRemoval(o, all)

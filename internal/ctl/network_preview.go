@@ -87,27 +87,35 @@ func (t *told) foresee(ctx context.Context) error {
 // previewConnect is what both clusters need for the tunnel to come up by itself. Nobody can say keys that gateways will make, so
 // keys come along.
 func (c *cli) previewConnect(ctx context.Context, o *connectOptions, both []*told, t *tunnel) error {
+	pages, err := c.connectPages(ctx, o, both, t)
+	if err != nil {
+		return err
+	}
+	return c.printPages(o.format(), toApply, pages...)
+}
+
+func (c *cli) connectPages(ctx context.Context, o *connectOptions, both []*told, t *tunnel) ([]*page, error) {
 	if !both[0].knows(ctx) || !both[1].knows(ctx) {
 		if err := demandToTell(ctx, both); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	pages, err := c.previewTold(ctx, both)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	local, remote := pages[0], pages[1]
 	listens, err := remote.prepare(ctx, c, t.server, !o.keysNotToShare)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	dials, err := local.prepare(ctx, c, t.client, !o.keysNotToShare)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	endpoint, err := o.foreseen(listens.now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	note := ""
 	if len(endpoint.Addresses) == 0 {
@@ -117,17 +125,17 @@ func (c *cli) previewConnect(ctx context.Context, o *connectOptions, both []*tol
 	}
 	t.client.dialer.Spec.Endpoint = endpoint
 	if err := remote.addGateway(ctx, c, listens, ""); err != nil {
-		return err
+		return nil, err
 	}
 	if err := local.addGateway(ctx, c, dials, note); err != nil {
-		return err
+		return nil, err
 	}
 	if !o.keysNotToShare {
 		if err := errors.Join(remote.addKey(ctx, c, listens, dials.public, local.id), local.addKey(ctx, c, dials, listens.public, remote.id)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return c.printPages(o.format(), toApply, pages...)
+	return pages, nil
 }
 
 // foreseen is where the client will dial the server, the zero value while nobody can know.

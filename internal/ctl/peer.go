@@ -30,6 +30,7 @@ type peerOptions struct {
 	class              string
 	createVirtualNode  bool
 	amounts
+	preview
 	// resources are the amounts that were read.
 	resources corev1.ResourceList
 	// tunnelAsked says that somebody asked for something of the tunnel.
@@ -84,6 +85,7 @@ func (o *peerOptions) flags(cmd *cobra.Command) {
 	fs.StringVar(&o.class, "resource-slice-class", string(authv1beta1.ResourceSliceClassDefault), "The class of the ResourceSlice")
 	fs.BoolVar(&o.createVirtualNode, "create-virtual-node", true, "Have what is granted shown as a virtual node")
 	o.amounts.flags(fs, "", "", "")
+	o.preview.flags(cmd, fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 }
 
@@ -127,6 +129,9 @@ func (r *peeringRun) run(ctx context.Context) error {
 	if err := r.survey(ctx); err != nil {
 		return again(ctx, err)
 	}
+	if r.options.asked() {
+		return r.preview(ctx)
+	}
 	for _, s := range []struct {
 		*side
 		other string
@@ -157,7 +162,12 @@ func (r *peeringRun) survey(ctx context.Context) error {
 	if !r.options.networkingDisabled {
 		p.Add(func(ctx context.Context, _ *out.Printer) error { return ensuring("networking", r.surveyNetworks(ctx)) })
 	}
-	if !r.options.inBand || r.options.proxyURL != "" {
+	if r.options.inBand && r.options.proxyURL == "" { // the rest is known once the networks are
+		p.Add(func(ctx context.Context, _ *out.Printer) error {
+			_, err := r.provider.apiServerProxy(ctx)
+			return ensuring("authentication", r.provider.wrong(err))
+		})
+	} else {
 		p.Add(func(ctx context.Context, _ *out.Printer) error {
 			a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, proxyURL: r.options.proxyURL}
 			return ensuring("authentication", a.look(ctx))
@@ -167,6 +177,9 @@ func (r *peeringRun) survey(ctx context.Context) error {
 		key := client.ObjectKey{Namespace: r.consumer.namespace, Name: r.provider.id}
 		r.slice = newResourceSlice(key, r.provider.id, r.options.class, r.options.resources, r.options.createVirtualNode)
 		p.Add(func(ctx context.Context, _ *out.Printer) error {
+			if err := r.consumer.demand(ctx, authenticating(key.Namespace, authv1beta1.ResourceSliceResource, "get", "watch", "create", "patch")); err != nil {
+				return ensuring("offloading", err)
+			}
 			return ensuring("offloading", r.consumer.wrong((&request{kube: r.consumer.kube, slice: r.slice}).look(ctx)))
 		})
 	}

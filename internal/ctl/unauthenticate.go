@@ -77,6 +77,12 @@ func (d *deauthentication) look(ctx context.Context) (err error) {
 	if err := c.unused(ctx, p.id); err != nil {
 		return c.wrong(err)
 	}
+	return d.gather(ctx)
+}
+
+// gather finds what is to be removed, used or not.
+func (d *deauthentication) gather(ctx context.Context) (err error) {
+	c, p := d.consumer, d.provider
 	if d.identities, err = c.find(ctx, &authv1beta1.IdentityList{}, p.id); err != nil {
 		return c.wrong(err)
 	}
@@ -144,7 +150,12 @@ func (d *deauthentication) run(ctx context.Context) error {
 	if err := c.wrong(c.dropSecrets(ctx, d.signed)); err != nil {
 		return err
 	}
-	return p.dropAll(ctx, d.tenants, &authv1beta1.TenantList{}, "Tenant", d.wait, func() error { return p.dropSecrets(ctx, d.nonces) })
+	return p.dropAll(ctx, d.tenants, &authv1beta1.TenantList{}, "Tenant", d.wait, func() error {
+		if err := p.dropSecrets(ctx, d.nonces); err != nil || !d.wait {
+			return err
+		}
+		return d.dropCertificates(ctx)
+	})
 }
 
 // dropAll deletes objects of a kind, and what goes with them.
@@ -188,7 +199,7 @@ func (s *side) dropSecrets(ctx context.Context, secrets []corev1.Secret) error {
 	return nil
 }
 
-// dropKubeconfigs waits until nobody has the credentials any more. Those that were made by hand are left to whoever made them.
+// dropKubeconfigs waits until nobody uses the credentials any more. Those that were made by hand are left to whoever made them.
 func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 	for i := range d.kubeconfigs {
 		secret := &d.kubeconfigs[i]
@@ -199,6 +210,9 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 		if !d.wait {
 			continue
 		}
+		if err := d.consumer.drop(ctx, secret); err != nil {
+			return err
+		}
 		if err := d.consumer.awaitGone(ctx, secret, &corev1.SecretList{}); err != nil {
 			return err
 		}
@@ -206,9 +220,27 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 	return nil
 }
 
+// dropCertificates deletes what was given to the Tenants that are gone now, and would go some time later.
+func (d *deauthentication) dropCertificates(ctx context.Context) error {
+	var all corev1.SecretList
+	if err := d.provider.kube.List(ctx, &all, client.InNamespace(d.provider.namespace), client.MatchingLabels{names.RemoteClusterID: d.consumer.id}); err != nil {
+		return fmt.Errorf("looking for certificates: %w", err)
+	}
+	return d.provider.dropSecrets(ctx, slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool {
+		return !slices.ContainsFunc(d.tenants, func(tenant client.Object) bool { return metav1.IsControlledBy(&secret, tenant) })
+	}))
+}
+
 // preview prints the names of what would be deleted.
 func (d *deauthentication) preview(format string) error {
 	local, remote := &page{side: d.consumer}, &page{side: d.provider}
+	if err := d.nameOn(local, remote); err != nil {
+		return err
+	}
+	return d.printPages(format, toDelete, local, remote)
+}
+
+func (d *deauthentication) nameOn(local, remote *page) error {
 	for _, of := range []struct {
 		in      *page
 		objs    []client.Object
@@ -218,13 +250,9 @@ func (d *deauthentication) preview(format string) error {
 		for i := range of.secrets {
 			all = append(all, &of.secrets[i])
 		}
-		for _, obj := range all {
-			bare, err := nameOnly(obj, of.in.kube.Scheme())
-			if err != nil {
-				return err
-			}
-			of.in.entries = append(of.in.entries, pageEntry{obj: bare})
+		if err := of.in.addNames(all...); err != nil {
+			return err
 		}
 	}
-	return d.printPages(format, toDelete, local, remote)
+	return nil
 }

@@ -89,7 +89,7 @@ func (c *cli) checkUnused(ctx context.Context, kube client.Reader) error {
 	}
 	failure := out.Fail("%s", blockers)
 	if blockers.Peered() {
-		failure.Hint("Active peerings are undone by deleting their manifests: docs/declarative-peering.md, \"Take it down\"")
+		failure.Hint("Active peerings are undone by: %s unpeer, and those that were made with manifests by deleting these", c.executable)
 	}
 	if len(blockers.Namespaces) > 0 {
 		failure.Hint("Namespaces are unoffloaded by: %s unoffload namespace <name>", c.executable)

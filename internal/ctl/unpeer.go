@@ -4,9 +4,11 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -30,6 +33,7 @@ type unpeerOptions struct {
 	local, remote          sideFlags
 	timeout                time.Duration
 	wait, deleteNamespaces bool
+	preview
 }
 
 func (c *cli) unpeer() *cobra.Command {
@@ -52,6 +56,7 @@ func (c *cli) unpeer() *cobra.Command {
 	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
 	fs.BoolVar(&o.wait, "wait", true, "Wait until nothing is left. ResourceSlices and virtual nodes are always waited for: they end with what goes after them")
 	fs.BoolVar(&o.deleteNamespaces, "delete-namespaces", false, "Delete the tenant namespaces, too")
+	o.preview.flags(cmd, fs)
 	twoInstallations(cmd, &o.local, &o.remote)
 	return cmd
 }
@@ -71,6 +76,9 @@ type unpeering struct {
 func (u *unpeering) run(ctx context.Context) error {
 	if err := u.look(ctx); err != nil {
 		return err
+	}
+	if u.options.asked() {
+		return u.preview(ctx)
 	}
 	p := step.New(u.Printer)
 	nodes := p.Add(u.endOffloading)
@@ -98,21 +106,47 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 	if u.reverse && u.options.deleteNamespaces {
 		return out.Fail("cannot delete the tenant namespace when a bidirectional is enabled, please remove the --delete-namespaces flag")
 	}
-	identities, err := u.consumer.find(ctx, &authv1beta1.IdentityList{}, u.provider.id)
+	for resource, list := range map[string]client.ObjectList{authv1beta1.ResourceSliceResource: &authv1beta1.ResourceSliceList{}, offv1beta1.VirtualNodeResource: &offv1beta1.VirtualNodeList{}} {
+		if err := u.mayEnd(ctx, resource, list); err != nil {
+			return err
+		}
+	}
+	d := &deauthentication{cli: u.cli, consumer: u.consumer, provider: u.provider}
+	if err := d.gather(ctx); err != nil {
+		return err
+	}
+	u.inBand = slices.ContainsFunc(d.identities, func(obj client.Object) bool {
+		return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil
+	})
+	if u.reverse {
+		return nil
+	}
+	return lookAll(ctx, append(gatewaysBetween(u.consumer, u.provider), configurationsBetween(u.consumer, u.provider)...))
+}
+
+// mayEnd fails where the user may not delete what there is of a kind.
+func (u *unpeering) mayEnd(ctx context.Context, resource string, list client.ObjectList) error {
+	found, err := u.ours(ctx, list)
 	if err != nil {
 		return u.consumer.wrong(err)
 	}
-	u.inBand = slices.ContainsFunc(identities, func(obj client.Object) bool {
-		return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil
-	})
-	return nil
+	gvk, err := u.consumer.kube.GroupVersionKindFor(list)
+	if err != nil {
+		return err
+	}
+	var wanted []rights
+	for _, obj := range found {
+		wanted = append(wanted, rights{obj.GetNamespace(), schema.GroupResource{Group: gvk.Group, Resource: resource}, []string{"get", "watch", "delete"}})
+	}
+	return u.consumer.demand(ctx, wanted...)
 }
 
 // usedInReverse tells whether the provider uses the consumer, or began to: there is no need for a ForeignCluster to say so.
 func (u *unpeering) usedInReverse(ctx context.Context) (bool, error) {
+	stays := func(obj client.Object) bool { return !peer.IsReplica(obj) && obj.GetDeletionTimestamp() == nil }
 	tenants, err := u.consumer.find(ctx, &authv1beta1.TenantList{}, u.provider.id)
-	if err != nil || len(tenants) > 0 {
-		return len(tenants) > 0, u.consumer.wrong(err)
+	if err != nil || slices.ContainsFunc(tenants, stays) {
+		return err == nil, u.consumer.wrong(err)
 	}
 	for _, list := range []client.ObjectList{&authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}} {
 		found, err := u.provider.find(ctx, list, u.consumer.id)
@@ -122,7 +156,7 @@ func (u *unpeering) usedInReverse(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, u.provider.wrong(err)
 		}
-		if slices.ContainsFunc(found, func(obj client.Object) bool { return !peer.IsReplica(obj) }) {
+		if slices.ContainsFunc(found, stays) {
 			return true, nil
 		}
 	}
@@ -136,50 +170,85 @@ func disabling(what string, err error) error {
 	return out.Fail("unable to disable %s: %w", what, err)
 }
 
-// endOffloading takes back what runs in the provider.
+// endOffloading takes back what runs in the provider. Virtual nodes are drained at once, while they have their credentials.
 func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error {
-	s := u.consumer.via(told)
-	for _, of := range []struct {
-		list client.ObjectList
-		what string
-	}{{&authv1beta1.ResourceSliceList{}, "resourceslices"}, {&offv1beta1.VirtualNodeList{}, "virtualnodes"}} {
-		if err := u.endAll(ctx, s, of.list, of.what); err != nil {
-			return disabling("offloading", err)
-		}
-	}
+	p, s := step.New(told), u.consumer
+	ended := u.endAll(p, &authv1beta1.ResourceSliceList{}, "resourceslices")
+	u.endAll(p, &offv1beta1.VirtualNodeList{}, "virtualnodes", ended)
 	// It goes with the last virtual node, unless somebody made it or it was left behind.
-	return disabling("offloading", s.during("Waiting for the namespaces of the provider to go", "", func() error {
-		maps, err := u.ours(ctx, s, &offv1beta1.NamespaceMapList{})
+	s.step(p, "Waiting for the namespaces in the provider to go", "", func(ctx context.Context) error {
+		list := &offv1beta1.NamespaceMapList{}
+		maps, err := u.ours(ctx, list)
 		if err == nil {
-			err = s.removeAll(ctx, maps, &offv1beta1.NamespaceMapList{}, true)
+			err = s.removeAll(ctx, maps, list, true)
 		}
 		return err
-	}))
+	}, p.All()...)
+	return disabling("offloading", p.Run(ctx))
 }
 
 // ours are the objects of a kind about the provider that were made here.
-func (u *unpeering) ours(ctx context.Context, s *side, list client.ObjectList) ([]client.Object, error) {
-	found, err := s.find(ctx, list, u.provider.id)
+func (u *unpeering) ours(ctx context.Context, list client.ObjectList) ([]client.Object, error) {
+	found, err := u.consumer.find(ctx, list, u.provider.id)
 	return slices.DeleteFunc(found, peer.IsReplica), err
 }
 
-func (u *unpeering) endAll(ctx context.Context, s *side, list client.ObjectList, what string) error {
-	found, err := u.ours(ctx, s, list)
-	if err != nil {
-		return s.wrong(err)
-	}
-	done := "All " + what + " deleted"
-	if len(found) == 0 {
-		done = "No " + what + " found"
-	}
-	if err := s.during("Deleting "+what, done, func() error { return s.removeAll(ctx, found, list, false) }); err != nil {
-		return err
-	}
+// endAll deletes all of a kind that was made here about the provider, and waits for it. The step is that of the deletion.
+func (u *unpeering) endAll(p *step.Plan, list client.ObjectList, what string, needs ...*step.Step) *step.Step {
+	var found []client.Object
+	deleted := p.Add(func(ctx context.Context, told *out.Printer) (err error) {
+		s := u.consumer.via(told)
+		if found, err = u.ours(ctx, list); err != nil {
+			return s.wrong(err)
+		}
+		done := "All " + what + " deleted"
+		if len(found) == 0 {
+			done = "No " + what + " found"
+		}
+		return s.during("Deleting "+what, done, func() error { return s.removeAll(ctx, found, list, false) })
+	}, needs...)
 	ensured := ""
 	if u.options.wait {
 		ensured = "Ensured " + what + " absence"
 	}
-	return s.during("Waiting for "+what+" to go", ensured, func() error { return s.removeAll(ctx, found, list, true) })
+	u.consumer.step(p, "Waiting for "+what+" to go", ensured, func(ctx context.Context) error { return u.awaitEnd(ctx, found, list) }, deleted)
+	return deleted
+}
+
+// awaitEnd waits for objects to go, and says what may hold them.
+func (u *unpeering) awaitEnd(ctx context.Context, found []client.Object, list client.ObjectList) error {
+	err := u.consumer.removeAll(ctx, found, list, true)
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), takingBack)
+	defer cancel()
+	if why := u.consumer.troubles(late, u.provider.id); why != "" {
+		return fmt.Errorf("%w: %s", err, why)
+	}
+	return err
+}
+
+// troubles is what the replicator says of the other cluster that is not well, and what virtual nodes of it still wait for.
+func (s *side) troubles(ctx context.Context, other string) string {
+	var all []string
+	var nodes offv1beta1.VirtualNodeList
+	if s.kube.List(ctx, &nodes, client.MatchingLabels{names.RemoteClusterID: other}) == nil {
+		for i := range nodes.Items {
+			if why := troubled(&nodes.Items[i]); why != "" {
+				all = append(all, "virtual node "+nodes.Items[i].Name+why)
+			}
+		}
+	}
+	var fc liqov1beta1.ForeignCluster
+	if s.kube.Get(ctx, client.ObjectKey{Name: other}, &fc) == nil {
+		for _, c := range fc.Status.Conditions {
+			if c.Type == liqov1beta1.APIServerStatus && (c.Status != liqov1beta1.ConditionEstablished || strings.HasPrefix(c.Message, peer.RefusesCalls)) {
+				all = append(all, cmp.Or(c.Message, c.Reason))
+			}
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // removeAll deletes objects of a kind, unless that was done, and waits for them to go.
@@ -262,6 +331,7 @@ func (s *side) awaitNothing(ctx context.Context, other string) error {
 	}
 	for _, list := range made() {
 		found, err := s.find(ctx, list, other)
+		found = slices.DeleteFunc(found, isSomebodys)
 		if apierrors.IsForbidden(err) {
 			continue
 		}
@@ -277,6 +347,12 @@ func (s *side) awaitNothing(ctx context.Context, other string) error {
 		}
 	}
 	return nil
+}
+
+// isSomebodys tells of a Deployment that is neither a gateway nor a virtual kubelet.
+func isSomebodys(obj client.Object) bool {
+	_, is := obj.(*appsv1.Deployment)
+	return is && obj.GetLabels()[names.NetworkingComponent] != names.ComponentGateway && obj.GetLabels()[names.VirtualNode] == ""
 }
 
 // staysFor names something that was made by hand for a peering, "" for nothing.

@@ -4,6 +4,7 @@
 package out
 
 import (
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -89,4 +90,24 @@ func TestTheOrderDoesNotDependOnTime(t *testing.T) {
 			r.Errorf("got %q, want %q", got, want)
 		}
 	})
+}
+
+// One step spins at a time, whatever the turns they are in: the one that goes on for longest.
+func TestTheOldestStepSpins(t *testing.T) {
+	p, _, _ := pipe("")
+	p.stderr, p.terminal = io.Discard, true
+	o := p.Order()
+	first, _ := o.Turn()
+	second, _ := o.Turn()
+	steps := []*Step{second.Step("second"), first.Step("first"), p.Step("third")}
+	for n, s := range steps {
+		for i, other := range steps {
+			if spins := other.spinner != nil; spins != (i == n) {
+				t.Errorf("with %d steps over, step %d spins: %v", n, i, spins)
+			}
+		}
+		second.Success("a line between")
+		s.Stop()
+		s.Stop()
+	}
 }
