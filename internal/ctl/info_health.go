@@ -127,7 +127,7 @@ func lacking(d *appsv1.Deployment) (missingPods, bool) {
 	}
 	if m.Wanted == 0 {
 		m.Reason = "scaled to 0"
-		return m, d.Labels[names.AppPartOf] != "" // else it is somebody's own
+		return m, d.Labels[names.AppPartOf] == "liqo" // else it is somebody's own
 	}
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
