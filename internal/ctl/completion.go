@@ -149,9 +149,10 @@ func (c *cli) completeNames(offers func() []offer) cobra.CompletionFunc {
 // completeLabels offers the labels that tell objects apart: not those that all of them have.
 func (c *cli) completeLabels(of func() offer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return c.complete(cmd, false, func(ctx context.Context, kube client.Reader) (found []string) {
+		return c.complete(cmd, nil, func(ctx context.Context) (found []string) {
 			o := of()
-			if kube.List(ctx, o.list, o.opts...) != nil {
+			kube, err := c.typedClient(ctx, cmd, false)
+			if err != nil || kube.List(ctx, o.list, o.opts...) != nil {
 				return nil
 			}
 			all, times := objects(o.list), map[string]int{}
@@ -172,13 +173,17 @@ func (c *cli) completeLabels(of func() offer) cobra.CompletionFunc {
 
 // completeFrom offers something of each object, once, and nothing that was typed.
 func (c *cli) completeFrom(cmd *cobra.Command, remote bool, typed []string, of func(client.Object) string, offers ...offer) ([]string, cobra.ShellCompDirective) {
-	return c.complete(cmd, remote, func(ctx context.Context, kube client.Reader) (found []string) {
+	return c.complete(cmd, typed, func(ctx context.Context) (found []string) {
+		kube, err := c.typedClient(ctx, cmd, remote)
+		if err != nil {
+			return nil
+		}
 		for _, o := range offers {
 			if kube.List(ctx, o.list, o.opts...) != nil {
 				continue
 			}
 			for _, obj := range objects(o.list) {
-				if one := of(obj); one != "" && !slices.Contains(typed, one) {
+				if one := of(obj); one != "" {
 					found = append(found, one)
 				}
 			}
@@ -188,18 +193,21 @@ func (c *cli) completeFrom(cmd *cobra.Command, remote bool, typed []string, of f
 	})
 }
 
-func (c *cli) complete(cmd *cobra.Command, remote bool, find func(context.Context, client.Reader) []string) ([]string, cobra.ShellCompDirective) {
+// complete offers what is found in time, and nothing that was typed.
+func (c *cli) complete(cmd *cobra.Command, typed []string, find func(context.Context) []string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
+	found := slices.DeleteFunc(find(ctx), func(s string) bool { return slices.Contains(typed, s) })
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// typedClient calls one of the clusters, as far as it was typed which one.
+func (c *cli) typedClient(ctx context.Context, cmd *cobra.Command, remote bool) (client.Reader, error) {
 	cfg, err := configOf(c.kubeFlagsOf(cmd, remote))
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, err
 	}
-	kube, err := clientOf(ctx, cfg)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return find(ctx, kube), cobra.ShellCompDirectiveNoFileComp
+	return clientOf(ctx, cfg)
 }
 
 // completeEntries offers what a kubeconfig has.

@@ -62,6 +62,7 @@ func Run(ctx context.Context, o Options) error {
 		executable: displayName(o.Args[0]),
 	}
 	root := c.root()
+	c.finish(root)
 	root.SetArgs(commandLine(o.Args))
 	root.SetIn(o.Stdin)
 	root.SetOut(o.Stdout)
@@ -85,10 +86,9 @@ func (c *cli) root() *cobra.Command {
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.setUp() },
 	}
 	c.globalFlags(root)
+	root.AddCommand(c.delete(), c.activate(), c.cordon(), c.uncordon(), c.drain())
 	root.AddCommand(c.install(), c.uninstall(), c.version(), c.info(), c.offload(), c.unoffload(),
-		c.create(), c.generate(), c.network(), c.test(),
-		c.delete(), c.activate(), c.cordon(), c.uncordon(), c.drain())
-	c.finish(root)
+		c.create(), c.generate(), c.network(), c.test())
 	return root
 }
 

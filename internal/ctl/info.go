@@ -96,7 +96,7 @@ func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
 	if err != nil || !o.exitCode {
 		return err
 	}
-	return verdict(report.ailing(), problems)
+	return unwell(report.ailing(), problems)
 }
 
 // section is the one that --get asks for, "" for none.
@@ -121,8 +121,8 @@ func (o *infoOptions) sections() func(string) bool {
 	return func(section string) bool { return section != "network" || o.verbose }
 }
 
-// verdict fails where something is not well.
-func verdict(ailing []string, problems []problem) error {
+// unwell fails where something is not well.
+func unwell(ailing []string, problems []problem) error {
 	if len(problems) > 0 {
 		ailing = append(ailing, "not all could be read")
 	}

@@ -81,7 +81,7 @@ func (c *cli) runInfoPeer(ctx context.Context, o *infoOptions, ids []string) err
 			ailing = append(ailing, fmt.Sprintf("the peering with %s is unhealthy", id))
 		}
 	}
-	return verdict(ailing, problems)
+	return unwell(ailing, problems)
 }
 
 // peerSections are the keys of a report about a peer.
