@@ -62,7 +62,8 @@ func Run(ctx context.Context, o Options) error {
 		executable: displayName(o.Args[0]),
 	}
 	root := c.root()
-	root.SetArgs(o.Args[1:])
+	c.finish(root)
+	root.SetArgs(commandLine(o.Args))
 	root.SetIn(o.Stdin)
 	root.SetOut(o.Stdout)
 	root.SetErr(o.Stderr)
@@ -85,6 +86,7 @@ func (c *cli) root() *cobra.Command {
 		PersistentPreRunE: func(*cobra.Command, []string) error { return c.setUp() },
 	}
 	c.globalFlags(root)
+	root.AddCommand(c.delete(), c.activate(), c.cordon(), c.uncordon(), c.drain())
 	root.AddCommand(c.install(), c.uninstall(), c.version(), c.info(), c.offload(), c.unoffload(),
 		c.create(), c.generate(), c.get(), c.network(), c.authenticate(), c.unauthenticate(), c.peer(), c.unpeer(), c.force(), c.test())
 	return root
@@ -212,9 +214,22 @@ func liqoNamespace(cmd *cobra.Command, namespace *string) {
 	cmd.PersistentFlags().StringVarP(namespace, "namespace", "n", names.LiqoNamespace, "The namespace where Liqo is installed in")
 }
 
+// completerPrefix begins the name of the program that kubectl asks what may follow a plugin on a command line.
+const completerPrefix = "kubectl_complete-"
+
+// commandLine is what comes after the name of the program, some of which mean a command.
+func commandLine(args []string) []string {
+	if strings.HasPrefix(program(args[0]), completerPrefix) {
+		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
+	}
+	return args[1:]
+}
+
+func program(argv0 string) string { return strings.TrimSuffix(filepath.Base(argv0), ".exe") }
+
 // displayName is how the user called the program: liqoctl, or `kubectl liqo` as a plugin.
 func displayName(argv0 string) string {
-	base := strings.TrimSuffix(filepath.Base(argv0), ".exe")
+	base := strings.Replace(program(argv0), completerPrefix, "kubectl-", 1)
 	if plugin, ok := strings.CutPrefix(base, "kubectl-"); ok {
 		return "kubectl " + strings.ReplaceAll(strings.ReplaceAll(plugin, "-", " "), "_", "-")
 	}

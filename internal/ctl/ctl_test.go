@@ -57,27 +57,15 @@ func TestVersionWithoutAServerSaysSo(t *testing.T) {
 
 func TestThePluginHasItsOwnName(t *testing.T) {
 	for argv0, want := range map[string]string{
-		"/usr/local/bin/liqoctl":     "liqoctl",
-		"./bin/liqoctl-linux":        "liqoctl",
-		"/opt/krew/bin/kubectl-liqo": "kubectl liqo",
-		"kubectl-my_liqo-extra":      "kubectl my-liqo extra",
-		"kubectl-liqo.exe":           "kubectl liqo",
+		"/usr/local/bin/liqoctl":         "liqoctl",
+		"./bin/liqoctl-linux":            "liqoctl",
+		"/opt/krew/bin/kubectl-liqo":     "kubectl liqo",
+		"kubectl-my_liqo-extra":          "kubectl my-liqo extra",
+		"kubectl-liqo.exe":               "kubectl liqo",
+		"/usr/bin/kubectl_complete-liqo": "kubectl liqo",
 	} {
 		if got := displayName(argv0); got != want {
 			t.Errorf("%s is %q, want %q", argv0, got, want)
 		}
 	}
-}
-
-func TestCompletionKnowsNamespacesAndStaysQuietWithoutACluster(t *testing.T) {
-	c := testkit.Cluster(t)
-	ns := testkit.Namespace(t, c, "complete", nil)
-	kubeconfig := kubeconfigFile(t, c.Config)
-	if r := liqoctl(t, nil, "__complete", "offload", "namespace", "--kubeconfig", kubeconfig, "default", ""); !strings.Contains(r.stdout, ns+"\n") || strings.Contains(r.stdout, "default\n") {
-		t.Errorf("offers %q", r.stdout)
-	}
-	if r := liqoctl(t, nil, "__complete", "offload", "namespace", "--kubeconfig", "/nowhere", ""); r.err != nil || r.stdout != ":4\n" {
-		t.Errorf("%v: offers %q", r.err, r.stdout)
-	}
-	liqoctl(t, nil, "completion", "bash").succeeds(t, "bash completion")
 }

@@ -23,6 +23,8 @@ type infoOptions struct {
 	output    string
 	get       string
 	verbose   bool
+	// exitCode has the command fail where it tells of something that is not well.
+	exitCode bool
 }
 
 func (c *cli) info() *cobra.Command {
@@ -30,10 +32,17 @@ func (c *cli) info() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "Show the installed Liqo, its health and its peerings",
+		Long: "Show the installed Liqo, its health and its peerings. The health is that of the pods of Liqo, of the gateways and of the virtual kubelets,\n" +
+			"wherever these are; pods of Jobs, pods that are being deleted and those that ended and were replaced do not count.\n\n" +
+			"What cannot be read is a warning, and the rest is shown. The exit code is 0 also where something is not well, unless --exit-code is given.\n" +
+			"--get prints one field: a scalar as it is, the rest as a document. Names are those of the document without regard to case, elements of lists are\n" +
+			"named by their index or their name, as in peerings.peers[0].role or peerings.peers.milan.role. An empty field is no error, one that\n" +
+			"could not be read is.",
 		Example: "  liqoctl info\n" +
 			"  liqoctl info --output yaml\n" +
 			"  liqoctl info --get clusterid\n" +
-			"  liqoctl info --get network.podcidrs",
+			"  liqoctl info --get network.podcidrs\n" +
+			"  liqoctl info --get health.healthy",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.runInfo(cmd.Context(), o) },
 	}
@@ -42,6 +51,8 @@ func (c *cli) info() *cobra.Command {
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "Show the network too")
 	fs.StringVarP(&o.output, "output", "o", "", "Print a document instead: json or yaml")
 	fs.StringVarP(&o.get, "get", "g", "", "Print one field of the document, by its path with dots")
+	fs.BoolVar(&o.exitCode, "exit-code", false, "Fail if Liqo or a peering is unhealthy, or something could not be read")
+	cmd.MarkFlagsMutuallyExclusive("get", "exit-code")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(c.infoPeer(o))
 	return cmd
@@ -64,15 +75,74 @@ func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
 	if err != nil {
 		return err
 	}
-	report := c.collect(ctx, from, o.verbose || o.get != "")
-	switch {
-	case o.get != "":
-		return c.printField(report, o.get, o.output)
-	case o.output != "":
-		return printDocument(c.Result(), report.document(), o.output)
+	report, problems := from.collect(ctx, o.sections())
+	if o.get != "" {
+		query := o.get
+		if o.isClusterID() {
+			query = "local.clusterid"
+		}
+		value, err := lookUp(report, query)
+		if err != nil {
+			return err
+		}
+		return c.printField(o, value, problems)
 	}
-	c.printInfo(report)
-	return nil
+	c.warn(problems)
+	if o.output != "" {
+		err = printDocument(c.Result(), documentOf(report), o.output)
+	} else {
+		c.printInfo(report)
+	}
+	if err != nil || !o.exitCode {
+		return err
+	}
+	return unwell(report.ailing(), problems)
+}
+
+// section is the one that --get asks for, "" for none.
+func (o *infoOptions) section() string {
+	if o.isClusterID() {
+		return "local"
+	}
+	first, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(o.get, "."), "[", "."), ".")
+	return strings.ToLower(first)
+}
+
+func (o *infoOptions) isClusterID() bool {
+	return strings.EqualFold(strings.TrimPrefix(o.get, "."), "clusterid")
+}
+
+// sections tells which ones are needed.
+func (o *infoOptions) sections() func(string) bool {
+	if o.get != "" {
+		asked := o.section()
+		return func(section string) bool { return section == asked }
+	}
+	return func(section string) bool { return section != "network" || o.verbose }
+}
+
+// unwell fails where something is not well.
+func unwell(ailing []string, problems []problem) error {
+	if len(problems) > 0 {
+		ailing = append(ailing, "not all could be read")
+	}
+	if len(ailing) == 0 {
+		return nil
+	}
+	return out.Fail("%s", strings.Join(ailing, "; "))
+}
+
+// ailing is what is not well, in words.
+func (r *infoReport) ailing() (all []string) {
+	if !r.Health.Healthy {
+		all = append(all, "Liqo is unhealthy")
+	}
+	for _, p := range r.Peerings.Peers {
+		if slices.Contains([]string{p.NetworkingStatus, p.AuthenticationStatus, p.OffloadingStatus}, unhealthy) {
+			all = append(all, fmt.Sprintf("the peering with %s is unhealthy", p.ClusterID))
+		}
+	}
+	return all
 }
 
 func (c *cli) checkInstalled(ctx context.Context, kube client.Reader, namespace string) error {
@@ -92,38 +162,68 @@ func (c *cli) checkInstalled(ctx context.Context, kube client.Reader, namespace 
 	return nil
 }
 
-// collect gathers every section. What cannot be read is said and left out; the rest is still of use.
-func (c *cli) collect(ctx context.Context, from *collector, network bool) *infoReport {
-	r := &infoReport{}
-	var problems []error
-	r.Local, problems = from.local(ctx)
-	var err error
-	if r.Health, err = from.health(ctx); err != nil {
-		problems = append(problems, err)
-	}
-	if network {
-		if r.Network, err = from.network(ctx); err != nil {
-			problems = append(problems, err)
-		}
-	}
-	if r.Peerings, err = from.peerings(ctx); err != nil {
-		problems = append(problems, err)
-	}
-	for _, problem := range problems {
-		c.Warn("%s", describe(problem))
-	}
-	return r
+// problem is why a part of a report is not there.
+type problem struct {
+	// peer is "" in the report about the cluster itself.
+	peer, section string
+	err           error
 }
 
-func (c *cli) printField(report *infoReport, query, format string) error {
-	if key := strings.TrimPrefix(query, "."); strings.EqualFold(key, "clusterid") {
-		query = "local.clusterid"
+// warn says what could not be read; the rest is still of use.
+func (c *cli) warn(problems []problem) {
+	for _, p := range problems {
+		c.Warn("%s", describe(p.err))
 	}
-	value, err := lookUp(report.document(), query)
-	if err != nil {
-		return err
+}
+
+// collect gathers the wanted sections. What cannot be read is left out.
+func (f *collector) collect(ctx context.Context, wanted func(section string) bool) (*infoReport, []problem) {
+	r := &infoReport{}
+	var problems []problem
+	failed := func(section string, all ...error) {
+		for _, err := range all {
+			if err != nil {
+				problems = append(problems, problem{section: section, err: err})
+			}
+		}
 	}
-	return printValue(c.Result(), value, format)
+	var all []error
+	if wanted("local") {
+		r.Local, all = f.local(ctx)
+		failed("local", all...)
+	}
+	if wanted("health") {
+		r.Health, all = f.health(ctx)
+		failed("health", all...)
+	}
+	var err error
+	if wanted("network") {
+		r.Network, err = f.network(ctx)
+		failed("network", err)
+	}
+	if wanted("peerings") {
+		r.Peerings, err = f.peerings(ctx)
+		failed("peerings", err)
+	}
+	return r, problems
+}
+
+// printField prints what --get asks for. Where nothing is there because it could not be read, that is an error and no value; what else
+// could not be read matters to who asks for more than one value, or for the health, which is of all there is.
+func (c *cli) printField(o *infoOptions, value any, problems []problem) error {
+	if len(problems) > 0 && blank(value) {
+		c.warn(problems[:len(problems)-1])
+		return problems[len(problems)-1].err
+	}
+	switch value.(type) {
+	case map[string]any, []any:
+		c.warn(problems)
+	default:
+		if o.section() == "health" {
+			c.warn(problems)
+		}
+	}
+	return printValue(c.Result(), value, o.output)
 }
 
 func (c *cli) printInfo(r *infoReport) {
@@ -169,7 +269,22 @@ func healthSection(h healthInfo) *out.Section {
 		pods := s.Section("Unhealthy pods")
 		for _, name := range sortedKeys(h.UnhealthyPods) {
 			p := h.UnhealthyPods[name]
-			pods.Entry(name, fmt.Sprintf("Status: %v, Ready: %v/%v, Restarts: %v", p.Status, p.ReadyContainers, p.TotalContainers, p.Restarts))
+			why := fmt.Sprintf("Status: %v, Ready: %v/%v, Restarts: %v", p.Status, p.ReadyContainers, p.TotalContainers, p.Restarts)
+			if p.Reason != "" {
+				why += ", " + p.Reason
+			}
+			pods.Entry(name, why)
+		}
+	}
+	if len(h.MissingPods) > 0 {
+		workloads := s.Section("Missing pods")
+		for _, name := range sortedKeys(h.MissingPods) {
+			m := h.MissingPods[name]
+			why := fmt.Sprintf("%s, Pods: %v/%v", m.Kind, m.Pods, m.Wanted)
+			if m.Reason != "" {
+				why += ", " + m.Reason
+			}
+			workloads.Entry(name, why)
 		}
 	}
 	return s

@@ -29,13 +29,15 @@ type collector struct {
 type localInfo struct {
 	ClusterID     string            `json:"clusterID"`
 	Version       string            `json:"version"`
-	Labels        map[string]string `json:"labels"`
-	APIServerAddr string            // scripts know it by this key
+	Labels        map[string]string `json:"labels" also:"clusterLabels"`
+	APIServerAddr string            `also:"APIServerAddress"` // scripts know it by this key
 }
 
 type healthInfo struct {
 	Healthy       bool                    `json:"healthy"`
 	UnhealthyPods map[string]unhealthyPod `json:"unhealthyPods,omitempty"`
+	// MissingPods are workloads that have less pods than they should.
+	MissingPods map[string]missingPods `json:"missingPods,omitempty"`
 }
 
 type unhealthyPod struct {
@@ -43,10 +45,18 @@ type unhealthyPod struct {
 	ReadyContainers int    `json:"readyContainers"`
 	TotalContainers int    `json:"totalContainers"`
 	Restarts        int    `json:"restarts"`
+	Reason          string `json:"reason,omitempty"`
+}
+
+type missingPods struct {
+	Kind   string `json:"kind"`
+	Pods   int32  `json:"pods"`
+	Wanted int32  `json:"wanted"`
+	Reason string `json:"reason,omitempty"`
 }
 
 type networkInfo struct {
-	PodCIDRs     []string `json:"podCIDRs"`
+	PodCIDRs     []string `json:"podCIDRs" also:"podCIDR,CIDR"`
 	ServiceCIDR  string   `json:"serviceCIDR"`
 	ExternalCIDR string   `json:"externalCIDR"`
 	InternalCIDR string   `json:"internalCIDR"`
@@ -120,51 +130,6 @@ func (f *collector) apiServer(ctx context.Context, override string) (string, err
 	return rules.APIServerURL(override, nodes.Items)
 }
 
-// health looks at the pods of the installation and at the virtual kubelets. A pod
-// that has done its work is fine, and a job that was tried again speaks through its last pod.
-func (f *collector) health(ctx context.Context) (healthInfo, error) {
-	info := healthInfo{UnhealthyPods: map[string]unhealthyPod{}}
-	var installed, kubelets corev1.PodList
-	if err := f.List(ctx, &installed, client.InNamespace(f.namespace)); err != nil {
-		return info, fmt.Errorf("looking at the pods: %w", err)
-	}
-	err := f.List(ctx, &kubelets, client.MatchingLabels{names.OffloadingComponent: names.ComponentVirtualKubelet})
-	if err != nil {
-		err = fmt.Errorf("looking at the virtual kubelets: %w", err)
-	}
-	info.Healthy = len(installed.Items) > 0
-	for _, pod := range slices.Concat(installed.Items, kubelets.Items) {
-		if !isWell(&pod) {
-			info.Healthy = false
-			info.UnhealthyPods[pod.Name] = describePod(&pod)
-		}
-	}
-	return info, err
-}
-
-func isWell(pod *corev1.Pod) bool {
-	if pod.Status.Phase == corev1.PodSucceeded {
-		return true
-	}
-	if len(pod.OwnerReferences) > 0 && pod.OwnerReferences[0].Kind == "Job" {
-		return true
-	}
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-func describePod(pod *corev1.Pod) unhealthyPod {
-	info := unhealthyPod{Status: string(pod.Status.Phase), TotalContainers: len(pod.Spec.Containers)}
-	for _, s := range pod.Status.ContainerStatuses {
-		info.Restarts += int(s.RestartCount)
-		if s.Ready {
-			info.ReadyContainers++
-		}
-	}
-	return info
-}
-
 func (f *collector) network(ctx context.Context) (*networkInfo, error) {
 	info := &networkInfo{PodCIDRs: []string{}}
 	var list ipamv1alpha1.NetworkList
@@ -212,13 +177,16 @@ func (f *collector) peerings(ctx context.Context) (peeringsInfo, error) {
 	return info, nil
 }
 
+// unhealthy is a module or a virtual node that is not well.
+const unhealthy = "Unhealthy"
+
 func moduleStatus(m liqov1beta1.Module) string {
 	if !m.Enabled {
 		return "Disabled"
 	}
 	for _, c := range m.Conditions {
 		if c.Status != liqov1beta1.ConditionEstablished && c.Status != liqov1beta1.ConditionReady {
-			return "Unhealthy"
+			return unhealthy
 		}
 	}
 	return "Healthy"

@@ -22,7 +22,8 @@ func (c *cli) infoPeer(o *infoOptions) *cobra.Command {
 		Short: "Show the peerings with some clusters, or with all",
 		Example: "  liqoctl info peer\n" +
 			"  liqoctl info peer milan turin --output yaml\n" +
-			"  liqoctl info peer milan --get network.gateway",
+			"  liqoctl info peer milan --get network.gateway\n" +
+			"  liqoctl info peer milan --get authentication.resourceslices",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			found, directive := c.completeClusters(cmd, args, typed)
 			return slices.DeleteFunc(found, func(id string) bool { return slices.Contains(args, id) }), directive
@@ -40,57 +41,87 @@ func (c *cli) runInfoPeer(ctx context.Context, o *infoOptions, ids []string) err
 	if err != nil {
 		return err
 	}
-	var reports []*peerReport
+	reports, order := map[string]*peerReport{}, []string{}
+	var problems []problem
 	for i := range peers {
-		report, problems := from.peer(ctx, &peers[i])
-		for _, problem := range problems {
-			c.Warn("%s", describe(problem))
-		}
-		reports = append(reports, report)
+		report, failed := from.peer(ctx, &peers[i])
+		problems = append(problems, failed...)
+		reports[report.Info.ClusterID], order = report, append(order, report.Info.ClusterID)
 	}
-	switch {
-	case o.get != "":
-		value, err := lookUpPeer(peerDocument(reports), o.get)
+	if o.get != "" {
+		value, err := lookUpPeer(reports, o.get)
 		if err != nil {
 			return err
 		}
-		return printValue(c.Result(), value, o.output)
+		return c.printField(o, value, concerning(o.get, problems))
+	}
+	c.warn(problems)
+	switch {
 	case o.output != "":
-		return printDocument(c.Result(), peerDocument(reports), o.output)
+		if err := printDocument(c.Result(), documentOf(reports), o.output); err != nil {
+			return err
+		}
 	case len(reports) == 0:
 		c.Info("There are no active peerings")
-	}
-	for i, r := range reports {
-		if i > 0 {
-			fmt.Fprint(c.Result(), "\n\n")
+	default:
+		for i, id := range order {
+			if i > 0 {
+				fmt.Fprint(c.Result(), "\n\n")
+			}
+			c.printPeer(reports[id])
 		}
-		c.printPeer(r)
 	}
-	return nil
+	if !o.exitCode {
+		return nil
+	}
+	var ailing []string
+	for _, id := range order {
+		r := reports[id]
+		if slices.Contains([]string{r.Network.Status, r.Authentication.Status, r.Offloading.Status}, unhealthy) {
+			ailing = append(ailing, fmt.Sprintf("the peering with %s is unhealthy", id))
+		}
+	}
+	return unwell(ailing, problems)
 }
 
-// peerDocument is what scripts see: the peers by their IDs, also where there is one.
-func peerDocument(reports []*peerReport) map[string]any {
-	byID := map[string]*peerReport{}
-	for _, r := range reports {
-		byID[r.Info.ClusterID] = r
+// peerSections are the keys of a report about a peer.
+var peerSections = []string{"info", "network", "authentication", "offloading"}
+
+// split takes the first step of a path, without its dot or bracket.
+func split(path string) (first, rest string) {
+	path = strings.TrimPrefix(path, ".")
+	if n := strings.IndexAny(path, ".["); n >= 0 {
+		return path[:n], path[n:]
 	}
-	return documentOf(byID)
+	return path, ""
 }
 
-// lookUpPeer follows a path that begins with the ID of a peer, which may be left out where there is one.
-func lookUpPeer(peers map[string]any, query string) (any, error) {
-	path := strings.TrimPrefix(query, ".")
-	if _, _, ok := field(peers, path); ok {
+// lookUpPeer follows a path that begins with the ID of a peer, which may be left out where there is one. That of a peer is a label of
+// DNS, and has no dots.
+func lookUpPeer(peers map[string]*peerReport, query string) (any, error) {
+	first, _ := split(query)
+	if _, ok := peers[first]; ok {
 		return lookUp(peers, query)
 	}
-	first, _, _ := strings.Cut(path, ".")
 	for _, only := range peers {
-		if _, _, ok := field(only.(map[string]any), first); ok && len(peers) == 1 {
+		if len(peers) == 1 && slices.Contains(peerSections, strings.ToLower(first)) {
 			return lookUp(only, query)
 		}
 	}
 	return nil, out.Fail("cluster %q in query %q is not among the requested clusters", first, query)
+}
+
+// concerning are the problems with what a query asks for.
+func concerning(query string, problems []problem) []problem {
+	first, rest := split(query)
+	second, _ := split(rest)
+	return slices.DeleteFunc(slices.Clone(problems), func(p problem) bool {
+		section := first
+		if p.peer == first {
+			section = second
+		}
+		return section != "" && !strings.EqualFold(section, p.section)
+	})
 }
 
 func (c *cli) printPeer(r *peerReport) {

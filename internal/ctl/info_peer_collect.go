@@ -42,7 +42,7 @@ type moduleInfo struct {
 
 type peerNetwork struct {
 	moduleInfo
-	CIDRs      peerCIDRs       `json:"CIDRs"` // scripts know it by this key
+	CIDRs      peerCIDRs       `json:"CIDRs" also:"CIDR"` // scripts know it by this key
 	Gateway    peerGateway     `json:"gateway"`
 	Connection *peerConnection `json:"connection,omitempty"`
 }
@@ -70,7 +70,7 @@ type peerConnection struct {
 
 type peerAuthentication struct {
 	moduleInfo
-	APIServerAddr  string      `json:"APIServerAddr"`
+	APIServerAddr  string      `json:"APIServerAddr" also:"APIServerAddress"`
 	ResourceSlices []peerSlice `json:"resourceSlices"`
 }
 
@@ -115,7 +115,7 @@ func (f *collector) selected(ctx context.Context, ids []string) ([]liqov1beta1.F
 }
 
 // peer gathers what there is about a peer. What cannot be read is left out.
-func (f *collector) peer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*peerReport, []error) {
+func (f *collector) peer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*peerReport, []problem) {
 	id, modules := string(fc.Spec.ClusterID), fc.Status.Modules
 	r := &peerReport{
 		Info:           peerIdentity{id, string(fc.Status.Role)},
@@ -123,22 +123,22 @@ func (f *collector) peer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*
 		Authentication: peerAuthentication{moduleInfo: module(modules.Authentication), ResourceSlices: []peerSlice{}},
 		Offloading:     peerOffloading{moduleInfo: module(modules.Offloading), VirtualNodes: []peerNode{}},
 	}
-	var problems []error
+	var problems []problem
 	for _, part := range []struct {
-		of   liqov1beta1.Module
-		what string
-		read func(context.Context, *peerReport, client.MatchingLabels) error
+		of            liqov1beta1.Module
+		section, what string
+		read          func(context.Context, *peerReport, client.MatchingLabels) error
 	}{
-		{modules.Networking, "networks", f.peerCIDRs},
-		{modules.Networking, "gateway", f.peerGateway},
-		{modules.Authentication, "ResourceSlices", f.peerSlices},
-		{modules.Offloading, "VirtualNodes", f.peerNodes},
+		{modules.Networking, "network", "networks", f.peerCIDRs},
+		{modules.Networking, "network", "gateway", f.peerGateway},
+		{modules.Authentication, "authentication", "ResourceSlices", f.peerSlices},
+		{modules.Offloading, "offloading", "VirtualNodes", f.peerNodes},
 	} {
 		if !part.of.Enabled {
 			continue
 		}
 		if err := part.read(ctx, r, client.MatchingLabels{names.RemoteClusterID: id}); err != nil {
-			problems = append(problems, fmt.Errorf("reading the %s of %s: %w", part.what, id, err))
+			problems = append(problems, problem{id, part.section, fmt.Errorf("reading the %s of %s: %w", part.what, id, err)})
 		}
 	}
 	if modules.Authentication.Enabled {
@@ -149,7 +149,7 @@ func (f *collector) peer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*
 
 func module(m liqov1beta1.Module) moduleInfo {
 	info := moduleInfo{Status: moduleStatus(m)}
-	if info.Status != "Unhealthy" {
+	if info.Status != unhealthy {
 		return info
 	}
 	for _, c := range m.Conditions {
@@ -261,7 +261,7 @@ func (f *collector) peerNodes(ctx context.Context, r *peerReport, of client.Matc
 		if len(vn.Status.Conditions) == 0 || slices.ContainsFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool {
 			return c.Status != offv1beta1.RunningConditionStatusType && c.Status != offv1beta1.NoneConditionStatusType
 		}) {
-			info.Status = "Unhealthy"
+			info.Status = unhealthy
 		}
 		r.Offloading.VirtualNodes = append(r.Offloading.VirtualNodes, info)
 	}

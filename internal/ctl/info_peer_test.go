@@ -214,6 +214,8 @@ func TestInfoAboutPeers(t *testing.T) {
 		"authentication.alerts":            "[]\n",
 		"milan.offloading.virtualnodes[0].secret":  "kubeconfig-milan\n",
 		"authentication.resourceslices.0.accepted": "true\n",
+		"authentication.resourceSlices.slice.name": "slice\n",
+		"network.gateway.ports":                    "[]\n",
 	} {
 		r := ask("-n", liqo, "milan", "--get", query, "-o", "yaml")
 		r.succeeds(t)
@@ -236,6 +238,14 @@ func TestInfoAboutPeers(t *testing.T) {
 	ask("-n", liqo, "milan", "--get", "turin.network").refuses(t, `cluster "turin" in query "turin.network" is not among the requested clusters`)
 	ask("-n", liqo, "rome", "milan", "genoa").refuses(t, `Peer clusters "rome, genoa" not found in active peerings`)
 
+	// Scripts read the exit code only if they asked for one that tells.
+	ask("-n", liqo, "turin", "--exit-code").succeeds(t)
+	ask("-n", liqo, "--exit-code").refuses(t, " ERRO  the peering with milan is unhealthy")
+	ask("-n", liqo, "--exit-code", "--get", "milan").refuses(t, "exit-code get")
+	liqoctl(t, c.Config, "info", "-n", liqo).succeeds(t, "Liqo is unhealthy")
+	liqoctl(t, c.Config, "info", "-n", liqo, "--exit-code", "-o", "json").refuses(t, "Liqo is unhealthy; the peering with milan is unhealthy; not all could be read")
+	liqoctl(t, c.Config, "info", "-n", liqo, "--get", "health.healthy").succeeds(t, "false\n")
+
 	// What is there twice or not at all is said, and the rest shown.
 	second := &networkingv1beta1.GatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "milan", Labels: map[string]string{names.RemoteClusterID: "milan"}}}
 	lend(t, c, second)
@@ -249,6 +259,24 @@ func TestInfoAboutPeers(t *testing.T) {
 	})
 	ask("-n", liqo, "milan", "-o", "json").succeeds(t, " WARN  reading the gateway of milan: there are 2 gateways instead of one",
 		" WARN  reading the networks of milan: there are 2 Configurations instead of one", `"status": "Unhealthy"`, `"10.71.0.0/16"`, `"accepted": false`)
+}
+
+// Who may read the namespace of Liqo alone is told what is there, and of the rest that it could not be read.
+func TestInfoForWhoMayNotReadAll(t *testing.T) {
+	c := testkit.Cluster(t)
+	liqo := testkit.Namespace(t, c, "liqo", nil)
+	lend(t, c, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "id", Labels: map[string]string{names.AppName: names.ClusterIDApp}}, Data: map[string]string{names.ClusterIDKey: "rome"},
+	})
+	user := c.User(t, "reader-of-"+liqo)
+	testkit.Allow(t, c, liqo, "reader-of-"+liqo, testkit.Rule("", "configmaps", "get", "list"), testkit.Rule("", "pods", "list"))
+	ask := func(args ...string) result { return liqoctl(t, user, append([]string{"info", "-n", liqo}, args...)...) }
+	if r := ask("--get", "clusterid"); r.err != nil || r.stdout != "rome\n" || r.stderr != "" {
+		t.Errorf("%v: %q, %q", r.err, r.stdout, r.stderr)
+	}
+	ask("--get", "network.podcidrs").refuses(t, "error: reading the networks", "forbidden")
+	ask("--get", "health.healthy").refuses(t, "error: looking at the health of the ", "forbidden")
+	ask().succeeds(t, "Cluster ID: ", "rome", " WARN  reading the peerings", " WARN  looking at the health of the gateways")
 }
 
 func TestInfoAboutAServerThatNobodyReachesYet(t *testing.T) {

@@ -6,6 +6,7 @@ package ctl
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -98,13 +99,13 @@ peerings:
 	report := sampleReport()
 	report.Network = nil
 	var yaml, json bytes.Buffer
-	if err := printDocument(&yaml, report.document(), "yaml"); err != nil {
+	if err := printDocument(&yaml, documentOf(report), "yaml"); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, yaml.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if err := printDocument(&json, report.document(), "json"); err != nil {
+	if err := printDocument(&json, documentOf(report), "json"); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(json.String(), "{\n  \"health\": {\n    \"healthy\": false,") {
@@ -122,14 +123,20 @@ func TestQueriesFindEveryField(t *testing.T) {
 		"health.healthy":                       "false\n", // a zero value is a value
 		"health.unhealthypods.liqo-x.restarts": "3\n",
 		"network.podcidrs":                     "- 10.200.0.0/16\n- fd00::/56\n",
+		"local.labels":                         "region: eu\ntopology.liqo.io/type: edge\n",
+		"local.apiserveraddress":               "https://10.0.0.1:6443\n",
+		"health.unhealthypods":                 "liqo-x:\n  readyContainers: 0\n  restarts: 3\n  status: Pending\n  totalContainers: 2\n",
+		"health.unhealthyPods.liqo-x.reason":   "\n", // a field that the document leaves out
+		"health.missingpods":                   "{}\n",
 		"network.podcidr":                      "- 10.200.0.0/16\n- fd00::/56\n", // other versions say so
 		"network.cidr":                         "- 10.200.0.0/16\n- fd00::/56\n",
 		"network.podcidrs[1]":                  "fd00::/56\n",
 		"network.internalcidr":                 "\n",
 		"peerings.peers[0].role":               "Provider\n",
 		"peerings.peers.0.networkingstatus":    "Disabled\n",
+		"peerings.peers.cl02.role":             "Provider\n",
 	} {
-		value, err := lookUp(sampleReport().document(), query)
+		value, err := lookUp(sampleReport(), query)
 		if err != nil {
 			t.Errorf("%s: %v", query, err)
 			continue
@@ -145,12 +152,93 @@ func TestQueriesSayWhatTheyDoNotFind(t *testing.T) {
 	for query, want := range map[string]string{
 		"nothing":                `invalid query "nothing": "nothing" not found`,
 		"local.clusterid.deeper": `invalid query "local.clusterid.deeper": "deeper" is not an object`,
-		"peerings.peers[1]":      `invalid query "peerings.peers[1]": "1" is not an index below 1`,
-		"peerings.peers.cl02":    `invalid query "peerings.peers.cl02": "cl02" is not an index below 1`,
+		"peerings.peers[1]":      `invalid query "peerings.peers[1]": "1" is neither an index below 1 nor a name in the list`,
+		"peerings.peers.cl03":    `invalid query "peerings.peers.cl03": "cl03" is neither an index below 1 nor a name in the list`,
 		"local.labels.none":      `invalid query "local.labels.none": "none" not found`,
+		"local.labels.alerts":    `invalid query "local.labels.alerts": "alerts" not found`, // a field elsewhere
+		"health.alerts":          `invalid query "health.alerts": "alerts" not found`,
 	} {
-		if _, err := lookUp(sampleReport().document(), query); err == nil || err.Error() != want {
+		if _, err := lookUp(sampleReport(), query); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
+func TestAQueryInTheSingularIsAboutOneValue(t *testing.T) {
+	report := sampleReport()
+	report.Network.PodCIDRs = report.Network.PodCIDRs[:1]
+	for query, want := range map[string]any{
+		"network.podcidr":  "10.200.0.0/16",
+		"network.cidr":     "10.200.0.0/16",
+		"network.podcidrs": []any{"10.200.0.0/16"},
+	} {
+		got, err := lookUp(report, query)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", query, err, diff)
+		}
+	}
+}
+
+func TestQueriesFindWhatIsEmptyInAPeering(t *testing.T) {
+	report := map[string]*peerReport{"milan": {}}
+	for query, want := range map[string]string{
+		"network.gateway":                       "address: null\nport: 0\nrole: \"\"\n",
+		"network.gateway.port":                  "0\n",
+		"network.gateway.ports":                 "[]\n",
+		"network.gateway.mtu":                   "0\n",
+		"network.alerts":                        "[]\n",
+		"network.cidrs.remapped.pod":            "[]\n",
+		"network.cidr.remote.external":          "[]\n",
+		"network.connection.latency":            "\n",
+		"network.connection.failednodes":        "[]\n",
+		"authentication.resourceslices":         "[]\n",
+		"authentication.apiserveraddr":          "\n",
+		"offloading.virtualnodes":               "[]\n",
+		"milan.offloading.status":               "\n",
+		".milan.info.clusterid":                 "\n",
+		"milan.authentication.alerts":           "[]\n",
+		"milan.network.CIDRs.Remote.Pod":        "[]\n",
+		"network.connection.failedNodes":        "[]\n",
+		"milan.network.gateway.address":         "[]\n",
+		"milan.offloading.virtualNodes":         "[]\n",
+		"Authentication.resourceSlices":         "[]\n",
+		"milan.authentication.apiServerAddress": "\n",
+	} {
+		value, err := lookUpPeer(report, query)
+		if err != nil {
+			t.Errorf("%s: %v", query, err)
+			continue
+		}
+		var printed bytes.Buffer
+		if err := printValue(&printed, value, ""); err != nil || printed.String() != want {
+			t.Errorf("%s is %q, want %q: %v", query, printed.String(), want, err)
+		}
+	}
+}
+
+func TestWhatCouldNotBeReadIsNoEmptyValue(t *testing.T) {
+	trouble := []problem{{section: "local", err: errors.New("no rights")}}
+	for rule, tc := range map[string]struct {
+		get      string
+		value    any
+		problems []problem
+		want     string // on standard output
+		fails    bool
+		warns    bool
+	}{
+		"an empty value":                    {get: "local.clusterid", value: "", want: "\n"},
+		"one that could not be read":        {get: "local.clusterid", value: "", problems: trouble, fails: true},
+		"one that could, of a part":         {get: "local.clusterid", value: "rome", problems: trouble, want: "rome\n"},
+		"a part of which some could not":    {get: "local", value: map[string]any{"a": "b", "c": ""}, problems: trouble, want: "a: b\nc: \"\"\n", warns: true},
+		"health of which some is not known": {get: "health.healthy", value: true, problems: trouble, want: "true\n", warns: true},
+		"unhealthy as far as one can see":   {get: "health.healthy", value: false, problems: trouble, fails: true},
+		"unhealthy":                         {get: "health.healthy", value: false, want: "false\n"},
+	} {
+		var stdout, stderr bytes.Buffer
+		c := &cli{Printer: out.New(strings.NewReader(""), &stdout, &stderr)}
+		err := c.printField(&infoOptions{get: tc.get}, tc.value, tc.problems)
+		if (err != nil) != tc.fails || stdout.String() != tc.want || strings.Contains(stderr.String(), " WARN  no rights") != tc.warns {
+			t.Errorf("%s: %v, %q, %q", rule, err, stdout.String(), stderr.String())
 		}
 	}
 }
@@ -180,29 +268,6 @@ func TestAModuleIsAsHealthyAsItsConditions(t *testing.T) {
 	} {
 		if got := moduleStatus(m); got != want {
 			t.Errorf("%s, want %s", got, want)
-		}
-	}
-}
-
-func TestPodsThatHaveDoneTheirWorkAreWell(t *testing.T) {
-	ready := func(s corev1.ConditionStatus) []corev1.PodCondition {
-		return []corev1.PodCondition{{Type: corev1.PodReady, Status: s}}
-	}
-	for rule, tc := range map[string]struct {
-		pod  corev1.Pod
-		want bool
-	}{
-		"ready":         {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: ready(corev1.ConditionTrue)}}, true},
-		"not ready":     {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: ready(corev1.ConditionFalse)}}, false},
-		"no conditions": {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}, false},
-		"completed":     {corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}, true},
-		"a failed try of a job": {corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Job"}}},
-			Status:     corev1.PodStatus{Phase: corev1.PodFailed},
-		}, true},
-	} {
-		if got := isWell(&tc.pod); got != tc.want {
-			t.Errorf("%s: %v", rule, got)
 		}
 	}
 }

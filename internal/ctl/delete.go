@@ -1,0 +1,192 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// deletable is a kind of which delete removes one object.
+type deletable struct {
+	use     string
+	aliases []string
+	// title is the kind in sentences.
+	title string
+	list  func() client.ObjectList
+	// follows is what else goes.
+	follows string
+}
+
+var deletables = []deletable{
+	{"virtualnode", []string{"virtualnodes", "vn"}, "Virtual node", func() client.ObjectList { return &offv1beta1.VirtualNodeList{} },
+		"its node and the pods on it, which are made again elsewhere"},
+	{"configuration", []string{"config", "configurations"}, "Configuration", func() client.ObjectList { return &networkingv1beta1.ConfigurationList{} }, ""},
+	{"gatewayserver", []string{"gatewayservers", "server", "servers", "gws"}, "GatewayServer", func() client.ObjectList { return &networkingv1beta1.GatewayServerList{} },
+		"the gateway and its tunnel"},
+	{"gatewayclient", []string{"gatewayclients", "client", "clients", "gwc"}, "GatewayClient", func() client.ObjectList { return &networkingv1beta1.GatewayClientList{} },
+		"the gateway and its tunnel"},
+	{"publickey", []string{"publickeys", "publickeies"}, "PublicKey", func() client.ObjectList { return &networkingv1beta1.PublicKeyList{} }, ""},
+	{"resourceslice", []string{"resourceslices", "rs"}, "ResourceSlice", func() client.ObjectList { return &authv1beta1.ResourceSliceList{} },
+		"its virtual node and what was granted"},
+	{"identity", []string{"identities"}, "Identity", func() client.ObjectList { return &authv1beta1.IdentityList{} }, "its kubeconfig"},
+	{"tenant", []string{"tenants"}, "Tenant", func() client.ObjectList { return &authv1beta1.TenantList{} }, "all that the consumer was granted"},
+}
+
+type deletion struct {
+	preview
+	namespace string
+	timeout   time.Duration
+}
+
+func (c *cli) delete() *cobra.Command {
+	o := &deletion{}
+	parent := group("delete", "Delete objects of Liqo")
+	for i := range deletables {
+		parent.AddCommand(c.deleteOne(o, &deletables[i]))
+	}
+	parent.PersistentFlags().StringVarP(&o.namespace, "namespace", "n", "",
+		"The namespace of the object; if empty that of the kubeconfig's context, or the only one that has such an object")
+	return parent
+}
+
+func (c *cli) deleteOne(o *deletion, d *deletable) *cobra.Command {
+	also := "."
+	if d.follows != "" {
+		also = ", and with it " + d.follows + "."
+	}
+	cmd := &cobra.Command{
+		Use: d.use + " NAME", Aliases: d.aliases, Short: d.short(),
+		Long:              d.short() + also + " The command does not wait until it is gone.",
+		Example:           "  liqoctl delete " + d.use + " milan",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeOne(d.list, nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			return c.runDelete(ctx, o, d, args[0])
+		},
+	}
+	o.preview.flags(cmd, cmd.Flags())
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
+	return cmd
+}
+
+// kind is as manifests write it.
+func (d *deletable) kind() string { return await.KindOf(d.list()) }
+
+func (d *deletable) short() string {
+	if strings.HasPrefix(d.kind(), "I") {
+		return "Delete an " + d.kind()
+	}
+	return "Delete a " + d.kind()
+}
+
+func (c *cli) runDelete(ctx context.Context, o *deletion, d *deletable, name string) error {
+	cluster, err := c.client(ctx)
+	if err != nil {
+		return err
+	}
+	failed := func(err error) error { return fmt.Errorf("unable to delete %s: %w", d.title, err) }
+	obj, err := c.findDeletable(ctx, cluster, o, d, name)
+	if err != nil {
+		return failed(err)
+	}
+	if peer.IsReplica(obj) {
+		return failed(out.Fail("%s %s is a copy of what the cluster %s has, and would come back: that is where to delete it",
+			d.kind(), client.ObjectKeyFromObject(obj), obj.GetLabels()[names.ReplicationOrigin]))
+	}
+	uid := obj.GetUID()
+	if o.asked() {
+		err = client.NewDryRunClient(cluster).Delete(ctx, obj, client.Preconditions{UID: &uid})
+	} else {
+		err = cluster.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	}
+	if err != nil {
+		return failed(err)
+	}
+	if o.asked() {
+		bare, err := nameOnly(obj, cluster.Scheme())
+		if err != nil {
+			return err
+		}
+		return c.printObject(bare, o.format())
+	}
+	c.Success("%s deleted", d.title)
+	return nil
+}
+
+// findDeletable finds the object where the user said, else in the namespace of the kubeconfig's context, else in the only one that has it:
+// most of them are in tenant namespaces.
+func (c *cli) findDeletable(ctx context.Context, kube client.Reader, o *deletion, d *deletable, name string) (client.Object, error) {
+	namespace, err := c.resourceNamespace(o.namespace)
+	if err != nil {
+		return nil, err
+	}
+	found, err := named(ctx, kube, d, name, namespace)
+	if err != nil && (o.namespace != "" || !apierrors.IsForbidden(err)) {
+		return nil, err
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	missing := out.Fail("namespace %q has no %s %q", namespace, d.kind(), name)
+	if o.namespace != "" {
+		return nil, missing
+	}
+	found, err = named(ctx, kube, d, name, "")
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, missing.Hint("You may not look into all namespaces: say with -n where it is")
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, out.Fail("no namespace has the %s %q", d.kind(), name)
+	case len(found) > 1:
+		var in []string
+		for _, obj := range found {
+			in = append(in, obj.GetNamespace())
+		}
+		return nil, out.Fail("several namespaces have the %s %q: %s", d.kind(), name, strings.Join(in, ", ")).Hint("Say which one is meant with -n")
+	}
+	return found[0], nil
+}
+
+// named are the objects of that name, in one namespace or in all.
+func named(ctx context.Context, kube client.Reader, d *deletable, name, namespace string) ([]client.Object, error) {
+	list := d.list()
+	err := kube.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
+	if apimeta.IsNoMatchError(err) {
+		return nil, out.Fail("the cluster has no kind %s: Liqo is not installed there", d.kind())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return objects(list), nil
+}
+
+// objects are those of a list.
+func objects(list client.ObjectList) (all []client.Object) {
+	_ = apimeta.EachListItem(list, func(obj runtime.Object) error {
+		all = append(all, obj.(client.Object))
+		return nil
+	})
+	return all
+}

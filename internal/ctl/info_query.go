@@ -1,0 +1,156 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// place is somewhere in a report: what scripts see there, and the type that it has, which knows of fields that are left out.
+type place struct {
+	value any
+	kind  reflect.Type
+}
+
+func placeOf(report any) place { return place{documentOf(report), reflect.TypeOf(report)} }
+
+// lookUp follows a path such as network.podcidrs or peerings.peers[0].role. Names are compared without case; a key that
+// contains dots is found too, and so is a field that the document leaves out because it is empty.
+func lookUp(report any, query string) (any, error) {
+	at := placeOf(report)
+	path := strings.TrimPrefix(query, ".")
+	path = strings.NewReplacer("[", ".", "]", "").Replace(path)
+	for path != "" {
+		next, rest, err := at.descend(path)
+		if err != nil {
+			return nil, out.Fail("invalid query %q: %w", query, err)
+		}
+		at, path = next, rest
+	}
+	return at.value, nil
+}
+
+// descend takes the next step, and returns what is left of the path.
+func (p place) descend(path string) (place, string, error) {
+	for p.kind.Kind() == reflect.Pointer {
+		p.kind = p.kind.Elem()
+	}
+	key, rest, _ := strings.Cut(path, ".")
+	switch v := p.value.(type) {
+	case []any:
+		element, left, err := element(v, path)
+		return place{element, p.kind.Elem()}, left, err
+	case map[string]any:
+		if p.kind.Kind() == reflect.Struct {
+			return p.step(v, key, rest)
+		}
+		if found, left, ok := field(v, path); ok {
+			return place{found, p.kind.Elem()}, left, nil
+		}
+		return place{}, "", fmt.Errorf("%q not found", key)
+	}
+	return place{}, "", fmt.Errorf("%q is not an object", key)
+}
+
+// step takes a field of a struct, by its name or by one that it has in other versions and in documents, as the tag also lists them.
+// Such a name in the singular was that of a scalar: of one value there it is that value.
+func (p place) step(object map[string]any, key, rest string) (place, string, error) {
+	for _, f := range reflect.VisibleFields(p.kind) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" {
+			name = f.Name
+		}
+		also := slices.ContainsFunc(strings.Split(f.Tag.Get("also"), ","), func(s string) bool { return strings.EqualFold(s, key) })
+		if f.Anonymous || (!strings.EqualFold(name, key) && !also) {
+			continue
+		}
+		value := object[name]
+		if value == nil {
+			value = empty(f.Type)
+		}
+		if all, many := value.([]any); also && many && len(all) == 1 {
+			return place{all[0], f.Type.Elem()}, rest, nil
+		}
+		return place{value, f.Type}, rest, nil
+	}
+	return place{}, "", fmt.Errorf("%q not found", key)
+}
+
+// empty is a field without a value, as scripts see it.
+func empty(kind reflect.Type) any {
+	for kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	switch kind.Kind() {
+	case reflect.Slice:
+		return []any{}
+	case reflect.Map:
+		return map[string]any{}
+	}
+	return documentOf(reflect.Zero(kind).Interface())
+}
+
+// element takes what a list has at an index, or by the name of.
+func element(list []any, path string) (value any, rest string, err error) {
+	key, rest, _ := strings.Cut(path, ".")
+	if n, err := strconv.Atoi(key); err == nil && n >= 0 && n < len(list) {
+		return list[n], rest, nil
+	}
+	named := map[string]any{}
+	for _, e := range list {
+		object, _ := e.(map[string]any)
+		for _, id := range []string{"name", "clusterID"} {
+			if name, ok := object[id].(string); ok {
+				named[name] = e
+			}
+		}
+	}
+	if found, left, ok := field(named, path); ok {
+		return found, left, nil
+	}
+	return nil, "", fmt.Errorf("%q is neither an index below %d nor a name in the list", key, len(list))
+}
+
+// field finds the longest key that the path begins with.
+func field(object map[string]any, path string) (value any, rest string, found bool) {
+	longest := -1
+	for k, v := range object {
+		matches := strings.EqualFold(k, path) || (len(path) > len(k) && strings.EqualFold(k, path[:len(k)]) && path[len(k)] == '.')
+		if matches && len(k) > longest {
+			longest, value, found = len(k), v, true
+		}
+	}
+	if !found {
+		return nil, "", false
+	}
+	return value, strings.TrimPrefix(path[longest:], "."), true
+}
+
+// blank tells whether a value is one that a report has, too, where something could not be read.
+func blank(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case bool:
+		return !v
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		for _, of := range v {
+			if !blank(of) {
+				return false
+			}
+		}
+		return true
+	}
+	return fmt.Sprint(value) == "0"
+}

@@ -1,0 +1,260 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/slice/want"
+)
+
+// switching is what the commands of a provider have in common that hold back or let go what consumers get.
+type switching struct {
+	preview
+	namespace string
+	wait      bool
+	timeout   time.Duration
+}
+
+func (o *switching) flags(c *cli, cmd *cobra.Command, what string) {
+	fs := cmd.Flags()
+	fs.StringVarP(&o.namespace, "namespace", "n", "", "The namespace of the "+what)
+	fs.BoolVar(&o.wait, "wait", true, "Wait until it is so")
+	fs.DurationVar(&o.timeout, "timeout", 120*time.Second, "How long all of it may take")
+	o.preview.flags(cmd, fs)
+}
+
+// tenantSwitch is one position of the switch for a consumer.
+type tenantSwitch struct {
+	verb, done string
+	to         authv1beta1.TenantCondition
+	// confirmed is asked for first.
+	confirmed bool
+	// from is the only position from which it is switched, "" for any; else is said in all others.
+	from        authv1beta1.TenantCondition
+	otherwise   string
+	short, long string
+}
+
+var (
+	activateTenant = tenantSwitch{
+		verb: "activate", done: "activated", to: authv1beta1.TenantConditionActive,
+		short: "Let a consumer have resources, again if it was cordoned or drained",
+	}
+	cordonTenant = tenantSwitch{
+		verb: "cordon", done: "cordoned", to: authv1beta1.TenantConditionCordoned, confirmed: true,
+		from: authv1beta1.TenantConditionActive, otherwise: "is not active. Activate the tenant to cordon it.",
+		short: "Let a consumer keep what it has, and have nothing new",
+		long:  "Let a consumer keep what it has, and have nothing new: its ResourceSlices are granted no more, and no new pods of it start.",
+	}
+	uncordonTenant = tenantSwitch{
+		verb: "uncordon", done: "uncordoned", to: authv1beta1.TenantConditionActive,
+		from: authv1beta1.TenantConditionCordoned, otherwise: "is not cordoned",
+		short: "Let a consumer that was cordoned have resources again",
+	}
+	drainTenant = tenantSwitch{
+		verb: "drain", done: "drained", to: authv1beta1.TenantConditionDrained, confirmed: true,
+		short: "Take everything back that a consumer was granted",
+		long: "Take everything back that a consumer was granted: its ResourceSlices are denied, its certificates let it do nothing more, and its pods are evicted.\n" +
+			"The command does not wait for the end of the pods. `activate tenant` undoes it.",
+	}
+)
+
+// resourceCommands are those of one verb, below its name.
+func (c *cli) activate() *cobra.Command {
+	return group("activate", "Let consumers have resources", c.tenantCommand(&activateTenant))
+}
+
+func (c *cli) cordon() *cobra.Command {
+	return group("cordon", "Grant consumers nothing new", c.tenantCommand(&cordonTenant), c.sliceCommand(true))
+}
+
+func (c *cli) uncordon() *cobra.Command {
+	return group("uncordon", "Take a cordon back", c.tenantCommand(&uncordonTenant), c.sliceCommand(false))
+}
+
+func (c *cli) drain() *cobra.Command {
+	return group("drain", "Take back what consumers were granted", c.tenantCommand(&drainTenant))
+}
+
+func (c *cli) tenantCommand(s *tenantSwitch) *cobra.Command {
+	o := &switching{}
+	cmd := &cobra.Command{
+		Use: "tenant NAME", Aliases: []string{"tenants"}, Short: s.short, Long: s.long,
+		Example:           fmt.Sprintf("  liqoctl %s tenant rome", s.verb),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeOne(func() client.ObjectList { return &authv1beta1.TenantList{} }, nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if s.confirmed {
+				if err := c.confirmUnless(o.asked(), s.verb); err != nil {
+					return err
+				}
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			return c.switchTenant(ctx, o, s, args[0])
+		},
+	}
+	o.flags(c, cmd, "Tenant; all are searched if empty")
+	return cmd
+}
+
+func (c *cli) switchTenant(ctx context.Context, o *switching, s *tenantSwitch, name string) error {
+	cluster, err := c.client(ctx)
+	if err != nil {
+		return err
+	}
+	var tenant *authv1beta1.Tenant
+	for {
+		if tenant, err = findTenant(ctx, cluster, o.namespace, name); err != nil {
+			return fmt.Errorf("unable to get tenant: %w", err)
+		}
+		if now := cmp.Or(tenant.Spec.TenantCondition, authv1beta1.TenantConditionActive); s.from != "" && now != s.from {
+			c.Warn("Tenant %q %s", name, s.otherwise)
+			return nil
+		}
+		before := tenant.DeepCopy()
+		tenant.Spec.TenantCondition = s.to
+		c.stamp(tenant)
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if o.asked() {
+			if err := client.NewDryRunClient(cluster).Patch(ctx, tenant, patch); err != nil {
+				return fmt.Errorf("unable to update tenant: %w", err)
+			}
+			return c.printObject(c.partOf(tenant), o.format())
+		}
+		err = cluster.Patch(ctx, tenant, patch, client.FieldOwner(names.CLIFieldManager))
+		if err == nil {
+			break
+		}
+		if !apierrors.IsConflict(err) {
+			return fmt.Errorf("unable to update tenant: %w", err)
+		}
+	}
+	c.Success("Tenant %q %s", name, s.done)
+	if !o.wait {
+		return nil
+	}
+	return c.awaitSwitch(ctx, cluster, tenant, "")
+}
+
+// partOf is as much of a Tenant as the command decides about: applied, it leaves the rest to whoever wrote it.
+func (c *cli) partOf(tenant *authv1beta1.Tenant) client.Object {
+	part := &authv1beta1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: tenant.Name},
+		Spec:       authv1beta1.TenantSpec{ClusterID: tenant.Spec.ClusterID, TenantCondition: tenant.Spec.TenantCondition},
+	}
+	part.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("Tenant"))
+	c.stamp(part)
+	return part
+}
+
+// findTenant finds it by its name, wherever it is.
+func findTenant(ctx context.Context, kube client.Reader, namespace, name string) (*authv1beta1.Tenant, error) {
+	var list authv1beta1.TenantList
+	if err := kube.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name}); err != nil {
+		return nil, err
+	}
+	switch len(list.Items) {
+	case 0:
+		return nil, apierrors.NewNotFound(authv1beta1.GroupVersion.WithResource("tenants").GroupResource(), name)
+	case 1:
+		tenant := &list.Items[0]
+		tenant.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("Tenant"))
+		if !tenant.DeletionTimestamp.IsZero() {
+			return nil, out.Fail("the Tenant %s is being deleted", client.ObjectKeyFromObject(tenant))
+		}
+		return tenant, nil
+	}
+	var in []string
+	for i := range list.Items {
+		in = append(in, list.Items[i].Namespace)
+	}
+	return nil, out.Fail("several namespaces have a Tenant %q: %s", name, strings.Join(in, ", ")).Hint("Say which one is meant with -n")
+}
+
+// awaitSwitch waits until the controllers did to the ResourceSlices of a Tenant, or to one of them, what the switches are at.
+func (c *cli) awaitSwitch(ctx context.Context, cluster client.WithWatch, tenant *authv1beta1.Tenant, slice string) error {
+	in, key := client.InNamespace(tenant.Namespace), client.ObjectKeyFromObject(tenant)
+	step := c.Step("Waiting until it is so")
+	defer step.Stop()
+	err := await.Until(ctx, cluster, func(ctx context.Context) error {
+		err := cluster.Get(ctx, key, tenant)
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("somebody deleted the Tenant %s meanwhile", key)
+		} else if err != nil {
+			return err
+		}
+		ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
+		if ready == nil || ready.ObservedGeneration < tenant.Generation {
+			return await.Pending(fmt.Sprintf("nobody looked at the Tenant %s yet: does the controller-manager of Liqo run?", key))
+		}
+		var all authv1beta1.ResourceSliceList
+		if err := cluster.List(ctx, &all, in, client.MatchingLabels{names.Replicated: "true"}); err != nil {
+			return err
+		}
+		var quotas offv1beta1.QuotaList
+		if err := cluster.List(ctx, &quotas, in); err != nil {
+			return err
+		}
+		for i := range all.Items {
+			if one := &all.Items[i]; slice == "" || one.Name == slice {
+				if err := switched(tenant.Spec.TenantCondition, one, quotas.Items); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}, await.One(&authv1beta1.TenantList{}, key), await.Watched{List: &authv1beta1.ResourceSliceList{}, Opts: []client.ListOption{in}},
+		await.Watched{List: &offv1beta1.QuotaList{}, Opts: []client.ListOption{in}})
+	step.Stop()
+	if apierrors.IsForbidden(err) {
+		c.Warn("What comes of it is not waited for: %s", describe(err))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("waiting for what comes of it: %w", err)
+	}
+	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
+	if tenant.Spec.TenantCondition == authv1beta1.TenantConditionActive && ready.Status != metav1.ConditionTrue {
+		c.Warn("Tenant %q is not ready: %s: %s", tenant.Name, ready.Reason, ready.Message)
+	}
+	return nil
+}
+
+// switched tells what is missing until the Quota of a ResourceSlice, which lets pods in, is what the switches are at.
+func switched(tenant authv1beta1.TenantCondition, slice *authv1beta1.ResourceSlice, quotas []offv1beta1.Quota) error {
+	n := slices.IndexFunc(quotas, func(q offv1beta1.Quota) bool { return metav1.IsControlledBy(&q, slice) })
+	granted := want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources)
+	switch {
+	case tenant == authv1beta1.TenantConditionDrained:
+		if n >= 0 || granted {
+			return await.Pending(fmt.Sprintf("the ResourceSlice %s has its resources still", slice.Name))
+		}
+		return nil
+	case n < 0: // nothing starts without one
+		return nil
+	}
+	held := tenant == authv1beta1.TenantConditionCordoned || want.Cordoned(slice)
+	if cordoned := quotas[n].Spec.Cordoned; held != (cordoned != nil && *cordoned) {
+		return await.Pending(fmt.Sprintf("the Quota %s of the ResourceSlice %s is not up to date", quotas[n].Name, slice.Name))
+	}
+	return nil
+}
