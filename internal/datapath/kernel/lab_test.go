@@ -263,6 +263,7 @@ func (l *lab) cluster(name string) plan.Cluster {
 		Aliases: []plan.Alias{
 			{Of: object("IP", "printer"), Alias: addr("10.70.0.21"), Address: addr(world), Masquerade: true},
 			{Of: object("IP", "node-exporter"), Alias: addr("10.70.0.22"), Address: addr(outer[name] + "2")},
+			{Of: object("IP", "external-ip"), Alias: addr("10.70.0.23"), Address: addr(outer[name] + "1"), Masquerade: true},
 		},
 	}
 	for _, n := range labNodes {

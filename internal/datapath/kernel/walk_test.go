@@ -60,6 +60,9 @@ var ways = []struct{ name, from, to, server string }{
 	{"an alias of a host, from a node", "b/two", "10.68.0.21:7", "172.29.1.1"},
 	{"an alias of a node", "b/pod", "10.68.0.22:7", "10.71.1.5"},
 	{"an alias of a node, from a node", "b/one", "10.68.0.22:7", "10.68.0.11"},
+	{"an alias of a node, for this cluster too", "b/far", "10.68.0.23:7", "10.71.2.7"},
+	{"an own alias of the own node", "a/pod", "10.70.0.23:7", "10.200.1.5"},
+	{"an own alias of another node", "a/far", "10.70.0.23:7", "172.29.1.2"},
 	{"an own alias, from a pod", "a/far", "10.70.0.21:7", "172.29.1.2"},
 	{"an own alias, from a node", "a/one", "10.70.0.21:7", "172.29.1.1"},
 
