@@ -165,6 +165,9 @@ func (c *cli) made(ctx context.Context, o *creation, obj client.Object, created,
 	if err != nil {
 		return err
 	}
+	if id, err := identity(ctx, cluster, o.liqoNamespace); err == nil && id == o.peer { // who may not read it is believed
+		return out.Fail("%q is this cluster: --remote-cluster-id is the ID of the other one", id)
+	}
 	if err := apply(ctx, cluster, obj); err != nil {
 		return err
 	}

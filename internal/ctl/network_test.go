@@ -294,6 +294,11 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 	} {
 		between(t, rome, milan, append([]string{"connect"}, flags...)...).refuses(t, want)
 	}
+	for _, args := range [][]string{
+		{"configuration", "--pod-cidr", "10.201.0.0/16", "--external-cidr", "10.71.0.0/16"}, {"gatewayserver", "--service-type", "NodePort"}, {"gatewayclient", "--addresses", "192.0.2.1", "--port", "31840"},
+	} {
+		there(t, rome, append([]string{"create", args[0], "mine", "--remote-cluster-id", "rome", "-n", "default"}, args[1:]...)...).refuses(t, `"rome" is this cluster`)
+	}
 	guest := milan.User(t, "guest")
 	betweenAs(t, rome, milan, rome.Config, guest, "init").refuses(t, "in the remote cluster: ", "forbidden")
 	testkit.Allow(t, milan.ControlPlane, "", "guest", looking...)

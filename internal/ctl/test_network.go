@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -24,8 +25,9 @@ type testNetworkOptions struct {
 	image                              string
 	info, remove, basic                bool
 	nodePortOutside, nodePortPods      bool
-	loadBalancer                       bool
+	loadBalancer, ip                   bool
 	nodePortNodes                      string
+	output                             string
 }
 
 func (c *cli) testNetwork(common *testOptions) *cobra.Command {
@@ -40,7 +42,8 @@ func (c *cli) testNetwork(common *testOptions) *cobra.Command {
 			"A run that was killed leaves them to the next one. The pods are of the image that Liqo runs with.",
 		Example: "  liqoctl test network --kubeconfig rome.kubeconfig --remote-kubeconfigs milan.kubeconfig,turin.kubeconfig\n" +
 			"  liqoctl test network --kubeconfig rome.kubeconfig -p milan.kubeconfig --basic\n" +
-			"  liqoctl test network --kubeconfig rome.kubeconfig -p milan.kubeconfig --np-ext --pod-np --lb",
+			"  liqoctl test network --kubeconfig rome.kubeconfig -p milan.kubeconfig --np-ext --pod-np --lb --ip\n" +
+			"  liqoctl test network --kubeconfig rome.kubeconfig -p milan.kubeconfig -o json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -60,6 +63,8 @@ func (c *cli) testNetwork(common *testOptions) *cobra.Command {
 	fs.BoolVar(&o.nodePortOutside, "np-ext", false, "Try NodePorts from this machine, too")
 	fs.BoolVar(&o.nodePortPods, "pod-np", false, "Try NodePorts from pods, too")
 	fs.BoolVar(&o.loadBalancer, "lb", false, "Try load balancers from this machine, too")
+	fs.BoolVar(&o.ip, "ip", false, "Try addresses that IPs show, too: each cluster shows one of a node, where a pod answers")
+	outputFlag(cmd, fs, &o.output, "", "Print a document of all checks instead of the tables: json or yaml")
 	kinds := []string{allNodes, workers, controlPlanes}
 	fs.Var(oneOf(&o.nodePortNodes, allNodes, kinds), "np-nodes", "The nodes whose NodePorts are tried: "+strings.Join(kinds, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("np-nodes", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
@@ -67,8 +72,8 @@ func (c *cli) testNetwork(common *testOptions) *cobra.Command {
 }
 
 func (o *testNetworkOptions) check() error {
-	if o.basic && (o.nodePortOutside || o.nodePortPods || o.loadBalancer) {
-		return out.Fail("--basic is without Services: it goes with none of --np-ext, --pod-np, --lb")
+	if o.basic && (o.nodePortOutside || o.nodePortPods || o.loadBalancer || o.ip) {
+		return out.Fail("--basic is without Services and IPs: it goes with none of --np-ext, --pod-np, --lb, --ip")
 	}
 	return nil
 }
@@ -81,7 +86,7 @@ func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.info {
+	if o.info && o.output == "" {
 		t.showNetworks()
 	}
 	if err := t.clear(ctx); err != nil {
@@ -89,9 +94,9 @@ func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
 	}
 	checks, err := t.run(ctx)
 	if err == nil {
-		err = c.verdict(checks)
+		err = t.verdict(checks)
 	} else if slices.ContainsFunc(checks, (*check).settled) {
-		_, shown := c.show(checks) // what is known until then
+		_, shown := t.result(checks) // what is known until then
 		err = errors.Join(err, shown)
 	}
 	return errors.Join(err, t.end(ctx))
@@ -128,8 +133,8 @@ func (t *networkTest) run(ctx context.Context) ([]*check, error) {
 const mostFailures = 20
 
 // verdict prints what came of it, and fails unless all is well.
-func (c *cli) verdict(checks []*check) error {
-	counts, err := c.show(checks)
+func (t *networkTest) verdict(checks []*check) error {
+	counts, err := t.result(checks)
 	switch {
 	case err != nil:
 		return err
@@ -138,47 +143,52 @@ func (c *cli) verdict(checks []*check) error {
 	case counts[untried] > 0:
 		return out.Fail("%d checks were not tried: there was no time for them", counts[untried])
 	}
-	c.Success("All checks completed")
+	t.Success("All checks completed")
 	return nil
 }
 
-// show prints what came of it.
-func (c *cli) show(checks []*check) (counts [states]int, err error) {
+// result prints what came of it.
+func (t *networkTest) result(checks []*check) (counts [states]int, err error) {
 	for _, one := range checks {
 		counts[one.state]++
-		if one.state == failedCheck && (counts[failedCheck] <= mostFailures || c.verbose) {
-			c.Error("%s", one)
+		if one.state == failedCheck && (counts[failedCheck] <= mostFailures || t.verbose) {
+			t.Error("%s", one)
 		}
 	}
 	failed := counts[failedCheck]
-	if hidden := failed - mostFailures; hidden > 0 && !c.verbose {
-		c.Error("%d more: --verbose shows them", hidden)
+	if hidden := failed - mostFailures; hidden > 0 && !t.verbose {
+		t.Error("%d more: --verbose shows them", hidden)
 	}
-	table := tabwriter.NewWriter(c.Result(), 0, 0, 3, ' ', 0)
+	if t.output != "" {
+		err = printDocument(t.Result(), t.report(checks), t.output)
+	} else {
+		err = showWays(t.Result(), checks)
+	}
+	if err != nil {
+		return counts, err
+	}
+	t.Info("Checks succeeded counter=%d", counts[passedCheck])
+	if failed > 0 {
+		t.Info("Checks failed counter=%d", failed)
+	}
+	return counts, nil
+}
+
+func showWays(w io.Writer, checks []*check) error {
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "WAY\tFROM\tTO\tPASSED\tFAILED\tNOT TRIED")
 	for _, row := range summary(checks) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\n", row.way, row.from, row.to, row.counts[passedCheck], row.counts[failedCheck], row.counts[untried])
 	}
-	if err := table.Flush(); err != nil {
-		return counts, err
-	}
-	c.Info("Checks succeeded counter=%d", counts[passedCheck])
-	if failed > 0 {
-		c.Info("Checks failed counter=%d", failed)
-	}
-	return counts, nil
+	return table.Flush()
 }
 
 // showNetworks prints under which networks the clusters see each other.
 func (t *networkTest) showNetworks() {
 	table := tabwriter.NewWriter(t.Result(), 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLUSTER\tSEES\tNETWORK\tAS")
-	for _, p := range t.all() {
-		for _, peer := range sortedKeys(p.seen) {
-			for _, pair := range p.seen[peer].networks {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", p.id, peer, pair.There, pair.Here)
-			}
-		}
+	for _, n := range t.networks() {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", n.Cluster, n.Sees, n.Network, n.As)
 	}
 	_ = table.Flush()
 	fmt.Fprintln(t.Result())

@@ -43,6 +43,13 @@ func (t *networkTest) plan(ctx context.Context) ([]*asker, error) {
 	for n, provider := range t.providers {
 		askers = append(askers, plan(t.testNetworkOptions, [2]*party{t.consumer, provider}, servers[n], t.exposures[n])...)
 	}
+	if t.ip {
+		its, err := t.planShown()
+		if err != nil {
+			return nil, err
+		}
+		askers = append(askers, its...)
+	}
 	return merged(askers), nil
 }
 

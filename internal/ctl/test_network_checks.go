@@ -22,6 +22,7 @@ const (
 	podToPod              = "pod to pod"
 	nodeToPod             = "node to pod"
 	podToService          = "pod to Service"
+	podToIP               = "pod to IP"
 	podToNodePort         = "pod to NodePort"
 	outsideToNodePort     = "outside to NodePort"
 	outsideToLoadBalancer = "outside to load balancer"
@@ -285,7 +286,7 @@ func summary(checks []*check) (rows []*row) {
 		}
 		rows[i].counts[c.state]++
 	}
-	order := []string{podToPod, podToService, nodeToPod, podToNodePort, outsideToNodePort, outsideToLoadBalancer}
+	order := []string{podToPod, podToService, nodeToPod, podToIP, podToNodePort, outsideToNodePort, outsideToLoadBalancer}
 	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(slices.Index(order, a.way), slices.Index(order, b.way)) })
 	return rows
 }

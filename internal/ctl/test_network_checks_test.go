@@ -4,6 +4,7 @@
 package ctl
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/reach"
@@ -350,5 +352,33 @@ func TestNodesThatAreLent(t *testing.T) {
 	}
 	if _, err := lent(nodes, []offv1beta1.VirtualNode{patched(affinity("a b", corev1.NodeSelectorOpExists))}); err == nil {
 		t.Error("an affinity that cannot be read is read")
+	}
+}
+
+func TestScriptsReadWhatFailedAndWhatWasNotTried(t *testing.T) {
+	failed := &check{way: podToIP, from: "rome", to: "milan", target: reach.Target{At: "10.68.0.9:16080"}}
+	failed.settle(errors.New("no answer in time"))
+	got := testOf(partyOf("rome")).report([]*check{failed, {way: podToIP, from: "rome", to: "milan"}})
+	want := networkReport{
+		Networks: []networkSeen{}, Ways: []wayReport{{podToIP, "rome", "milan", 0, 1, 1}},
+		Checks: []checkReport{
+			{Way: podToIP, From: "rome", To: "milan", Address: "10.68.0.9:16080", Result: "Failed", Error: "no answer in time"},
+			{Way: podToIP, From: "rome", To: "milan", Result: "NotTried"},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Of two IPs for one address the older counts: the test takes one that nobody shows.
+func TestANodeWithAnIPIsNotShownASecondTime(t *testing.T) {
+	nodes := []corev1.Node{testNode("a", ""), testNode("b", "192.0.2.2"), testNode("c", "192.0.2.3")}
+	by := []ipamv1alpha1.IP{{Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.2"}}}
+	if got := unshown(nodes, by); got == nil || got.Name != "c" {
+		t.Errorf("got %v", got)
+	}
+	if got := unshown(nodes, append(by, ipamv1alpha1.IP{Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.3"}})); got != nil {
+		t.Errorf("got %s", got.Name)
 	}
 }

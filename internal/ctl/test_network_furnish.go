@@ -134,6 +134,11 @@ func (t *networkTest) furnish(ctx context.Context) error {
 	if err := t.lend(ctx); err != nil {
 		return err
 	}
+	if t.ip {
+		if err := t.showAll(ctx); err != nil {
+			return err
+		}
+	}
 	var servers []*corev1.Pod
 	for i, provider := range t.providers {
 		service := t.service(i)

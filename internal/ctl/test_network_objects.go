@@ -25,7 +25,9 @@ const (
 	// serverLabel is on pods that are asked: the number of their cluster, from which follows who must not share a node.
 	serverLabel = "test-network.liqo.io/server"
 	// askerLabel is on pods that ask.
-	askerLabel  = "test-network.liqo.io/asker"
+	askerLabel = "test-network.liqo.io/asker"
+	// shownLabel is on pods that answer behind an IP.
+	shownLabel  = "test-network.liqo.io/shown"
 	serverPort  = 8080
 	servicePort = 80
 	testUser    = 1000
@@ -119,11 +121,15 @@ func (t *networkTest) server(name string, in *party, cluster int) *corev1.Pod {
 	pod := testPod(t.consumer.servers, name, in.image, "reach", "serve", "--name", name)
 	pod.Labels[serverLabel] = strconv.Itoa(cluster)
 	pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: serverPort}}
-	pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
-		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(serverPort)}},
+	pod.Spec.Containers[0].ReadinessProbe = answersAt(serverPort)
+	return pod
+}
+
+func answersAt(port int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(port)}},
 		PeriodSeconds: 1, TimeoutSeconds: 5,
 	}
-	return pod
 }
 
 // pod is the one that asks. What it found out is its last word.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
@@ -55,6 +56,8 @@ type party struct {
 	// servers and askers are the namespaces of pods that are asked, and of those that ask. The consumer has one, and lends it to
 	// providers; pods that ask are made in each cluster, for only so there is one on each node and on the networks of nodes.
 	servers, askers string
+	// shown is what it shows to the others, with --ip.
+	shown shown
 }
 
 type sight struct {
@@ -266,6 +269,10 @@ func (t *networkTest) rights(p *party) []rights {
 		offloadings := schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "namespaceoffloadings"}
 		wanted = append(wanted, core(p.servers, "services", "create"), rights{p.servers, offloadings, []string{"get", "list", "watch", "create"}},
 			rights{"", schema.GroupResource{Group: offv1beta1.GroupVersion.Group, Resource: "virtualnodes"}, []string{"list"}})
+	}
+	if t.ip {
+		ips := schema.GroupResource{Group: ipamv1alpha1.GroupVersion.Group, Resource: "ips"}
+		wanted = append(wanted, rights{"", ips, []string{"list"}}, rights{p.askers, ips, []string{"get", "watch", "create"}})
 	}
 	if t.image == "" {
 		wanted = append(wanted, rights{p.liqoNamespace, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"list"}})

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
@@ -100,6 +101,9 @@ func newTheatre(t *testing.T) *theatre {
 				}),
 				handle("pod", &corev1.Pod{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 					return p.pod(ctx, one.c, r.NamespacedName)
+				}),
+				handle("ip", &ipamv1alpha1.IP{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+					return reconcile.Result{}, allocate(ctx, one.c, r.NamespacedName)
 				}),
 			)
 			if one.c == p.oslo {
@@ -231,6 +235,16 @@ func (p *theatre) service(ctx context.Context, r reconcile.Request) (reconcile.R
 	return reconcile.Result{}, errors.Join(p.expose(nodeOfOslo, s), p.expose(nodeOfBergen, there))
 }
 
+// allocate is the controller of IPs.
+func allocate(ctx context.Context, c *testkit.ControlPlane, key client.ObjectKey) error {
+	ip := &ipamv1alpha1.IP{}
+	if err := c.Client.Get(ctx, key, ip); err != nil || ip.Status.IP != "" {
+		return client.IgnoreNotFound(err)
+	}
+	ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16"
+	return gone(c.Client.Status().Update(ctx, ip))
+}
+
 // expose is kube-proxy on the node of a cluster.
 func (p *theatre) expose(node string, s *corev1.Service) error {
 	p.mu.Lock()
@@ -273,6 +287,9 @@ func (p *theatre) pod(ctx context.Context, c *testkit.ControlPlane, key client.O
 		p.images[pod.Spec.Containers[0].Image] = true
 	}
 	switch {
+	case pod.Labels[shownLabel] != "":
+		pod.Status.Phase, pod.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		return reconcile.Result{}, c.Client.Status().Update(ctx, pod)
 	case pod.Labels[askerLabel] != "":
 		return reconcile.Result{}, p.ask(ctx, c, pod)
 	case pod.Labels[serverLabel] != "" && c == p.oslo:
@@ -358,7 +375,9 @@ func nothingIsTriedWrongly(t *testing.T, p *theatre) {
 	t.Helper()
 	p.play(reachable)
 	liqoctl(t, p.oslo.Config, "test", "network").refuses(t, `required flag(s) "remote-kubeconfigs" not set`)
-	p.try(t, "--basic", "--lb").refuses(t, "--basic is without Services")
+	p.try(t, "--basic", "--lb").refuses(t, "--basic is without Services and IPs")
+	p.try(t, "--basic", "--ip").refuses(t, "--basic is without Services and IPs")
+	p.try(t, "-o", "table").refuses(t, "json, yaml")
 	p.try(t, "--np-nodes", "none").refuses(t, "all, workers, control-planes")
 	p.try(t, "-p", t.TempDir()+"/none").refuses(t, "none")
 	p.tryUntil(t.Context(), t, p.oslo.Config, p.oslo.Config).refuses(t, `the clusters must be different: cluster "oslo" is named twice`)
@@ -416,7 +435,7 @@ func allIsWell(t *testing.T, p *theatre) {
 		asked[fmt.Sprintf("%s %v %s %s", pod.Namespace, pod.Spec.HostNetwork, where, strings.Join(target.Answers, ","))] = true
 		return nil
 	})
-	r := p.try(t, "--info", "--pod-np", "--np-ext")
+	r := p.try(t, "--info", "--pod-np", "--np-ext", "--ip")
 	want := `CLUSTER   SEES     NETWORK         AS
 oslo      bergen   10.200.0.0/16   10.71.0.0/16
 oslo      bergen   10.70.0.0/16    10.80.0.0/16
@@ -430,6 +449,10 @@ pod to Service        oslo     bergen   1        0        0
 pod to Service        bergen   oslo     1        0        0
 node to pod           oslo     bergen   1        0        0
 node to pod           bergen   oslo     1        0        0
+pod to IP             oslo     oslo     1        0        0
+pod to IP             oslo     bergen   1        0        0
+pod to IP             bergen   oslo     1        0        0
+pod to IP             bergen   bergen   1        0        0
 pod to NodePort       oslo     bergen   1        0        0
 pod to NodePort       bergen   oslo     1        0        0
 outside to NodePort   here     oslo     1        0        0
@@ -441,9 +464,11 @@ outside to NodePort   here     bergen   1        0        0
 	const lines = ` INFO   (oslo) Cluster identity correctly retrieved
  INFO   (bergen) Cluster identity correctly retrieved
  INFO   (oslo) Namespace liqo-test-network is offloaded
+ INFO   (oslo) IP external-ip shows node oslo-1 as 10.70.0.9
+ INFO   (bergen) IP external-ip shows node bergen-1 as 10.70.0.9
  INFO   (oslo) 2 pods to ask are ready
  INFO  Running checks ...
- INFO  Checks succeeded counter=10
+ INFO  Checks succeeded counter=14
  INFO  All checks completed
  INFO   (oslo) What was made for the test is removed
  INFO   (bergen) What was made for the test is removed
@@ -458,6 +483,10 @@ outside to NodePort   here     bergen   1        0        0
 		"liqo-test-network-oslo false echo-1.test-network-of-oslo.svc:80 server-0-0,server-1-0": true,
 		"liqo-test-network false 127.0.0.2 server-0-0,server-1-0":                               true,
 		"liqo-test-network-oslo false 127.0.0.3 server-0-0,server-1-0":                          true,
+		"liqo-test-network false 10.70.0.9:16080 external-of-oslo":                              true,
+		"liqo-test-network false 10.80.0.9:16080 external-of-bergen":                            true,
+		"liqo-test-network-oslo false 10.70.0.9:16080 external-of-bergen":                       true,
+		"liqo-test-network-oslo false 10.80.0.9:16080 external-of-oslo":                         true,
 	}, asked); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -575,6 +604,79 @@ func whatAKilledTestLeftIsRemoved(t *testing.T, p *theatre) {
 	if err := p.bergen.Client.List(t.Context(), pods, client.InNamespace(testNamespace+"-oslo")); err != nil || len(pods.Items) != 1 {
 		t.Errorf("%d pods are left, %v", len(pods.Items), err)
 	}
-	p.try(t, "--basic").succeeds(t, "Removing what another run has left", "All checks completed")
+	r := p.try(t, "--basic", "--info", "-o", "json")
+	r.succeeds(t, "Removing what another run has left", "All checks completed")
+	if diff := cmp.Diff(reported, r.stdout); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 	p.nothingIsLeft(t)
 }
+
+// reported is what scripts read.
+const reported = `{
+  "networks": [
+    {
+      "cluster": "oslo",
+      "sees": "bergen",
+      "network": "10.200.0.0/16",
+      "as": "10.71.0.0/16"
+    },
+    {
+      "cluster": "oslo",
+      "sees": "bergen",
+      "network": "10.70.0.0/16",
+      "as": "10.80.0.0/16"
+    },
+    {
+      "cluster": "bergen",
+      "sees": "oslo",
+      "network": "10.200.0.0/16",
+      "as": "10.72.0.0/16"
+    },
+    {
+      "cluster": "bergen",
+      "sees": "oslo",
+      "network": "10.70.0.0/16",
+      "as": "10.80.0.0/16"
+    }
+  ],
+  "ways": [
+    {
+      "way": "pod to pod",
+      "from": "oslo",
+      "to": "bergen",
+      "passed": 1,
+      "failed": 0,
+      "notTried": 0
+    },
+    {
+      "way": "pod to pod",
+      "from": "bergen",
+      "to": "oslo",
+      "passed": 1,
+      "failed": 0,
+      "notTried": 0
+    }
+  ],
+  "checks": [
+    {
+      "way": "pod to pod",
+      "from": "oslo",
+      "to": "bergen",
+      "origin": "a pod on node oslo-1 of oslo",
+      "goal": "pod server-1-0 of bergen",
+      "address": "10.71.0.7:8080",
+      "result": "Passed"
+    },
+    {
+      "way": "pod to pod",
+      "from": "bergen",
+      "to": "oslo",
+      "origin": "a pod on node bergen-1 of bergen",
+      "goal": "pod server-0-0 of oslo",
+      "address": "10.72.0.7:8080",
+      "result": "Passed"
+    }
+  ]
+}
+`

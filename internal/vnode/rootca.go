@@ -44,11 +44,11 @@ const (
 )
 
 // await is a Wait for a pod whose namespace may still get it. there asks the provider.
-func (r *rootCAs) await(pair mirror.Pair, now time.Time, there func() error) error {
+func (r *rootCAs) await(ctx context.Context, pair mirror.Pair, now time.Time, there func(context.Context) error) error {
 	known := r.known(pair, now)
 	left, ask := known.turn(now)
 	if ask {
-		left = known.ask(now, there)
+		left = known.ask(ctx, now, there)
 	}
 	if left > 0 {
 		return kube.Wait(left, "the root CA is not in the provider yet")
@@ -72,10 +72,12 @@ func (r *rootCA) turn(now time.Time) (left time.Duration, ask bool) {
 	return 0, true
 }
 
-// ask asks for all, and returns how long they wait.
-func (r *rootCA) ask(now time.Time, there func() error) time.Duration {
+// ask asks for all, and returns how long they wait. An answer that takes longer than they would is none: they come back again and again meanwhile.
+func (r *rootCA) ask(ctx context.Context, now time.Time, there func(context.Context) error) time.Duration {
 	defer r.answered()
-	err := there()
+	ctx, cancel := context.WithTimeout(ctx, rootCAPatience)
+	defer cancel()
+	err := there(ctx)
 	if client.IgnoreNotFound(err) != nil {
 		return 0 // the pod says what is wrong
 	}
@@ -118,7 +120,7 @@ func (k *podKind) awaitRootCA(ctx context.Context, it *podItem) error {
 	if k.options.ConfigMaps.Workers <= 0 || !translate.UsesRootCA(it.local) {
 		return nil
 	}
-	return k.roots.await(it.Pair, k.memory.now(), func() error {
+	return k.roots.await(ctx, it.Pair, k.memory.now(), func(ctx context.Context) error {
 		live := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
 		return it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: names.RootCA(string(k.options.ClusterID))}, live)
 	})

@@ -4,8 +4,10 @@
 package vnode
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +42,7 @@ func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
 		begin := time.Unix(1000, 0)
 		for i, l := range looks {
 			asked := false
-			err := r.await(mirror.Pair{Local: "web"}, begin.Add(l.at), func() error {
+			err := r.await(t.Context(), mirror.Pair{Local: "web"}, begin.Add(l.at), func(context.Context) error {
 				asked = true
 				return l.answer
 			})
@@ -51,10 +53,10 @@ func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
 		other := false
 		r.Set([]mirror.Pair{{Local: "shop"}})
 		anew := false
-		if err := r.await(mirror.Pair{Local: "web"}, begin.Add(time.Hour), func() error { anew = true; return nil }); err != nil || !anew {
+		if err := r.await(t.Context(), mirror.Pair{Local: "web"}, begin.Add(time.Hour), func(context.Context) error { anew = true; return nil }); err != nil || !anew {
 			t.Errorf("%s: nobody asks for a twin that is made anew: %v", name, err)
 		}
-		if err := r.await(mirror.Pair{Local: "shop"}, begin, func() error { other = true; return nil }); err != nil || !other {
+		if err := r.await(t.Context(), mirror.Pair{Local: "shop"}, begin, func(context.Context) error { other = true; return nil }); err != nil || !other {
 			t.Errorf("%s: nobody asks for another namespace: %v", name, err)
 		}
 	}
@@ -64,15 +66,15 @@ func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
 func TestOnePodAsksForTheRootCAAndNobodyWaitsForItsAnswer(t *testing.T) {
 	var r rootCAs
 	web, now := mirror.Pair{Local: "web"}, time.Unix(1000, 0)
-	nobody := func() error {
+	nobody := func(context.Context) error {
 		t.Error("a second pod asks")
 		return nil
 	}
-	err := r.await(web, now, func() error {
-		if err := r.await(web, now, nobody); !kube.IsWait(err) {
+	err := r.await(t.Context(), web, now, func(context.Context) error {
+		if err := r.await(t.Context(), web, now, nobody); !kube.IsWait(err) {
 			t.Errorf("a second pod of the namespace goes on with %v", err)
 		}
-		if err := r.await(mirror.Pair{Local: "shop"}, now, func() error { return nil }); err != nil {
+		if err := r.await(t.Context(), mirror.Pair{Local: "shop"}, now, func(context.Context) error { return nil }); err != nil {
 			t.Errorf("a pod of another namespace waits: %v", err)
 		}
 		return errors.New("it took too long")
@@ -81,9 +83,28 @@ func TestOnePodAsksForTheRootCAAndNobodyWaitsForItsAnswer(t *testing.T) {
 		t.Errorf("the pod that asks does not say what is wrong: %v", err)
 	}
 	asked := false
-	if err := r.await(web, now, func() error { asked = true; return nil }); err != nil || !asked {
+	if err := r.await(t.Context(), web, now, func(context.Context) error { asked = true; return nil }); err != nil || !asked {
 		t.Errorf("the next one asks is %t: %v", asked, err)
 	}
+}
+
+// A provider that never answers keeps nobody for longer than one that has no root CA.
+func TestAnAnswerAboutTheRootCAIsNotWaitedForForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rootCAs
+		web, begun := mirror.Pair{Local: "web"}, time.Now()
+		err := r.await(t.Context(), web, begun, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if took := time.Since(begun); err != nil || took != rootCAPatience {
+			t.Errorf("the pod that asks goes on after %s with %v", took, err)
+		}
+		asked := false
+		if err := r.await(t.Context(), web, time.Now(), func(context.Context) error { asked = true; return nil }); err != nil || !asked {
+			t.Errorf("the next one asks is %t: %v", asked, err)
+		}
+	})
 }
 
 // The provider takes no ConfigMaps for long: the first pod of the namespace waits for the root CA as long as it may, and no longer.

@@ -23,7 +23,7 @@ func TestTheCommandTriesEveryWay(t *testing.T) {
 	peer(t, "try")
 	eventually(t, "the virtual node to be ready", func(ctx context.Context) error { return virtualNode(ctx, corev1.ConditionTrue) })
 
-	out, err := a.Liqoctl("test", "network", "-p", b.Kubeconfig, "--pod-np", "--np-ext", "--lb", "--info")
+	out, err := a.Liqoctl("test", "network", "-p", b.Kubeconfig, "--pod-np", "--np-ext", "--lb", "--ip", "--info")
 	t.Log(out)
 	if err != nil {
 		show(t)
@@ -37,6 +37,8 @@ func TestTheCommandTriesEveryWay(t *testing.T) {
 		{"pod to pod +cl-consumer +cl-provider", n * m}, {"pod to pod +cl-provider +cl-consumer", n * m},
 		{"node to pod +cl-consumer +cl-provider", n * m}, {"node to pod +cl-provider +cl-consumer", n * m},
 		{"pod to Service +cl-consumer +cl-provider", n}, {"pod to Service +cl-provider +cl-consumer", m},
+		{"pod to IP +cl-consumer +cl-provider", n}, {"pod to IP +cl-provider +cl-consumer", m},
+		{"pod to IP +cl-consumer +cl-consumer", n}, {"pod to IP +cl-provider +cl-provider", m},
 		{"pod to NodePort +cl-consumer +cl-provider", n * n}, {"pod to NodePort +cl-provider +cl-consumer", m * m},
 		{"outside to NodePort +here +cl-consumer", n}, {"outside to NodePort +here +cl-provider", m},
 		{"outside to load balancer +here +cl-consumer", 1}, {"outside to load balancer +here +cl-provider", 1},

@@ -135,9 +135,10 @@ func (e *endpoints) used() netip.AddrPort {
 
 // list takes what is said one by one. What is no use keeps nothing else from being tried. The way that is used stays in use while it is
 // one, if it works: where the first is a name, others are known before it. Once it is gone the first follows that did not fail: where a
-// server moves again, that is not the place that it left first.
+// server moves again, that is not the place that it left first. A way that failed and is tried again, since there was no other, gives way to one
+// of which nobody knew.
 func (e *endpoints) list(ctx context.Context) {
-	used := e.used()
+	used, before := e.used(), e.found
 	e.found = nil
 	for _, one := range e.said {
 		host, port, err := split(one)
@@ -157,7 +158,8 @@ func (e *endpoints) list(ctx context.Context) {
 	}
 	maps.DeleteFunc(e.failed, func(a netip.AddrPort, _ bool) bool { return !slices.Contains(e.found, a) })
 	at := slices.Index(e.found, used)
-	if e.settled = e.settled && at >= 0; !e.settled {
+	news := slices.ContainsFunc(e.found, func(a netip.AddrPort) bool { return !slices.Contains(before, a) })
+	if e.settled = e.settled && at >= 0 && !(news && e.failed[used]); !e.settled {
 		at = max(0, slices.IndexFunc(e.found, func(a netip.AddrPort) bool { return !e.failed[a] }))
 	}
 	e.current = at

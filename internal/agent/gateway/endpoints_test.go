@@ -194,14 +194,53 @@ func TestAServerThatMovesAgainIsFoundWhereItIs(t *testing.T) {
 	}
 }
 
+// The turn of a place that the server left comes round again before it is known where the server went.
+func TestNewsOfAServerEndASecondTryOfAPlaceThatFailed(t *testing.T) {
+	for name, test := range map[string]struct{ said, want string }{
+		"a place that nobody knew":      {"192.0.2.1:7 192.0.2.3:7", "192.0.2.3:7"},
+		"said before it":                {"192.0.2.4:7 192.0.2.1:7 192.0.2.2:7", "192.0.2.4:7"},
+		"nothing new":                   {"192.0.2.1:7 192.0.2.2:7", "192.0.2.1:7"},
+		"what failed, in another order": {"192.0.2.2:7 192.0.2.1:7", "192.0.2.1:7"},
+		"less":                          {"192.0.2.1:7", "192.0.2.1:7"},
+	} {
+		e := phonebook{}.endpoints()
+		e.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"})
+		e.next(t.Context())
+		e.works()
+		if got := e.next(t.Context()).String(); got != "192.0.2.1:7" {
+			t.Fatalf("%s: the next one is %s", name, got)
+		}
+		said := strings.Fields(test.said)
+		for range 2 { // and stays there
+			if got := e.get(t.Context(), said).String(); got != test.want {
+				t.Errorf("%s: it is at %s, want %s", name, got, test.want)
+			}
+		}
+	}
+}
+
+// A place that is tried for the first time keeps its time: it is as good as what is new.
+func TestNewsOfAServerLeaveAFirstTryItsTime(t *testing.T) {
+	e := phonebook{}.endpoints()
+	e.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"})
+	e.next(t.Context())
+	if got := e.get(t.Context(), []string{"192.0.2.3:7", "192.0.2.1:7", "192.0.2.2:7"}).String(); got != "192.0.2.2:7" {
+		t.Errorf("it is at %s", got)
+	}
+}
+
 func TestTheFirstEndpointIsUsedOnceItsNameIsKnown(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(*endpoints)
 		want      string
 	}{
-		"while none works":            {func(*endpoints) {}, "192.0.2.1:7"},
-		"but not if another works":    {func(e *endpoints) { e.works() }, "192.0.2.3:7"},
-		"but not if another is tried": {func(e *endpoints) { e.next(t.Context()) }, "192.0.2.3:7"},
+		"while none works":           {func(*endpoints) {}, "192.0.2.1:7"},
+		"also if another is retried": {func(e *endpoints) { e.next(t.Context()) }, "192.0.2.1:7"},
+		"but not if another works":   {func(e *endpoints) { e.works() }, "192.0.2.3:7"},
+		"but not if another is tried": {func(e *endpoints) {
+			e.get(t.Context(), []string{"rome.example:7", "192.0.2.3:7", "192.0.2.4:7"})
+			e.next(t.Context())
+		}, "192.0.2.4:7"},
 		"nor if what worked is gone": {func(e *endpoints) {
 			e.works()
 			e.get(t.Context(), []string{"rome.example:7", "192.0.2.4:7"})
@@ -317,7 +356,7 @@ func TestNobodyWaitsForANameServer(t *testing.T) {
 		synctest.Wait()
 		is("192.0.2.1:7", 3, 1)
 		said = append(said, "192.0.2.2:7", "oslo.example:7")
-		is("192.0.2.1:7", 5, 1) // both names at once
+		is("192.0.2.2:7", 5, 1) // both names at once; what failed gives way
 		close(may)
 		synctest.Wait()
 		if got := text(e.found); got != "192.0.2.1:7 192.0.2.2:7" {

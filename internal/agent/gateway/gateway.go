@@ -229,8 +229,11 @@ func (g *gateway) apply(ctx context.Context, state datapath.State, peers []wg.Pe
 	return errors.Join(revoked, rules, tunnel)
 }
 
-// have notes the peers of the device. Of another one nothing is known yet.
+// have notes the peers of the device. Of another one nothing is known yet, and one that is elsewhere has its time from now on, whoever said so.
 func (g *gateway) have(peers []wg.Peer) {
+	if len(peers) > 0 && (len(g.peers) == 0 || peers[0].Endpoint != g.peers[0].Endpoint) {
+		g.moved = time.Now()
+	}
 	if !slices.EqualFunc(g.peers, peers, func(a, b wg.Peer) bool { return a.PublicKey == b.PublicKey }) {
 		g.prober.forget()
 	}

@@ -6,7 +6,10 @@ package gateway
 import (
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	"liqo.io/liqo/internal/datapath/wg"
 )
@@ -147,6 +150,29 @@ func TestAClientWhoseServerIsSilentTriesItsOtherEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// The news of it come when another place has been silent for some time.
+func TestAPlaceThatIsNewHasItsWholeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, h := newKey(t).Public(), newHeart()
+		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: key, Endpoint: netip.MustParseAddrPort("192.0.2.1:7")}}}}
+		g := &gateway{device: p, endpoints: newEndpoints(nil), prober: newProber(Options{}, netip.Addr{}, netip.Addr{}, logr.Discard(), func() {})}
+		h.zero = time.Now()
+		h.ask(0)
+		at := func(endpoint string, seconds int, want string) {
+			t.Helper()
+			g.have([]wg.Peer{{PublicKey: key, Endpoint: netip.MustParseAddrPort(endpoint)}})
+			time.Sleep(time.Duration(seconds) * time.Second)
+			p.done = ""
+			if err := g.care(t.Context(), key, h.Pulse, time.Now()); err != nil || p.done != want {
+				t.Errorf("%d s at %s: %q, %v; want %q", seconds, endpoint, p.done, err, want)
+			}
+		}
+		at("192.0.2.1:7", 14, "restart ")
+		at("192.0.2.2:7", 14, "restart ")
+		at("192.0.2.2:7", 1, "rebind ")
+	})
 }
 
 func TestAClientKeepsTheEndpointThatWorks(t *testing.T) {

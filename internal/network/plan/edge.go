@@ -102,11 +102,12 @@ func (g *gateway) entryChains(f datapath.Family, pods bool) []datapath.Chain {
 	if g.unknownSource(f).IsValid() { // else there is nothing to show them under
 		fromFabric = append(fromFabric, rule{in("other_peers", datapath.Source), accept})
 	}
+	comes := []rule{{from(names.TunnelDevice), goTo("from_peer")}, {from(names.FabricDevice), goTo("from_fabric")}}
+	if f == datapath.IPv4 { // the ends of the tunnel talk by that alone
+		comes = append(comes, refuse(CounterInput, notFrom("lo"), within(datapath.Destination, tunnelNetwork)))
+	}
 	chains := []datapath.Chain{
-		base("in", datapath.Filter, datapath.Prerouting, beforeAll,
-			rule{from(names.TunnelDevice), goTo("from_peer")},
-			rule{from(names.FabricDevice), goTo("from_fabric")},
-		),
+		base("in", datapath.Filter, datapath.Prerouting, beforeAll, comes...),
 		chain("from_fabric", append(fromFabric, refuse(CounterFabricSource))...),
 		chain("from_peer", g.fromPeer(f)...),
 	}

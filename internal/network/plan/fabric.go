@@ -111,7 +111,7 @@ func (s *survey) outerChains(more ...rule) []datapath.Chain {
 
 // overFabric matches packets that carry others, and not what they carried, whatever that is.
 func overFabric() rule {
-	return rule{datapath.Word{Field: datapath.InputDevice, Not: true, Word: names.FabricDevice}, protocol(datapath.UDP), toPort(names.FabricPort)}
+	return rule{notFrom(names.FabricDevice), protocol(datapath.UDP), toPort(names.FabricPort)}
 }
 
 // families has those of fs that are asked for, in order.

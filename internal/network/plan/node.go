@@ -101,6 +101,7 @@ func (n *node) table(f datapath.Family) datapath.Table {
 	t.Sets = append(t.Sets, n.sets(f)...)
 	maps, services := n.serviceSets(f)
 	t.Sets = append(t.Sets, maps...)
+	t.Chains = append(t.Chains, strayChain())
 	t.Chains = append(t.Chains, aliasChains()...)
 	t.Chains = append(t.Chains, guardChains(services)...)
 	t.Chains = append(t.Chains, n.postChains(f)...)
@@ -125,15 +126,18 @@ func (n *node) mouths() []speaker {
 
 func (n *node) sets(f datapath.Family) []datapath.Set {
 	peers := here(n.networks, f)
-	var shown, hidden, local, translated []Alias // to peers, to them behind a node's address, to this cluster
+	var shown, hidden, beyond, local, translated []Alias // to peers, to them behind a node's address, behind other nodes maybe, to this cluster
 	for _, a := range n.aliases {
 		if datapath.FamilyOf(a.Alias) != f {
 			continue
 		}
 		if !n.ofPeer(a.Address) {
 			shown = append(shown, a)
-			if a.Masquerade {
+			switch {
+			case a.Masquerade:
 				hidden = append(hidden, a)
+			case n.isBeyond(a.Address):
+				beyond = append(beyond, a)
 			}
 		}
 		switch service := contains(n.services, a.Address); {
@@ -150,6 +154,7 @@ func (n *node) sets(f datapath.Family) []datapath.Set {
 		prefixes("direct", f, append(slices.Clone(n.services), peers...)),
 		prefixes("exposed", f, each(shown, addressOf)),
 		prefixes("masquerade", f, each(hidden, addressOf)),
+		prefixes("beyond", f, each(beyond, addressOf)),
 		prefixes("aliases", f, each(translated, aliasOf)),
 		translation("alias_local", local, aliasOf, addressOf),
 	}
@@ -158,6 +163,12 @@ func (n *node) sets(f datapath.Family) []datapath.Set {
 // ofPeer is true for what is reached by a gateway: other gateways send there without a node between.
 func (n *node) ofPeer(a netip.Addr) bool {
 	return slices.ContainsFunc(n.networks, func(net network) bool { return net.Here.Contains(a) })
+}
+
+// isBeyond is true for what no node finds on itself: what a peer sends there leaves the gateway's node as the peer's, and may come by others.
+func (n *node) isBeyond(a netip.Addr) bool {
+	return !contains(n.pods, a) && !contains(n.services, a) &&
+		!slices.ContainsFunc(n.members, func(m Member) bool { return slices.Contains(m.nodeAddresses(), a) })
 }
 
 // serviceSets translate cluster IPs, and aliases of cluster IPs, to what is ready behind them, and say which ports these are; some
@@ -213,6 +224,14 @@ func (n *node) endpoint(of netip.Addr, p ServicePort) netip.AddrPort {
 		}
 	}
 	return best
+}
+
+// strayChain lets nobody pass for a peer: what is a peer's comes by the fabric, and to each node by that alone. It is before connection tracking,
+// whose flows are not for others to end. What processes of the node tell each other is theirs.
+func strayChain() datapath.Chain {
+	return base("stray", datapath.Filter, datapath.Prerouting, beforeTracking,
+		refuse(CounterStray, notFrom(names.FabricDevice), notFrom("lo"), in("peers", datapath.Source), notIn("beyond", datapath.Destination)),
+	)
 }
 
 // aliasChains translate aliases for this cluster's own nodes and pods, and cluster IPs for peers.

@@ -162,6 +162,8 @@ type GatewayInput struct {
 const (
 	// CounterOuter has packets of the fabric from whoever may not send them, or with an inner source not his to use.
 	CounterOuter = "outer_refused"
+	// CounterStray has packets that reach a node with the source of a peer, and not by the fabric.
+	CounterStray = "stray_refused"
 	// CounterFreshSource, -Local and -Elsewhere have new flows that reach a node by the fabric, and are not from a peer, or to the
 	// node itself, or to what is neither a pod nor exposed.
 	CounterFreshSource    = "fresh_source_refused"

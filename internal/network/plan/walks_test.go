@@ -250,6 +250,19 @@ func TestPacketsOnTheirWay(t *testing.T) {
 			{"milan/to-rome", "eth0", tcp("172.29.1.100", "10.71.1.5"), "172.29.1.100 > 10.71.1.5", CounterForward, "a neighbour takes the gateway for a router"},
 			{"milan/to-rome", "forged 10.200.1.1", tcp("172.29.1.100", "10.71.1.5"), "172.29.1.100 > 10.71.1.5", CounterFabricSource, "a node sends what is nobody's"},
 		}},
+		{"what does not come by the fabric", pair(func(c *Cluster) { c.Aliases = withAliases(milan()).Aliases }), []step{
+			{"milan/worker-2", "eth0", tcp("10.71.1.5", "10.200.2.7"), "10.71.1.5 > 10.200.2.7", CounterStray, "whoever is beside the nodes"},
+			{"milan/worker-1", "cni0", tcp("10.71.1.5", "10.200.2.7"), "10.71.1.5 > 10.200.2.7", CounterStray, "a pod poses as one of the peer"},
+			{"milan/worker-1", "cni0", tcp("10.71.1.5", "10.96.0.80"), "10.71.1.5 > 10.96.0.80", CounterStray, ""},
+			{"milan/worker-2", "eth0", udp("10.68.0.0", "10.70.0.12", 7), "10.68.0.0 > 10.70.0.12", CounterStray, "an answer to a check of the way to the peer's gateway"},
+			{"milan/worker-2", "eth0", tcp("10.71.1.5", "172.29.1.100"), "10.71.1.5 > 172.29.1.100", CounterStray, "the alias has a masquerade: nobody there hears of the peer"},
+			{"milan/worker-2", "eth0", tcp("10.71.1.5", "172.29.1.101"), "10.71.1.5 > 172.29.1.101", "leaves", "an alias without masquerade: from the gateway's node by another one"},
+			{"milan/worker-2", "lo", tcp("10.71.1.5", "172.29.1.2"), "10.71.1.5 > 172.29.1.2", "delivered", "processes of the node, one of which answers for a peer"},
+			{"milan/to-rome", "eth0", udp("169.254.18.2", "169.254.18.1", 12345), "169.254.18.2 > 169.254.18.1", CounterInput, "a neighbour poses as the other end of the tunnel"},
+		}},
+		{"what does not come by the fabric, of IPv6", dual(), []step{
+			{"milan/worker-2", "eth0", tcp("fd00:71:0:1::5", "fd00:200:0:2::7"), "fd00:71:0:1::5 > fd00:200:0:2::7", CounterStray, ""},
+		}},
 		{"no gateway", pair(func(c *Cluster) { c.Tunnels = nil }), []step{
 			{"milan/worker-1", "cni0", tcp("10.200.1.5", "10.71.1.5"), "10.200.1.5 > 10.71.1.5", "unreachable", ""},
 		}},

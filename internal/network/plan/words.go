@@ -31,6 +31,10 @@ func from(device string) datapath.Word {
 	return datapath.Word{Field: datapath.InputDevice, Word: device}
 }
 
+func notFrom(device string) datapath.Word {
+	return datapath.Word{Field: datapath.InputDevice, Not: true, Word: device}
+}
+
 func into(device string) datapath.Word {
 	return datapath.Word{Field: datapath.OutputDevice, Word: device}
 }

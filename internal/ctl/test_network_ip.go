@@ -1,0 +1,160 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/reach"
+)
+
+const (
+	// shownName is that of the IP that each cluster shows to the others, and of the pod that answers there.
+	shownName = "external-ip"
+	// shownPort is where it answers, on the network of its node.
+	shownPort = 16080
+)
+
+// shown is an address beyond the network of pods, which an IP shows to the other clusters.
+type shown struct {
+	node  *corev1.Node
+	alias netip.Addr // in the cluster itself
+}
+
+func (p *party) shownAnswer() string { return "external-of-" + p.id }
+
+// showAll has each cluster show an address of one of its nodes, where a pod answers.
+func (t *networkTest) showAll(ctx context.Context) error {
+	showing, within := errgroup.WithContext(ctx)
+	for _, p := range t.all() {
+		showing.Go(func() error {
+			step := p.Step("Waiting for the IP " + shownName)
+			defer step.Stop()
+			return p.wrong(t.show(within, p))
+		})
+	}
+	if err := showing.Wait(); err != nil {
+		return err
+	}
+	for _, p := range t.all() {
+		p.Success("IP %s shows node %s as %s", shownName, p.shown.node.Name, p.shown.alias)
+	}
+	return nil
+}
+
+func (t *networkTest) show(ctx context.Context, p *party) error {
+	var all ipamv1alpha1.IPList
+	if err := p.kube.List(ctx, &all); err != nil {
+		return fmt.Errorf("reading the IPs: %w", err)
+	}
+	if p.shown.node = unshown(p.nodes, all.Items); p.shown.node == nil {
+		return out.Fail("--ip has no node to try: IPs show the addresses of all that take pods, and of two for one address the older counts")
+	}
+	if err := t.awaitAccount(ctx, p); err != nil {
+		return err
+	}
+	pod, ip := p.shownPod(), p.shownIP()
+	for _, obj := range []client.Object{pod, ip} {
+		t.stamp(obj)
+		if err := t.ensureMade(ctx, p, obj); err != nil {
+			return err
+		}
+	}
+	its := await.One(&corev1.PodList{}, client.ObjectKeyFromObject(pod))
+	return await.Until(ctx, p.kube, func(ctx context.Context) error {
+		if err := errors.Join(p.kube.Get(ctx, client.ObjectKeyFromObject(ip), ip), p.kube.Get(ctx, client.ObjectKeyFromObject(pod), pod)); err != nil {
+			return err
+		}
+		if ip.Status.IP == "" {
+			return await.Pending(unallocated(ip))
+		}
+		if !podReady(pod) {
+			return starting(pod)
+		}
+		var err error
+		p.shown.alias, err = netip.ParseAddr(string(ip.Status.IP))
+		return err
+	}, its, await.One(&ipamv1alpha1.IPList{}, client.ObjectKeyFromObject(ip)))
+}
+
+// unshown is a node whose address no IP shows yet, nil if there is none.
+func unshown(nodes []corev1.Node, by []ipamv1alpha1.IP) *corev1.Node {
+	taken := map[string]bool{"": true}
+	for i := range by {
+		taken[string(by[i].Spec.IP)] = true
+	}
+	for i := range nodes {
+		if !taken[internalAddress(&nodes[i])] {
+			return &nodes[i]
+		}
+	}
+	return nil
+}
+
+// unallocated tells what an IP waits for.
+func unallocated(ip *ipamv1alpha1.IP) string {
+	for _, c := range ip.Status.Conditions {
+		if c.Status == metav1.ConditionFalse {
+			return fmt.Sprintf("the IP %s has no address: %s", ip.Name, cmp.Or(c.Message, c.Reason))
+		}
+	}
+	return fmt.Sprintf("the IP %s has no address yet", ip.Name)
+}
+
+func (p *party) shownIP() *ipamv1alpha1.IP {
+	ip := &ipamv1alpha1.IP{Spec: ipamv1alpha1.IPSpec{IP: networkingv1beta1.IP(internalAddress(p.shown.node)), Masquerade: new(true)}}
+	ip.Namespace, ip.Name = p.askers, shownName
+	ip.SetGroupVersionKind(ipamv1alpha1.GroupVersion.WithKind("IP"))
+	return ip
+}
+
+func (p *party) shownPod() *corev1.Pod {
+	pod := testPod(p.askers, shownName, p.image, "reach", "serve", "--name", p.shownAnswer(), "--listen", ":"+strconv.Itoa(shownPort))
+	pod.Labels[shownLabel] = "true"
+	pod.Spec.HostNetwork, pod.Spec.DNSPolicy = true, corev1.DNSClusterFirstWithHostNet
+	pod.Spec.Affinity = onNode(p.shown.node.Name)
+	pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: shownPort, HostPort: shownPort}}
+	pod.Spec.Containers[0].ReadinessProbe = answersAt(shownPort)
+	return pod
+}
+
+// planShown has pods of each cluster ask at what the others show, and at what their own shows, which is there for them, too.
+func (t *networkTest) planShown() (askers []*asker, err error) {
+	for _, from := range t.all() {
+		for _, to := range t.all() {
+			if from != to && from != t.consumer && to != t.consumer {
+				continue // providers of one consumer know nothing of each other
+			}
+			alias := to.shown.alias
+			if from != to {
+				var ok bool
+				if alias, ok = from.seen[to.id].Here(alias); !ok {
+					return nil, from.wrong(out.Fail("the IP %s of %s is %s there, which is in no network of its Configuration", shownName, to.id, to.shown.alias))
+				}
+			}
+			for i := range from.nodes {
+				node := from.nodes[i].Name
+				askers = append(askers, &asker{of: from, node: node, checks: []*check{{
+					way: podToIP, from: from.id, to: to.id, origin: fmt.Sprintf("a pod on node %s of %s", node, from.id), goal: "an address that an IP of " + to.id + " shows",
+					target: reach.Target{At: at(alias.String(), shownPort), Answers: []string{to.shownAnswer()}},
+				}}})
+			}
+		}
+	}
+	return askers, nil
+}

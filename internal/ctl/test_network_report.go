@@ -1,0 +1,71 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+// networkReport is what came of a test of the network, for scripts.
+type networkReport struct {
+	// Networks are under which the clusters see each other.
+	Networks []networkSeen `json:"networks"`
+	Ways     []wayReport   `json:"ways"`
+	Checks   []checkReport `json:"checks"`
+}
+
+type networkSeen struct {
+	Cluster string `json:"cluster"`
+	Sees    string `json:"sees"`
+	Network string `json:"network"`
+	As      string `json:"as"`
+}
+
+// wayReport is a line of the table.
+type wayReport struct {
+	Way      string `json:"way"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Passed   int    `json:"passed"`
+	Failed   int    `json:"failed"`
+	NotTried int    `json:"notTried"`
+}
+
+// checkReport is one check: who asked, by the words of the lines about failures, whom and where.
+type checkReport struct {
+	Way     string `json:"way"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Origin  string `json:"origin"`
+	Goal    string `json:"goal"`
+	Address string `json:"address"`
+	Result  string `json:"result"`
+	Error   string `json:"error,omitempty"`
+}
+
+var results = [states]string{untried: "NotTried", passedCheck: "Passed", failedCheck: "Failed"}
+
+func (t *networkTest) report(checks []*check) networkReport {
+	r := networkReport{Networks: t.networks(), Ways: []wayReport{}, Checks: []checkReport{}}
+	for _, row := range summary(checks) {
+		r.Ways = append(r.Ways, wayReport{row.way, row.from, row.to, row.counts[passedCheck], row.counts[failedCheck], row.counts[untried]})
+	}
+	for _, c := range checks {
+		one := checkReport{Way: c.way, From: c.from, To: c.to, Origin: c.origin, Goal: c.goal, Address: c.target.At, Result: results[c.state]}
+		if c.err != nil {
+			one.Error = c.err.Error()
+		}
+		r.Checks = append(r.Checks, one)
+	}
+	return r
+}
+
+// networks are how the clusters see each other.
+func (t *networkTest) networks() []networkSeen {
+	all := []networkSeen{}
+	for _, p := range t.all() {
+		for _, peer := range sortedKeys(p.seen) {
+			for _, pair := range p.seen[peer].networks {
+				all = append(all, networkSeen{p.id, peer, pair.There.String(), pair.Here.String()})
+			}
+		}
+	}
+	return all
+}
