@@ -40,6 +40,18 @@ import (
 // The cluster of this story has no nodes: workload stands in for them, the rest is real.
 func TestTheLifeOfAnInstallation(t *testing.T) {
 	c := testkit.SecondCluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller"))
+	testkit.Eventually(t, time.Minute, func() error { // the stories before are over when their namespaces are gone
+		var all corev1.NamespaceList
+		if err := c.Client.List(t.Context(), &all); err != nil {
+			return err
+		}
+		for _, ns := range all.Items {
+			if ns.DeletionTimestamp != nil {
+				return fmt.Errorf("namespace %s is being deleted", ns.Name)
+			}
+		}
+		return nil
+	})
 	before := listing(t, c.Config)
 	aFailureIsUndone(t, c)
 	aSignalIsUndone(t, c)
