@@ -308,11 +308,11 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 
 	var all networkingv1beta1.ConfigurationList
 	var tenants corev1.NamespaceList
-	for _, c := range []*town{rome, milan} {
+	for c, other := range map[*town]*town{rome: milan, milan: rome} {
 		if err := c.Client.List(t.Context(), &all); err != nil || len(all.Items) > 0 {
 			t.Errorf("%s was told something: %v, %v", c.id, all.Items, err)
 		}
-		if err := c.Client.List(t.Context(), &tenants, client.HasLabels{names.TenantNamespace}); err != nil || len(tenants.Items) > 0 {
+		if err := c.Client.List(t.Context(), &tenants, client.MatchingLabels{names.RemoteClusterID: other.id}); err != nil || len(tenants.Items) > 0 {
 			t.Errorf("%s has a new namespace: %v, %v", c.id, tenants.Items, err)
 		}
 	}

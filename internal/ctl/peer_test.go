@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -159,7 +158,7 @@ func TestTwoClustersArePeered(t *testing.T) {
 	before := census(t, one, two)
 	t.Run("nothing is peered wrongly", func(t *testing.T) {
 		nothingIsPeeredWrongly(t, one, two)
-		sameAs(t, before, one, two)
+		nothingIsLeft(t, before, one, two)
 	})
 	t.Run("as the guide says", func(t *testing.T) { theyArePeeredByOneCommand(t, one, two) })
 	between := census(t, one, two) // the tenant namespaces stay
@@ -174,12 +173,12 @@ func TestTwoClustersArePeered(t *testing.T) {
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			story.tell(t, one, two)
-			sameAs(t, between, one, two)
+			nothingIsLeft(t, between, one, two)
 		})
 	}
 	t.Run("gone for good", func(t *testing.T) {
 		whatIsGoneIsForgotten(t, one, two)
-		sameAs(t, before, one, two)
+		nothingIsLeft(t, before, one, two)
 	})
 }
 
@@ -197,10 +196,13 @@ func census(t *testing.T, one, two *town) (all []string) {
 	return all
 }
 
-func sameAs(t *testing.T, before []string, one, two *town) {
+// nothingIsLeft compares with what there was. What earlier tests left may go meanwhile.
+func nothingIsLeft(t *testing.T, before []string, one, two *town) {
 	t.Helper()
-	if diff := cmp.Diff(before, census(t, one, two)); diff != "" {
-		t.Errorf("-before +after:\n%s", diff)
+	for _, name := range census(t, one, two) {
+		if !slices.Contains(before, name) {
+			t.Errorf("left: %s", name)
+		}
 	}
 }
 
