@@ -45,7 +45,7 @@ func (c *cli) sliceCommand(cordoned bool) *cobra.Command {
 			return c.cordonSlice(ctx, o, args[0], consumer, cordoned)
 		},
 	}
-	o.flags(c, cmd, "ResourceSlice; the tenant namespace of the consumer if empty")
+	o.flags(cmd, "ResourceSlice; the tenant namespace of the consumer if empty")
 	cmd.Flags().StringVar(&consumer, "remote-cluster-id", "", "The ID of the consumer")
 	_ = cmd.MarkFlagRequired("remote-cluster-id")
 	return cmd

@@ -33,7 +33,7 @@ type switching struct {
 	timeout   time.Duration
 }
 
-func (o *switching) flags(c *cli, cmd *cobra.Command, what string) {
+func (o *switching) flags(cmd *cobra.Command, what string) {
 	fs := cmd.Flags()
 	fs.StringVarP(&o.namespace, "namespace", "n", "", "The namespace of the "+what)
 	fs.BoolVar(&o.wait, "wait", true, "Wait until it is so")
@@ -77,7 +77,6 @@ var (
 	}
 )
 
-// resourceCommands are those of one verb, below its name.
 func (c *cli) activate() *cobra.Command {
 	return group("activate", "Let consumers have resources", c.tenantCommand(&activateTenant))
 }
@@ -112,7 +111,7 @@ func (c *cli) tenantCommand(s *tenantSwitch) *cobra.Command {
 			return c.switchTenant(ctx, o, s, args[0])
 		},
 	}
-	o.flags(c, cmd, "Tenant; all are searched if empty")
+	o.flags(cmd, "Tenant; all are searched if empty")
 	return cmd
 }
 
