@@ -24,6 +24,7 @@ import (
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/httpstream"
@@ -115,6 +116,49 @@ func TestRenewedCertificatesCutNothing(t *testing.T) {
 	w.wantFewRequests(t)
 
 	w.tenantGoes(t)
+}
+
+// What ends a peering of this kind, the Identity and the Tenant, may go at the same time: the consumer needs no word of a provider
+// that refuses it already.
+func TestAHandshakeThatIsTakenBackLeavesNothing(t *testing.T) {
+	w := newWorld(t, 0)
+	w.named(t, 951)
+	defer w.wipe(t)
+	w.startAll(t)
+	w.shakeHands(t)
+	w.eventually(t, "the peering to work", w.works)
+	for _, name := range []string{theApplication, theOffloading, theSlice} {
+		w.remove(t, name)
+	}
+	w.eventually(t, "the slice to go", func(ctx context.Context) error {
+		err := w.consumer.Client.Get(ctx, client.ObjectKey{Namespace: w.ConsumerTenant, Name: w.Slice}, &authv1beta1.ResourceSlice{})
+		if !apierrors.IsNotFound(err) {
+			return cmp.Or(err, errors.New("it is there"))
+		}
+		return nil
+	})
+	if err := w.provider.Client.Delete(t.Context(), &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: w.ProviderTenant, Name: w.Consumer}}); err != nil {
+		t.Fatal(err)
+	}
+	w.remove(t, "Identity")
+	kubeconfigs := client.HasLabels{names.IdentityType}
+	w.eventually(t, "nothing to be left", func(ctx context.Context) error {
+		return errors.Join(
+			none(ctx, w.consumer, &authv1beta1.IdentityList{}, w.ConsumerTenant), none(ctx, w.consumer, &authv1beta1.RenewList{}, w.ConsumerTenant),
+			none(ctx, w.consumer, &corev1.SecretList{}, w.ConsumerTenant, kubeconfigs), none(ctx, w.provider, &authv1beta1.TenantList{}, w.ProviderTenant),
+			none(ctx, w.provider, &authv1beta1.RenewList{}, w.ProviderTenant), none(ctx, w.provider, &authv1beta1.ResourceSliceList{}, w.ProviderTenant))
+	})
+}
+
+// none tells what of a kind is in a namespace.
+func none(ctx context.Context, s *side, list client.ObjectList, namespace string, opts ...client.ListOption) error {
+	if err := s.Client.List(ctx, list, append(opts, client.InNamespace(namespace))...); err != nil {
+		return err
+	}
+	if n := apimeta.LenList(list); n > 0 {
+		return fmt.Errorf("%d of %T are in %s", n, list, namespace)
+	}
+	return nil
 }
 
 // shakeHands peers the clusters as docs/authentication.md does, and then makes all that the guide has but credentials.
