@@ -104,7 +104,7 @@ func TestRenewedCertificatesCutNothing(t *testing.T) {
 	w.replicates(t)
 	w.execute(t).says(t, "again")
 	if now := w.nodeReady(t); !now.Equal(&ready) {
-		t.Errorf("the node was not Ready meanwhile: it is since %s, it was since %s", now, ready)
+		t.Errorf("the node was not Ready meanwhile: it is since %s, it was since %s\nconsumer:\n%s\nprovider:\n%s", now, ready, w.consumer.logs(), w.provider.logs())
 	}
 	for n, s := range w.sides() {
 		for name, was := range processes[n] {

@@ -203,6 +203,9 @@ func (i *Issuer) request(ctx context.Context, r Request, previous string) (*cert
 	err := i.client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {
 	case apierrors.IsNotFound(err):
+		if err := i.stays(ctx, r.Owner.GetNamespace()); err != nil {
+			return nil, err
+		}
 		if err := i.dropOthers(ctx, r, want.Name); err != nil {
 			return nil, err
 		}
@@ -220,6 +223,19 @@ func (i *Issuer) request(ctx context.Context, r Request, previous string) (*cert
 		return nil, kube.Wait(time.Second, "a request that is not ours was removed")
 	}
 	return i.approved(ctx, have)
+}
+
+// stays is a Wait in a namespace that is being deleted: the certificate goes before its owner there, and nobody would take the request
+// for another one away.
+func (i *Issuer) stays(ctx context.Context, namespace string) error {
+	var ns corev1.Namespace
+	if err := i.client.Get(ctx, types.NamespacedName{Name: namespace}, &ns); err != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	if !ns.DeletionTimestamp.IsZero() {
+		return kube.BeingDeleted("Namespace", namespace)
+	}
+	return nil
 }
 
 // dropOthers removes what was asked for before: another key, or a certificate that came and was followed by another one. So an
