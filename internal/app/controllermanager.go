@@ -12,6 +12,7 @@ import (
 	"liqo.io/liqo/internal/auth"
 	"liqo.io/liqo/internal/host"
 	"liqo.io/liqo/internal/ipam"
+	"liqo.io/liqo/internal/issue"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network"
@@ -35,7 +36,7 @@ import (
 // Our own kinds.
 // +kubebuilder:rbac:groups=core.liqo.io,resources=foreignclusters,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=identities,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=authentication.liqo.io,resources=renews,verbs=get;list;watch
+// +kubebuilder:rbac:groups=authentication.liqo.io,resources=renews,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=authentication.liqo.io,resources=resourceslices;tenants,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespacemaps;quotas;virtualnodes,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespaceoffloadings;shadowpods,verbs=get;list;watch;update;patch;delete
@@ -109,6 +110,11 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	kept, err := issue.NewKept(mgr)
+	if err != nil {
+		return err
+	}
+	settings.tenants.Certificates.Kept, settings.remote.Kept = kept, kept
 	err = setUp(mgr,
 		with(admit.SetupWebhooks, settings.webhooks),
 		// Who the peers are, and what they may do.
@@ -116,7 +122,8 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
 		with(auth.SetupSigner, auth.SignerOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces}),
 		with(auth.SetupTenant, settings.tenants),
-		with(auth.SetupIdentity, auth.IdentityOptions{LiqoNamespace: o.liqoNamespace}),
+		with(auth.SetupIdentity, auth.IdentityOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace}),
+		auth.SetupRenew,
 		with(auth.SetupServing, auth.ServingOptions{}),
 		// Who has which addresses, and under which a peer is seen.
 		when(o.networking, with(ipam.Setup, settings.addresses)),

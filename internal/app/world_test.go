@@ -71,10 +71,12 @@ func inWorlds(t *testing.T, seeds int, tell func(t *testing.T, w *world, seed ui
 // newWorld is the nth of the worlds.
 func newWorld(t *testing.T, n int) *world {
 	t.Helper()
-	w := &world{
-		consumer: newSide(t, testkit.NthCluster(t, 2*n, kubernetesControllers)),
-		provider: newSide(t, testkit.NthCluster(t, 2*n+1, kubernetesControllers)),
-	}
+	return worldOf(t, testkit.NthCluster(t, 2*n, kubernetesControllers), testkit.NthCluster(t, 2*n+1, kubernetesControllers))
+}
+
+func worldOf(t *testing.T, consumer, provider *testkit.ControlPlane) *world {
+	t.Helper()
+	w := &world{consumer: newSide(t, consumer), provider: newSide(t, provider)}
 	w.atConsumer, w.atProvider = newCensus(t, w.consumer), newCensus(t, w.provider)
 	// What a first start makes for the installation itself is no part of any story.
 	w.named(t, 0)

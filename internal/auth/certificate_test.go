@@ -238,7 +238,8 @@ func TestATenantThatWasAcceptedIsReadFromCaches(t *testing.T) {
 	liqo := liqoNamespace(t, c)
 	var reads atomic.Int64
 	answer := func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/secrets/authentication-nonces-") {
+		of := func(name string) bool { return strings.Contains(r.URL.Path, "/secrets/"+name) }
+		if r.Method == http.MethodGet && (of("authentication-nonces-") || of(names.ControlPlaneCertificate)) {
 			reads.Add(1)
 		}
 		return nil, nil
@@ -255,7 +256,41 @@ func TestATenantThatWasAcceptedIsReadFromCaches(t *testing.T) {
 		touch(t, c, tenant)
 		wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonIssued, "")
 		if n := reads.Load() - before; n > 0 { // until the cache has what was written
-			return fmt.Errorf("the nonces that served were read %d times from the API server", n)
+			return fmt.Errorf("the nonces that served and the certificate were read %d times from the API server", n)
+		}
+		return nil
+	})
+}
+
+func TestACertificateIsAskedForOnceAtATime(t *testing.T) {
+	c := cluster(t)
+	liqo := liqoNamespace(t, c)
+	answer := func(r *http.Request) (*http.Response, error) { // nothing is ever approved
+		if !strings.HasSuffix(r.URL.Path, "/approval") {
+			return nil, nil
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		same := testkit.Answer(http.StatusOK, string(body))
+		same.Header.Set("Content-Type", r.Header.Get("Content-Type"))
+		return same, nil
+	}
+	runAnswered(t, c, answer, func(mgr ctrl.Manager) error {
+		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}})
+	})
+	p := newClaimant(t, c)
+	tenant := p.tenant(t)
+	testkit.Create(t, c.Client, tenant)
+	first := requestFor(t, c, tenant)
+	p.key = newKey(t)
+	p.renonce(t)
+	testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
+	testkit.Eventually(t, patient, func() error {
+		requests := p.requests(t)
+		if len(requests) != 1 || requests[0].Name == first.Name {
+			return fmt.Errorf("there are %d requests, or only that for the earlier key", len(requests))
 		}
 		return nil
 	})

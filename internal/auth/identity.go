@@ -5,6 +5,7 @@ package auth
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"time"
@@ -27,13 +28,15 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// IdentityOptions say where the key pairs are.
+// IdentityOptions say who acts on providers.
 type IdentityOptions struct {
+	// ClusterID of this cluster, the consumer.
+	ClusterID liqov1beta1.ClusterID
 	// LiqoNamespace holds the key pairs.
 	LiqoNamespace string
 }
 
-// identities turns each Identity into a kubeconfig Secret.
+// identities turns each Identity into a kubeconfig Secret, and keeps that of the control plane renewed.
 type identities struct {
 	client  client.Client
 	direct  client.Client
@@ -52,9 +55,13 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 	if err := mgr.Add(secrets); err != nil {
 		return fmt.Errorf("adding the watch of kubeconfigs: %w", err)
 	}
+	if err := setupExpiry(mgr); err != nil {
+		return err
+	}
 	c := kube.NewController[*authv1beta1.Identity](mgr, kube.Options{Name: "identity"}, i)
 	toOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &authv1beta1.Identity{}, handler.OnlyControllerOwner())
 	b := c.Builder().
+		Owns(&authv1beta1.Renew{}).
 		WatchesRawSource(secrets.Source(toOwner)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(i.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
 	return c.Complete(b)
@@ -80,17 +87,28 @@ func waited(identity *authv1beta1.Identity) time.Duration {
 	return time.Since(identity.CreationTimestamp.Time)
 }
 
-// Sync writes the kubeconfig of one Identity.
+// Sync renews one Identity and writes its kubeconfig. Neither waits for the other: the kubeconfig is what renewals come by, and a
+// renewal may be what makes it usable.
 func (i *identities) Sync(ctx context.Context, identity *authv1beta1.Identity) error {
 	if err := i.check(ctx, identity); err != nil {
 		return err
 	}
-	params := &identity.Spec.AuthParams
+	followed := i.follow(ctx, identity)
+	return errors.Join(i.write(ctx, identity), followed)
+}
+
+// key is the one, of those that are used with the provider, that the certificate is for.
+func (i *identities) key(ctx context.Context, identity *authv1beta1.Identity) (crypto.Signer, error) {
 	secrets := []string{names.PeerKeysSecret(string(identity.Spec.ClusterID))}
 	if identity.Spec.Type == authv1beta1.ControlPlaneIdentityType {
 		secrets = append(secrets, names.KeysSecret)
 	}
-	key, err := fittingKey(ctx, i.direct, i.options.LiqoNamespace, params.SignedCRT, secrets...)
+	return fittingKey(ctx, i.direct, i.options.LiqoNamespace, identity.Spec.AuthParams.SignedCRT, secrets...)
+}
+
+// write writes the kubeconfig.
+func (i *identities) write(ctx context.Context, identity *authv1beta1.Identity) error {
+	key, err := i.key(ctx, identity)
 	if errors.Is(err, errNoKey) {
 		// The provider may be about to sign a newer request.
 		return kube.Wait(keyDelay(waited(identity)), err.Error())
@@ -115,16 +133,14 @@ func (i *identities) Sync(ctx context.Context, identity *authv1beta1.Identity) e
 
 // Report tells that the kubeconfig is there, or why not.
 func (i *identities) Report(identity *authv1beta1.Identity, err error) []kube.Event {
-	if reason, ok := kube.InvalidReason(err); ok {
-		return []kube.Event{{Type: corev1.EventTypeWarning, Reason: reason, Message: err.Error()}}
-	}
+	told := append(kube.Complaints(err), expired(identity, time.Now())...)
 	if reason, _, ok := kube.WaitReason(err); ok && reason == errNoKey.Error() && waited(identity) >= keyPatience {
-		return []kube.Event{{Type: corev1.EventTypeWarning, Reason: reasonNoKey, Message: reason}}
+		told = append(told, kube.Event{Type: corev1.EventTypeWarning, Reason: reasonNoKey, Message: reason})
 	}
 	if err != nil {
-		return nil
+		return told
 	}
-	return i.Recall(identity)
+	return append(told, i.Recall(identity)...)
 }
 
 // Recall tells that the kubeconfig is there.

@@ -60,7 +60,7 @@ func newIdentityLab(t *testing.T) *identityLab {
 	l.liqo = liqoNamespace(t, l.c)
 	l.ns = tenantNamespace(t, l.c, l.peer)
 	run(t, l.c, func(mgr ctrl.Manager) error {
-		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, IdentityOptions{LiqoNamespace: l.liqo}))
+		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, IdentityOptions{ClusterID: "rome", LiqoNamespace: l.liqo}))
 	})
 	l.private, l.cert = certified(t, keyPair(t, l.c, l.liqo, names.PeerKeysSecret(l.peer)))
 	l.ownKey, l.ownCert = certified(t, keyPair(t, l.c, l.liqo, names.KeysSecret))

@@ -84,6 +84,7 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
 		Watches(&certv1.CertificateSigningRequest{}, issue.Watch(names.TenantCertificateFor)).
+		WatchesRawSource(issuer.Source(&authv1beta1.Tenant{})).
 		WatchesRawSource(nonces.Source(handler.EnqueueRequestsFromMapFunc(t.beside))).
 		WatchesRawSource(handshake.cache.Source(handler.EnqueueRequestsFromMapFunc(t.ofConsumer))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(t.exchanging), builder.WithPredicates(o.Server.Moved())).

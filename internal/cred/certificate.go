@@ -22,6 +22,17 @@ func RenewAt(issued, notAfter time.Time) time.Time {
 	return issued.Add(max(notAfter.Sub(issued)*2/3, minCertificateAge))
 }
 
+// Supersedes tells whether a certificate, PEM, is to be used in place of another one. Only one that is no certificate, or began and
+// ends earlier, is not: whoever brings it is late.
+func Supersedes(offered, have []byte) bool {
+	next, err := ParseCertificate(offered)
+	if err != nil {
+		return false
+	}
+	now, err := ParseCertificate(have)
+	return err != nil || !next.NotBefore.Before(now.NotBefore) || !next.NotAfter.Before(now.NotAfter)
+}
+
 // ParseCertificate reads the first certificate of a chain, PEM.
 func ParseCertificate(data []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(data)

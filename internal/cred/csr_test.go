@@ -13,6 +13,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
+	"math/big"
 	"net"
 	"net/netip"
 	"net/url"
@@ -274,6 +275,42 @@ func TestSubjects(t *testing.T) {
 	// The hash is part of the contract with other versions: sha256("consumer") begins so.
 	if got, want := SliceSubject("slice", "consumer"), (Subject{"slice-6bfbd709d5fd", "consumer"}); got != want {
 		t.Errorf("slice: %+v, want %+v", got, want)
+	}
+}
+
+func TestWhatSupersedesACertificate(t *testing.T) {
+	key, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := func(from, to time.Duration) []byte {
+		start := time.Unix(1_000_000, 0)
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: start.Add(from), NotAfter: start.Add(to)}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	}
+	have := certificate(0, time.Hour)
+	for name, test := range map[string]struct {
+		offered, have []byte
+		want          bool
+	}{
+		"the next one":                     {certificate(time.Minute, 2*time.Hour), have, true},
+		"the same":                         {have, have, true},
+		"the one before":                   {certificate(-time.Minute, time.Minute), have, false},
+		"a shorter one that began later":   {certificate(time.Minute, 2*time.Minute), have, true},
+		"a longer one that is backdated":   {certificate(-time.Minute, 2*time.Hour), have, true},
+		"one where there is none":          {have, nil, true},
+		"one where there is no such thing": {have, []byte("x"), true},
+		"nothing":                          {nil, have, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Supersedes(test.offered, test.have); got != test.want {
+				t.Errorf("it does: %t, want %t", got, test.want)
+			}
+		})
 	}
 }
 

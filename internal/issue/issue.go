@@ -47,12 +47,15 @@ type Options struct {
 	Duration time.Duration
 	// Now is the time; nil is the clock.
 	Now func() time.Time
+	// Kept is where issued certificates are read; nil is a watch of its own. Issuers of one process share it.
+	Kept *Kept
 }
 
-// Issuer has certificates signed. The holder of one controller is enough: it remembers nothing.
+// Issuer has certificates signed.
 type Issuer struct {
 	client   client.Client // reads CertificateSigningRequests from the cache
-	direct   client.Client // reads Secrets
+	direct   client.Client // writes Secrets
+	kept     *Kept
 	duration time.Duration
 	now      func() time.Time
 }
@@ -69,7 +72,12 @@ func New(mgr ctrl.Manager, o Options) (*Issuer, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Issuer{client: mgr.GetClient(), direct: direct, duration: max(o.Duration, minDuration), now: o.Now}, nil
+	if o.Kept == nil {
+		if o.Kept, err = NewKept(mgr); err != nil {
+			return nil, err
+		}
+	}
+	return &Issuer{client: mgr.GetClient(), direct: direct, kept: o.Kept, duration: max(o.Duration, minDuration), now: o.Now}, nil
 }
 
 // Request asks for a certificate. That its CSR may be signed is for the caller to check.
@@ -147,7 +155,7 @@ func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate,
 func (i *Issuer) stored(ctx context.Context, r Request) (*Certificate, error) {
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: r.Owner.GetNamespace(), Name: r.Secret}
-	if err := i.direct.Get(ctx, key, &secret); err != nil {
+	if err := i.kept.read(ctx, key, &secret); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
@@ -195,6 +203,12 @@ func (i *Issuer) request(ctx context.Context, r Request, previous string) (*cert
 	err := i.client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {
 	case apierrors.IsNotFound(err):
+		if err := i.stays(ctx, r.Owner.GetNamespace()); err != nil {
+			return nil, err
+		}
+		if err := i.dropOthers(ctx, r, want.Name); err != nil {
+			return nil, err
+		}
 		if err := i.client.Create(ctx, want); err != nil {
 			return nil, fmt.Errorf("asking for the certificate: %w", err)
 		}
@@ -209,6 +223,39 @@ func (i *Issuer) request(ctx context.Context, r Request, previous string) (*cert
 		return nil, kube.Wait(time.Second, "a request that is not ours was removed")
 	}
 	return i.approved(ctx, have)
+}
+
+// stays is a Wait in a namespace that is being deleted: the certificate goes before its owner there, and nobody would take the request
+// for another one away.
+func (i *Issuer) stays(ctx context.Context, namespace string) error {
+	var ns corev1.Namespace
+	if err := i.client.Get(ctx, types.NamespacedName{Name: namespace}, &ns); err != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	if !ns.DeletionTimestamp.IsZero() {
+		return kube.BeingDeleted("Namespace", namespace)
+	}
+	return nil
+}
+
+// dropOthers removes what was asked for before: another key, or a certificate that came and was followed by another one. So an
+// owner has one request at a time.
+func (i *Issuer) dropOthers(ctx context.Context, r Request, but string) error {
+	var all certv1.CertificateSigningRequestList
+	ours := client.MatchingLabels{names.RemoteTenantCSR: "true", names.RemoteClusterID: string(r.Consumer)}
+	if err := i.client.List(ctx, &all, ours); err != nil {
+		return fmt.Errorf("listing requests for certificates: %w", err)
+	}
+	for n := range all.Items {
+		old := &all.Items[n]
+		if old.Name == but || old.Annotations[r.Mark] != client.ObjectKeyFromObject(r.Owner).String() {
+			continue
+		}
+		if err := i.client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing an earlier request for the certificate: %w", err)
+		}
+	}
+	return nil
 }
 
 func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSigningRequest {
@@ -277,7 +324,7 @@ func (i *Issuer) take(ctx context.Context, r Request, request *certv1.Certificat
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: r.Owner.GetNamespace(),
 			Name:      r.Secret,
-			Labels:    map[string]string{names.RemoteClusterID: string(r.Consumer)},
+			Labels:    map[string]string{names.RemoteClusterID: string(r.Consumer), names.IssuedCertificate: "true"},
 		},
 		Data: map[string][]byte{
 			requestKey:     r.CSR,
@@ -285,6 +332,7 @@ func (i *Issuer) take(ctx context.Context, r Request, request *certv1.Certificat
 			issuedKey:      []byte(now.UTC().Format(time.RFC3339)),
 		},
 	}
+	i.kept.wrote(client.ObjectKeyFromObject(secret))
 	if _, err := kube.Ensure(ctx, i.direct, secret, kube.OwnedBy(r.Owner, i.client.Scheme())); err != nil {
 		return nil, fmt.Errorf("storing the certificate: %w", err)
 	}

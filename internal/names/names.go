@@ -29,6 +29,8 @@ const (
 	SignedNonce = "liqo.io/signed-nonce"
 	// ServedNonces is on the Secret with the nonces for a consumer that served.
 	ServedNonces = "liqo.io/served-nonces"
+	// IssuedCertificate is on the Secrets with the certificates that were issued to peers; its value is "true".
+	IssuedCertificate = "liqo.io/issued-certificate"
 	// RemoteTenantCSR marks the CertificateSigningRequests made for peers.
 	RemoteTenantCSR = "liqo.io/remote-tenant-csr"
 	// TenantCertificateFor annotates them with the <namespace>/<name> of the Tenant.

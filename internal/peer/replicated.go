@@ -17,13 +17,15 @@ type Kind struct {
 	Plural string
 	Object client.Object
 	List   client.ObjectList
+	// Disposable: at the peer nothing hangs on the copy, so a peer that refuses to have it deleted keeps nothing here.
+	Disposable bool
 }
 
 // Replicated are all kinds that cross, in the order in which they start.
 func Replicated() []Kind {
 	return []Kind{
-		{offv1beta1.GroupVersion.WithKind("NamespaceMap"), offv1beta1.NamespaceMapResource, &offv1beta1.NamespaceMap{}, &offv1beta1.NamespaceMapList{}},
-		{authv1beta1.GroupVersion.WithKind("ResourceSlice"), authv1beta1.ResourceSliceResource, &authv1beta1.ResourceSlice{}, &authv1beta1.ResourceSliceList{}},
-		{authv1beta1.GroupVersion.WithKind("Renew"), authv1beta1.RenewResource, &authv1beta1.Renew{}, &authv1beta1.RenewList{}},
+		{offv1beta1.GroupVersion.WithKind("NamespaceMap"), offv1beta1.NamespaceMapResource, &offv1beta1.NamespaceMap{}, &offv1beta1.NamespaceMapList{}, false},
+		{authv1beta1.GroupVersion.WithKind("ResourceSlice"), authv1beta1.ResourceSliceResource, &authv1beta1.ResourceSlice{}, &authv1beta1.ResourceSliceList{}, false},
+		{authv1beta1.GroupVersion.WithKind("Renew"), authv1beta1.RenewResource, &authv1beta1.Renew{}, &authv1beta1.RenewList{}, true},
 	}
 }

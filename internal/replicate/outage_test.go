@@ -222,3 +222,43 @@ func TestANamespaceThatIsNoTenantsAnyMoreReleasesItsSecret(t *testing.T) {
 	})
 	p.condition("")
 }
+
+// renewed is a Renew that is replicated.
+func (p *peering) renewed() *authv1beta1.Renew {
+	p.t.Helper()
+	renew := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: p.consumerTenant, Name: "controlplane"}}
+	p.create(p.consumer, renew)
+	testkit.Eventually(p.t, limit, func() error {
+		return p.provider.Client.Get(p.t.Context(), types.NamespacedName{Namespace: p.providerTenant, Name: "controlplane"}, &authv1beta1.Renew{})
+	})
+	return renew
+}
+
+// A provider that takes our rights away before we are done keeps nothing here for the sake of a Renew.
+func TestARenewGoesAlthoughThePeerRefuses(t *testing.T) {
+	p := newPeering(t)
+	binding := p.bind(p.userName)
+	p.create(p.consumer, p.secret("cplane-secret", testkit.Kubeconfig(t, p.user)))
+	p.run()
+	renew := p.renewed()
+	p.remove(p.provider, binding)
+	p.remove(p.consumer, renew)
+	p.gone(p.consumer, renew)
+}
+
+// Credentials are not kept for a Renew, which is there for the credentials.
+func TestASecretIsNotHeldForARenew(t *testing.T) {
+	p := newPeering(t)
+	secret := p.peered()
+	p.run()
+	renew := p.renewed()
+	p.remove(p.consumer, secret)
+	p.gone(p.consumer, secret)
+	p.gone(p.provider, &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: p.providerTenant, Name: renew.Name}})
+	if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(renew), renew); err != nil || len(renew.Finalizers) > 0 {
+		t.Errorf("the Renew has the finalizers %v, or %v", renew.Finalizers, err)
+	}
+	// With other credentials it is copied again.
+	p.create(p.consumer, p.secret("again", testkit.Kubeconfig(t, p.user)))
+	p.renewed()
+}

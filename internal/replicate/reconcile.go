@@ -192,13 +192,18 @@ func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
 // away first: once, for nobody knows of that namespace later.
 func (r *reconciler) move(ctx context.Context, s *situation, l *link) error {
 	r.links.remove(string(s.peer))
-	if left := l.pair.Remote; left != s.use.remoteNamespace {
-		if err := r.withdraw(ctx, l, left); err != nil {
-			r.recorder.Eventf(s.use.secret, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s",
-				kube.Note(fmt.Sprintf("copies of this cluster's objects may be left in namespace %s of %s, for its administrator to remove: %s", left, s.peer, err)))
-		}
+	if l.pair.Remote != s.use.remoteNamespace {
+		r.leave(ctx, s.use.secret, l)
 	}
 	return r.begin(ctx, s)
+}
+
+// leave takes away what a link that has ended copied, or tells that it may still be there.
+func (r *reconciler) leave(ctx context.Context, secret *corev1.Secret, l *link) {
+	if err := r.withdraw(ctx, l, l.pair.Remote); err != nil {
+		r.recorder.Eventf(secret, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s",
+			kube.Note(fmt.Sprintf("copies of this cluster's objects may be left in namespace %s of %s, for its administrator to remove: %s", l.pair.Remote, l.ends.peer, err)))
+	}
 }
 
 // withdraw deletes our copies in a namespace of the peer.
@@ -232,18 +237,36 @@ func (r *reconciler) drain(ctx context.Context, s *situation) (time.Duration, er
 			if err != nil {
 				return 0, err
 			}
-			if len(held) > 0 {
-				s.problems[secret.UID] = waitingFor(held)
+			if needed := slices.DeleteFunc(slices.Clone(held), disposable); len(needed) > 0 {
+				s.problems[secret.UID] = waitingFor(needed)
 				after = drainInterval
 				continue
 			}
-			r.links.remove(string(s.peer))
+			if err := r.end(ctx, s, secret, held); err != nil {
+				return 0, err
+			}
 		}
 		if err := r.letSecretGo(ctx, secret); err != nil {
 			return 0, err
 		}
 	}
 	return after, nil
+}
+
+// end stops the link for good. What is held for it still is disposable: its copies are taken away if the peer has them taken, and
+// should there be credentials again, they are made again.
+func (r *reconciler) end(ctx context.Context, s *situation, secret *corev1.Secret, held []client.Object) error {
+	l := r.links.get(string(s.peer))
+	r.links.remove(string(s.peer))
+	if l != nil && len(held) > 0 {
+		r.leave(ctx, secret, l)
+	}
+	for _, obj := range held {
+		if err := letGo(ctx, r.client, obj); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func waitingFor(held []client.Object) problem {

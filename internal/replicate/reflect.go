@@ -72,9 +72,9 @@ func (k *reflection) apply(ctx context.Context, it *mirror.Item, local, copied *
 	case push:
 		return k.push(ctx, it, local, copied)
 	case withdraw:
-		return k.remove(ctx, it, copied)
+		return k.despite(ctx, it, local, k.remove(ctx, it, copied))
 	case release:
-		return k.release(ctx, it, local)
+		return k.despite(ctx, it, local, k.release(ctx, it, local))
 	case reap:
 		return k.reap(ctx, it, copied)
 	}
@@ -197,6 +197,19 @@ func (k *reflection) release(ctx context.Context, it *mirror.Item, local *unstru
 	}
 	if there != nil && k.ends.isCopy(there) {
 		return k.remove(ctx, it, there)
+	}
+	if err := letGo(ctx, it.Local.Client(), local); err != nil {
+		return err
+	}
+	k.changed()
+	return nil
+}
+
+// despite lets a disposable object go although the peer refuses to have its copy looked for or deleted: a Tenant that goes takes our
+// rights with it, and the copy.
+func (k *reflection) despite(ctx context.Context, it *mirror.Item, local *unstructured.Unstructured, err error) error {
+	if _, refused := errors.AsType[*refusal](err); !refused || !k.resource.disposable {
+		return err
 	}
 	if err := letGo(ctx, it.Local.Client(), local); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/peer"
 )
@@ -17,12 +18,14 @@ import (
 type resource struct {
 	gvk    schema.GroupVersionKind
 	plural string
+	// disposable: its copy is taken away where that is allowed, and otherwise left.
+	disposable bool
 }
 
 // resources are all of them, in the order in which they start.
 var resources = func() (all []resource) {
 	for _, kind := range peer.Replicated() {
-		all = append(all, resource{kind.GroupVersionKind, kind.Plural})
+		all = append(all, resource{kind.GroupVersionKind, kind.Plural, kind.Disposable})
 	}
 	return all
 }()
@@ -33,6 +36,12 @@ func resourceNamed(plural string) (resource, bool) {
 		return resource{}, false
 	}
 	return resources[i], true
+}
+
+// disposable tells whether nothing hangs on the copy of an object.
+func disposable(obj client.Object) bool {
+	kind := obj.GetObjectKind().GroupVersionKind()
+	return slices.ContainsFunc(resources, func(r resource) bool { return r.gvk == kind && r.disposable })
 }
 
 // plurals are what the engine calls them.

@@ -39,6 +39,8 @@ type RemoteOptions struct {
 	TrustedCA bool
 	// CertificateDuration is how long a slice's certificate lasts; 0 is a day. Kubernetes allows ten minutes and more.
 	CertificateDuration time.Duration
+	// Kept is where issued certificates are read; nil is a watch of its own.
+	Kept *issue.Kept
 	// DisableDefaultClass leaves slices of the default class denied.
 	DisableDefaultClass bool
 	// Defaults of the default class, less storage classes. Its labels win over those that all nodes share.
@@ -79,7 +81,7 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 	if err := server.Complete(mgr); err != nil {
 		return err
 	}
-	issuer, err := issue.New(mgr, issue.Options{Duration: o.CertificateDuration, Now: o.Now})
+	issuer, err := issue.New(mgr, issue.Options{Duration: o.CertificateDuration, Now: o.Now, Kept: o.Kept})
 	if err != nil {
 		return err
 	}
@@ -88,6 +90,7 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 	b := c.Builder(predicate.NewPredicateFuncs(peer.IsReplica)).
 		Owns(&offv1beta1.Quota{}).
 		Watches(&certv1.CertificateSigningRequest{}, issue.Watch(names.CertificateFor)).
+		WatchesRawSource(issuer.Source(&authv1beta1.ResourceSlice{})).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
 	nodes := predicate.Or(platformChanged(), server.Moved())

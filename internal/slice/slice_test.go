@@ -52,7 +52,7 @@ var rights = struct{ wide, tenant, home []rbacv1.PolicyRule }{
 		testkit.Rule("", "nodes", "get", "list", "watch"),
 		testkit.Rule("events.k8s.io", "events", "create", "patch"),
 	},
-	tenant: []rbacv1.PolicyRule{testkit.Rule("", "secrets", "get", "create", "patch")},
+	tenant: []rbacv1.PolicyRule{testkit.Rule("", "secrets", "get", "list", "watch", "create", "patch")},
 	home:   []rbacv1.PolicyRule{testkit.Rule("", "secrets", "get")},
 }
 

@@ -178,8 +178,8 @@ func kubeconfig(cfg *rest.Config) ([]byte, error) {
 	})
 }
 
-// runControllers starts those controllers that do not run yet.
-func (c *ControlPlane) runControllers(names []string) error {
+// runControllers starts those controllers that do not run yet, with more arguments.
+func (c *ControlPlane) runControllers(names []string, more ...string) error {
 	var missing []string
 	for _, name := range names {
 		if !slices.Contains(c.controllers, name) && !slices.Contains(missing, name) {
@@ -199,12 +199,12 @@ func (c *ControlPlane) runControllers(names []string) error {
 	}
 	file := c.lab.authority.file
 	c.managers++
-	_, err = c.lab.start(fmt.Sprintf("%s-controllers%d", c.name, c.managers), "kube-controller-manager",
+	_, err = c.lab.start(fmt.Sprintf("%s-controllers%d", c.name, c.managers), "kube-controller-manager", append(more,
 		"--kubeconfig="+path, "--controllers="+strings.Join(missing, ","),
 		"--leader-elect=false", "--secure-port=0", "--profiling=false",
 		"--kube-api-qps=500", "--kube-api-burst=1000",
 		"--service-account-private-key-file="+file(accountsKey), "--root-ca-file="+file(caCertFile),
-		"--cluster-signing-cert-file="+file(caCertFile), "--cluster-signing-key-file="+file(caKeyFile))
+		"--cluster-signing-cert-file="+file(caCertFile), "--cluster-signing-key-file="+file(caKeyFile))...)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,13 +64,22 @@ func shutdown() {
 // Option asks for more than an API server.
 type Option func(*options)
 
-type options struct{ controllers []string }
+type options struct {
+	controllers  []string
+	certificates time.Duration
+}
 
 // WithControllers runs controllers of the real kube-controller-manager, by the names of its --controllers flag, such as
 // namespace-controller, garbage-collector-controller or certificatesigningrequest-signing-controller. Those that another
 // test asked for keep running.
 func WithControllers(names ...string) Option {
 	return func(o *options) { o.controllers = append(o.controllers, names...) }
+}
+
+// WithCertificatesFor has client certificates signed that last so long, whatever is asked for, also less than the API server lets
+// anybody ask for. Nobody else may have asked for the signer of that cluster.
+func WithCertificatesFor(d time.Duration) Option {
+	return func(o *options) { o.certificates = d }
 }
 
 // Cluster returns the cluster of this test binary.
@@ -107,8 +117,15 @@ func NthCluster(t testing.TB, n int, opts ...Option) *ControlPlane {
 	if err := s.cluster.runControllers(o.controllers); err != nil {
 		t.Fatalf("starting controllers: %v", err)
 	}
+	if o.certificates > 0 {
+		if err := s.cluster.runControllers([]string{signer}, "--cluster-signing-duration="+o.certificates.String()); err != nil {
+			t.Fatalf("starting the signer: %v", err)
+		}
+	}
 	return s.cluster
 }
+
+const signer = "certificatesigningrequest-signing-controller"
 
 func slotOf(n int) (*lab, *slot, error) {
 	servers.Lock()

@@ -13,6 +13,9 @@ import (
 // RenewResource is the plural of Renew.
 const RenewResource = "renews"
 
+// RenewCertificateIssued is the type of the condition of a Renew that says what the provider gives: it is that of the Tenant.
+const RenewCertificateIssued = TenantCertificateIssued
+
 // RenewSpec says which credential the consumer wants to follow.
 type RenewSpec struct {
 	ConsumerClusterID liqov1beta1.ClusterID        `json:"consumerClusterID,omitempty"`
@@ -25,6 +28,9 @@ type RenewSpec struct {
 // RenewStatus carries the renewed credential back.
 type RenewStatus struct {
 	AuthParams *AuthParams `json:"authParams,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // Renew brings renewed control-plane certificates from the provider to the consumer.

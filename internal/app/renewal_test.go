@@ -1,0 +1,496 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
+	remotecommandproto "k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/remotecommand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// certificatesLast is how long certificates of the provider last: they are renewed every 30 s.
+const certificatesLast = 45 * time.Second
+
+// Certificates of the control plane and of a slice are renewed twice, and end twice, while a command runs, a watch goes on and all
+// processes are the same. Then the Tenant goes, and with it all that the certificates may do.
+func TestRenewedCertificatesCutNothing(t *testing.T) {
+	provider := testkit.NthCluster(t, 2*worlds, testkit.WithCertificatesFor(certificatesLast), testkit.WithControllers("namespace-controller",
+		"garbage-collector-controller", "serviceaccount-controller", "root-ca-certificate-publisher-controller"))
+	w := worldOf(t, testkit.Cluster(t, kubernetesControllers), provider)
+	w.named(t, 950)
+	defer w.wipe(t)
+	w.startAll(t)
+	w.shakeHands(t)
+	w.eventually(t, "the peering to work", w.works)
+	w.runShop(t)
+
+	pods, err := w.consumer.Client.Watch(t.Context(), &corev1.PodList{}, client.InNamespace(w.Namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pods.Stop()
+	command := w.execute(t)
+	command.says(t, "before")
+	ready := w.nodeReady(t)
+	processes := []map[string]*testkit.Process{maps.Clone(w.consumer.running), maps.Clone(w.provider.running)}
+
+	late := false
+	for range 2 {
+		before := w.inUse(t)
+		w.eventually(t, "other certificates", func(ctx context.Context) error {
+			for kind, now := range w.inUse(t) {
+				was := before[kind]
+				if now.Equal(was) {
+					return fmt.Errorf("%s has the same certificate", kind)
+				}
+				if apart := now.NotBefore.Sub(was.NotBefore); apart < 29*time.Second { // full seconds are kept
+					t.Errorf("the certificate of the %s is renewed after %s", kind, apart)
+				}
+			}
+			return nil
+		})
+		for kind, was := range before {
+			if left := time.Until(was.NotAfter); left < 5*time.Second { // a third of their life was not enough for a machine this busy
+				late = true
+				t.Logf("the %s got another certificate %s before the end of the one before", kind, left)
+			}
+		}
+		w.eventually(t, "the certificates of before to end", func(context.Context) error {
+			for kind, was := range before {
+				if left := time.Until(was.NotAfter); left > 0 {
+					return fmt.Errorf("%s has one for %s", kind, left)
+				}
+			}
+			return nil
+		})
+		command.says(t, "after")
+	}
+
+	testkit.UpdateStatus(t, w.provider.Client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Twin(), Name: "shop"}}, func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].RestartCount = 7
+	})
+	awaitEvent(t, pods, func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 7
+	})
+	w.replicates(t)
+	w.execute(t).says(t, "again")
+	if now := w.nodeReady(t); !late && !now.Equal(&ready) {
+		t.Errorf("the node was not Ready meanwhile: it is since %s, it was since %s\nconsumer:\n%s\nprovider:\n%s", now, ready, w.consumer.logs(), w.provider.logs())
+	}
+	for n, s := range w.sides() {
+		for name, was := range processes[n] {
+			if s.running[name] != was || was.Alive() != nil {
+				t.Errorf("the process %s of %s is another one", name, s.id)
+			}
+		}
+	}
+	w.wantFewRequests(t)
+
+	w.tenantGoes(t)
+}
+
+// What ends a peering of this kind, the Identity and the Tenant, may go at the same time: the consumer needs no word of a provider
+// that refuses it already.
+func TestAHandshakeThatIsTakenBackLeavesNothing(t *testing.T) {
+	w := newWorld(t, 0)
+	w.named(t, 951)
+	defer w.wipe(t)
+	w.startAll(t)
+	w.shakeHands(t)
+	w.eventually(t, "the peering to work", w.works)
+	for _, name := range []string{theApplication, theOffloading, theSlice} {
+		w.remove(t, name)
+	}
+	w.eventually(t, "the slice to go", func(ctx context.Context) error {
+		err := w.consumer.Client.Get(ctx, client.ObjectKey{Namespace: w.ConsumerTenant, Name: w.Slice}, &authv1beta1.ResourceSlice{})
+		if !apierrors.IsNotFound(err) {
+			return cmp.Or(err, errors.New("it is there"))
+		}
+		return nil
+	})
+	if err := w.provider.Client.Delete(t.Context(), &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: w.ProviderTenant, Name: w.Consumer}}); err != nil {
+		t.Fatal(err)
+	}
+	w.remove(t, "Identity")
+	kubeconfigs := client.HasLabels{names.IdentityType}
+	w.eventually(t, "nothing to be left", func(ctx context.Context) error {
+		return errors.Join(
+			none(ctx, w.consumer, &authv1beta1.IdentityList{}, w.ConsumerTenant), none(ctx, w.consumer, &authv1beta1.RenewList{}, w.ConsumerTenant),
+			none(ctx, w.consumer, &corev1.SecretList{}, w.ConsumerTenant, kubeconfigs), none(ctx, w.provider, &authv1beta1.TenantList{}, w.ProviderTenant),
+			none(ctx, w.provider, &authv1beta1.RenewList{}, w.ProviderTenant), none(ctx, w.provider, &authv1beta1.ResourceSliceList{}, w.ProviderTenant))
+	})
+}
+
+// none tells what of a kind is in a namespace.
+func none(ctx context.Context, s *side, list client.ObjectList, namespace string, opts ...client.ListOption) error {
+	if err := s.Client.List(ctx, list, append(opts, client.InNamespace(namespace))...); err != nil {
+		return err
+	}
+	if n := apimeta.LenList(list); n > 0 {
+		return fmt.Errorf("%d of %T are in %s", n, list, namespace)
+	}
+	return nil
+}
+
+// shakeHands peers the clusters as docs/authentication.md does, and then makes all that the guide has but credentials.
+func (w *world) shakeHands(t *testing.T) {
+	t.Helper()
+	declared := []string{"RoleBinding", "Tenant", "Secret"}
+	docs := slices.DeleteFunc(w.documents(t), func(d document) bool { return slices.Contains(declared, d.GetKind()) })
+	for _, d := range docs {
+		if d.GetKind() == "Namespace" {
+			w.apply(t, d)
+		}
+	}
+	secret := func(s *side, namespace, label, peer, key string, data map[string][]byte) []byte {
+		obj := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "handshake", Labels: map[string]string{label: "true", names.RemoteClusterID: peer}}, Data: data,
+		}
+		testkit.Create(t, s.Client, obj)
+		return w.filled(t, s, obj, key)
+	}
+	nonce := secret(w.provider, w.ProviderTenant, names.Nonce, w.Consumer, names.NonceKey, nil)
+	signature := secret(w.consumer, w.ConsumerTenant, names.SignedNonce, w.Provider, names.SignedNonceKey, map[string][]byte{names.NonceKey: nonce})
+	keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: names.LiqoNamespace, Name: names.PeerKeysSecret(w.Provider)}}
+	key, err := cred.ParseKey(w.filled(t, w.consumer, keys, names.PrivateKeyKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr, err := cred.NewCSR(key, cred.Subject{CommonName: w.Consumer, Organization: names.ControlPlaneGroup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant := &authv1beta1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ProviderTenant, Name: w.Consumer},
+		Spec: authv1beta1.TenantSpec{
+			ClusterID: liqov1beta1.ClusterID(w.Consumer), PublicKey: keys.Data[names.PublicKeyKey], CSR: csr, Signature: signature,
+		},
+	}
+	w.eventually(t, "the Tenant to be taken", func(ctx context.Context) error { return w.provider.Client.Create(ctx, tenant.DeepCopy()) })
+	w.eventually(t, "the Tenant to be given credentials", func(ctx context.Context) error {
+		if err := w.provider.Client.Get(ctx, client.ObjectKeyFromObject(tenant), tenant); err != nil {
+			return err
+		}
+		if tenant.Status.AuthParams == nil {
+			return fmt.Errorf("it says %+v", tenant.Status.Conditions)
+		}
+		return nil
+	})
+	testkit.Create(t, w.consumer.Client, &authv1beta1.Identity{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ConsumerTenant, Name: "controlplane-" + w.Provider, Labels: map[string]string{names.RemoteClusterID: w.Provider}},
+		Spec: authv1beta1.IdentitySpec{
+			ClusterID: liqov1beta1.ClusterID(w.Provider), Type: authv1beta1.ControlPlaneIdentityType,
+			AuthParams: *tenant.Status.AuthParams, Namespace: new(w.ProviderTenant),
+		},
+	})
+	for _, d := range docs {
+		w.apply(t, d)
+	}
+}
+
+// filled waits until a Secret has a key.
+func (w *world) filled(t *testing.T, s *side, secret *corev1.Secret, key string) []byte {
+	t.Helper()
+	w.eventually(t, "the key "+key+" of Secret "+secret.Name, func(ctx context.Context) error {
+		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
+			return err
+		}
+		if len(secret.Data[key]) == 0 {
+			return errors.New("it is not there")
+		}
+		return nil
+	})
+	return secret.Data[key]
+}
+
+// runShop has the pod of the application run on a node of the provider where each command gives back what it is sent.
+func (w *world) runShop(t *testing.T) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/exec/{namespace}/{pod}/{container}", func(rw http.ResponseWriter, req *http.Request) { echo(t, rw, req) })
+	kubelet := httptest.NewTLSServer(mux)
+	t.Cleanup(kubelet.Close)
+	address, err := url.Parse(kubelet.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(address.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := w.worker(t, w.provider)
+	testkit.UpdateStatus(t, w.provider.Client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address.Hostname()}}
+		n.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(port)
+	})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Twin(), Name: "shop"}}
+	if err := w.provider.Client.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.UpdateStatus(t, w.provider.Client, pod, func(p *corev1.Pod) {
+		p.Status.Phase = corev1.PodRunning
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "shop", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		}}
+	})
+	w.eventually(t, "the pod to run", func(ctx context.Context) error {
+		var here corev1.Pod
+		if err := w.consumer.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: "shop"}, &here); err != nil {
+			return err
+		}
+		if here.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("it is %s", here.Status.Phase)
+		}
+		return nil
+	})
+}
+
+// echo is what a kubelet does for the command cat.
+func echo(t *testing.T, w http.ResponseWriter, req *http.Request) {
+	if _, err := httpstream.Handshake(req, w, []string{remotecommandproto.StreamProtocolV4Name}); err != nil {
+		t.Error(err)
+		return
+	}
+	arrived := make(chan httpstream.Stream, 3)
+	conn := spdy.NewResponseUpgrader().UpgradeResponse(w, req, func(s httpstream.Stream, _ <-chan struct{}) error {
+		arrived <- s
+		return nil
+	})
+	if conn == nil {
+		return
+	}
+	defer conn.Close()
+	streams := map[string]httpstream.Stream{}
+	for len(streams) < cap(arrived) {
+		select {
+		case s := <-arrived:
+			streams[s.Headers().Get(corev1.StreamType)] = s
+		case <-conn.CloseChan():
+			return
+		}
+	}
+	_, _ = io.Copy(streams[corev1.StreamTypeStdout], streams[corev1.StreamTypeStdin])
+	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(&metav1.Status{Status: metav1.StatusSuccess})
+}
+
+// command runs in the pod of the application.
+type command struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// execute begins a command in the consumer.
+func (w *world) execute(t *testing.T) *command {
+	t.Helper()
+	target, err := url.Parse(fmt.Sprintf("%s/api/v1/namespaces/%s/pods/shop/exec?container=shop&command=cat&stdin=true&stdout=true", w.consumer.Config.Host, w.Namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	executor, err := remotecommand.NewSPDYExecutor(w.consumer.Config, http.MethodPost, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed, in := io.Pipe()
+	out, shown := io.Pipe()
+	go func() {
+		err := executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: typed, Stdout: shown})
+		shown.CloseWithError(cmp.Or(err, io.EOF))
+		typed.CloseWithError(io.ErrClosedPipe)
+	}()
+	t.Cleanup(func() { _ = in.Close() })
+	return &command{in, bufio.NewReader(out)}
+}
+
+// says has the command say something.
+func (c *command) says(t *testing.T, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c.in, text+"\n"); err != nil {
+		t.Fatalf("typing %s: %v", text, err)
+	}
+	if line, err := c.out.ReadString('\n'); line != text+"\n" {
+		t.Fatalf("the command says %q: %v", line, err)
+	}
+}
+
+// inUse are the certificates of the moment, by whose they are.
+func (w *world) inUse(t *testing.T) map[string]*x509.Certificate {
+	t.Helper()
+	out := map[string]*x509.Certificate{}
+	for kind, config := range w.kubeconfigs(t) {
+		k, err := cred.ParseKubeconfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out[kind], err = cred.ParseCertificate(k.Certificate); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// kubeconfigs are those of the consumer, by whose they are.
+func (w *world) kubeconfigs(t *testing.T) map[string][]byte {
+	t.Helper()
+	var secrets corev1.SecretList
+	if err := w.consumer.Client.List(t.Context(), &secrets, client.InNamespace(w.ConsumerTenant), client.HasLabels{names.IdentityType}); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{}
+	for i := range secrets.Items {
+		out[secrets.Items[i].Labels[names.IdentityType]] = secrets.Items[i].Data[names.KubeconfigKey]
+	}
+	if len(out) != 2 {
+		t.Fatalf("there are the kubeconfigs of %v", slices.Sorted(maps.Keys(out)))
+	}
+	return out
+}
+
+// nodeReady is since when the virtual node is Ready.
+func (w *world) nodeReady(t *testing.T) metav1.Time {
+	t.Helper()
+	var node corev1.Node
+	if err := w.consumer.Client.Get(t.Context(), client.ObjectKey{Name: w.Slice}, &node); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime
+		}
+	}
+	t.Fatalf("the node is not Ready: %+v", node.Status.Conditions)
+	return metav1.Time{}
+}
+
+// awaitEvent waits until a watch shows such a pod.
+func awaitEvent(t *testing.T, w watch.Interface, is func(*corev1.Pod) bool) {
+	t.Helper()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case e, open := <-w.ResultChan():
+			if !open {
+				t.Fatal("the watch has ended")
+			}
+			if pod, ok := e.Object.(*corev1.Pod); ok && is(pod) {
+				return
+			}
+		case <-timer.C:
+			t.Fatal("the watch shows nothing new")
+		}
+	}
+}
+
+// replicates says something new of the slice, and waits until the provider knows.
+func (w *world) replicates(t *testing.T) {
+	t.Helper()
+	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: w.ConsumerTenant, Name: w.Slice}}
+	if err := w.consumer.Client.Patch(t.Context(), slice, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"a"}}}`))); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually(t, "the slice to be replicated", func(ctx context.Context) error {
+		var copied authv1beta1.ResourceSlice
+		if err := w.provider.Client.Get(ctx, client.ObjectKey{Namespace: w.ProviderTenant, Name: w.Slice}, &copied); err != nil {
+			return err
+		}
+		if copied.Labels["team"] != "a" {
+			return errors.New("the copy does not say so")
+		}
+		return nil
+	})
+}
+
+// wantFewRequests wants no certificate to be asked for twice.
+func (w *world) wantFewRequests(t *testing.T) {
+	t.Helper()
+	var all certv1.CertificateSigningRequestList
+	if err := w.provider.Client.List(t.Context(), &all, client.MatchingLabels{names.RemoteClusterID: w.Consumer}); err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Items) > 2 {
+		t.Errorf("there are %d requests for two certificates", len(all.Items))
+	}
+}
+
+// tenantGoes deletes the Tenant. New calls with its certificates are refused at once.
+func (w *world) tenantGoes(t *testing.T) {
+	t.Helper()
+	as := map[string]client.Client{}
+	for kind, config := range w.kubeconfigs(t) {
+		conn, err := remote.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if as[kind], err = client.New(conn.Config(), client.Options{Scheme: kube.Scheme, Mapper: w.provider.Client.RESTMapper()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := map[string]func() error{
+		"slices of the tenant namespace": func() error {
+			return as[string(authv1beta1.ControlPlaneIdentityType)].List(t.Context(), &authv1beta1.ResourceSliceList{}, client.InNamespace(w.ProviderTenant))
+		},
+		"ShadowPods of the twin namespace": func() error {
+			return as[string(authv1beta1.ResourceSliceIdentityType)].List(t.Context(), &offv1beta1.ShadowPodList{}, client.InNamespace(w.Twin()))
+		},
+		"a Secret of the twin namespace": func() error {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.Twin(), Name: "late"}}
+			return as[string(authv1beta1.ResourceSliceIdentityType)].Create(t.Context(), secret, client.DryRunAll)
+		},
+	}
+	for what, call := range calls {
+		if err := call(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := w.provider.Client.Delete(t.Context(), &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: w.ProviderTenant, Name: w.Consumer}}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	testkit.Eventually(t, 5*time.Second, func() error {
+		for what, call := range calls {
+			if err := call(); !apierrors.IsForbidden(err) {
+				return fmt.Errorf("%s: %w", what, cmp.Or(err, errors.New("still granted")))
+			}
+		}
+		return nil
+	})
+	t.Logf("all is refused %s after the Tenant was deleted", time.Since(began).Round(time.Millisecond))
+}

@@ -1,0 +1,101 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+)
+
+// reasonExpired is the reason of the event of an Identity whose certificate has ended.
+const reasonExpired = "CertificateExpired"
+
+// Next is when the certificate of the Identity ends, should no other come before.
+func (i *identities) Next(identity *authv1beta1.Identity) time.Duration {
+	end, ok := endOf(identity)
+	if left := time.Until(end); ok && left > 0 {
+		return left + time.Second
+	}
+	return 0
+}
+
+// expired tells of a certificate that has ended.
+func expired(identity *authv1beta1.Identity, now time.Time) []kube.Event {
+	end, ok := endOf(identity)
+	if !ok || now.Before(end) {
+		return nil
+	}
+	message := "the certificate ended at " + end.UTC().Format(time.RFC3339) + ", and the provider gave no other one"
+	if identity.Spec.Type == authv1beta1.ControlPlaneIdentityType {
+		message += ": make the Identity again, with status.authParams of the Tenant there"
+	}
+	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: reasonExpired, Message: message}}
+}
+
+func endOf(identity *authv1beta1.Identity) (time.Time, bool) {
+	certificate, err := cred.ParseCertificate(identity.Spec.AuthParams.SignedCRT)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return certificate.NotAfter, true
+}
+
+// expiry shows to Prometheus when the certificates of Identities end. It looks when it is asked, so that none is shown that is gone.
+type expiry struct {
+	client client.Reader
+	desc   *prometheus.Desc
+}
+
+// setupExpiry shows them for as long as this process leads.
+func setupExpiry(mgr ctrl.Manager) error {
+	e := &expiry{client: mgr.GetClient(), desc: prometheus.NewDesc("liqo_identity_certificate_expiration_timestamp_seconds",
+		"When the certificate of an Identity ends, in seconds since 1970.", []string{"namespace", "name", "type", "cluster_id"}, nil)}
+	show := func(ctx context.Context) error {
+		if err := metrics.Registry.Register(e); err != nil {
+			if _, taken := errors.AsType[prometheus.AlreadyRegisteredError](err); taken { // by another manager in this process
+				return nil
+			}
+			return fmt.Errorf("showing when certificates end: %w", err)
+		}
+		<-ctx.Done()
+		metrics.Registry.Unregister(e)
+		return nil
+	}
+	if err := mgr.Add(manager.RunnableFunc(show)); err != nil {
+		return fmt.Errorf("adding what shows when certificates end: %w", err)
+	}
+	return nil
+}
+
+// Describe is of prometheus.Collector.
+func (e *expiry) Describe(out chan<- *prometheus.Desc) { out <- e.desc }
+
+// Collect is of prometheus.Collector.
+func (e *expiry) Collect(out chan<- prometheus.Metric) {
+	var all authv1beta1.IdentityList
+	if err := e.client.List(context.Background(), &all); err != nil {
+		out <- prometheus.NewInvalidMetric(e.desc, err)
+		return
+	}
+	for n := range all.Items {
+		identity := &all.Items[n]
+		if end, ok := endOf(identity); ok {
+			out <- prometheus.MustNewConstMetric(e.desc, prometheus.GaugeValue, float64(end.Unix()),
+				identity.Namespace, identity.Name, string(identity.Spec.Type), string(identity.Spec.ClusterID))
+		}
+	}
+}

@@ -1,0 +1,116 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// Reasons of the events of an Identity that cannot follow what its provider gives.
+const (
+	reasonRenewTaken   = "RenewTaken"
+	reasonRenewRefused = "RenewalUnusable"
+)
+
+// follow keeps the Renew of the control plane, and has the Identity say what came back by it. What is of no use is not
+// taken over: what the Identity says may well go on. Slices need no Renew: theirs comes with their status.
+func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity) error {
+	if identity.Spec.Type != authv1beta1.ControlPlaneIdentityType {
+		return nil
+	}
+	renew, err := i.ask(ctx, identity)
+	if err != nil {
+		return err
+	}
+	offered := renew.Status.AuthParams
+	if offered == nil || equality.Semantic.DeepEqual(*offered, identity.Spec.AuthParams) {
+		return nil
+	}
+	next := identity.DeepCopy()
+	next.Spec.AuthParams = *offered.DeepCopy()
+	if err := i.usable(ctx, next); err != nil {
+		return err
+	}
+	if !cred.Supersedes(offered.SignedCRT, identity.Spec.AuthParams.SignedCRT) {
+		// The administrator brought a newer one, unless it is one that is of no use.
+		if _, err := i.key(ctx, identity); !errors.Is(err, errNoKey) {
+			return err
+		}
+	}
+	before := identity.DeepCopy()
+	identity.Spec.AuthParams = next.Spec.AuthParams
+	if err := i.client.Patch(ctx, identity, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("renewing the Identity: %w", err)
+	}
+	return nil
+}
+
+// ask keeps the Renew by which the provider is asked, and returns it as it was.
+func (i *identities) ask(ctx context.Context, identity *authv1beta1.Identity) (*authv1beta1.Renew, error) {
+	have := &authv1beta1.Renew{}
+	err := i.client.Get(ctx, client.ObjectKeyFromObject(identity), have)
+	switch owner := metav1.GetControllerOf(have); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, fmt.Errorf("reading the Renew: %w", err)
+	case !have.DeletionTimestamp.IsZero():
+		return nil, kube.BeingDeleted("Renew", have.Name)
+	case owner != nil && owner.Kind == "Identity" && owner.Name == identity.Name && owner.UID != identity.UID:
+		return nil, kube.Wait(2*time.Second, "the Renew of an earlier Identity of this name is being removed")
+	case owner == nil || owner.UID != identity.UID || peer.IsReplica(have):
+		return nil, kube.Invalid(reasonRenewTaken, fmt.Errorf("a Renew %q exists that does not belong to the Identity: its certificate is not renewed", have.Name))
+	}
+	provider := string(identity.Spec.ClusterID)
+	want := &authv1beta1.Renew{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: identity.Namespace,
+			Name:      identity.Name,
+			Labels:    map[string]string{names.Replication: "true", names.ReplicationDestination: provider, names.RemoteClusterID: provider},
+		},
+		Spec: authv1beta1.RenewSpec{ConsumerClusterID: i.options.ClusterID, IdentityType: identity.Spec.Type},
+	}
+	if _, err := kube.Ensure(ctx, i.client, want, kube.OwnedBy(identity, i.client.Scheme())); err != nil {
+		return nil, fmt.Errorf("asking for renewals: %w", err)
+	}
+	return have, nil
+}
+
+// usable tells why no kubeconfig could be made of what was offered.
+func (i *identities) usable(ctx context.Context, next *authv1beta1.Identity) error {
+	refuse := func(err error) error {
+		return kube.Invalid(reasonRenewRefused, fmt.Errorf("what the provider gives is not taken over: %w", err))
+	}
+	if len(next.Spec.AuthParams.SignedCRT) == 0 {
+		return refuse(errors.New("it has no certificate"))
+	}
+	key, err := i.key(ctx, next)
+	if errors.Is(err, errNoKey) {
+		return refuse(err)
+	}
+	if err != nil {
+		return err
+	}
+	private, err := cred.EncodeKey(key)
+	if err != nil {
+		return err
+	}
+	if _, err := kubeconfigSecret(next, private); err != nil {
+		return refuse(err)
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/rules"
+)
+
+// Reasons of the condition CertificateIssued of a Renew that gets nothing. All others are those of its Tenant.
+const (
+	reasonWrongConsumer   = "WrongConsumer"
+	reasonUnsupportedType = "UnsupportedIdentityType"
+	reasonTenantNotFound  = "TenantNotFound"
+	reasonTenantNotReady  = "TenantNotReady"
+	reasonNoHandshake     = "NoHandshake"
+)
+
+// renews answers, as a provider, the Renews that consumers copied here. Certificates are signed for the Tenant: a Renew only
+// carries what the Tenant has to the consumer, which cannot read Tenants.
+type renews struct{ client client.Client }
+
+// SetupRenew registers the controller of the Renews of consumers.
+func SetupRenew(mgr ctrl.Manager) error {
+	r := &renews{client: mgr.GetClient()}
+	c := kube.NewController[*authv1beta1.Renew](mgr, kube.Options{Name: "renew"}, r)
+	b := c.Builder(predicate.NewPredicateFuncs(peer.IsReplica)).
+		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.besideTenant)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
+	return c.Complete(b)
+}
+
+// Sync answers one Renew.
+func (r *renews) Sync(ctx context.Context, renew *authv1beta1.Renew) error {
+	if !peer.IsReplica(renew) {
+		return nil
+	}
+	var ns corev1.Namespace
+	if err := r.client.Get(ctx, types.NamespacedName{Name: renew.Namespace}, &ns); err != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	consumer, _ := peer.OfNamespace(&ns)
+	var tenants authv1beta1.TenantList
+	if err := r.client.List(ctx, &tenants, client.InNamespace(renew.Namespace)); err != nil {
+		return fmt.Errorf("listing tenants: %w", err)
+	}
+	tenant := peer.Tenant(tenants.Items, consumer)
+	if tenant != nil && !tenant.DeletionTimestamp.IsZero() {
+		tenant = nil
+	}
+	if err := r.hang(ctx, renew, tenant); err != nil {
+		return err
+	}
+	if unjudged(tenant) {
+		return kube.Wait(0, "the Tenant is not decided yet")
+	}
+	answer(renew, consumer, tenant)
+	return nil
+}
+
+// hang has the copy go with the Tenant: with that one goes the right of the consumer to take it away.
+func (r *renews) hang(ctx context.Context, renew *authv1beta1.Renew, tenant *authv1beta1.Tenant) error {
+	if tenant == nil {
+		return nil
+	}
+	before := renew.DeepCopy()
+	if err := controllerutil.SetOwnerReference(tenant, renew, r.client.Scheme()); err != nil {
+		return fmt.Errorf("setting the owner of the Renew: %w", err)
+	}
+	if equality.Semantic.DeepEqual(before.OwnerReferences, renew.OwnerReferences) {
+		return nil
+	}
+	if err := r.client.Patch(ctx, renew, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("setting the owner of the Renew: %w", err)
+	}
+	return nil
+}
+
+// unjudged tells whether what is said of the Tenant is about another generation of it.
+func unjudged(tenant *authv1beta1.Tenant) bool {
+	if tenant == nil {
+		return false
+	}
+	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
+	return ready == nil || ready.ObservedGeneration != tenant.Generation
+}
+
+// answer has the status say what the Tenant was given, or why there is nothing.
+func answer(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant) {
+	said := metav1.Condition{Status: metav1.ConditionFalse}
+	if said.Reason, said.Message = unanswered(renew, consumer, tenant); said.Reason != "" {
+		renew.Status.AuthParams = nil
+	} else {
+		renew.Status.AuthParams = tenant.Status.AuthParams.DeepCopy()
+		pending := &metav1.Condition{Status: metav1.ConditionFalse, Reason: reasonPending, Message: "the certificate of the consumer is being signed"}
+		issued := cmp.Or(apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantCertificateIssued), pending)
+		said.Status, said.Reason, said.Message = issued.Status, issued.Reason, issued.Message
+	}
+	said.Type, said.ObservedGeneration = authv1beta1.RenewCertificateIssued, renew.Generation
+	apimeta.SetStatusCondition(&renew.Status.Conditions, said)
+}
+
+// unanswered tells why a Renew gets nothing, "" if it gets what its Tenant has.
+func unanswered(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant) (reason, why string) {
+	ready := metav1.Condition{Message: "nobody said so yet"}
+	if tenant != nil {
+		ready = *cmp.Or(apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady), &ready)
+	}
+	switch id := renew.Spec.ConsumerClusterID; {
+	case consumer == "":
+		return reasonWrongNamespace, fmt.Sprintf("namespace %s is no tenant namespace", renew.Namespace)
+	case id != "" && id != consumer:
+		return reasonWrongConsumer, fmt.Sprintf("it is said to be for the consumer %q in the namespace of %q", id, consumer)
+	case renew.Spec.IdentityType != authv1beta1.ControlPlaneIdentityType:
+		return reasonUnsupportedType, fmt.Sprintf("spec.identityType is %q: a Renew brings credentials of the control plane, those of a slice are in its status", renew.Spec.IdentityType)
+	case tenant == nil:
+		return reasonTenantNotFound, "there is no Tenant for this cluster"
+	case tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained:
+		return reasonDrained, "the tenant is drained"
+	case ready.Status != metav1.ConditionTrue:
+		return reasonTenantNotReady, "the Tenant is not ready: " + ready.Message
+	case !rules.ExchangesKeys(tenant):
+		return reasonNoHandshake, "the Tenant exchanges no keys: the administrator of the provider hands out credentials"
+	}
+	return "", ""
+}
+
+func (r *renews) besideTenant(ctx context.Context, obj client.Object) []reconcile.Request {
+	return kube.Requests(ctx, r.client, &authv1beta1.RenewList{}, kube.Every, client.InNamespace(obj.GetNamespace()))
+}
+
+func (r *renews) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	return kube.Requests(ctx, r.client, &authv1beta1.RenewList{}, kube.Every, client.InNamespace(obj.GetName()))
+}

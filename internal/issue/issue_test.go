@@ -1,0 +1,126 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package issue
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"testing"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+const patient = time.Minute
+
+// lab is an issuer, and a Tenant that asks for a certificate.
+type lab struct {
+	c       *testkit.ControlPlane
+	issuer  *Issuer
+	key     crypto.Signer
+	request Request
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{c: testkit.Cluster(t)}
+	id := testkit.UniqueID()
+	ns := testkit.Namespace(t, l.c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: id})
+	testkit.Manager(t, l.c.Config, kube.ManagerOptions{Name: "test"}, func(mgr ctrl.Manager) (err error) {
+		for _, obj := range []client.Object{&corev1.Namespace{}, &certv1.CertificateSigningRequest{}} {
+			if _, err := mgr.GetCache().GetInformer(t.Context(), obj); err != nil {
+				return err
+			}
+		}
+		l.issuer, err = New(mgr, Options{})
+		return err
+	})
+	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: id}, Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(id)}}
+	testkit.Create(t, l.c.Client, tenant)
+	var err error
+	if l.key, err = cred.NewKey(); err != nil {
+		t.Fatal(err)
+	}
+	csr, err := cred.NewCSR(l.key, cred.Subject{CommonName: id, Organization: names.ControlPlaneGroup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.request = Request{
+		Owner: tenant, Mark: names.TenantCertificateFor, Consumer: tenant.Spec.ClusterID, Secret: names.ControlPlaneCertificate, CSR: csr, Slow: func(string) {},
+	}
+	return l
+}
+
+// asked is how many certificates are asked for.
+func (l *lab) asked(t *testing.T) int {
+	t.Helper()
+	var all certv1.CertificateSigningRequestList
+	if err := l.c.Client.List(t.Context(), &all, client.MatchingLabels{names.RemoteClusterID: string(l.request.Consumer)}); err != nil {
+		t.Fatal(err)
+	}
+	return len(all.Items)
+}
+
+func TestNothingIsAskedForInANamespaceThatGoes(t *testing.T) {
+	l := newLab(t)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.request.Owner.GetNamespace()}}
+	if err := l.c.Client.Delete(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, patient, func() error {
+		if err := l.issuer.client.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); err != nil || ns.DeletionTimestamp.IsZero() {
+			return errors.Join(err, errors.New("the cache does not know that it goes"))
+		}
+		return nil
+	})
+	if cert, _, err := l.issuer.Certificate(t.Context(), l.request); cert != nil || !kube.IsWait(err) {
+		t.Errorf("got %v, %v", cert, err)
+	}
+	if n := l.asked(t); n > 0 {
+		t.Errorf("%d certificates are asked for", n)
+	}
+}
+
+func TestACertificateThatAnEarlierVersionStoredIsUsed(t *testing.T) {
+	l := newLab(t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, l.key.Public(), l.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	stored := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.request.Owner.GetNamespace(), Name: l.request.Secret}, // without the label
+		Data:       map[string][]byte{requestKey: l.request.CSR, certificateKey: certificate, issuedKey: []byte(time.Now().UTC().Format(time.RFC3339))},
+	}
+	if err := ctrl.SetControllerReference(l.request.Owner, stored, kube.Scheme); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Create(t, l.c.Client, stored)
+	got, fresh, err := l.issuer.Certificate(t.Context(), l.request)
+	if err != nil || fresh || !bytes.Equal(got.PEM, certificate) {
+		t.Errorf("got %v, %t, %v", got, fresh, err)
+	}
+	if n := l.asked(t); n > 0 {
+		t.Errorf("%d certificates are asked for", n)
+	}
+}
