@@ -22,6 +22,7 @@ import (
 // renderedStatus is what the status of any kind that templates render may say.
 type renderedStatus struct {
 	SecretRef        *corev1.ObjectReference                    `json:"secretRef"`
+	PublicKey        []byte                                     `json:"publicKey"`
 	Endpoint         *networkingv1beta1.EndpointStatus          `json:"endpoint"`
 	InternalEndpoint *networkingv1beta1.InternalGatewayEndpoint `json:"internalEndpoint"`
 	Conditions       []metav1.Condition                         `json:"conditions"`
@@ -38,7 +39,7 @@ func adopt(gw *gateway, kind schema.GroupVersionKind, child client.Object) error
 	if err := decode(fields["status"], &said); err != nil {
 		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the status of %s %s cannot be read: %w", kind.Kind, child.GetName(), err))
 	}
-	*gw.keys, *gw.inner = said.SecretRef, usableInner(said.InternalEndpoint)
+	*gw.keys, *gw.public, *gw.inner = said.SecretRef, said.PublicKey, usableInner(said.InternalEndpoint)
 	if gw.endpoint != nil {
 		*gw.endpoint = usableEndpoint(said.Endpoint)
 	}
