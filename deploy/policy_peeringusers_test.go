@@ -120,7 +120,7 @@ func (g *guest) publicKey(edits ...func(*networkingv1beta1.PublicKey)) *networki
 	return edited(&networkingv1beta1.PublicKey{ObjectMeta: g.meta(g.peer, names.GatewayResource), Spec: networkingv1beta1.PublicKeySpec{PublicKey: make([]byte, 32)}}, edits)
 }
 
-// each request that peering and unpeering make to the provider.
+// Each request that peering and unpeering make to the provider.
 func TestAPeeringUserCanPeer(t *testing.T) {
 	g := newGuest(t, "guest-peers")
 	ctx, admin := t.Context(), g.c.Client
@@ -206,6 +206,7 @@ func TestAPeeringUserCanPeer(t *testing.T) {
 		must(fmt.Sprintf("reading %T", list), g.List(ctx, list, client.InNamespace(g.ns)))
 		watches(list, g.ns)
 	}
+	must("reading what its networks became", g.List(ctx, &ipamv1alpha1.NetworkList{}, client.InNamespace(g.ns)))
 	must("reading the Service", client.IgnoreNotFound(g.Get(ctx, g.key("gw-milan"), &corev1.Service{})))
 
 	for _, obj := range []client.Object{g.publicKey(), g.dialer(), g.server(), g.configuration(), g.tenant()} {

@@ -140,38 +140,48 @@ func peeringUsers(subjects []rbacv1.Subject, consumer string) (users []string) {
 	return users
 }
 
-// asking is how often the API server is asked whether it knows by now: nobody can watch what it thinks of rights.
-const asking = 50 * time.Millisecond
-
-// awaitRefused waits until the API server, which learns of bindings a moment later, refuses the user.
+// awaitRefused waits until the API server refuses the user.
 func (u *oldPeeringUser) awaitRefused(ctx context.Context, kube client.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, takingBack)
-	defer cancel()
 	for namespace, users := range u.rights {
 		for _, user := range slices.Compact(users) {
-			for {
-				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-					User: user, Groups: []string{names.ControlPlaneGroup, "system:authenticated"},
-					ResourceAttributes: &authorizationv1.ResourceAttributes{
-						Namespace: namespace, Verb: names.VerbPeer, Group: authv1beta1.GroupName, Resource: authv1beta1.TenantResource,
-					},
-				}}
-				if err := kube.Create(ctx, review); err != nil {
-					return fmt.Errorf("asking whether the user %s has rights: %w", user, err)
-				}
-				if !review.Status.Allowed {
-					break
-				}
-				select {
-				case <-ctx.Done():
-					return out.Fail("the user %s still has rights in namespace %s, though its bindings are gone", user, namespace).
-						Hint("Something gives them to all, or to the group %s", names.ControlPlaneGroup)
-				case <-time.After(asking):
-				}
+			if err := awaitPeering(ctx, kube, namespace, user, false); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// asking is how often the API server is asked whether it knows by now: nobody can watch what it thinks of rights.
+const asking = 50 * time.Millisecond
+
+// awaitPeering waits until the API server, which learns of bindings a moment later, lets a user peer, or no more.
+func awaitPeering(ctx context.Context, kube client.Client, namespace, user string, may bool) error {
+	ctx, cancel := context.WithTimeout(ctx, takingBack)
+	defer cancel()
+	for {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, Groups: []string{names.ControlPlaneGroup, "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: namespace, Verb: names.VerbPeer, Group: authv1beta1.GroupName, Resource: authv1beta1.TenantResource,
+			},
+		}}
+		if err := kube.Create(ctx, review); err != nil {
+			return fmt.Errorf("asking what the user %s may do: %w", user, err)
+		}
+		if review.Status.Allowed == may {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if may {
+				return out.Fail("the API server does not let the user %s peer in namespace %s, though it was given the right", user, namespace)
+			}
+			return out.Fail("the user %s still has rights in namespace %s, though its bindings are gone", user, namespace).
+				Hint("Something gives them to all, or to the group %s", names.ControlPlaneGroup)
+		case <-time.After(asking):
+		}
+	}
 }
 
 // previewDeletion prints the names of what would be deleted.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -238,6 +239,7 @@ func (u *newPeeringUser) mayMake(ctx context.Context) error {
 	}
 	wanted := append(u.missingRights(u.side.namespace), csrs("certificatesigningrequests", "get", "list", "watch", "create", "delete"),
 		csrs("certificatesigningrequests/approval", "update"))
+	wanted = append(wanted, rights{"", schema.GroupResource{Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}, []string{"create"}})
 	for _, key := range u.keys() {
 		wanted = append(wanted, rights{key.Namespace, schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, []string{"create", "delete"}})
 	}
@@ -383,6 +385,9 @@ func (u *newPeeringUser) make(ctx context.Context) (err error) {
 		if err := u.create(ctx, "RoleBinding", b); err != nil {
 			return err
 		}
+	}
+	if err := awaitPeering(ctx, u.kube, u.side.namespace, u.bindings[1].Subjects[0].Name, true); err != nil {
+		return err
 	}
 	if u.kubeconfig, err = u.encode(certificate); err != nil {
 		return err
