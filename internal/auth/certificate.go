@@ -24,7 +24,7 @@ import (
 // Reasons of the condition CertificateIssued of a Tenant whose keys are exchanged.
 const (
 	reasonIssued       = "CertificateIssued"
-	reasonPending      = "CertificatePending"
+	reasonPending      = authv1beta1.ReasonCertificatePending
 	reasonAuthParams   = "AuthParamsFailed"
 	reasonRenewal      = "RenewalFailed"
 	reasonBindingTaken = "BindingTaken"

@@ -6,7 +6,6 @@ package auth
 import (
 	"context"
 	"crypto"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,20 +83,24 @@ func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *
 			return nil
 		}
 	}
-	nonce, err := h.proof(ctx, tenant, key)
+	nonce, err := h.proof(ctx, h.nonces, tenant, key)
+	if _, refused := kube.InvalidReason(err); refused {
+		// The nonce may be of a moment ago: nobody is refused for what the watch has not seen yet.
+		nonce, err = h.proof(ctx, h.direct, tenant, key)
+	}
 	if err != nil {
 		return err
 	}
-	if _, used := served.Data[nonceEntry(nonce)]; used {
+	if _, used := served.Data[cred.NonceEntry(nonce)]; used {
 		return kube.Invalid(reasonNonceUsed, errors.New("the nonce has served another Tenant or key already: remove its Secret, make a new one, and have that signed"))
 	}
 	return h.use(ctx, served, tenant, ns, nonce, mine)
 }
 
 // proof returns the nonce that the signature of the Tenant is one of.
-func (h *handshake) proof(ctx context.Context, tenant *authv1beta1.Tenant, key crypto.PublicKey) ([]byte, error) {
+func (h *handshake) proof(ctx context.Context, nonces client.Reader, tenant *authv1beta1.Tenant, key crypto.PublicKey) ([]byte, error) {
 	var all corev1.SecretList
-	if err := h.nonces.List(ctx, &all, client.InNamespace(tenant.Namespace)); err != nil {
+	if err := nonces.List(ctx, &all, client.InNamespace(tenant.Namespace), client.HasLabels{names.Nonce}); err != nil {
 		return nil, fmt.Errorf("listing nonces: %w", err)
 	}
 	slices.SortFunc(all.Items, func(a, b corev1.Secret) int { return strings.Compare(a.Name, b.Name) })
@@ -155,7 +158,7 @@ func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *auth
 		}
 		data[entry] = by
 	}
-	data[nonceEntry(nonce)] = []byte(mine)
+	data[cred.NonceEntry(nonce)] = []byte(mine)
 	served.Data = data
 	served.Labels = map[string]string{names.RemoteClusterID: string(tenant.Spec.ClusterID), names.ServedNonces: "true"}
 	served.OwnerReferences = nil // of a namespace that was there before
@@ -174,5 +177,3 @@ func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *auth
 	}
 	return nil
 }
-
-func nonceEntry(nonce []byte) string { return fmt.Sprintf("%x", sha256.Sum256(nonce)) }

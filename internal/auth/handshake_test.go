@@ -9,6 +9,9 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,10 +21,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/issue"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -333,4 +338,47 @@ func TestTheOlderTenantOfAnIDCounts(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A watch may be late by any time: here it never tells of what is made after it began.
+func TestNobodyIsRefusedForANonceThatTheWatchHasNotSeen(t *testing.T) {
+	c := cluster(t)
+	liqo := liqoNamespace(t, c)
+	watched := make(chan string, 100)
+	runAnswered(t, c, func(r *http.Request) (*http.Response, error) {
+		namespace, ofSecrets := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/"), "/secrets")
+		if !ofSecrets || !testkit.IsWatch(r) || r.URL.Query().Get("labelSelector") != names.Nonce {
+			return nil, nil
+		}
+		select {
+		case watched <- namespace:
+		default:
+		}
+		body, events := io.Pipe()
+		go func() {
+			fmt.Fprintln(events, `{"type":"BOOKMARK","object":{"apiVersion":"v1","kind":"Secret","metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
+			<-r.Context().Done()
+			_ = events.Close()
+		}()
+		response := testkit.Answer(http.StatusOK, "")
+		response.Body = body
+		return response, nil
+	}, func(mgr ctrl.Manager) error {
+		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}})
+	})
+	p := newClaimantWithoutNonce(t, c)
+	for namespace := ""; namespace != p.ns; {
+		select {
+		case namespace = <-watched:
+		case <-time.After(patient):
+			t.Fatal("the nonces of the namespace are not watched")
+		}
+	}
+	secret := nonceSecret(p.ns, p.id)
+	p.nonce = cred.NewNonce()
+	secret.Data = map[string][]byte{names.NonceKey: p.nonce}
+	testkit.Create(t, c.Client, secret)
+	tenant := p.tenant(t)
+	testkit.Create(t, c.Client, tenant)
+	wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 }

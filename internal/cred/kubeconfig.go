@@ -138,7 +138,7 @@ func (k *Kubeconfig) check() error {
 	if err := checkServer(k.Server); err != nil {
 		return err
 	}
-	if err := checkProxy(k.ProxyURL); err != nil {
+	if err := CheckProxy(k.ProxyURL); err != nil {
 		return err
 	}
 	if len(k.CA) > 0 {
@@ -184,7 +184,8 @@ func checkServer(server string) error {
 	return nil
 }
 
-func checkProxy(proxy string) error {
+// CheckProxy tells why a proxy cannot stand in a kubeconfig. Empty is none.
+func CheckProxy(proxy string) error {
 	if proxy == "" {
 		return nil
 	}

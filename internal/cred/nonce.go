@@ -40,6 +40,9 @@ func CheckNonce(text []byte) error {
 	return nil
 }
 
+// NonceEntry names a nonce where it is written down that it served.
+func NonceEntry(nonce []byte) string { return fmt.Sprintf("%x", sha256.Sum256(nonce)) }
+
 // Handshake is what a consumer signs to prove to a provider that a key is its own.
 type Handshake struct {
 	// Provider and Consumer are the IDs of the clusters: a signature is of no use between two others.

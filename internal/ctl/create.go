@@ -41,7 +41,7 @@ type creation struct {
 func (c *cli) create() *cobra.Command {
 	o := &creation{}
 	parent := group("create", "Create objects of Liqo, or print them",
-		c.createConfiguration(o), c.createGatewayServer(o), c.createGatewayClient(o), c.createPublicKey(o))
+		c.createConfiguration(o), c.createGatewayServer(o), c.createGatewayClient(o), c.createPublicKey(o), c.createNonce(o))
 	o.placement.flags(parent)
 	return parent
 }

@@ -86,7 +86,7 @@ func (c *cli) root() *cobra.Command {
 	}
 	c.globalFlags(root)
 	root.AddCommand(c.install(), c.uninstall(), c.version(), c.info(), c.offload(), c.unoffload(),
-		c.create(), c.generate(), c.delete(), c.network(), c.test())
+		c.create(), c.generate(), c.get(), c.delete(), c.network(), c.authenticate(), c.unauthenticate(), c.test())
 	return root
 }
 

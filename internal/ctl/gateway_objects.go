@@ -167,6 +167,14 @@ func checkClusterID(id string) error {
 	return nil
 }
 
+// checkNamespace takes "" for none.
+func checkNamespace(flag, name string) error {
+	if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+		return out.Fail("%s: %q is no name of a namespace", flag, name)
+	}
+	return nil
+}
+
 // ownNetworks are the networks of a cluster that its peers see.
 func ownNetworks(ctx context.Context, kube client.Reader, liqoNamespace string) (networkingv1beta1.ClusterConfigCIDR, error) {
 	var of networkingv1beta1.ClusterConfigCIDR

@@ -18,7 +18,7 @@ func identity(ctx context.Context, kube client.Reader, liqoNamespace string) (st
 	id, err := peer.LocalClusterID(ctx, kube, liqoNamespace)
 	if errors.Is(err, peer.ErrNotFound) {
 		return "", out.Fail("Liqo is not installed in namespace %q: it has no cluster ID", liqoNamespace).
-			Hint("Install it with liqoctl install, or say where it is with --liqo-namespace")
+			Hint("Install it with liqoctl install, or say where it is: --help tells by which flag")
 	}
 	return string(id), err
 }

@@ -40,14 +40,5 @@ func (c *cli) network() *cobra.Command {
 
 // between runs a command on the two clusters, once they are known.
 func (c *cli) between(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *side) error) error {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
-	local, remote, err := c.pair(ctx, &o.local, &o.remote)
-	if err != nil {
-		return err
-	}
-	if err := introduce(ctx, local, remote); err != nil {
-		return err
-	}
-	return run(ctx, local, remote)
+	return c.withBoth(ctx, o.timeout, &o.local, &o.remote, run)
 }

@@ -118,7 +118,7 @@ func (l *leftover) remove(ctx context.Context, wait bool) error {
 			return nil
 		}
 		for _, obj := range l.found {
-			if err := l.awaitGone(ctx, obj); err != nil {
+			if err := l.awaitGone(ctx, obj, l.list); err != nil {
 				return err
 			}
 		}
@@ -126,12 +126,13 @@ func (l *leftover) remove(ctx context.Context, wait bool) error {
 	})
 }
 
-func (l *leftover) awaitGone(ctx context.Context, obj client.Object) error {
+// awaitGone waits until that very object is gone.
+func (s *side) awaitGone(ctx context.Context, obj client.Object, list client.ObjectList) error {
 	key, uid := client.ObjectKeyFromObject(obj), obj.GetUID()
-	return await.Until(ctx, l.kube, func(ctx context.Context) error {
-		if err := l.kube.Get(ctx, key, obj); err != nil || obj.GetUID() != uid {
+	return await.Until(ctx, s.kube, func(ctx context.Context) error {
+		if err := s.kube.Get(ctx, key, obj); err != nil || obj.GetUID() != uid {
 			return client.IgnoreNotFound(err)
 		}
 		return await.Pending(fmt.Sprintf("%s is still there, held by %s", key, strings.Join(obj.GetFinalizers(), ", ")))
-	}, await.One(l.list, key))
+	}, await.One(list, key))
 }

@@ -21,7 +21,15 @@ import (
 // find reads all of a kind that is about the other cluster, whatever its namespace: it may have been made by hand. Who may not look
 // into all of them is shown that of new things. A kind that the cluster does not know has no objects.
 func (s *side) find(ctx context.Context, list client.ObjectList, other string) ([]client.Object, error) {
-	of := client.MatchingLabels{names.RemoteClusterID: other}
+	found, err := s.having(ctx, list, client.MatchingLabels{names.RemoteClusterID: other})
+	if err != nil {
+		return nil, fmt.Errorf("looking for what is about %s: %w", other, err)
+	}
+	return found, nil
+}
+
+// having is find by other labels.
+func (s *side) having(ctx context.Context, list client.ObjectList, of client.MatchingLabels) ([]client.Object, error) {
 	err := s.kube.List(ctx, list, of)
 	if apierrors.IsForbidden(err) {
 		err = s.kube.List(ctx, list, of, client.InNamespace(s.namespace))
@@ -30,7 +38,7 @@ func (s *side) find(ctx context.Context, list client.ObjectList, other string) (
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for what is about %s: %w", other, err)
+		return nil, err
 	}
 	var found []client.Object
 	err = apimeta.EachListItem(list, func(item runtime.Object) error {

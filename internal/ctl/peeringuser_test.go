@@ -424,3 +424,34 @@ func aPeeringUserConnectsThem(t *testing.T, rome, milan *town) {
 	milan.deletesUser(t, "rome").succeeds(t, "deleted successfully")
 	betweenAs(t, rome, milan, rome.Config, guest, "connect").refuses(t, "forbidden")
 }
+
+// With no right in the provider but its own, a peering user has its cluster known there, and forgotten.
+func TestAPeeringUserAuthenticates(t *testing.T) {
+	pisa, siena := newParty(t, 2, "pisa"), newParty(t, 3, "siena")
+	welcome(t, siena)
+	r := siena.generatesUser(t, "pisa")
+	r.succeeds(t)
+	guest := &town{ControlPlane: &testkit.ControlPlane{Config: userOf(t, r.stdout)}, liqo: siena.liqo}
+	for range 2 {
+		wantTranscript(t, introduced(t, pisa, guest, "authenticate"), identities+authenticated)
+	}
+	var tenant authv1beta1.Tenant
+	get(t, siena, "liqo-tenant-pisa", "pisa", &tenant)
+	wantTranscript(t, introduced(t, pisa, guest, "unauthenticate"), identities+unauthenticated)
+
+	// What the administrator decided stays, whoever asks again.
+	wantTranscript(t, introduced(t, pisa, guest, "authenticate"), identities+authenticated)
+	get(t, siena, "liqo-tenant-pisa", "pisa", &tenant)
+	testkit.Update(t, siena.Client, &tenant, func(o *authv1beta1.Tenant) { o.Spec.TenantCondition = authv1beta1.TenantConditionCordoned })
+	introduced(t, pisa, guest, "unauthenticate").refuses(t, "in the remote cluster", "may not delete a Tenant that the administrator cordoned")
+	get(t, siena, "liqo-tenant-pisa", "pisa", &tenant)
+	wantTranscript(t, introduced(t, pisa, siena, "unauthenticate"), identities+strings.Replace(unauthenticated, "control plane correctly", "control plane already", 1))
+
+	siena.deletesUser(t, "pisa").succeeds(t, "deleted successfully")
+	introduced(t, pisa, guest, "authenticate").refuses(t, "in the remote cluster", "forbidden")
+	for _, c := range []*town{pisa, siena} {
+		for _, id := range []string{"pisa", "siena"} {
+			_ = c.Client.Delete(t.Context(), namespaceNamed("liqo-tenant-"+id))
+		}
+	}
+}

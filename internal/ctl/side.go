@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -43,7 +44,7 @@ func remoteFlags(cmd *cobra.Command, remote *sideFlags) {
 	})
 }
 
-// side is one of the two clusters that a command works on.
+// side is one of the two clusters that a command works on, or the only one, which has no name.
 type side struct {
 	*out.Scope
 	name          string
@@ -58,19 +59,64 @@ type side struct {
 	missing   bool
 }
 
+// withBoth runs a command on two clusters, once they are known.
+func (c *cli) withBoth(ctx context.Context, timeout time.Duration, local, remote *sideFlags, run func(ctx context.Context, local, remote *side) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	l, r, err := c.pair(ctx, local, remote)
+	if err != nil {
+		return err
+	}
+	if err := introduce(ctx, l, r); err != nil {
+		return err
+	}
+	return run(ctx, l, r)
+}
+
 // pair is the two clusters of a command, which has not called them yet.
 func (c *cli) pair(ctx context.Context, local, remote *sideFlags) (l, r *side, err error) {
 	local.kube = c.kubeFlags
 	if l, err = c.side(ctx, "local", local); err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("local cluster: %w", err)
 	}
 	if r, err = c.side(ctx, "remote", remote); err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("remote cluster: %w", err)
 	}
 	if l.host == r.host {
 		return nil, nil, sameCluster("%s", l.host)
 	}
 	return l, r, nil
+}
+
+// towards is the only cluster of a command that is about another one, whose tenant namespace may be missing. A new one gets the name
+// that the user asked for.
+func (c *cli) towards(ctx context.Context, other string, p placement) (*side, error) {
+	if err := checkClusterID(other); err != nil {
+		return nil, err
+	}
+	s, err := c.side(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: p.liqoNamespace})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.findNamespace(ctx, other); err != nil {
+		return nil, err
+	}
+	switch {
+	case p.namespace == "" || p.namespace == s.namespace:
+	case s.missing:
+		s.namespace = p.namespace
+	default:
+		return nil, out.Fail("the tenant namespace of %s is %s, not %s", other, s.namespace, p.namespace).Hint("Leave out --namespace")
+	}
+	return s, nil
+}
+
+// call finds out which cluster this is, which is another than that one.
+func (s *side) call(ctx context.Context, other string) (err error) {
+	if s.id, err = identity(ctx, s.kube, s.liqoNamespace); err == nil && s.id == other {
+		return out.Fail("%s is this cluster itself: --remote-cluster-id is for the ID of the other one", other)
+	}
+	return err
 }
 
 func sameCluster(format string, args ...any) error {
@@ -81,11 +127,11 @@ func sameCluster(format string, args ...any) error {
 func (c *cli) side(ctx context.Context, name string, flags *sideFlags) (*side, error) {
 	cfg, err := configOf(flags.kube)
 	if err != nil {
-		return nil, fmt.Errorf("%s cluster: %w", name, err)
+		return nil, err
 	}
 	cluster, err := clientOf(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%s cluster: %w", name, err)
+		return nil, err
 	}
 	return &side{
 		Scope: c.Scope(name), name: name, kube: cluster, host: where(cfg), liqoNamespace: flags.liqoNamespace, asked: flags.namespace,
@@ -100,10 +146,10 @@ func where(cfg *rest.Config) string {
 	return cfg.Host
 }
 
-// wrong says in which cluster something went wrong.
+// wrong says in which cluster something went wrong, where there are two.
 func (s *side) wrong(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || s.name == "" {
+		return err
 	}
 	return fmt.Errorf("in the %s cluster: %w", s.name, err)
 }
@@ -185,7 +231,11 @@ func (s *side) missingNamespace(c *cli, of client.Object) *corev1.Namespace {
 	if !s.missing || of.GetNamespace() != s.namespace {
 		return nil
 	}
-	other := of.GetLabels()[names.RemoteClusterID]
+	return s.tenantNamespace(c, of.GetLabels()[names.RemoteClusterID])
+}
+
+// tenantNamespace is the one for the other cluster, as it is made.
+func (s *side) tenantNamespace(c *cli, other string) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{
 		names.RemoteClusterID: other, names.TenantNamespace: "true",
 		// The gateway opens a device of its node.

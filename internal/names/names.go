@@ -217,12 +217,15 @@ const (
 	PublicKeyKey         = "publicKey"
 	NonceKey             = "nonce"       // of Secrets labelled Nonce or SignedNonce
 	SignedNonceKey       = "signedNonce" // of those labelled SignedNonce
+	NonceSecret          = "liqo-nonce"  // what commands call them
+	SignedNonceSecret    = "liqo-signed-nonce"
 	WebhookConfiguration = "liqo-webhook"
 	WebhookCertsSecret   = "liqo-webhook-certs"
 	ControllerManager    = "liqo-controller-manager"
 	CRDReplicator        = "liqo-crd-replicator"
 	Fabric               = "liqo-fabric"
 	APIServerService     = "kubernetes"         // in the namespace default
+	APIServerProxyIP     = "api-server-proxy"   // the IP of the proxy through which peers reach the API server
 	APIServerHost        = "kubernetes.default" // the name of that Service for offloaded pods
 	VkOptionsTemplate    = "virtual-kubelet-default"
 	RuntimeClass         = "liqo"
@@ -286,4 +289,5 @@ const (
 	HealthPort  = 8081
 	MetricsPort = 8082
 	KubeletPort = 10250
+	ProxyPort   = 8118
 )

@@ -34,6 +34,9 @@ func Label(name string) string { return shorten(name, maxLabel) }
 // SliceIdentity names the Identity of a ResourceSlice.
 func SliceIdentity(slice string) string { return Join("resourceslice", slice) }
 
+// ControlPlaneIdentity names the Identity that commands make for the control plane.
+func ControlPlaneIdentity(provider string) string { return Join("controlplane", provider) }
+
 // KubeconfigSecret names the Secret made for an Identity.
 func KubeconfigSecret(identity string) string { return Join("kubeconfig", identity) }
 

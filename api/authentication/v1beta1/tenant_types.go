@@ -45,6 +45,9 @@ const (
 	TenantCertificateIssued = "CertificateIssued"
 )
 
+// ReasonCertificatePending is the reason of the condition CertificateIssued while a certificate is under way; others say what is wrong.
+const ReasonCertificatePending = "CertificatePending"
+
 // TenantSpec says who the consumer is and what it may do.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(self.clusterID)",message="ClusterID is immutable"

@@ -11,8 +11,11 @@ type Scope struct {
 	label   string
 }
 
-// Scope returns the scope of a name, such as local or remote.
+// Scope returns the scope of a name, such as local or remote. Lines of the one without a name are like any other.
 func (p *Printer) Scope(name string) *Scope {
+	if name == "" {
+		return &Scope{printer: p}
+	}
 	label := "(" + name + ")"
 	if p.terminal {
 		label = pterm.FgDarkGray.Sprint(label)

@@ -1,0 +1,236 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"crypto"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+type authenticateOptions struct {
+	local, remote sideFlags
+	timeout       time.Duration
+	inBand        bool
+	proxyURL      string
+	preview
+}
+
+func (c *cli) authenticate() *cobra.Command {
+	o := &authenticateOptions{}
+	cmd := &cobra.Command{
+		Use:     "authenticate",
+		Aliases: []string{"auth"},
+		Short:   "Have a provider know this cluster, and take its credentials",
+		Long: "Have a provider, the remote cluster, know this one as a consumer, and take the credentials that it gives.\n" +
+			"What an earlier attempt or an earlier peering left behind is taken up or replaced. Run again, it changes nothing.\n" +
+			"Who has no access to both clusters does the same by: create nonce, generate tenant, generate identity.",
+		Example: "  liqoctl authenticate --remote-kubeconfig milan.kubeconfig",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkProxyURL(o.proxyURL); err != nil {
+				return err
+			}
+			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
+				a := &authentication{cli: c, consumer: local, provider: remote, inBand: o.inBand, proxyURL: o.proxyURL}
+				if o.asked() {
+					return a.preview(ctx, o.format())
+				}
+				return a.run(ctx)
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
+	fs.BoolVar(&o.inBand, "in-band", false, "Reach the API server of the provider through the tunnel between the networks")
+	fs.StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
+	o.preview.flags(cmd, fs)
+	twoInstallations(cmd, &o.local, &o.remote)
+	return cmd
+}
+
+// twoInstallations adds the flags of two clusters whose -n is where Liqo is. All else goes to tenant namespaces.
+func twoInstallations(cmd *cobra.Command, local, remote *sideFlags) {
+	liqoNamespace(cmd, &local.liqoNamespace)
+	cmd.PersistentFlags().StringVar(&remote.liqoNamespace, "remote-namespace", names.LiqoNamespace, "The namespace where Liqo is installed in (in the remote cluster)")
+	remoteFlags(cmd, remote)
+}
+
+// authentication makes a cluster known to another one, as its consumer. Both are known by now, and their tenant namespaces may be
+// missing. It may be done again: what is there is kept if it is of use, and replaced if not.
+type authentication struct {
+	*cli
+	consumer, provider *side
+	// inBand has the consumer reach the API server through the tunnel, proxyURL through that proxy.
+	inBand   bool
+	proxyURL string
+
+	// What is known so far. The Tenant that is there is nil for none.
+	have      *authv1beta1.Tenant
+	identity  string
+	key       crypto.Signer
+	nonce     []byte
+	signature []byte
+	tenant    *authv1beta1.Tenant
+}
+
+func (a *authentication) run(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		a.look, a.ensureNamespaces, a.getNonce, a.signNonce, a.register, a.takeIdentity,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look changes nothing. It fails where the rest could not be done.
+func (a *authentication) look(ctx context.Context) (err error) {
+	if a.have, err = a.provider.tenantOf(ctx, a.consumer.id); err != nil {
+		return a.provider.wrong(err)
+	}
+	if a.identity, err = a.consumer.identityFor(ctx, a.provider.id); err != nil {
+		return a.consumer.wrong(err)
+	}
+	if a.inBand && a.proxyURL == "" {
+		if a.proxyURL, err = a.throughTunnel(ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.provider.demand(ctx, a.provider.providerRights()...); err != nil {
+		return err
+	}
+	if err := a.provider.demandNonce(ctx, "get", "list", "watch", "patch", "delete"); err != nil {
+		return err
+	}
+	return a.consumer.demand(ctx, a.consumer.consumerRights()...)
+}
+
+func (a *authentication) ensureNamespaces(ctx context.Context) error {
+	for _, s := range []struct {
+		*side
+		other string
+	}{{a.consumer, a.provider.id}, {a.provider, a.consumer.id}} {
+		if err := s.during("Ensuring tenant namespace", "Tenant namespace correctly ensured", func() error {
+			return s.ensureTenantNamespace(ctx, a.cli, s.other)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// getNonce gets a nonce that can serve: one that did is of use only for the key that it served.
+func (a *authentication) getNonce(ctx context.Context) error {
+	if err := a.consumer.during("Waiting for the key pair", "", func() (err error) {
+		a.key, err = a.consumer.awaitKey(ctx, a.provider.id)
+		return err
+	}); err != nil {
+		return err
+	}
+	p := a.provider
+	var at client.ObjectKey
+	if err := p.during("Ensuring nonce", "Nonce secret ensured", func() (err error) {
+		at, err = p.ensureNonce(ctx, a.cli, a.consumer.id, accepted(a.have, a.key.Public()))
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := p.during("Waiting for nonce to be generated", "Nonce generated successfully", func() (err error) {
+		a.nonce, err = p.awaitNonce(ctx, at)
+		return err
+	}); err != nil {
+		return err
+	}
+	p.Success("Nonce retrieved")
+	return nil
+}
+
+func (a *authentication) signNonce(ctx context.Context) error {
+	c := a.consumer
+	var at client.ObjectKey
+	if err := c.during("Ensuring signed nonce", "Signed nonce secret ensured", func() (err error) {
+		at, err = c.ensureSignedNonce(ctx, a.cli, a.provider.id, a.nonce)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := c.during("Waiting for nonce to be signed", "Nonce is signed", func() (err error) {
+		a.signature, err = c.awaitSignature(ctx, at, a.key.Public(), cred.Handshake{Provider: a.provider.id, Consumer: c.id, Nonce: a.nonce})
+		return err
+	}); err != nil {
+		return err
+	}
+	c.Success("Signed nonce retrieved")
+	return nil
+}
+
+// register makes the Tenant, and waits until the provider accepts it and has given what the consumer needs.
+func (a *authentication) register(ctx context.Context) error {
+	at := client.ObjectKey{Namespace: a.provider.namespace, Name: a.consumer.id}
+	if a.have != nil {
+		at = client.ObjectKeyFromObject(a.have)
+	}
+	var want *authv1beta1.Tenant
+	if err := a.consumer.during("Generating tenant", "Tenant correctly generated", func() (err error) {
+		want, err = newTenant(at, a.consumer.id, a.key, a.signature, a.proxyURL)
+		return err
+	}); err != nil {
+		return err
+	}
+	keepRequest(want, a.have, a.key.Public())
+	p := a.provider
+	if err := p.during("Applying tenant on provider cluster", "Tenant correctly applied on provider cluster", func() error {
+		if err := p.awaitRoom(ctx, want.DeepCopy(), &authv1beta1.TenantList{}); err != nil {
+			return err
+		}
+		a.stamp(want)
+		return apply(ctx, p.kube, want)
+	}); err != nil {
+		return err
+	}
+	return p.during("Waiting for tenant status to be filled", "Tenant status is filled", func() (err error) {
+		a.tenant, err = p.awaitTenant(ctx, at)
+		return err
+	})
+}
+
+// takeIdentity has the consumer make a kubeconfig of what it was given.
+func (a *authentication) takeIdentity(ctx context.Context) error {
+	at := client.ObjectKey{Namespace: a.consumer.namespace, Name: a.identity}
+	want := newIdentity(at, a.provider.id, a.tenant)
+	if err := a.provider.during("Generating identity", "Identity correctly generated", func() error { return checkIdentity(want, a.key) }); err != nil {
+		return err
+	}
+	c := a.consumer
+	if err := c.during("Applying identity on consumer cluster", "Identity correctly applied on consumer cluster", func() error {
+		if err := c.awaitRoom(ctx, want.DeepCopy(), &authv1beta1.IdentityList{}); err != nil {
+			return err
+		}
+		a.stamp(want)
+		return apply(ctx, c.kube, want)
+	}); err != nil {
+		return err
+	}
+	return c.during("Waiting for identity status to be filled", "Identity status is filled", func() error { return c.awaitKubeconfig(ctx, at) })
+}
+
+func checkProxyURL(text string) error {
+	if text == "" {
+		return nil
+	}
+	if err := cred.CheckProxy(text); err != nil {
+		return out.Fail("--proxy-url: %w", err)
+	}
+	return nil
+}

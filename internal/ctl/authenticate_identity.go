@@ -1,0 +1,161 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+// consumerRights are what it takes to become the consumer of a provider.
+func (s *side) consumerRights() []rights {
+	return append(s.signerRights(), authenticating(s.namespace, authv1beta1.IdentityResource, "get", "list", "watch", "create", "patch"))
+}
+
+// signerRights are what it takes to prove who this cluster is.
+func (s *side) signerRights() []rights {
+	return append(s.nonceRights(), secretRights(s.liqoNamespace, "get", "watch"))
+}
+
+// identityFor names the Identity for a provider: the one that is there, or a new one. Credentials that somebody made by hand would be
+// a second one, of which none is used.
+func (s *side) identityFor(ctx context.Context, provider string) (string, error) {
+	if s.missing {
+		return names.ControlPlaneIdentity(provider), nil
+	}
+	kubeconfigs, err := s.controlPlaneSecrets(ctx, provider)
+	if err != nil {
+		return "", err
+	}
+	for i := range kubeconfigs {
+		if secret := &kubeconfigs[i]; metav1.GetControllerOf(secret) == nil && secret.DeletionTimestamp == nil {
+			return "", out.Fail("the Secret %s has credentials for %s that were made by hand", client.ObjectKeyFromObject(secret), provider).
+				Hint("They are of use as they are: to have others, delete it first")
+		}
+	}
+	var all authv1beta1.IdentityList
+	if err := s.kube.List(ctx, &all, client.InNamespace(s.namespace), client.MatchingLabels{names.RemoteClusterID: provider}); err != nil {
+		return "", fmt.Errorf("looking for Identities: %w", err)
+	}
+	var found []string
+	for i := range all.Items {
+		if all.Items[i].Spec.Type == authv1beta1.ControlPlaneIdentityType && all.Items[i].DeletionTimestamp == nil {
+			found = append(found, all.Items[i].Name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return names.ControlPlaneIdentity(provider), nil
+	case 1:
+		return found[0], nil
+	}
+	return "", out.Fail("there are several Identities for %s in namespace %s: %s", provider, s.namespace, strings.Join(found, ", ")).Hint("Delete all but one of them")
+}
+
+// controlPlaneSecrets are those with a kubeconfig of the control plane for a provider.
+func (s *side) controlPlaneSecrets(ctx context.Context, provider string) ([]corev1.Secret, error) {
+	var all corev1.SecretList
+	if err := s.kube.List(ctx, &all, client.InNamespace(s.namespace),
+		client.MatchingLabels{names.RemoteClusterID: provider, names.IdentityType: string(authv1beta1.ControlPlaneIdentityType)}); err != nil {
+		return nil, fmt.Errorf("looking for credentials: %w", err)
+	}
+	return all.Items, nil
+}
+
+// newIdentity is what a consumer has to know of a provider that accepted its Tenant.
+func newIdentity(at client.ObjectKey, provider string, tenant *authv1beta1.Tenant) *authv1beta1.Identity {
+	identity := &authv1beta1.Identity{
+		ObjectMeta: peerMeta(at, provider),
+		Spec: authv1beta1.IdentitySpec{
+			ClusterID: liqov1beta1.ClusterID(provider), Type: authv1beta1.ControlPlaneIdentityType,
+			AuthParams: *tenant.Status.AuthParams.DeepCopy(), Namespace: &tenant.Status.TenantNamespace,
+		},
+	}
+	identity.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("Identity"))
+	return identity
+}
+
+// checkIdentity tells why no kubeconfig could be made of an Identity and that key. What a provider says of itself is not trusted.
+func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
+	params := identity.Spec.AuthParams
+	if len(params.SignedCRT) == 0 {
+		return out.Fail("the provider gives credentials that are not supported: no certificate")
+	}
+	if err := cred.CheckCertificate(params.SignedCRT, key.Public()); err != nil {
+		return out.Fail("the certificate that the provider gave is of no use: %w", err)
+	}
+	private, err := cred.EncodeKey(key)
+	if err != nil {
+		return err
+	}
+	config := cred.Kubeconfig{
+		Server: params.APIServer, CA: params.CA, Certificate: params.SignedCRT, Key: private,
+		Cluster: string(identity.Spec.ClusterID), User: identity.Name, Namespace: *identity.Spec.Namespace,
+	}
+	if params.ProxyURL != nil {
+		config.ProxyURL = *params.ProxyURL
+	}
+	encoded, err := config.Encode()
+	if err == nil {
+		_, err = cred.ParseKubeconfig(encoded)
+	}
+	if err != nil {
+		return out.Fail("what the provider says of itself cannot be used: %w", err)
+	}
+	return nil
+}
+
+// awaitKubeconfig waits until the kubeconfig of an Identity is there, and up to date.
+func (s *side) awaitKubeconfig(ctx context.Context, identity client.ObjectKey) error {
+	secrets := client.ObjectKey{Namespace: identity.Namespace, Name: names.KubeconfigSecret(identity.Name)}
+	return await.Until(ctx, s.kube, func(ctx context.Context) error {
+		now := &authv1beta1.Identity{}
+		if err := s.kube.Get(ctx, identity, now); apierrors.IsNotFound(err) {
+			return fmt.Errorf("somebody deleted the Identity %s meanwhile", identity)
+		} else if err != nil {
+			return err
+		}
+		missing := await.Pending(fmt.Sprintf("the Identity %s does not have a kubeconfig secret reference: does the controller-manager of Liqo run?", identity))
+		if now.Status.KubeconfigSecretRef == nil {
+			return missing
+		}
+		secret := &corev1.Secret{}
+		if err := s.kube.Get(ctx, client.ObjectKey{Namespace: identity.Namespace, Name: now.Status.KubeconfigSecretRef.Name}, secret); apierrors.IsNotFound(err) {
+			return missing
+		} else if err != nil {
+			return fmt.Errorf("reading the kubeconfig: %w", err)
+		}
+		if !upToDate(secret, now) {
+			return await.Pending(fmt.Sprintf("the kubeconfig of the Identity %s is an earlier one", identity))
+		}
+		return nil
+	}, await.One(&authv1beta1.IdentityList{}, identity), await.One(&corev1.SecretList{}, secrets))
+}
+
+func upToDate(secret *corev1.Secret, of *authv1beta1.Identity) bool {
+	config, err := cred.ParseKubeconfig(secret.Data[names.KubeconfigKey])
+	if err != nil || secret.DeletionTimestamp != nil {
+		return false
+	}
+	params, proxy := of.Spec.AuthParams, ""
+	if params.ProxyURL != nil {
+		proxy = *params.ProxyURL
+	}
+	return bytes.Equal(config.Certificate, params.SignedCRT) && bytes.Equal(config.CA, params.CA) && config.Server == params.APIServer && config.ProxyURL == proxy
+}

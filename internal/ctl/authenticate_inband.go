@@ -1,0 +1,76 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remap"
+)
+
+// throughTunnel is the proxy of the provider, as the consumer sees it.
+func (a *authentication) throughTunnel(ctx context.Context) (string, error) {
+	there, err := a.provider.apiServerProxy(ctx)
+	if err != nil {
+		return "", a.provider.wrong(err)
+	}
+	here, err := a.consumer.seen(ctx, a.provider.id, there)
+	if err != nil {
+		return "", a.consumer.wrong(err)
+	}
+	return "http://" + netip.AddrPortFrom(here, names.ProxyPort).String(), nil
+}
+
+// apiServerProxy is where peers find the proxy for the API server.
+func (s *side) apiServerProxy(ctx context.Context) (netip.Addr, error) {
+	ip, key := &ipamv1alpha1.IP{}, client.ObjectKey{Namespace: s.liqoNamespace, Name: names.APIServerProxyIP}
+	err := s.kube.Get(ctx, key, ip)
+	switch {
+	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
+		return netip.Addr{}, out.Fail("its API server has no proxy in the tunnel: there is no IP %s", key).
+			Hint("Leave out --in-band, or give --proxy-url")
+	case err != nil:
+		return netip.Addr{}, fmt.Errorf("looking for the proxy of the API server: %w", err)
+	case ip.Status.IP == "":
+		return netip.Addr{}, out.Fail("the IP %s has no address yet%s", key, because(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated))
+	}
+	addr, err := netip.ParseAddr(string(ip.Status.IP))
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("reading the address of the IP %s: %w", key, err)
+	}
+	return addr, nil
+}
+
+// seen is an address of the other cluster as this one has it.
+func (s *side) seen(ctx context.Context, other string, there netip.Addr) (netip.Addr, error) {
+	found, err := s.findOne(ctx, &networkingv1beta1.ConfigurationList{}, other)
+	if err != nil {
+		return there, err
+	}
+	cfg, ok := found.(*networkingv1beta1.Configuration)
+	if !ok {
+		return there, out.Fail("the networks are not connected: there is no Configuration of %s", other).Hint("Connect them first, by: liqoctl network connect")
+	}
+	networks, placed, err := remap.Of(cfg)
+	if err != nil {
+		return there, fmt.Errorf("reading the Configuration %s: %w", client.ObjectKeyFromObject(cfg), err)
+	}
+	if !placed {
+		return there, out.Fail("the Configuration %s has no prefixes yet", client.ObjectKeyFromObject(cfg))
+	}
+	if here, ok := networks.Here(there); ok {
+		return here, nil
+	}
+	return there, nil
+}

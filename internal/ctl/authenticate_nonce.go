@@ -1,0 +1,216 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+// ensureTenantNamespace makes the tenant namespace of the other cluster, if there is none.
+func (s *side) ensureTenantNamespace(ctx context.Context, c *cli, other string) error {
+	return s.ensureNamespace(ctx, c, newHandshakeSecret(client.ObjectKey{Namespace: s.namespace}, names.Nonce, other))
+}
+
+// awaitKey returns the key pair that this cluster has for a provider, once it is there.
+func (s *side) awaitKey(ctx context.Context, provider string) (key crypto.Signer, err error) {
+	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
+	return key, await.Until(ctx, s.kube, func(ctx context.Context) (err error) {
+		key, err = s.keyFor(ctx, provider)
+		return err
+	}, await.One(&corev1.SecretList{}, at))
+}
+
+// keyFor is the key pair that this cluster has for a provider. One of an earlier tenant namespace goes any moment.
+func (s *side) keyFor(ctx context.Context, provider string) (crypto.Signer, error) {
+	at := client.ObjectKey{Namespace: s.liqoNamespace, Name: names.PeerKeysSecret(provider)}
+	missing := await.Pending(fmt.Sprintf("the key pair for %s, the Secret %s, is not there yet: does the controller-manager of Liqo run?", provider, at))
+	ns, secret := &corev1.Namespace{}, &corev1.Secret{}
+	if err := s.kube.Get(ctx, client.ObjectKey{Name: s.namespace}, ns); err != nil {
+		return nil, fmt.Errorf("reading the tenant namespace: %w", err)
+	}
+	if err := s.kube.Get(ctx, at, secret); apierrors.IsNotFound(err) {
+		return nil, missing
+	} else if err != nil {
+		return nil, fmt.Errorf("reading the key pair for %s: %w", provider, err)
+	}
+	if !metav1.IsControlledBy(secret, ns) || secret.DeletionTimestamp != nil {
+		return nil, missing
+	}
+	key, err := cred.ParseKey(secret.Data[names.PrivateKeyKey])
+	if err != nil {
+		return nil, out.Fail("the Secret %s has no key that can be used: %w", at, err)
+	}
+	return key, nil
+}
+
+// newHandshakeSecret is one for a nonce, or for a signed one, as the label says.
+func newHandshakeSecret(at client.ObjectKey, label, other string) *corev1.Secret {
+	secret := &corev1.Secret{ObjectMeta: peerMeta(at, other)}
+	secret.Labels[label] = "true"
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return secret
+}
+
+// handshakeSecrets are those of one label for the other cluster that stay. The one that commands make comes first; a peering user is
+// shown no other.
+func (s *side) handshakeSecrets(ctx context.Context, label, other string) ([]corev1.Secret, error) {
+	var all corev1.SecretList
+	which := []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{label: "true", names.RemoteClusterID: other}}
+	err := s.kube.List(ctx, &all, which...)
+	if apierrors.IsForbidden(err) {
+		name := map[string]string{names.Nonce: names.NonceSecret, names.SignedNonce: names.SignedNonceSecret}[label]
+		err = s.kube.List(ctx, &all, append(which, client.MatchingFields{"metadata.name": name})...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the Secrets labelled %s: %w", label, err)
+	}
+	stay := slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool { return secret.DeletionTimestamp != nil })
+	usual := func(secret corev1.Secret) int {
+		if secret.Name == names.NonceSecret || secret.Name == names.SignedNonceSecret {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(stay, func(a, b corev1.Secret) int { return cmp.Or(usual(a)-usual(b), cmp.Compare(a.Name, b.Name)) })
+	return stay, nil
+}
+
+// ensureNonce has the provider have a nonce for a consumer, and returns where. One that served already is replaced, unless the
+// consumer is known by it.
+func (s *side) ensureNonce(ctx context.Context, c *cli, consumer string, known bool) (client.ObjectKey, error) {
+	usable, useless, err := s.usableNonce(ctx, consumer, known)
+	if err != nil {
+		return client.ObjectKey{}, err
+	}
+	if usable != nil {
+		return client.ObjectKeyFromObject(usable), nil
+	}
+	at := client.ObjectKey{Namespace: s.namespace, Name: names.NonceSecret}
+	return at, s.makeHandshakeSecret(ctx, c, newHandshakeSecret(at, names.Nonce, consumer), useless)
+}
+
+// usableNonce is the Secret whose nonce can serve, nil for none; those before it cannot.
+func (s *side) usableNonce(ctx context.Context, consumer string, known bool) (usable *corev1.Secret, useless []corev1.Secret, err error) {
+	have, err := s.handshakeSecrets(ctx, names.Nonce, consumer)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range have {
+		serves := known
+		if !known {
+			if serves, err = s.canServe(ctx, consumer, have[i].Data[names.NonceKey]); err != nil {
+				return nil, nil, err
+			}
+		}
+		if serves {
+			return &have[i], have[:i], nil
+		}
+	}
+	return nil, have, nil
+}
+
+// makeHandshakeSecret makes one in the place of what is of no use.
+func (s *side) makeHandshakeSecret(ctx context.Context, c *cli, want *corev1.Secret, useless []corev1.Secret) error {
+	for i := range useless {
+		if old := &useless[i]; old.Name == want.Name {
+			if err := client.IgnoreNotFound(s.kube.Delete(ctx, old, client.Preconditions{UID: &old.UID})); err != nil {
+				return fmt.Errorf("deleting the Secret %s of an earlier attempt: %w", client.ObjectKeyFromObject(old), err)
+			}
+		}
+	}
+	c.stamp(want)
+	return apply(ctx, s.kube, want)
+}
+
+// canServe tells whether a nonce, which may not be made yet, is of use for a new key. Who may not see which ones served has to have a
+// new one.
+func (s *side) canServe(ctx context.Context, consumer string, nonce []byte) (bool, error) {
+	if len(nonce) == 0 {
+		return true, nil
+	}
+	if cred.CheckNonce(nonce) != nil {
+		return false, nil
+	}
+	served := &corev1.Secret{}
+	err := s.kube.Get(ctx, client.ObjectKey{Namespace: s.liqoNamespace, Name: names.ServedNoncesSecret(consumer)}, served)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case apierrors.IsForbidden(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading which nonces served: %w", err)
+	}
+	_, used := served.Data[cred.NonceEntry(nonce)]
+	return !used, nil
+}
+
+// awaitNonce returns the nonce, once the provider made it.
+func (s *side) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byte, err error) {
+	return nonce, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
+		if nonce = data[names.NonceKey]; len(nonce) == 0 {
+			return await.Pending(fmt.Sprintf("the Secret %s has no nonce yet: does the controller-manager of Liqo run?", at))
+		}
+		if err := cred.CheckNonce(nonce); err != nil {
+			return out.Fail("what the Secret %s has is no nonce: %w", at, err)
+		}
+		return nil
+	})
+}
+
+// ensureSignedNonce has the consumer sign a nonce of a provider, and returns where. One of an earlier peering is replaced.
+func (s *side) ensureSignedNonce(ctx context.Context, c *cli, provider string, nonce []byte) (client.ObjectKey, error) {
+	at := client.ObjectKey{Namespace: s.namespace, Name: names.SignedNonceSecret}
+	have, err := s.handshakeSecrets(ctx, names.SignedNonce, provider)
+	if err != nil {
+		return at, err
+	}
+	for i := range have {
+		if string(have[i].Data[names.NonceKey]) == string(nonce) {
+			return client.ObjectKeyFromObject(&have[i]), nil
+		}
+	}
+	want := newHandshakeSecret(at, names.SignedNonce, provider)
+	want.Data = map[string][]byte{names.NonceKey: nonce}
+	return at, s.makeHandshakeSecret(ctx, c, want, have)
+}
+
+// awaitSignature returns the signature of the nonce, by that key, once there is one.
+func (s *side) awaitSignature(ctx context.Context, at client.ObjectKey, key crypto.PublicKey, of cred.Handshake) (signature []byte, err error) {
+	legacy := of
+	legacy.Legacy = true
+	return signature, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
+		signature = data[names.SignedNonceKey]
+		if of.Verify(key, signature) != nil && legacy.Verify(key, signature) != nil {
+			return await.Pending(fmt.Sprintf("the nonce in the Secret %s is not signed yet: does the controller-manager of Liqo run?", at))
+		}
+		return nil
+	})
+}
+
+func (s *side) awaitSecret(ctx context.Context, at client.ObjectKey, check func(data map[string][]byte) error) error {
+	return await.Until(ctx, s.kube, func(ctx context.Context) error {
+		secret := &corev1.Secret{}
+		if err := s.kube.Get(ctx, at, secret); apierrors.IsNotFound(err) {
+			return fmt.Errorf("somebody deleted the Secret %s meanwhile", at)
+		} else if err != nil {
+			return err
+		}
+		return check(secret.Data)
+	}, await.One(&corev1.SecretList{}, at))
+}

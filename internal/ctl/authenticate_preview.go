@@ -1,0 +1,127 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"crypto"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/names"
+)
+
+// preview prints what both clusters need, as far as that can be known. What a controller makes comes along, so that all of it can be
+// applied at once.
+func (a *authentication) preview(ctx context.Context, format string) error {
+	if err := a.look(ctx); err != nil {
+		return err
+	}
+	local, remote := &page{side: a.consumer}, &page{side: a.provider}
+	var err error
+	if a.key, err = a.foreseeKey(ctx); err != nil {
+		return a.consumer.wrong(err)
+	}
+	offered, err := a.foreseeNonce(ctx)
+	if err != nil {
+		return a.provider.wrong(err)
+	}
+	signed := newHandshakeSecret(client.ObjectKey{Namespace: local.namespace, Name: names.SignedNonceSecret}, names.SignedNonce, a.provider.id)
+	signed.Data = offered.Data
+	for _, of := range []struct {
+		in     *page
+		secret *corev1.Secret
+	}{{remote, offered}, {local, signed}} {
+		if err := of.in.addNamespace(ctx, a.cli, of.secret); err != nil {
+			return err
+		}
+		if err := of.in.rehearse(ctx, a.cli, of.secret); err != nil {
+			return err
+		}
+		of.in.add(a.cli, of.secret, "")
+	}
+	if err := a.previewTenant(ctx, remote, offered.Data[names.NonceKey]); err != nil {
+		return err
+	}
+	if err := a.previewIdentity(ctx, local); err != nil {
+		return err
+	}
+	return a.printPages(format, toApply, remote, local)
+}
+
+// foreseeNonce is the Secret with the nonce that would be signed. Where there is none of use it has a new one.
+func (a *authentication) foreseeNonce(ctx context.Context) (*corev1.Secret, error) {
+	usable, _, err := a.provider.usableNonce(ctx, a.consumer.id, a.key != nil && accepted(a.have, a.key.Public()))
+	if err != nil {
+		return nil, err
+	}
+	secret := newHandshakeSecret(client.ObjectKey{Namespace: a.provider.namespace, Name: names.NonceSecret}, names.Nonce, a.consumer.id)
+	secret.Data = map[string][]byte{names.NonceKey: cred.NewNonce()}
+	if usable != nil {
+		secret.Name = usable.Name
+		if nonce := usable.Data[names.NonceKey]; len(nonce) > 0 {
+			secret.Data[names.NonceKey] = nonce
+		}
+	}
+	return secret, nil
+}
+
+// foreseeKey is the key pair of the consumer, nil while there is none.
+func (a *authentication) foreseeKey(ctx context.Context) (crypto.Signer, error) {
+	if a.consumer.missing {
+		return nil, nil
+	}
+	key, err := a.consumer.keyFor(ctx, a.provider.id)
+	if _, missing := errors.AsType[await.Pending](err); missing {
+		return nil, nil
+	}
+	return key, err
+}
+
+// previewTenant adds the Tenant, where the key pair is there that it is signed with.
+func (a *authentication) previewTenant(ctx context.Context, p *page, nonce []byte) error {
+	if a.key == nil {
+		p.Warn("The Tenant is signed with a key pair that comes with the tenant namespace %s of the local cluster: once that is there, ask again", a.consumer.namespace)
+		return nil
+	}
+	signature, err := cred.Handshake{Provider: a.provider.id, Consumer: a.consumer.id, Nonce: nonce}.Sign(a.key)
+	if err != nil {
+		return err
+	}
+	at := client.ObjectKey{Namespace: p.namespace, Name: a.consumer.id}
+	if a.have != nil {
+		at = client.ObjectKeyFromObject(a.have)
+	}
+	tenant, err := newTenant(at, a.consumer.id, a.key, signature, a.proxyURL)
+	if err != nil {
+		return err
+	}
+	keepRequest(tenant, a.have, a.key.Public())
+	if err := p.rehearse(ctx, a.cli, tenant); err != nil {
+		return err
+	}
+	p.add(a.cli, tenant, "")
+	return nil
+}
+
+// previewIdentity adds the Identity, where the provider gave a certificate already.
+func (a *authentication) previewIdentity(ctx context.Context, p *page) error {
+	if a.key == nil || !accepted(a.have, a.key.Public()) || granted(a.have) != nil {
+		p.Warn("The Identity is made of what the provider answers to the Tenant: once that is applied, ask again, or by: liqoctl generate identity")
+		return nil
+	}
+	identity := newIdentity(client.ObjectKey{Namespace: p.namespace, Name: a.identity}, a.provider.id, a.have)
+	if err := checkIdentity(identity, a.key); err != nil {
+		return a.provider.wrong(err)
+	}
+	if err := p.rehearse(ctx, a.cli, identity); err != nil {
+		return err
+	}
+	p.add(a.cli, identity, "")
+	return nil
+}

@@ -1,0 +1,167 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"crypto"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+)
+
+func authenticating(namespace, resource string, verbs ...string) rights {
+	return rights{namespace, schema.GroupResource{Group: authv1beta1.GroupName, Resource: resource}, verbs}
+}
+
+// nonceRights are what it takes to have a nonce made or signed.
+func (s *side) nonceRights() []rights {
+	return append(s.missingRights(s.namespace), secretRights(s.namespace, "get", "list", "watch", "create", "patch", "delete"))
+}
+
+func secretRights(namespace string, verbs ...string) rights {
+	return rights{namespace, schema.GroupResource{Resource: "secrets"}, verbs}
+}
+
+// providerRights are what it takes to have a provider know a consumer, less those on the nonce.
+func (s *side) providerRights() []rights {
+	return append(s.missingRights(s.namespace), secretRights(s.namespace, "create"),
+		authenticating(s.namespace, authv1beta1.TenantResource, "get", "list", "watch", "create", "patch"))
+}
+
+// demandNonce fails for who may not handle the nonce for the consumer. A peering user may read and delete no other Secret.
+func (s *side) demandNonce(ctx context.Context, verbs ...string) error {
+	return s.demandOf(ctx, names.NonceSecret, secretRights(s.namespace, verbs...))
+}
+
+// tenantOf is the Tenant of a consumer, nil for none.
+func (s *side) tenantOf(ctx context.Context, consumer string) (*authv1beta1.Tenant, error) {
+	found, err := s.findOne(ctx, &authv1beta1.TenantList{}, consumer)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	tenant, key := found.(*authv1beta1.Tenant), client.ObjectKeyFromObject(found)
+	switch {
+	case tenant.Namespace != s.namespace:
+		return nil, out.Fail("the Tenant %s of %s is not in its tenant namespace, which is %s", key, consumer, s.namespace).Hint("Delete it")
+	case !rules.ExchangesKeys(tenant):
+		return nil, out.Fail("the Tenant %s was made for credentials that are made by hand: its policy is %s", key, authv1beta1.TolerateNoHandshake).
+			Hint("Delete it, and the kubeconfig of %s in the consumer", s.id)
+	}
+	return tenant, nil
+}
+
+func controlPlaneSubject(consumer string) cred.Subject {
+	return cred.Subject{CommonName: consumer, Organization: names.ControlPlaneGroup}
+}
+
+// newTenant is what a provider has to know of a consumer that signed its nonce.
+func newTenant(at client.ObjectKey, consumer string, key crypto.Signer, signature []byte, proxyURL string) (*authv1beta1.Tenant, error) {
+	request, err := cred.NewCSR(key, controlPlaneSubject(consumer))
+	if err != nil {
+		return nil, err
+	}
+	public, err := cred.EncodePublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	tenant := &authv1beta1.Tenant{
+		ObjectMeta: peerMeta(at, consumer),
+		Spec:       authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(consumer), PublicKey: public, CSR: request, Signature: signature},
+	}
+	if proxyURL != "" {
+		tenant.Spec.ProxyURL = &proxyURL
+	}
+	tenant.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("Tenant"))
+	return tenant, nil
+}
+
+// keepRequest leaves the request for a certificate as it is, where it is one for that key: not every key signs alike twice.
+func keepRequest(want, have *authv1beta1.Tenant, key crypto.PublicKey) {
+	if have != nil && cred.CheckCSR(have.Spec.CSR, controlPlaneSubject(string(want.Spec.ClusterID)), key) == nil {
+		want.Spec.CSR = have.Spec.CSR
+	}
+}
+
+// accepted tells whether a provider knows a consumer by that key: then no nonce is needed any more.
+func accepted(tenant *authv1beta1.Tenant, key crypto.PublicKey) bool {
+	if tenant == nil {
+		return false
+	}
+	have, err := cred.ParsePublicKey(tenant.Spec.PublicKey)
+	if err != nil {
+		return false
+	}
+	theirs, err := cred.Fingerprint(have)
+	if err != nil {
+		return false
+	}
+	ours, err := cred.Fingerprint(key)
+	return err == nil && ours == theirs && current(tenant, authv1beta1.TenantReady, metav1.ConditionTrue)
+}
+
+// current tells whether a condition says that about the Tenant as it is now.
+func current(tenant *authv1beta1.Tenant, kind string, status metav1.ConditionStatus) bool {
+	c := apimeta.FindStatusCondition(tenant.Status.Conditions, kind)
+	return c != nil && c.ObservedGeneration == tenant.Generation && c.Status == status
+}
+
+// granted tells what is missing to a consumer, as far as the provider is concerned.
+func granted(tenant *authv1beta1.Tenant) error {
+	key := client.ObjectKeyFromObject(tenant)
+	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
+	switch {
+	case ready == nil || ready.ObservedGeneration != tenant.Generation:
+		return await.Pending(fmt.Sprintf("nobody looked at the Tenant %s yet: does the controller-manager of Liqo run?", key))
+	case ready.Status != metav1.ConditionTrue:
+		return out.Fail("the Tenant %s is refused: %s: %s", key, ready.Reason, ready.Message)
+	}
+	issued := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantCertificateIssued)
+	switch {
+	case issued == nil || issued.ObservedGeneration != tenant.Generation:
+		return await.Pending(fmt.Sprintf("the certificate for the Tenant %s was not asked for yet", key))
+	case issued.Status == metav1.ConditionFalse && issued.Reason != authv1beta1.ReasonCertificatePending:
+		return out.Fail("there is no certificate for the Tenant %s: %s: %s", key, issued.Reason, issued.Message)
+	case tenant.Status.AuthParams == nil || tenant.Status.TenantNamespace == "":
+		return await.Pending(fmt.Sprintf("the Tenant %s is not served yet: %s", key, issued.Message))
+	}
+	return nil
+}
+
+// awaitTenant waits until the consumer can take what it needs from the Tenant.
+func (s *side) awaitTenant(ctx context.Context, at client.ObjectKey) (*authv1beta1.Tenant, error) {
+	tenant := &authv1beta1.Tenant{}
+	return tenant, await.Until(ctx, s.kube, func(ctx context.Context) error {
+		if err := s.kube.Get(ctx, at, tenant); apierrors.IsNotFound(err) {
+			return fmt.Errorf("somebody deleted the Tenant %s meanwhile", at)
+		} else if err != nil {
+			return err
+		}
+		return granted(tenant)
+	}, await.One(&authv1beta1.TenantList{}, at))
+}
+
+// awaitRoom waits until what is being deleted under that name is gone.
+func (s *side) awaitRoom(ctx context.Context, obj client.Object, list client.ObjectList) error {
+	key := client.ObjectKeyFromObject(obj)
+	return await.Until(ctx, s.kube, func(ctx context.Context) error {
+		if err := s.kube.Get(ctx, key, obj); err != nil || obj.GetDeletionTimestamp() == nil {
+			return client.IgnoreNotFound(err)
+		}
+		return await.Pending(fmt.Sprintf("%s %s is being deleted, held by %s", await.KindOf(list), key, strings.Join(obj.GetFinalizers(), ", ")))
+	}, await.One(list, key))
+}

@@ -1,0 +1,88 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/names"
+)
+
+type createNonceOptions struct {
+	*creation
+	waits bool
+}
+
+func (c *cli) createNonce(common *creation) *cobra.Command {
+	o := &createNonceOptions{creation: common}
+	cmd := &cobra.Command{
+		Use:   "nonce",
+		Short: "Create, in a provider, the nonce that a consumer is to sign",
+		Long: "Create, in a provider, the nonce that a consumer is to sign, in its tenant namespace, which is made if it is missing.\n" +
+			"One that is there and did not serve yet is kept. With --namespace a new tenant namespace gets that name.",
+		Example: "  liqoctl create nonce --remote-cluster-id rome",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			return c.runCreateNonce(ctx, o)
+		},
+	}
+	common.flags(c, cmd, false)
+	cmd.Flags().BoolVar(&o.waits, "wait", true, "Wait until the nonce is there, and print it")
+	return cmd
+}
+
+func (c *cli) runCreateNonce(ctx context.Context, o *createNonceOptions) error {
+	s, err := c.towards(ctx, o.peer, o.placement)
+	if err != nil {
+		return err
+	}
+	if err := s.call(ctx, o.peer); err != nil {
+		return err
+	}
+	if err := s.demand(ctx, s.nonceRights()...); err != nil {
+		return err
+	}
+	if o.asked() {
+		return c.previewHandshake(s, o.peer, o.format(), names.NonceSecret, names.Nonce, nil)
+	}
+	if err := s.ensureTenantNamespace(ctx, c, o.peer); err != nil {
+		return err
+	}
+	at, err := s.ensureNonce(ctx, c, o.peer, false)
+	if err != nil {
+		return err
+	}
+	c.Success("Nonce created")
+	if !o.waits {
+		return nil
+	}
+	var nonce []byte
+	if err := s.during("Waiting for nonce to be generated", "Nonce generated successfully", func() (err error) {
+		nonce, err = s.awaitNonce(ctx, at)
+		return err
+	}); err != nil {
+		return err
+	}
+	c.Success("Nonce retrieved: %s", nonce)
+	return nil
+}
+
+// previewHandshake prints the tenant namespace, whether it is there or not, and a Secret in it.
+func (c *cli) previewHandshake(s *side, other, format, name, label string, nonce []byte) error {
+	ns := s.tenantNamespace(c, other)
+	secret := newHandshakeSecret(client.ObjectKey{Namespace: ns.Name, Name: name}, label, other)
+	if len(nonce) > 0 {
+		secret.Data = map[string][]byte{names.NonceKey: nonce}
+	}
+	c.stamp(secret)
+	if err := c.printObject(ns, format); err != nil {
+		return err
+	}
+	return c.printObject(secret, format)
+}

@@ -1,0 +1,71 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+type generateIdentityOptions struct {
+	*generation
+	peer, into string
+}
+
+func (c *cli) generateIdentity(common *generation) *cobra.Command {
+	o := &generateIdentityOptions{generation: common}
+	cmd := &cobra.Command{
+		Use:     "identity",
+		Aliases: []string{"identities"},
+		Short:   "Print, in a provider, the Identity with which a consumer acts there",
+		Long: "Print, in a provider, the Identity with which a consumer acts there, once its Tenant has a certificate.\n" +
+			"It tells no secret: the private key stays in the consumer.",
+		Example: "  liqoctl generate identity --remote-cluster-id rome --remote-tenant-namespace liqo-tenant-milan > identity-milan.yaml",
+		Args:    cobra.NoArgs,
+		RunE:    common.bounded(func(ctx context.Context) error { return c.runGenerateIdentity(ctx, o) }),
+	}
+	common.flags(cmd)
+	c.generatedFor(cmd, &o.peer, &o.into, "consumer")
+	return cmd
+}
+
+func (c *cli) runGenerateIdentity(ctx context.Context, o *generateIdentityOptions) error {
+	if err := checkNamespace("--remote-tenant-namespace", o.into); err != nil {
+		return err
+	}
+	s, err := c.towards(ctx, o.peer, o.placement)
+	if err != nil {
+		return err
+	}
+	if err := s.call(ctx, o.peer); err != nil {
+		return err
+	}
+	tenant, err := s.tenantOf(ctx, o.peer)
+	if err != nil {
+		return err
+	}
+	if tenant == nil {
+		return out.Fail("there is no Tenant of %s", o.peer).Hint("Apply the one that `liqoctl generate tenant` prints there")
+	}
+	if err := s.during("Waiting for tenant status to be filled", "", func() error {
+		at := client.ObjectKeyFromObject(tenant)
+		if tenant, err = s.awaitTenant(ctx, at); err != nil {
+			return fmt.Errorf("tenant %q does not have the required status fields: %w", at.Name, err)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	identity := newIdentity(client.ObjectKey{Namespace: o.into, Name: names.ControlPlaneIdentity(s.id)}, s.id, tenant)
+	identity.Status = authv1beta1.IdentityStatus{}
+	c.stamp(identity)
+	return c.printObject(identity, o.output)
+}

@@ -1,0 +1,138 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+type generateTenantOptions struct {
+	*generation
+	peer, into      string
+	nonce, proxyURL string
+	dryRun          bool
+}
+
+func (c *cli) generateTenant(common *generation) *cobra.Command {
+	o := &generateTenantOptions{generation: common}
+	cmd := &cobra.Command{
+		Use:     "tenant",
+		Aliases: []string{"tenants"},
+		Short:   "Print, in a consumer, the Tenant by which a provider knows it",
+		Long: "Print, in a consumer, the Tenant by which a provider knows it.\n" +
+			"The nonce of the provider is signed for that, by a Secret in its tenant namespace, which is made if it is missing. One of an\n" +
+			"earlier nonce is replaced. Without --nonce, the one that was signed is taken. With --namespace a new tenant namespace gets that name.",
+		Example: "  liqoctl generate tenant --remote-cluster-id milan --nonce \"$(cat nonce)\" > tenant-rome.yaml",
+		Args:    cobra.NoArgs,
+		RunE:    common.bounded(func(ctx context.Context) error { return c.runGenerateTenant(ctx, o) }),
+	}
+	common.flags(cmd)
+	c.generatedFor(cmd, &o.peer, &o.into, "provider")
+	cmd.Flags().StringVar(&o.nonce, "nonce", "", "The nonce that the provider made; the one that was signed already if empty")
+	cmd.Flags().StringVar(&o.proxyURL, "proxy-url", "", "The proxy through which this cluster reaches the API server of the provider")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Print what would be written here, and change nothing")
+	return cmd
+}
+
+// generatedFor adds the flags of what is printed for another cluster's tenant namespace.
+func (c *cli) generatedFor(cmd *cobra.Command, other, into *string, role string) {
+	cmd.Flags().StringVar(other, "remote-cluster-id", "", "The ID of the other cluster, the "+role)
+	_ = cmd.MarkFlagRequired("remote-cluster-id")
+	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.completeClusters)
+	cmd.Flags().StringVar(into, "remote-tenant-namespace", "", "The tenant namespace of this cluster in the "+role+"; none is printed if empty")
+}
+
+func (c *cli) runGenerateTenant(ctx context.Context, o *generateTenantOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	s, err := c.towards(ctx, o.peer, o.placement)
+	if err != nil {
+		return err
+	}
+	if err := s.call(ctx, o.peer); err != nil {
+		return err
+	}
+	if err := s.demand(ctx, s.signerRights()...); err != nil {
+		return err
+	}
+	nonce := []byte(o.nonce)
+	if o.nonce == "" {
+		if nonce, err = s.signedNonce(ctx, o.peer); err != nil {
+			return err
+		}
+	}
+	if o.dryRun {
+		return c.previewHandshake(s, o.peer, o.output, names.SignedNonceSecret, names.SignedNonce, nonce)
+	}
+	if err := s.ensureTenantNamespace(ctx, c, o.peer); err != nil {
+		return err
+	}
+	step := s.Step("Waiting for nonce to be signed")
+	defer step.Stop()
+	key, err := s.awaitKey(ctx, o.peer)
+	if err != nil {
+		return err
+	}
+	at, err := s.ensureSignedNonce(ctx, c, o.peer, nonce)
+	if err != nil {
+		return err
+	}
+	signature, err := s.awaitSignature(ctx, at, key.Public(), cred.Handshake{Provider: o.peer, Consumer: s.id, Nonce: nonce})
+	if err != nil {
+		return err
+	}
+	tenant, err := newTenant(client.ObjectKey{Namespace: o.into, Name: s.id}, s.id, key, signature, o.proxyURL)
+	if err != nil {
+		return err
+	}
+	step.Stop()
+	c.stamp(tenant)
+	return c.printObject(tenant, o.output)
+}
+
+func (o *generateTenantOptions) check() error {
+	o.nonce = strings.TrimSpace(o.nonce)
+	if o.nonce != "" {
+		if err := cred.CheckNonce([]byte(o.nonce)); err != nil {
+			return out.Fail("--nonce: %w", err).Hint("The provider prints it, by: liqoctl get nonce")
+		}
+	}
+	if err := checkNamespace("--remote-tenant-namespace", o.into); err != nil {
+		return err
+	}
+	return checkProxyURL(o.proxyURL)
+}
+
+// signedNonce is the one that this cluster was given by a provider before.
+func (s *side) signedNonce(ctx context.Context, provider string) ([]byte, error) {
+	have, err := s.handshakeSecrets(ctx, names.SignedNonce, provider)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for i := range have {
+		all = append(all, client.ObjectKeyFromObject(&have[i]).String())
+	}
+	switch {
+	case len(have) == 0:
+		return nil, out.Fail("nonce not provided and no nonce secret found").
+			Hint("Give the one of the provider, where `liqoctl get nonce` prints it, by --nonce")
+	case len(have) > 1:
+		return nil, out.Fail("there are several Secrets with a nonce of %s: %s", provider, strings.Join(all, ", ")).Hint("Say which nonce is meant, by --nonce")
+	}
+	nonce := have[0].Data[names.NonceKey]
+	if err := cred.CheckNonce(nonce); err != nil {
+		return nil, out.Fail("what the Secret %s has is no nonce: %w", all[0], err).Hint("Give the one of the provider by --nonce")
+	}
+	return nonce, nil
+}

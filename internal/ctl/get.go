@@ -1,0 +1,52 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// retrieval is what the commands of get have in common: they print one value, raw.
+type retrieval struct {
+	placement
+	peer    string
+	timeout time.Duration
+}
+
+func (c *cli) get() *cobra.Command {
+	o := &retrieval{}
+	parent := group("get", "Print one value that others need", c.getNonce(o), c.getKubeconfig(o))
+	parent.PersistentFlags().StringVarP(&o.namespace, "namespace", "n", "", "The tenant namespace of the other cluster, which is found by its labels if empty")
+	return parent
+}
+
+// retrieves adds the flags of one command, and runs it on the tenant namespace of the other cluster.
+func (c *cli) retrieves(o *retrieval, cmd *cobra.Command, run func(ctx context.Context, s *side, args []string) error) *cobra.Command {
+	cmd.Flags().StringVar(&o.peer, "remote-cluster-id", "", "The ID of the other cluster")
+	_ = cmd.MarkFlagRequired("remote-cluster-id")
+	_ = cmd.RegisterFlagCompletionFunc("remote-cluster-id", c.completeClusters)
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long it may take until the value is there")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+		defer cancel()
+		s, err := c.towards(ctx, o.peer, o.placement)
+		if err != nil {
+			return err
+		}
+		if s.missing {
+			return noTenantNamespace(o.peer)
+		}
+		return run(ctx, s, args)
+	}
+	return cmd
+}
+
+func noTenantNamespace(other string) *out.Failure {
+	return out.Fail("there is no tenant namespace of %s", other)
+}

@@ -1,0 +1,233 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+)
+
+type unauthenticateOptions struct {
+	local, remote sideFlags
+	timeout       time.Duration
+	wait          bool
+	preview
+}
+
+func (c *cli) unauthenticate() *cobra.Command {
+	o := &unauthenticateOptions{}
+	cmd := &cobra.Command{
+		Use:     "unauthenticate",
+		Aliases: []string{"unauth"},
+		Short:   "Have a provider forget this cluster, and drop its credentials",
+		Long: "Have a provider, the remote cluster, forget this one as a consumer, and drop the credentials that it gave. The other direction stays.\n" +
+			"It is refused while this cluster has ResourceSlices or virtual nodes of the provider.",
+		Example: "  liqoctl unauthenticate --remote-kubeconfig milan.kubeconfig",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
+				d := &deauthentication{cli: c, consumer: local, provider: remote, wait: o.wait}
+				if err := d.look(ctx); err != nil {
+					return err
+				}
+				if o.asked() {
+					return d.preview(o.format())
+				}
+				return d.run(ctx)
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
+	fs.BoolVar(&o.wait, "wait", true, "Wait until all of it is gone")
+	o.preview.flags(cmd, fs)
+	twoInstallations(cmd, &o.local, &o.remote)
+	return cmd
+}
+
+// deauthentication has a provider forget a consumer. It takes no more than what is there, so it may be done again.
+type deauthentication struct {
+	*cli
+	consumer, provider *side
+	wait               bool
+
+	identities, tenants []client.Object
+	// Secrets that mean nothing without them.
+	signed, nonces, kubeconfigs []corev1.Secret
+}
+
+// look finds what is to be removed. It changes nothing, and fails where that is still used or may not be removed.
+func (d *deauthentication) look(ctx context.Context) (err error) {
+	c, p := d.consumer, d.provider
+	if err := c.unused(ctx, p.id); err != nil {
+		return c.wrong(err)
+	}
+	if d.identities, err = c.find(ctx, &authv1beta1.IdentityList{}, p.id); err != nil {
+		return c.wrong(err)
+	}
+	d.identities = slices.DeleteFunc(d.identities, func(obj client.Object) bool {
+		return obj.(*authv1beta1.Identity).Spec.Type != authv1beta1.ControlPlaneIdentityType
+	})
+	if d.tenants, err = p.find(ctx, &authv1beta1.TenantList{}, c.id); err != nil {
+		return p.wrong(err)
+	}
+	if err := c.demand(ctx, append(removing(authv1beta1.IdentityResource, d.identities), secretRights(c.namespace, "get", "list", "watch", "delete"))...); err != nil {
+		return err
+	}
+	if err := p.demand(ctx, removing(authv1beta1.TenantResource, d.tenants)...); err != nil {
+		return err
+	}
+	if err := p.demandNonce(ctx, "list", "delete"); err != nil {
+		return err
+	}
+	if d.signed, err = c.handshakeSecrets(ctx, names.SignedNonce, p.id); err != nil {
+		return c.wrong(err)
+	}
+	if d.kubeconfigs, err = c.controlPlaneSecrets(ctx, p.id); err != nil {
+		return c.wrong(err)
+	}
+	d.nonces, err = p.handshakeSecrets(ctx, names.Nonce, c.id)
+	return p.wrong(err)
+}
+
+func removing(resource string, found []client.Object) (wanted []rights) {
+	for _, obj := range found {
+		wanted = append(wanted, authenticating(obj.GetNamespace(), resource, "get", "watch", "delete"))
+	}
+	return wanted
+}
+
+// unused fails while this cluster has anything of a provider.
+func (s *side) unused(ctx context.Context, provider string) error {
+	for _, of := range []struct {
+		list   client.ObjectList
+		what   string
+		labels client.MatchingLabels
+	}{
+		{&authv1beta1.ResourceSliceList{}, "resourceslices", client.MatchingLabels{names.Replication: "true", names.ReplicationDestination: provider}},
+		{&offv1beta1.VirtualNodeList{}, "virtualnodes", client.MatchingLabels{names.RemoteClusterID: provider}},
+	} {
+		found, err := s.having(ctx, of.list, of.labels)
+		if err != nil {
+			return err
+		}
+		var all []string
+		for _, obj := range found {
+			all = append(all, client.ObjectKeyFromObject(obj).String())
+		}
+		if len(all) > 0 {
+			return out.Fail("%s are still present on consumer cluster: %s", of.what, strings.Join(all, ", ")).Hint("Delete them first: what is offloaded ends with them")
+		}
+	}
+	return nil
+}
+
+func (d *deauthentication) run(ctx context.Context) error {
+	c, p := d.consumer, d.provider
+	c.Success("No leftover resourceslices on consumer cluster")
+	// The credentials go first: until they are gone, the replicator uses what the Tenant grants to remove what it copied.
+	if err := c.dropAll(ctx, d.identities, &authv1beta1.IdentityList{}, "Identity control plane", d.wait, func() error { return d.dropKubeconfigs(ctx) }); err != nil {
+		return err
+	}
+	if err := c.wrong(c.dropSecrets(ctx, d.signed)); err != nil {
+		return err
+	}
+	return p.dropAll(ctx, d.tenants, &authv1beta1.TenantList{}, "Tenant", d.wait, func() error { return p.dropSecrets(ctx, d.nonces) })
+}
+
+// dropAll deletes objects of a kind, and what goes with them.
+func (s *side) dropAll(ctx context.Context, found []client.Object, list client.ObjectList, what string, wait bool, then func() error) error {
+	done := what + " correctly deleted"
+	if len(found) == 0 {
+		done = what + " already deleted"
+	}
+	return s.during("Deleting "+what, done, func() error {
+		for _, obj := range found {
+			if err := s.drop(ctx, obj); err != nil {
+				return err
+			}
+		}
+		for _, obj := range found {
+			if !wait {
+				break
+			}
+			if err := s.awaitGone(ctx, obj, list); err != nil {
+				return err
+			}
+		}
+		return then()
+	})
+}
+
+func (s *side) drop(ctx context.Context, obj client.Object) error {
+	uid := obj.GetUID()
+	if err := s.kube.Delete(ctx, obj, client.Preconditions{UID: &uid}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
+	}
+	return nil
+}
+
+func (s *side) dropSecrets(ctx context.Context, secrets []corev1.Secret) error {
+	for i := range secrets {
+		if err := s.drop(ctx, &secrets[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropKubeconfigs waits until nobody has the credentials any more. Those that were made by hand are left to whoever made them.
+func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
+	for i := range d.kubeconfigs {
+		secret := &d.kubeconfigs[i]
+		if of := metav1.GetControllerOf(secret); of == nil {
+			d.consumer.Warn("The Secret %s has credentials that were made by hand: it stays", client.ObjectKeyFromObject(secret))
+			continue
+		}
+		if !d.wait {
+			continue
+		}
+		if err := d.consumer.awaitGone(ctx, secret, &corev1.SecretList{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// preview prints the names of what would be deleted.
+func (d *deauthentication) preview(format string) error {
+	local, remote := &page{side: d.consumer}, &page{side: d.provider}
+	for _, of := range []struct {
+		in      *page
+		objs    []client.Object
+		secrets []corev1.Secret
+	}{{local, d.identities, d.signed}, {remote, d.tenants, d.nonces}} {
+		all := of.objs
+		for i := range of.secrets {
+			all = append(all, &of.secrets[i])
+		}
+		for _, obj := range all {
+			bare, err := nameOnly(obj, of.in.kube.Scheme())
+			if err != nil {
+				return err
+			}
+			of.in.entries = append(of.in.entries, pageEntry{obj: bare})
+		}
+	}
+	return d.printPages(format, toDelete, local, remote)
+}
