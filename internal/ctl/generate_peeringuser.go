@@ -94,7 +94,7 @@ func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions)
 	if o.life < shortestLife {
 		return out.Fail("--duration: a certificate that lasts %s is not signed, %s is the least", o.life, shortestLife)
 	}
-	s, err := c.side(ctx, "local", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
+	s, err := c.side(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
 	if err != nil {
 		return err
 	}

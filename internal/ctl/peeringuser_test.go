@@ -374,7 +374,7 @@ func TestAPeeringUserIsMadeWholeOrNotAtAll(t *testing.T) {
 			t.Errorf("%s: it left %v", why, made)
 		}
 	}
-	try(allowed("peeringuser-reader", reads()[:7]...)).refuses(t, "you are not allowed to get certificatesigningrequests", "update certificatesigningrequests.certificates.k8s.io/approval")
+	try(allowed("peeringuser-reader", reads()[:7]...)).refuses(t, "ERRO  you are not allowed to get certificatesigningrequests", "update certificatesigningrequests/approval.certificates.k8s.io")
 	nothing("nobody may sign")
 	try(allowed("peeringuser-granter", reads()...)).refuses(t, "making the RoleBinding", "attempting to grant RBAC permissions not currently held")
 	nothing("nobody may give the roles")
