@@ -306,14 +306,14 @@ func TestAPeeringUserCanDoNoMore(t *testing.T) {
 		"makes a namespace":             {creates(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}), "cannot create resource"},
 		"reads its consumer's requests": {lists(&authv1beta1.ResourceSliceList{}, g.ns), "cannot list resource"},
 
-		// Its standing here.
+		// Its standing here. Another cluster is what the policy liqo-tenants refuses, too: either may be first.
 		"is trusted without a handshake":      {patches(g.tenant(), `{"spec":{"authzPolicy":"TolerateNoHandshake"}}`), trust},
 		"is trusted from the start":           {creates(g.tenant(func(o *authv1beta1.Tenant) { o.Spec.AuthzPolicy = new(authv1beta1.TolerateNoHandshake) })), trust},
 		"is drained from the start":           {creates(g.tenant(func(o *authv1beta1.Tenant) { o.Spec.TenantCondition = authv1beta1.TenantConditionDrained })), trust},
 		"cordons itself":                      {patches(g.tenant(), `{"spec":{"tenantCondition":"Cordoned"}}`), trust},
-		"is another cluster":                  {creates(g.tenant(func(o *authv1beta1.Tenant) { o.Spec.ClusterID = "rome" })), mine},
+		"is another cluster":                  {creates(g.tenant(func(o *authv1beta1.Tenant) { o.Spec.ClusterID = "rome" })), "denied request"},
 		"takes the name of another":           {creates(g.tenant(func(o *authv1beta1.Tenant) { o.Name = "rome" })), name},
-		"says it is of another":               {patches(g.tenant(), `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"rome"}}}`), mine},
+		"says it is of another":               {patches(g.tenant(), `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"rome"}}}`), "denied request"},
 		"skips the webhooks":                  {patches(g.tenant(), `{"metadata":{"labels":{"liqo.io/webhook-skip":"true"}}}`), label},
 		"keeps rights when its Tenant goes":   {patches(g.tenant(), `{"metadata":{"finalizers":null}}`), held},
 		"keeps the namespace for ever":        {creates(g.tenant(func(o *authv1beta1.Tenant) { o.Finalizers = []string{foreignFinalizer} })), held},
