@@ -15,7 +15,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +27,8 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/auth"
 	"liqo.io/liqo/internal/cred"
@@ -106,6 +107,7 @@ func TestAConsumerIsAuthenticated(t *testing.T) {
 	oneDirectionIsUndone(t, genoa, turin)
 	whatWasLeftBehindIsReplaced(t, genoa, turin)
 	theyAreAuthenticatedByHand(t, genoa, turin)
+	theProxyInTheTunnelIsFound(t, genoa, turin)
 	whoDoesNotRunIsTold(t, genoa, turin)
 }
 
@@ -267,7 +269,7 @@ func oneDirectionIsUndone(t *testing.T, genoa, turin *town) {
 		in string
 	}{{genoa, "liqo-tenant-turin"}, {turin, "liqo-tenant-genoa"}} {
 		for _, v := range versions(t, c.town, c.in) {
-			if fields := strings.Fields(v); !slices.Contains(theOtherDirection[c.id], fields[1]) && fields[1] != "liqo-remote-certificate" {
+			if fields := strings.Fields(v); !slices.Contains(theOtherDirection[c.id], fields[1]) {
 				t.Errorf("%s keeps %s", c.id, v)
 			}
 		}
@@ -282,7 +284,7 @@ func oneDirectionIsUndone(t *testing.T, genoa, turin *town) {
 
 // theOtherDirection is what stays of turin as the consumer of genoa.
 var theOtherDirection = map[string][]string{
-	"genoa": {"liqo-nonce", "turin"},
+	"genoa": {"liqo-nonce", "turin", "liqo-remote-certificate"},
 	"turin": {"liqo-signed-nonce", "controlplane-genoa", "kubeconfig-controlplane-genoa"},
 }
 
@@ -300,36 +302,25 @@ func whatWasLeftBehindIsReplaced(t *testing.T, genoa, turin *town) {
 	// The provider is installed anew: all that it knew of the consumer is gone.
 	get(t, turin, "liqo-tenant-genoa", "genoa", tenant)
 	for _, obj := range []client.Object{
-		tenant, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-genoa"}},
+		tenant, newHandshakeSecret(client.ObjectKey{Namespace: "liqo-tenant-genoa", Name: "liqo-nonce"}, names.Nonce, "genoa"),
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: turin.liqo, Name: names.ServedNoncesSecret("genoa")}},
 	} {
 		if err := turin.Client.Delete(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
 	}
-	departed(t, turin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-genoa"}})
 	wantTranscript(t, introduced(t, genoa, turin, "authenticate"), identities+authenticated)
 
 	// The consumer is: it has another key.
-	if err := genoa.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-turin"}}); err != nil {
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: genoa.liqo, Name: names.PeerKeysSecret("turin")}}
+	if err := genoa.Client.Delete(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	departed(t, genoa, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-turin"}})
 	wantTranscript(t, introduced(t, genoa, turin, "authenticate"), identities+authenticated)
 	r := liqoctl(t, genoa.Config, "get", "kubeconfig", "controlplane-turin", "--remote-cluster-id", "turin")
 	r.succeeds(t)
 	wantUser(t, r.stdout, "genoa", "liqo-tenant-genoa")
 	introduced(t, genoa, turin, "unauthenticate").succeeds(t)
-}
-
-func departed(t *testing.T, c *town, obj client.Object) {
-	t.Helper()
-	testkit.Eventually(t, time.Minute, func() error {
-		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("%s is still there: %v", obj.GetName(), err)
-		}
-		return nil
-	})
 }
 
 // theyAreAuthenticatedByHand is what two administrators type who only send each other files.
@@ -377,6 +368,16 @@ func theyAreAuthenticatedByHand(t *testing.T, genoa, turin *town) {
 	inTenant(t, genoa, "get", "kubeconfig", "controlplane-milan", "--remote-cluster-id", "turin").refuses(t, "there is no Identity liqo-tenant-turin/controlplane-milan")
 	liqoctl(t, nil, "__complete", "--kubeconfig", kubeconfigFile(t, genoa.Config), "get", "kubeconfig", "--remote-cluster-id", "turin", "").succeeds(t, "controlplane-turin\n")
 
+	// Why an Identity has no kubeconfig is told at once.
+	refused := &authv1beta1.Identity{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-turin", Name: "empty", Labels: map[string]string{names.RemoteClusterID: "turin"}},
+		Spec:       authv1beta1.IdentitySpec{ClusterID: "turin", Type: authv1beta1.ResourceSliceIdentityType},
+	}
+	testkit.Create(t, genoa.Client, refused)
+	testkit.WantEvent(t, genoa.ControlPlane, refused, "InvalidAuthParams", "")
+	inTenant(t, genoa, "get", "kubeconfig", "empty", "--remote-cluster-id", "turin").refuses(t,
+		"the Identity liqo-tenant-turin/empty does not have a kubeconfig secret reference: InvalidAuthParams: ", "signedCRT")
+
 	// A nonce that served is of no use: whoever asks gets another one, and who was accepted stays so.
 	there(t, turin, "create", "nonce", "--remote-cluster-id", "genoa", "--wait=false").succeeds(t, "Nonce created")
 	if again := inTenant(t, turin, "get", "nonce", "--remote-cluster-id", "genoa"); again.stdout == nonce.stdout || again.err != nil {
@@ -384,6 +385,35 @@ func theyAreAuthenticatedByHand(t *testing.T, genoa, turin *town) {
 	}
 	wantTranscript(t, introduced(t, genoa, turin, "authenticate"), identities+authenticated)
 	wantTranscript(t, introduced(t, genoa, turin, "unauthenticate"), identities+unauthenticated)
+}
+
+// theProxyInTheTunnelIsFound as the consumer sees it.
+func theProxyInTheTunnelIsFound(t *testing.T, genoa, turin *town) {
+	t.Helper()
+	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: turin.liqo, Name: "api-server-proxy"}, Spec: ipamv1alpha1.IPSpec{IP: "10.96.0.20"}}
+	testkit.Create(t, turin.Client, ip)
+	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t, "in the remote cluster: the IP "+turin.liqo+"/api-server-proxy has no address yet")
+	testkit.UpdateStatus(t, turin.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })
+	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t, "in the local cluster: the networks are not connected", "liqoctl network connect")
+	networks := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+	cfg := newConfiguration(client.ObjectKey{Namespace: "liqo-tenant-turin", Name: "turin"}, "turin", networks)
+	testkit.Create(t, genoa.Client, cfg)
+	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t, "in the local cluster: the Configuration liqo-tenant-turin/turin has no prefixes yet")
+	testkit.UpdateStatus(t, genoa.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
+		seen := networks
+		seen.External = []networkingv1beta1.CIDR{"10.71.0.0/16"}
+		cfg.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: seen}
+		cfg.Status.Conditions = []metav1.Condition{{
+			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Configured", LastTransitionTime: metav1.Now(), ObservedGeneration: cfg.Generation,
+		}}
+	})
+	dry := introduced(t, genoa, turin, "authenticate", "--in-band", "--dry-run")
+	dry.succeeds(t, "  proxyURL: http://10.71.0.9:8118\n")
+	for c, obj := range map[*town]client.Object{genoa: cfg, turin: ip} {
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 const noncePreview = `apiVersion: v1
@@ -511,11 +541,11 @@ func kindsOf(stdout string) string {
 func whoDoesNotRunIsTold(t *testing.T, genoa, turin *town) {
 	t.Helper()
 	turin.stop()
-	introduced(t, genoa, turin, "authenticate", "--timeout", "4s").refuses(t,
+	introduced(t, genoa, turin, "authenticate", "--timeout", "2s").refuses(t,
 		"in the remote cluster: the Secret liqo-tenant-genoa/liqo-nonce has no nonce yet: does the controller-manager of Liqo run?: timed out waiting for the condition")
 	turin.authenticates(t)
 	genoa.stop()
-	introduced(t, genoa, turin, "authenticate", "--timeout", "4s").refuses(t,
+	introduced(t, genoa, turin, "authenticate", "--timeout", "2s").refuses(t,
 		"in the local cluster: the nonce in the Secret liqo-tenant-turin/liqo-signed-nonce is not signed yet: does the controller-manager of Liqo run?: timed out waiting for the condition")
 	genoa.authenticates(t)
 	wantTranscript(t, introduced(t, genoa, turin, "authenticate"), identities+authenticated)

@@ -147,7 +147,12 @@ func (d *deauthentication) run(ctx context.Context) error {
 	if err := c.wrong(c.dropSecrets(ctx, d.signed)); err != nil {
 		return err
 	}
-	return p.dropAll(ctx, d.tenants, &authv1beta1.TenantList{}, "Tenant", d.wait, func() error { return p.dropSecrets(ctx, d.nonces) })
+	return p.dropAll(ctx, d.tenants, &authv1beta1.TenantList{}, "Tenant", d.wait, func() error {
+		if err := p.dropSecrets(ctx, d.nonces); err != nil || !d.wait {
+			return err
+		}
+		return d.dropCertificates(ctx)
+	})
 }
 
 // dropAll deletes objects of a kind, and what goes with them.
@@ -191,7 +196,7 @@ func (s *side) dropSecrets(ctx context.Context, secrets []corev1.Secret) error {
 	return nil
 }
 
-// dropKubeconfigs waits until nobody has the credentials any more. Those that were made by hand are left to whoever made them.
+// dropKubeconfigs waits until nobody uses the credentials any more. Those that were made by hand are left to whoever made them.
 func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 	for i := range d.kubeconfigs {
 		secret := &d.kubeconfigs[i]
@@ -202,11 +207,25 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 		if !d.wait {
 			continue
 		}
+		if err := d.consumer.drop(ctx, secret); err != nil {
+			return err
+		}
 		if err := d.consumer.awaitGone(ctx, secret, &corev1.SecretList{}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// dropCertificates deletes what was given to the Tenants that are gone now, and would go some time later.
+func (d *deauthentication) dropCertificates(ctx context.Context) error {
+	var all corev1.SecretList
+	if err := d.provider.kube.List(ctx, &all, client.InNamespace(d.provider.namespace), client.MatchingLabels{names.RemoteClusterID: d.consumer.id}); err != nil {
+		return fmt.Errorf("looking for certificates: %w", err)
+	}
+	return d.provider.dropSecrets(ctx, slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool {
+		return !slices.ContainsFunc(d.tenants, func(tenant client.Object) bool { return metav1.IsControlledBy(&secret, tenant) })
+	}))
 }
 
 // preview prints the names of what would be deleted.

@@ -16,6 +16,7 @@ func TestNamesFitAndNeverMeet(t *testing.T) {
 		build func(string) string
 	}{
 		"SliceIdentity":             {63, SliceIdentity},
+		"ControlPlaneIdentity":      {63, ControlPlaneIdentity},
 		"KubeconfigSecret":          {63, KubeconfigSecret},
 		"VirtualKubelet":            {63, VirtualKubelet},
 		"DefaultTwin of namespaces": {63, func(s string) string { return DefaultTwin(s, "consumer") }},

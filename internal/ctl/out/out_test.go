@@ -41,6 +41,16 @@ func TestPipedLinesHaveTheShapeThatScriptsGrep(t *testing.T) {
 	}
 }
 
+func TestAScopeIsNamedUnlessItIsTheOnlyOne(t *testing.T) {
+	p, _, stderr := pipe("")
+	p.Scope("remote").Success("done")
+	p.Scope("").Success("done")
+	p.Scope("").Warn("careful")
+	if diff := cmp.Diff(" INFO   (remote) done\n INFO  done\n WARN  careful\n", stderr.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestATerminalGetsColoursAndTheSameWords(t *testing.T) {
 	p, _, stderr := pipe("")
 	p.terminal = true
