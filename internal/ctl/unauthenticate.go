@@ -220,7 +220,11 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 // dropCertificates deletes what was given to the Tenants that are gone now, and would go some time later.
 func (d *deauthentication) dropCertificates(ctx context.Context) error {
 	var all corev1.SecretList
-	if err := d.provider.kube.List(ctx, &all, client.InNamespace(d.provider.namespace), client.MatchingLabels{names.RemoteClusterID: d.consumer.id}); err != nil {
+	err := d.provider.kube.List(ctx, &all, client.InNamespace(d.provider.namespace), client.MatchingLabels{names.RemoteClusterID: d.consumer.id})
+	if apierrors.IsForbidden(err) {
+		return nil // a peering user, who may not look: they go by themselves
+	}
+	if err != nil {
 		return fmt.Errorf("looking for certificates: %w", err)
 	}
 	return d.provider.dropSecrets(ctx, slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool {
