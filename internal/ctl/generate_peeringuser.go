@@ -4,6 +4,7 @@
 package ctl
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/rand"
@@ -130,7 +131,7 @@ type newPeeringUser struct {
 	key      crypto.Signer
 	request  *certv1.CertificateSigningRequest
 	bindings []*rbacv1.RoleBinding
-	// made is what there is of it so far.
+	// made is what there may be of it so far.
 	made       []client.Object
 	kubeconfig []byte
 }
@@ -241,7 +242,7 @@ func (u *newPeeringUser) mayMake(ctx context.Context) error {
 		csrs("certificatesigningrequests/approval", "update"))
 	wanted = append(wanted, rights{"", schema.GroupResource{Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}, []string{"create"}})
 	for _, key := range u.keys() {
-		wanted = append(wanted, rights{key.Namespace, schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, []string{"create", "delete"}})
+		wanted = append(wanted, rights{key.Namespace, schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, []string{"get", "create", "delete"}})
 	}
 	return u.demand(ctx, wanted...)
 }
@@ -399,10 +400,10 @@ func (u *newPeeringUser) make(ctx context.Context) (err error) {
 }
 
 func (u *newPeeringUser) create(ctx context.Context, kind string, obj client.Object) error {
+	u.made = append(u.made, obj.DeepCopyObject().(client.Object)) // also if the answer is lost
 	if err := u.kube.Create(ctx, obj); err != nil {
 		return taken(kind, obj, err)
 	}
-	u.made = append(u.made, obj)
 	return nil
 }
 
@@ -509,10 +510,29 @@ func (u *newPeeringUser) takenBack(ctx context.Context, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takingBack)
 	defer cancel()
 	for _, obj := range slices.Backward(u.made) {
-		uid := obj.GetUID()
-		if err := u.kube.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		if err := u.takeBack(ctx, obj); err != nil {
 			why = errors.Join(why, fmt.Errorf("taking back %s: %w", obj.GetName(), err))
 		}
 	}
 	return why
+}
+
+// takeBack deletes what was made, unless somebody else made what has the name.
+func (u *newPeeringUser) takeBack(ctx context.Context, obj client.Object) error {
+	have := obj.DeepCopyObject().(client.Object)
+	if err := u.kube.Get(ctx, client.ObjectKeyFromObject(obj), have); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	mine := false
+	switch have := have.(type) {
+	case *certv1.CertificateSigningRequest:
+		mine = bytes.Equal(have.Spec.Request, u.request.Spec.Request)
+	case *rbacv1.RoleBinding:
+		mine = slices.Equal(have.Subjects, u.bindings[0].Subjects)
+	}
+	if !mine {
+		return nil
+	}
+	uid := have.GetUID()
+	return client.IgnoreNotFound(u.kube.Delete(ctx, have, client.Preconditions{UID: &uid}))
 }
