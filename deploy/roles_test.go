@@ -24,7 +24,7 @@ import (
 var given = []string{
 	names.RoleRemoteControlPlane, names.RoleVirtualKubeletRemote, names.RoleVirtualKubeletRemoteWide,
 	names.RoleVirtualKubeletLocal, names.RoleVirtualKubeletNamespace, names.RoleTenantSecrets, names.RoleTenantReplication,
-	names.RoleGateway, names.RoleGatewayReplica, names.RoleGatewayReader,
+	names.RoleGateway, names.RoleGatewayReplica, names.RoleGatewayReader, names.RolePeeringUser,
 }
 
 // processes are those whose rights are generated.
@@ -81,7 +81,7 @@ func TestRolesThatOthersAreGiven(t *testing.T) {
 
 func TestNoRoleOfAPeerReachesStatusOrEverything(t *testing.T) {
 	r := mustRender(t, values{})
-	for _, name := range []string{names.RoleRemoteControlPlane, names.RoleVirtualKubeletRemote, names.RoleVirtualKubeletRemoteWide} {
+	for _, name := range []string{names.RoleRemoteControlPlane, names.RoleVirtualKubeletRemote, names.RoleVirtualKubeletRemoteWide, names.RolePeeringUser} {
 		for _, rule := range clusterRole(t, r, name).Rules {
 			for _, resource := range rule.Resources {
 				told := resource == "gatewayclients/status" && slices.Equal(rule.Verbs, []string{"patch"}) // within the policy liqo-endpoints
@@ -96,19 +96,20 @@ func TestNoRoleOfAPeerReachesStatusOrEverything(t *testing.T) {
 	}
 }
 
-// Only credentials given to peers hold the verb that marks a peer, and only virtual kubelets the one that marks those.
+// Only credentials given to peers hold the verb that marks a peer, only virtual kubelets the one that marks those, and only peering
+// users theirs.
 func TestMarkingVerbsAreHeldByTheirRolesAlone(t *testing.T) {
 	holders := map[string][]string{}
 	for _, role := range allRules(t, mustRender(t, values{})) {
 		for _, verb := range role.rule.Verbs {
-			if verb == names.VerbReplicate || verb == "represent" {
+			if verb == names.VerbReplicate || verb == "represent" || verb == names.VerbPeer {
 				if !slices.Contains(holders[verb], role.name) {
 					holders[verb] = append(holders[verb], role.name)
 				}
 			}
 		}
 	}
-	for verb, want := range map[string]string{names.VerbReplicate: names.RoleRemoteControlPlane + " " + names.RoleVirtualKubeletRemote, "represent": names.RoleVirtualKubeletLocal} {
+	for verb, want := range map[string]string{names.VerbReplicate: names.RoleRemoteControlPlane + " " + names.RoleVirtualKubeletRemote, "represent": names.RoleVirtualKubeletLocal, names.VerbPeer: names.RolePeeringUser} {
 		if got := strings.Join(holders[verb], " "); got != want {
 			t.Errorf("%s is held by %q, want %s", verb, got, want)
 		}

@@ -110,6 +110,9 @@ func (a *authentication) look(ctx context.Context) (err error) {
 	if err := a.provider.demand(ctx, a.provider.providerRights()...); err != nil {
 		return err
 	}
+	if err := a.provider.demandNonce(ctx, "get", "list", "watch", "patch", "delete"); err != nil {
+		return err
+	}
 	return a.consumer.demand(ctx, a.consumer.consumerRights()...)
 }
 

@@ -66,10 +66,17 @@ func newHandshakeSecret(at client.ObjectKey, label, other string) *corev1.Secret
 	return secret
 }
 
-// handshakeSecrets are those of one label for the other cluster that stay. The one that commands make comes first.
+// handshakeSecrets are those of one label for the other cluster that stay. The one that commands make comes first; a peering user is
+// shown no other.
 func (s *side) handshakeSecrets(ctx context.Context, label, other string) ([]corev1.Secret, error) {
 	var all corev1.SecretList
-	if err := s.kube.List(ctx, &all, client.InNamespace(s.namespace), client.MatchingLabels{label: "true", names.RemoteClusterID: other}); err != nil {
+	which := []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{label: "true", names.RemoteClusterID: other}}
+	err := s.kube.List(ctx, &all, which...)
+	if apierrors.IsForbidden(err) {
+		name := map[string]string{names.Nonce: names.NonceSecret, names.SignedNonce: names.SignedNonceSecret}[label]
+		err = s.kube.List(ctx, &all, append(which, client.MatchingFields{"metadata.name": name})...)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("listing the Secrets labelled %s: %w", label, err)
 	}
 	stay := slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool { return secret.DeletionTimestamp != nil })

@@ -37,9 +37,15 @@ func secretRights(namespace string, verbs ...string) rights {
 	return rights{namespace, schema.GroupResource{Resource: "secrets"}, verbs}
 }
 
-// providerRights are what it takes to have a provider know a consumer.
+// providerRights are what it takes to have a provider know a consumer, less those on the nonce.
 func (s *side) providerRights() []rights {
-	return append(s.nonceRights(), authenticating(s.namespace, authv1beta1.TenantResource, "get", "list", "watch", "create", "patch"))
+	return append(s.missingRights(s.namespace), secretRights(s.namespace, "create"),
+		authenticating(s.namespace, authv1beta1.TenantResource, "get", "list", "watch", "create", "patch"))
+}
+
+// demandNonce fails for who may not handle the nonce for the consumer. A peering user may read and delete no other Secret.
+func (s *side) demandNonce(ctx context.Context, verbs ...string) error {
+	return s.demandOf(ctx, names.NonceSecret, secretRights(s.namespace, verbs...))
 }
 
 // tenantOf is the Tenant of a consumer, nil for none.

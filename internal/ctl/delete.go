@@ -59,6 +59,7 @@ type deletion struct {
 func (c *cli) delete() *cobra.Command {
 	o := &deletion{}
 	parent := group("delete", "Delete objects of Liqo")
+	parent.AddCommand(c.deletePeeringUser())
 	for i := range deletables {
 		parent.AddCommand(c.deleteOne(o, &deletables[i]))
 	}

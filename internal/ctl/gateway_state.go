@@ -155,6 +155,14 @@ func (g *gateway) keys() *corev1.ObjectReference {
 	return g.dialer.Status.SecretRef
 }
 
+// told is the public key that the gateway says is its own. An earlier version says none.
+func (g *gateway) told() []byte {
+	if g.server != nil {
+		return g.server.Status.PublicKey
+	}
+	return g.dialer.Status.PublicKey
+}
+
 // secretRef is where its user says what keys it has.
 func (g *gateway) secretRef() *corev1.LocalObjectReference {
 	if g.server != nil {

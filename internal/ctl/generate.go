@@ -22,7 +22,7 @@ type generation struct {
 func (c *cli) generate() *cobra.Command {
 	o := &generation{}
 	parent := group("generate", "Print what another cluster has to know of this one", c.generateConfiguration(o), c.generatePublicKey(o),
-		c.generateTenant(o), c.generateIdentity(o))
+		c.generateTenant(o), c.generateIdentity(o), c.generatePeeringUser(&o.placement))
 	o.placement.flags(parent)
 	return parent
 }

@@ -218,7 +218,6 @@ func (s *side) gatewayRights(in, resource string) []rights {
 		networking(in, "publickeies", "get", "list", "create", "patch", "delete"),
 		networking(in, "connections", "get", "list", "watch"),
 		networking(in, "wg"+resource, "get", "list", "watch"),
-		rights{in, schema.GroupResource{Resource: "secrets"}, []string{"get"}},
 		rights{in, schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
 		rights{in, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "list", "watch"}})
 }

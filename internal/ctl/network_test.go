@@ -90,6 +90,7 @@ func TestTwoClustersAreConnected(t *testing.T) {
 	aDryRunPrintsWhatConnects(t, rome, milan)
 	theyAreConnectedByCommands(t, rome, milan)
 	oneCommandConnectsToo(t, rome, milan)
+	aPeeringUserConnectsThem(t, rome, milan)
 	theyAreConnectedByHand(t, rome, milan)
 	whatHasNoRoomIsTakenBack(t, rome, milan)
 }

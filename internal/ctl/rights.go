@@ -41,10 +41,15 @@ const parallelReviews = 8
 
 // demand fails, before anything is changed, with all that the user may not do.
 func (s *side) demand(ctx context.Context, wanted ...rights) error {
+	return s.demandOf(ctx, "", wanted...)
+}
+
+// demandOf is demand about the objects of a name. Who has the rights on all objects has them, too.
+func (s *side) demandOf(ctx context.Context, name string, wanted ...rights) error {
 	var asked []authorizationv1.ResourceAttributes
 	for _, w := range wanted {
 		for _, verb := range w.verbs {
-			asked = append(asked, authorizationv1.ResourceAttributes{Verb: verb, Group: w.resource.Group, Resource: w.resource.Resource, Namespace: w.namespace})
+			asked = append(asked, authorizationv1.ResourceAttributes{Verb: verb, Group: w.resource.Group, Resource: w.resource.Resource, Namespace: w.namespace, Name: name})
 		}
 	}
 	denied := make([]bool, len(asked))

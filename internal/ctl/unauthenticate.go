@@ -95,7 +95,10 @@ func (d *deauthentication) gather(ctx context.Context) (err error) {
 	if err := c.demand(ctx, append(removing(authv1beta1.IdentityResource, d.identities), secretRights(c.namespace, "get", "list", "watch", "delete"))...); err != nil {
 		return err
 	}
-	if err := p.demand(ctx, append(removing(authv1beta1.TenantResource, d.tenants), secretRights(p.namespace, "list", "delete"))...); err != nil {
+	if err := p.demand(ctx, removing(authv1beta1.TenantResource, d.tenants)...); err != nil {
+		return err
+	}
+	if err := p.demandNonce(ctx, "list", "delete"); err != nil {
 		return err
 	}
 	if d.signed, err = c.handshakeSecrets(ctx, names.SignedNonce, p.id); err != nil {
@@ -223,7 +226,11 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 // dropCertificates deletes what was given to the Tenants that are gone now, and would go some time later.
 func (d *deauthentication) dropCertificates(ctx context.Context) error {
 	var all corev1.SecretList
-	if err := d.provider.kube.List(ctx, &all, client.InNamespace(d.provider.namespace), client.MatchingLabels{names.RemoteClusterID: d.consumer.id}); err != nil {
+	err := d.provider.kube.List(ctx, &all, client.InNamespace(d.provider.namespace), client.MatchingLabels{names.RemoteClusterID: d.consumer.id})
+	if apierrors.IsForbidden(err) {
+		return nil // a peering user, who may not look: they go by themselves
+	}
+	if err != nil {
 		return fmt.Errorf("looking for certificates: %w", err)
 	}
 	return d.provider.dropSecrets(ctx, slices.DeleteFunc(all.Items, func(secret corev1.Secret) bool {

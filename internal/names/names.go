@@ -35,6 +35,8 @@ const (
 	RemoteTenantCSR = "liqo.io/remote-tenant-csr"
 	// TenantCertificateFor annotates them with the <namespace>/<name> of the Tenant.
 	TenantCertificateFor = "liqo.io/tenant-certificate-for"
+	// PeeringUser is on what makes a peering user: its bindings, and the request for its certificate.
+	PeeringUser = "liqo.io/peering-user-name"
 	// CreatorUser is the escaped name of the user that created a ShadowPod.
 	CreatorUser = "liqo.io/creator-user"
 	// CertificateFor annotates those with the <namespace>/<name> of the ResourceSlice.
@@ -251,6 +253,14 @@ const (
 	RoleTenantSecrets = "liqo-tenant-secrets"
 	// RoleTenantReplication lets the replicator handle the replicated kinds of one tenant namespace.
 	RoleTenantReplication = "liqo-tenant-replication"
+	// RolePeeringUser is what a peering user gets in the tenant namespace of its cluster.
+	RolePeeringUser = "liqo-peering-user-tenant-ns"
+)
+
+// ComponentPeeringUser is the value of AppComponent on the roles of peering users, and PeeringUsersPolicy holds those to them.
+const (
+	ComponentPeeringUser = "peering-user"
+	PeeringUsersPolicy   = "liqo-peering-users"
 )
 
 // VerbReplicate is the virtual verb that only credentials given to peers hold, and VerbOriginate the one that they lack
@@ -259,6 +269,9 @@ const (
 	VerbReplicate = "replicate"
 	VerbOriginate = "originate"
 )
+
+// VerbPeer is to peering users, of Tenants, what VerbReplicate is to peers.
+const VerbPeer = "peer"
 
 // Field managers of server-side apply.
 const (

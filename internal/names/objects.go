@@ -63,6 +63,9 @@ func RootCA(consumer string) string {
 	return "kube-root-ca.crt." + head
 }
 
+// PeeringUserName names a peering user of a consumer, and the request for its certificate. The user itself has more to its name.
+func PeeringUserName(consumer string) string { return "liqo-peer-user-" + consumer }
+
 // PeerKeysSecret names the Secret with the key pair that this cluster uses with one peer only.
 func PeerKeysSecret(peer string) string { return shorten(KeysSecret+"-"+peer, 253) }
 

@@ -4,6 +4,7 @@
 package network
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -22,6 +23,7 @@ import (
 // renderedStatus is what the status of any kind that templates render may say.
 type renderedStatus struct {
 	SecretRef        *corev1.ObjectReference                    `json:"secretRef"`
+	PublicKey        any                                        `json:"publicKey"` // somebody else's may be in another form
 	Endpoint         *networkingv1beta1.EndpointStatus          `json:"endpoint"`
 	InternalEndpoint *networkingv1beta1.InternalGatewayEndpoint `json:"internalEndpoint"`
 	Conditions       []metav1.Condition                         `json:"conditions"`
@@ -38,7 +40,7 @@ func adopt(gw *gateway, kind schema.GroupVersionKind, child client.Object) error
 	if err := decode(fields["status"], &said); err != nil {
 		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the status of %s %s cannot be read: %w", kind.Kind, child.GetName(), err))
 	}
-	*gw.keys, *gw.inner = said.SecretRef, usableInner(said.InternalEndpoint)
+	*gw.keys, *gw.public, *gw.inner = said.SecretRef, usableKey(said.PublicKey), usableInner(said.InternalEndpoint)
 	if gw.endpoint != nil {
 		*gw.endpoint = usableEndpoint(said.Endpoint)
 	}
@@ -78,4 +80,14 @@ func usableInner(e *networkingv1beta1.InternalGatewayEndpoint) *networkingv1beta
 		return nil
 	}
 	return e
+}
+
+// usableKey is a public key in base64.
+func usableKey(said any) []byte {
+	text, _ := said.(string)
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(key) != 32 {
+		return nil
+	}
+	return key
 }

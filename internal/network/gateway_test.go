@@ -598,9 +598,9 @@ func TestAKindOfOthersIsRendered(t *testing.T) {
 	}
 	ends := map[string]any{"addresses": []any{"203.0.113.9"}, "ports": []any{int64(1), int64(2)}, "protocol": "TCP"}
 	inner := map[string]any{"ip": "10.0.0.3", "node": "n"}
-	tell(map[string]any{"endpoint": ends, "internalEndpoint": inner, "secretRef": map[string]any{"name": "k", "namespace": s.where}})
+	tell(map[string]any{"endpoint": ends, "internalEndpoint": inner, "secretRef": map[string]any{"name": "k", "namespace": s.where}, "publicKey": "a tube has none"})
 	s.wantReady(server, reasonReady, "")
-	if e := server.Status.Endpoint; !slices.Equal(e.Addresses, []string{"203.0.113.9"}) || !slices.Equal(e.Ports, []int32{1, 2}) || server.Status.SecretRef.Name != "k" {
+	if e := server.Status.Endpoint; !slices.Equal(e.Addresses, []string{"203.0.113.9"}) || !slices.Equal(e.Ports, []int32{1, 2}) || server.Status.SecretRef.Name != "k" || server.Status.PublicKey != nil {
 		t.Errorf("status %+v", server.Status)
 	}
 	tell(map[string]any{"endpoint": ends, "internalEndpoint": map[string]any{"ip": "nowhere"}})

@@ -37,23 +37,22 @@ const (
 	rightsDelay = time.Second
 )
 
-// of returns the Secret with the keys of a gateway. It is the one that the user names, else the only one that is labelled for
+// of returns the Secret with the keys of a gateway, and the public one. It is the one that the user names, else the only one that is labelled for
 // the peer, else one that is made.
-func (k *keyring) of(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
+func (k *keyring) of(ctx context.Context, w *wireguard) (secret *corev1.Secret, public [32]byte, err error) {
 	if err := k.allow(ctx, w); err != nil {
-		return nil, err
+		return nil, public, err
 	}
-	secret, err := k.find(ctx, w)
-	if err != nil {
-		return nil, delayed(err)
+	if secret, err = k.find(ctx, w); err != nil {
+		return nil, public, delayed(err)
 	}
 	if err := leftBehind(secret, w.owner()); err != nil {
-		return nil, err
+		return nil, public, err
 	}
-	if err := k.complete(ctx, w, secret); err != nil {
-		return nil, delayed(err)
+	if public, err = k.complete(ctx, w, secret); err != nil {
+		return nil, public, delayed(err)
 	}
-	return secret, nil
+	return secret, public, nil
 }
 
 // delayed looks again at what only a person can mend, and at rights that are new.
@@ -136,10 +135,10 @@ func (k *keyring) make(ctx context.Context, w *wireguard) (*corev1.Secret, error
 }
 
 // complete checks the keys, and adds what a given Secret lacks: the labels, and the public key.
-func (k *keyring) complete(ctx context.Context, w *wireguard, secret *corev1.Secret) error {
-	public, err := cred.CheckTunnelSecret(w.peer, secret)
+func (k *keyring) complete(ctx context.Context, w *wireguard, secret *corev1.Secret) (public [32]byte, err error) {
+	public, err = cred.CheckTunnelSecret(w.peer, secret)
 	if err != nil {
-		return kube.Invalid(reasonInvalidKeys, err)
+		return public, kube.Invalid(reasonInvalidKeys, err)
 	}
 	changed := secret.DeepCopy()
 	if changed.Labels == nil {
@@ -150,14 +149,14 @@ func (k *keyring) complete(ctx context.Context, w *wireguard, secret *corev1.Sec
 		changed.Data[names.PublicKeyKey] = public[:]
 	}
 	if maps.Equal(changed.Labels, secret.Labels) && len(changed.Data) == len(secret.Data) && len(secret.Data[names.PublicKeyKey]) > 0 {
-		return nil
+		return public, nil
 	}
 	if err := k.live.Patch(ctx, changed, client.MergeFrom(secret)); err != nil {
 		if apierrors.IsInvalid(err) { // the text may quote data
-			return kube.Invalid(reasonInvalidKeys, fmt.Errorf("the Secret %s cannot be completed, is it immutable? It needs the public key in %s and the labels %s=true and %s=%s",
+			return public, kube.Invalid(reasonInvalidKeys, fmt.Errorf("the Secret %s cannot be completed, is it immutable? It needs the public key in %s and the labels %s=true and %s=%s",
 				secret.Name, names.PublicKeyKey, names.GatewayResource, names.RemoteClusterID, w.peer))
 		}
-		return fmt.Errorf("completing Secret %s: %w", secret.Name, err)
+		return public, fmt.Errorf("completing Secret %s: %w", secret.Name, err)
 	}
-	return nil
+	return public, nil
 }

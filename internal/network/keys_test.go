@@ -76,6 +76,9 @@ func TestGivenKeysAreTaken(t *testing.T) {
 			if ref := server.Status.SecretRef; ref == nil || ref.Name != secret.Name || ref.Namespace != s.where {
 				return fmt.Errorf("%s: secretRef %v", name, ref)
 			}
+			if got := server.Status.PublicKey; string(got) != string(public) {
+				return fmt.Errorf("%s: the status has the public key %x, want %x", name, got, public)
+			}
 			return nil
 		})
 	}

@@ -31,6 +31,7 @@ type gateway struct {
 
 	child      **corev1.ObjectReference
 	keys       **corev1.ObjectReference
+	public     *[]byte
 	endpoint   **networkingv1beta1.EndpointStatus // nil for a client, whose status has that of its server
 	inner      **networkingv1beta1.InternalGatewayEndpoint
 	mtu        *int
@@ -45,13 +46,13 @@ func gatewayOf(obj client.Object) *gateway {
 	case *networkingv1beta1.GatewayServer:
 		out.spec, out.templateRef, out.field, out.secretName = &o.Spec, o.Spec.ServerTemplateRef, "spec.serverTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ServerRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
-		out.endpoint, out.mtu = &o.Status.Endpoint, &o.Status.MTU
+		out.endpoint, out.mtu, out.public = &o.Status.Endpoint, &o.Status.MTU, &o.Status.PublicKey
 	case *networkingv1beta1.GatewayClient:
 		spec := o.Spec.DeepCopy()
 		spec.Endpoint = dialled(o.Spec.Endpoint, o.Status.Endpoint)
 		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ClientTemplateRef, "spec.clientTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ClientRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
-		out.dials, out.mtu = &spec.Endpoint, &o.Status.MTU
+		out.dials, out.mtu, out.public = &spec.Endpoint, &o.Status.MTU, &o.Status.PublicKey
 	}
 	return out
 }
@@ -69,6 +70,7 @@ type wireguard struct {
 	service *networkingv1beta1.ServiceTemplate
 
 	keys       **corev1.ObjectReference
+	public     *[]byte
 	endpoint   **networkingv1beta1.EndpointStatus // nil for a client
 	inner      **networkingv1beta1.InternalGatewayEndpoint
 	conditions *[]metav1.Condition
@@ -81,10 +83,10 @@ func wireguardOf(obj client.Object) *wireguard {
 	}
 	switch o := obj.(type) {
 	case *networkingv1beta1.WgGatewayServer:
-		out.secretName, out.deployment, out.service = o.Spec.SecretRef.Name, &o.Spec.Deployment, &o.Spec.Service
+		out.secretName, out.deployment, out.service, out.public = o.Spec.SecretRef.Name, &o.Spec.Deployment, &o.Spec.Service, &o.Status.PublicKey
 		out.keys, out.endpoint, out.inner, out.conditions = &o.Status.SecretRef, &o.Status.Endpoint, &o.Status.InternalEndpoint, &o.Status.Conditions
 	case *networkingv1beta1.WgGatewayClient:
-		out.secretName, out.deployment = o.Spec.SecretRef.Name, &o.Spec.Deployment
+		out.secretName, out.deployment, out.public = o.Spec.SecretRef.Name, &o.Spec.Deployment, &o.Status.PublicKey
 		out.keys, out.inner, out.conditions = &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
 	}
 	return out

@@ -150,10 +150,11 @@ func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 
 // workload makes the Deployment, once there are keys for it.
 func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
-	keys, err := s.keys.of(ctx, w)
+	keys, public, err := s.keys.of(ctx, w)
 	if err != nil {
 		return err
 	}
+	*w.public = public[:]
 	*w.keys = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: keys.Namespace, Name: keys.Name}
 	want := deploymentOf(w, keys.Name)
 	err = ensure(ctx, s.client, w.Object, want)

@@ -29,8 +29,10 @@ type GatewayClientSpec struct {
 
 // GatewayClientStatus is what was made of it.
 type GatewayClientStatus struct {
-	ClientRef        *corev1.ObjectReference  `json:"clientRef,omitempty"`
-	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
+	ClientRef *corev1.ObjectReference `json:"clientRef,omitempty"`
+	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
+	// PublicKey is that of the keys in the Secret, for those who may not read it.
+	PublicKey        []byte                   `json:"publicKey,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
 	// MTU is that of the tunnel, in bytes, as its Connection says.
 	MTU int `json:"mtu,omitempty"`

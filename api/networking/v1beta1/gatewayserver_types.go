@@ -49,9 +49,11 @@ type GatewayServerSpec struct {
 
 // GatewayServerStatus is what was made of it.
 type GatewayServerStatus struct {
-	ServerRef        *corev1.ObjectReference  `json:"serverRef,omitempty"`
-	Endpoint         *EndpointStatus          `json:"endpoint,omitempty"`
-	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
+	ServerRef *corev1.ObjectReference `json:"serverRef,omitempty"`
+	Endpoint  *EndpointStatus         `json:"endpoint,omitempty"`
+	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
+	// PublicKey is that of the keys in the Secret, for those who may not read it.
+	PublicKey        []byte                   `json:"publicKey,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
 	// MTU is that of the tunnel, in bytes, as its Connection says.
 	MTU int `json:"mtu,omitempty"`

@@ -21,7 +21,9 @@ type WgGatewayClientSpec struct {
 
 // WgGatewayClientStatus is what was made.
 type WgGatewayClientStatus struct {
-	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
+	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
+	// PublicKey is that of the keys in the Secret, for those who may not read it.
+	PublicKey        []byte                   `json:"publicKey,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
 	// Conditions say whether it works, and why not.
 	//

@@ -22,7 +22,9 @@ type WgGatewayServerSpec struct {
 
 // WgGatewayServerStatus is what was made.
 type WgGatewayServerStatus struct {
-	SecretRef        *corev1.ObjectReference  `json:"secretRef,omitempty"`
+	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
+	// PublicKey is that of the keys in the Secret, for those who may not read it.
+	PublicKey        []byte                   `json:"publicKey,omitempty"`
 	Endpoint         *EndpointStatus          `json:"endpoint,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
 	// Conditions say whether it works, and why not.

@@ -547,6 +547,11 @@ func (in *GatewayClientStatus) DeepCopyInto(out *GatewayClientStatus) {
 		*out = new(corev1.ObjectReference)
 		**out = **in
 	}
+	if in.PublicKey != nil {
+		in, out := &in.PublicKey, &out.PublicKey
+		*out = make([]byte, len(*in))
+		copy(*out, *in)
+	}
 	if in.InternalEndpoint != nil {
 		in, out := &in.InternalEndpoint, &out.InternalEndpoint
 		*out = new(InternalGatewayEndpoint)
@@ -684,6 +689,11 @@ func (in *GatewayServerStatus) DeepCopyInto(out *GatewayServerStatus) {
 		in, out := &in.SecretRef, &out.SecretRef
 		*out = new(corev1.ObjectReference)
 		**out = **in
+	}
+	if in.PublicKey != nil {
+		in, out := &in.PublicKey, &out.PublicKey
+		*out = make([]byte, len(*in))
+		copy(*out, *in)
 	}
 	if in.InternalEndpoint != nil {
 		in, out := &in.InternalEndpoint, &out.InternalEndpoint
@@ -1415,6 +1425,11 @@ func (in *WgGatewayClientStatus) DeepCopyInto(out *WgGatewayClientStatus) {
 		*out = new(corev1.ObjectReference)
 		**out = **in
 	}
+	if in.PublicKey != nil {
+		in, out := &in.PublicKey, &out.PublicKey
+		*out = make([]byte, len(*in))
+		copy(*out, *in)
+	}
 	if in.InternalEndpoint != nil {
 		in, out := &in.InternalEndpoint, &out.InternalEndpoint
 		*out = new(InternalGatewayEndpoint)
@@ -1586,6 +1601,11 @@ func (in *WgGatewayServerStatus) DeepCopyInto(out *WgGatewayServerStatus) {
 		in, out := &in.SecretRef, &out.SecretRef
 		*out = new(corev1.ObjectReference)
 		**out = **in
+	}
+	if in.PublicKey != nil {
+		in, out := &in.PublicKey, &out.PublicKey
+		*out = make([]byte, len(*in))
+		copy(*out, *in)
 	}
 	if in.Endpoint != nil {
 		in, out := &in.Endpoint, &out.Endpoint

@@ -1,0 +1,538 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
+)
+
+const (
+	// peeringUserLife is how long the certificate of a peering user lasts: peering takes a minute, and there is no way to take a
+	// certificate back.
+	peeringUserLife = 24 * time.Hour
+	// shortestLife is what Kubernetes signs.
+	shortestLife = 10 * time.Minute
+	// signing is what a signer may take.
+	signing = 30 * time.Second
+)
+
+type peeringUserOptions struct {
+	*placement
+	preview
+	consumer, compatible string
+	life, timeout        time.Duration
+}
+
+func (c *cli) generatePeeringUser(at *placement) *cobra.Command {
+	o := &peeringUserOptions{placement: at}
+	cmd := &cobra.Command{
+		Use:   "peering-user",
+		Short: "Make a user with which another cluster can peer with this one, and print its kubeconfig",
+		Long: "Make a user with which the administrator of another cluster can peer with this one, its provider, and print its kubeconfig.\n" +
+			"The user may say who its cluster is, where its networks are and which gateways there are to it, in its tenant namespace, and no more.\n" +
+			"There is one of each cluster. Its certificate ends by itself; `delete peering-user` takes the rights away at once.",
+		Example: "  liqoctl generate peering-user --consumer-cluster-id rome > rome-peers.kubeconfig",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			return c.runGeneratePeeringUser(ctx, o)
+		},
+	}
+	fs := cmd.Flags()
+	c.consumerFlag(cmd, &o.consumer)
+	modes := []string{"auto", "true", "false"}
+	fs.Var(oneOf(&o.compatible, "auto", modes), "tls-compatibility-mode",
+		"Whether the key is an RSA key, for API servers behind what knows no Ed25519: "+strings.Join(modes, ", ")+"; auto is as Liqo was installed")
+	_ = cmd.RegisterFlagCompletionFunc("tls-compatibility-mode", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp))
+	fs.DurationVar(&o.life, "duration", peeringUserLife, "How long the certificate of the user lasts, unless the cluster signs shorter ones only")
+	o.preview.flags(cmd, fs)
+	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
+	return cmd
+}
+
+func (c *cli) consumerFlag(cmd *cobra.Command, consumer *string) {
+	cmd.Flags().StringVar(consumer, "consumer-cluster-id", "", "The ID of the cluster that peers with this one")
+	_ = cmd.MarkFlagRequired("consumer-cluster-id")
+	_ = cmd.RegisterFlagCompletionFunc("consumer-cluster-id", c.completeClusters)
+}
+
+func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions) error {
+	if err := checkClusterID(o.consumer); err != nil {
+		return err
+	}
+	if o.life < shortestLife {
+		return out.Fail("--duration: a certificate that lasts %s is not signed, %s is the least", o.life, shortestLife)
+	}
+	s, err := c.side(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
+	if err != nil {
+		return err
+	}
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	u := &newPeeringUser{cli: c, side: s, peeringUserOptions: o}
+	if err := u.look(ctx, cfg); err != nil {
+		return err
+	}
+	if o.asked() {
+		return u.print()
+	}
+	c.Warn("Peering users do not work with clusters on EKS")
+	c.Warn("Take note of the kubeconfig: it is stored nowhere")
+	c.Warn("The user can peer from the cluster with ID %q only", o.consumer)
+	if err := u.make(ctx); err != nil {
+		return err
+	}
+	c.Success("User generated successfully")
+	_, err = c.Result().Write(u.kubeconfig)
+	return err
+}
+
+// newPeeringUser is a peering user that is being made.
+type newPeeringUser struct {
+	*cli
+	*side
+	*peeringUserOptions
+
+	access   cred.Kubeconfig
+	key      crypto.Signer
+	request  *certv1.CertificateSigningRequest
+	bindings []*rbacv1.RoleBinding
+	// made is what there may be of it so far.
+	made       []client.Object
+	kubeconfig []byte
+}
+
+// look changes nothing. It fails where the user could not be made, or would have rights that nobody bounds.
+func (u *newPeeringUser) look(ctx context.Context, cfg *rest.Config) error {
+	id, err := identity(ctx, u.kube, u.side.liqoNamespace)
+	if err != nil {
+		return err
+	}
+	if id == u.consumer {
+		return out.Fail("%s is this cluster itself: --consumer-cluster-id is for the ID of the other one", id)
+	}
+	inLiqo, inTenant, err := peeringRoles(ctx, u.kube, u.side.liqoNamespace)
+	if err != nil {
+		return err
+	}
+	if err := u.findNamespace(ctx, u.consumer); err != nil {
+		return err
+	}
+	if usual := names.DefaultTenantNamespace(u.consumer); u.side.namespace != usual {
+		u.cli.Warn("The tenant namespace of %s is called %s: commands find that of a peering user only if it is called %s", u.consumer, u.side.namespace, usual)
+	}
+	if err := u.vacant(ctx); err != nil {
+		return err
+	}
+	if err := u.mayMake(ctx); err != nil {
+		return err
+	}
+	if err := u.reach(ctx, cfg); err != nil {
+		return err
+	}
+	return u.prepare(inLiqo, inTenant)
+}
+
+// peeringRoles are those that the chart made for peering users. A role of an earlier version lets them read Secrets, and where the
+// policy is missing they may do all that RBAC cannot tell apart: such a user is not made.
+func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string) (inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRole, err error) {
+	of := client.MatchingLabels{names.AppComponent: names.ComponentPeeringUser}
+	var inside rbacv1.RoleList
+	var wide rbacv1.ClusterRoleList
+	if err := errors.Join(kube.List(ctx, &inside, of, client.InNamespace(liqoNamespace)), kube.List(ctx, &wide, of)); err != nil {
+		return nil, nil, fmt.Errorf("looking for the roles of peering users: %w", err)
+	}
+	if len(inside.Items) != 1 || len(wide.Items) != 1 {
+		return nil, nil, out.Fail("Liqo has %d Roles in namespace %q and %d ClusterRoles labelled %s=%s, and needs one of each",
+			len(inside.Items), liqoNamespace, len(wide.Items), names.AppComponent, names.ComponentPeeringUser).
+			Hint("They come with Liqo: install it again, or say where it is with --liqo-namespace")
+	}
+	marked := slices.ContainsFunc(wide.Items[0].Rules, func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.Verbs, names.VerbPeer) && slices.Contains(r.Resources, authv1beta1.TenantResource) && slices.Contains(r.APIGroups, authv1beta1.GroupName)
+	})
+	if !marked {
+		return nil, nil, out.Fail("the ClusterRole %s is not of this version of Liqo: whoever has it can read all Secrets of the peering", wide.Items[0].Name).
+			Hint("Install this version: liqoctl install")
+	}
+	var policy admissionv1.ValidatingAdmissionPolicyBinding
+	if err := kube.Get(ctx, client.ObjectKey{Name: names.PeeringUsersPolicy}, &policy); apierrors.IsNotFound(err) {
+		return nil, nil, out.Fail("the policy %s, which bounds what peering users may write, is not there", names.PeeringUsersPolicy).
+			Hint("It comes with Liqo: install it again")
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("looking for the policy of peering users: %w", err)
+	}
+	return &inside.Items[0], &wide.Items[0], nil
+}
+
+// vacant fails where the cluster has a peering user already: nobody could tell which of two kubeconfigs is the one.
+func (u *newPeeringUser) vacant(ctx context.Context) error {
+	var have rbacv1.RoleBindingList
+	if err := u.kube.List(ctx, &have, ofPeeringUser(u.consumer)); err != nil {
+		return fmt.Errorf("looking for peering users: %w", err)
+	}
+	if len(have.Items) > 0 {
+		return out.Fail("there is a peering user for the cluster %s already, since %s: its kubeconfig was printed then and is stored nowhere",
+			u.consumer, have.Items[0].CreationTimestamp.UTC().Format(time.RFC3339)).
+			Hint("If it is lost or has expired, delete the user and make another: liqoctl delete peering-user --consumer-cluster-id %s", u.consumer)
+	}
+	for _, key := range u.keys() {
+		err := u.kube.Get(ctx, key, &rbacv1.RoleBinding{})
+		if err == nil {
+			return out.Fail("there is a RoleBinding %s already, which is no peering user's: it lacks the label %s", key, names.PeeringUser).Hint("Delete it, or rename it")
+		}
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading the RoleBinding %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func ofPeeringUser(consumer string) client.MatchingLabels {
+	return client.MatchingLabels{names.PeeringUser: names.Label(names.PeeringUserName(consumer))}
+}
+
+// keys are where the bindings are: in the namespace of Liqo, and in the tenant namespace.
+func (u *newPeeringUser) keys() []client.ObjectKey {
+	name := names.PeeringUserName(u.consumer)
+	return []client.ObjectKey{
+		{Namespace: u.side.liqoNamespace, Name: name + "-liqo-ns-reader"},
+		{Namespace: u.side.namespace, Name: name + "-tenant-ns-writer"},
+	}
+}
+
+func (u *newPeeringUser) mayMake(ctx context.Context) error {
+	csrs := func(resource string, verbs ...string) rights {
+		return rights{"", schema.GroupResource{Group: certv1.GroupName, Resource: resource}, verbs}
+	}
+	wanted := append(u.missingRights(u.side.namespace), csrs("certificatesigningrequests", "get", "list", "watch", "create", "delete"),
+		csrs("certificatesigningrequests/approval", "update"))
+	wanted = append(wanted, rights{"", schema.GroupResource{Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}, []string{"create"}})
+	for _, key := range u.keys() {
+		wanted = append(wanted, rights{key.Namespace, schema.GroupResource{Group: rbacv1.GroupName, Resource: "rolebindings"}, []string{"get", "create", "delete"}})
+	}
+	return u.demand(ctx, wanted...)
+}
+
+// reach finds out where peers find the API server, and by which authority they know it.
+func (u *newPeeringUser) reach(ctx context.Context, cfg *rest.Config) error {
+	manager, err := controllerManager(ctx, u.kube, u.side.liqoNamespace)
+	if err != nil {
+		return err
+	}
+	container, err := managerContainer(manager)
+	if err != nil {
+		return err
+	}
+	command := slices.Concat(container.Command, container.Args)
+	if u.compatible == "auto" {
+		u.compatible = strconv.FormatBool(flagValue(command, "tls-compatibility-mode") == "true")
+	}
+	var nodes corev1.NodeList
+	override := flagValue(command, "api-server-address-override")
+	if override == "" {
+		if err := u.kube.List(ctx, &nodes); err != nil {
+			return fmt.Errorf("looking for the control plane: %w", err)
+		}
+	}
+	if u.access.Server, err = rules.APIServerURL(override, nodes.Items); err != nil {
+		return out.Fail("nobody can say where peers find the API server: %w", err).Hint("Set apiServer.address: liqoctl install")
+	}
+	u.access.CA, err = authority(command, cfg)
+	return err
+}
+
+// authority is the one by which peers know the API server: what Liqo was told, else that of our own connection.
+func authority(command []string, cfg *rest.Config) ([]byte, error) {
+	if flagValue(command, "trusted-ca") == "true" {
+		return nil, nil
+	}
+	if text := flagValue(command, "ca-override"); text != "" {
+		ca, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return nil, fmt.Errorf("reading --ca-override of the controller-manager: %w", err)
+		}
+		return ca, nil
+	}
+	known := rest.CopyConfig(cfg)
+	if err := rest.LoadTLSFiles(known); err != nil {
+		return nil, fmt.Errorf("reading the authority of the API server: %w", err)
+	}
+	return known.CAData, nil
+}
+
+// prepare makes the key and all objects, in memory.
+func (u *newPeeringUser) prepare(inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRole) (err error) {
+	generate := cred.NewKey
+	if u.compatible == "true" {
+		generate = cred.NewCompatibleKey
+	}
+	if u.key, err = generate(); err != nil {
+		return err
+	}
+	// What is bound to a user that was deleted, and made again, is not for who has the certificate of the first one.
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	user := names.PeeringUserName(u.consumer) + "-" + hex.EncodeToString(random[:])
+	csr, err := cred.NewCSR(u.key, cred.Subject{CommonName: user, Organization: names.ControlPlaneGroup})
+	if err != nil {
+		return err
+	}
+	labels := ofPeeringUser(u.consumer)
+	u.request = &certv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: names.PeeringUserName(u.consumer), Labels: labels},
+		Spec: certv1.CertificateSigningRequestSpec{
+			Request: csr, SignerName: certv1.KubeAPIServerClientSignerName, ExpirationSeconds: new(int32(u.life.Seconds())),
+			Usages: []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageKeyEncipherment, certv1.UsageClientAuth},
+		},
+	}
+	u.request.SetGroupVersionKind(certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"))
+	roles := []rbacv1.RoleRef{
+		{APIGroup: rbacv1.GroupName, Kind: "Role", Name: inLiqo.Name}, {APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: inTenant.Name},
+	}
+	for i, key := range u.keys() {
+		binding := &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{names.RemoteClusterID: u.consumer}},
+			RoleRef:    roles[i],
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}
+		binding.Labels[names.PeeringUser] = labels[names.PeeringUser]
+		binding.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBinding"))
+		u.bindings = append(u.bindings, binding)
+	}
+	for _, obj := range u.objects() {
+		u.stamp(obj)
+	}
+	return nil
+}
+
+func (u *newPeeringUser) objects() []client.Object {
+	return []client.Object{u.request, u.bindings[0], u.bindings[1]}
+}
+
+// print shows what would be made. The key is of no use to anybody: another one is made when it is meant.
+func (u *newPeeringUser) print() error {
+	all := u.objects()
+	if ns := u.missingNamespace(u.cli, u.bindings[1]); ns != nil {
+		all = slices.Insert(all, 0, client.Object(ns))
+	}
+	for _, obj := range all {
+		if err := u.printObject(obj, u.format()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// make makes the user. What there is of it is taken back where the rest fails.
+func (u *newPeeringUser) make(ctx context.Context) (err error) {
+	step := u.cli.Step("Generating the user")
+	defer step.Stop()
+	defer func() {
+		if err != nil {
+			err = u.takenBack(ctx, err)
+		}
+	}()
+	if err := u.ensureNamespace(ctx, u.cli, u.bindings[1]); err != nil {
+		return err
+	}
+	// Whether the roles can be given is known before there is a certificate.
+	for _, b := range u.bindings {
+		if err := u.kube.Create(ctx, b.DeepCopy(), client.DryRunAll); err != nil {
+			return taken("RoleBinding", b, err)
+		}
+	}
+	if err := u.removeEarlierRequest(ctx); err != nil {
+		return err
+	}
+	certificate, err := u.sign(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range u.bindings {
+		if err := u.create(ctx, "RoleBinding", b); err != nil {
+			return err
+		}
+	}
+	if err := awaitPeering(ctx, u.kube, u.side.namespace, u.bindings[1].Subjects[0].Name, true); err != nil {
+		return err
+	}
+	if u.kubeconfig, err = u.encode(certificate); err != nil {
+		return err
+	}
+	if err := u.kube.Delete(ctx, u.request); client.IgnoreNotFound(err) != nil {
+		u.cli.Warn("The request %s stays until Kubernetes removes it: %s", u.request.Name, describe(err))
+	}
+	return nil
+}
+
+func (u *newPeeringUser) create(ctx context.Context, kind string, obj client.Object) error {
+	u.made = append(u.made, obj.DeepCopyObject().(client.Object)) // also if the answer is lost
+	if err := u.kube.Create(ctx, obj); err != nil {
+		return taken(kind, obj, err)
+	}
+	return nil
+}
+
+// taken says of what has the name of something new that it is there.
+func taken(kind string, obj client.Object, err error) error {
+	name := strings.TrimPrefix(client.ObjectKeyFromObject(obj).String(), "/")
+	if apierrors.IsAlreadyExists(err) {
+		return out.Fail("there is a %s %s since a moment ago: somebody else makes this peering user, too", kind, name).Hint("Look who did, or try again")
+	}
+	return fmt.Errorf("making the %s %s: %w", kind, name, err)
+}
+
+// removeEarlierRequest removes what an attempt left behind that was interrupted: nobody has its key any more.
+func (u *newPeeringUser) removeEarlierRequest(ctx context.Context) error {
+	var have certv1.CertificateSigningRequest
+	if err := u.kube.Get(ctx, client.ObjectKeyFromObject(u.request), &have); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if have.Labels[names.PeeringUser] != u.request.Labels[names.PeeringUser] {
+		return out.Fail("there is a CertificateSigningRequest %s already, which is no peering user's: it lacks the label %s", have.Name, names.PeeringUser).Hint("Delete it")
+	}
+	if err := u.kube.Delete(ctx, &have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the request of an earlier attempt: %w", err)
+	}
+	return nil
+}
+
+// sign has the cluster sign the certificate.
+func (u *newPeeringUser) sign(ctx context.Context) ([]byte, error) {
+	if err := u.create(ctx, "CertificateSigningRequest", u.request); err != nil {
+		return nil, err
+	}
+	approved := u.request.DeepCopy()
+	approved.Status.Conditions = append(approved.Status.Conditions, certv1.CertificateSigningRequestCondition{
+		Type: certv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "PeeringUser", Message: "approved by liqoctl generate peering-user",
+	})
+	if err := u.kube.SubResource("approval").Update(ctx, approved); err != nil {
+		return nil, fmt.Errorf("approving the certificate of the user: %w", err)
+	}
+	within, cancel := context.WithTimeout(ctx, signing)
+	defer cancel()
+	key := client.ObjectKeyFromObject(u.request)
+	var now certv1.CertificateSigningRequest
+	err := await.Until(within, u.kube, func(ctx context.Context) error {
+		if err := u.kube.Get(ctx, key, &now); apierrors.IsNotFound(err) || err == nil && now.UID != u.request.UID {
+			return out.Fail("somebody deleted the CertificateSigningRequest %s meanwhile", key.Name)
+		} else if err != nil {
+			return err
+		}
+		return signed(&now)
+	}, await.One(&certv1.CertificateSigningRequestList{}, key))
+	if err != nil {
+		return nil, err
+	}
+	return now.Status.Certificate, u.check(now.Status.Certificate)
+}
+
+// signed tells what is missing to a certificate. One that is denied is not waited for.
+func signed(request *certv1.CertificateSigningRequest) error {
+	for _, c := range request.Status.Conditions {
+		if c.Type == certv1.CertificateDenied || c.Type == certv1.CertificateFailed {
+			return out.Fail("the signer refused the certificate of the user: %s: %s", c.Reason, c.Message)
+		}
+	}
+	if len(request.Status.Certificate) == 0 {
+		return await.Pending(fmt.Sprintf("no signer of this cluster signed the CertificateSigningRequest %s, for %s", request.Name, request.Spec.SignerName))
+	}
+	return nil
+}
+
+// check looks at what the cluster signed. Some signers do not do as they are asked.
+func (u *newPeeringUser) check(certificate []byte) error {
+	if err := cred.CheckCertificate(certificate, u.key.Public()); err != nil {
+		return out.Fail("the certificate that the cluster signed is of no use: %w", err)
+	}
+	parsed, err := cred.ParseCertificate(certificate)
+	if err != nil {
+		return err
+	}
+	if user := u.bindings[0].Subjects[0].Name; parsed.Subject.CommonName != user {
+		return out.Fail("the cluster signed a certificate for the user %q instead of %q", parsed.Subject.CommonName, user)
+	}
+	if longest := time.Now().Add(u.life + time.Hour); parsed.NotAfter.After(longest) {
+		u.cli.Warn("The cluster signed a certificate that lasts until %s: delete the user when it has peered", parsed.NotAfter.UTC().Format(time.RFC3339))
+	} else {
+		u.cli.Info("The user can be used until %s", parsed.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (u *newPeeringUser) encode(certificate []byte) ([]byte, error) {
+	private, err := cred.EncodeKey(u.key)
+	if err != nil {
+		return nil, err
+	}
+	config := u.access
+	config.Cluster, config.User, config.Namespace = u.consumer, u.consumer+"-user", u.side.namespace
+	config.Certificate, config.Key = certificate, private
+	return config.Encode()
+}
+
+// takenBack undoes what was made, also after an interruption: nobody knows the key of half a user.
+func (u *newPeeringUser) takenBack(ctx context.Context, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takingBack)
+	defer cancel()
+	for _, obj := range slices.Backward(u.made) {
+		if err := u.takeBack(ctx, obj); err != nil {
+			why = errors.Join(why, fmt.Errorf("taking back %s: %w", obj.GetName(), err))
+		}
+	}
+	return why
+}
+
+// takeBack deletes what was made, unless somebody else made what has the name.
+func (u *newPeeringUser) takeBack(ctx context.Context, obj client.Object) error {
+	have := obj.DeepCopyObject().(client.Object)
+	if err := u.kube.Get(ctx, client.ObjectKeyFromObject(obj), have); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	mine := false
+	switch have := have.(type) {
+	case *certv1.CertificateSigningRequest:
+		mine = bytes.Equal(have.Spec.Request, u.request.Spec.Request)
+	case *rbacv1.RoleBinding:
+		mine = slices.Equal(have.Subjects, u.bindings[0].Subjects)
+	}
+	if !mine {
+		return nil
+	}
+	uid := have.GetUID()
+	return client.IgnoreNotFound(u.kube.Delete(ctx, have, client.Preconditions{UID: &uid}))
+}
