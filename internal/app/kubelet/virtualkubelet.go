@@ -81,7 +81,7 @@ func Command() *cobra.Command {
 		Short: "One virtual node: its Node, its pods and what they need, logs and exec",
 
 		Annotations: map[string]string{program.RootsOnDemand: "yes"},
-		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE:        func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	fs := cmd.Flags()
 	o.flags(fs)
