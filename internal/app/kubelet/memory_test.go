@@ -5,6 +5,7 @@ package kubelet
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -227,6 +228,7 @@ func run(ctx context.Context, c *testkit.ControlPlane, shadow *offv1beta1.Shadow
 
 func report(b *testing.B, p *testkit.Process, pods int) {
 	b.Helper()
+	b.ReportMetric(cpu(b, p.PID())/float64(pods)*1000, "cpu-ms/pod")
 	status, err := os.Open(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
 		b.Fatal(err)
@@ -254,6 +256,19 @@ func report(b *testing.B, p *testkit.Process, pods int) {
 		}
 		b.ReportMetric(heap, "live-MiB")
 	}
+}
+
+// cpu is how many seconds a process has computed, its start included.
+func cpu(b *testing.B, pid int) float64 {
+	b.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return float64(user+system) / 100
 }
 
 // heapAfterGC is what was alive after a garbage collection, in what Go says of each.
