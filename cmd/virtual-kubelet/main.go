@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command virtual-kubelet is one process of the in-cluster programs by itself: there is one for each virtual node, and with
-// what it does not need it would take twice the memory.
+// Command virtual-kubelet is one role of liqo by itself: there is one process for each virtual node, and what it maps of its file
+// is most of what it takes.
 package main
 
 import (
