@@ -4,7 +4,7 @@ export CGO_ENABLED ?= 0
 # Programs, tests and checks share what is compiled, because all of it is compiled alike.
 export GOFLAGS := $(sort $(shell go env GOFLAGS 2>/dev/null) -trimpath -buildvcs=false)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X liqo.io/liqo/internal/app.Version=$(VERSION) -X liqo.io/liqo/internal/ctl.Version=$(VERSION)
+LDFLAGS := -s -w -X liqo.io/liqo/internal/app/program.Version=$(VERSION) -X liqo.io/liqo/internal/ctl.Version=$(VERSION)
 TOOL := go tool -modfile=tools/go.mod
 PLAYGROUND := bin/playground
 
@@ -23,7 +23,7 @@ demo-down: ## remove everything the demo started
 test: ## every test that a change must pass: unit, golden, API server, end to end
 	@test/run.sh
 
-build: ## bin/liqo and bin/liqoctl
+build: ## bin/liqo, bin/virtual-kubelet and bin/liqoctl
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 image: ## dist/liqo.tar, the one image

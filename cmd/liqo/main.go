@@ -5,23 +5,12 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
-
-	_ "golang.org/x/crypto/x509roots/fallback" // the image is scratch: it holds no CA roots
 
 	"liqo.io/liqo/internal/app"
+	"liqo.io/liqo/internal/app/program"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := app.Command(os.Args).ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "liqo:", err)
-		stop()
-		os.Exit(1)
-	}
+	program.Main(app.Command(os.Args))
 }

@@ -21,10 +21,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// program is the binary; links are the names of the original's binaries that it answers to.
-const program = "usr/bin/liqo"
+// bin is where the programs are.
+const bin = "usr/bin/"
 
-var links = []string{"crd-replicator", "fabric", "liqo-controller-manager", "uninstaller", "virtual-kubelet"}
+// programs are the binaries; links are the names of the original's binaries that the first one answers to.
+var (
+	programs = []string{"liqo", "virtual-kubelet"}
+	links    = []string{"crd-replicator", "fabric", "liqo-controller-manager", "uninstaller"}
+)
 
 // user is nobody special. Processes that need the kernel say so in their pods.
 const user = "1000:1000"
@@ -32,8 +36,8 @@ const user = "1000:1000"
 // epoch is the time of everything in the image, so that the same content has the same digest.
 var epoch = time.Unix(0, 0).UTC()
 
-func newImage(binary string, p v1.Platform, version string) (v1.Image, error) {
-	content, err := layerContent(binary)
+func newImage(binaries string, p v1.Platform, version string) (v1.Image, error) {
+	content, err := layerContent(binaries)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +59,7 @@ func newImage(binary string, p v1.Platform, version string) (v1.Image, error) {
 		RootFS:  v1.RootFS{Type: "layers", DiffIDs: diffIDs(layer)},
 		History: []v1.History{{Created: v1.Time{Time: epoch}, CreatedBy: "liqo.io/liqo/deploy/image"}},
 		Config: v1.Config{
-			Entrypoint: []string{"/" + program},
+			Entrypoint: []string{"/" + bin + programs[0]},
 			Env:        []string{"PATH=/usr/bin"},
 			User:       user,
 			WorkingDir: "/",
@@ -76,32 +80,34 @@ func diffIDs(layer v1.Layer) []v1.Hash {
 	return []v1.Hash{id}
 }
 
-// layerContent is the whole file system: the program, its other names, and a /tmp.
-func layerContent(binary string) ([]byte, error) {
-	data, err := os.ReadFile(binary)
-	if err != nil {
-		return nil, err
-	}
+// layerContent is the whole file system: the programs of a folder, the other names of the first one, and a /tmp.
+func layerContent(binaries string) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	headers := []*tar.Header{
 		{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777},
 		{Typeflag: tar.TypeDir, Name: "usr/", Mode: 0o755},
-		{Typeflag: tar.TypeDir, Name: "usr/bin/", Mode: 0o755},
-		{Typeflag: tar.TypeReg, Name: program, Mode: 0o755, Size: int64(len(data))},
+		{Typeflag: tar.TypeDir, Name: bin, Mode: 0o755},
+	}
+	content := map[string][]byte{}
+	for _, name := range programs {
+		data, err := os.ReadFile(filepath.Join(binaries, name))
+		if err != nil {
+			return nil, err
+		}
+		content[bin+name] = data
+		headers = append(headers, &tar.Header{Typeflag: tar.TypeReg, Name: bin + name, Mode: 0o755, Size: int64(len(data))})
 	}
 	for _, name := range links {
-		headers = append(headers, &tar.Header{Typeflag: tar.TypeSymlink, Name: "usr/bin/" + name, Linkname: "liqo", Mode: 0o777})
+		headers = append(headers, &tar.Header{Typeflag: tar.TypeSymlink, Name: bin + name, Linkname: programs[0], Mode: 0o777})
 	}
 	for _, h := range headers {
 		h.ModTime = epoch
 		if err := w.WriteHeader(h); err != nil {
 			return nil, err
 		}
-		if h.Typeflag == tar.TypeReg {
-			if _, err := w.Write(data); err != nil {
-				return nil, err
-			}
+		if _, err := w.Write(content[h.Name]); err != nil {
+			return nil, err
 		}
 	}
 	if err := w.Close(); err != nil {

@@ -23,13 +23,15 @@ import (
 
 func fakeImages(t *testing.T, architectures ...string) []v1.Image {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "liqo")
-	if err := os.WriteFile(binary, []byte("#!program"), 0o600); err != nil {
-		t.Fatal(err)
+	binaries := t.TempDir()
+	for _, name := range programs {
+		if err := os.WriteFile(filepath.Join(binaries, name), []byte("#!"+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var images []v1.Image
 	for _, arch := range architectures {
-		image, err := newImage(binary, v1.Platform{OS: "linux", Architecture: arch}, "v1")
+		image, err := newImage(binaries, v1.Platform{OS: "linux", Architecture: arch}, "v1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +40,7 @@ func fakeImages(t *testing.T, architectures ...string) []v1.Image {
 	return images
 }
 
-func TestTheImageHoldsTheProgramItsNamesAndNothingElse(t *testing.T) {
+func TestTheImageHoldsTheProgramsTheirNamesAndNothingElse(t *testing.T) {
 	image := fakeImages(t, "amd64")[0]
 	var files []string
 	content := tar.NewReader(mutate.Extract(image))
@@ -53,9 +55,9 @@ func TestTheImageHoldsTheProgramItsNamesAndNothingElse(t *testing.T) {
 		files = append(files, fmt.Sprintf("%s %o %s %d", h.Name, h.Mode, h.Linkname, h.ModTime.Unix()))
 	}
 	want := []string{
-		"tmp 1777  0", "usr 755  0", "usr/bin 755  0", "usr/bin/liqo 755  0",
+		"tmp 1777  0", "usr 755  0", "usr/bin 755  0", "usr/bin/liqo 755  0", "usr/bin/virtual-kubelet 755  0",
 		"usr/bin/crd-replicator 777 liqo 0", "usr/bin/fabric 777 liqo 0", "usr/bin/liqo-controller-manager 777 liqo 0",
-		"usr/bin/uninstaller 777 liqo 0", "usr/bin/virtual-kubelet 777 liqo 0",
+		"usr/bin/uninstaller 777 liqo 0",
 	}
 	if diff := cmp.Diff(want, files); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

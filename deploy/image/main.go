@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image builds the one container image without a container engine: a static binary over scratch, in an OCI archive
+// Command image builds the one container image without a container engine: static binaries over scratch, in an OCI archive
 // that `ctr images import` and `skopeo copy oci-archive:` read. The same sources make the same bytes.
 package main
 
@@ -55,11 +55,11 @@ func run(ctx context.Context, args []string) error {
 		if err != nil || p.OS == "" || p.Architecture == "" {
 			return fmt.Errorf("platform %q is not written as os/architecture", platform)
 		}
-		binary, err := compile(ctx, work, *p, o.version)
+		binaries, err := compile(ctx, work, *p, o.version)
 		if err != nil {
 			return err
 		}
-		image, err := newImage(binary, *p, o.version)
+		image, err := newImage(binaries, *p, o.version)
 		if err != nil {
 			return fmt.Errorf("making the image for %s: %w", platform, err)
 		}
@@ -108,15 +108,22 @@ func chartImage() (string, error) {
 	return values.Image.Name, nil
 }
 
-// compile builds the static binary of one platform.
+// compile builds the static binaries of one platform and returns their folder.
 func compile(ctx context.Context, dir string, p v1.Platform, version string) (string, error) {
-	binary := filepath.Join(dir, "liqo-"+p.Architecture+p.Variant)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X liqo.io/liqo/internal/app.Version="+version, "-o", binary, "liqo.io/liqo/cmd/liqo")
+	binaries := filepath.Join(dir, p.Architecture+p.Variant)
+	if err := os.Mkdir(binaries, 0o755); err != nil {
+		return "", err
+	}
+	args := []string{"build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -X liqo.io/liqo/internal/app/program.Version=" + version, "-o", binaries}
+	for _, name := range programs {
+		args = append(args, "liqo.io/liqo/cmd/"+name)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Architecture)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("compiling for %s: %w", p, err)
 	}
-	return binary, nil
+	return binaries, nil
 }

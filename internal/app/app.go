@@ -6,13 +6,12 @@ package app
 
 import (
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
-)
 
-// Version is set by the linker.
-var Version = "dev"
+	"liqo.io/liqo/internal/app/kubelet"
+	"liqo.io/liqo/internal/app/program"
+)
 
 // aliases are the names of the original's binaries, which manifests written for it still call.
 var aliases = map[string]string{
@@ -25,20 +24,8 @@ var aliases = map[string]string{
 
 // Command is the program for the given command line: argv[0] chooses the role when it is the name of one.
 func Command(argv []string) *cobra.Command {
-	root := &cobra.Command{
-		Use:           "liqo",
-		Short:         "The in-cluster processes of Liqo",
-		Version:       Version,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	logs := &logOptions{}
-	logs.flags(root.PersistentFlags())
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		debug.SetGCPercent(50) // caches dominate these processes: half the garbage for little more CPU
-		return logs.setUp()
-	}
-	root.AddCommand(controllerManager(), crdReplicator(), virtualKubelet(), gateway(), fabric(), uninstaller(), reaching())
+	root := program.Complete(&cobra.Command{Use: "liqo", Short: "The in-cluster processes of Liqo"})
+	root.AddCommand(controllerManager(), crdReplicator(), kubelet.Command(), gateway(), fabric(), uninstaller(), reaching())
 	args := argv[1:]
 	if role, ok := aliases[filepath.Base(argv[0])]; ok {
 		args = append([]string{role}, args...)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"liqo.io/liqo/internal/admit"
+	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/auth"
 	"liqo.io/liqo/internal/host"
 	"liqo.io/liqo/internal/ipam"
@@ -100,7 +101,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := localConfig()
+	cfg, err := program.LocalConfig()
 	if err != nil {
 		return err
 	}

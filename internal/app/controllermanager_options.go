@@ -25,6 +25,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/admit"
+	"liqo.io/liqo/internal/app/kubelet"
 	"liqo.io/liqo/internal/auth"
 	"liqo.io/liqo/internal/host"
 	"liqo.io/liqo/internal/ipam"
@@ -157,7 +158,7 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 			Certificates: issue.Options{Duration: remote.CertificateDuration},
 		},
 		virtualNodes: offload.VirtualNodeOptions{
-			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: checkVirtualKubelet,
+			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: kubelet.Check,
 		},
 		offloadings: offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
 		twins: host.NamespaceMapOptions{

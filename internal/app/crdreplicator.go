@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/replicate"
@@ -57,7 +58,7 @@ func (o *crdReplicatorOptions) run(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	cfg, err := localConfig()
+	cfg, err := program.LocalConfig()
 	if err != nil {
 		return err
 	}

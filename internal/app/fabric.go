@@ -19,6 +19,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent/node"
+	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -31,7 +32,7 @@ type fabricOptions struct {
 	rulePriority                  int
 	pingInterval                  time.Duration
 	pingLossThreshold             int
-	profiling                     profiling
+	profiling                     program.Profiling
 }
 
 // What a node has to know of peers, of their gateways and of the other nodes, and the pods on itself.
@@ -63,7 +64,7 @@ func fabric() *cobra.Command {
 	fs.IntVar(&o.rulePriority, "fabric-route-rule-priority", 0, "priority of the rule that leads to peers; 0 for 105, before those of CNIs for single pods")
 	fs.DurationVar(&o.pingInterval, "ping-interval", time.Second, "time between two probes of the way of pods to a peer; 0 for none")
 	fs.IntVar(&o.pingLossThreshold, "ping-loss-threshold", 4, "lost probes in a row after which pods do not reach a peer")
-	o.profiling.flag(fs)
+	o.profiling.Flag(fs)
 	return cmd
 }
 
@@ -74,7 +75,7 @@ func (o *fabricOptions) run(ctx context.Context) error {
 	if o.pingInterval < 0 || o.pingLossThreshold <= 0 {
 		return errors.New("--ping-interval is not below zero, and --ping-loss-threshold above")
 	}
-	cfg, err := localConfig()
+	cfg, err := program.LocalConfig()
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (o *fabricOptions) run(ctx context.Context) error {
 	}
 	defer k.Close()
 	mgr, err := kube.NewManager(cfg, kube.ManagerOptions{
-		Name: names.Fabric, HealthAddress: o.healthAddress, MetricsAddress: o.metricsAddress, ProfilingAddress: o.profiling.address(),
+		Name: names.Fabric, HealthAddress: o.healthAddress, MetricsAddress: o.metricsAddress, ProfilingAddress: o.profiling.Address(),
 		Objects: o.cached(),
 	})
 	if err != nil {

@@ -30,6 +30,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	agent "liqo.io/liqo/internal/agent/gateway"
+	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/kube"
@@ -45,7 +46,7 @@ type gatewayOptions struct {
 	implementation                string
 	ping                          bool
 	healthAddress, metricsAddress string
-	profiling                     profiling
+	profiling                     program.Profiling
 }
 
 // gatewayMemory bounds what WireGuard's buffers may grow to, in bytes: a gateway with much to carry would rather collect garbage than
@@ -97,7 +98,7 @@ func (o *gatewayOptions) flags(fs *pflag.FlagSet) {
 	fs.Bool("leader-election", false, "")
 	fs.StringVar(&o.healthAddress, "health-probe-bind-address", ":8083", "where /healthz and /readyz are served; 0 for nowhere")
 	fs.StringVar(&o.metricsAddress, "metrics-address", "0", "where /metrics is served, by TLS to those who may read it; 0 for nowhere")
-	o.profiling.flag(fs)
+	o.profiling.Flag(fs)
 }
 
 // complete reads what flags say in words.
@@ -144,7 +145,7 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 		return err
 	}
 	debug.SetMemoryLimit(gatewayMemory)
-	cfg, err := localConfig()
+	cfg, err := program.LocalConfig()
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 	}
 	defer device.Close()
 	mgr, err := kube.NewManager(cfg, kube.ManagerOptions{
-		Name: names.Gateway(o.Name), HealthAddress: o.healthAddress, MetricsAddress: o.metricsAddress, ProfilingAddress: o.profiling.address(),
+		Name: names.Gateway(o.Name), HealthAddress: o.healthAddress, MetricsAddress: o.metricsAddress, ProfilingAddress: o.profiling.Address(),
 		Objects: o.cached(),
 	})
 	if err != nil {

@@ -5,14 +5,13 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
@@ -23,7 +22,7 @@ type process struct {
 	healthAddress, metricsAddress string
 	leaseDuration, renewal, retry time.Duration
 	leaderElection                bool
-	profiling                     profiling
+	profiling                     program.Profiling
 }
 
 func (p *process) flags(fs *pflag.FlagSet) {
@@ -31,7 +30,7 @@ func (p *process) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&p.liqoNamespace, "liqo-namespace", names.LiqoNamespace, "namespace that Liqo is installed in")
 	fs.StringVar(&p.healthAddress, "health-probe-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 	fs.StringVar(&p.metricsAddress, "metrics-address", ":8082", "where /metrics is served, by TLS to those who may read it; 0 for nowhere")
-	p.profiling.flag(fs)
+	p.profiling.Flag(fs)
 	fs.BoolVar(&p.leaderElection, "enable-leader-election", true, "let only one replica act")
 	fs.DurationVar(&p.leaseDuration, "leader-lease-duration", 15*time.Second, "how long a dead leader is waited for")
 	fs.DurationVar(&p.renewal, "leader-renew-deadline", 10*time.Second, "how long a leader tries to stay one")
@@ -58,34 +57,8 @@ func (p *process) managerOptions(name string) kube.ManagerOptions {
 		RetryPeriod:             p.retry,
 		HealthAddress:           p.healthAddress,
 		MetricsAddress:          p.metricsAddress,
-		ProfilingAddress:        p.profiling.address(),
+		ProfilingAddress:        p.profiling.Address(),
 	}
-}
-
-// profiling tells whether a process shows its profiles.
-type profiling bool
-
-func (p *profiling) flag(fs *pflag.FlagSet) {
-	fs.BoolVar((*bool)(p), "enable-profiling", false, "serve /debug/pprof/ on "+profilingAddress+", for kubectl port-forward")
-}
-
-// profilingAddress cannot be reached from other pods: profiles show what is in the memory of a process.
-const profilingAddress = "127.0.0.1:6060"
-
-func (p profiling) address() string {
-	if p {
-		return profilingAddress
-	}
-	return ""
-}
-
-// localConfig is the way to this cluster: that of the pod, or of KUBECONFIG.
-func localConfig() (*rest.Config, error) {
-	cfg, err := ctrl.GetConfig()
-	if err != nil {
-		return nil, fmt.Errorf("finding this cluster's API server: %w", err)
-	}
-	return cfg, nil
 }
 
 // setUp calls the constructors of a process in order.

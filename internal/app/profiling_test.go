@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -44,7 +45,7 @@ func TestEachProcessShowsItsProfilesWhenAsked(t *testing.T) {
 			p := c.Run(t, c.Config, "profiled-"+role, []string{asProgram + "=yes"}, self, append([]string{role}, args...)...)
 			defer p.Kill()
 			testkit.Eventually(t, time.Minute, func() error {
-				resp, err := http.Get("http://" + profilingAddress + "/debug/pprof/heap")
+				resp, err := http.Get("http://" + program.ProfilingAddress + "/debug/pprof/heap")
 				if err != nil {
 					return errors.Join(err, p.Alive())
 				}

@@ -288,7 +288,7 @@ func (s *side) startKubelet(t *testing.T, key string, d *appsv1.Deployment) {
 	if err != nil {
 		return // in a namespace that goes no pod would start either
 	}
-	args := slices.Clone(spec.Containers[0].Args)
+	args := append([]string{"virtual-kubelet"}, spec.Containers[0].Args...)
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "$(POD_IP)", "127.0.0.1")
 	}

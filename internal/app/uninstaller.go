@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/removal"
 )
@@ -31,7 +32,7 @@ func uninstaller() *cobra.Command {
 		Use:   "uninstaller",
 		Short: "Refuse the removal of Liqo while it is in use, and clean up after it",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := localConfig()
+			cfg, err := program.LocalConfig()
 			if err != nil {
 				return err
 			}

@@ -35,7 +35,9 @@ var (
 		"internal/ipam", "internal/peering", "internal/auth", "internal/slice", "internal/replicate", "internal/network",
 		"internal/agent/*", "internal/offload", "internal/host", "internal/vnode", "internal/admit",
 	}
-	words0 = []string{"k8s.io/api", "k8s.io/apimachinery"}
+	// Of the programs, what is linked into that of the virtual kubelet.
+	virtualKubelet = []string{"internal/app/kubelet", "internal/app/program"}
+	words0         = []string{"k8s.io/api", "k8s.io/apimachinery"}
 	// A client, the kernel or a log in a leaf would make a rule depend on more than its arguments. How a scheduler reads
 	// node selectors is better taken from Kubernetes than written again; YAML is the form of kubeconfigs.
 	leafDeps = []string{"k8s.io/api", "k8s.io/apimachinery", "go4.org/netipx", "k8s.io/component-helpers/scheduling", "sigs.k8s.io/yaml"}
@@ -83,8 +85,12 @@ var table = []level{
 		packages: rooms, own: slices.Concat(words, leaves, kit),
 	},
 	{
+		sentence: "level 4, the virtual kubelet's program: imports its room and levels 0 to 2, and no other room and no datapath",
+		packages: append([]string{"cmd/virtual-kubelet"}, virtualKubelet...), own: slices.Concat(words, leaves, kit, []string{"internal/vnode"}, virtualKubelet),
+	},
+	{
 		sentence: "level 4, the in-cluster program: app and cmd/liqo import rooms, and no Helm and nothing of the CLI",
-		packages: []string{"internal/app", "cmd/liqo"}, own: slices.Concat(words, leaves, kit, rooms, kernel, []string{"internal/app"}),
+		packages: []string{"internal/app", "cmd/liqo"}, own: slices.Concat(words, leaves, kit, rooms, kernel, []string{"internal/app/*"}),
 	},
 	{
 		sentence: "level 4, the CLI: ctl and cmd/liqoctl import levels 0 to 2 and the chart, and no room and no datapath",
@@ -98,8 +104,9 @@ var table = []level{
 
 // forbidden are foreign packages that never get into a binary, however deep.
 var forbidden = map[string][]string{
-	"cmd/liqo":    {"helm.sh/helm"},
-	"cmd/liqoctl": {"github.com/vishvananda/netlink", "github.com/google/nftables", "golang.zx2c4.com/wireguard"},
+	"cmd/liqo":            {"helm.sh/helm"},
+	"cmd/virtual-kubelet": {"helm.sh/helm", "github.com/vishvananda/netlink", "github.com/google/nftables", "golang.zx2c4.com/wireguard"},
+	"cmd/liqoctl":         {"github.com/vishvananda/netlink", "github.com/google/nftables", "golang.zx2c4.com/wireguard"},
 }
 
 // check returns the sentence that pkg breaks by importing imp, or "".

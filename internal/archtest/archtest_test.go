@@ -93,6 +93,22 @@ func TestBinariesStayFreeOf(t *testing.T) {
 	}
 }
 
+// Of types that reflection may ask for methods by any name, as text/template does, the linker keeps all methods: those of all
+// clients and all kinds of Kubernetes, which are a third of the program.
+func TestNothingKeepsMethodsOfTheVirtualKubeletThatNobodyCalls(t *testing.T) {
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w -dumpdep", "-o", filepath.Join(t.TempDir(), "virtual-kubelet"), "./cmd/virtual-kubelet")
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("building: %v\n%s", err, out[max(0, len(out)-4096):])
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "<ReflectMethod>") {
+			t.Fatalf("who calls methods by names that only it knows: %s", line)
+		}
+	}
+}
+
 func TestTheCheckSeesABrokenRule(t *testing.T) {
 	for _, tc := range []struct {
 		pkg, imp string
@@ -111,6 +127,9 @@ func TestTheCheckSeesABrokenRule(t *testing.T) {
 		{Module + "/internal/cred", "k8s.io/client-go/tools/clientcmd", true},
 		{Module + "/internal/kube", Module + "/internal/host", true},
 		{Module + "/cmd/liqoctl", Module + "/internal/vnode", true},
+		{Module + "/cmd/virtual-kubelet", Module + "/internal/app/kubelet", false},
+		{Module + "/internal/app/kubelet", Module + "/internal/network", true},
+		{Module + "/internal/app", Module + "/internal/app/kubelet", false},
 		{Module + "/api/core/v1beta1", "os", false},
 	} {
 		if got := check(tc.pkg, tc.imp) != ""; got != tc.broken {

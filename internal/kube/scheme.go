@@ -19,11 +19,11 @@ import (
 // Scheme knows every type that our processes read or write. It is complete when the program starts and never changes.
 var Scheme = newScheme()
 
-// newScheme builds a scheme with the Kubernetes types and our groups.
+// newScheme adds our groups to the scheme of client-go, which is in every program that has a client: a second one with all
+// types of Kubernetes would take more memory than our groups.
 func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
+	scheme := clientgoscheme.Scheme
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme,
 		authv1beta1.AddToScheme,
 		ipamv1alpha1.AddToScheme,
 		liqov1beta1.AddToScheme,

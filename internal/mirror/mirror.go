@@ -94,7 +94,10 @@ type Options struct {
 	Local *rest.Config
 	// Remote is the other one.
 	Remote *remote.Conn
-	Kinds  []Kind
+	// LocalCluster and RemoteCluster are the same two for several engines, which so share what they know of both APIs. Nil is
+	// for one engine alone.
+	LocalCluster, RemoteCluster *kube.Cluster
+	Kinds                       []Kind
 	// FieldManager of what is applied; empty is names.FieldManager.
 	FieldManager string
 	Log          logr.Logger
@@ -114,11 +117,11 @@ func New(o Options) (*Engine, error) {
 	if localConfig.QPS == 0 {
 		localConfig.QPS, localConfig.Burst = o.Remote.Config().QPS, o.Remote.Config().Burst
 	}
-	local, err := newEnd("local", localConfig)
+	local, err := newEnd("local", localConfig, o.LocalCluster)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the local side: %w", err)
 	}
-	far, err := newEnd("remote", o.Remote.Config())
+	far, err := newEnd("remote", o.Remote.Config(), o.RemoteCluster)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the remote side: %w", err)
 	}
@@ -191,11 +194,15 @@ type end struct {
 	client  client.Client
 }
 
-func newEnd(name string, cfg *rest.Config) (*end, error) {
-	cluster, err := kube.NewCluster(cfg)
-	if err != nil {
-		return nil, err
+func newEnd(name string, cfg *rest.Config, shared *kube.Cluster) (*end, error) {
+	if shared == nil {
+		cluster, err := kube.NewCluster(cfg)
+		if err != nil {
+			return nil, err
+		}
+		shared = &cluster
 	}
+	cluster := *shared
 	direct, err := cluster.Client()
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)

@@ -28,6 +28,8 @@ import (
 
 const (
 	containerName = "virtual-kubelet"
+	// program of the image: other than the image's own, it holds this one process and nothing else.
+	program = "/usr/bin/virtual-kubelet"
 	// user that the image can run as without any right.
 	unprivileged int64 = 1000
 	// defaultMetricsPort is opened where the options name none.
@@ -107,6 +109,7 @@ func kubeletContainer(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemp
 		Name:            containerName,
 		Image:           cmp.Or(opts.ContainerImage, o.Image),
 		ImagePullPolicy: cmp.Or(opts.PullPolicy, corev1.PullIfNotPresent),
+		Command:         []string{program},
 		Args:            arguments(vn, opts, o),
 		Env: []corev1.EnvVar{
 			field("POD_IP", "status.podIP"), field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"),
@@ -153,7 +156,6 @@ func metricsPort(address string) int32 {
 // arguments are those of the virtual kubelet's command line, which manifests of users know.
 func arguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpec, o VirtualNodeOptions) []string {
 	args := []string{
-		"virtual-kubelet",
 		"--foreign-cluster-id=" + string(vn.Spec.ClusterID),
 		"--nodename=" + vn.Name,
 		"--node-ip=$(POD_IP)",

@@ -40,7 +40,7 @@ func TestDeployment(t *testing.T) {
 	d := deployment(&vn, options(), kubeletOptions)
 
 	want := []string{
-		"virtual-kubelet", "--foreign-cluster-id=milan", "--nodename=milan-gold", "--node-ip=$(POD_IP)", "--tenant-namespace=tenant",
+		"--foreign-cluster-id=milan", "--nodename=milan-gold", "--node-ip=$(POD_IP)", "--tenant-namespace=tenant",
 		"--liqo-namespace=liqo", "--home-cluster-id=home", "--local-podcidr=10.1.0.0/16",
 		"--enable-storage", "--remote-real-storage-class-name=fast",
 		"--pod-reflection-workers=10", "--secret-reflection-workers=3", "--secret-reflection-type=DenyList",
@@ -49,6 +49,9 @@ func TestDeployment(t *testing.T) {
 	}
 	c := d.Spec.Template.Spec.Containers[0]
 	if diff := cmp.Diff(want, c.Args); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"/usr/bin/virtual-kubelet"}, c.Command); diff != "" {
 		t.Error(diff)
 	}
 	if d.Name != "vk-milan-gold" || d.Namespace != "tenant" || c.Image != "liqo:options" || *d.Spec.Replicas != 1 {
@@ -177,7 +180,7 @@ func TestATemplateThatTheOriginalRenderedHidesNoLaterChange(t *testing.T) {
 	d := deployment(&vn, opts, kubeletOptions)
 	c := d.Spec.Template.Spec.Containers[0]
 	want := []string{
-		"virtual-kubelet", "--foreign-cluster-id=milan", "--nodename=m", "--node-ip=$(POD_IP)", "--tenant-namespace=tenant",
+		"--foreign-cluster-id=milan", "--nodename=m", "--node-ip=$(POD_IP)", "--tenant-namespace=tenant",
 		"--liqo-namespace=liqo", "--home-cluster-id=home", "--local-podcidr=10.1.0.0/16",
 		"--enable-storage", "--remote-real-storage-class-name=fast",
 		"--pod-reflection-workers=10", "--secret-reflection-workers=3", "--secret-reflection-type=DenyList",

@@ -100,6 +100,9 @@ func (c *Conn) User() string {
 	return ""
 }
 
+// NamesAuthority tells whether the kubeconfig says which certificate authority to trust; otherwise it is those of the system.
+func (c *Conn) NamesAuthority() bool { return len(c.current.Load().kubeconfig.CA) > 0 }
+
 // newTransport makes a transport that knows where to go and whom to trust, and asks for the client certificate at each
 // handshake.
 func (c *Conn) newTransport(k cred.Kubeconfig) (*http.Transport, error) {

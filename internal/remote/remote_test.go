@@ -209,6 +209,18 @@ func TestUnknownServerIsNotTrusted(t *testing.T) {
 	}
 }
 
+func TestAKubeconfigNamesItsAuthorityOrNone(t *testing.T) {
+	for ca, want := range map[string]bool{"some": true, "": false} {
+		cfg := &rest.Config{Host: "https://192.0.2.1", BearerToken: "token"}
+		if ca != "" {
+			cfg.CAData = testkit.Cluster(t).Config.CAData
+		}
+		if got := connect(t, cfg).NamesAuthority(); got != want {
+			t.Errorf("with %q authority: %v", ca, got)
+		}
+	}
+}
+
 func mayRead(t *testing.T, c *testkit.ControlPlane, namespace string, users ...string) {
 	t.Helper()
 	role := &rbacv1.Role{

@@ -34,6 +34,9 @@ func (c *ControlPlane) Run(t testing.TB, cfg *rest.Config, name string, env []st
 // Kill ends it at once.
 func (p *Process) Kill() { p.process.kill() }
 
+// PID is its number in /proc.
+func (p *Process) PID() int { return p.process.cmd.Process.Pid }
+
 // Alive returns why the process ended, nil while it runs.
 func (p *Process) Alive() error { return p.process.alive() }
 

@@ -37,8 +37,9 @@ func BenchmarkConfigMapReflection(b *testing.B) {
 	}
 	p.virtual.Store(&offv1beta1.VirtualNode{})
 	ctx, stop := context.WithCancel(b.Context())
+	p.broadcaster = p.newBroadcaster(ctx)
 	engine, err := mirror.New(mirror.Options{
-		Local: here.Config, Remote: conn, Kinds: []mirror.Kind{copying(ctx, p, configMaps(p.options))}, FieldManager: names.ReflectionFieldManager, Peer: "milan",
+		Local: here.Config, Remote: conn, Kinds: []mirror.Kind{copying(p, configMaps(p.options))}, FieldManager: names.ReflectionFieldManager, Peer: "milan",
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -36,7 +36,7 @@ func (p *process) reflectResource(ctx context.Context, r ResourceReflection) err
 	for waiting := false; ; waiting = true {
 		kind, err := p.mgr.GetRESTMapper().KindFor(r.Resource)
 		if err == nil {
-			return p.reflect(ctx, copying(ctx, p, resources(p.options, r, kind)))
+			return p.reflect(ctx, copying(p, resources(p.options, r, kind)))
 		}
 		if !waiting {
 			p.options.Log.Info("waiting for a resource to reflect", "resource", r.Resource.String(), "reason", err.Error())

@@ -44,10 +44,12 @@ type Reflection struct {
 	Type translate.ReflectionType
 }
 
-// Options of one virtual kubelet. Each field is a flag.
+// Options of one virtual kubelet. Each field is a flag, but for PublicRoots.
 type Options struct {
 	// Config reaches the local API server (--home-kubeconfig).
 	Config *rest.Config
+	// PublicRoots is called before a provider is talked to whose kubeconfig names no certificate authority; may be nil.
+	PublicRoots func()
 	// Node is the name of the VirtualNode, of the Node and of the lease of this process (--nodename).
 	Node string
 	// NodeIP is the address of the kubelet API, that of the pod (--node-ip).

@@ -25,12 +25,12 @@ func (p *process) reflectShared(ctx context.Context) error {
 		}
 	}
 	cm, secret, ingress := configMaps(p.options), secrets(p.options), ingresses(p.options)
-	add(p.options.ConfigMaps.Workers, copying(ctx, p, cm), cm)
-	add(p.options.Secrets.Workers, copying(ctx, p, secret), secret)
-	add(p.options.Ingresses.Workers, copying(ctx, p, ingress), ingress)
+	add(p.options.ConfigMaps.Workers, copying(p, cm), cm)
+	add(p.options.Secrets.Workers, copying(p, secret), secret)
+	add(p.options.Ingresses.Workers, copying(p, ingress), ingress)
 	service, slice := services(p.options), endpointSlices(p.options, p.network.addresses)
-	add(p.options.Services.Workers, copying(ctx, p, service), service)
-	add(p.options.EndpointSlices.Workers, slice.watching(copying(ctx, p, slice.copied)), slice)
+	add(p.options.Services.Workers, copying(p, service), service)
+	add(p.options.EndpointSlices.Workers, slice.watching(copying(p, slice.copied)), slice)
 	if p.options.Events.Workers > 0 && len(about) > 0 {
 		kinds = append(kinds, sharedEvents(p.options, about...).kind())
 	}
@@ -51,8 +51,8 @@ func (p *process) reflectShared(ctx context.Context) error {
 }
 
 // copying gives a kind what it needs of this process.
-func copying[L, R client.Object](ctx context.Context, p *process, c *copied[L, R]) mirror.Kind {
-	c.patch, c.events, c.begun = p.patch, newEventLog(p.recorder(ctx, c.component)), time.Now()
+func copying[L, R client.Object](p *process, c *copied[L, R]) mirror.Kind {
+	c.patch, c.events, c.begun = p.patch, newEventLog(p.recorder(c.component)), time.Now()
 	return c.kind()
 }
 
@@ -65,8 +65,8 @@ func (p *process) reflect(ctx context.Context, kinds ...mirror.Kind) error {
 }
 
 // podEvents is how the pods of this node are told about: by what happens here, and by what the provider says.
-func (p *process) podEvents(ctx context.Context) (record.EventRecorder, []mirror.Kind) {
-	recorder := p.recorder(ctx, podComponent)
+func (p *process) podEvents() (record.EventRecorder, []mirror.Kind) {
+	recorder := p.recorder(podComponent)
 	if p.options.Events.Workers <= 0 {
 		return recorder, nil
 	}

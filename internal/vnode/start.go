@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/mirror"
 	"liqo.io/liqo/internal/names"
 )
@@ -55,11 +56,14 @@ func (p *process) Start(ctx context.Context) error {
 }
 
 func (p *process) runConnected(ctx context.Context) error {
+	if err := p.meetClusters(); err != nil {
+		return err
+	}
 	lease := &nodeLease{
 		clients: p.clients, node: p.options.Node, duration: p.options.NodeLeaseDuration,
 		health: p.health, now: time.Now, log: p.options.Log,
 	}
-	recorder, kinds := p.podEvents(ctx)
+	recorder, kinds := p.podEvents()
 	pods := &podKind{
 		options: p.options, patch: p.patch, generation: p.generation, user: p.user, ips: p.network.podIPs, home: p.network.home,
 		events: newEventLog(recorder), available: p.available, memory: newMemory(time.Now),
@@ -104,9 +108,20 @@ func (p *process) settle(ctx context.Context, engine *mirror.Engine) {
 	}
 }
 
+// meetClusters prepares both clusters for all engines: what is known of an API, and the connections to it, are needed once.
+func (p *process) meetClusters() error {
+	there, err := kube.NewCluster(p.conn.Load().Config())
+	if err != nil {
+		return fmt.Errorf("preparing the provider: %w", err)
+	}
+	p.here = &kube.Cluster{Config: p.localConfig(), HTTP: p.mgr.GetHTTPClient(), Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme}
+	p.there = &there
+	return nil
+}
+
 func (p *process) engine(kinds ...mirror.Kind) (*mirror.Engine, error) {
 	engine, err := mirror.New(mirror.Options{
-		Local: p.localConfig(), Remote: p.conn.Load(), Kinds: kinds,
+		Local: p.localConfig(), Remote: p.conn.Load(), LocalCluster: p.here, RemoteCluster: p.there, Kinds: kinds,
 		FieldManager: names.ReflectionFieldManager, Log: p.options.Log, Peer: string(p.options.Provider),
 	})
 	if err != nil {
@@ -226,7 +241,7 @@ func (p *process) openKubelet(ctx context.Context) (serveIt func(context.Context
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	events := newEventLog(p.recorder(ctx, "liqo-virtual-kubelet"))
+	events := newEventLog(p.recorder("liqo-virtual-kubelet"))
 	certs, err := newCertificates(ctx, p.clients, p.options.Certificate, p.options.Node, p.options.NodeIP, func(err error) {
 		p.options.Log.Info("no new serving certificate", "reason", err.Error())
 		events.tell(p.virtual.Load(), corev1.EventTypeWarning, reasonNoCertificate, err.Error())

@@ -59,6 +59,10 @@ type process struct {
 	network *network
 	// available tells whether the pods can be reached.
 	available *available
+	// here and there are the two clusters for all engines.
+	here, there *kube.Cluster
+	// broadcaster takes the events of all components.
+	broadcaster record.EventBroadcaster
 	// pods is the engine that reflects the pods, nil until there is a kubeconfig.
 	pods atomic.Pointer[mirror.Engine]
 	// shared is the engine that reflects what the virtual nodes of the provider share, nil until it was our turn once.
@@ -93,6 +97,7 @@ func (p *process) prepare(ctx context.Context) error {
 	if p.mgr, err = kube.NewManager(p.options.Config, managerOptions(p.options, secret)); err != nil {
 		return err
 	}
+	p.broadcaster = p.newBroadcaster(ctx)
 	p.available = &available{pods: p.mgr.GetClient(), changed: p.lookAgain, log: p.options.Log}
 	nodeWake, podWake := make(chan event.GenericEvent, 1), make(chan event.GenericEvent, 1)
 	p.health = &health{
@@ -230,13 +235,13 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 		return err
 	}
 	if err := setupCredentials(p.mgr, &credentials{
-		client: p.mgr.GetClient(), process: p, events: newEventLog(p.recorder(ctx, "liqo-virtual-kubelet")),
+		client: p.mgr.GetClient(), process: p, events: newEventLog(p.recorder("liqo-virtual-kubelet")),
 	}); err != nil {
 		return err
 	}
 	return setupFallback(p.mgr, &fallback{
 		client: p.mgr.GetClient(), live: p.mgr.GetAPIReader(), options: p.options, twins: p.twins, remote: p.remoteReader,
-		events: newEventLog(p.recorder(ctx, "liqo-pod-reflection")),
+		events: newEventLog(p.recorder("liqo-pod-reflection")),
 	}, podWake)
 }
 
@@ -263,12 +268,17 @@ func (p *process) lookAtSlicesOf(namespace string) {
 	}
 }
 
-// recorder makes events of the given component.
-func (p *process) recorder(ctx context.Context, component string) record.EventRecorder {
+// newBroadcaster makes what sends the events. One has long queues, whoever uses it: all components share it.
+func (p *process) newBroadcaster(ctx context.Context) record.EventBroadcaster {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.clients.CoreV1().Events(corev1.NamespaceAll)})
 	context.AfterFunc(ctx, broadcaster.Shutdown)
-	return broadcaster.NewRecorder(kube.Scheme, corev1.EventSource{Component: component, Host: p.options.Node})
+	return broadcaster
+}
+
+// recorder makes events of the given component.
+func (p *process) recorder(component string) record.EventRecorder {
+	return p.broadcaster.NewRecorder(kube.Scheme, corev1.EventSource{Component: component, Host: p.options.Node})
 }
 
 var errNotConnected = errors.New("there is no usable kubeconfig yet")
@@ -341,6 +351,9 @@ func (p *process) connect(kubeconfig []byte) error {
 	conn, err := remote.New(kubeconfig)
 	if err != nil {
 		return err
+	}
+	if !conn.NamesAuthority() && p.options.PublicRoots != nil {
+		p.options.PublicRoots()
 	}
 	way, err := newProvider(conn, p.options.Log)
 	if err != nil {

@@ -89,6 +89,7 @@ func TestRolesOfProcesses(t *testing.T) {
 	for line, want := range map[string]string{
 		"/home/bin/kube-apiserver --x":        "kube-apiserver",
 		"/usr/bin/liqo virtual-kubelet --x":   "virtual-kubelet",
+		"/usr/bin/virtual-kubelet --x":        "virtual-kubelet",
 		"/proc/self/exe internal node /x":     "playground node",
 		"/usr/bin/crd-replicator --x":         "crd-replicator",
 		"/home/bin/kube-controller-manager x": "kube-controller-manager",

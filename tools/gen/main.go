@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Program gen writes what controller-gen derives from the Go sources into the chart: the CRDs of api/ and, for each file of
-// internal/app that has RBAC markers, the rights of that process. Its argument is the root of the repository.
+// internal/app and the packages in it that has RBAC markers, the rights of that process. Its argument is the root of the repository.
 //
 // A marker with namespace=tenant or namespace=offloaded is about every namespace of that sort.
 package main
@@ -65,9 +65,13 @@ func rbac() error {
 	if err := clean(rbacDir); err != nil {
 		return err
 	}
-	files, err := filepath.Glob("internal/app/*.go")
-	if err != nil {
-		return fmt.Errorf("listing processes: %w", err)
+	var files []string
+	for _, pattern := range []string{"internal/app/*.go", "internal/app/*/*.go"} {
+		matches, err := filepath.Glob(pattern)
+		if err != nil {
+			return fmt.Errorf("listing processes: %w", err)
+		}
+		files = append(files, matches...)
 	}
 	for _, file := range files {
 		source, err := os.ReadFile(file)

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package kubelet
 
 import (
 	"strings"
@@ -47,7 +47,7 @@ func TestArgumentsThatNoVirtualKubeletStartsWith(t *testing.T) {
 		"--home-api-server-host=kubernetes.default.example.com --home-api-server-port=443":       "",
 		"--node-extra-annotations=note":                                                          `invalid argument "note" for "--node-extra-annotations" flag: note must be formatted as key=value`,
 	} {
-		err := checkVirtualKubelet(append(usual, strings.Fields(arg)...))
+		err := Check(append(usual, strings.Fields(arg)...))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", arg, err, want)
 		}

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package kubelet
 
 import (
 	"cmp"
@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/vnode"
 	"liqo.io/liqo/internal/vnode/translate"
@@ -46,9 +47,9 @@ import (
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=offloaded,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=offloaded,resources=ingresses,verbs=get;list;watch
 
-// virtualKubeletOptions are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
+// options are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
 // carry them, so those that mean nothing here yet are accepted.
-type virtualKubeletOptions struct {
+type options struct {
 	vnode.Options
 	nodeIP, home, foreign, certificate string
 	apiServerHost, apiServerPort       string
@@ -59,7 +60,7 @@ type virtualKubeletOptions struct {
 	resources                                        []string
 	ingressClass, loadBalancerClass                  string
 	withIngressClass, withLoadBalancerClass, metrics bool
-	profiling                                        profiling
+	profiling                                        program.Profiling
 }
 
 // reflectionFlags are how many objects of a kind are handled at once, and which.
@@ -72,12 +73,15 @@ func (r reflectionFlags) option() vnode.Reflection {
 	return vnode.Reflection{Workers: orOff(r.workers), Type: translate.ReflectionType(r.kind)}
 }
 
-func virtualKubelet() *cobra.Command {
-	o := &virtualKubeletOptions{}
+// Command is the role, as a part of a program.
+func Command() *cobra.Command {
+	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "virtual-kubelet",
 		Short: "One virtual node: its Node, its pods and what they need, logs and exec",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+
+		Annotations: map[string]string{program.RootsOnDemand: "yes"},
+		RunE:        func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	fs := cmd.Flags()
 	o.flags(fs)
@@ -87,7 +91,7 @@ func virtualKubelet() *cobra.Command {
 	return cmd
 }
 
-func (o *virtualKubeletOptions) flags(fs *pflag.FlagSet) {
+func (o *options) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "nodename", "virtual-kubelet", "name of the VirtualNode and of its Node")
 	fs.StringVar(&o.nodeIP, "node-ip", os.Getenv("POD_IP"), "address of the kubelet API")
 	fs.StringVar(&o.TenantNamespace, "tenant-namespace", "default", "namespace of the VirtualNode")
@@ -108,11 +112,11 @@ func (o *virtualKubeletOptions) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ListenPort, "listen-port", names.KubeletPort, "port of the kubelet API")
 	fs.BoolVar(&o.metrics, "metrics-enabled", false, "serve metrics")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", ":8082", "where, by TLS to those who may read them")
-	o.profiling.flag(fs)
+	o.profiling.Flag(fs)
 	fs.StringVar(&o.HealthAddress, "health-probe-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 }
 
-func (o *virtualKubeletOptions) reflection(fs *pflag.FlagSet) {
+func (o *options) reflection(fs *pflag.FlagSet) {
 	fs.IntVar(&o.podWorkers, "pod-reflection-workers", 10, "pods handled at once")
 	fs.IntVar(&o.sliceWorkers, "endpointslice-reflection-workers", 10, "EndpointSlices handled at once; 0 reflects none. Their Services say which")
 	for name, kind := range map[string]*reflectionFlags{
@@ -135,7 +139,7 @@ func (o *virtualKubeletOptions) reflection(fs *pflag.FlagSet) {
 	fs.StringVar(&o.loadBalancerClass, "remote-real-load-balancer-class-name", "", "which class that is")
 }
 
-func (o *virtualKubeletOptions) timing(fs *pflag.FlagSet) {
+func (o *options) timing(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.PingInterval, "node-ping-interval", 10*time.Second, "time between two looks at the provider's API server; 0 trusts it blindly")
 	fs.DurationVar(&o.PingTimeout, "node-ping-timeout", time.Second, "how long one look may take")
 	fs.DurationVar(&o.NodeLeaseDuration, "node-lease-duration", 40*time.Second, "how long the Node is believed after its last sign of life")
@@ -160,23 +164,27 @@ func accepted(fs *pflag.FlagSet) {
 	}
 }
 
-func (o *virtualKubeletOptions) run(ctx context.Context) error {
+func (o *options) run(ctx context.Context) error {
 	if err := o.read(); err != nil {
 		return err
 	}
 	var err error
-	if o.Config, err = localConfig(); err != nil {
+	if o.Config, err = program.LocalConfig(); err != nil {
 		return err
 	}
+	if o.Config.CAFile == "" && len(o.Config.CAData) == 0 {
+		program.PublicRoots()
+	}
+	o.PublicRoots = program.PublicRoots
 	o.PodName = os.Getenv("POD_NAME")
 	o.Log = klog.Background()
 	return vnode.Run(ctx, o.Options)
 }
 
-// checkVirtualKubelet tells why a virtual kubelet would not start with these arguments, nil if it would. What $(VAR) becomes
+// Check tells why a virtual kubelet would not start with these arguments, nil if it would. What $(VAR) becomes
 // in an argument is known only where it runs.
-func checkVirtualKubelet(args []string) error {
-	o := &virtualKubeletOptions{}
+func Check(args []string) error {
+	o := &options{}
 	fs := pflag.NewFlagSet("virtual-kubelet", pflag.ContinueOnError)
 	o.flags(fs)
 	o.reflection(fs)
@@ -214,7 +222,7 @@ func literal(args []string) []string {
 }
 
 // read turns the flags into options.
-func (o *virtualKubeletOptions) read() error {
+func (o *options) read() error {
 	var err error
 	if o.NodeIP, err = netip.ParseAddr(o.nodeIP); err != nil {
 		return fmt.Errorf("reading --node-ip: %w", err)
@@ -251,7 +259,7 @@ func (o *virtualKubeletOptions) read() error {
 	if !o.metrics {
 		o.MetricsAddress = "0"
 	}
-	o.ProfilingAddress = o.profiling.address()
+	o.ProfilingAddress = o.profiling.Address()
 	if o.Options.PingInterval == 0 {
 		o.PingInterval = -1
 	}
@@ -259,7 +267,7 @@ func (o *virtualKubeletOptions) read() error {
 }
 
 // readAPIServer finds the port at which pods of this cluster know its API server, unless the flags say where it is.
-func (o *virtualKubeletOptions) readAPIServer() error {
+func (o *options) readAPIServer() error {
 	port := os.Getenv("KUBERNETES_SERVICE_PORT")
 	if o.apiServerHost != "" && o.apiServerPort != "" {
 		if o.APIServerSupport && isAPIServerService(o.apiServerHost) {

@@ -1,0 +1,106 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package program is what the programs that run inside a cluster have in common: how they are called, log and end.
+package program
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Version is set by the linker.
+var Version = "dev"
+
+// Complete makes a command a program.
+func Complete(cmd *cobra.Command) *cobra.Command {
+	cmd.Version, cmd.SilenceUsage, cmd.SilenceErrors = Version, true, true
+	logs := &logOptions{}
+	logs.flags(cmd.PersistentFlags())
+	cmd.PersistentPreRunE = func(role *cobra.Command, _ []string) error {
+		if role.Annotations[RootsOnDemand] == "" {
+			PublicRoots()
+		}
+		if shown := role.Flags().Lookup(profilingFlag); shown == nil || shown.Value.String() != "true" {
+			runtime.MemProfileRate = 0 // what nobody can ask for need not be recorded
+		}
+		debug.SetGCPercent(50) // caches dominate these processes: half the garbage for little more CPU
+		return logs.setUp()
+	}
+	return cmd
+}
+
+// RootsOnDemand is the annotation of a role that calls PublicRoots itself, when it needs them: few do, and half a MiB is taken
+// by them.
+const RootsOnDemand = "roots-on-demand"
+
+// PublicRoots has public certificate authorities trusted where the system names none: the image is scratch.
+var PublicRoots = sync.OnceFunc(func() {
+	roots := x509.NewCertPool()
+	for root := range bundle.Roots() {
+		certificate, err := x509.ParseCertificate(root.Certificate)
+		if err != nil {
+			panic(fmt.Errorf("reading a root that is part of the program: %w", err))
+		}
+		if root.Constraint == nil {
+			roots.AddCert(certificate)
+			continue
+		}
+		roots.AddCertWithConstraint(certificate, root.Constraint)
+	}
+	x509.SetFallbackRoots(roots)
+})
+
+// Main runs a program until it ends or is told to, and then exits.
+func Main(cmd *cobra.Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := cmd.ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "liqo:", err)
+		os.Exit(1)
+	}
+}
+
+// Profiling tells whether a process shows its profiles.
+type Profiling bool
+
+const profilingFlag = "enable-profiling"
+
+// Flag adds the flag that says so.
+func (p *Profiling) Flag(fs *pflag.FlagSet) {
+	fs.BoolVar((*bool)(p), profilingFlag, false, "serve /debug/pprof/ on "+ProfilingAddress+", for kubectl port-forward")
+}
+
+// ProfilingAddress cannot be reached from other pods: profiles show what is in the memory of a process.
+const ProfilingAddress = "127.0.0.1:6060"
+
+// Address is where profiles are served, empty for nowhere.
+func (p Profiling) Address() string {
+	if p {
+		return ProfilingAddress
+	}
+	return ""
+}
+
+// LocalConfig is the way to this cluster: that of the pod, or of KUBECONFIG.
+func LocalConfig() (*rest.Config, error) {
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding this cluster's API server: %w", err)
+	}
+	return cfg, nil
+}
