@@ -108,6 +108,9 @@ func run(ctx context.Context, home string, rounds int) (*result, error) {
 		}
 		r.Memory = append(r.Memory, peak)
 	}
+	if err := w.lend(ctx); err != nil {
+		return nil, err
+	}
 	if r.Outages, err = w.outages(ctx); err != nil {
 		return nil, err
 	}
