@@ -30,7 +30,7 @@ func main() {
 		return
 	}
 	home := flag.String("home", os.Getenv("LIQO_PLAYGROUND_HOME"), "folder of the playground whose clusters a and b, of two nodes each, are used")
-	rounds := flag.Int("rounds", 5, "times that all is measured; medians count")
+	rounds := flag.Int("rounds", 5, "times that speeds are measured; medians count, and 0 leaves them out")
 	output := flag.String("output", "dist/bench", "folder of the results")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -76,37 +76,11 @@ func run(ctx context.Context, home string, rounds int) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop() // ends the bare library
-	alone, err := bare(ctx, w.nodes)
-	if err != nil {
-		return nil, err
-	}
 	r := &result{}
-	paths := append([]path{alone}, w.paths...)
-	for _, p := range paths {
-		r.Paths = append(r.Paths, &measured{Path: p.name})
-	}
-	for range rounds {
-		for i, p := range paths {
-			if err := r.Paths[i].measure(p); err != nil {
-				return nil, err
-			}
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-		}
-	}
-	for _, g := range w.gateways {
-		pid, err := program(g.UID)
-		if err != nil {
+	if rounds > 0 {
+		if err := r.speeds(ctx, w, rounds); err != nil {
 			return nil, err
 		}
-		peak, err := peakMemory(pid)
-		if err != nil {
-			return nil, err
-		}
-		r.Memory = append(r.Memory, peak)
 	}
 	if err := w.lend(ctx); err != nil {
 		return nil, err
@@ -116,6 +90,42 @@ func run(ctx context.Context, home string, rounds int) (*result, error) {
 	}
 	r.Promises = append(r.verdict(), r.Outages...)
 	return r, nil
+}
+
+// speeds measures all paths by turns, and the memory of the gateways after.
+func (r *result) speeds(ctx context.Context, w *world, rounds int) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // ends the bare library
+	alone, err := bare(ctx, w.nodes)
+	if err != nil {
+		return err
+	}
+	paths := append([]path{alone}, w.paths...)
+	for _, p := range paths {
+		r.Paths = append(r.Paths, &measured{Path: p.name})
+	}
+	for range rounds {
+		for i, p := range paths {
+			if err := r.Paths[i].measure(p); err != nil {
+				return err
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	for _, g := range w.gateways {
+		pid, err := program(g.UID)
+		if err != nil {
+			return err
+		}
+		peak, err := peakMemory(pid)
+		if err != nil {
+			return err
+		}
+		r.Memory = append(r.Memory, peak)
+	}
+	return nil
 }
 
 func (m *measured) measure(p path) error {
@@ -144,6 +154,9 @@ func (m *measured) measure(p path) error {
 
 // verdict compares medians of each path with those of the bare library, and the worst run of TCP with its median.
 func (r *result) verdict() []figures.Promise {
+	if len(r.Paths) == 0 {
+		return nil
+	}
 	var out []figures.Promise
 	alone := r.Paths[0]
 	for _, p := range r.Paths[1:] {
@@ -168,6 +181,9 @@ func (r *result) verdict() []figures.Promise {
 }
 
 func (r *result) print() {
+	if len(r.Paths) == 0 {
+		return
+	}
 	fmt.Printf("\nMEDIANS\n")
 	for _, p := range r.Paths {
 		fmt.Printf("%-26s  TCP %.2f and %.2f Gbit/s   UDP %.3f Gbit/s   round trip %.0f and %.0f µs\n", p.Path,

@@ -56,13 +56,14 @@ spec:
   containers: [{name: web, image: "docker.io/library/busybox:latest", imagePullPolicy: IfNotPresent, command: [httpd, -f, -p, "8080", -h, /etc]}]
 `
 
-// asker asks a Service, once it answered for the first time, and writes when which question was answered.
+// asker asks an address from a node, once it answered for the first time, and writes when which question was answered.
 const asker = `
 apiVersion: v1
 kind: Pod
 metadata: {name: asker, namespace: default}
 spec:
   terminationGracePeriodSeconds: 0
+  nodeSelector: {kubernetes.io/hostname: %s}
   containers:
   - name: asker
     image: docker.io/library/busybox:latest
@@ -71,7 +72,7 @@ spec:
     - sh
     - -c
     - |
-      ask() { printf 'GET /passwd HTTP/1.0\r\n\r\n' | nc -w 5 %s 80 2>/dev/null | grep -q root; }
+      ask() { printf 'GET /passwd HTTP/1.0\r\n\r\n' | nc -w 5 %s %d 2>/dev/null | grep -q root; }
       until ask; do sleep 1; done
       while true; do
         if ask; then echo "$(date +%%s) answered"; else echo "$(date +%%s) lost"; fi
@@ -82,15 +83,7 @@ spec:
 // Who has a tunnel needs no API server to use it: with those of both sides away endpoints stay, and no question is lost.
 func TestPodsReachEachOtherWithoutAPIServers(t *testing.T) {
 	length := time.Duration(number(t, "LIQO_SOAK_SILENCE", 30)) * time.Second
-	tunnel, err := clusters.Connect(t.Context(), provider, consumer, "default")
-	t.Cleanup(func() {
-		if err := tunnel.Disconnect(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	connected(t)
 	// A pod that is made while the network is not known yet keeps the address that it has in the provider.
 	for c, peer := range map[*clusters.Cluster]string{consumer: provider.ID, provider: consumer.ID} {
 		story.Eventually(t, "the network of "+peer+" to be known", time.Minute, func(context.Context) error {
@@ -106,7 +99,7 @@ func TestPodsReachEachOtherWithoutAPIServers(t *testing.T) {
 	addressOf(t, provider, peering.Twin(), "away")
 	askers := []*clusters.Cluster{consumer, provider}
 	for i, service := range []string{clusterIP(t, consumer, peering.Namespace, "away"), clusterIP(t, provider, peering.Twin(), "home")} {
-		applied(t, askers[i], "default", fmt.Sprintf(asker, service))
+		applied(t, askers[i], "default", fmt.Sprintf(asker, []string{"a1", "b1"}[i], service, 80))
 	}
 	begun := time.Now()
 	for _, c := range askers {
@@ -152,28 +145,49 @@ func TestPodsReachEachOtherWithoutAPIServers(t *testing.T) {
 	}
 }
 
+// connected has a tunnel between both clusters for as long as the test runs.
+func connected(t *testing.T) {
+	t.Helper()
+	tunnel := clusters.NewTunnel(provider, consumer, "default")
+	t.Cleanup(func() {
+		if err := tunnel.Disconnect(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := tunnel.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // answers are how many questions of a time were answered, and how many were lost.
 func answers(c *clusters.Cluster, from, to time.Time) (answered, lost int, err error) {
-	log, err := c.Kubectl("", "logs", "-n", "default", "asker", "--tail=-1")
-	if err != nil {
-		return 0, 0, err
+	good, bad, err := told(c)
+	within := func(all []time.Time) (n int) {
+		for _, when := range all {
+			if !when.Before(from.Truncate(time.Second)) && !when.After(to) {
+				n++
+			}
+		}
+		return n
 	}
+	return within(good), within(bad), err
+}
+
+// told is when questions were answered, and when not, to the second.
+func told(c *clusters.Cluster) (answered, lost []time.Time, err error) {
+	log, err := c.Kubectl("", "logs", "-n", "default", "asker", "--tail=-1")
 	for line := range strings.Lines(log) {
 		at, what, _ := strings.Cut(strings.TrimSpace(line), " ")
 		seconds, err := strconv.ParseInt(at, 10, 64)
-		if err != nil {
-			continue // the API server may add one of its own
-		}
-		if when := time.Unix(seconds, 0); when.Before(from.Truncate(time.Second)) || when.After(to) {
-			continue
-		}
-		if what == "answered" {
-			answered++
-		} else {
-			lost++
+		switch {
+		case err != nil: // the API server may add one of its own
+		case what == "answered":
+			answered = append(answered, time.Unix(seconds, 0))
+		default:
+			lost = append(lost, time.Unix(seconds, 0))
 		}
 	}
-	return answered, lost, nil
+	return answered, lost, err
 }
 
 // applied applies a manifest for as long as the test runs.
