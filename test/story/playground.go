@@ -27,11 +27,17 @@ import (
 
 // Playground runs the program that the clusters live in.
 func Playground(args ...string) error {
+	_, err := Output(args...)
+	return err
+}
+
+// Output is what that program printed.
+func Output(args ...string) (string, error) {
 	out, err := exec.Command(Program(), args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("playground %s: %w\n%s", strings.Join(args, " "), err, out)
+		err = fmt.Errorf("playground %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
-	return nil
+	return string(out), err
 }
 
 // Program is the path of that program.
