@@ -96,7 +96,7 @@ suite_several() { # fresh ones, which no other story has installed anything in
 
 suite_soak() { # the playground itself, faults under load on two clusters, three that borrow and lend, orders with more seeds, caches that are late, every fuzz target for a minute
 	(cd playground && gotest -tags selftest -timeout 20m ./selftest) || return 1
-	clusters 1 && gotest -count=1 -v -timeout 30m ./test/soak && suite_several || return 1
+	clusters 1 && gotest -count=1 -v -timeout 40m ./test/soak && suite_several || return 1
 	down
 	LIQO_SEEDS=21 gotest -count=1 -v -timeout 20m -run 'TestAnyOrder' ./internal/app || return 1
 	LIQO_LAG=300ms gotest -count=1 -timeout 25m -p 2 ./internal/{agent/...,auth,host,mirror,network,offload,peering,remote,replicate,slice,vnode} || return 1
