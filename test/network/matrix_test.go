@@ -170,7 +170,13 @@ func newSides(t *testing.T) []side {
 		host := free(t, same)
 		for j, s := range sides {
 			next(t, same[j], host)
-			sides[j].pods = append(s.pods, web(t, s.Cluster, same[j]))
+			web(t, s.Cluster, same[j])
+		}
+	}
+	for i := range sides[0].nodes {
+		for j, s := range sides {
+			running(t, s.Cluster, "node-"+s.nodes[i].Name)
+			sides[j].pods = append(s.pods, running(t, s.Cluster, "pod-"+s.nodes[i].Name))
 		}
 		if one, other := sides[0].pods[i].Status.PodIP, sides[1].pods[i].Status.PodIP; one != other {
 			t.Fatalf("pods have the addresses %s and %s, want the very same", one, other)
@@ -318,11 +324,10 @@ func nodes(t *testing.T, c *clusters.Cluster) []corev1.Node {
 	return out
 }
 
-// web runs a pod and a process on a node, and returns the pod.
-func web(t *testing.T, c *clusters.Cluster, on corev1.Node) corev1.Pod {
+// web starts a pod and a process on a node.
+func web(t *testing.T, c *clusters.Cluster, on corev1.Node) {
 	t.Helper()
-	started(t, c, "node-"+on.Name, fmt.Sprintf(pod, "node-"+on.Name, on.Name, true, hostPort))
-	return started(t, c, "pod-"+on.Name, fmt.Sprintf(pod, "pod-"+on.Name, on.Name, false, port))
+	start(t, c, fmt.Sprintf(pod, "node-"+on.Name, on.Name, true, hostPort)+fmt.Sprintf(pod, "pod-"+on.Name, on.Name, false, port))
 }
 
 // twin runs a pod with an address, on the node that has the pods of that range.
@@ -334,7 +339,8 @@ func twin(t *testing.T, of side, address string) corev1.Pod {
 			continue
 		}
 		next(t, n, int(at.As4()[3]))
-		p := started(t, of.Cluster, "twin-"+n.Name, fmt.Sprintf(pod, "twin-"+n.Name, n.Name, false, port))
+		start(t, of.Cluster, fmt.Sprintf(pod, "twin-"+n.Name, n.Name, false, port))
+		p := running(t, of.Cluster, "twin-"+n.Name)
 		if p.Status.PodIP != address {
 			t.Fatalf("the pod that was to have %s has %s", address, p.Status.PodIP)
 		}
@@ -344,11 +350,16 @@ func twin(t *testing.T, of side, address string) corev1.Pod {
 	return corev1.Pod{}
 }
 
-// started runs a pod for as long as the test does.
-func started(t *testing.T, c *clusters.Cluster, name, manifest string) (p corev1.Pod) {
+// start starts pods that end with the test.
+func start(t *testing.T, c *clusters.Cluster, manifest string) {
 	t.Helper()
 	kubectl(t, c, manifest, "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, c, manifest, "delete", "--ignore-not-found", "-f", "-") })
+}
+
+// running waits until a pod runs.
+func running(t *testing.T, c *clusters.Cluster, name string) (p corev1.Pod) {
+	t.Helper()
 	eventually(t, "the pod "+name+" of "+c.ID, func(ctx context.Context) error {
 		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, &p); err != nil {
 			return err
