@@ -31,14 +31,15 @@ func main() {
 		return
 	}
 	home := flag.String("home", os.Getenv("LIQO_PLAYGROUND_HOME"), "folder of the playground whose clusters a and b, of two nodes each, are used")
-	rounds := flag.Int("rounds", 5, "times that all is measured; medians count. 0: only how they peer")
+	rounds := flag.Int("rounds", 5, "times that speeds are measured; medians count, and 0 leaves them out")
 	peerings := flag.Int("peerings", 5, "times that the clusters peer and part, with and without a network, before all else")
+	outages := flag.Bool("outages", true, "end one part after the other")
 	output := flag.String("output", "dist/bench", "folder of the results")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends it at once
-	r, err := run(ctx, *home, *rounds, *peerings)
+	r, err := run(ctx, *home, *rounds, *peerings, *outages)
 	if err == nil {
 		err = figures.Print(os.Stdout, r.Promises)
 	}
@@ -73,22 +74,38 @@ type result struct {
 	Promises []figures.Promise `json:"promises"`
 }
 
-func run(ctx context.Context, home string, rounds, peerings int) (*result, error) {
+func run(ctx context.Context, home string, rounds, peerings int, outages bool) (*result, error) {
 	say("installing and connecting")
 	w, err := newWorld(ctx, home, peerings)
 	if err != nil {
 		return nil, err
 	}
-	if rounds < 1 {
-		return &result{Peerings: w.peerings, Promises: w.peerings}, nil
+	r := &result{Peerings: w.peerings}
+	if rounds > 0 {
+		if err := r.speeds(ctx, w, rounds); err != nil {
+			return nil, err
+		}
 	}
+	if outages {
+		if err := w.lend(ctx); err != nil {
+			return nil, err
+		}
+		if r.Outages, err = w.outages(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r.Promises = slices.Concat(r.Peerings, r.verdict(), r.Outages)
+	return r, nil
+}
+
+// speeds measures all paths by turns, and the memory of the gateways after.
+func (r *result) speeds(ctx context.Context, w *world, rounds int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // ends the bare library
 	alone, err := bare(ctx, w.nodes)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r := &result{}
 	paths := append([]path{alone}, w.paths...)
 	for _, p := range paths {
 		r.Paths = append(r.Paths, &measured{Path: p.name})
@@ -96,30 +113,25 @@ func run(ctx context.Context, home string, rounds, peerings int) (*result, error
 	for range rounds {
 		for i, p := range paths {
 			if err := r.Paths[i].measure(p); err != nil {
-				return nil, err
+				return err
 			}
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return ctx.Err()
 			}
 		}
 	}
 	for _, g := range w.gateways {
 		pid, err := program(g.UID)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		peak, err := peakMemory(pid)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.Memory = append(r.Memory, peak)
 	}
-	if r.Outages, err = w.outages(ctx); err != nil {
-		return nil, err
-	}
-	r.Peerings = w.peerings
-	r.Promises = slices.Concat(r.Peerings, r.verdict(), r.Outages)
-	return r, nil
+	return nil
 }
 
 func (m *measured) measure(p path) error {
@@ -148,6 +160,9 @@ func (m *measured) measure(p path) error {
 
 // verdict compares medians of each path with those of the bare library, and the worst run of TCP with its median.
 func (r *result) verdict() []figures.Promise {
+	if len(r.Paths) == 0 {
+		return nil
+	}
 	var out []figures.Promise
 	alone := r.Paths[0]
 	for _, p := range r.Paths[1:] {
@@ -172,6 +187,9 @@ func (r *result) verdict() []figures.Promise {
 }
 
 func (r *result) print() {
+	if len(r.Paths) == 0 {
+		return
+	}
 	fmt.Printf("\nMEDIANS\n")
 	for _, p := range r.Paths {
 		fmt.Printf("%-26s  TCP %.2f and %.2f Gbit/s   UDP %.3f Gbit/s   round trip %.0f and %.0f µs\n", p.Path,

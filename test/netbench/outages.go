@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/test/figures"
 )
 
-// outages ends one part after the other, and measures until pods of both sides hear each other. Each question has an answer,
+// outages drops packets, ends one part after the other, and measures until pods of both sides hear each other. Each question has an answer,
 // so both directions count. The path is that between the nodes without gateways: all parts are on it.
 func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 	var out []figures.Promise
@@ -25,6 +25,12 @@ func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 		limit      float64
 		tell       func(context.Context, *watcher) (float64, error)
 	}{
+		{"packets between a node and its gateway dropped: the Connection is not Connected", "s", 5, w.downAfter(fabricLoss)},
+		{"packets of pods dropped in the tunnel: the Connection is not Connected", "s", 5, w.downAfter(podLoss)},
+		{"packets of more than 1000 bytes dropped in the tunnel: the Connection is not Connected", "s", 5, w.downAfter(largeLoss)},
+		{"all packets dropped in the tunnel: endpoints of the peer withdrawn", "s", 5, w.withdrawn(false)},
+		{"no packets dropped any more: endpoints of the peer there again", "s", 5, w.withdrawn(true)},
+		{"tables, rules and routes of a node flushed: all there again", "s", 2, w.flushed},
 		{"the process of the client's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a *watcher) (float64, error) { return w.killed(ctx, a, 0) }},
 		{"the process of the server's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a *watcher) (float64, error) { return w.killed(ctx, a, 1) }},
 		{"a fabric's pod replaced: questions without answer", "", 0, w.fabricReplaced},

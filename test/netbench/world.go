@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,8 +35,10 @@ type world struct {
 	peerings []figures.Promise
 	tunnel   *clusters.Tunnel
 	gateways [2]corev1.Pod
-	nodes    [2]place // where the gateways run
-	paths    []path   // from a pod to a pod of the other cluster
+	nodes    [2]place  // where the gateways run
+	others   [2]string // nodes without gateways
+	paths    []path    // from a pod to a pod of the other cluster
+	twin     string    // namespace of the server's cluster that the client's shows a Service in
 }
 
 var (
@@ -109,8 +110,7 @@ func (w *world) findGateways(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		file := "/run/netns/" + cmp.Or(os.Getenv("LIQO_PLAYGROUND_NAME"), "liqo-pg") + "-" + w.gateways[i].Spec.NodeName
-		w.nodes[i] = place{file: file, own: at, seen: at}
+		w.nodes[i] = place{file: nodeFile(w.gateways[i].Spec.NodeName), own: at, seen: at}
 	}
 	return nil
 }
@@ -123,6 +123,7 @@ func (w *world) findPaths(ctx context.Context) error {
 		if err := c.Client.List(ctx, &nodes); err != nil {
 			return err
 		}
+		nodes.Items = slices.DeleteFunc(nodes.Items, isVirtual) // of an earlier run
 		if len(nodes.Items) != 2 {
 			return fmt.Errorf("%s has %d nodes: two are needed, one of them without the gateway", c.ID, len(nodes.Items))
 		}
@@ -133,7 +134,7 @@ func (w *world) findPaths(ctx context.Context) error {
 			}
 			at := &w.paths[0]
 			if n.Name != w.gateways[i].Spec.NodeName {
-				at = &w.paths[1]
+				at, w.others[i] = &w.paths[1], n.Name
 			}
 			if i == 0 {
 				at.from = p

@@ -11,11 +11,15 @@ import (
 	"testing"
 )
 
-//go:embed testdata/account.yaml
-var accountYAML string
+var (
+	//go:embed testdata/account.yaml
+	accountYAML string
+	//go:embed testdata/lodger.yaml
+	lodgerYAML string
+)
 
 // A pod in the provider is, for the API server of its own cluster, its own account, and reads there what that account may; the
-// provider's API server it does not know.
+// provider's API server it does not know. One that is to use the provider's has an account there, and reads there what that account may.
 func TestAPodUsesTheAPIServerOfItsCluster(t *testing.T) {
 	connect(t)
 	p := peer(t, "account")
@@ -27,25 +31,31 @@ func TestAPodUsesTheAPIServerOfItsCluster(t *testing.T) {
 		}
 		return err
 	})
-	kubectl(t, a, accountYAML, "apply", "-n", p.Namespace, "-f", "-")
-
-	ask := func(path string) (string, error) {
-		const files = "/var/run/secrets/kubernetes.io/serviceaccount/"
-		return a.Kubectl("", "exec", "-n", p.Namespace, "asker", "--", "/httpd", "--ca", files+"ca.crt", "--token", files+"token", "get", "https://kubernetes.default"+path)
-	}
-	eventually(t, "the pod to read the pods of its namespace", func(context.Context) error {
-		out, err := ask("/api/v1/namespaces/" + p.Namespace + "/pods/hermit")
-		if want := `"namespace":"` + p.Namespace + `"`; err == nil && !strings.Contains(out, want) {
-			err = fmt.Errorf("the answer is %.300q", out)
-		}
+	eventually(t, "an account in the provider", func(context.Context) error {
+		_, err := b.Kubectl(lodgerYAML, "apply", "-n", p.Twin(), "-f", "-")
 		return err
 	})
-	if out, err := ask("/api/v1/nodes"); err == nil || !strings.Contains(err.Error(), "403") {
-		t.Errorf("the pod reads what its account may not: %.300q, %v", out, err)
+	kubectl(t, a, accountYAML, "apply", "-n", p.Namespace, "-f", "-")
+
+	const files = "/var/run/secrets/kubernetes.io/serviceaccount/"
+	for _, who := range []struct{ pod, in string }{{"asker", p.Namespace}, {"guest", p.Twin()}} {
+		ask := func(path string) (string, error) {
+			return a.Kubectl("", "exec", "-n", p.Namespace, who.pod, "--", "/httpd", "--ca", files+"ca.crt", "--token", files+"token", "get", "https://kubernetes.default"+path)
+		}
+		eventually(t, "the pod "+who.pod+" to read the pods of the namespace "+who.in, func(context.Context) error {
+			out, err := ask("/api/v1/namespaces/" + who.in + "/pods/" + who.pod)
+			if want := `"namespace":"` + who.in + `"`; err == nil && !strings.Contains(out, want) {
+				err = fmt.Errorf("the answer is %.300q", out)
+			}
+			return err
+		})
+		if out, err := ask("/api/v1/nodes"); err == nil || !strings.Contains(err.Error(), "403") {
+			t.Errorf("the pod %s reads what its account may not: %.300q, %v", who.pod, out, err)
+		}
 	}
 
 	eventually(t, "the pod without access to run", func(context.Context) error {
-		out, err := a.Kubectl("", "exec", "-n", p.Namespace, "hermit", "--", "sh", "-c", `echo "[$KUBERNETES_SERVICE_HOST]" $(ls /var/run/secrets/kubernetes.io/serviceaccount)`)
+		out, err := a.Kubectl("", "exec", "-n", p.Namespace, "hermit", "--", "sh", "-c", `echo "[$KUBERNETES_SERVICE_HOST]" $(ls `+files+`)`)
 		if err == nil && strings.TrimSpace(out) != "[] ca.crt namespace" {
 			err = fmt.Errorf("it has %q", out)
 		}

@@ -88,7 +88,7 @@ func inSecret(t *testing.T, frames [][]byte, sides []side) {
 	for _, s := range sides {
 		for i, n := range s.nodes {
 			nodes[address(t, n)] = s.ID
-			answers = append(answers, []byte(s.pods[i].Name+"\n"))
+			answers = append(answers, []byte(s.pods[i].Name+" sees "))
 		}
 	}
 	for _, f := range frames {

@@ -84,6 +84,14 @@ func dig(t *testing.T, tunnel *clusters.Tunnel) *clusters.Tunnel {
 	return tunnel
 }
 
+// at is the cluster with an ID.
+func at(id string) *clusters.Cluster {
+	if id == a.ID {
+		return a
+	}
+	return b
+}
+
 // peer has a borrow from b, for as long as the test runs.
 func peer(t *testing.T, name string) *clusters.Peering {
 	t.Helper()

@@ -4,7 +4,6 @@
 package network
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,7 +29,8 @@ import (
 // where everything of a tunnel is.
 const where = "default"
 
-// pod answers at a port with what fills many packets, and its name; one on the host's network stands for all processes of its node.
+// pod answers at a port with what fills many packets, its name, and whom it sees; one on the host's network stands for all processes of
+// its node.
 const pod = `apiVersion: v1
 kind: Pod
 metadata: {name: %[1]s, namespace: default, labels: {app: web}}
@@ -42,7 +43,20 @@ spec:
   - name: web
     image: docker.io/library/busybox:latest
     imagePullPolicy: IfNotPresent
-    command: [sh, -c, "mkdir /www; (head -c 20000 /dev/zero | tr '\\0' x; echo; echo %[1]s) > /www/index.html; exec httpd -f -p %[4]d -h /www"]
+    command:
+    - sh
+    - -c
+    - |
+      mkdir -p /www/cgi-bin
+      cat > /www/cgi-bin/who <<'EOF'
+      #!/bin/sh
+      printf 'Content-Type: text/plain\r\n\r\n'
+      head -c 20000 /dev/zero | tr '\0' x
+      echo
+      echo %[1]s sees $(echo $REMOTE_ADDR | sed 's/^\[*::ffff:\([0-9.]*\).*/\1/')
+      EOF
+      chmod +x /www/cgi-bin/who
+      exec httpd -f -p %[4]d -h /www
     resources: {requests: {cpu: 5m, memory: 8Mi}}
 ---
 `
@@ -54,14 +68,15 @@ const (
 	localNodePort = 31081 // with externalTrafficPolicy Local
 )
 
-const request = "GET / HTTP/1.0\r\n\r\n"
+const request = "GET /cgi-bin/who HTTP/1.0\r\n\r\n"
 
 // nobody is the answer where nobody answers.
 const nobody = "-"
 
 // A place is where somebody asks from.
 type place struct {
-	name, node string // no node outside
+	name, node string     // no node outside
+	seen       netip.Addr // by the peer; none where that depends on the way
 	// ask fails where the question could not be asked at all.
 	ask func(host string, port uint16) (string, error)
 	run func(script string) (string, error) // nil where nothing can be run
@@ -74,52 +89,113 @@ type goal struct {
 	port   uint16
 	answer string // who must answer
 	only   string // if set, the node from where he does; nobody elsewhere
+	sees   bool   // he sees who asks
 }
 
+// wanted is what the answer has to be, or to begin with if it ends with a space.
 func (g goal) wanted(from place) string {
-	if g.only != "" && g.only != from.node {
+	switch {
+	case g.answer == nobody || g.only != "" && g.only != from.node:
 		return nobody
+	case g.sees && from.seen.IsValid():
+		return g.answer + " sees " + from.seen.String()
+	default:
+		return g.answer + " sees "
 	}
-	return g.answer
+}
+
+func (g goal) fits(from place, answer string) bool {
+	want := g.wanted(from)
+	return answer == want || strings.HasSuffix(want, " ") && strings.HasPrefix(answer, want)
 }
 
 // A side is one of both clusters, as this matrix sees it.
 type side struct {
 	*clusters.Cluster
 	nodes   []corev1.Node
-	pods    []corev1.Pod // one on each node
+	pods    []corev1.Pod // one on each node, with the very address of that of the other cluster there
 	gateway corev1.Pod
+	twin    corev1.Pod              // with the address of the other cluster's gateway
 	seen    func(string) netip.Addr // how this cluster sees an address of the other one
 }
 
 // Everybody who may reach something of the other cluster does, and nobody reaches what is not for peers, from the node of the gateway
-// and from another one; what they say passes the network between the clusters in secret. See docs/network.md, "Who reaches what".
+// and from another one; pods are seen under their own addresses; what they say passes the network between the clusters in secret, and
+// connection tracking finds nothing of it invalid. See docs/network.md, "Who reaches what". Here the consumer has the server of the tunnel.
 func TestMatrix(t *testing.T) {
-	connect(t)
-	sides := []side{newSide(t, a, b), newSide(t, b, a)}
+	p := peer(t, "matrix")
+	eventually(t, "the virtual kubelet to run", func(ctx context.Context) error {
+		_, err := theVirtualNode(ctx)
+		return err
+	})
+	for i, c := range []*clusters.Cluster{a, b} { // so that nobody in one cluster has the address of the other one's gateway
+		for _, n := range nodes(t, c) {
+			next(t, n, 150+50*i)
+		}
+	}
+	tunnel := clusters.NewTunnel(a, b, "")
+	tunnel.ServerNamespace, tunnel.ClientNamespace = p.ConsumerTenant, p.ProviderTenant
+	dig(t, tunnel)
+	sides := newSides(t)
+	invalid := make([]map[string]int, len(sides))
+	for i, s := range sides {
+		invalid[i] = invalidPackets(t, s)
+	}
 	services := [][]goal{remoteServices(t, sides[0], sides[1]), remoteServices(t, sides[1], sides[0])}
 	captured := capture(t)
 	for i, from := range sides {
 		to := sides[1-i]
 		goals := slices.Concat(podGoals(from, to), services[i], forbidden(t, from, to))
 		grid(t, fmt.Sprintf("from %s, whose gateway is on %s, to %s, whose gateway is on %s", from.ID, from.gateway.Spec.NodeName, to.ID, to.gateway.Spec.NodeName),
-			places(from), goals)
-		large(t, places(from), podGoals(from, to))
+			places(t, from, to), goals)
+		large(t, places(t, from, to), podGoals(from, to))
 		outside := slices.DeleteFunc(services[i], func(g goal) bool { return !strings.HasPrefix(g.name, "NodePort") })
 		grid(t, "from outside, by "+from.ID, []place{{name: "a host of the world", ask: dial}}, outside)
 	}
 	inSecret(t, captured(), sides)
+	for i, s := range sides {
+		if diff := cmp.Diff(invalid[i], invalidPackets(t, s)); diff != "" {
+			t.Errorf("the nodes of %s dropped packets as invalid (-before +after):\n%s", s.ID, diff)
+		}
+	}
+	isTold(t, tunnel)
 	forge(t, sides[0], sides[1])
+}
+
+func newSides(t *testing.T) []side {
+	t.Helper()
+	sides := []side{newSide(t, a, b), newSide(t, b, a)}
+	for i := range sides[0].nodes {
+		same := []corev1.Node{sides[0].nodes[i], sides[1].nodes[i]}
+		host := free(t, same)
+		for j, s := range sides {
+			next(t, same[j], host)
+			web(t, s.Cluster, same[j])
+		}
+	}
+	for i := range sides[0].nodes {
+		for j, s := range sides {
+			running(t, s.Cluster, "node-"+s.nodes[i].Name)
+			sides[j].pods = append(s.pods, running(t, s.Cluster, "pod-"+s.nodes[i].Name))
+		}
+		if one, other := sides[0].pods[i].Status.PodIP, sides[1].pods[i].Status.PodIP; one != other {
+			t.Fatalf("pods have the addresses %s and %s, want the very same", one, other)
+		}
+	}
+	for i := range sides {
+		sides[i].twin = twin(t, sides[i], sides[1-i].gateway.Status.PodIP)
+	}
+	return sides
 }
 
 func newSide(t *testing.T, c, peer *clusters.Cluster) side {
 	t.Helper()
 	s := side{Cluster: c, nodes: nodes(t, c), seen: seen(t, c, peer.ID)}
-	s.pods = web(t, c, s.nodes)
 	var gateways corev1.PodList
-	if err := c.Client.List(t.Context(), &gateways, client.InNamespace(where), client.MatchingLabels{"networking.liqo.io/component": "gateway"}); err != nil {
+	if err := c.Client.List(t.Context(), &gateways, client.MatchingLabels{"networking.liqo.io/component": "gateway"}); err != nil {
 		t.Fatal(err)
 	}
+	gateways.Items = slices.DeleteFunc(gateways.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	if len(gateways.Items) != 1 || !slices.ContainsFunc(s.nodes, func(n corev1.Node) bool { return n.Name == gateways.Items[0].Spec.NodeName }) {
 		t.Fatalf("cluster %s has %d gateways, want one on one of its nodes", c.ID, len(gateways.Items))
 	}
@@ -159,8 +235,8 @@ func grid(t *testing.T, title string, from []place, to []goal) {
 		fmt.Fprint(table, "\n", g.name)
 		for i, p := range from {
 			fmt.Fprint(table, "\t", answers[i][j])
-			if want := g.wanted(p); answers[i][j] != want {
-				t.Errorf("from %s to %s (%s %d): %q answered, want %q", p.name, g.name, g.host, g.port, answers[i][j], want)
+			if !g.fits(p, answers[i][j]) {
+				t.Errorf("from %s to %s (%s %d): %q answered, want %q", p.name, g.name, g.host, g.port, answers[i][j], g.wanted(p))
 			}
 		}
 	}
@@ -178,30 +254,39 @@ func try(p place, g goal) string {
 		if got, err := p.ask(g.host, g.port); err == nil {
 			answer = got
 		}
-		if answer == want || answer != "" && want == nobody {
+		if g.fits(p, answer) || answer != "" && want == nobody {
 			break
 		}
 	}
 	return answer
 }
 
-// places are a pod and a process of each node.
-func places(s side) []place {
+// places are a pod and a process of each node, and the pod with the address of the peer's gateway.
+func places(t *testing.T, s, peer side) []place {
+	t.Helper()
 	var out []place
-	for _, n := range s.nodes {
-		for _, name := range []string{"pod-" + n.Name, "node-" + n.Name} {
-			run := func(script string) (string, error) {
-				out, err := s.Kubectl("", "exec", "-n", "default", name, "--", "sh", "-c", script)
-				return strings.TrimSpace(out), err
-			}
-			ask := func(host string, port uint16) (string, error) {
-				answer, err := run(fmt.Sprintf(`printf '%s' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(request), host, port))
-				return cmp.Or(answer, nobody), err
-			}
-			out = append(out, place{name + s.beside(n.Name), n.Name, ask, run})
-		}
+	for i, n := range s.nodes {
+		out = append(out,
+			s.place("pod-"+n.Name, n.Name, peer.seen(s.pods[i].Status.PodIP)),
+			s.place("node-"+n.Name, n.Name, peer.seen(external(t, s, n))))
 	}
-	return out
+	return append(out, s.place(s.twin.Name, s.twin.Spec.NodeName, peer.seen(s.twin.Status.PodIP)))
+}
+
+// place is a pod to ask from.
+func (s side) place(pod, node string, seen netip.Addr) place {
+	run := func(script string) (string, error) {
+		out, err := s.Kubectl("", "exec", "-n", "default", pod, "--", "sh", "-c", script)
+		return strings.TrimSpace(out), err
+	}
+	ask := func(host string, port uint16) (string, error) {
+		answer, err := run(fmt.Sprintf(`printf '%s' | nc -w 2 %s %d 2>/dev/null | tail -n 1`, strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(request), host, port))
+		if answer == "" {
+			answer = nobody
+		}
+		return answer, err
+	}
+	return place{pod + s.beside(node), node, seen, ask, run}
 }
 
 // dial asks from where the test runs, which is no part of any cluster.
@@ -239,36 +324,58 @@ func nodes(t *testing.T, c *clusters.Cluster) []corev1.Node {
 	return out
 }
 
-// web runs a pod and a process on each node, and returns the pods.
-func web(t *testing.T, c *clusters.Cluster, on []corev1.Node) []corev1.Pod {
+// web starts a pod and a process on a node.
+func web(t *testing.T, c *clusters.Cluster, on corev1.Node) {
 	t.Helper()
-	manifest := ""
-	for _, n := range on {
-		manifest += fmt.Sprintf(pod, "pod-"+n.Name, n.Name, false, port) + fmt.Sprintf(pod, "node-"+n.Name, n.Name, true, hostPort)
+	start(t, c, fmt.Sprintf(pod, "node-"+on.Name, on.Name, true, hostPort)+fmt.Sprintf(pod, "pod-"+on.Name, on.Name, false, port))
+}
+
+// twin runs a pod with an address, on the node that has the pods of that range.
+func twin(t *testing.T, of side, address string) corev1.Pod {
+	t.Helper()
+	at := netip.MustParseAddr(address)
+	for _, n := range of.nodes {
+		if !netip.MustParsePrefix(n.Spec.PodCIDR).Contains(at) {
+			continue
+		}
+		next(t, n, int(at.As4()[3]))
+		start(t, of.Cluster, fmt.Sprintf(pod, "twin-"+n.Name, n.Name, false, port))
+		p := running(t, of.Cluster, "twin-"+n.Name)
+		if p.Status.PodIP != address {
+			t.Fatalf("the pod that was to have %s has %s", address, p.Status.PodIP)
+		}
+		return p
 	}
+	t.Fatalf("no node of %s has pods beside %s", of.ID, address)
+	return corev1.Pod{}
+}
+
+// start starts pods that end with the test.
+func start(t *testing.T, c *clusters.Cluster, manifest string) {
+	t.Helper()
 	kubectl(t, c, manifest, "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, c, manifest, "delete", "--ignore-not-found", "-f", "-") })
-	out := make([]corev1.Pod, len(on))
-	eventually(t, "the pods of "+c.ID, func(ctx context.Context) error {
-		for i, n := range on {
-			for _, name := range []string{"node-" + n.Name, "pod-" + n.Name} {
-				if err := c.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, &out[i]); err != nil {
-					return err
-				}
-				if out[i].Status.PodIP == "" || !slices.ContainsFunc(out[i].Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Ready }) {
-					return fmt.Errorf("pod %s is %s", name, out[i].Status.Phase)
-				}
-			}
+}
+
+// running waits until a pod runs.
+func running(t *testing.T, c *clusters.Cluster, name string) (p corev1.Pod) {
+	t.Helper()
+	eventually(t, "the pod "+name+" of "+c.ID, func(ctx context.Context) error {
+		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: name}, &p); err != nil {
+			return err
+		}
+		if p.Status.PodIP == "" || !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Ready }) {
+			return fmt.Errorf("it is %s", p.Status.Phase)
 		}
 		return nil
 	})
-	return out
+	return p
 }
 
 func podGoals(from, to side) []goal {
 	var out []goal
-	for _, p := range to.pods {
-		out = append(out, goal{name: p.Name + to.beside(p.Spec.NodeName), host: from.seen(p.Status.PodIP).String(), port: port, answer: p.Name})
+	for _, p := range append(slices.Clone(to.pods), to.twin) {
+		out = append(out, goal{name: p.Name + to.beside(p.Spec.NodeName), host: from.seen(p.Status.PodIP).String(), port: port, answer: p.Name, sees: true})
 	}
 	return out
 }
@@ -366,8 +473,8 @@ endpoints: [{addresses: [%[4]s], nodeName: %[5]s, conditions: {ready: true}}]
 		t.Fatal(err)
 	}
 	out := []goal{
-		{name: "ClusterIP", host: service.Spec.ClusterIP, port: 80, answer: backend.Name},
-		{name: "name of headless Service", host: "far-headless.default.svc", port: port, answer: backend.Name},
+		{name: "ClusterIP", host: service.Spec.ClusterIP, port: 80, answer: backend.Name, sees: true},
+		{name: "name of headless Service", host: "far-headless.default.svc", port: port, answer: backend.Name, sees: true},
 	}
 	for _, n := range from.nodes {
 		at := address(t, n).String()

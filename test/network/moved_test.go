@@ -56,10 +56,22 @@ func follows(t *testing.T, tunnel *clusters.Tunnel, works func()) {
 	}
 }
 
+// isTold has the client of a tunnel be told where its server is.
+func isTold(t *testing.T, tunnel *clusters.Tunnel) {
+	t.Helper()
+	eventually(t, "the client to be told", func(context.Context) error {
+		is, told := theServer(t, tunnel).Status.Endpoint, theClient(t, tunnel).Status.Endpoint
+		if is == nil || !equality.Semantic.DeepEqual(is, told) {
+			return fmt.Errorf("the server is at %+v, and the client was told %+v", is, told)
+		}
+		return nil
+	})
+}
+
 func theClient(t *testing.T, of *clusters.Tunnel) *networkingv1beta1.GatewayClient {
 	t.Helper()
 	var gw networkingv1beta1.GatewayClient
-	if err := a.Client.Get(t.Context(), client.ObjectKey{Namespace: of.ClientNamespace, Name: "client"}, &gw); err != nil {
+	if err := at(of.Client).Client.Get(t.Context(), client.ObjectKey{Namespace: of.ClientNamespace, Name: "client"}, &gw); err != nil {
 		t.Fatal(err)
 	}
 	return &gw
@@ -68,7 +80,7 @@ func theClient(t *testing.T, of *clusters.Tunnel) *networkingv1beta1.GatewayClie
 func theServer(t *testing.T, of *clusters.Tunnel) *networkingv1beta1.GatewayServer {
 	t.Helper()
 	var gw networkingv1beta1.GatewayServer
-	if err := b.Client.Get(t.Context(), client.ObjectKey{Namespace: of.ServerNamespace, Name: "server"}, &gw); err != nil {
+	if err := at(of.Server).Client.Get(t.Context(), client.ObjectKey{Namespace: of.ServerNamespace, Name: "server"}, &gw); err != nil {
 		t.Fatal(err)
 	}
 	return &gw

@@ -192,7 +192,7 @@ func lookAtKernels(t *testing.T) map[string]string {
 			for _, command := range []string{
 				"ip rule", "ip route show table all", "ip -br link", "nft list tables", "nft list table ip liqo",
 			} {
-				out, err := story.PlaygroundSays("exec", node.Name, "sh", "-c", command+" 2>&1 || true")
+				out, err := story.Output("exec", node.Name, "sh", "-c", command+" 2>&1 || true")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -62,16 +62,25 @@ func TestTheCommandTriesEveryWay(t *testing.T) {
 	}
 }
 
-// virtualNode is that of the peering.
-func virtualNode(ctx context.Context, want corev1.ConditionStatus) error {
+// theVirtualNode is that of the peering.
+func theVirtualNode(ctx context.Context) (*corev1.Node, error) {
 	var list corev1.NodeList
 	if err := a.Client.List(ctx, &list, client.MatchingLabels{"liqo.io/type": "virtual-node"}); err != nil {
-		return err
+		return nil, err
 	}
 	if len(list.Items) != 1 {
-		return fmt.Errorf("there are %d virtual nodes", len(list.Items))
+		return nil, fmt.Errorf("there are %d virtual nodes", len(list.Items))
 	}
-	for _, c := range list.Items[0].Status.Conditions {
+	return &list.Items[0], nil
+}
+
+// virtualNode wants it to be ready, or not.
+func virtualNode(ctx context.Context, want corev1.ConditionStatus) error {
+	node, err := theVirtualNode(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range node.Status.Conditions {
 		switch {
 		case c.Type != corev1.NodeReady:
 		case c.Status != want:

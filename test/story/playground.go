@@ -27,12 +27,12 @@ import (
 
 // Playground runs the program that the clusters live in.
 func Playground(args ...string) error {
-	_, err := PlaygroundSays(args...)
+	_, err := Output(args...)
 	return err
 }
 
-// PlaygroundSays is Playground, and returns what it printed.
-func PlaygroundSays(args ...string) (string, error) {
+// Output is what that program printed.
+func Output(args ...string) (string, error) {
 	out, err := exec.Command(Program(), args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("playground %s: %w\n%s", strings.Join(args, " "), err, out)

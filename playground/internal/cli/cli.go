@@ -62,7 +62,7 @@ Files are in $LIQO_PLAYGROUND_HOME (default ~/.cache/liqo-playground).`,
 	}
 	cmd.AddCommand(
 		buildCommand(sources), assetsCommand(sources), upCommand(sources), downCommand(), statusCommand(),
-		kubectlCommand(), kubeconfigCommand(), loadCommand(), execCommand(), failCommand(), healCommand(),
+		kubectlCommand(), kubeconfigCommand(), loadCommand(), execCommand(), failCommand(), healCommand(), moveCommand(),
 		captureCommand(), internalCommand(),
 	)
 	return cmd

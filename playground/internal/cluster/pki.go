@@ -76,10 +76,10 @@ func leaves(c spec.Cluster) []leaf {
 		{name: "scheduler", ca: "ca", commonName: "system:kube-scheduler"},
 		{name: "proxy", ca: "ca", commonName: "system:kube-proxy"},
 	}
-	for _, n := range c.Nodes() {
+	for i, n := range c.Nodes() {
 		all = append(all, leaf{
 			name: n.Name, ca: "ca", commonName: "system:node:" + n.Name, groups: []string{"system:nodes"},
-			dns: []string{n.Name}, addresses: n.Addresses,
+			dns: []string{n.Name}, addresses: append(n.Addresses, c.Move(n.Name).Nodes()[i].Addresses...),
 		})
 	}
 	return all

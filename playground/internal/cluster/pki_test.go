@@ -40,7 +40,7 @@ func TestCertificatesServeTheirNames(t *testing.T) {
 	roots.AddCert(ca)
 	for name, hosts := range map[string][]string{
 		"apiserver": {"kubernetes.default.svc", "172.29.1.1", "fd00:ac1d::1:1", "10.101.0.1", "127.0.0.1"},
-		"a2":        {"a2", "172.29.1.2", "fd00:ac1d::1:2"},
+		"a2":        {"a2", "172.29.1.2", "fd00:ac1d::1:2", "172.29.1.51", "fd00:ac1d::1:33"},
 	} {
 		cert, _, err := p.load(name)
 		if err != nil {

@@ -35,8 +35,34 @@ func Network(c spec.Cluster, n spec.Node) netns.Config {
 			"-net/bridge/bridge-nf-call-ip6tables=1",
 		},
 		Commands: commands,
-		Nftables: masquerade(c),
+		Nftables: rules(c),
 	}
+}
+
+// Move takes a node off its address: the addresses that its cluster now says it has, and all that follows from them, are for Connect.
+func Move(left, c spec.Cluster, node string) error {
+	for i, n := range left.Nodes() {
+		if n.Name != node {
+			continue
+		}
+		at := c.World.NodeNetns(node)
+		if err := netns.Unlink(at, overlayLink); err != nil {
+			return err
+		}
+		for j, a := range n.Addresses {
+			if a == c.Nodes()[i].Addresses[j] {
+				continue
+			}
+			bits := c.World.IPv4.Bits()
+			if a.Is6() {
+				bits = c.World.IPv6.Bits()
+			}
+			if err := netns.Run(at, fmt.Sprintf("ip addr del %s/%d dev eth0", a, bits)); err != nil {
+				return fmt.Errorf("taking %s from node %s: %w", a, node, err)
+			}
+		}
+	}
+	return nil
 }
 
 // Plug is what the world's side of the cable needs.
@@ -134,9 +160,10 @@ func others(c spec.Cluster, n spec.Node) []spec.Node {
 	return peers
 }
 
-// masquerade hides pods from whatever must not see their addresses.
-func masquerade(c spec.Cluster) string {
-	var rules strings.Builder
+// rules hide pods from whatever must not see their addresses, and drop what belongs to no flow, as firewalls and kube-proxy with
+// iptables do; how much that was is counted.
+func rules(c spec.Cluster) string {
+	var hide strings.Builder
 	nodes := c.NodeCIDRs()
 	for i, pods := range c.PodCIDRs() {
 		family := "ip"
@@ -147,14 +174,18 @@ func masquerade(c spec.Cluster) string {
 		if c.CNI == spec.Plain {
 			seen = fmt.Sprintf("{ %s, %s }", pods, nodes[i])
 		}
-		fmt.Fprintf(&rules, "\t\t%s saddr %s %s daddr != %s oifname \"eth0\" masquerade\n", family, pods, family, seen)
+		fmt.Fprintf(&hide, "\t\t%s saddr %s %s daddr != %s oifname \"eth0\" masquerade\n", family, pods, family, seen)
 	}
 	return fmt.Sprintf(`table inet playground
 delete table inet playground
 table inet playground {
+	chain forward {
+		type filter hook forward priority filter;
+		ct state invalid counter drop
+	}
 	chain postrouting {
 		type nat hook postrouting priority srcnat + 10;
 %s	}
 }
-`, rules.String())
+`, hide.String())
 }

@@ -41,7 +41,7 @@ const (
 // MaxClusters, MaxWorkers and MaxSimulated are what the address plan has room for.
 const (
 	MaxClusters  = 26
-	MaxWorkers   = 50
+	MaxWorkers   = 49
 	MaxSimulated = 100
 )
 
@@ -58,6 +58,7 @@ type Cluster struct {
 	ClientQPS       int           `json:"clientQPS"`
 	APIServerArgs   []string      `json:"apiServerArgs,omitempty"`
 	SimulatedNodes  int           `json:"simulatedNodes,omitempty"`
+	Moved           []string      `json:"moved,omitempty"` // nodes that have their other address
 	World           World         `json:"world"`
 }
 
@@ -137,6 +138,16 @@ func (c Cluster) Nodes() []Node {
 	return nodes
 }
 
+// Move is the cluster after a node got its other address, or its first one again.
+func (c Cluster) Move(node string) Cluster {
+	moved := slices.DeleteFunc(slices.Clone(c.Moved), func(n string) bool { return n == node })
+	if len(moved) == len(c.Moved) {
+		moved = append(moved, node)
+	}
+	c.Moved = moved
+	return c
+}
+
 // Simulated names the nodes that nobody runs. They get pod networks from the controller-manager, out of the other half.
 func (c Cluster) Simulated() []string {
 	names := make([]string, c.SimulatedNodes)
@@ -174,15 +185,19 @@ func (c Cluster) LoadBalancerRange(ipv6 bool) (first, last netip.Addr) {
 // gives to nodes that come later, virtual ones for instance.
 func (c Cluster) node(j int) Node {
 	n := Node{Name: fmt.Sprintf("%s%d", c.Name, j)}
+	at := j
+	if slices.Contains(c.Moved, n.Name) {
+		at += MaxWorkers
+	}
 	for _, p := range c.PodCIDRs() {
 		b := p.Addr().AsSlice()
 		if p.Addr().Is4() {
-			n.Addresses = append(n.Addresses, c.World.nodeIPv4(c.Index(), j))
+			n.Addresses = append(n.Addresses, c.World.nodeIPv4(c.Index(), at))
 			b[2] = byte(128 + j)
 			n.PodCIDRs = append(n.PodCIDRs, netip.PrefixFrom(addr(b), 24))
 			continue
 		}
-		n.Addresses = append(n.Addresses, c.World.nodeIPv6(c.Index(), j))
+		n.Addresses = append(n.Addresses, c.World.nodeIPv6(c.Index(), at))
 		b[7] = byte(128 + j)
 		n.PodCIDRs = append(n.PodCIDRs, netip.PrefixFrom(addr(b), 64))
 	}

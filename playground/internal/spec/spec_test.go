@@ -35,6 +35,10 @@ func TestAddressPlan(t *testing.T) {
 			Cluster{Name: "b", Workers: 1, Family: Dual, World: w},
 			"https://172.29.2.1:6443 pods [10.2.0.0/16 fd00:1002::/56] services [10.102.0.0/16 fd00:1102::/112] dns 10.102.0.10; b1 [172.29.2.1 fd00:ac1d::2:1] [10.2.129.0/24 fd00:1002:0:81::/64]",
 		},
+		"a node that was moved": {
+			Cluster{Name: "a", Workers: 2, Family: IPv4, Moved: []string{"a2"}, World: w},
+			"https://172.29.1.1:6443 pods [10.1.0.0/16] services [10.101.0.0/16] dns 10.101.0.10; a1 [172.29.1.1] [10.1.129.0/24]; a2 [172.29.1.51] [10.1.130.0/24]",
+		},
 		"IPv6": {
 			Cluster{Name: "z", Workers: 1, Family: IPv6, World: w},
 			"https://[fd00:ac1d::1a:1]:6443 pods [fd00:101a::/56] services [fd00:111a::/112] dns fd00:111a::a; z1 [fd00:ac1d::1a:1] [fd00:101a:0:81::/64]",
@@ -75,7 +79,11 @@ func TestNothingOverlaps(t *testing.T) {
 			}
 			networks[p] = c.Name
 		}
+		nodes := c.Nodes()
 		for _, n := range c.Nodes() {
+			c = c.Move(n.Name)
+		}
+		for _, n := range append(nodes, c.Nodes()...) {
 			for k, a := range n.Addresses {
 				if owner, taken := singles[a]; taken {
 					t.Errorf("%s has %s, and so has %s", n.Name, a, owner)

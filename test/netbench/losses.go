@@ -1,0 +1,247 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/test/clusters"
+)
+
+// Packets are dropped as somebody else would, in a table of nftables beside ours, and the tunnel is as it was when that is gone.
+
+// loss is which packets of a place are dropped, in the language of nft.
+type loss struct {
+	at          func(*world) (place, error)
+	hook, which string
+}
+
+var (
+	// The echoes of a node go the way of its pods, so they are dropped, too; what gateways send each other is not.
+	fabricLoss = loss{(*world).otherNode, "postrouting", `oifname "liqo.fabric"`}
+	// What a gateway itself asks the other one is not forwarded.
+	podLoss    = loss{(*world).clientGateway, "forward", `oifname "liqo-tunnel"`}
+	largeLoss  = loss{(*world).clientGateway, "postrouting", `oifname "liqo-tunnel" meta length > 1000`}
+	tunnelLoss = loss{(*world).clientGateway, "postrouting", `oifname "liqo-tunnel"`}
+)
+
+// downAfter is how long the Connection of the client stays Connected while packets are dropped.
+func (w *world) downAfter(l loss) func(context.Context, *watcher) (float64, error) {
+	return func(ctx context.Context, asking *watcher) (took float64, err error) {
+		if err := w.connectionIs(ctx, true); err != nil {
+			return 0, err
+		}
+		err = w.during(ctx, l, func() error {
+			began := time.Now()
+			err := w.connectionIs(ctx, false)
+			took = time.Since(began).Seconds()
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		if _, err := asking.answered(ctx, time.Now()); err != nil {
+			return 0, err
+		}
+		return took, w.connectionIs(ctx, true)
+	}
+}
+
+// withdrawn is how long endpoints of the peer stay when nothing passes the tunnel, or until they are back when all does again.
+func (w *world) withdrawn(back bool) func(context.Context, *watcher) (float64, error) {
+	return func(ctx context.Context, asking *watcher) (took float64, err error) {
+		if err := w.shown(ctx, 1); err != nil {
+			return 0, err
+		}
+		err = w.during(ctx, tunnelLoss, func() error {
+			began := time.Now()
+			err := w.shown(ctx, 0)
+			took = time.Since(began).Seconds()
+			return err
+		})
+		mended := time.Now()
+		if err = errors.Join(err, w.shown(ctx, 1)); err != nil {
+			return 0, err
+		}
+		if back {
+			took = time.Since(mended).Seconds()
+		}
+		_, err = asking.answered(ctx, time.Now())
+		return took, err
+	}
+}
+
+// during has packets be dropped while it tells a story.
+func (w *world) during(ctx context.Context, l loss, tell func() error) error {
+	at, err := l.at(w)
+	if err != nil {
+		return err
+	}
+	table := fmt.Sprintf("table ip loss { chain loss { type filter hook %s priority 300; %s counter drop; }; }", l.hook, l.which)
+	if _, err := at.run(ctx, "nft", table); err != nil {
+		return err
+	}
+	err = tell()
+	_, undone := at.run(context.WithoutCancel(ctx), "nft", "delete", "table", "ip", "loss")
+	return errors.Join(err, undone)
+}
+
+// connectionIs waits until the client's Connection is Connected, or is not.
+func (w *world) connectionIs(ctx context.Context, up bool) error {
+	return until(ctx, "what the Connection says", func() error {
+		var conn networkingv1beta1.Connection
+		err := w.clusters[0].Client.Get(ctx, client.ObjectKey{Namespace: where, Name: "gw-client"}, &conn)
+		if err == nil && (conn.Status.Value == networkingv1beta1.Connected) != up {
+			err = fmt.Errorf("it is %+v", conn.Status)
+		}
+		return err
+	})
+}
+
+// flushed has all be gone that a node has for peers but its links, and measures until it is there again.
+func (w *world) flushed(ctx context.Context, asking *watcher) (float64, error) {
+	node, err := w.otherNode()
+	if err != nil {
+		return 0, err
+	}
+	before, err := node.kernel(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, command := range []string{"nft delete table ip liqo", "ip rule del pref 105", "ip route flush table 6091"} {
+		if _, err := node.run(ctx, strings.Fields(command)...); err != nil {
+			return 0, err
+		}
+	}
+	began := time.Now()
+	if err := until(ctx, "the state of the node", func() error {
+		now, err := node.kernel(ctx)
+		if err == nil && !slices.Equal(now, before) {
+			err = fmt.Errorf("it has %d lines, and had %d", len(now), len(before))
+		}
+		return err
+	}); err != nil {
+		return 0, err
+	}
+	took := time.Since(began).Seconds()
+	_, err = asking.answered(ctx, time.Now())
+	return took, err
+}
+
+// kernel is what a node has for peers, a line for each thing.
+func (p place) kernel(ctx context.Context) ([]string, error) {
+	var out []string
+	for _, command := range []string{"nft -s list table ip liqo", "ip rule show pref 105", "ip route show table 6091"} {
+		text, err := p.run(ctx, strings.Fields(command)...)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, strings.Split(text, "\n")...)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// run runs a program of this machine on the network of a place.
+func (p place) run(ctx context.Context, command ...string) (string, error) {
+	var out []byte
+	err := p.do(func() (err error) {
+		if out, err = exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
+			err = fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, out)
+		}
+		return err
+	})
+	return string(out), err
+}
+
+func (w *world) clientGateway() (place, error) {
+	pid, err := program(w.gateways[0].UID)
+	return place{file: fmt.Sprintf("/proc/%d/ns/net", pid)}, err
+}
+
+// otherNode is the client's that has no gateway.
+func (w *world) otherNode() (place, error) { return place{file: nodeFile(w.others[0])}, nil }
+
+// nodeFile is the network namespace of a node.
+func nodeFile(node string) string {
+	return "/run/netns/" + cmp.Or(os.Getenv("LIQO_PLAYGROUND_NAME"), "liqo-pg") + "-" + node
+}
+
+// far is a Service of the client's cluster whose backend is a pod there, which the other cluster is shown.
+const far = `apiVersion: v1
+kind: Service
+metadata: {name: far}
+spec: {ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: far, labels: {kubernetes.io/service-name: far}}
+addressType: IPv4
+ports: [{port: 8080, protocol: TCP}]
+endpoints: [{addresses: [%s], conditions: {ready: true}}]
+`
+
+// lend has the client's cluster borrow from the server's, and show it a Service.
+func (w *world) lend(ctx context.Context) error {
+	p, err := clusters.NewPeering(ctx, w.clusters[0], w.clusters[1], "bench")
+	if err != nil {
+		return err
+	}
+	documents, err := p.Documents()
+	if err != nil {
+		return err
+	}
+	for _, d := range documents {
+		on := w.clusters[0]
+		if d.Cluster == w.clusters[1].ID {
+			on = w.clusters[1]
+		}
+		if _, err := on.Kubectl(d.Manifest, "apply", "-f", "-"); err != nil {
+			return err
+		}
+	}
+	w.twin = p.Twin()
+	if _, err := w.clusters[0].Kubectl(fmt.Sprintf(far, w.paths[1].from.own), "apply", "-n", p.Namespace, "-f", "-"); err != nil {
+		return err
+	}
+	return w.shown(ctx, 1)
+}
+
+// shown waits until the server's cluster has so many endpoints of the client's that are ready.
+func (w *world) shown(ctx context.Context, want int) error {
+	return until(ctx, "endpoints of the peer", func() error {
+		var list discoveryv1.EndpointSliceList
+		if err := w.clusters[1].Client.List(ctx, &list, client.InNamespace(w.twin), client.MatchingLabels{discoveryv1.LabelServiceName: "far"}); err != nil {
+			return err
+		}
+		ready := 0
+		for _, slice := range list.Items {
+			for _, e := range slice.Endpoints {
+				if e.Conditions.Ready == nil || *e.Conditions.Ready {
+					ready++
+				}
+			}
+		}
+		if ready != want {
+			return fmt.Errorf("%d are ready, want %d", ready, want)
+		}
+		return nil
+	})
+}
+
+// isVirtual tells apart nodes that stand for a peer.
+func isVirtual(n corev1.Node) bool { return n.Labels["liqo.io/type"] == "virtual-node" }

@@ -1,0 +1,83 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/test/story"
+)
+
+// leases is the folder of a node in which its CNI has a file for each address of a pod, and one with that which it gave last.
+const leases = "/var/lib/cni/networks/playground"
+
+// next has the pod that is made next on a node get the address with this last byte, or if somebody has it one after it.
+func next(t *testing.T, n corev1.Node, host int) {
+	t.Helper()
+	before := podAddress(n, host-1)
+	if err := story.Playground("exec", n.Name, "sh", "-c", fmt.Sprintf("mkdir -p %[1]s && printf %[2]s > %[1]s/last_reserved_ip.0", leases, before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// free is the last byte of an address that no pod of some nodes has.
+func free(t *testing.T, of []corev1.Node) int {
+	t.Helper()
+	taken := map[string]bool{}
+	for _, n := range of {
+		out, err := story.Output("exec", n.Name, "ls", leases)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range strings.Fields(out) {
+			taken[name] = true
+		}
+	}
+	for host := 100; host < 150; host++ {
+		there := false
+		for _, n := range of {
+			there = there || taken[podAddress(n, host).String()]
+		}
+		if !there {
+			return host
+		}
+	}
+	t.Fatal("no address is free")
+	return 0
+}
+
+func podAddress(n corev1.Node, host int) netip.Addr {
+	bytes := netip.MustParsePrefix(n.Spec.PodCIDR).Addr().As4()
+	bytes[3] = byte(host)
+	return netip.AddrFrom4(bytes)
+}
+
+var counted = regexp.MustCompile(`ct state invalid counter packets ([0-9]+)`)
+
+// invalidPackets are how many packets each node dropped because they belong to no flow.
+func invalidPackets(t *testing.T, of side) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for _, n := range of.nodes {
+		text, err := story.Output("exec", n.Name, "nft", "list", "chain", "inet", "playground", "forward")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := counted.FindStringSubmatch(text)
+		if found == nil {
+			t.Fatalf("node %s does not count what it drops:\n%s", n.Name, text)
+		}
+		if out[n.Name], err = strconv.Atoi(found[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}

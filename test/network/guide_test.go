@@ -1,0 +1,207 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/test/clusters"
+)
+
+// A typed line of the guide, with those that belong to it, and what the guide says that is seen then.
+type typed struct {
+	cluster string // whose kubeconfig is the usual one: 1 or 2
+	again   bool   // until it shows what it should
+	line    string
+	shown   []string // among other lines, in this order
+}
+
+// Who types what the guide says sees what the guide says, by commands and by hand.
+func TestTheGuideWorksAsTyped(t *testing.T) {
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := clusters.NewTunnel(b, a, where).Disconnect(ctx); err != nil {
+			t.Error(err)
+		}
+		for _, c := range []*clusters.Cluster{a, b} { // init made them
+			kubectl(t, c, "", "delete", "namespace", "--ignore-not-found", "liqo-tenant-"+a.ID, "liqo-tenant-"+b.ID)
+		}
+	})
+	bin, err := filepath.Abs("../../bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectlPath, err := exec.LookPath(clusters.KubectlPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	desk := &desk{dir: t.TempDir(), env: append(os.Environ(),
+		"CLUSTER_1_KUBECONFIG_PATH="+a.Kubeconfig, "CLUSTER_2_KUBECONFIG_PATH="+b.Kubeconfig,
+		"PATH="+bin+":"+filepath.Dir(kubectlPath)+":"+os.Getenv("PATH"))}
+	guide, err := os.ReadFile("testdata/guide.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range read(t, string(guide)) {
+		t.Logf("%s$ %s", line.cluster, line.line)
+		check := func(context.Context) error {
+			out, err := desk.typeIn(line)
+			if err == nil {
+				err = inOrder(out, desk.filled(line.shown))
+			}
+			if err != nil {
+				err = fmt.Errorf("%w; all that is shown is\n%s", err, out)
+			}
+			return err
+		}
+		if line.again {
+			eventually(t, "what the guide shows", check)
+		} else if err := check(t.Context()); err != nil {
+			show(t)
+			t.Fatal(err)
+		}
+	}
+}
+
+// read are the lines to be typed of a transcript.
+func read(t *testing.T, transcript string) []typed {
+	t.Helper()
+	prompt := regexp.MustCompile(`^([12])([$?]) (.*)$`)
+	var all []typed
+	open := false // the typed line goes on
+	for line := range strings.Lines(transcript) {
+		line = strings.TrimRight(line, "\n")
+		switch found := prompt.FindStringSubmatch(line); {
+		case found != nil:
+			all = append(all, typed{cluster: found[1], again: found[2] == "?", line: found[3]})
+			open = strings.HasSuffix(line, `\`)
+		case strings.HasPrefix(line, "#"):
+		case open:
+			all[len(all)-1].line += "\n" + line
+			open = strings.HasSuffix(line, `\`)
+		case strings.TrimSpace(line) != "":
+			if len(all) == 0 {
+				t.Fatalf("%q is shown before anything is typed", line)
+			}
+			all[len(all)-1].shown = append(all[len(all)-1].shown, line)
+		}
+	}
+	return all
+}
+
+// A desk is where somebody types: a folder, and what the shell knows.
+type desk struct {
+	dir string
+	env []string
+}
+
+var assigned = regexp.MustCompile(`(?s)^([A-Z_]+)=\$\((.*)\)$`)
+
+// typeIn runs a line at a terminal where yes is typed whenever something is asked, and returns all that is seen.
+func (d *desk) typeIn(line typed) (string, error) {
+	script, name := line.line, ""
+	if found := assigned.FindStringSubmatch(script); found != nil {
+		name, script = found[1], found[2]
+	}
+	keyboard, terminal, err := newTerminal()
+	if err != nil {
+		return "", err
+	}
+	defer keyboard.Close()
+	defer terminal.Close()
+	if _, err := keyboard.WriteString("yes\n"); err != nil {
+		return "", err
+	}
+	own := d.env[slices.IndexFunc(d.env, func(v string) bool { return strings.HasPrefix(v, "CLUSTER_"+line.cluster+"_KUBECONFIG_PATH=") })]
+	_, kubeconfig, _ := strings.Cut(own, "=")
+	var seen bytes.Buffer
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.dir, append(d.env, "KUBECONFIG="+kubeconfig), terminal, &seen, &seen
+	if err := cmd.Run(); err != nil {
+		return seen.String(), fmt.Errorf("%s: %w", script, err)
+	}
+	if name != "" {
+		d.env = append(d.env, name+"="+strings.TrimSpace(seen.String()))
+	}
+	return seen.String(), nil
+}
+
+// filled has the values of variables in place of their names.
+func (d *desk) filled(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = os.Expand(line, func(name string) string {
+			for _, v := range slices.Backward(d.env) {
+				if value, ok := strings.CutPrefix(v, name+"="); ok {
+					return value
+				}
+			}
+			return "$" + name
+		})
+	}
+	return out
+}
+
+// inOrder wants lines among those that are seen, each after the one before it. Only the width of gaps may differ, and each * is a word.
+func inOrder(seen string, lines []string) error {
+	rest := strings.Split(seen, "\n")
+	for _, line := range lines {
+		words := strings.Fields(line)
+		for i, w := range words {
+			words[i] = strings.ReplaceAll(regexp.QuoteMeta(w), `\*`, `\S+`)
+		}
+		wanted := regexp.MustCompile(`^\s*` + strings.Join(words, `\s+`) + `\s*$`)
+		at := slices.IndexFunc(rest, wanted.MatchString)
+		if at < 0 {
+			return fmt.Errorf("%q is not shown where it should be", line)
+		}
+		rest = rest[at+1:]
+	}
+	return nil
+}
+
+// newTerminal has two ends: what is written into the first one is typed at the second one.
+func newTerminal() (keyboard, terminal *os.File, err error) {
+	if keyboard, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		return nil, nil, err
+	}
+	fd := int(keyboard.Fd())
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		keyboard.Close()
+		return nil, nil, fmt.Errorf("opening a terminal: %w", err)
+	}
+	return keyboard, terminal, nil
+}
+
+func TestLinesAreFoundInOrder(t *testing.T) {
+	const seen = "a  b\n INFO   (local) x is ready\nkind: Y\n"
+	for _, test := range []struct {
+		lines string
+		found bool
+	}{
+		{"a b", true}, {"a b|INFO (local) * is ready|kind: *", true}, {"kind: Y|a b", false}, {"a", false}, {"INFO .local. x is ready", false},
+	} {
+		if err := inOrder(seen, strings.Split(test.lines, "|")); (err == nil) != test.found {
+			t.Errorf("%s: %v", test.lines, err)
+		}
+	}
+}
