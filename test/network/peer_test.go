@@ -72,7 +72,17 @@ func TestPeeringByOneCommand(t *testing.T) {
 		times = 1
 	}
 	objects, kernels := everything(t), lookAtKernels(t)
+	t.Cleanup(func() {
+		if t.Failed() { // other stories need the clusters, too
+			_, errA := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig)
+			_, errB := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces")
+			t.Log(errA, errB)
+		}
+	})
 	for range times {
+		if t.Failed() {
+			return
+		}
 		says(t, peered, a, b, "peer", "--remote-kubeconfig", b.Kubeconfig)
 		for _, look := range []struct {
 			c    *clusters.Cluster
@@ -190,9 +200,9 @@ func lookAtKernels(t *testing.T) map[string]string {
 	for _, c := range []*clusters.Cluster{a, b} {
 		for _, node := range nodes(t, c) {
 			for _, command := range []string{
-				"ip rule", "ip route show table all", "ip -br link", "nft list tables", "nft list table ip liqo",
+				"ip rule", "ip route show table all", "ip -br link", "nft list tables", "nft list table ip liqo", "ip neigh show dev liqo.fabric nud permanent", "bridge fdb show dev liqo.fabric",
 			} {
-				out, err := story.Output("exec", node.Name, "sh", "-c", command+" 2>&1 || true")
+				out, err := story.Output("exec", node.Name, "sh", "-c", command)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -42,7 +42,7 @@ const (
 
 // BenchmarkMemory measures what a virtual kubelet has resident after bursts of pods, on two API servers and nothing else.
 // It tells what is alive after the last garbage
-// collection, too. LIQO_PROGRAM measures a program that is there already, with the arguments before the flags: "bin/liqo virtual-kubelet".
+// collection, too. LIQO_PROGRAM measures a program that is there already, with the arguments before the flags: "$PWD/bin/liqo virtual-kubelet".
 //
 //	go test ./internal/app/kubelet -run '^$' -bench Memory -benchtime 1x
 func BenchmarkMemory(b *testing.B) {

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -56,7 +55,16 @@ func moveCommand() *cobra.Command {
 // move returns when the API server says that the node is ready where it is now.
 func move(ctx context.Context, h home.Home, left spec.Cluster, n spec.Node) (fmt.Stringer, error) {
 	c := left.Move(n.Name)
-	if err := errors.Join(h.Save(c), cluster.Prepare(h, c), node.Stop(h, n.Name), node.Move(left, c, n.Name)); err != nil {
+	if err := cluster.Prepare(h, c); err != nil {
+		return nil, err
+	}
+	if err := node.Stop(h, n.Name); err != nil {
+		return nil, err
+	}
+	if err := node.Move(left, c, n.Name); err != nil {
+		return nil, err
+	}
+	if err := h.Save(c); err != nil {
 		return nil, err
 	}
 	for _, other := range c.Nodes() { // their routes lead to it
