@@ -268,6 +268,9 @@ func TestAPeeringUserCanDoNoMore(t *testing.T) {
 		do   func() error
 		want string
 	}{
+		"has the provider's networks filled in anew": {creates(g.configuration(func(o *networkingv1beta1.Configuration) {
+			o.Annotations = map[string]string{names.AppliedHash + ".liqo-configuration-local": "x"}
+		})), "what controllers of Liqo applied"},
 		// Credentials of the provider.
 		"reads a kubeconfig":          {reads("kubeconfig-controlplane-milan", &corev1.Secret{}), "cannot get resource"},
 		"reads the keys of a tunnel":  {reads("gw-milan", &corev1.Secret{}), "cannot get resource"},

@@ -5,6 +5,8 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -38,7 +40,17 @@ func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity)
 		return err
 	}
 	offered := renew.Status.AuthParams
-	if offered == nil || equality.Semantic.DeepEqual(*offered, identity.Spec.AuthParams) {
+	if offered == nil {
+		return nil
+	}
+	text, err := json.Marshal(offered)
+	if err != nil {
+		return fmt.Errorf("writing what is offered: %w", err)
+	}
+	hash := fmt.Sprintf("%x", sha256.Sum256(text))[:16]
+	followed := identity.Annotations[names.FollowedOffer] == hash
+	same := equality.Semantic.DeepEqual(*offered, identity.Spec.AuthParams)
+	if followed && same {
 		return nil
 	}
 	next := identity.DeepCopy()
@@ -46,14 +58,16 @@ func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity)
 	if err := i.usable(ctx, next); err != nil {
 		return err
 	}
-	if !cred.Supersedes(offered.SignedCRT, identity.Spec.AuthParams.SignedCRT) {
-		// The administrator brought a newer one, unless it is one that is of no use.
+	// What differs from an offer that was followed, or is newer, is what the administrator brought, who may know better: an offer comes
+	// no more when the provider has moved. Only what is of no use is not kept.
+	if followed || !same && !cred.Supersedes(offered.SignedCRT, identity.Spec.AuthParams.SignedCRT) {
 		if _, err := i.key(ctx, identity); !errors.Is(err, errNoKey) {
 			return err
 		}
 	}
 	before := identity.DeepCopy()
 	identity.Spec.AuthParams = next.Spec.AuthParams
+	metav1.SetMetaDataAnnotation(&identity.ObjectMeta, names.FollowedOffer, hash)
 	if err := i.client.Patch(ctx, identity, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("renewing the Identity: %w", err)
 	}

@@ -112,6 +112,10 @@ func TestAnIdentityFollowsItsProvider(t *testing.T) {
 		l.offer(t, renew, func(p *authv1beta1.AuthParams) { p.APIServer = "https://elsewhere:6443" })
 		l.wantKubeconfig(t, identity, func(k *cred.Kubeconfig) bool { return k.Server == "https://elsewhere:6443" })
 	})
+	t.Run("not back from where the administrator says that it moved", func(t *testing.T) {
+		testkit.Update(t, l.c.Client, identity, func(i *authv1beta1.Identity) { i.Spec.AuthParams.APIServer = "https://moved:6443" })
+		l.wantKubeconfig(t, identity, func(k *cred.Kubeconfig) bool { return k.Server == "https://moved:6443" })
+	})
 	t.Run("not back", func(t *testing.T) {
 		third := l.signed(t, -time.Minute, 3*time.Hour)
 		testkit.Update(t, l.c.Client, identity, func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = third })

@@ -85,13 +85,21 @@ type authentication struct {
 
 func (a *authentication) run(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		a.look, a.ensureNamespaces, a.getNonce, a.signNonce, a.register, a.takeIdentity,
+		a.look, a.comeBack, a.ensureNamespaces, a.getNonce, a.signNonce, a.register, a.takeIdentity,
 	} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// comeBack takes back that either cluster is gone for good.
+func (a *authentication) comeBack(ctx context.Context) error {
+	if err := a.provider.mayComeBack(ctx, a.consumer.id); err != nil {
+		return a.provider.wrong(err)
+	}
+	return a.consumer.wrong(a.consumer.mayComeBack(ctx, a.provider.id))
 }
 
 // look changes nothing. It fails where the rest could not be done.

@@ -5,9 +5,11 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -91,6 +93,21 @@ func declareGone(ctx context.Context, cluster client.Client, fc *liqov1beta1.For
 	return client.IgnoreNotFound(cluster.Patch(ctx, fc, client.MergeFrom(before)))
 }
 
+// mayComeBack takes back that a cluster is gone for good: whoever peers with it, or hears it, knows better. Peering users may not say.
+func (s *side) mayComeBack(ctx context.Context, id string) error {
+	fc := &liqov1beta1.ForeignCluster{}
+	err := s.kube.Get(ctx, client.ObjectKey{Name: id}, fc)
+	if _, gone := fc.Annotations[names.PermanentlyUnreachable]; err == nil && gone {
+		before := fc.DeepCopy()
+		delete(fc.Annotations, names.PermanentlyUnreachable)
+		err = s.kube.Patch(ctx, fc, client.MergeFrom(before))
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}
+
 // forget removes all about a cluster, also what is not in its tenant namespace.
 func (s *side) forget(ctx context.Context, id string) error {
 	type kind struct {
@@ -138,6 +155,9 @@ func (s *side) unlessAlive(ctx context.Context, id string, why error) error {
 	}
 	for _, c := range fc.Status.Conditions {
 		if c.Type == liqov1beta1.APIServerStatus && c.Status == liqov1beta1.ConditionEstablished {
+			if err := s.mayComeBack(ctx, id); err != nil {
+				return errors.Join(why, err)
+			}
 			return out.Fail("%w", why).Hint("The API server of %s answers: it is not gone, and what is left there is removed by: liqoctl unpeer", id)
 		}
 	}

@@ -43,6 +43,7 @@ const (
 	peeringUserLife = 24 * time.Hour
 	// shortestLife is what Kubernetes signs.
 	shortestLife = 10 * time.Minute
+	longestLife  = 365 * 24 * time.Hour
 	// signing is what a signer may take.
 	signing = 30 * time.Second
 )
@@ -94,6 +95,9 @@ func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions)
 	}
 	if o.life < shortestLife {
 		return out.Fail("--duration: a certificate that lasts %s is not signed, %s is the least", o.life, shortestLife)
+	}
+	if o.life > longestLife {
+		return out.Fail("--duration: %s is too long, %s is the most", o.life, longestLife)
 	}
 	s, err := c.side(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
 	if err != nil {

@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 )
 
 // find reads all of a kind that is about the other cluster, whatever its namespace: it may have been made by hand. Who may not look
@@ -46,6 +48,15 @@ func (s *side) having(ctx context.Context, list client.ObjectList, of client.Mat
 		return nil
 	})
 	return found, err
+}
+
+// requests are the ResourceSlices that were made here for a provider. They need no labels: the tenant namespace says whose they are.
+func (s *side) requests(ctx context.Context, list *authv1beta1.ResourceSliceList, provider string) ([]client.Object, error) {
+	all, err := s.having(ctx, list, nil)
+	return slices.DeleteFunc(all, func(obj client.Object) bool {
+		to, about := obj.GetLabels()[names.ReplicationDestination], obj.GetLabels()[names.RemoteClusterID]
+		return peer.IsReplica(obj) || to != provider && about != provider && (to != "" || about != "" || obj.GetNamespace() != s.namespace)
+	}), err
 }
 
 // findOne is find where there may be one at most, nil for none. What is being deleted leaves its place to another.

@@ -121,14 +121,13 @@ func removing(resource string, found []client.Object) (wanted []rights) {
 // unused fails while this cluster has anything of a provider.
 func (s *side) unused(ctx context.Context, provider string) error {
 	for _, of := range []struct {
-		list   client.ObjectList
-		what   string
-		labels client.MatchingLabels
+		what string
+		find func() ([]client.Object, error)
 	}{
-		{&authv1beta1.ResourceSliceList{}, "resourceslices", client.MatchingLabels{names.Replication: "true", names.ReplicationDestination: provider}},
-		{&offv1beta1.VirtualNodeList{}, "virtualnodes", client.MatchingLabels{names.RemoteClusterID: provider}},
+		{"resourceslices", func() ([]client.Object, error) { return s.requests(ctx, &authv1beta1.ResourceSliceList{}, provider) }},
+		{"virtualnodes", func() ([]client.Object, error) { return s.find(ctx, &offv1beta1.VirtualNodeList{}, provider) }},
 	} {
-		found, err := s.having(ctx, of.list, of.labels)
+		found, err := of.find()
 		if err != nil {
 			return err
 		}

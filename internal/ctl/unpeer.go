@@ -189,6 +189,9 @@ func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error 
 
 // ours are the objects of a kind about the provider that were made here.
 func (u *unpeering) ours(ctx context.Context, list client.ObjectList) ([]client.Object, error) {
+	if requests, is := list.(*authv1beta1.ResourceSliceList); is {
+		return u.consumer.requests(ctx, requests, u.provider.id)
+	}
 	found, err := u.consumer.find(ctx, list, u.provider.id)
 	return slices.DeleteFunc(found, peer.IsReplica), err
 }

@@ -35,6 +35,8 @@ const (
 	RemoteTenantCSR = "liqo.io/remote-tenant-csr"
 	// TenantCertificateFor annotates them with the <namespace>/<name> of the Tenant.
 	TenantCertificateFor = "liqo.io/tenant-certificate-for"
+	// FollowedOffer annotates an Identity with the hash of what its provider offered when that was taken over last.
+	FollowedOffer = "liqo.io/followed-offer"
 	// PeeringUser is on what makes a peering user: its bindings, and the request for its certificate.
 	PeeringUser = "liqo.io/peering-user-name"
 	// CreatorUser is the escaped name of the user that created a ShadowPod.
