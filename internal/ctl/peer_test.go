@@ -63,6 +63,21 @@ func newCity(t *testing.T, n int, id string) *town {
 			ctrl.NewControllerManagedBy(mgr).Named("kubelets").For(&appsv1.Deployment{}).Complete(reconcile.Func(c.playKubelet)),
 		)
 	})
+	testkit.Eventually(t, time.Minute, func() error { // what other stories left gets in the way of a census
+		var left corev1.NamespaceList
+		if err := c.Client.List(t.Context(), &left, client.HasLabels{names.TenantNamespace}); err != nil {
+			return err
+		}
+		for i := range left.Items {
+			if err := c.Client.Delete(t.Context(), &left.Items[i]); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+		if n := len(left.Items); n > 0 {
+			return fmt.Errorf("%d tenant namespaces of other stories are there", n)
+		}
+		return nil
+	})
 	return c
 }
 
