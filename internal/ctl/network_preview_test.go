@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,9 +209,12 @@ func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
 	whatIsWrongIsSaidInADryRunToo(t, rome, milan, guest)
 	keysThatAreGivenAreTaken(t, rome, milan)
 	keysThatNoGatewayWouldHaveAreNotTaken(t, rome, milan)
-	after := [2][]string{listing(t, rome.Config), listing(t, milan.Config)}
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("a dry run changed something (-before +after):\n%s", diff)
+	for i, c := range []*town{rome, milan} {
+		for _, name := range listing(t, c.Config) {
+			if !slices.Contains(before[i], name) { // what earlier tests left may go meanwhile
+				t.Errorf("a dry run made %s", name)
+			}
+		}
 	}
 
 	romes, milans, _ := strings.Cut(connect.stdout, remoteHead)
