@@ -33,6 +33,7 @@ const (
 type world struct {
 	clusters [2]*clusters.Cluster
 	peerings []figures.Promise
+	parted   []clusters.Listing // when they had peered once
 	tunnel   *clusters.Tunnel
 	gateways [2]corev1.Pod
 	nodes    [2]place  // where the gateways run
