@@ -62,14 +62,14 @@ func (c *Cluster) Install(args ...string) error {
 
 // Liqoctl runs the liqoctl of this tree, or the one that LIQOCTL names.
 func (c *Cluster) Liqoctl(args ...string) (string, error) {
-	path := cmp.Or(os.Getenv("LIQOCTL"), filepath.Join(root(), "bin", "liqoctl"))
-	return run("", path, append(args, "--kubeconfig", c.Kubeconfig)...)
+	return run("", liqoctl(), append(args, "--kubeconfig", c.Kubeconfig)...)
 }
+
+func liqoctl() string { return cmp.Or(os.Getenv("LIQOCTL"), filepath.Join(root(), "bin", "liqoctl")) }
 
 // Say is Liqoctl, and returns what the program says to people while it works, too.
 func (c *Cluster) Say(args ...string) (string, error) {
-	path := cmp.Or(os.Getenv("LIQOCTL"), filepath.Join(root(), "bin", "liqoctl"))
-	out, err := exec.Command(path, append(args, "--kubeconfig", c.Kubeconfig)...).CombinedOutput()
+	out, err := exec.Command(liqoctl(), append(args, "--kubeconfig", c.Kubeconfig)...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("liqoctl %v: %w\n%s", args, err, out)
 	}
