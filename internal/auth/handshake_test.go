@@ -154,6 +154,9 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 	if s := certificate.Subject; s.CommonName != p.id || len(s.Organization) != 1 || s.Organization[0] != names.ControlPlaneGroup {
 		t.Errorf("the certificate is for %s", s)
 	}
+	if life := time.Until(certificate.NotAfter); life < 6*24*time.Hour {
+		t.Errorf("the certificate lasts %s, which an outage between the clusters may outlast", life)
+	}
 	p.wantControlPlane(t, true)
 	wantBound(t, c, p.id, true)
 

@@ -175,7 +175,7 @@ func TestARenewBringsWhatItsTenantHas(t *testing.T) {
 
 	before := first.Status.AuthParams.SignedCRT
 	for range 2 {
-		clock.pass(17 * time.Hour)
+		clock.pass(5 * 24 * time.Hour)
 		touch(t, c, tenant)
 		before = wantAnswer(t, c, renew, reasonIssued, another(before)).Status.AuthParams.SignedCRT
 	}
