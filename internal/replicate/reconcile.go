@@ -151,7 +151,7 @@ func (r *reconciler) begin(ctx context.Context, s *situation) error {
 			return err
 		}
 	}
-	l, err := r.dial(ends{local: r.options.ClusterID, peer: s.peer}, s.use)
+	l, err := r.dial(ends{local: r.options.ClusterID, peer: s.peer, version: r.options.Version}, s.use)
 	if err != nil {
 		return err
 	}
