@@ -145,19 +145,22 @@ func TestTheControllerManagerIsToldTheValues(t *testing.T) {
 		value any
 		flag  string
 	}{
-		"networking.enabled":                  {false, "--networking-enabled=false"},
-		"offloading.enabled":                  {false, "--offloading-enabled=false"},
-		"authentication.tlsCompatibilityMode": {true, "--tls-compatibility-mode=true"},
-		"authentication.legacyNonces":         {true, "--legacy-nonces=true"},
-		"webhook.certificateDuration":         {"2m", "--webhook-certificate-duration=2m"},
+		"networking.enabled":                             {false, "--networking-enabled=false"},
+		"offloading.enabled":                             {false, "--offloading-enabled=false"},
+		"authentication.tlsCompatibilityMode":            {true, "--tls-compatibility-mode=true"},
+		"authentication.legacyNonces":                    {true, "--legacy-nonces=true"},
+		"authentication.controlPlaneCertificateDuration": {"48h", "--control-plane-certificate-duration=48h"},
+		"webhook.certificateDuration":                    {"2m", "--webhook-certificate-duration=2m"},
 	} {
 		args := pods(t, mustRender(t, tree(path, tc.value)))["liqo-controller-manager"].Spec.Containers[0].Args
 		if !slices.Contains(args, tc.flag) {
 			t.Errorf("%s: no %s in %v", path, tc.flag, args)
 		}
 	}
-	if _, err := render(t, loadChart(t), tree("webhook.certificateDuration", "2 months"), nil); err == nil {
-		t.Error("a duration that is none is accepted")
+	for _, path := range []string{"webhook.certificateDuration", "authentication.controlPlaneCertificateDuration"} {
+		if _, err := render(t, loadChart(t), tree(path, "2 months"), nil); err == nil {
+			t.Errorf("%s: a duration that is none is accepted", path)
+		}
 	}
 }
 

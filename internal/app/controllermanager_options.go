@@ -26,6 +26,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/admit"
 	"liqo.io/liqo/internal/app/kubelet"
+	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/auth"
 	"liqo.io/liqo/internal/host"
 	"liqo.io/liqo/internal/ipam"
@@ -53,6 +54,7 @@ type controllerManagerOptions struct {
 	apiServer, ca                   string
 	trustedCA                       bool
 	sliceCertificate                time.Duration
+	controlPlaneCertificate         time.Duration
 	defaultClass                    bool
 	nodeResources, clusterLabels    map[string]string
 	acceptedNodeLabels              []string
@@ -88,7 +90,8 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.apiServer, "api-server-address-override", "", "where peers reach this API server; empty for port 6443 of a control-plane node")
 	fs.StringVar(&o.ca, "ca-override", "", "certificate authority of the API server for peers, base64")
 	fs.BoolVar(&o.trustedCA, "trusted-ca", false, "peers know the authority of the API server already")
-	fs.DurationVar(&o.sliceCertificate, "slice-certificate-duration", 24*time.Hour, "how long the certificates given to consumers last")
+	fs.DurationVar(&o.sliceCertificate, "slice-certificate-duration", 24*time.Hour, "how long the certificates given to consumers for slices last; each is renewed when two thirds are over")
+	fs.DurationVar(&o.controlPlaneCertificate, "control-plane-certificate-duration", 7*24*time.Hour, "how long those for their control planes last: an outage between the clusters may be a third as long")
 	fs.BoolVar(&o.defaultClass, "default-resource-slice-class-enabled", true, "grant slices of the default class")
 	fs.StringToStringVar(&o.nodeResources, "default-node-resources", map[string]string{"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "20Gi"}, "what a slice that asks for nothing is granted")
 	fs.StringToStringVar(&o.clusterLabels, "cluster-labels", nil, "labels that this cluster offers for the virtual nodes of its consumers")
@@ -155,14 +158,14 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 		tenants: auth.TenantOptions{
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces,
 			Server:       issue.Server{Address: remote.APIServer, CA: remote.CA, TrustedCA: remote.TrustedCA},
-			Certificates: issue.Options{Duration: remote.CertificateDuration},
+			Certificates: issue.Options{Duration: o.controlPlaneCertificate},
 		},
 		virtualNodes: offload.VirtualNodeOptions{
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: kubelet.Check,
 		},
 		offloadings: offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
 		twins: host.NamespaceMapOptions{
-			LiqoNamespace: o.liqoNamespace, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
+			LiqoNamespace: o.liqoNamespace, Version: program.Version, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
 		},
 	}, nil
 }

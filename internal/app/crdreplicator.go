@@ -68,7 +68,7 @@ func (o *crdReplicatorOptions) run(ctx context.Context) error {
 	}
 	err = setUp(mgr,
 		with(replicate.Setup, replicate.Options{
-			ClusterID: o.cluster(), Workers: o.workers, HealthInterval: o.pingInterval, HealthTimeout: o.pingTimeout,
+			ClusterID: o.cluster(), Version: program.Version, Workers: o.workers, HealthInterval: o.pingInterval, HealthTimeout: o.pingTimeout,
 		}),
 	)
 	if err != nil {

@@ -133,7 +133,7 @@ func TestWhatIsGrantedDoesNotHangOnTheCertificate(t *testing.T) {
 	})
 	t.Run("while no other one is signed", func(t *testing.T) {
 		unapproved.Store(true)
-		later.Store(int64(17 * time.Hour))
+		later.Store(int64(5 * 24 * time.Hour))
 		touch(t, c, tenant)
 		request := requestFor(t, c, tenant)
 		deny(t, c, request)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,6 +30,40 @@ const (
 	reasonRenewRefused = "RenewalUnusable"
 )
 
+// followInterval is the least time between two offers that are taken over: each makes a new kubeconfig, by which whatever leads to
+// the provider connects again, and a provider may change what it offers as often as it likes. No signer renews sooner.
+const followInterval = 30 * time.Second
+
+// followed is which offer was taken over last, and when one last changed something: without a time long ago, or never.
+type followed struct {
+	hash string
+	at   time.Time
+}
+
+func (f followed) String() string {
+	if f.at.IsZero() {
+		return f.hash
+	}
+	return f.hash + " " + f.at.UTC().Format(time.RFC3339)
+}
+
+func parseFollowed(annotation string) followed {
+	hash, text, _ := strings.Cut(annotation, " ")
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		at = time.Time{}
+	}
+	return followed{hash, at}
+}
+
+// early is how long another offer has to wait yet. A time to come is of a clock that was set back since.
+func (f followed) early(now time.Time, interval time.Duration) time.Duration {
+	if f.at.After(now) {
+		return 0
+	}
+	return max(f.at.Add(interval).Sub(now), 0)
+}
+
 // follow keeps the Renew of the control plane, and has the Identity say what came back by it. What is of no use is not
 // taken over: what the Identity says may well go on. Slices need no Renew: theirs comes with their status.
 func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity) error {
@@ -47,11 +82,18 @@ func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity)
 	if err != nil {
 		return fmt.Errorf("writing what is offered: %w", err)
 	}
-	hash := fmt.Sprintf("%x", sha256.Sum256(text))[:16]
-	followed := identity.Annotations[names.FollowedOffer] == hash
+	last := parseFollowed(identity.Annotations[names.FollowedOffer])
+	this := followed{fmt.Sprintf("%x", sha256.Sum256(text))[:16], last.at}
+	again := last.hash == this.hash
 	same := equality.Semantic.DeepEqual(*offered, identity.Spec.AuthParams)
-	if followed && same {
+	if again && same {
 		return nil
+	}
+	if !same {
+		this.at = time.Now()
+		if wait := last.early(this.at, i.options.FollowInterval); !again && wait > 0 {
+			return kube.Wait(wait, "another offer was taken over a moment ago")
+		}
 	}
 	next := identity.DeepCopy()
 	next.Spec.AuthParams = *offered.DeepCopy()
@@ -60,14 +102,14 @@ func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity)
 	}
 	// What differs from an offer that was followed, or is newer, is what the administrator brought, who may know better: an offer comes
 	// no more when the provider has moved. Only what is of no use is not kept.
-	if followed || !same && !cred.Supersedes(offered.SignedCRT, identity.Spec.AuthParams.SignedCRT) {
+	if again || !same && !cred.Supersedes(offered.SignedCRT, identity.Spec.AuthParams.SignedCRT) {
 		if _, err := i.key(ctx, identity); !errors.Is(err, errNoKey) {
 			return err
 		}
 	}
 	before := identity.DeepCopy()
 	identity.Spec.AuthParams = next.Spec.AuthParams
-	metav1.SetMetaDataAnnotation(&identity.ObjectMeta, names.FollowedOffer, hash)
+	metav1.SetMetaDataAnnotation(&identity.ObjectMeta, names.FollowedOffer, this.String())
 	if err := i.client.Patch(ctx, identity, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("renewing the Identity: %w", err)
 	}

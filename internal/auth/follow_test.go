@@ -147,6 +147,78 @@ func TestAnIdentityFollowsItsProvider(t *testing.T) {
 	})
 }
 
+func TestHowOftenAnIdentityFollows(t *testing.T) {
+	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	for name, test := range map[string]struct {
+		annotation string
+		want       time.Duration
+	}{
+		"the first time at once":              {"", 0},
+		"of an earlier version at once":       {"0123456789abcdef", 0},
+		"at once after long":                  {"0123456789abcdef 2026-05-04T03:01:31Z", 0},
+		"a moment later for the rest":         {"0123456789abcdef 2026-05-04T03:01:51Z", 20 * time.Second},
+		"in the same second for all of it":    {"0123456789abcdef 2026-05-04T03:02:01Z", 30 * time.Second},
+		"at once after a clock was set back":  {"0123456789abcdef 2026-05-04T03:02:02Z", 0},
+		"at once where somebody wrote a word": {"0123456789abcdef soon", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := parseFollowed(test.annotation).early(now, followInterval); got != test.want {
+				t.Errorf("it waits %s, want %s", got, test.want)
+			}
+		})
+	}
+	of := followed{"0123456789abcdef", now}
+	if got := parseFollowed(of.String()); got != of {
+		t.Errorf("%q is read as %v", of, got)
+	}
+	if got := (followed{hash: of.hash}).String(); got != of.hash {
+		t.Errorf("it says %q", got)
+	}
+}
+
+// followedAt waits until the Identity has the certificate, and says when it took it over.
+func (l *identityLab) followedAt(t *testing.T, identity *authv1beta1.Identity, certificate []byte) time.Time {
+	t.Helper()
+	got := &authv1beta1.Identity{}
+	testkit.Eventually(t, patient, func() error {
+		if err := l.c.Client.Get(t.Context(), client.ObjectKeyFromObject(identity), got); err != nil {
+			return err
+		}
+		if !bytes.Equal(got.Spec.AuthParams.SignedCRT, certificate) {
+			return errors.New("the Identity has another certificate")
+		}
+		return nil
+	})
+	return parseFollowed(got.Annotations[names.FollowedOffer]).at
+}
+
+func TestAnIdentityDoesNotFollowEachWhim(t *testing.T) {
+	const interval = 5 * time.Second
+	l := newPatientIdentityLab(t, interval)
+	identity := l.controlPlane(t, "controlplane", l.signed(t, -2*time.Hour, time.Hour))
+	renew := l.renew(t, identity)
+	l.offer(t, renew, func(p *authv1beta1.AuthParams) { *p = *identity.Spec.AuthParams.DeepCopy() }) // what it says already
+	testkit.Eventually(t, patient, func() error {
+		if err := l.c.Client.Get(t.Context(), client.ObjectKeyFromObject(identity), identity); err != nil {
+			return err
+		}
+		if last := parseFollowed(identity.Annotations[names.FollowedOffer]); last.hash == "" || !last.at.IsZero() {
+			return fmt.Errorf("it followed %v", last)
+		}
+		return nil
+	})
+	var before time.Time
+	for n := range 3 {
+		next := l.signed(t, time.Duration(n)*time.Second, 2*time.Hour)
+		l.offer(t, renew, func(p *authv1beta1.AuthParams) { p.SignedCRT = next })
+		at := l.followedAt(t, identity, next)
+		if at.Sub(before) < interval {
+			t.Errorf("it followed at %s and again at %s", before, at)
+		}
+		before = at
+	}
+}
+
 func TestAnIdentityDoesNotFollowIntoNonsense(t *testing.T) {
 	l := newIdentityLab(t)
 	have := l.signed(t, -time.Hour, time.Hour)

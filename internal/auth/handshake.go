@@ -33,7 +33,11 @@ const (
 	reasonInvalidPublicKey = "InvalidPublicKey"
 	reasonWrongSignature   = "SignatureVerificationFailed"
 	reasonInvalidCSR       = "InvalidCSR"
+	reasonManyHandshakes   = "TooManyHandshakes"
 )
+
+// mostServed is how many nonces of a consumer may serve: none is ever forgotten, and a Secret has an end.
+const mostServed = 8192
 
 // handshake finds out whether the consumer has proved that the key of its Tenant is its own. Nonces that served are kept in a
 // Secret in the namespace of the installation, with the Tenant and the key that they served: docs/design/handshake.md says why.
@@ -148,15 +152,16 @@ func (h *handshake) served(ctx context.Context, consumer liqov1beta1.ClusterID) 
 	return have, nil
 }
 
-// use writes down that the nonce served, before anything is granted. What the Tenant was accepted with before serves it no more:
-// a key that was replaced does not come back.
+// use writes down that the nonce served, before anything is granted. What this Tenant, or one that was there before, was accepted
+// with serves no more: a key that was replaced does not come back.
 func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *authv1beta1.Tenant, ns *corev1.Namespace, nonce []byte, mine string) error {
+	if len(served.Data) >= mostServed {
+		return kube.Invalid(reasonManyHandshakes, fmt.Errorf("%d nonces of %s have served, and each is remembered as long as the tenant namespace is there: delete the namespace, and peer again",
+			len(served.Data), tenant.Spec.ClusterID))
+	}
 	before, data := served.DeepCopy(), map[string][]byte{}
-	for entry, by := range served.Data {
-		if uid, _, _ := strings.Cut(string(by), " "); uid == string(tenant.UID) {
-			by = []byte("replaced")
-		}
-		data[entry] = by
+	for entry := range served.Data {
+		data[entry] = []byte("replaced")
 	}
 	data[cred.NonceEntry(nonce)] = []byte(mine)
 	served.Data = data

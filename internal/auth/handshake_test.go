@@ -135,7 +135,10 @@ func (p *claimant) wantControlPlane(t *testing.T, bound bool) {
 
 func TestTenantThatExchangesKeys(t *testing.T) {
 	c := cluster(t)
-	runTenant(t, c)
+	liqo := liqoNamespace(t, c)
+	run(t, c, func(mgr ctrl.Manager) error {
+		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}})
+	})
 	p := newClaimant(t, c)
 	tenant := p.tenant(t)
 	testkit.Create(t, c.Client, tenant)
@@ -153,6 +156,9 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 	}
 	if s := certificate.Subject; s.CommonName != p.id || len(s.Organization) != 1 || s.Organization[0] != names.ControlPlaneGroup {
 		t.Errorf("the certificate is for %s", s)
+	}
+	if life := time.Until(certificate.NotAfter); life < 6*24*time.Hour {
+		t.Errorf("the certificate lasts %s, which an outage between the clusters may outlast", life)
 	}
 	p.wantControlPlane(t, true)
 	wantBound(t, c, p.id, true)
@@ -221,7 +227,50 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 		testkit.Create(t, c.Client, replay)
 		wantReady(t, c, replay, metav1.ConditionFalse, reasonNonceUsed, "")
 		p.wantControlPlane(t, false)
+		tenant = replay
 	})
+	t.Run("cannot be brought back by who makes the Secret of its nonce again", func(t *testing.T) {
+		old := p.nonce
+		p.renonce(t)
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+		if err := c.Client.Delete(t.Context(), p.secret); err != nil {
+			t.Fatal(err)
+		}
+		p.secret, p.nonce = nonceSecret(p.ns, p.id), old
+		p.secret.Data = map[string][]byte{names.NonceKey: old}
+		testkit.Create(t, c.Client, p.secret)
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "") // of its key, which has not changed
+		p.key = newKey(t)
+		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonNonceUsed, "")
+		served := &corev1.Secret{}
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: liqo, Name: names.ServedNoncesSecret(p.id)}, served); err != nil {
+			t.Fatal(err)
+		}
+		whole := 0
+		for _, by := range served.Data {
+			if string(by) != "replaced" {
+				whole++
+			}
+		}
+		if len(served.Data) < 3 || whole != 1 {
+			t.Errorf("%d of %d nonces have a Tenant and a key", whole, len(served.Data))
+		}
+	})
+}
+
+func TestNoncesThatServedHaveAnEnd(t *testing.T) {
+	h := &handshake{options: TenantOptions{LiqoNamespace: "liqo"}}
+	served := &corev1.Secret{Data: map[string][]byte{}}
+	for n := range mostServed {
+		served.Data[cred.NonceEntry([]byte{byte(n), byte(n >> 8)})] = []byte("replaced")
+	}
+	err := h.use(t.Context(), served, typedTenant("tenant", "milan"), &corev1.Namespace{}, cred.NewNonce(), "uid key")
+	if reason, _ := kube.InvalidReason(err); reason != reasonManyHandshakes {
+		t.Errorf("one more is refused with %v", err)
+	}
 }
 
 func TestTenantWhoseHandshakeIsRefused(t *testing.T) {

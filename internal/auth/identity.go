@@ -4,6 +4,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -34,6 +35,8 @@ type IdentityOptions struct {
 	ClusterID liqov1beta1.ClusterID
 	// LiqoNamespace holds the key pairs.
 	LiqoNamespace string
+	// FollowInterval is the least time between two offers of a provider that are taken over; 0 is 30 s.
+	FollowInterval time.Duration
 }
 
 // identities turns each Identity into a kubeconfig Secret, and keeps that of the control plane renewed.
@@ -49,6 +52,7 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 	if err != nil {
 		return err
 	}
+	o.FollowInterval = cmp.Or(o.FollowInterval, followInterval)
 	i := &identities{client: mgr.GetClient(), direct: direct, options: o}
 	kubeconfigs := labels.NewSelector().Add(present(names.IdentityType))
 	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), kubeconfigs)

@@ -56,11 +56,17 @@ type identityLab struct {
 
 func newIdentityLab(t *testing.T) *identityLab {
 	t.Helper()
+	return newPatientIdentityLab(t, time.Nanosecond)
+}
+
+// newPatientIdentityLab follows providers so often at most.
+func newPatientIdentityLab(t *testing.T, interval time.Duration) *identityLab {
+	t.Helper()
 	l := &identityLab{c: cluster(t), peer: testkit.UniqueID()}
 	l.liqo = liqoNamespace(t, l.c)
 	l.ns = tenantNamespace(t, l.c, l.peer)
 	run(t, l.c, func(mgr ctrl.Manager) error {
-		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, IdentityOptions{ClusterID: "rome", LiqoNamespace: l.liqo}))
+		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, IdentityOptions{ClusterID: "rome", LiqoNamespace: l.liqo, FollowInterval: interval}))
 	})
 	l.private, l.cert = certified(t, keyPair(t, l.c, l.liqo, names.PeerKeysSecret(l.peer)))
 	l.ownKey, l.ownCert = certified(t, keyPair(t, l.c, l.liqo, names.KeysSecret))

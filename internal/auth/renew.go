@@ -17,12 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/rules"
@@ -35,10 +37,11 @@ const (
 	reasonTenantNotFound  = "TenantNotFound"
 	reasonTenantNotReady  = "TenantNotReady"
 	reasonNoHandshake     = "NoHandshake"
+	reasonOlderRenew      = "OlderRenew"
 )
 
 // renews answers, as a provider, the Renews that consumers copied here. Certificates are signed for the Tenant: a Renew only
-// carries what the Tenant has to the consumer, which cannot read Tenants.
+// carries what the Tenant has to the consumer, which cannot read Tenants. One does, so others are told so and cost nothing.
 type renews struct{ client client.Client }
 
 // SetupRenew registers the controller of the Renews of consumers.
@@ -46,6 +49,7 @@ func SetupRenew(mgr ctrl.Manager) error {
 	r := &renews{client: mgr.GetClient()}
 	c := kube.NewController[*authv1beta1.Renew](mgr, kube.Options{Name: "renew"}, r)
 	b := c.Builder(predicate.NewPredicateFuncs(peer.IsReplica)).
+		Watches(&authv1beta1.Renew{}, handler.EnqueueRequestsFromMapFunc(r.beside), builder.WithPredicates(givesWay)).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.besideTenant)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
 	return c.Complete(b)
@@ -75,7 +79,11 @@ func (r *renews) Sync(ctx context.Context, renew *authv1beta1.Renew) error {
 	if unjudged(tenant) {
 		return kube.Wait(0, "the Tenant is not decided yet")
 	}
-	answer(renew, consumer, tenant)
+	var all authv1beta1.RenewList
+	if err := r.client.List(ctx, &all, client.InNamespace(renew.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing Renews: %w", err)
+	}
+	answer(renew, consumer, tenant, all.Items)
 	return nil
 }
 
@@ -106,10 +114,13 @@ func unjudged(tenant *authv1beta1.Tenant) bool {
 	return ready == nil || ready.ObservedGeneration != tenant.Generation
 }
 
-// answer has the status say what the Tenant was given, or why there is nothing.
-func answer(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant) {
+// answer has the status say what the Tenant was given, or why there is nothing. all are the Renews of the namespace.
+func answer(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant, all []authv1beta1.Renew) {
 	said := metav1.Condition{Status: metav1.ConditionFalse}
-	if said.Reason, said.Message = unanswered(renew, consumer, tenant); said.Reason != "" {
+	if said.Reason, said.Message = unanswered(renew, consumer, tenant); said.Reason == "" {
+		said.Reason, said.Message = later(renew, consumer, tenant, all)
+	}
+	if said.Reason != "" {
 		renew.Status.AuthParams = nil
 	} else {
 		renew.Status.AuthParams = tenant.Status.AuthParams.DeepCopy()
@@ -144,6 +155,42 @@ func unanswered(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant
 		return reasonNoHandshake, "the Tenant exchanges no keys: the administrator of the provider hands out credentials"
 	}
 	return "", ""
+}
+
+// later tells why a Renew that would be answered is not: an older one is.
+func later(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant *authv1beta1.Tenant, all []authv1beta1.Renew) (reason, why string) {
+	first := elder.First(all, func(r *authv1beta1.Renew) bool {
+		refused, _ := unanswered(r, consumer, tenant)
+		return peer.IsReplica(r) && refused == ""
+	})
+	if first == nil || first.UID == renew.UID || elder.Of(renew).Compare(elder.Of(first)) < 0 {
+		return "", ""
+	}
+	return reasonOlderRenew, fmt.Sprintf("the older Renew %s brings what the Tenant was given", first.Name)
+}
+
+// givesWay lets through what may have another Renew answered.
+var givesWay = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil
+	},
+}
+
+// beside wakes the Renews whose answer may be another one: that which was answered, and the oldest of those that were not.
+func (r *renews) beside(ctx context.Context, obj client.Object) []reconcile.Request {
+	var first *authv1beta1.Renew
+	out := kube.Requests(ctx, r.client, &authv1beta1.RenewList{}, func(renew *authv1beta1.Renew) bool {
+		waits := apimeta.FindStatusCondition(renew.Status.Conditions, authv1beta1.RenewCertificateIssued)
+		if waits != nil && waits.Reason == reasonOlderRenew && (first == nil || elder.Of(renew).Compare(elder.Of(first)) < 0) {
+			first = renew
+		}
+		return renew.Status.AuthParams != nil
+	}, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy)
+	if first != nil {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(first)})
+	}
+	return out
 }
 
 func (r *renews) besideTenant(ctx context.Context, obj client.Object) []reconcile.Request {

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,6 +41,7 @@ func TestWhatARenewGets(t *testing.T) {
 		edits
 		outside bool // no tenant namespace
 		none    bool // no Tenant
+		others  []authv1beta1.Renew
 		reason  string
 		want    *authv1beta1.AuthParams
 	}{
@@ -64,10 +66,18 @@ func TestWhatARenewGets(t *testing.T) {
 		"nothing for slices": {reason: reasonUnsupportedType, edits: edits{renew: func(r *authv1beta1.Renew) {
 			r.Spec.IdentityType = authv1beta1.ResourceSliceIdentityType
 		}}},
+		"nothing beside an older one": {reason: reasonOlderRenew, others: []authv1beta1.Renew{replicaOf("old", 1)}},
+		"what its Tenant has, beside those that get nothing": {reason: reasonIssued, want: given, others: []authv1beta1.Renew{
+			replicaOf("young", 3),
+			replicaOf("going", 1, func(r *authv1beta1.Renew) { r.DeletionTimestamp = new(metav1.Unix(2, 0)) }),
+			replicaOf("of-ours", 1, func(r *authv1beta1.Renew) { r.Labels = nil }),
+			replicaOf("of-a-slice", 1, func(r *authv1beta1.Renew) { r.Spec.IdentityType = authv1beta1.ResourceSliceIdentityType }),
+			replicaOf("of-another", 1, func(r *authv1beta1.Renew) { r.Spec.ConsumerClusterID = "rome" }),
+		}},
 		"nothing outside tenant namespaces": {reason: reasonWrongNamespace, outside: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			renew := &authv1beta1.Renew{Spec: authv1beta1.RenewSpec{ConsumerClusterID: "milan", IdentityType: authv1beta1.ControlPlaneIdentityType}}
+			renew := new(replicaOf("this", 2))
 			renew.Status.AuthParams = &authv1beta1.AuthParams{APIServer: "https://of-before:6443"}
 			tenant := typedTenant("here", "milan")
 			tenant.Spec.AuthzPolicy, tenant.Status.AuthParams = nil, given.DeepCopy()
@@ -86,7 +96,7 @@ func TestWhatARenewGets(t *testing.T) {
 			if test.none {
 				tenant = nil
 			}
-			answer(renew, consumer, tenant)
+			answer(renew, consumer, tenant, append(test.others, *renew))
 			if diff := cmp.Diff(test.want, renew.Status.AuthParams); diff != "" {
 				t.Error(diff)
 			}
@@ -104,6 +114,18 @@ func TestWhatARenewGets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// replicaOf is a Renew of milan, made at that second.
+func replicaOf(name string, second int64, edits ...func(*authv1beta1.Renew)) authv1beta1.Renew {
+	out := authv1beta1.Renew{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(second, 0), Labels: map[string]string{names.Replicated: "true"}},
+		Spec:       authv1beta1.RenewSpec{ConsumerClusterID: "milan", IdentityType: authv1beta1.ControlPlaneIdentityType},
+	}
+	for _, edit := range edits {
+		edit(&out)
+	}
+	return out
 }
 
 // clock is as late as the test says.
@@ -175,13 +197,25 @@ func TestARenewBringsWhatItsTenantHas(t *testing.T) {
 
 	before := first.Status.AuthParams.SignedCRT
 	for range 2 {
-		clock.pass(17 * time.Hour)
+		clock.pass(5 * 24 * time.Hour)
 		touch(t, c, tenant)
 		before = wantAnswer(t, c, renew, reasonIssued, another(before)).Status.AuthParams.SignedCRT
 	}
 	if requests := p.requests(t); len(requests) > 0 {
 		t.Errorf("%d requests are left", len(requests))
 	}
+
+	next := p.renewOf()
+	next.Name = "z" + next.Name
+	testkit.Create(t, c.Client, next)
+	if got := wantAnswer(t, c, next, reasonOlderRenew, nil); got.Status.AuthParams != nil {
+		t.Error("a second Renew is answered")
+	}
+	if err := c.Client.Delete(t.Context(), renew); err != nil {
+		t.Fatal(err)
+	}
+	renew = next
+	wantAnswer(t, c, renew, reasonIssued, another(nil))
 
 	testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionDrained })
 	if got := wantAnswer(t, c, renew, reasonDrained, nil); got.Status.AuthParams != nil {

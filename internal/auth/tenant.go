@@ -4,6 +4,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,13 @@ type TenantOptions struct {
 	LegacyNonces bool
 	// Server is what consumers are told of the API server.
 	Server issue.Server
-	// Certificates of the control planes of consumers.
+	// Certificates of the control planes of consumers; their Duration 0 is a week.
 	Certificates issue.Options
 }
+
+// controlPlaneDuration is longer than what slices get: a certificate that ended brings no other one, and when the clusters lose each
+// other it may have a third of its life left. It need not be short to take its rights back: the binding does that.
+const controlPlaneDuration = 7 * 24 * time.Hour
 
 // SetupTenant registers the controllers of Tenants and of the nonces for them.
 func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
@@ -67,6 +72,7 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 	if err != nil {
 		return err
 	}
+	o.Certificates.Duration = cmp.Or(o.Certificates.Duration, controlPlaneDuration)
 	issuer, err := issue.New(mgr, o.Certificates)
 	if err != nil {
 		return err

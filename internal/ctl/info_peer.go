@@ -128,6 +128,9 @@ func (c *cli) printPeer(r *peerReport) {
 	info := out.NewSection("Peer cluster info")
 	info.Entry("Cluster ID", r.Info.ClusterID)
 	info.Entry("Role", r.Info.Role)
+	if r.Info.Version != "" {
+		info.Entry("Version", r.Info.Version)
+	}
 	c.Box(info)
 	c.Box(r.Network.section())
 	c.Box(r.Authentication.section())

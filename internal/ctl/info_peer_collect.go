@@ -33,6 +33,7 @@ type peerReport struct {
 type peerIdentity struct {
 	ClusterID string `json:"clusterID"`
 	Role      string `json:"role"`
+	Version   string `json:"version,omitempty"`
 }
 
 type moduleInfo struct {
@@ -118,7 +119,7 @@ func (f *collector) selected(ctx context.Context, ids []string) ([]liqov1beta1.F
 func (f *collector) peer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*peerReport, []problem) {
 	id, modules := string(fc.Spec.ClusterID), fc.Status.Modules
 	r := &peerReport{
-		Info:           peerIdentity{id, string(fc.Status.Role)},
+		Info:           peerIdentity{id, string(fc.Status.Role), fc.Status.Version},
 		Network:        peerNetwork{moduleInfo: module(modules.Networking), Gateway: peerGateway{Address: []string{}}},
 		Authentication: peerAuthentication{moduleInfo: module(modules.Authentication), ResourceSlices: []peerSlice{}},
 		Offloading:     peerOffloading{moduleInfo: module(modules.Offloading), VirtualNodes: []peerNode{}},

@@ -62,7 +62,7 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 			fc.Status.Role = liqov1beta1.UnknownRole
 			if name == "milan" {
 				on := liqov1beta1.Module{Enabled: true}
-				fc.Status.Role, fc.Status.APIServerURL = liqov1beta1.ProviderRole, "https://192.0.2.1:6443"
+				fc.Status.Role, fc.Status.APIServerURL, fc.Status.Version = liqov1beta1.ProviderRole, "https://192.0.2.1:6443", "v1.3.0"
 				fc.Status.Modules = liqov1beta1.Modules{Networking: on, Authentication: on, Offloading: on}
 				fc.Status.Modules.Networking.Conditions = []liqov1beta1.Condition{{
 					Type: liqov1beta1.NetworkConnectionStatus, Status: liqov1beta1.ConditionError, Message: "the tunnel is down",
@@ -104,6 +104,7 @@ const milanOnTheScreen = `
 ┌─ Peer cluster info ──────────────────────────────────────────────────────────┐
 │ Cluster ID: milan                                                            │
 │ Role:       Provider                                                         │
+│ Version:    v1.3.0                                                           │
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌─ Network ────────────────────────────────────────────────────────────────────┐
 │ Status: Unhealthy                                                            │
@@ -162,6 +163,7 @@ const milanAsADocument = `milan:
   info:
     clusterID: milan
     role: Provider
+    version: v1.3.0
   network:
     CIDRs:
       remapped:

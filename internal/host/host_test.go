@@ -143,9 +143,13 @@ func bindingIn(nm *offv1beta1.NamespaceMap, namespace string) *rbacv1.RoleBindin
 }
 
 func TestTwinNamespaces(t *testing.T) {
-	c := provider(t, NamespaceMapOptions{})
+	c := provider(t, NamespaceMapOptions{Version: "v1.3.0"})
 	nm := consumer(t, c, "blue", map[string]string{"demo": "demo-blue", "taken": "taken-blue"})
 	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingAccepted)
+	answered := &offv1beta1.NamespaceMap{}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), answered); err != nil || answered.Status.ProviderVersion != "v1.3.0" {
+		t.Errorf("the consumer is told of version %q, %v", answered.Status.ProviderVersion, err)
+	}
 
 	twin := namespaceOf("demo-blue")
 	eventually(t, c, twin, func() error {

@@ -35,6 +35,8 @@ const defaultLimit = 100
 type NamespaceMapOptions struct {
 	// LiqoNamespace is where the installation lives.
 	LiqoNamespace string
+	// Version of Liqo here, which consumers are told; empty for not.
+	Version string
 	// PodSecurity is the level of Pod Security that new namespaces enforce; "" is baseline.
 	PodSecurity string
 	// MaxNamespaces that are made for one consumer; 0 is 100.
@@ -120,7 +122,7 @@ func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, 
 		}
 		status[st.local] = offv1beta1.RemoteNamespaceStatus{RemoteNamespace: st.remote, Phase: phase(in, st, err)}
 	}
-	nm.Status.CurrentMapping = status
+	nm.Status.CurrentMapping, nm.Status.ProviderVersion = status, s.options.Version
 	return errors.Join(invalid(refused), errors.Join(failed...))
 }
 

@@ -35,7 +35,9 @@ const (
 	RemoteTenantCSR = "liqo.io/remote-tenant-csr"
 	// TenantCertificateFor annotates them with the <namespace>/<name> of the Tenant.
 	TenantCertificateFor = "liqo.io/tenant-certificate-for"
-	// FollowedOffer annotates an Identity with the hash of what its provider offered when that was taken over last.
+	// Version annotates the copy of a NamespaceMap with the version of Liqo at the consumer.
+	Version = "liqo.io/version"
+	// FollowedOffer annotates an Identity with the hash of what its provider offered when that was taken over last, and when one last changed something.
 	FollowedOffer = "liqo.io/followed-offer"
 	// PeeringUser is on what makes a peering user: its bindings, and the request for its certificate.
 	PeeringUser = "liqo.io/peering-user-name"

@@ -6,6 +6,7 @@ package peering
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,6 +28,7 @@ func (v *view) status(generation int64, disabled Disabled) liqov1beta1.ForeignCl
 	return liqov1beta1.ForeignClusterStatus{
 		ObservedGeneration: generation,
 		Role:               v.role(),
+		Version:            v.version(),
 		APIServerURL:       withoutUser(v.apiServerURL()),
 		ForeignProxyURL:    withoutUser(v.proxyURL()),
 		TenantNamespace:    liqov1beta1.TenantNamespaceType{Local: v.localNamespace(), Remote: v.remoteNamespace()},
@@ -58,6 +60,24 @@ func (v *view) role() liqov1beta1.RoleType {
 		return liqov1beta1.ProviderRole
 	}
 	return liqov1beta1.UnknownRole
+}
+
+// aVersion is what is shown of what a peer may say.
+var aVersion = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_-]{0,62}$`)
+
+// version is what the peer says of itself: as a consumer with the copy of its NamespaceMap, as a provider in the status of ours.
+func (v *view) version() string {
+	for i := range v.namespaceMaps {
+		m := &v.namespaceMaps[i]
+		said := m.Status.ProviderVersion
+		if peer.IsReplica(m) {
+			said = m.Annotations[names.Version]
+		}
+		if aVersion.MatchString(said) {
+			return said
+		}
+	}
+	return ""
 }
 
 // apiServerURL comes from the Identity, or from a hand-made kubeconfig where there is none.

@@ -376,6 +376,37 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+func TestTheVersionOfAPeer(t *testing.T) {
+	ours := func(says string) offv1beta1.NamespaceMap {
+		return offv1beta1.NamespaceMap{Status: offv1beta1.NamespaceMapStatus{ProviderVersion: says}}
+	}
+	theirs := func(says string) offv1beta1.NamespaceMap {
+		out := ours("of-this-cluster")
+		out.Labels, out.Annotations = map[string]string{names.Replicated: "true"}, map[string]string{names.Version: says}
+		return out
+	}
+	for rule, c := range map[string]struct {
+		maps []offv1beta1.NamespaceMap
+		want string
+	}{
+		"nobody said":                     {nil, ""},
+		"a provider answers":              {[]offv1beta1.NamespaceMap{ours("v1.2.3")}, "v1.2.3"},
+		"a provider of before it did not": {[]offv1beta1.NamespaceMap{ours("")}, ""},
+		"a consumer tells":                {[]offv1beta1.NamespaceMap{theirs("v1.2.4-rc.1+dirty")}, "v1.2.4-rc.1+dirty"},
+		"a consumer of before it did not": {[]offv1beta1.NamespaceMap{theirs("")}, ""},
+		"the one that says it":            {[]offv1beta1.NamespaceMap{theirs(""), ours("v2")}, "v2"},
+		"what is none is not shown":       {[]offv1beta1.NamespaceMap{theirs("v1\n\x1b[31mHello")}, ""},
+		"nor what has no end":             {[]offv1beta1.NamespaceMap{ours(strings.Repeat("1", 64))}, ""},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			v := view{namespaceMaps: c.maps}
+			if got := v.status(1, Disabled{}).Version; got != c.want {
+				t.Errorf("it is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestKeepTimes(t *testing.T) {
 	before, now := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
 	have := liqov1beta1.Modules{Authentication: liqov1beta1.Module{Conditions: []liqov1beta1.Condition{

@@ -50,8 +50,9 @@ type view struct {
 	tenants    []authv1beta1.Tenant
 	identities []authv1beta1.Identity // for the control plane
 	secrets    []corev1.Secret        // with control-plane credentials
-	// replicated is the number of ResourceSlices, Renews and NamespaceMaps, here or from there.
-	replicated int
+	// replicated is the number of ResourceSlices and Renews, here or from there.
+	replicated    int
+	namespaceMaps []offv1beta1.NamespaceMap // here or from there
 
 	virtualNodes []offv1beta1.VirtualNode
 	nodes        []corev1.Node
@@ -70,7 +71,7 @@ type view struct {
 
 // empty tells whether nothing is left of the peering.
 func (v *view) empty() bool {
-	return len(v.tenants)+len(v.identities)+len(v.secrets)+v.replicated+len(v.virtualNodes)+len(v.nodes)+
+	return len(v.tenants)+len(v.identities)+len(v.secrets)+v.replicated+len(v.namespaceMaps)+len(v.virtualNodes)+len(v.nodes)+
 		len(v.configurations)+len(v.servers)+len(v.clients)+len(v.connections) == 0
 }
 
@@ -120,8 +121,8 @@ func (f *foreignClusters) gather(ctx context.Context, id liqov1beta1.ClusterID) 
 	v.identities = collect(g, &authv1beta1.IdentityList{}, func(l *authv1beta1.IdentityList) []authv1beta1.Identity { return l.Items })
 	v.identities = slices.DeleteFunc(v.identities, func(i authv1beta1.Identity) bool { return i.Spec.Type != authv1beta1.ControlPlaneIdentityType })
 	v.replicated = len(collect(g, &authv1beta1.ResourceSliceList{}, func(l *authv1beta1.ResourceSliceList) []authv1beta1.ResourceSlice { return l.Items })) +
-		len(collect(g, &authv1beta1.RenewList{}, func(l *authv1beta1.RenewList) []authv1beta1.Renew { return l.Items })) +
-		len(collect(g, &offv1beta1.NamespaceMapList{}, func(l *offv1beta1.NamespaceMapList) []offv1beta1.NamespaceMap { return l.Items }))
+		len(collect(g, &authv1beta1.RenewList{}, func(l *authv1beta1.RenewList) []authv1beta1.Renew { return l.Items }))
+	v.namespaceMaps = collect(g, &offv1beta1.NamespaceMapList{}, func(l *offv1beta1.NamespaceMapList) []offv1beta1.NamespaceMap { return l.Items })
 	v.virtualNodes = collect(g, &offv1beta1.VirtualNodeList{}, func(l *offv1beta1.VirtualNodeList) []offv1beta1.VirtualNode { return l.Items })
 	v.nodes = collect(g, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, client.MatchingLabels{names.NodeType: names.NodeTypeVirtualNode})
 	v.configurations = collect(g, &networkingv1beta1.ConfigurationList{}, func(l *networkingv1beta1.ConfigurationList) []networkingv1beta1.Configuration { return l.Items })
@@ -152,6 +153,7 @@ func (v *view) order(id liqov1beta1.ClusterID) {
 	clientRank := func(g *networkingv1beta1.GatewayClient) elder.Rank { return gatewayRank(g, g.Status.InternalEndpoint) }
 	inOrder(v.tenants, func(t *authv1beta1.Tenant) elder.Rank { return elder.Of(t) })
 	inOrder(v.identities, func(i *authv1beta1.Identity) elder.Rank { return elder.Of(i) })
+	inOrder(v.namespaceMaps, func(m *offv1beta1.NamespaceMap) elder.Rank { return elder.Of(m) })
 	inOrder(v.servers, serverRank)
 	inOrder(v.clients, clientRank)
 	var lead client.Object

@@ -16,12 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
 // ends are the two clusters of a peering, seen from here.
 type ends struct {
 	local, peer liqov1beta1.ClusterID
+	// version of Liqo here.
+	version string
 }
 
 // step is what one object needs next.
@@ -104,7 +107,11 @@ func (e ends) copyOf(local *unstructured.Unstructured) *unstructured.Unstructure
 	labels[names.ReplicationDestination] = string(e.peer)
 	labels[names.RemoteClusterID] = string(e.local)
 	out.SetLabels(labels)
-	if annotations := travelling(local.GetAnnotations(), staysHere); len(annotations) > 0 {
+	annotations := travelling(local.GetAnnotations(), staysHere)
+	if e.version != "" && tellsVersion(local) {
+		annotations[names.Version] = e.version
+	}
+	if len(annotations) > 0 {
 		out.SetAnnotations(annotations)
 	}
 	if spec, ok := local.Object["spec"].(map[string]any); ok {
@@ -113,6 +120,12 @@ func (e ends) copyOf(local *unstructured.Unstructured) *unstructured.Unstructure
 		}
 	}
 	return out
+}
+
+// tellsVersion tells whether the copy of an object says which Liqo made it: NamespaceMaps, of which there is one, and whose status
+// brings the answer.
+func tellsVersion(obj *unstructured.Unstructured) bool {
+	return obj.GroupVersionKind() == offv1beta1.GroupVersion.WithKind("NamespaceMap")
 }
 
 // withoutEmpty returns in without its empty maps, however deep. Server-side apply turns a map whose last key is taken out
@@ -147,10 +160,10 @@ func isOurs(key string) bool {
 	return ok && (domain == "liqo.io" || strings.HasSuffix(domain, ".liqo.io"))
 }
 
-// staysHere tells whether an annotation has no business at the peer: the provider's own switches, and the records of
-// whoever applied the object here.
+// staysHere tells whether an annotation has no business at the peer: the provider's own switches, what we say ourselves, and the
+// records of whoever applied the object here.
 func staysHere(key string) bool {
-	return key == corev1.LastAppliedConfigAnnotation || strings.HasPrefix(key, names.AppliedHash) || strings.HasPrefix(key, names.Cordon)
+	return key == corev1.LastAppliedConfigAnnotation || key == names.Version || strings.HasPrefix(key, names.AppliedHash) || strings.HasPrefix(key, names.Cordon)
 }
 
 // maxStatus bounds what a peer can make this cluster store for one object.

@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 )
 
 var pair = ends{local: "rome", peer: "milan"}
@@ -91,6 +94,7 @@ metadata:
     liqo.io/cordon: "false"
     liqo.io/cordon-tenant: "false"
     liqo.io/applied-hash: abc
+    liqo.io/version: v9.9.9
     kubectl.kubernetes.io/last-applied-configuration: "{}"
 spec:
   class: default
@@ -119,6 +123,18 @@ spec:
 `)
 	if diff := cmp.Diff(want.Object, pair.copyOf(local).Object); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestNamespaceMapsTellTheVersion(t *testing.T) {
+	from := pair
+	from.version = "v1.2.3"
+	for kind, want := range map[string]string{"NamespaceMap": "v1.2.3", "ResourceSlice": "", "Renew": ""} {
+		local := object(t, "metadata: {name: test, annotations: {liqo.io/version: v9.9.9}}")
+		local.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind(kind))
+		if got := from.copyOf(local).GetAnnotations()[names.Version]; got != want {
+			t.Errorf("the copy of a %s says %q, want %q", kind, got, want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -261,4 +262,49 @@ func TestASecretIsNotHeldForARenew(t *testing.T) {
 	// With other credentials it is copied again.
 	p.create(p.consumer, p.secret("again", testkit.Kubeconfig(t, p.user)))
 	p.renewed()
+}
+
+// secondNamespace is another tenant namespace of the provider, with a Secret that was in use once and is no good any more.
+func (p *peering) secondNamespace() (string, *corev1.Secret) {
+	p.t.Helper()
+	other := testkit.Namespace(p.t, p.consumer, "to-provider-too", tenant(p.providerID))
+	p.t.Cleanup(func() {
+		second := *p
+		second.consumerTenant = other
+		second.leave()
+	})
+	p.create(p.consumer, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "replicator"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: replicatorUser}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleTenantReplication},
+	})
+	secret := p.secret("cplane-secret", []byte("broken"))
+	secret.Namespace, secret.Finalizers = other, []string{names.ReplicatorSecretFinalizer}
+	p.create(p.consumer, secret)
+	return other, secret
+}
+
+// The link to a peer may be that of a Secret in another namespace, whose objects still need it.
+func TestASecretThatGoesTakesNoLinkOfAnotherAlong(t *testing.T) {
+	p := newPeering(t)
+	used := p.peered()
+	stop := p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	copied := p.copied(nil)
+	stop()
+
+	other, secret := p.secondNamespace()
+	renew := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "controlplane", Finalizers: []string{names.ReplicatorFinalizer}}}
+	p.create(p.consumer, renew)
+	p.remove(p.consumer, used)
+	p.remove(p.consumer, secret)
+	p.run()
+	p.gone(p.consumer, secret)
+	p.event(used.Name, "Draining", "ResourceSlice test")
+	if err := p.provider.Client.Get(t.Context(), client.ObjectKeyFromObject(copied), copied); err != nil || !copied.DeletionTimestamp.IsZero() {
+		t.Errorf("the copy of a slice that stays: deleted at %v, %v", copied.DeletionTimestamp, err)
+	}
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
+	p.gone(p.provider, copied)
+	p.gone(p.consumer, used)
 }

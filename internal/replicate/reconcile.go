@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -150,7 +151,7 @@ func (r *reconciler) begin(ctx context.Context, s *situation) error {
 			return err
 		}
 	}
-	l, err := r.dial(ends{local: r.options.ClusterID, peer: s.peer}, s.use)
+	l, err := r.dial(ends{local: r.options.ClusterID, peer: s.peer, version: r.options.Version}, s.use)
 	if err != nil {
 		return err
 	}
@@ -193,21 +194,46 @@ func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
 func (r *reconciler) move(ctx context.Context, s *situation, l *link) error {
 	r.links.remove(string(s.peer))
 	if l.pair.Remote != s.use.remoteNamespace {
-		r.leave(ctx, s.use.secret, l)
+		r.leave(ctx, s.use.secret, l, everything())
 	}
 	return r.begin(ctx, s)
 }
 
+// copies are those that we made of a kind: that of one object, or without a name all.
+type copies struct {
+	resource
+	name string
+}
+
+func everything() []copies {
+	out := make([]copies, 0, len(resources))
+	for _, res := range resources {
+		out = append(out, copies{resource: res})
+	}
+	return out
+}
+
+// copiesOf are those of objects, as held returns them.
+func copiesOf(objects []client.Object) []copies {
+	out := make([]copies, 0, len(objects))
+	for _, obj := range objects {
+		if res, ok := resourceOf(obj); ok {
+			out = append(out, copies{res, obj.GetName()})
+		}
+	}
+	return out
+}
+
 // leave takes away what a link that has ended copied, or tells that it may still be there.
-func (r *reconciler) leave(ctx context.Context, secret *corev1.Secret, l *link) {
-	if err := r.withdraw(ctx, l, l.pair.Remote); err != nil {
+func (r *reconciler) leave(ctx context.Context, secret *corev1.Secret, l *link, all []copies) {
+	if err := r.withdraw(ctx, l, all); err != nil {
 		r.recorder.Eventf(secret, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s",
 			kube.Note(fmt.Sprintf("copies of this cluster's objects may be left in namespace %s of %s, for its administrator to remove: %s", l.pair.Remote, l.ends.peer, err)))
 	}
 }
 
-// withdraw deletes our copies in a namespace of the peer.
-func (r *reconciler) withdraw(ctx context.Context, l *link, namespace string) error {
+// withdraw deletes copies in the namespace that a link led to, if they are ours.
+func (r *reconciler) withdraw(ctx context.Context, l *link, all []copies) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.HealthTimeout)
 	defer cancel()
 	c, err := client.New(l.conn.Config(), client.Options{})
@@ -215,9 +241,13 @@ func (r *reconciler) withdraw(ctx context.Context, l *link, namespace string) er
 		return fmt.Errorf("connecting: %w", err)
 	}
 	ours := client.MatchingLabels{names.Replicated: "true", names.ReplicationOrigin: string(l.ends.local)}
-	for _, res := range resources {
-		if err := c.DeleteAllOf(ctx, res.object(), client.InNamespace(namespace), ours); err != nil {
-			return fmt.Errorf("deleting %s: %w", res.plural, err)
+	for _, which := range all {
+		options := []client.DeleteAllOfOption{client.InNamespace(l.pair.Remote), ours}
+		if which.name != "" {
+			options = append(options, client.MatchingFields{metav1.ObjectNameField: which.name})
+		}
+		if err := c.DeleteAllOf(ctx, which.object(), options...); err != nil {
+			return fmt.Errorf("deleting %s: %w", which.plural, err)
 		}
 	}
 	return nil
@@ -253,13 +283,12 @@ func (r *reconciler) drain(ctx context.Context, s *situation) (time.Duration, er
 	return after, nil
 }
 
-// end stops the link for good. What is held for it still is disposable: its copies are taken away if the peer has them taken, and
-// should there be credentials again, they are made again.
+// end stops the link of a Secret for good. What is held for it still is disposable: its copies are taken away if the peer has them
+// taken, and should there be credentials again, they are made again. The link of another Secret is not ours to stop or to use.
 func (r *reconciler) end(ctx context.Context, s *situation, secret *corev1.Secret, held []client.Object) error {
-	l := r.links.get(string(s.peer))
-	r.links.remove(string(s.peer))
-	if l != nil && len(held) > 0 {
-		r.leave(ctx, secret, l)
+	if l := r.links.get(string(s.peer)); l != nil && l.secret == client.ObjectKeyFromObject(secret) {
+		r.links.remove(string(s.peer))
+		r.leave(ctx, secret, l, copiesOf(held))
 	}
 	for _, obj := range held {
 		if err := letGo(ctx, r.client, obj); err != nil {

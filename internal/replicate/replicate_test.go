@@ -23,6 +23,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -200,12 +201,15 @@ func TestNamespaceMapsAndRenews(t *testing.T) {
 	testkit.Eventually(t, limit, func() error {
 		return p.provider.Client.Get(t.Context(), types.NamespacedName{Namespace: p.providerTenant, Name: p.providerID}, &copied)
 	})
-	p.patchStatus(p.provider, &copied, `{"status":{"currentMapping":{"demo":{"remoteNamespace":"demo-rome","phase":"Accepted"}}}}`)
+	if got := copied.Annotations[names.Version]; got != "v1.2.3" {
+		t.Errorf("the copy says that the consumer has version %q", got)
+	}
+	p.patchStatus(p.provider, &copied, `{"status":{"providerVersion":"v1.3.0","currentMapping":{"demo":{"remoteNamespace":"demo-rome","phase":"Accepted"}}}}`)
 	testkit.Eventually(t, limit, func() error {
 		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm); err != nil {
 			return err
 		}
-		if nm.Status.CurrentMapping["demo"].Phase != "Accepted" {
+		if nm.Status.CurrentMapping["demo"].Phase != "Accepted" || nm.Status.ProviderVersion != "v1.3.0" {
 			return fmt.Errorf("status %+v", nm.Status)
 		}
 		return nil

@@ -38,10 +38,19 @@ func resourceNamed(plural string) (resource, bool) {
 	return resources[i], true
 }
 
+func resourceOf(obj client.Object) (resource, bool) {
+	kind := obj.GetObjectKind().GroupVersionKind()
+	i := slices.IndexFunc(resources, func(r resource) bool { return r.gvk == kind })
+	if i < 0 {
+		return resource{}, false
+	}
+	return resources[i], true
+}
+
 // disposable tells whether nothing hangs on the copy of an object.
 func disposable(obj client.Object) bool {
-	kind := obj.GetObjectKind().GroupVersionKind()
-	return slices.ContainsFunc(resources, func(r resource) bool { return r.gvk == kind && r.disposable })
+	r, ok := resourceOf(obj)
+	return ok && r.disposable
 }
 
 // plurals are what the engine calls them.

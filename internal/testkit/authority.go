@@ -36,7 +36,7 @@ const (
 	accountsPub  = "accounts.pub"
 	kubeletCert  = "kubelet-client.crt"
 	kubeletKey   = "kubelet-client.key"
-	validityTime = 24 * time.Hour
+	validityTime = 30 * 24 * time.Hour // longer than any certificate that tests have signed
 )
 
 func newAuthority(dir string) (*authority, error) {

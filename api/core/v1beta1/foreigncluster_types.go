@@ -108,6 +108,8 @@ type ForeignClusterStatus struct {
 	// +kubebuilder:default=Unknown
 	// +required
 	Role RoleType `json:"role,omitempty"`
+	// Version of Liqo at the peer, as that says: NamespaceMaps bring it, from the first virtual node of one of the two on.
+	Version string `json:"version,omitempty"`
 	// +optional
 	Modules         Modules `json:"modules,omitzero"`
 	APIServerURL    string  `json:"apiServerUrl,omitempty"`

@@ -36,6 +36,8 @@ type NamespaceMapSpec struct {
 type NamespaceMapStatus struct {
 	// CurrentMapping has the state of each local namespace.
 	CurrentMapping map[string]RemoteNamespaceStatus `json:"currentMapping,omitempty"`
+	// ProviderVersion is that of Liqo at the provider.
+	ProviderVersion string `json:"providerVersion,omitempty"`
 }
 
 // NamespaceMap pairs the namespaces of a consumer with their twins in one provider.
