@@ -29,7 +29,7 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network disconnect --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirmUnless(o.asked(), "disconnect"); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.asked(), "disconnect"); err != nil {
 				return err
 			}
 			return c.between(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
