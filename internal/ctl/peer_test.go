@@ -311,6 +311,8 @@ func slicesAndNodesByHand(t *testing.T, one, two *town) {
 	})
 	at("create", "rs", "third", "--no-virtual-node").succeeds(t, "ResourceSlice authentication: Accepted", " WARN  ResourceSlice resources not accepted. "+
 		"The provider cluster may have cordoned the tenant or the resourceslice\n WARN  The provider says: ")
+	at("create", "rs", "second", "--cpu", "1000", "--no-virtual-node").succeeds(t, " WARN  ResourceSlice resources not accepted. ",
+		" WARN  The provider grants less than is asked for: cpu 1 of 1k\n")
 	condition(authv1beta1.TenantConditionActive)
 }
 
