@@ -219,7 +219,12 @@ func existing(ctx context.Context, local, remote *told) (*tunnel, error) {
 	if err != nil || len(servers) != 1 || len(clients) != 1 || servers[0].GetDeletionTimestamp() != nil || clients[0].GetDeletionTimestamp() != nil {
 		return nil, err
 	}
-	return &tunnel{local: local.side, remote: remote.side, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}, nil
+	t := &tunnel{local: local.side, remote: remote.side, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}
+	here, there := t.ends()
+	if err := here.demand(ctx, here.gw.watchRights()...); err != nil {
+		return nil, err
+	}
+	return t, there.demand(ctx, there.gw.watchRights()...)
 }
 
 func (r *peeringRun) exchangeNetworks(ctx context.Context, told *out.Printer) error {
