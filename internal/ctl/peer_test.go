@@ -182,6 +182,7 @@ func TestTwoClustersArePeered(t *testing.T) {
 		tell func(t *testing.T, one, two *town)
 	}{
 		{"both ways", theyArePeeredBothWays},
+		{"both ways undone at once", bothDirectionsEndAtOnce},
 		{"without networks", theyArePeeredWithoutNetworks},
 		{"interrupted", whatIsInterruptedIsTakenUp},
 		{"begun and undone", whatIsBegunIsUndone},
@@ -331,6 +332,27 @@ func theyArePeeredBothWays(t *testing.T, one, two *town) {
 	peered(t, one, two, "peer").succeeds(t, sliced)
 	wantTranscript(t, peered(t, one, two, "unpeer"), ended)
 	peered(t, two, one, "unpeer").succeeds(t, ended, "(remote) Gateway client correctly deleted", "(local) Gateway server correctly deleted")
+}
+
+// bothDirectionsEndAtOnce has each of them see the other: whoever is last takes the networks along.
+func bothDirectionsEndAtOnce(t *testing.T, one, two *town) {
+	peered(t, one, two, "peer").succeeds(t)
+	peered(t, two, one, "peer").succeeds(t)
+	var other result
+	late := &counter{left: 1} // the first line waits for the other direction to end, which sees that this one has not
+	late.then = func() {
+		if other.stderr == "" {
+			other = peered(t, two, one, "unpeer")
+		}
+	}
+	args := append([]string{"liqoctl"}, peers(t, one, two, "unpeer")...)
+	if err := Run(t.Context(), Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: late}); err != nil {
+		t.Fatalf("%v\n%s", err, late)
+	}
+	wantTranscript(t, other, ended)
+	if got := late.String(); !strings.HasSuffix(got, " INFO   (remote) Tenant correctly deleted\n"+disconnected) {
+		t.Errorf("it said:\n%s", got)
+	}
 }
 
 func theyArePeeredWithoutNetworks(t *testing.T, one, two *town) {

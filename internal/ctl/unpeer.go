@@ -67,7 +67,7 @@ type unpeering struct {
 	*cli
 	options            *unpeerOptions
 	consumer, provider *side
-	// reverse says that the provider uses the consumer, too.
+	// reverse says that the provider uses the consumer, too. Both directions may be ended at once: the last step looks again.
 	reverse bool
 	// inBand says that the consumer reaches the provider by the tunnel.
 	inBand bool
@@ -83,13 +83,11 @@ func (u *unpeering) run(ctx context.Context) error {
 	p := step.New(u.Printer)
 	nodes := p.Add(u.endOffloading)
 	last := p.Add(u.endAuthentication, nodes)
-	if !u.reverse {
-		needs := nodes
-		if u.inBand { // what was copied to the provider is removed by the tunnel
-			needs = last
-		}
-		p.Add(u.endNetworking, needs)
+	needs := nodes
+	if u.inBand || u.reverse { // what was copied to the provider is removed by the tunnel
+		needs = last
 	}
+	p.Add(u.endNetworking, needs)
 	p.Add(u.tidy, p.All()...)
 	err := p.Run(ctx)
 	if f, ok := err.(*out.Failure); ok && ctx.Err() != nil {
@@ -286,8 +284,13 @@ func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) er
 	return disabling("authentication", err)
 }
 
-// endNetworking disconnects the networks.
-func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) error {
+// endNetworking disconnects the networks, unless the provider still uses the consumer.
+func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) (err error) {
+	if u.reverse {
+		if u.reverse, err = u.usedInReverse(ctx); err != nil || u.reverse {
+			return disabling("networking", err)
+		}
+	}
 	local, remote := u.consumer.via(told), u.provider.via(told)
 	all := append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...)
 	return disabling("networking", u.via(told).removeAll(ctx, &networkOptions{wait: u.options.wait}, all))
