@@ -183,6 +183,7 @@ func TestTwoClustersArePeered(t *testing.T) {
 	}{
 		{"both ways", theyArePeeredBothWays},
 		{"both ways undone at once", bothDirectionsEndAtOnce},
+		{"a lost consumer", whatALostConsumerLeftIsUndone},
 		{"without networks", theyArePeeredWithoutNetworks},
 		{"interrupted", whatIsInterruptedIsTakenUp},
 		{"begun and undone", whatIsBegunIsUndone},
@@ -353,6 +354,25 @@ func bothDirectionsEndAtOnce(t *testing.T, one, two *town) {
 	if got := late.String(); !strings.HasSuffix(got, " INFO   (remote) Tenant correctly deleted\n"+disconnected) {
 		t.Errorf("it said:\n%s", got)
 	}
+}
+
+// whatALostConsumerLeftIsUndone is about a consumer that forgot the provider, which still has its requests.
+func whatALostConsumerLeftIsUndone(t *testing.T, one, two *town) {
+	peered(t, one, two, "peer", "--networking-disabled").succeeds(t)
+	identity := &authv1beta1.Identity{}
+	get(t, one, "liqo-tenant-cluster2", names.ControlPlaneIdentity("cluster2"), identity)
+	testkit.Update(t, one.Client, identity, func(identity *authv1beta1.Identity) { identity.Spec.AuthParams.APIServer = "https://127.0.0.1:1" })
+	liqoctl(t, one.Config, "force", "unpeer", "cluster2", "--skip-confirm", "--timeout", "60s").succeeds(t)
+	get(t, two, "liqo-tenant-cluster1", "cluster2", &authv1beta1.ResourceSlice{})
+	testkit.Create(t, two.Client, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster1", Name: "cluster2", Labels: map[string]string{
+		names.Replicated: "true", names.ReplicationOrigin: "cluster1", names.RemoteClusterID: "cluster1",
+	}}})
+	dry := peered(t, one, two, "unpeer", "--dry-run")
+	dry.succeeds(t)
+	if got, want := kindsOf(dry.stdout), "| Tenant Secret NamespaceMap ResourceSlice"; !strings.HasPrefix(got, want) { // and a Renew, if it came so far
+		t.Errorf("it would delete %s, not %s:\n%s", got, want, dry.stdout)
+	}
+	peered(t, one, two, "unpeer").succeeds(t, "(remote) Tenant correctly deleted")
 }
 
 func theyArePeeredWithoutNetworks(t *testing.T, one, two *town) {
