@@ -165,16 +165,16 @@ func (a *authentication) getNonce(ctx context.Context) error {
 }
 
 func (a *authentication) signNonce(ctx context.Context) error {
-	c := a.consumer
+	c, of := a.consumer, cred.Handshake{Provider: a.provider.id, Consumer: a.consumer.id, Nonce: a.nonce}
 	var at client.ObjectKey
 	if err := c.during("Ensuring signed nonce", "Signed nonce secret ensured", func() (err error) {
-		at, err = c.ensureSignedNonce(ctx, a.cli, a.provider.id, a.nonce)
+		at, err = c.ensureSignedNonce(ctx, a.cli, a.key.Public(), of)
 		return err
 	}); err != nil {
 		return err
 	}
 	if err := c.during("Waiting for nonce to be signed", "Nonce is signed", func() (err error) {
-		a.signature, err = c.awaitSignature(ctx, at, a.key.Public(), cred.Handshake{Provider: a.provider.id, Consumer: c.id, Nonce: a.nonce})
+		a.signature, err = c.awaitSignature(ctx, at, a.key.Public(), of)
 		return err
 	}); err != nil {
 		return err

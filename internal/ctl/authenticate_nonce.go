@@ -173,30 +173,37 @@ func (s *side) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byt
 	})
 }
 
-// ensureSignedNonce has the consumer sign a nonce of a provider, and returns where. One of an earlier peering is replaced.
-func (s *side) ensureSignedNonce(ctx context.Context, c *cli, provider string, nonce []byte) (client.ObjectKey, error) {
+// ensureSignedNonce has the consumer sign a nonce of a provider, and returns where. One of an earlier peering is replaced, and so is
+// one that an earlier key signed: whoever signs does not look at it again because there is another key.
+func (s *side) ensureSignedNonce(ctx context.Context, c *cli, key crypto.PublicKey, of cred.Handshake) (client.ObjectKey, error) {
 	at := client.ObjectKey{Namespace: s.namespace, Name: names.SignedNonceSecret}
-	have, err := s.handshakeSecrets(ctx, names.SignedNonce, provider)
+	have, err := s.handshakeSecrets(ctx, names.SignedNonce, of.Provider)
 	if err != nil {
 		return at, err
 	}
 	for i := range have {
-		if string(have[i].Data[names.NonceKey]) == string(nonce) {
+		signature := have[i].Data[names.SignedNonceKey]
+		if string(have[i].Data[names.NonceKey]) == string(of.Nonce) && (len(signature) == 0 || signedBy(key, of, signature)) {
 			return client.ObjectKeyFromObject(&have[i]), nil
 		}
 	}
-	want := newHandshakeSecret(at, names.SignedNonce, provider)
-	want.Data = map[string][]byte{names.NonceKey: nonce}
+	want := newHandshakeSecret(at, names.SignedNonce, of.Provider)
+	want.Data = map[string][]byte{names.NonceKey: of.Nonce}
 	return at, s.makeHandshakeSecret(ctx, c, want, have)
+}
+
+// signedBy tells whether a signature of the nonce is by that key, in either form.
+func signedBy(key crypto.PublicKey, of cred.Handshake, signature []byte) bool {
+	legacy := of
+	legacy.Legacy = true
+	return of.Verify(key, signature) == nil || legacy.Verify(key, signature) == nil
 }
 
 // awaitSignature returns the signature of the nonce, by that key, once there is one.
 func (s *side) awaitSignature(ctx context.Context, at client.ObjectKey, key crypto.PublicKey, of cred.Handshake) (signature []byte, err error) {
-	legacy := of
-	legacy.Legacy = true
 	return signature, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		signature = data[names.SignedNonceKey]
-		if of.Verify(key, signature) != nil && legacy.Verify(key, signature) != nil {
+		if !signedBy(key, of, signature) {
 			return await.Pending(fmt.Sprintf("the nonce in the Secret %s is not signed yet: does the controller-manager of Liqo run?", at))
 		}
 		return nil

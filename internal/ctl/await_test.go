@@ -13,13 +13,19 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/step"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -68,15 +74,16 @@ func TestAWaitSaysWhatWasMissingLast(t *testing.T) {
 		switch {
 		case !testkit.IsWatch(r):
 			return nil, nil
-		case watches.Add(1) == 1:
+		case watches.Add(1) <= 2: // of the Connection and of the gateway
 			return testkit.Answer(200, `{"type":"ERROR","object":`+testkit.InternalError+"}\n"), nil
-		case watches.Load() == 3:
+		case watches.Load() == 4:
 			cancel()
 		}
 		return testkit.Answer(503, "no etcd"), nil
 	})
 	namespace := testkit.Namespace(t, c, "silent", nil)
-	err := newGateway(server, client.ObjectKey{Namespace: namespace, Name: "milan"}).awaitConnection(ctx, cluster, false)
+	gw := aGateway(t, c, namespace, server)
+	err := gw.awaitConnection(ctx, cluster, false)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("it ended with %v", err)
 	}
@@ -84,6 +91,76 @@ func TestAWaitSaysWhatWasMissingLast(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing: %v", want, err)
 		}
+	}
+}
+
+// aGateway is one that was made, and of which nobody took notice.
+func aGateway(t *testing.T, c *testkit.ControlPlane, namespace, kind string) *gateway {
+	t.Helper()
+	key, of := client.ObjectKey{Namespace: namespace, Name: "milan"}, corev1.ObjectReference{Name: "wireguard"}
+	const peer = "awaited" // other tests look for gateways of milan in all namespaces
+	obj := client.Object(newGatewayClient(key, peer, of, 1340, networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.9"}, Port: 51840}))
+	if kind == server {
+		obj = (&gatewayServer{serviceType: "NodePort", port: 51840}).object(key, peer, of, 1340)
+	}
+	testkit.Create(t, c.Client, obj)
+	return gatewayOf(obj)
+}
+
+func TestAConnectionIsNotWaitedForWhoseGatewayIsRefused(t *testing.T) {
+	c := testkit.Cluster(t)
+	no := []metav1.Condition{{Type: networkingv1beta1.ConditionGatewayReady, Status: metav1.ConditionFalse, Reason: "Broken", Message: "it is", LastTransitionTime: metav1.Now(), ObservedGeneration: 1}}
+	for name, up := range map[string]bool{"before there is one": false, "before it is up": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gw := aGateway(t, c, testkit.Namespace(t, c, "refused", nil), server)
+			testkit.UpdateStatus(t, c.Client, gw.server.DeepCopy(), func(gw *networkingv1beta1.GatewayServer) { gw.Status.Conditions = no })
+			if up {
+				connection := &networkingv1beta1.Connection{Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeServer}}
+				connection.Namespace, connection.Name = gw.GetNamespace(), "gw-milan"
+				testkit.Create(t, c.Client, connection)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := gw.awaitConnection(ctx, c.Client, up); err == nil || err.Error() != "the gateway is refused: Broken: it is" {
+				t.Errorf("the wait ended: %v", err)
+			}
+		})
+	}
+}
+
+// The tunnel of the other direction serves both: what its gateways say is told, whichever of them it is.
+func TestTheTunnelOfTheOtherDirectionIsNotWaitedForInVain(t *testing.T) {
+	c := testkit.Cluster(t)
+	for _, broken := range []string{server, dialer} {
+		t.Run(broken, func(t *testing.T) {
+			t.Parallel()
+			local, _ := bareSide(t, c, "local", "rome")
+			remote, _ := bareSide(t, c, "remote", "milan")
+			made := &tunnel{local: local, remote: remote, server: aGateway(t, c, local.namespace, server), client: aGateway(t, c, remote.namespace, dialer), opposite: true}
+			in := map[string]string{server: local.namespace, dialer: remote.namespace}[broken]
+			labels := map[string]string{names.GatewayName: names.GatewayLabel("milan"), names.GatewayNamespace: in}
+			template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "gateway", Image: "liqo:test"}}}}
+			testkit.Create(t, c.Client, &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "gw-milan"},
+				Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
+			})
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "gw-milan-0", Labels: labels}, Spec: template.Spec}
+			testkit.Create(t, c.Client, pod)
+			testkit.UpdateStatus(t, c.Client, pod, func(pod *corev1.Pod) {
+				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+					Name: "gateway", RestartCount: crashes, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+					LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such device"}},
+				}}
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			p := step.New(out.New(strings.NewReader(""), io.Discard, io.Discard))
+			made.await(p)
+			if err := p.Run(ctx); err == nil || !strings.Contains(err.Error(), "pod gw-milan-0 does not start: CrashLoopBackOff, exit code 1: no such device") {
+				t.Errorf("the wait ended: %v", err)
+			}
+		})
 	}
 }
 

@@ -37,7 +37,7 @@ func (c *cli) sliceCommand(cordoned bool) *cobra.Command {
 			if err := checkClusterID(consumer); err != nil {
 				return err
 			}
-			if err := c.confirmUnless(o.asked(), verb); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.asked(), verb); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)

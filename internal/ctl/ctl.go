@@ -168,19 +168,19 @@ func (c *cli) via(p *out.Printer) *cli {
 }
 
 // confirm asks, unless told not to.
-func (c *cli) confirm(command string) error {
+func (c *cli) confirm(ctx context.Context, command string) error {
 	if c.skipConfirm {
 		return nil
 	}
-	return c.Confirm(command)
+	return c.Confirm(ctx, command)
 }
 
 // confirmUnless asks before something that is not only a dry run.
-func (c *cli) confirmUnless(dryRun bool, command string) error {
+func (c *cli) confirmUnless(ctx context.Context, dryRun bool, command string) error {
 	if dryRun {
 		return nil
 	}
-	return c.confirm(command)
+	return c.confirm(ctx, command)
 }
 
 // stamp adds the global labels and annotations, which may speak of the object they are on.

@@ -41,7 +41,7 @@ func (c *cli) force() *cobra.Command {
 			if err := checkClusterID(args[0]); err != nil {
 				return err
 			}
-			if err := c.confirm(forceWarning); err != nil {
+			if err := c.confirm(cmd.Context(), forceWarning); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)

@@ -256,27 +256,24 @@ func notReady(gateway string, pods []corev1.Pod) error {
 	return await.Pending(fmt.Sprintf("no pod of %s is ready", gateway))
 }
 
-// awaitConnection waits for the Connection of the gateway and, unless it is enough that there is one, until it is up.
+// awaitConnection waits for the Connection of the gateway and, unless it is enough that there is one, until it is up. One that is
+// refused meanwhile, or deleted, is not waited for.
 func (g *gateway) awaitConnection(ctx context.Context, kube client.WithWatch, up bool) error {
 	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: names.Gateway(g.GetName())}
 	return await.Until(ctx, kube, func(ctx context.Context) error {
 		var connection networkingv1beta1.Connection
 		err := kube.Get(ctx, key, &connection)
-		switch {
-		case apierrors.IsNotFound(err):
-			return await.Pending(fmt.Sprintf("the gateway made no Connection %s yet", key))
-		case err != nil:
+		if client.IgnoreNotFound(err) != nil || err == nil && (!up || connection.Status.Value == networkingv1beta1.Connected) {
 			return err
-		case up && connection.Status.Value != networkingv1beta1.Connected:
-			if g.dialer != nil { // the server may be elsewhere by now
-				if err := g.read(ctx, kube); err != nil {
-					return err
-				}
-			}
-			return await.Pending(fmt.Sprintf("the Connection %s is %q: %s", key, connection.Status.Value, g.troubles(connection.Status)))
 		}
-		return nil
-	}, await.One(&networkingv1beta1.ConnectionList{}, key))
+		if err := g.read(ctx, kube); err != nil { // a client may dial a server that is elsewhere by now, too
+			return err
+		}
+		if err != nil {
+			return await.Pending(fmt.Sprintf("the gateway made no Connection %s yet", key))
+		}
+		return await.Pending(fmt.Sprintf("the Connection %s is %q: %s", key, connection.Status.Value, g.troubles(connection.Status)))
+	}, await.One(&networkingv1beta1.ConnectionList{}, key), g.self())
 }
 
 // troubles is what does not get through to whom.

@@ -83,11 +83,12 @@ func (c *cli) runGenerateTenant(ctx context.Context, o *generateTenantOptions) e
 	if err != nil {
 		return err
 	}
-	at, err := s.ensureSignedNonce(ctx, c, o.peer, nonce)
+	of := cred.Handshake{Provider: o.peer, Consumer: s.id, Nonce: nonce}
+	at, err := s.ensureSignedNonce(ctx, c, key.Public(), of)
 	if err != nil {
 		return err
 	}
-	signature, err := s.awaitSignature(ctx, at, key.Public(), cred.Handshake{Provider: o.peer, Consumer: s.id, Nonce: nonce})
+	signature, err := s.awaitSignature(ctx, at, key.Public(), of)
 	if err != nil {
 		return err
 	}

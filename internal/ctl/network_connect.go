@@ -222,6 +222,19 @@ func (s *side) gatewayRights(in, resource string) []rights {
 		rights{in, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "list", "watch"}})
 }
 
+// watchRights are what waiting for a gateway takes that is there.
+func (g *gateway) watchRights() []rights {
+	in, resource := g.GetNamespace(), "gatewayservers"
+	if g.dialer != nil {
+		resource = "gatewayclients"
+	}
+	return []rights{
+		networking(in, resource, "get", "watch"), networking(in, "connections", "get", "watch"),
+		{in, schema.GroupResource{Resource: "pods"}, []string{"list", "watch"}},
+		{in, schema.GroupResource{Group: "apps", Resource: "deployments"}, []string{"get", "watch"}},
+	}
+}
+
 // usable resolves a template and, unless told not to, looks whether it is there and fits.
 func (o *connectOptions) usable(ctx context.Context, s *side, t template, fits func(spec map[string]any) error) (corev1.ObjectReference, error) {
 	ref, err := t.reference(ctx, s.liqoNamespace, func(context.Context) (apimeta.RESTMapper, error) { return s.kube.RESTMapper(), nil })

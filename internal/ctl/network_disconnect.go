@@ -29,7 +29,7 @@ func (c *cli) networkDisconnect(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network disconnect --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirmUnless(o.asked(), "disconnect"); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.asked(), "disconnect"); err != nil {
 				return err
 			}
 			return c.between(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
@@ -150,6 +150,10 @@ func (s *side) awaitGone(ctx context.Context, obj client.Object, list client.Obj
 		if err := s.kube.Get(ctx, key, obj); err != nil || obj.GetUID() != uid {
 			return client.IgnoreNotFound(err)
 		}
-		return await.Pending(fmt.Sprintf("%s is still there, held by %s", key, strings.Join(obj.GetFinalizers(), ", ")))
+		text := await.One(list, key).String() + " is still there"
+		if held := obj.GetFinalizers(); len(held) > 0 {
+			text += ", held by " + strings.Join(held, ", ")
+		}
+		return await.Pending(text)
 	}, await.One(list, key))
 }

@@ -18,7 +18,7 @@ func (c *cli) networkReset(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network reset --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirmUnless(o.asked(), "reset"); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.asked(), "reset"); err != nil {
 				return err
 			}
 			return c.between(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {

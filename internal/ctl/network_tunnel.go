@@ -89,10 +89,14 @@ func (s *side) applyGateway(ctx context.Context, c *cli, gw *gateway) error {
 }
 
 func (s *side) awaitPod(p *step.Plan, gw *gateway, made *step.Step) {
-	pod := names.Gateway(gw.GetName())
-	s.step(p, "Waiting for gateway pod "+pod+" to be ready", "Gateway pod "+pod+" is ready", func(ctx context.Context) error {
+	s.awaitPodAnd(p, gw, "Gateway pod "+names.Gateway(gw.GetName())+" is ready", made)
+}
+
+// awaitPodAnd says done once a pod is ready, unless that is "".
+func (s *side) awaitPodAnd(p *step.Plan, gw *gateway, done string, made ...*step.Step) {
+	s.step(p, "Waiting for gateway pod "+names.Gateway(gw.GetName())+" to be ready", done, func(ctx context.Context) error {
 		return gw.clone().awaitPod(ctx, s.kube)
-	}, made)
+	}, made...)
 }
 
 // shareKeys tells each gateway the public key of the other.
@@ -154,15 +158,26 @@ func (s *side) keysFrom(ctx context.Context, other, in string) ([]networkingv1be
 	return have.Items, nil
 }
 
-// await waits until both gateways say that the tunnel is up.
-func (t *tunnel) await(p *step.Plan, made ...*step.Step) {
-	type end struct {
-		*side
-		gw *gateway
-	}
-	local, remote := end{t.local, t.client}, end{t.remote, t.server}
+// end is one of the two of a tunnel.
+type end struct {
+	*side
+	gw *gateway
+}
+
+// ends are both, by clusters.
+func (t *tunnel) ends() (local, remote end) {
 	if t.opposite {
-		local.gw, remote.gw = t.server, t.client
+		return end{t.local, t.server}, end{t.remote, t.client}
+	}
+	return end{t.local, t.client}, end{t.remote, t.server}
+}
+
+// await waits until both gateways say that the tunnel is up. Of those that were there already only what goes wrong with them is told.
+func (t *tunnel) await(p *step.Plan, made ...*step.Step) {
+	local, remote := t.ends()
+	if t.opposite {
+		local.awaitPodAnd(p, local.gw, "")
+		remote.awaitPodAnd(p, remote.gw, "")
 	}
 	for _, e := range []end{remote, local} {
 		e.step(p, "Waiting for Connection to be created", "Connection created successfully", func(ctx context.Context) error {

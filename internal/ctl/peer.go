@@ -146,7 +146,7 @@ func (r *peeringRun) run(ctx context.Context) error {
 		networks = append(networks, p.Add(r.exchangeNetworks))
 		p.Add(r.buildTunnel, networks...)
 	}
-	if !r.options.inBand || r.options.proxyURL != "" {
+	if !r.throughTunnel() {
 		networks = nil
 	}
 	authenticated := p.Add(r.authenticate, networks...)
@@ -156,23 +156,24 @@ func (r *peeringRun) run(ctx context.Context) error {
 	return again(ctx, p.Run(ctx))
 }
 
+// throughTunnel tells whether the networks are the way to the API server of the provider.
+func (r *peeringRun) throughTunnel() bool { return r.options.inBand && r.options.proxyURL == "" }
+
 // survey reads what there is, at once, and fails where the rest could not be done.
 func (r *peeringRun) survey(ctx context.Context) error {
 	p := step.New(r.Printer)
 	if !r.options.networkingDisabled {
 		p.Add(func(ctx context.Context, _ *out.Printer) error { return ensuring("networking", r.surveyNetworks(ctx)) })
 	}
-	if r.options.inBand && r.options.proxyURL == "" { // the rest is known once the networks are
-		p.Add(func(ctx context.Context, _ *out.Printer) error {
-			_, err := r.provider.apiServerProxy(ctx)
-			return ensuring("authentication", r.provider.wrong(err))
-		})
-	} else {
-		p.Add(func(ctx context.Context, _ *out.Printer) error {
-			a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, proxyURL: r.options.proxyURL}
-			return ensuring("authentication", a.look(ctx))
-		})
-	}
+	p.Add(func(ctx context.Context, _ *out.Printer) error {
+		if r.throughTunnel() { // as the consumer sees the proxy is known once the networks are connected
+			if _, err := r.provider.apiServerProxy(ctx); err != nil {
+				return ensuring("authentication", r.provider.wrong(err))
+			}
+		}
+		a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, proxyURL: r.options.proxyURL}
+		return ensuring("authentication", a.look(ctx))
+	})
 	if r.options.createSlice {
 		key := client.ObjectKey{Namespace: r.consumer.namespace, Name: r.provider.id}
 		r.slice = newResourceSlice(key, r.provider.id, r.options.class, r.options.resources, r.options.createVirtualNode)
@@ -218,7 +219,12 @@ func existing(ctx context.Context, local, remote *told) (*tunnel, error) {
 	if err != nil || len(servers) != 1 || len(clients) != 1 || servers[0].GetDeletionTimestamp() != nil || clients[0].GetDeletionTimestamp() != nil {
 		return nil, err
 	}
-	return &tunnel{local: local.side, remote: remote.side, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}, nil
+	t := &tunnel{local: local.side, remote: remote.side, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}
+	here, there := t.ends()
+	if err := here.demand(ctx, here.gw.watchRights()...); err != nil {
+		return nil, err
+	}
+	return t, there.demand(ctx, there.gw.watchRights()...)
 }
 
 func (r *peeringRun) exchangeNetworks(ctx context.Context, told *out.Printer) error {

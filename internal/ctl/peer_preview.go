@@ -86,6 +86,15 @@ func (u *unpeering) preview(ctx context.Context) error {
 	if err := d.nameOn(local, remote); err != nil {
 		return err
 	}
+	left, err := u.replicas(ctx)
+	if err != nil {
+		return err
+	}
+	for _, of := range left {
+		if err := remote.addNames(of.found...); err != nil {
+			return err
+		}
+	}
 	if !u.reverse {
 		for _, l := range append(gatewaysBetween(u.consumer, u.provider), configurationsBetween(u.consumer, u.provider)...) {
 			if err := l.look(ctx); err != nil {

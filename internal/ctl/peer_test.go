@@ -182,6 +182,8 @@ func TestTwoClustersArePeered(t *testing.T) {
 		tell func(t *testing.T, one, two *town)
 	}{
 		{"both ways", theyArePeeredBothWays},
+		{"both ways undone at once", bothDirectionsEndAtOnce},
+		{"a lost consumer", whatALostConsumerLeftIsUndone},
 		{"without networks", theyArePeeredWithoutNetworks},
 		{"interrupted", whatIsInterruptedIsTakenUp},
 		{"begun and undone", whatIsBegunIsUndone},
@@ -311,6 +313,8 @@ func slicesAndNodesByHand(t *testing.T, one, two *town) {
 	})
 	at("create", "rs", "third", "--no-virtual-node").succeeds(t, "ResourceSlice authentication: Accepted", " WARN  ResourceSlice resources not accepted. "+
 		"The provider cluster may have cordoned the tenant or the resourceslice\n WARN  The provider says: ")
+	at("create", "rs", "second", "--cpu", "1000", "--no-virtual-node").succeeds(t, " WARN  ResourceSlice resources not accepted. ",
+		" WARN  The provider grants less than is asked for: cpu 1 of 1k\n")
 	condition(authv1beta1.TenantConditionActive)
 }
 
@@ -329,6 +333,46 @@ func theyArePeeredBothWays(t *testing.T, one, two *town) {
 	peered(t, one, two, "peer").succeeds(t, sliced)
 	wantTranscript(t, peered(t, one, two, "unpeer"), ended)
 	peered(t, two, one, "unpeer").succeeds(t, ended, "(remote) Gateway client correctly deleted", "(local) Gateway server correctly deleted")
+}
+
+// bothDirectionsEndAtOnce has each of them see the other: whoever is last takes the networks along.
+func bothDirectionsEndAtOnce(t *testing.T, one, two *town) {
+	peered(t, one, two, "peer").succeeds(t)
+	peered(t, two, one, "peer").succeeds(t)
+	var other result
+	late := &counter{left: 1} // the first line waits for the other direction to end, which sees that this one has not
+	late.then = func() {
+		if other.stderr == "" {
+			other = peered(t, two, one, "unpeer")
+		}
+	}
+	args := append([]string{"liqoctl"}, peers(t, one, two, "unpeer")...)
+	if err := Run(t.Context(), Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: late}); err != nil {
+		t.Fatalf("%v\n%s", err, late)
+	}
+	wantTranscript(t, other, ended)
+	if got := late.String(); !strings.HasSuffix(got, " INFO   (remote) Tenant correctly deleted\n"+disconnected) {
+		t.Errorf("it said:\n%s", got)
+	}
+}
+
+// whatALostConsumerLeftIsUndone is about a consumer that forgot the provider, which still has its requests.
+func whatALostConsumerLeftIsUndone(t *testing.T, one, two *town) {
+	peered(t, one, two, "peer", "--networking-disabled").succeeds(t)
+	identity := &authv1beta1.Identity{}
+	get(t, one, "liqo-tenant-cluster2", names.ControlPlaneIdentity("cluster2"), identity)
+	testkit.Update(t, one.Client, identity, func(identity *authv1beta1.Identity) { identity.Spec.AuthParams.APIServer = "https://127.0.0.1:1" })
+	liqoctl(t, one.Config, "force", "unpeer", "cluster2", "--skip-confirm", "--timeout", "60s").succeeds(t)
+	get(t, two, "liqo-tenant-cluster1", "cluster2", &authv1beta1.ResourceSlice{})
+	testkit.Create(t, two.Client, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster1", Name: "cluster2", Labels: map[string]string{
+		names.Replicated: "true", names.ReplicationOrigin: "cluster1", names.RemoteClusterID: "cluster1",
+	}}})
+	dry := peered(t, one, two, "unpeer", "--dry-run")
+	dry.succeeds(t)
+	if got, want := kindsOf(dry.stdout), "| Tenant Secret NamespaceMap ResourceSlice"; !strings.HasPrefix(got, want) { // and a Renew, if it came so far
+		t.Errorf("it would delete %s, not %s:\n%s", got, want, dry.stdout)
+	}
+	peered(t, one, two, "unpeer").succeeds(t, "(remote) Tenant correctly deleted")
 }
 
 func theyArePeeredWithoutNetworks(t *testing.T, one, two *town) {

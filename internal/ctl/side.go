@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,12 +163,20 @@ func (c *cli) side(ctx context.Context, name string, flags *sideFlags) (*side, e
 	}, nil
 }
 
-// where tells clusters apart that are reached by one address through different proxies.
+// where tells clusters apart that are reached by one address under different names, or through different proxies.
 func where(cfg *rest.Config) string {
+	at := cfg.Host
 	if cfg.TLSClientConfig.ServerName != "" {
-		return cfg.Host + " as " + cfg.TLSClientConfig.ServerName
+		at += " as " + cfg.TLSClientConfig.ServerName
 	}
-	return cfg.Host
+	if cfg.Proxy == nil {
+		return at
+	}
+	// That of a kubeconfig is the same for all requests.
+	if proxy, err := cfg.Proxy(&http.Request{URL: &url.URL{}}); err == nil && proxy != nil {
+		at += " through " + proxy.Redacted()
+	}
+	return at
 }
 
 // wrong says in which cluster something went wrong, where there are two.

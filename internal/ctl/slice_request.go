@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -79,13 +80,16 @@ func (r *request) resources(ctx context.Context) error {
 		return err
 	}
 	step.Stop()
-	said := verdict(r.slice.Status.Conditions, ofResources)
-	if said.Status == authv1beta1.ResourceSliceConditionAccepted {
+	said, less := verdict(r.slice.Status.Conditions, ofResources), ungranted(r.slice)
+	if said.Status == authv1beta1.ResourceSliceConditionAccepted && less == "" {
 		r.tell.Success("ResourceSlice resources: Accepted")
 		return nil
 	}
 	r.tell.Warn("ResourceSlice resources not accepted. The provider cluster may have cordoned the tenant or the resourceslice")
-	if said.Message != "" {
+	switch {
+	case said.Status == authv1beta1.ResourceSliceConditionAccepted:
+		r.tell.Warn("The provider grants less than is asked for: %s", less)
+	case said.Message != "":
 		r.tell.Warn("The provider says: %s", said.Message)
 	}
 	return nil
@@ -136,7 +140,8 @@ func (r *request) answer(ctx context.Context, side authv1beta1.ResourceSliceCond
 	return r.await(ctx, side, nil)
 }
 
-// await waits until one side of the slice is accepted, or denied otherwise than earlier.
+// await waits until one side of the slice is accepted, or denied otherwise than earlier. Amounts are accepted once they are granted:
+// the condition alone may be of other ones that were asked for before.
 func (r *request) await(ctx context.Context, side authv1beta1.ResourceSliceConditionType, earlier []authv1beta1.ResourceSliceCondition) error {
 	key := client.ObjectKeyFromObject(r.slice)
 	return await.Until(ctx, r.kube, func(ctx context.Context) error {
@@ -151,6 +156,9 @@ func (r *request) await(ctx context.Context, side authv1beta1.ResourceSliceCondi
 		if said.Status == "" || said.Status == authv1beta1.ResourceSliceConditionDenied && same(said, verdict(earlier, side)) {
 			return r.pending(ctx, side)
 		}
+		if side == ofResources && said.Status == authv1beta1.ResourceSliceConditionAccepted && ungranted(now) != "" {
+			return r.pending(ctx, side)
+		}
 		return nil
 	}, await.One(&authv1beta1.ResourceSliceList{}, key))
 }
@@ -161,6 +169,18 @@ func verdict(of []authv1beta1.ResourceSliceCondition, side authv1beta1.ResourceS
 		return of[i]
 	}
 	return authv1beta1.ResourceSliceCondition{}
+}
+
+// ungranted names the amounts that are asked for and not granted, "" for none.
+func ungranted(slice *authv1beta1.ResourceSlice) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(slice.Spec.Resources)) {
+		asked, granted := slice.Spec.Resources[name], slice.Status.Resources[name]
+		if granted.Cmp(asked) < 0 {
+			all = append(all, fmt.Sprintf("%s %s of %s", name, granted.String(), asked.String()))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 func same(a, b authv1beta1.ResourceSliceCondition) bool {

@@ -102,7 +102,7 @@ func (c *cli) tenantCommand(s *tenantSwitch) *cobra.Command {
 		ValidArgsFunction: c.completeOne(func() client.ObjectList { return &authv1beta1.TenantList{} }, nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.confirmed {
-				if err := c.confirmUnless(o.asked(), s.verb); err != nil {
+				if err := c.confirmUnless(cmd.Context(), o.asked(), s.verb); err != nil {
 					return err
 				}
 			}

@@ -86,9 +86,7 @@ func (d *deauthentication) gather(ctx context.Context) (err error) {
 	if d.identities, err = c.find(ctx, &authv1beta1.IdentityList{}, p.id); err != nil {
 		return c.wrong(err)
 	}
-	d.identities = slices.DeleteFunc(d.identities, func(obj client.Object) bool {
-		return obj.(*authv1beta1.Identity).Spec.Type != authv1beta1.ControlPlaneIdentityType
-	})
+	d.identities = slices.DeleteFunc(d.identities, func(obj client.Object) bool { return !isControlPlane(obj) })
 	if d.tenants, err = p.find(ctx, &authv1beta1.TenantList{}, c.id); err != nil {
 		return p.wrong(err)
 	}
@@ -109,6 +107,11 @@ func (d *deauthentication) gather(ctx context.Context) (err error) {
 	}
 	d.nonces, err = p.handshakeSecrets(ctx, names.Nonce, c.id)
 	return p.wrong(err)
+}
+
+// isControlPlane tells of an Identity that it is that of the consumer itself, and not of one of its slices.
+func isControlPlane(identity client.Object) bool {
+	return identity.(*authv1beta1.Identity).Spec.Type == authv1beta1.ControlPlaneIdentityType
 }
 
 func removing(resource string, found []client.Object) (wanted []rights) {

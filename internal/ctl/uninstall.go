@@ -30,7 +30,7 @@ func (c *cli) uninstall() *cobra.Command {
 		Long:  "Uninstall Liqo from the selected cluster. Peerings must be undone and namespaces unoffloaded before.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirmUnless(o.dryRun, "uninstall"); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.dryRun, "uninstall"); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)

@@ -34,7 +34,7 @@ func (c *cli) unoffload() *cobra.Command {
 			if err := checkSelection(args, o.namespaceSelector); err != nil {
 				return err
 			}
-			if err := c.confirmUnless(o.asked(), "unoffload"); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.asked(), "unoffload"); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)

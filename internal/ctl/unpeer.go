@@ -67,7 +67,7 @@ type unpeering struct {
 	*cli
 	options            *unpeerOptions
 	consumer, provider *side
-	// reverse says that the provider uses the consumer, too.
+	// reverse says that the provider uses the consumer, too. Both directions may be ended at once: the last step looks again.
 	reverse bool
 	// inBand says that the consumer reaches the provider by the tunnel.
 	inBand bool
@@ -83,13 +83,11 @@ func (u *unpeering) run(ctx context.Context) error {
 	p := step.New(u.Printer)
 	nodes := p.Add(u.endOffloading)
 	last := p.Add(u.endAuthentication, nodes)
-	if !u.reverse {
-		needs := nodes
-		if u.inBand { // what was copied to the provider is removed by the tunnel
-			needs = last
-		}
-		p.Add(u.endNetworking, needs)
+	needs := nodes
+	if u.inBand || u.reverse { // what was copied to the provider is removed by the tunnel
+		needs = last
 	}
+	p.Add(u.endNetworking, needs)
 	p.Add(u.tidy, p.All()...)
 	err := p.Run(ctx)
 	if f, ok := err.(*out.Failure); ok && ctx.Err() != nil {
@@ -283,11 +281,64 @@ func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) er
 	if err == nil {
 		err = d.run(ctx)
 	}
+	if err == nil {
+		err = u.endReplicas(ctx)
+	}
 	return disabling("authentication", err)
 }
 
-// endNetworking disconnects the networks.
-func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) error {
+// replicas are what the provider has of the consumer's objects and nobody takes back any more, because the consumer has no credentials:
+// it forgot the provider, or lost all it knew. Who may not see them is shown none.
+func (u *unpeering) replicas(ctx context.Context) (all []replicasOf, err error) {
+	identities, err := u.consumer.find(ctx, &authv1beta1.IdentityList{}, u.provider.id)
+	if err != nil {
+		return nil, u.consumer.wrong(err)
+	}
+	if slices.ContainsFunc(identities, isControlPlane) {
+		return nil, nil
+	}
+	for _, kind := range peer.Replicated() {
+		found, err := u.provider.having(ctx, kind.List, client.MatchingLabels{names.Replicated: "true", names.ReplicationOrigin: u.consumer.id})
+		if apierrors.IsForbidden(err) {
+			continue
+		}
+		if err != nil {
+			return nil, u.provider.wrong(fmt.Errorf("looking for what %s left: %w", u.consumer.id, err))
+		}
+		all = append(all, replicasOf{found, kind.List})
+	}
+	return all, nil
+}
+
+// replicasOf are those of a kind.
+type replicasOf struct {
+	found []client.Object
+	list  client.ObjectList
+}
+
+// endReplicas deletes them. Who may not leaves them to whoever may.
+func (u *unpeering) endReplicas(ctx context.Context) error {
+	all, err := u.replicas(ctx)
+	if err != nil {
+		return err
+	}
+	for _, wait := range []bool{false, true} {
+		for _, of := range all {
+			if err := u.provider.removeAll(ctx, of.found, of.list, wait); err != nil && !apierrors.IsForbidden(err) {
+				return u.provider.wrong(err)
+			}
+		}
+	}
+	return nil
+}
+
+// endNetworking disconnects the networks, unless the provider still uses the consumer.
+func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) (err error) {
+	if u.reverse {
+		if u.reverse, err = u.usedInReverse(ctx); err != nil || u.reverse {
+			return disabling("networking", err)
+		}
+	}
 	local, remote := u.consumer.via(told), u.provider.via(told)
 	all := append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...)
 	return disabling("networking", u.via(told).removeAll(ctx, &networkOptions{wait: u.options.wait}, all))
@@ -312,7 +363,10 @@ func (u *unpeering) tidy(ctx context.Context, told *out.Printer) error {
 			}, settled...)
 		}
 	}
-	return p.Run(ctx)
+	if err := p.Run(ctx); err != nil {
+		return out.Fail("unable to end what was made of the peering: %w", err)
+	}
+	return nil
 }
 
 // made are the kinds of what is made of a peering, which goes by itself. The ForeignCluster goes last.

@@ -5,6 +5,7 @@ package out
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,21 +18,34 @@ var (
 	errNoTerminal = errors.New("there is no terminal to ask for a confirmation: add --skip-confirm")
 )
 
-// Confirm asks before something destructive. Only a yes goes on.
-func (p *Printer) Confirm(command string) error {
+// Confirm asks before something destructive. Only a yes goes on. The end of ctx is a no.
+func (p *Printer) Confirm(ctx context.Context, command string) error {
 	if !isTerminal(p.in) {
 		return errNoTerminal
 	}
-	return p.ask(command)
+	return p.ask(ctx, command)
 }
 
-func (p *Printer) ask(command string) error {
+func (p *Printer) ask(ctx context.Context, command string) error {
 	fmt.Fprintf(p.stderr, "%s is a potentially destructive command.\nAre you sure you want to continue? [y/N] ", command)
-	answer, err := bufio.NewReader(p.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("reading the answer: %w", err)
+	type reply struct {
+		text string
+		err  error
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
+	replied := make(chan reply, 1)
+	go func() { // nothing ends a read from a terminal but an answer: it is left behind
+		text, err := bufio.NewReader(p.in).ReadString('\n')
+		replied <- reply{text, err}
+	}()
+	var answer reply
+	select {
+	case <-ctx.Done():
+	case answer = <-replied:
+	}
+	if answer.err != nil && !errors.Is(answer.err, io.EOF) {
+		return fmt.Errorf("reading the answer: %w", answer.err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer.text)) {
 	case "y", "yes":
 		fmt.Fprintln(p.stderr, "yes")
 		return nil

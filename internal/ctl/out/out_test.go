@@ -5,7 +5,9 @@ package out
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -66,7 +68,7 @@ func TestOnlyAYesConfirms(t *testing.T) {
 		"\n": errAborted, "n\n": errAborted, "": errAborted, "yesterday\n": errAborted,
 	} {
 		p, _, stderr := pipe(answer)
-		if err := p.ask("uninstall"); !errors.Is(err, want) {
+		if err := p.ask(t.Context(), "uninstall"); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", answer, err, want)
 		}
 		if !strings.HasPrefix(stderr.String(), "uninstall is a potentially destructive command.\nAre you sure you want to continue? [y/N] ") {
@@ -75,9 +77,24 @@ func TestOnlyAYesConfirms(t *testing.T) {
 	}
 }
 
+func TestASignalAtThePromptIsANo(t *testing.T) {
+	silent, _ := io.Pipe()
+	defer silent.Close()
+	var stderr bytes.Buffer
+	p := New(silent, &bytes.Buffer{}, &stderr)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.ask(ctx, "uninstall"); !errors.Is(err, errAborted) {
+		t.Errorf("got %v", err)
+	}
+	if !strings.HasSuffix(stderr.String(), "[y/N] no\n") {
+		t.Errorf("it said %q", stderr.String())
+	}
+}
+
 func TestWithoutATerminalNothingIsConfirmed(t *testing.T) {
 	p, _, stderr := pipe("y\n")
-	if err := p.Confirm("uninstall"); !errors.Is(err, errNoTerminal) {
+	if err := p.Confirm(t.Context(), "uninstall"); !errors.Is(err, errNoTerminal) {
 		t.Errorf("got %v", err)
 	}
 	if stderr.Len() != 0 {
