@@ -121,15 +121,19 @@ func (r *result) speeds(ctx context.Context, w *world, rounds int) error {
 		}
 	}
 	for _, g := range w.gateways {
-		pid, err := program(g.UID)
+		pids, err := programs(g.UID)
 		if err != nil {
 			return err
 		}
-		peak, err := peakMemory(pid)
-		if err != nil {
-			return err
+		sum := 0.0 // pages of the program's file, which are shared, count for each
+		for _, pid := range pids {
+			peak, err := peakMemory(pid)
+			if err != nil {
+				return err
+			}
+			sum += peak
 		}
-		r.Memory = append(r.Memory, peak)
+		r.Memory = append(r.Memory, sum)
 	}
 	return nil
 }
