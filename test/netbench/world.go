@@ -157,6 +157,8 @@ func (w *world) pod(ctx context.Context, cluster int, node string) (place, error
 	return p, err
 }
 
+const idleLabel = "idle"
+
 // idle starts a pod that does nothing.
 func idle(ctx context.Context, c *clusters.Cluster, node string) (place, error) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
@@ -166,11 +168,11 @@ func idle(ctx context.Context, c *clusters.Cluster, node string) (place, error) 
 			Name: "idle", Image: "docker.io/library/busybox:latest", ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sleep", "100000"},
 		}},
 	}}
-	pod.Namespace, pod.Name = "default", "idle-"+node
+	pod.Namespace, pod.Name, pod.Labels = "default", "idle-"+node, map[string]string{idleLabel: node}
 	if err := client.IgnoreAlreadyExists(c.Client.Create(ctx, pod)); err != nil {
 		return place{}, err
 	}
-	var p place
+	p := place{node: node}
 	err := until(ctx, "the pod "+pod.Name, func() error {
 		err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
 		if err != nil {
