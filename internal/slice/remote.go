@@ -85,6 +85,9 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := issue.SetupLeft(mgr, "resourceslice_requests", names.CertificateFor, &authv1beta1.ResourceSlice{}); err != nil {
+		return err
+	}
 	r := &remotes{client: mgr.GetClient(), issuer: issuer, server: server, notes: newNotes(), options: o}
 	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{Name: "resourceslice_remote"}, r)
 	b := c.Builder(predicate.NewPredicateFuncs(peer.IsReplica)).
