@@ -5,7 +5,6 @@ package app
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -18,10 +17,6 @@ const asProgram = "LIQO_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
-		// Stories wait most of the time, or for a world; how many are told at a time is not for the number of CPUs to say.
-		if err := flag.Set("test.parallel", "16"); err != nil {
-			panic(err)
-		}
 		testkit.Main(m)
 	}
 	if err := Command(os.Args).ExecuteContext(context.Background()); err != nil {

@@ -46,15 +46,6 @@ type world struct {
 // before it empties a namespace, for retries of processes that found others dead.
 const worlds = 2
 
-// idle are the worlds in which no story is told.
-var idle = func() chan int {
-	all := make(chan int, worlds)
-	for n := range worlds {
-		all <- n
-	}
-	return all
-}()
-
 // inWorlds tells a story for each seed, in whichever world is free, beside those of other tests.
 func inWorlds(t *testing.T, seeds int, tell func(t *testing.T, w *world, seed uint64)) {
 	t.Helper()
@@ -84,8 +75,7 @@ func inWorlds(t *testing.T, seeds int, tell func(t *testing.T, w *world, seed ui
 // newWorld waits for a world in which no story is told, and keeps it until the test ends.
 func newWorld(t *testing.T, more ...testkit.Option) *world {
 	t.Helper()
-	n := <-idle
-	t.Cleanup(func() { idle <- n }) // after all that is cleaned up in it
+	n := testkit.Turn(t, "world", worlds)
 	more = append(more, kubernetesControllers)
 	return worldOf(t, testkit.NthCluster(t, 2*n, more...), testkit.NthCluster(t, 2*n+1, more...))
 }
