@@ -141,7 +141,7 @@ func (w *world) up(t *testing.T, n int) {
 func TestAnyOrderOfDeletionLeavesNothing(t *testing.T) {
 	inWorlds(t, seedsOf(t, 9), func(t *testing.T, w *world, seed uint64) {
 		began := time.Now()
-		w.up(t, int(seed)+1)
+		w.up(t, int(seed)+3000)
 		up := time.Now()
 		order := deletionOrder(beginnings[seed%uint64(len(beginnings))], rand.New(rand.NewPCG(seed, 1)))
 		t.Logf("seed %d: %s", seed, strings.Join(order, ", "))
@@ -174,7 +174,8 @@ func TestAConsumerThatGoesFirstNeedsNoWord(t *testing.T) {
 // The other cluster is gone, its API server and all. What is here goes, once the user says so; should the other one come
 // back after all, it can clean up as well.
 func TestAPeerThatIsGoneForGoodIsForgotten(t *testing.T) {
-	w := newWorld(t, 0)
+	t.Parallel()
+	w := newWorld(t)
 	nothing := func(t *testing.T, c *census) {
 		t.Helper()
 		w.eventually(t, "nothing to be left", func(ctx context.Context) error {

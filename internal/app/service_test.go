@@ -121,10 +121,8 @@ func (w *world) backends(t *testing.T, s *side, namespace string, want ...string
 
 // A Service has the same backends in both clusters, each under the address that it has there.
 func TestAServiceHasTheBackendsOfBothClusters(t *testing.T) {
-	for n := range 2 {
-		testkit.NthCluster(t, n, testkit.WithControllers("endpointslice-controller"))
-	}
-	w := newWorld(t, 0)
+	t.Parallel()
+	w := newWorld(t, testkit.WithControllers("endpointslice-controller"))
 	w.named(t, 900)
 	defer w.wipe(t)
 	w.startAll(t)

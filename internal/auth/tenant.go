@@ -77,6 +77,9 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := issue.SetupLeft(mgr, "tenant_requests", names.TenantCertificateFor, &authv1beta1.Tenant{}); err != nil {
+		return err
+	}
 	if err := o.Server.Complete(mgr); err != nil {
 		return err
 	}

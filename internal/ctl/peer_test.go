@@ -169,6 +169,7 @@ const disconnected = ` INFO   (local) Gateway client correctly deleted
 
 // The story of the guide about peerings, and of what may go wrong with them.
 func TestTwoClustersArePeered(t *testing.T) {
+	t.Parallel()
 	one, two := newCity(t, 2, "cluster1"), newCity(t, 3, "cluster2")
 	before := census(t, one, two)
 	t.Run("nothing is peered wrongly", func(t *testing.T) {

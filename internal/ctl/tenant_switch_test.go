@@ -140,14 +140,8 @@ func TestTenantsAreCordonedDrainedAndActivated(t *testing.T) {
 	wants(run("cordon", "tenant", rome.id, "--skip-confirm"), " WARN  Tenant %q is not active. Activate the tenant to cordon it.\n", "Drained")
 	run("activate", "tenant", rome.id).succeeds(t, "activated")
 	testkit.Eventually(t, time.Minute, func() error {
-		var all authv1beta1.ResourceSliceList
-		if err := c.Client.List(t.Context(), &all, client.InNamespace(rome.namespace), client.MatchingLabels{names.Replicated: "true"}); err != nil {
-			return err
-		}
-		for _, s := range all.Items {
-			if !want.Accepted(&s, authv1beta1.ResourceSliceConditionTypeResources) {
-				return fmt.Errorf("%s is not granted again: %v", s.Name, s.Status.Conditions)
-			}
+		if got := rome.state(t); got != "Active, big, small" {
+			return fmt.Errorf("it is %q", got)
 		}
 		return nil
 	})

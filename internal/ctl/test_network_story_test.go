@@ -59,6 +59,7 @@ const nodeOfOslo, nodeOfBergen = "127.0.0.2", "127.0.0.3"
 
 // The two clusters of this story have API servers and controllers of namespaces; the rest is played.
 func TestTheNetworkIsTried(t *testing.T) {
+	t.Parallel()
 	p := newTheatre(t)
 	nothingIsTriedWrongly(t, p)
 	whoMayNotIsTold(t, p)

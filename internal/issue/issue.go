@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	certv1 "k8s.io/api/certificates/v1"
@@ -354,10 +353,7 @@ func IsRefused(err error) (string, bool) {
 // Watch is the handler that wakes the owner of a CertificateSigningRequest of that mark.
 func Watch(mark string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
-		if obj.GetLabels()[names.RemoteTenantCSR] != "true" {
-			return nil
-		}
-		namespace, name, ok := strings.Cut(obj.GetAnnotations()[mark], "/")
+		namespace, name, ok := ownerOf(obj, mark)
 		if !ok {
 			return nil
 		}

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func newLab(t *testing.T) *lab {
 			}
 		}
 		l.issuer, err = New(mgr, Options{})
-		return err
+		return errors.Join(err, SetupLeft(mgr, "left", names.TenantCertificateFor, &authv1beta1.Tenant{}))
 	})
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: id}, Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(id)}}
 	testkit.Create(t, l.c.Client, tenant)
@@ -123,4 +124,35 @@ func TestACertificateThatAnEarlierVersionStoredIsUsed(t *testing.T) {
 	if n := l.asked(t); n > 0 {
 		t.Errorf("%d certificates are asked for", n)
 	}
+}
+
+// A Tenant may go while its certificate is being signed, and one that is gone may be asked for by who does not know yet.
+func TestNoRequestOutlivesItsOwner(t *testing.T) {
+	l := newLab(t)
+	wait := func(n int) {
+		t.Helper()
+		testkit.Eventually(t, patient, func() error {
+			if got := l.asked(t); got != n {
+				return fmt.Errorf("%d certificates are asked for, not %d", got, n)
+			}
+			return nil
+		})
+	}
+	ask := func() {
+		t.Helper()
+		testkit.Eventually(t, patient, func() error { // a late cache may show one that is gone
+			if _, _, err := l.issuer.Certificate(t.Context(), l.request); !kube.IsWait(err) {
+				return fmt.Errorf("asking: %w", err)
+			}
+			return nil
+		})
+	}
+	ask()
+	wait(1)
+	if err := l.c.Client.Delete(t.Context(), l.request.Owner); err != nil {
+		t.Fatal(err)
+	}
+	wait(0)
+	ask()
+	wait(0)
 }

@@ -36,10 +36,21 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 const patience = 40 * time.Second
 
-// home is a cluster with our controllers and one installation of options.
-func home(t *testing.T) *testkit.ControlPlane {
+// homes is in how many clusters tests run at the same time: most of the time they wait for pauses between evictions.
+const homes = 2
+
+// home is a cluster that no other test has, with our controllers and one installation of options. Where Kubernetes runs more controllers
+// than those that delete what belongs to nobody, it is another one.
+func home(t *testing.T, more ...string) *testkit.ControlPlane {
 	t.Helper()
-	c := testkit.Cluster(t, testkit.WithControllers("garbage-collector-controller"))
+	t.Parallel()
+	n := homes
+	if len(more) == 0 {
+		n = testkit.Turn(t, "home", homes)
+	} else {
+		testkit.Turn(t, "home with controllers", 1)
+	}
+	c := testkit.NthCluster(t, n, testkit.WithControllers(append(more, "garbage-collector-controller")...))
 	liqo := testkit.Namespace(t, c, "installation", nil)
 	template := options()
 	template.Namespace, template.Name = liqo, names.VkOptionsTemplate
@@ -594,7 +605,7 @@ func TestAccountsOfOthersAreNotTakenOver(t *testing.T) {
 }
 
 func TestWhatNoCacheKnowsOfANamespaceOffloadingIsTakenBack(t *testing.T) {
-	c := testkit.Cluster(t)
+	c := testkit.NthCluster(t, homes)
 	namespace := testkit.Namespace(t, c, "late", map[string]string{names.SchedulingEnabled: "true"})
 	nm := &offv1beta1.NamespaceMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "peering-late", nil), Name: "late"},

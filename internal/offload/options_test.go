@@ -21,7 +21,7 @@ import (
 )
 
 func TestAVirtualNodeIsToldThatNoVirtualKubeletStartsWithItsArguments(t *testing.T) {
-	c := testkit.Cluster(t)
+	c := testkit.NthCluster(t, homes) // in a home it would be one more provider
 	liqo := testkit.Namespace(t, c, "installation", nil)
 	template := options()
 	template.Namespace, template.Name = liqo, names.VkOptionsTemplate

@@ -59,8 +59,7 @@ func remains(t *testing.T, c *testkit.ControlPlane, objects []client.Object) err
 }
 
 func TestEveryOrderOfDeletionEnds(t *testing.T) {
-	c := home(t)
-	testkit.Cluster(t, testkit.WithControllers("namespace-controller"))
+	c := home(t, "namespace-controller")
 	for seed := range uint64(20) {
 		id, dead := fmt.Sprintf("order%d", seed), seed%5 == 4
 		vn := provide(t, c, id, id+"-1", "")

@@ -166,8 +166,7 @@ func steered(t *testing.T, c *testkit.ControlPlane, rs *appsv1.ReplicaSet, nso *
 }
 
 func TestPodsThatNeedAnAffinityAreMadeAnewByTheirOwners(t *testing.T) {
-	c := home(t)
-	testkit.Cluster(t, testkit.WithControllers("replicaset-controller"))
+	c := home(t, "replicaset-controller")
 	provide(t, c, "anew", "anew-1", "")
 	namespace := testkit.Namespace(t, c, "anew", nil)
 	nso := offloaded(namespace, offv1beta1.RemotePodOffloadingStrategyType)
@@ -222,8 +221,7 @@ func TestPodsThatNeedAnAffinityAreMadeAnewByTheirOwners(t *testing.T) {
 }
 
 func TestAJobDoesNotFailBecauseOfUs(t *testing.T) {
-	c := home(t)
-	testkit.Cluster(t, testkit.WithControllers("job-controller"))
+	c := home(t, "job-controller")
 	provide(t, c, "batch", "batch-1", "")
 	namespace := testkit.Namespace(t, c, "batch", nil)
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sum"}, Spec: batchv1.JobSpec{

@@ -85,6 +85,9 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := issue.SetupLeft(mgr, "resourceslice_requests", names.CertificateFor, &authv1beta1.ResourceSlice{}); err != nil {
+		return err
+	}
 	r := &remotes{client: mgr.GetClient(), issuer: issuer, server: server, notes: newNotes(), options: o}
 	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{Name: "resourceslice_remote"}, r)
 	b := c.Builder(predicate.NewPredicateFuncs(peer.IsReplica)).
@@ -156,6 +159,10 @@ func (r *remotes) Next(slice *authv1beta1.ResourceSlice) time.Duration {
 // authenticate gives the slice its credentials.
 func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
 	if len(slice.Spec.CSR) == 0 {
+		// A denial was of the Tenant, or of another request.
+		if want.Denied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
+			want.Undecide(&slice.Status, authv1beta1.ResourceSliceConditionTypeAuthentication)
+		}
 		return kube.Wait(0, "the slice has no certificate request yet")
 	}
 	deny := func(why string) {

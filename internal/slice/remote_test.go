@@ -400,15 +400,24 @@ func TestTenantSwitch(t *testing.T) {
 	wait(t, c.Client, late, isGranted)
 	wantCordoned(t, c, p, "old", false)
 
+	early := p.slice(t, "early") // its consumer makes the request for a certificate later
+	early.Spec.CSR = nil
+	testkit.Create(t, p.client, early)
+	isEarly := both(condition(authentication, "", ""), condition(resources, accepted, ""))
+	wait(t, c.Client, early, isEarly)
+
 	p.turn(t, c, authv1beta1.TenantConditionDrained)
 	got := wait(t, c.Client, old, isTurnedDown("drained"))
 	if got.Status.AuthParams != nil || got.Status.Resources != nil {
 		t.Errorf("a drained tenant keeps %+v", got.Status)
 	}
 	wantNoQuota(t, c, p, "old")
+	wait(t, c.Client, early, isTurnedDown("drained"))
 
 	p.turn(t, c, authv1beta1.TenantConditionActive)
 	wait(t, c.Client, old, isGranted)
+	wait(t, c.Client, early, isEarly)
+	wantCordoned(t, c, p, "early", false)
 
 	p.judge(t, c, metav1.ConditionFalse, "HandshakeNotAvailable")
 	wait(t, c.Client, old, isTurnedDown("said HandshakeNotAvailable"))

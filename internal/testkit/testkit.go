@@ -16,6 +16,7 @@ package testkit
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -43,8 +44,14 @@ type slot struct {
 	failed  error
 }
 
+// atOnce is how many parallel tests run unless -parallel says it: most of the time they wait, also for their turn, whatever CPUs there are.
+const atOnce = "16"
+
 // Main runs the tests of a package and stops the servers that they started.
 func Main(m *testing.M) {
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err) // of no test binary
+	}
 	code := m.Run()
 	shutdown()
 	os.Exit(code)

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -210,5 +212,20 @@ func TestAHeldPortIsForWhoNamesIt(t *testing.T) {
 	if conn, err := from.Dial("tcp", server.Addr().String()); err == nil {
 		conn.Close()
 		t.Fatal("a connection was made from the port")
+	}
+}
+
+func TestOneTestAtATimeHasItsTurn(t *testing.T) {
+	var has [2]atomic.Bool
+	for range 10 {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			n := testkit.Turn(t, "something", len(has))
+			if has[n].Swap(true) {
+				t.Errorf("two tests have the turn %d", n)
+			}
+			t.Cleanup(func() { has[n].Store(false) })
+			runtime.Gosched()
+		})
 	}
 }

@@ -14,10 +14,10 @@ import (
 func large(t *testing.T, from []place, to []goal) {
 	t.Helper()
 	var asking sync.WaitGroup
-	for _, p := range from { // from one place one after the other
+	for _, p := range from {
 		asking.Go(func() {
-			for _, g := range to {
-				script := fmt.Sprintf(`for n in 1300 1400 4000; do ping -c 3 -i 0.2 -W 2 -s $n %s >/dev/null || echo $n; done`, g.host)
+			for _, g := range to { // one after the other, with all sizes at a time
+				script := fmt.Sprintf(`for n in 1300 1400 4000; do (ping -c 3 -i 0.2 -W 2 -s $n %s >/dev/null || echo $n) & done; wait`, g.host)
 				if lost, err := p.run(script); err != nil || lost != "" {
 					t.Errorf("from %s to %s: messages are lost of the sizes %q %v", p.name, g.name, strings.Fields(lost), err)
 				}

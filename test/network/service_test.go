@@ -61,7 +61,8 @@ metadata: {name: ID, labels: {liqo.io/remote-cluster-id: ID}}
 spec:
   publicKey: `
 
-// wantAnswers waits until exactly these pods answer behind the Service of a namespace, when a pod there asks.
+// wantAnswers waits until exactly these pods answer behind the Service of a namespace, when a pod there asks, and each question is answered:
+// one that is not shows that a backend is there still which cannot be reached.
 func wantAnswers(t *testing.T, c *clusters.Cluster, namespace, from string, want []string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%v to answer in %s", want, c.ID), func(ctx context.Context) error {
@@ -70,7 +71,7 @@ func wantAnswers(t *testing.T, c *clusters.Cluster, namespace, from string, want
 			return err
 		}
 		// Twenty questions: that one of two backends never answers is one chance in half a million.
-		ask := fmt.Sprintf(`for i in $(seq 20); do printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 2 %s 80 2>/dev/null | tail -n 1; done`, service.Spec.ClusterIP)
+		ask := fmt.Sprintf(`for i in $(seq 20); do printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 2 %s 80 2>/dev/null | tail -n 1 | grep . || { echo nobody; break; }; done`, service.Spec.ClusterIP)
 		out, err := c.Kubectl("", "exec", "-n", namespace, from, "--", "sh", "-c", ask)
 		if err != nil {
 			return err
