@@ -4,7 +4,12 @@
 package peering
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +106,22 @@ func identityThrough(proxy string) authv1beta1.Identity {
 	return i
 }
 
+func identityUntil(t *testing.T, end time.Time) authv1beta1.Identity {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: end.Add(-time.Hour), NotAfter: end}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := identity("kubeconfig")
+	i.Spec.AuthParams.SignedCRT = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return i
+}
+
 func credentials(t *testing.T) corev1.Secret {
 	t.Helper()
 	return credentialsThrough(t, "")
@@ -134,6 +155,12 @@ func node(ready corev1.ConditionStatus) corev1.Node {
 
 func TestStatus(t *testing.T) {
 	hand := credentials(t)
+	answers := answer(liqov1beta1.ConditionEstablished, "APIServerReady", "the API server answers")
+	from := []string{"role Provider", "api https://milan:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication"}
+	identityIs := func(status string) []string {
+		return append(slices.Clone(from), "authentication AuthIdentityControlPlaneStatus "+status)
+	}
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	up := networkingv1beta1.GatewayServerStatus{InternalEndpoint: &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9"))}}
 	for _, c := range []struct {
 		rule     string
@@ -197,7 +224,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "the password of a proxy in an Identity is not shown",
-			view: view{identities: []authv1beta1.Identity{identityThrough("https://user:secret@proxy:8118")}},
+			view: view{identities: []authv1beta1.Identity{identityThrough("https://user:secret@proxy:8118")}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "proxy https://proxy:8118", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
@@ -205,7 +232,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a proxy that is no URL is not shown, for it may be a password",
-			view: view{identities: []authv1beta1.Identity{identityThrough("user:secret@proxy:8118")}},
+			view: view{identities: []authv1beta1.Identity{identityThrough("user:secret@proxy:8118")}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
@@ -218,11 +245,36 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "an identity says more than its Secret",
-			view: view{identities: []authv1beta1.Identity{identity("kubeconfig-controlplane-milan")}, secrets: []corev1.Secret{hand}},
+			view: view{identities: []authv1beta1.Identity{identity("kubeconfig-controlplane-milan")}, secrets: []corev1.Secret{hand}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
 			},
+		},
+		{
+			rule: "an identity waits for the answer of the peer",
+			view: view{identities: []authv1beta1.Identity{identity("kubeconfig")}},
+			want: identityIs("Pending (APIServerNotAsked)"),
+		},
+		{
+			rule: "an identity that the peer refuses is of no use: so it is once the Tenant there is deleted",
+			view: view{identities: []authv1beta1.Identity{identity("kubeconfig")}, answer: answer(liqov1beta1.ConditionEstablished, "APIServerReady", peer.RefusesCalls+"forbidden")},
+			want: identityIs("NotReady (RefusedByPeer)"),
+		},
+		{
+			rule: "nor is one for a peer that does not answer",
+			view: view{identities: []authv1beta1.Identity{identity("kubeconfig")}, answer: answer(liqov1beta1.ConditionError, "APIServerNotReady", "connection refused")},
+			want: identityIs("NotReady (APIServerNotReady)"),
+		},
+		{
+			rule: "an identity whose certificate ended is of no use, whatever was answered to it before",
+			view: view{identities: []authv1beta1.Identity{identityUntil(t, noon)}, answer: answers, now: noon},
+			want: identityIs("NotReady (CertificateExpired)"),
+		},
+		{
+			rule: "until then it is",
+			view: view{identities: []authv1beta1.Identity{identityUntil(t, noon)}, answer: answers, now: noon.Add(-time.Second)},
+			want: identityIs("Ready (IdentityReady)"),
 		},
 		{
 			rule: "an identity without kubeconfig is not ready; with a tenant the peer is both",
@@ -371,6 +423,25 @@ func TestStatus(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.want, summary(got)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTheStatusIsLookedAtWhenACertificateEnds(t *testing.T) {
+	end := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for rule, c := range map[string]struct {
+		view view
+		want time.Duration
+	}{
+		"a moment after its end":         {view{identities: []authv1beta1.Identity{identityUntil(t, end)}, now: end.Add(-time.Hour)}, time.Hour + time.Second},
+		"and never again":                {view{identities: []authv1beta1.Identity{identityUntil(t, end)}, now: end}, 0},
+		"nobody knows when a token ends": {view{secrets: []corev1.Secret{credentials(t)}, now: end}, 0},
+		"nor what is in no certificate":  {view{identities: []authv1beta1.Identity{identity("")}, now: end}, 0},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			if got := c.view.next(); got != c.want {
+				t.Errorf("in %s, want %s", got, c.want)
 			}
 		})
 	}
