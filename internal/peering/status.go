@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -227,9 +228,22 @@ func (v *view) authentication() liqov1beta1.Module {
 	return m
 }
 
+// tenantStatus says what the Tenant says of itself: who refused it knows why.
 func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
-	if t.Status.TenantNamespace == "" || rules.ExchangesKeys(t) && t.Status.AuthParams == nil {
-		return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionNotReady, "TenantNotReady", "the tenant has no namespace or no credentials yet")
+	notReady := func(reason, message string) liqov1beta1.Condition {
+		return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionNotReady, reason, message)
+	}
+	ready := apimeta.FindStatusCondition(t.Status.Conditions, authv1beta1.TenantReady)
+	issued := apimeta.FindStatusCondition(t.Status.Conditions, authv1beta1.TenantCertificateIssued)
+	switch {
+	case ready != nil && ready.Status != metav1.ConditionTrue:
+		return notReady(ready.Reason, ready.Message)
+	case t.Status.TenantNamespace == "":
+		return notReady("TenantNotReady", "the tenant has no namespace yet")
+	case rules.ExchangesKeys(t) && t.Status.AuthParams == nil && issued != nil && issued.Status != metav1.ConditionTrue:
+		return notReady("TenantNotReady", "the tenant has no credentials yet: "+issued.Reason+": "+issued.Message)
+	case rules.ExchangesKeys(t) && t.Status.AuthParams == nil:
+		return notReady("TenantNotReady", "the tenant has no credentials yet")
 	}
 	return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionReady, "TenantReady", "the tenant is ready")
 }

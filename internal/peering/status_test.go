@@ -89,6 +89,11 @@ func tenant(policy authv1beta1.AuthzPolicy, namespace string) authv1beta1.Tenant
 	}
 }
 
+func judged(t authv1beta1.Tenant, status metav1.ConditionStatus, reason string) authv1beta1.Tenant {
+	t.Status.Conditions = []metav1.Condition{{Type: authv1beta1.TenantReady, Status: status, Reason: reason, Message: "because"}}
+	return t
+}
+
 func identity(secret string) authv1beta1.Identity {
 	i := authv1beta1.Identity{ObjectMeta: meta("controlplane-milan"), Spec: authv1beta1.IdentitySpec{
 		Type: authv1beta1.ControlPlaneIdentityType, Namespace: new("at-milan"),
@@ -183,6 +188,21 @@ func TestStatus(t *testing.T) {
 			rule: "a tenant without namespace is not ready, and the labelled namespace is shown",
 			view: view{tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "")}, namespaces: []string{"any-name"}},
 			want: []string{"role Consumer", "local any-name", "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"},
+		},
+		{
+			rule: "a tenant that is refused says why",
+			view: view{tenants: []authv1beta1.Tenant{judged(tenant("KeysExchange", ""), metav1.ConditionFalse, "SignatureVerificationFailed")}},
+			want: []string{"role Consumer", "authentication", "authentication AuthTenantStatus NotReady (SignatureVerificationFailed)"},
+		},
+		{
+			rule: "a drained tenant has its namespace and is granted nothing",
+			view: view{tenants: []authv1beta1.Tenant{judged(tenant("TolerateNoHandshake", "here"), metav1.ConditionFalse, "TenantDrained")}},
+			want: []string{"role Consumer", "local here", "authentication", "authentication AuthTenantStatus NotReady (TenantDrained)"},
+		},
+		{
+			rule: "a cordoned tenant keeps what it has",
+			view: view{tenants: []authv1beta1.Tenant{judged(tenant("TolerateNoHandshake", "here"), metav1.ConditionTrue, "TenantCordoned")}},
+			want: []string{"role Consumer", "local here", "authentication", "authentication AuthTenantStatus Ready (TenantReady)"},
 		},
 		{
 			rule: "credentials made by hand make a provider, and wait for its answer",
@@ -444,6 +464,23 @@ func TestTheStatusIsLookedAtWhenACertificateEnds(t *testing.T) {
 				t.Errorf("in %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+func TestATenantThatIsNotReadyHasItSaidWhy(t *testing.T) {
+	unsigned := judged(tenant("KeysExchange", "here"), metav1.ConditionTrue, "TenantReady")
+	unsigned.Status.Conditions = append(unsigned.Status.Conditions, metav1.Condition{
+		Type: authv1beta1.TenantCertificateIssued, Status: metav1.ConditionFalse, Reason: "AuthParamsFailed", Message: "no signer signs",
+	})
+	for want, of := range map[string]authv1beta1.Tenant{
+		"because":                         judged(tenant("KeysExchange", ""), metav1.ConditionFalse, "ClusterIDTaken"),
+		"the tenant has no namespace yet": tenant("TolerateNoHandshake", ""),
+		"the tenant has no credentials yet: AuthParamsFailed: no signer signs": unsigned,
+		"the tenant has no credentials yet":                                    tenant("KeysExchange", "here"),
+	} {
+		if got := tenantStatus(&of).Message; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
 	}
 }
 
