@@ -83,6 +83,7 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.webhookPort, "webhook-port", names.WebhookPort, "port of the admission webhooks")
 	fs.DurationVar(&o.webhookCertificate, "webhook-certificate-duration", 90*24*time.Hour, "how long a certificate of the webhooks lasts; it is renewed at two thirds of that")
 	fs.String("secret-name", names.WebhookCertsSecret, "")
+	ofReplicator(fs)
 	fs.StringVar(&o.vkOptionsTemplate, "vk-options-default-template", "", "<namespace>/<name> of the VkOptionsTemplate of VirtualNodes that name none")
 	fs.StringVar(&o.runtimeClass, "liqo-runtime-class", names.RuntimeClass, "runtime class whose pods are steered by it alone")
 	fs.BoolVar(&o.tlsCompatibility, "tls-compatibility-mode", false, "make RSA keys instead of Ed25519 ones")
@@ -109,6 +110,16 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.reserved, "reserved-namespaces", nil, "names that no consumer gets; a trailing * takes all that begin so")
 	fs.IntVar(&o.shadowPodWorkers, "shadow-pod-ctrl-workers", 10, "ShadowPods handled at once")
 	fs.IntVar(&o.shadowSliceWorkers, "shadow-endpointslice-ctrl-workers", 10, "ShadowEndpointSlices handled at once")
+}
+
+// ofReplicator are flags of the original's controller-manager that are the crd-replicator's here. Who gives them is told, and nothing ends.
+func ofReplicator(fs *pflag.FlagSet) {
+	for name, value := range map[string]time.Duration{"foreign-cluster-ping-interval": 15 * time.Second, "foreign-cluster-ping-timeout": 5 * time.Second} {
+		fs.Duration(name, value, "")
+		if err := fs.MarkDeprecated(name, "it has no effect here: give it to the crd-replicator, in crdReplicator.pod.extraArgs"); err != nil {
+			panic(err) // the flag is there
+		}
+	}
 }
 
 // settings are the flags, parsed, as the rooms want them.

@@ -4,7 +4,10 @@
 package app
 
 import (
+	"bytes"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -47,6 +50,33 @@ func TestQuotasAreEnforcedUnlessTheFlagSaysNo(t *testing.T) {
 				t.Errorf("enforced: %t, want %t", s.webhooks.EnforceResources, test.want)
 			}
 		})
+	}
+}
+
+func TestLooksAtPeersAreOfTheReplicator(t *testing.T) {
+	var manager controllerManagerOptions
+	var said bytes.Buffer
+	fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
+	fs.SetOutput(&said)
+	manager.flags(fs)
+	if err := fs.Parse([]string{"--foreign-cluster-ping-interval=0", "--foreign-cluster-ping-timeout=1s"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"foreign-cluster-ping-interval", "foreign-cluster-ping-timeout"} {
+		if !strings.Contains(said.String(), flag+" has been deprecated, it has no effect here: give it to the crd-replicator") {
+			t.Errorf("nothing is told of %s: %q", flag, said.String())
+		}
+	}
+	for text, want := range map[string]time.Duration{"": 15 * time.Second, "--foreign-cluster-ping-interval=1m": time.Minute, "--foreign-cluster-ping-interval=0": -1} {
+		var o crdReplicatorOptions
+		fs := pflag.NewFlagSet(t.Name(), pflag.ContinueOnError)
+		o.flags(fs)
+		if err := fs.Parse(strings.Fields("--cluster-id=milan " + text)); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.replication().HealthInterval; got != want {
+			t.Errorf("%s: each %s, want %s", text, got, want)
+		}
 	}
 }
 

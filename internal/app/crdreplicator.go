@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/kube"
@@ -48,10 +49,14 @@ func crdReplicator() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	o.flags(cmd.Flags())
-	cmd.Flags().IntVar(&o.workers, "workers", 4, "objects of a kind that are copied to one peer at once")
-	cmd.Flags().DurationVar(&o.pingInterval, "foreign-cluster-ping-interval", 15*time.Second, "time between two looks at a peer's API server; negative counts it as reachable")
-	cmd.Flags().DurationVar(&o.pingTimeout, "foreign-cluster-ping-timeout", 5*time.Second, "how long one look may take")
 	return cmd
+}
+
+func (o *crdReplicatorOptions) flags(fs *pflag.FlagSet) {
+	o.process.flags(fs)
+	fs.IntVar(&o.workers, "workers", 4, "objects of a kind that are copied to one peer at once")
+	fs.DurationVar(&o.pingInterval, "foreign-cluster-ping-interval", 15*time.Second, "time between two looks at a peer's API server; 0 counts it as reachable")
+	fs.DurationVar(&o.pingTimeout, "foreign-cluster-ping-timeout", 5*time.Second, "how long one look may take")
 }
 
 func (o *crdReplicatorOptions) run(ctx context.Context) error {
@@ -67,12 +72,21 @@ func (o *crdReplicatorOptions) run(ctx context.Context) error {
 		return err
 	}
 	err = setUp(mgr,
-		with(replicate.Setup, replicate.Options{
-			ClusterID: o.cluster(), Version: program.Version, Workers: o.workers, HealthInterval: o.pingInterval, HealthTimeout: o.pingTimeout,
-		}),
+		with(replicate.Setup, o.replication()),
 	)
 	if err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// replication are the flags as the room wants them, where the zero value is a default.
+func (o *crdReplicatorOptions) replication() replicate.Options {
+	interval := o.pingInterval
+	if interval == 0 {
+		interval = -1
+	}
+	return replicate.Options{
+		ClusterID: o.cluster(), Version: program.Version, Workers: o.workers, HealthInterval: interval, HealthTimeout: o.pingTimeout,
+	}
 }

@@ -60,6 +60,14 @@ type Pending string
 
 func (p Pending) Error() string { return string(p) }
 
+// tellKey is that of who is told, in a context.
+type tellKey struct{}
+
+// Telling returns a context with whose waits tell is called: with what they are still for, whenever somebody looked.
+func Telling(ctx context.Context, tell func(missing string)) context.Context {
+	return context.WithValue(ctx, tellKey{}, tell)
+}
+
 // retryDelay is between two attempts while the API server does not answer, and before a watch that ended is made anew.
 const retryDelay = time.Second
 
@@ -177,8 +185,11 @@ func (w *waiting) watch(ctx context.Context, c client.WithWatch) error {
 
 // heard keeps what an answer says, for the end. That ctx ended meanwhile says nothing.
 func (w *waiting) heard(ctx context.Context, err error) error {
-	if _, waits := errors.AsType[Pending](err); waits {
+	if pending, waits := errors.AsType[Pending](err); waits {
 		w.missing, w.silent = err, nil
+		if tell, listens := ctx.Value(tellKey{}).(func(string)); listens {
+			tell(string(pending))
+		}
 	} else if ctx.Err() == nil {
 		w.silent = err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,4 +101,37 @@ func TestACallThatIsNotAnsweredSaysForHowLong(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAWaitTellsWhatItIsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		var told []string
+		ctx = Telling(ctx, func(missing string) { told = append(told, missing) })
+		answers := []error{apierrors.NewServiceUnavailable("no etcd"), Pending("a is red"), nil}
+		err := Until(ctx, changing{}, func(context.Context) error {
+			answer := answers[0]
+			answers = answers[1:]
+			return answer
+		}, One(&corev1.ConfigMapList{}, client.ObjectKey{Namespace: "liqo", Name: "a"}))
+		if err != nil || !slices.Equal(told, []string{"a is red"}) {
+			t.Errorf("it told %q, and ended with %v", told, err)
+		}
+	})
+}
+
+// changing is a cluster where something happens after 20 s.
+type changing struct{ client.WithWatch }
+
+func (changing) Watch(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+	events := watch.NewFake()
+	go func() {
+		select {
+		case <-time.After(20 * time.Second):
+			events.Add(&corev1.ConfigMap{})
+		case <-ctx.Done():
+		}
+	}()
+	return events, nil
 }

@@ -140,7 +140,7 @@ func (a *authentication) ensureNamespaces(ctx context.Context) error {
 
 // getNonce gets a nonce that can serve: one that did is of use only for the key that it served.
 func (a *authentication) getNonce(ctx context.Context) error {
-	if err := a.consumer.during("Waiting for the key pair", "", func() (err error) {
+	if err := a.consumer.awaiting(ctx, "Waiting for the key pair", "", func(ctx context.Context) (err error) {
 		a.key, err = a.consumer.awaitKey(ctx, a.provider.id)
 		return err
 	}); err != nil {
@@ -154,7 +154,7 @@ func (a *authentication) getNonce(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := p.during("Waiting for nonce to be generated", "Nonce generated successfully", func() (err error) {
+	if err := p.awaiting(ctx, "Waiting for nonce to be generated", "Nonce generated successfully", func(ctx context.Context) (err error) {
 		a.nonce, err = p.awaitNonce(ctx, at)
 		return err
 	}); err != nil {
@@ -173,7 +173,7 @@ func (a *authentication) signNonce(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := c.during("Waiting for nonce to be signed", "Nonce is signed", func() (err error) {
+	if err := c.awaiting(ctx, "Waiting for nonce to be signed", "Nonce is signed", func(ctx context.Context) (err error) {
 		a.signature, err = c.awaitSignature(ctx, at, a.key.Public(), of)
 		return err
 	}); err != nil {
@@ -198,7 +198,7 @@ func (a *authentication) register(ctx context.Context) error {
 	}
 	keepRequest(want, a.have, a.key.Public())
 	p := a.provider
-	if err := p.during("Applying tenant on provider cluster", "Tenant correctly applied on provider cluster", func() error {
+	if err := p.awaiting(ctx, "Applying tenant on provider cluster", "Tenant correctly applied on provider cluster", func(ctx context.Context) error {
 		if err := p.awaitRoom(ctx, want.DeepCopy(), &authv1beta1.TenantList{}); err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (a *authentication) register(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return p.during("Waiting for tenant status to be filled", "Tenant status is filled", func() (err error) {
+	return p.awaiting(ctx, "Waiting for tenant status to be filled", "Tenant status is filled", func(ctx context.Context) (err error) {
 		a.tenant, err = p.awaitTenant(ctx, at)
 		return err
 	})
@@ -221,7 +221,7 @@ func (a *authentication) takeIdentity(ctx context.Context) error {
 		return err
 	}
 	c := a.consumer
-	if err := c.during("Applying identity on consumer cluster", "Identity correctly applied on consumer cluster", func() error {
+	if err := c.awaiting(ctx, "Applying identity on consumer cluster", "Identity correctly applied on consumer cluster", func(ctx context.Context) error {
 		if err := c.awaitRoom(ctx, want.DeepCopy(), &authv1beta1.IdentityList{}); err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (a *authentication) takeIdentity(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return c.during("Waiting for identity status to be filled", "Identity status is filled", func() error { return c.awaitKubeconfig(ctx, at) })
+	return c.awaiting(ctx, "Waiting for identity status to be filled", "Identity status is filled", func(ctx context.Context) error { return c.awaitKubeconfig(ctx, at) })
 }
 
 func checkProxyURL(text string) error {

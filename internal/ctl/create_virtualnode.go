@@ -72,7 +72,7 @@ func (c *cli) createVirtualNode(common *creation) *cobra.Command {
 }
 
 func (c *cli) runCreateVirtualNode(ctx context.Context, o *createVirtualNodeOptions, cluster client.WithWatch, key client.ObjectKey) error {
-	vn, err := o.object(ctx, cluster, key)
+	vn, err := o.object(ctx, c, cluster, key)
 	if err != nil {
 		return err
 	}
@@ -94,10 +94,10 @@ func (c *cli) runCreateVirtualNode(ctx context.Context, o *createVirtualNodeOpti
 }
 
 // object is the VirtualNode that is asked for.
-func (o *createVirtualNodeOptions) object(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
+func (o *createVirtualNodeOptions) object(ctx context.Context, c *cli, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	vn, err := o.ofSecret(key)
 	if err == nil && o.slice != "" {
-		vn, err = o.ofSlice(ctx, cluster, key)
+		vn, err = o.ofSlice(ctx, c, cluster, key)
 	}
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (o *createVirtualNodeOptions) patch(vn *offv1beta1.VirtualNode) {
 }
 
 // ofSlice is the VirtualNode of what a provider granted.
-func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
+func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cli, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	if cluster == nil {
 		return nil, out.Fail("what was granted to a ResourceSlice is in the cluster, and none is configured: set KUBECONFIG or --kubeconfig")
 	}
@@ -195,10 +195,32 @@ func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, cluster client.W
 	if err != nil || identity.Status.KubeconfigSecretRef == nil {
 		return nil, out.Fail("the ResourceSlice %s has no credentials yet: try again in a moment", from)
 	}
-	vn := want.VirtualNode(slice, liqov1beta1.ClusterID(o.peer), identity.Status.KubeconfigSecretRef.Name, rules.OfferedNodeLabels(slice.Status.NodeLabels, nil))
+	allow, err := acceptedNodeLabels(ctx, cluster, o.liqoNamespace)
+	if err != nil {
+		c.Warn("Of the labels of the provider the node has those that suit most, because it is not known which this cluster accepts: %v", err)
+	}
+	labels := rules.OfferedNodeLabels(slice.Status.NodeLabels, allow)
+	vn := want.VirtualNode(slice, liqov1beta1.ClusterID(o.peer), identity.Status.KubeconfigSecretRef.Name, labels)
 	vn.Name = key.Name
 	o.patch(vn)
 	return vn, nil
+}
+
+// acceptedNodeLabels are those that the controller-manager lets the nodes of slices have, nil for its own list.
+func acceptedNodeLabels(ctx context.Context, cluster client.Reader, liqoNamespace string) ([]string, error) {
+	manager, err := controllerManager(ctx, cluster, liqoNamespace)
+	if err != nil {
+		return nil, err
+	}
+	container, err := managerContainer(manager)
+	if err != nil {
+		return nil, err
+	}
+	value := flagValue(slices.Concat(container.Command, container.Args), "accepted-node-labels")
+	if value == "" {
+		return nil, nil
+	}
+	return strings.Split(value, ","), nil
 }
 
 // mayBe fails where the virtual node could never come up.

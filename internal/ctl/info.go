@@ -254,6 +254,9 @@ func (c *cli) printInfo(r *infoReport) {
 		s.Entry("Networking status", p.NetworkingStatus)
 		s.Entry("Authentication status", p.AuthenticationStatus)
 		s.Entry("Offloading status", p.OffloadingStatus)
+		if len(p.Alerts) > 0 {
+			s.Entry("Alerts", p.Alerts...)
+		}
 	}
 	c.Box(peers)
 }

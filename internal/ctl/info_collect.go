@@ -72,6 +72,8 @@ type peerInfo struct {
 	NetworkingStatus     string `json:"networkingStatus"`
 	AuthenticationStatus string `json:"authenticationStatus"`
 	OffloadingStatus     string `json:"offloadingStatus"`
+	// Alerts say why something of it is not well.
+	Alerts []string `json:"alerts,omitempty"`
 }
 
 // local reads what does not change after an installation. Each part may be missing on its own.
@@ -165,12 +167,14 @@ func (f *collector) peerings(ctx context.Context) (peeringsInfo, error) {
 		return info, fmt.Errorf("reading the peerings: %w", err)
 	}
 	for _, fc := range list.Items {
+		networking, authentication, offloading := module(fc.Status.Modules.Networking), module(fc.Status.Modules.Authentication), module(fc.Status.Modules.Offloading)
 		info.Peers = append(info.Peers, peerInfo{
 			ClusterID:            string(fc.Spec.ClusterID),
 			Role:                 string(fc.Status.Role),
-			NetworkingStatus:     moduleStatus(fc.Status.Modules.Networking),
-			AuthenticationStatus: moduleStatus(fc.Status.Modules.Authentication),
-			OffloadingStatus:     moduleStatus(fc.Status.Modules.Offloading),
+			NetworkingStatus:     networking.Status,
+			AuthenticationStatus: authentication.Status,
+			OffloadingStatus:     offloading.Status,
+			Alerts:               slices.Concat(networking.Alerts, authentication.Alerts, offloading.Alerts),
 		})
 	}
 	slices.SortFunc(info.Peers, func(a, b peerInfo) int { return cmp.Compare(a.ClusterID, b.ClusterID) })

@@ -155,10 +155,19 @@ func module(m liqov1beta1.Module) moduleInfo {
 	}
 	for _, c := range m.Conditions {
 		if c.Status != liqov1beta1.ConditionEstablished && c.Status != liqov1beta1.ConditionReady {
-			info.Alerts = append(info.Alerts, cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status)))
+			info.Alerts = append(info.Alerts, alert(c))
 		}
 	}
 	return info
+}
+
+// alert says what is not well, with the reason by which the documentation knows it.
+func alert(c liqov1beta1.Condition) string {
+	text := cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status))
+	if c.Reason == "" {
+		return text
+	}
+	return c.Reason + ": " + text
 }
 
 func (f *collector) peerCIDRs(ctx context.Context, r *peerReport, of client.MatchingLabels) error {

@@ -65,7 +65,7 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 				fc.Status.Role, fc.Status.APIServerURL, fc.Status.Version = liqov1beta1.ProviderRole, "https://192.0.2.1:6443", "v1.3.0"
 				fc.Status.Modules = liqov1beta1.Modules{Networking: on, Authentication: on, Offloading: on}
 				fc.Status.Modules.Networking.Conditions = []liqov1beta1.Condition{{
-					Type: liqov1beta1.NetworkConnectionStatus, Status: liqov1beta1.ConditionError, Message: "the tunnel is down",
+					Type: liqov1beta1.NetworkConnectionStatus, Status: liqov1beta1.ConditionError, Reason: "ConnectionError", Message: "the tunnel is down",
 				}}
 			}
 		})
@@ -108,7 +108,7 @@ const milanOnTheScreen = `
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌─ Network ────────────────────────────────────────────────────────────────────┐
 │ Status: Unhealthy                                                            │
-│ Alerts: the tunnel is down                                                   │
+│ Alerts: ConnectionError: the tunnel is down                                  │
 │ CIDR                                                                         │
 │     Remote                                                                   │
 │         Pod CIDR:      10.200.0.0/16 → Remapped to 10.71.0.0/16              │

@@ -28,7 +28,8 @@ func sampleReport() *infoReport {
 		Health:  healthInfo{UnhealthyPods: map[string]unhealthyPod{"liqo-x": {Status: "Pending", TotalContainers: 2, Restarts: 3}}},
 		Network: &networkInfo{PodCIDRs: []string{"10.200.0.0/16", "fd00::/56"}, ServiceCIDR: "10.80.0.0/12", ExternalCIDR: "10.70.0.0/16"},
 		Peerings: peeringsInfo{Peers: []peerInfo{
-			{ClusterID: "cl02", Role: "Provider", NetworkingStatus: "Disabled", AuthenticationStatus: "Healthy", OffloadingStatus: "Unhealthy"},
+			{ClusterID: "cl02", Role: "Provider", NetworkingStatus: "Disabled", AuthenticationStatus: "Healthy", OffloadingStatus: "Unhealthy",
+				Alerts: []string{"NodesNotReady: 0 of 1 virtual nodes are ready"}},
 		}},
 	}
 }
@@ -65,6 +66,7 @@ func TestInfoOnTheScreen(t *testing.T) {
 │     Networking status:     Disabled                                          │
 │     Authentication status: Healthy                                           │
 │     Offloading status:     Unhealthy                                         │
+│     Alerts:                NodesNotReady: 0 of 1 virtual nodes are ready     │
 └──────────────────────────────────────────────────────────────────────────────┘
 `
 	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), stdout.String()); diff != "" {
@@ -90,7 +92,9 @@ local:
   version: v1.0.0
 peerings:
   peers:
-  - authenticationStatus: Healthy
+  - alerts:
+    - 'NodesNotReady: 0 of 1 virtual nodes are ready'
+    authenticationStatus: Healthy
     clusterID: cl02
     networkingStatus: Disabled
     offloadingStatus: Unhealthy

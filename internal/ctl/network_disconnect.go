@@ -123,7 +123,7 @@ func (l *leftover) remove(ctx context.Context, in *side, wait bool) error {
 		}
 		return nil
 	}
-	return in.during("Deleting "+l.what, l.what+" correctly deleted", func() error {
+	return in.awaiting(ctx, "Deleting "+l.what, l.what+" correctly deleted", func(ctx context.Context) error {
 		for _, obj := range l.found {
 			uid := obj.GetUID()
 			err := l.kube.Delete(ctx, obj, client.Preconditions{UID: &uid})

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/ctl/step"
 	"liqo.io/liqo/internal/names"
@@ -190,15 +191,24 @@ func (s *side) wrong(err error) error {
 // step adds a step of this cluster to a plan, as during takes it.
 func (s *side) step(p *step.Plan, doing, done string, do func(context.Context) error, needs ...*step.Step) *step.Step {
 	return p.Add(func(ctx context.Context, told *out.Printer) error {
-		return s.via(told).during(doing, done, func() error { return do(ctx) })
+		return s.via(told).awaiting(ctx, doing, done, do)
 	}, needs...)
 }
 
 // during shows a step while do runs, and its success unless it is "".
 func (s *side) during(doing, done string, do func() error) error {
+	return s.taking(doing, done, func(*out.Step) error { return do() })
+}
+
+// awaiting is during of what may take long: the step tells what do waits for.
+func (s *side) awaiting(ctx context.Context, doing, done string, do func(context.Context) error) error {
+	return s.taking(doing, done, func(step *out.Step) error { return do(await.Telling(ctx, step.Waits)) })
+}
+
+func (s *side) taking(doing, done string, do func(*out.Step) error) error {
 	step := s.Step(doing)
 	defer step.Stop()
-	if err := do(); err != nil {
+	if err := do(step); err != nil {
 		return s.wrong(err)
 	}
 	step.Stop()

@@ -5,13 +5,18 @@ package ctl
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/step"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -23,6 +28,27 @@ func bareSide(t *testing.T, c *testkit.ControlPlane, name, id string) (*side, *b
 		Scope: out.New(strings.NewReader(""), said, said).Scope(name), name: name, kube: c.Client, id: id,
 		liqoNamespace: testkit.Namespace(t, c, "liqo", nil), namespace: testkit.Namespace(t, c, "tenant", nil),
 	}, said
+}
+
+func TestAWaitThatLastsSaysWhatIsLacking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		said := &bytes.Buffer{}
+		printer := out.New(strings.NewReader(""), said, said)
+		remote := &side{Scope: printer.Scope("remote"), name: "remote"}
+		p := step.New(printer)
+		remote.step(p, "Waiting for the gateway pod to be ready", "", func(ctx context.Context) error {
+			return await.Until(ctx, nil, func(context.Context) error { return await.Pending("pod gw-a does not start: ImagePullBackOff") })
+		})
+		if err := p.Run(ctx); err == nil {
+			t.Error("it ended well")
+		}
+		want := " WARN   (remote) Waiting for the gateway pod to be ready: pod gw-a does not start: ImagePullBackOff\n"
+		if said.String() != want {
+			t.Errorf("it said %q, want %q", said, want)
+		}
+	})
 }
 
 func TestClustersAreToldApartByTheWayToThem(t *testing.T) {

@@ -58,7 +58,7 @@ func (r *request) run(ctx context.Context) error {
 	r.tell.Success("ResourceSlice created")
 	step := r.tell.Step("Waiting for ResourceSlice authentication to be accepted")
 	defer step.Stop()
-	if err := r.answer(ctx, ofAuthentication); err != nil {
+	if err := r.answer(await.Telling(ctx, step.Waits), ofAuthentication); err != nil {
 		return err
 	}
 	if said := verdict(r.slice.Status.Conditions, ofAuthentication); said.Status == authv1beta1.ResourceSliceConditionDenied {

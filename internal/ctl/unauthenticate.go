@@ -169,7 +169,7 @@ func (s *side) dropAll(ctx context.Context, found []client.Object, list client.O
 	if len(found) == 0 {
 		done = what + " already deleted"
 	}
-	return s.during("Deleting "+what, done, func() error {
+	return s.awaiting(ctx, "Deleting "+what, done, func(ctx context.Context) error {
 		for _, obj := range found {
 			if err := s.drop(ctx, obj); err != nil {
 				return err

@@ -447,7 +447,7 @@ func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) err
 	if !wait {
 		return nil
 	}
-	return s.during("Waiting for tenant namespace to go", "Ensured tenant namespace absence", func() error {
+	return s.awaiting(ctx, "Waiting for tenant namespace to go", "Ensured tenant namespace absence", func(ctx context.Context) error {
 		if err := s.awaitGone(ctx, ns, &corev1.NamespaceList{}); err != nil {
 			return err
 		}

@@ -129,7 +129,13 @@ func (f *foreignClusters) follow(ctx context.Context, id liqov1beta1.ClusterID) 
 	case !fc.DeletionTimestamp.IsZero():
 		return nil
 	}
-	return f.write(ctx, fc, view)
+	if err := f.write(ctx, fc, view); err != nil {
+		return err
+	}
+	if left := view.next(); left > 0 {
+		return kube.Wait(left, "the certificate of the Identity will end")
+	}
+	return nil
 }
 
 func (f *foreignClusters) read(ctx context.Context, id liqov1beta1.ClusterID) (*liqov1beta1.ForeignCluster, error) {

@@ -9,9 +9,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -219,43 +221,90 @@ func (v *view) authentication() liqov1beta1.Module {
 	}
 	switch {
 	case len(v.identities) > 0:
-		m.Conditions = append(m.Conditions, identityStatus(&v.identities[0]))
+		m.Conditions = append(m.Conditions, v.identityStatus())
 	case len(v.secrets) > 0:
 		m.Conditions = append(m.Conditions, v.credentialsStatus())
 	}
 	return m
 }
 
+// tenantStatus says what the Tenant says of itself: who refused it knows why.
 func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
-	if t.Status.TenantNamespace == "" || rules.ExchangesKeys(t) && t.Status.AuthParams == nil {
-		return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionNotReady, "TenantNotReady", "the tenant has no namespace or no credentials yet")
+	notReady := func(reason, message string) liqov1beta1.Condition {
+		return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionNotReady, reason, message)
+	}
+	ready := apimeta.FindStatusCondition(t.Status.Conditions, authv1beta1.TenantReady)
+	issued := apimeta.FindStatusCondition(t.Status.Conditions, authv1beta1.TenantCertificateIssued)
+	switch {
+	case ready != nil && ready.Status != metav1.ConditionTrue:
+		return notReady(ready.Reason, ready.Message)
+	case t.Status.TenantNamespace == "":
+		return notReady("TenantNotReady", "the tenant has no namespace yet")
+	case rules.ExchangesKeys(t) && t.Status.AuthParams == nil && issued != nil && issued.Status != metav1.ConditionTrue:
+		return notReady("TenantNotReady", "the tenant has no credentials yet: "+issued.Reason+": "+issued.Message)
+	case rules.ExchangesKeys(t) && t.Status.AuthParams == nil:
+		return notReady("TenantNotReady", "the tenant has no credentials yet")
 	}
 	return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionReady, "TenantReady", "the tenant is ready")
 }
 
-func identityStatus(i *authv1beta1.Identity) liqov1beta1.Condition {
-	if i.Status.KubeconfigSecretRef == nil || i.Status.KubeconfigSecretRef.Name == "" {
-		return condition(liqov1beta1.AuthIdentityControlPlaneStatus, liqov1beta1.ConditionNotReady, "IdentityNotReady", "the identity has no kubeconfig yet")
+// identityStatus says whether what the Identity brought is of any use. A certificate that ended need not be asked about.
+func (v *view) identityStatus() liqov1beta1.Condition {
+	ref := v.identities[0].Status.KubeconfigSecretRef
+	end, ends := v.certificateEnd()
+	switch {
+	case ref == nil || ref.Name == "":
+		return credentialsAre(liqov1beta1.ConditionNotReady, "IdentityNotReady", "the identity has no kubeconfig yet")
+	case ends && !v.now.Before(end):
+		return credentialsAre(liqov1beta1.ConditionNotReady, "CertificateExpired",
+			"the certificate of the Identity ended at "+end.UTC().Format(time.RFC3339)+", and the provider gave no other one")
 	}
-	return condition(liqov1beta1.AuthIdentityControlPlaneStatus, liqov1beta1.ConditionReady, "IdentityReady", "the identity is ready")
+	return v.answered("the identity is ready")
+}
+
+// certificateEnd is when the certificate of the Identity ends.
+func (v *view) certificateEnd() (time.Time, bool) {
+	if len(v.identities) == 0 {
+		return time.Time{}, false
+	}
+	certificate, err := cred.ParseCertificate(v.identities[0].Spec.AuthParams.SignedCRT)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return certificate.NotAfter, true
+}
+
+// next is when the status changes although nothing else does; 0 is never.
+func (v *view) next() time.Duration {
+	if end, ends := v.certificateEnd(); ends && v.now.Before(end) {
+		return end.Sub(v.now) + time.Second
+	}
+	return 0
 }
 
 // credentialsStatus says of a hand-made kubeconfig, which no Identity speaks for, whether it is of any use.
 func (v *view) credentialsStatus() liqov1beta1.Condition {
-	status := func(s liqov1beta1.ConditionStatus, reason, message string) liqov1beta1.Condition {
-		return condition(liqov1beta1.AuthIdentityControlPlaneStatus, s, reason, message)
+	if v.kubeconfig() == nil { // why is told where the Secret can be read
+		return credentialsAre(liqov1beta1.ConditionNotReady, "InvalidKubeconfig", "the kubeconfig in the Secret cannot be used: the events of the Secret say why")
 	}
+	return v.answered("the peer takes the credentials in the Secret")
+}
+
+// answered says what the peer makes of credentials, which are ready if it takes them.
+func (v *view) answered(taken string) liqov1beta1.Condition {
 	switch {
-	case v.kubeconfig() == nil: // why is told where the Secret can be read
-		return status(liqov1beta1.ConditionNotReady, "InvalidKubeconfig", "the kubeconfig in the Secret cannot be used: the events of the Secret say why")
 	case v.answer == nil:
-		return status(liqov1beta1.ConditionPending, "APIServerNotAsked", "the API server of the peer was not asked yet")
+		return credentialsAre(liqov1beta1.ConditionPending, "APIServerNotAsked", "the API server of the peer was not asked yet")
 	case v.answer.Status != liqov1beta1.ConditionEstablished:
-		return status(liqov1beta1.ConditionNotReady, v.answer.Reason, v.answer.Message)
+		return credentialsAre(liqov1beta1.ConditionNotReady, v.answer.Reason, v.answer.Message)
 	case strings.HasPrefix(v.answer.Message, peer.RefusesCalls):
-		return status(liqov1beta1.ConditionNotReady, "RefusedByPeer", v.answer.Message)
+		return credentialsAre(liqov1beta1.ConditionNotReady, "RefusedByPeer", v.answer.Message)
 	}
-	return status(liqov1beta1.ConditionReady, "IdentityReady", "the peer takes the credentials in the Secret")
+	return credentialsAre(liqov1beta1.ConditionReady, "IdentityReady", taken)
+}
+
+func credentialsAre(s liqov1beta1.ConditionStatus, reason, message string) liqov1beta1.Condition {
+	return condition(liqov1beta1.AuthIdentityControlPlaneStatus, s, reason, message)
 }
 
 func (v *view) offloading() liqov1beta1.Module {

@@ -4,7 +4,12 @@
 package peering
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +89,11 @@ func tenant(policy authv1beta1.AuthzPolicy, namespace string) authv1beta1.Tenant
 	}
 }
 
+func judged(t authv1beta1.Tenant, status metav1.ConditionStatus, reason string) authv1beta1.Tenant {
+	t.Status.Conditions = []metav1.Condition{{Type: authv1beta1.TenantReady, Status: status, Reason: reason, Message: "because"}}
+	return t
+}
+
 func identity(secret string) authv1beta1.Identity {
 	i := authv1beta1.Identity{ObjectMeta: meta("controlplane-milan"), Spec: authv1beta1.IdentitySpec{
 		Type: authv1beta1.ControlPlaneIdentityType, Namespace: new("at-milan"),
@@ -98,6 +108,22 @@ func identity(secret string) authv1beta1.Identity {
 func identityThrough(proxy string) authv1beta1.Identity {
 	i := identity("kubeconfig-controlplane-milan")
 	i.Spec.AuthParams.ProxyURL = &proxy
+	return i
+}
+
+func identityUntil(t *testing.T, end time.Time) authv1beta1.Identity {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: end.Add(-time.Hour), NotAfter: end}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := identity("kubeconfig")
+	i.Spec.AuthParams.SignedCRT = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return i
 }
 
@@ -134,6 +160,12 @@ func node(ready corev1.ConditionStatus) corev1.Node {
 
 func TestStatus(t *testing.T) {
 	hand := credentials(t)
+	answers := answer(liqov1beta1.ConditionEstablished, "APIServerReady", "the API server answers")
+	from := []string{"role Provider", "api https://milan:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication"}
+	identityIs := func(status string) []string {
+		return append(slices.Clone(from), "authentication AuthIdentityControlPlaneStatus "+status)
+	}
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	up := networkingv1beta1.GatewayServerStatus{InternalEndpoint: &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9"))}}
 	for _, c := range []struct {
 		rule     string
@@ -156,6 +188,21 @@ func TestStatus(t *testing.T) {
 			rule: "a tenant without namespace is not ready, and the labelled namespace is shown",
 			view: view{tenants: []authv1beta1.Tenant{tenant("TolerateNoHandshake", "")}, namespaces: []string{"any-name"}},
 			want: []string{"role Consumer", "local any-name", "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"},
+		},
+		{
+			rule: "a tenant that is refused says why",
+			view: view{tenants: []authv1beta1.Tenant{judged(tenant("KeysExchange", ""), metav1.ConditionFalse, "SignatureVerificationFailed")}},
+			want: []string{"role Consumer", "authentication", "authentication AuthTenantStatus NotReady (SignatureVerificationFailed)"},
+		},
+		{
+			rule: "a drained tenant has its namespace and is granted nothing",
+			view: view{tenants: []authv1beta1.Tenant{judged(tenant("TolerateNoHandshake", "here"), metav1.ConditionFalse, "TenantDrained")}},
+			want: []string{"role Consumer", "local here", "authentication", "authentication AuthTenantStatus NotReady (TenantDrained)"},
+		},
+		{
+			rule: "a cordoned tenant keeps what it has",
+			view: view{tenants: []authv1beta1.Tenant{judged(tenant("TolerateNoHandshake", "here"), metav1.ConditionTrue, "TenantCordoned")}},
+			want: []string{"role Consumer", "local here", "authentication", "authentication AuthTenantStatus Ready (TenantReady)"},
 		},
 		{
 			rule: "credentials made by hand make a provider, and wait for its answer",
@@ -197,7 +244,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "the password of a proxy in an Identity is not shown",
-			view: view{identities: []authv1beta1.Identity{identityThrough("https://user:secret@proxy:8118")}},
+			view: view{identities: []authv1beta1.Identity{identityThrough("https://user:secret@proxy:8118")}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "proxy https://proxy:8118", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
@@ -205,7 +252,7 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "a proxy that is no URL is not shown, for it may be a password",
-			view: view{identities: []authv1beta1.Identity{identityThrough("user:secret@proxy:8118")}},
+			view: view{identities: []authv1beta1.Identity{identityThrough("user:secret@proxy:8118")}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
@@ -218,11 +265,36 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			rule: "an identity says more than its Secret",
-			view: view{identities: []authv1beta1.Identity{identity("kubeconfig-controlplane-milan")}, secrets: []corev1.Secret{hand}},
+			view: view{identities: []authv1beta1.Identity{identity("kubeconfig-controlplane-milan")}, secrets: []corev1.Secret{hand}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
 			},
+		},
+		{
+			rule: "an identity waits for the answer of the peer",
+			view: view{identities: []authv1beta1.Identity{identity("kubeconfig")}},
+			want: identityIs("Pending (APIServerNotAsked)"),
+		},
+		{
+			rule: "an identity that the peer refuses is of no use: so it is once the Tenant there is deleted",
+			view: view{identities: []authv1beta1.Identity{identity("kubeconfig")}, answer: answer(liqov1beta1.ConditionEstablished, "APIServerReady", peer.RefusesCalls+"forbidden")},
+			want: identityIs("NotReady (RefusedByPeer)"),
+		},
+		{
+			rule: "nor is one for a peer that does not answer",
+			view: view{identities: []authv1beta1.Identity{identity("kubeconfig")}, answer: answer(liqov1beta1.ConditionError, "APIServerNotReady", "connection refused")},
+			want: identityIs("NotReady (APIServerNotReady)"),
+		},
+		{
+			rule: "an identity whose certificate ended is of no use, whatever was answered to it before",
+			view: view{identities: []authv1beta1.Identity{identityUntil(t, noon)}, answer: answers, now: noon},
+			want: identityIs("NotReady (CertificateExpired)"),
+		},
+		{
+			rule: "until then it is",
+			view: view{identities: []authv1beta1.Identity{identityUntil(t, noon)}, answer: answers, now: noon.Add(-time.Second)},
+			want: identityIs("Ready (IdentityReady)"),
 		},
 		{
 			rule: "an identity without kubeconfig is not ready; with a tenant the peer is both",
@@ -373,6 +445,42 @@ func TestStatus(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestTheStatusIsLookedAtWhenACertificateEnds(t *testing.T) {
+	end := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for rule, c := range map[string]struct {
+		view view
+		want time.Duration
+	}{
+		"a moment after its end":         {view{identities: []authv1beta1.Identity{identityUntil(t, end)}, now: end.Add(-time.Hour)}, time.Hour + time.Second},
+		"and never again":                {view{identities: []authv1beta1.Identity{identityUntil(t, end)}, now: end}, 0},
+		"nobody knows when a token ends": {view{secrets: []corev1.Secret{credentials(t)}, now: end}, 0},
+		"nor what is in no certificate":  {view{identities: []authv1beta1.Identity{identity("")}, now: end}, 0},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			if got := c.view.next(); got != c.want {
+				t.Errorf("in %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestATenantThatIsNotReadyHasItSaidWhy(t *testing.T) {
+	unsigned := judged(tenant("KeysExchange", "here"), metav1.ConditionTrue, "TenantReady")
+	unsigned.Status.Conditions = append(unsigned.Status.Conditions, metav1.Condition{
+		Type: authv1beta1.TenantCertificateIssued, Status: metav1.ConditionFalse, Reason: "AuthParamsFailed", Message: "no signer signs",
+	})
+	for want, of := range map[string]authv1beta1.Tenant{
+		"because":                         judged(tenant("KeysExchange", ""), metav1.ConditionFalse, "ClusterIDTaken"),
+		"the tenant has no namespace yet": tenant("TolerateNoHandshake", ""),
+		"the tenant has no credentials yet: AuthParamsFailed: no signer signs": unsigned,
+		"the tenant has no credentials yet":                                    tenant("KeysExchange", "here"),
+	} {
+		if got := tenantStatus(&of).Message; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
 	}
 }
 

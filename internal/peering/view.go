@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,6 +65,8 @@ type view struct {
 
 	// answer is what the replicator says of the peer's API server, nil for nothing.
 	answer *liqov1beta1.Condition
+	// now is what certificates are held against.
+	now time.Time
 
 	// deployments are those of virtual kubelets and gateways. The cache holds those labelled as made by our controllers.
 	deployments map[types.NamespacedName]*appsv1.Deployment
@@ -110,7 +113,7 @@ func known(ids []liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
 
 // gather reads all about one peer from the caches.
 func (f *foreignClusters) gather(ctx context.Context, id liqov1beta1.ClusterID) (*view, error) {
-	v := &view{deployments: map[types.NamespacedName]*appsv1.Deployment{}}
+	v := &view{now: time.Now(), deployments: map[types.NamespacedName]*appsv1.Deployment{}}
 	g := &gatherer{ctx: ctx, id: id, reader: f.client, ofNamespace: f.ofNamespace(ctx)}
 	for _, ns := range collect(g, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }) {
 		if ns.Labels[names.TenantNamespace] == "true" {

@@ -100,7 +100,7 @@ func (e ends) copyOf(local *unstructured.Unstructured) *unstructured.Unstructure
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	out.SetGroupVersionKind(local.GroupVersionKind())
 	out.SetName(local.GetName())
-	labels := travelling(local.GetLabels(), isOurs)
+	labels := travelling(local.GetLabels(), func(key string) bool { return isOurs(key) || isDeployers(key) })
 	labels[names.Replication] = "false"
 	labels[names.Replicated] = "true"
 	labels[names.ReplicationOrigin] = string(e.local)
@@ -163,7 +163,21 @@ func isOurs(key string) bool {
 // staysHere tells whether an annotation has no business at the peer: the provider's own switches, what we say ourselves, and the
 // records of whoever applied the object here.
 func staysHere(key string) bool {
-	return key == corev1.LastAppliedConfigAnnotation || key == names.Version || strings.HasPrefix(key, names.AppliedHash) || strings.HasPrefix(key, names.Cordon)
+	return isDeployers(key) || key == names.Version || strings.HasPrefix(key, names.AppliedHash) || strings.HasPrefix(key, names.Cordon)
+}
+
+// deployers are the domains, or single keys, by which those that apply manifests know what is theirs, and remove what they did not
+// apply. At the peer there may be another one of the kind.
+var deployers = []string{
+	corev1.LastAppliedConfigAnnotation, "app.kubernetes.io/instance", "argocd.argoproj.io/", "meta.helm.sh/", "kustomize.toolkit.fluxcd.io/",
+	"helm.toolkit.fluxcd.io/",
+}
+
+// isDeployers tells whether a label or an annotation is the mark of whoever deploys here.
+func isDeployers(key string) bool {
+	return slices.ContainsFunc(deployers, func(mark string) bool {
+		return key == mark || strings.HasSuffix(mark, "/") && strings.HasPrefix(key, mark)
+	})
 }
 
 // maxStatus bounds what a peer can make this cluster store for one object.

@@ -84,6 +84,11 @@ metadata:
   finalizers: [crdreplicator.liqo.io/resource]
   labels:
     team: blue
+    app.kubernetes.io/name: shop
+    app.kubernetes.io/instance: shop-rome
+    argocd.argoproj.io/instance: shop-rome
+    kustomize.toolkit.fluxcd.io/name: shop
+    helm.toolkit.fluxcd.io/name: shop
     liqo.io/remote-cluster-id: milan
     liqo.io/replication: "true"
     liqo.io/ownership: Shared
@@ -96,6 +101,9 @@ metadata:
     liqo.io/applied-hash: abc
     liqo.io/version: v9.9.9
     kubectl.kubernetes.io/last-applied-configuration: "{}"
+    argocd.argoproj.io/tracking-id: shop:authentication.liqo.io/ResourceSlice:tenant/test
+    meta.helm.sh/release-name: shop
+    kustomize.toolkit.fluxcd.io/checksum: abc
 spec:
   class: default
   resources: {cpu: 20, memory: 128Gi}
@@ -108,6 +116,7 @@ metadata:
   name: test
   labels:
     team: blue
+    app.kubernetes.io/name: shop
     liqo.io/remote-cluster-id: rome
     liqo.io/replication: "false"
     liqo.io/replicated: "true"

@@ -62,8 +62,8 @@ func (l *link) watchHealth(ctx context.Context, o Options) {
 	}
 	ticker := time.NewTicker(o.HealthInterval)
 	defer ticker.Stop()
-	for {
-		l.lookOnce(ctx, o.HealthTimeout)
+	for n := 0; ; n++ {
+		l.lookOnce(ctx, o.HealthTimeout, n%rightsEvery == rightsEvery-1)
 		select {
 		case <-ctx.Done():
 			return
@@ -81,7 +81,11 @@ func (l *link) lookNow() {
 	}
 }
 
-func (l *link) lookOnce(ctx context.Context, timeout time.Duration) {
+// rightsEvery is how many looks there are to one that asks for our rights, too, though nothing failed: a watch that was let in goes on
+// for minutes after its right was taken, and where nothing is to be copied nothing else would tell.
+const rightsEvery = 4
+
+func (l *link) lookOnce(ctx context.Context, timeout time.Duration, rights bool) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := l.conn.Healthy(ctx)
@@ -93,7 +97,7 @@ func (l *link) lookOnce(ctx context.Context, timeout time.Duration) {
 	} else {
 		l.found("")
 	}
-	if err != nil || l.state().refusal != "" || !l.engine.Synced(l.pair, plurals()...) {
+	if rights || err != nil || l.state().refusal != "" || !l.engine.Synced(l.pair, plurals()...) {
 		l.tryRights(ctx)
 	}
 }
@@ -101,7 +105,7 @@ func (l *link) lookOnce(ctx context.Context, timeout time.Duration) {
 // tryRights asks the peer for one object of each kind: watches that are refused are retried in silence, and no object
 // may be waiting whose failure would tell.
 func (l *link) tryRights(ctx context.Context) {
-	c, err := client.New(l.conn.Config(), client.Options{})
+	c, err := client.New(l.conn.Config(), client.Options{Mapper: mapper()})
 	if err != nil {
 		l.refused(access, answer(err))
 		return

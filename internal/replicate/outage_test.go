@@ -157,6 +157,19 @@ func TestAPeerThatWasGivenUp(t *testing.T) {
 	p.gone(p.provider, copied)
 }
 
+// Rights that are taken back tell also where nothing is to be copied, and the watches that were let in go on.
+func TestRightsTakenBackWhileNothingHappens(t *testing.T) {
+	p := newPeering(t)
+	binding := p.bind(p.userName)
+	p.create(p.consumer, p.secret("cplane-secret", testkit.Kubeconfig(t, p.user)))
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	p.copied(nil)
+	p.condition(established, "the API server answers")
+	p.remove(p.provider, binding)
+	p.condition(established, "refuses our calls")
+}
+
 // A provider that answers and refuses everything cannot keep the consumer from taking its side down.
 func TestAPeerThatRefusesAndWasGivenUp(t *testing.T) {
 	p := newPeering(t)

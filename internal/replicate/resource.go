@@ -6,6 +6,7 @@ package replicate
 import (
 	"slices"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,6 +65,15 @@ func plurals() []string {
 
 func (r resource) gvr() schema.GroupVersionResource {
 	return r.gvk.GroupVersion().WithResource(r.plural)
+}
+
+// mapper knows them, so that the peer need not be asked what kinds it has.
+func mapper() apimeta.RESTMapper {
+	m := apimeta.NewDefaultRESTMapper(nil)
+	for _, r := range resources {
+		m.AddSpecific(r.gvk, r.gvr(), r.gvr(), apimeta.RESTScopeNamespace)
+	}
+	return m
 }
 
 func (r resource) object() *unstructured.Unstructured {

@@ -57,6 +57,24 @@ func (t *turn) print(l line) {
 	t.order.printer.print(l)
 }
 
+// speaks tells whether what the printer prints is seen at once.
+func (p *Printer) speaks() bool {
+	for p.turn != nil {
+		if !p.turn.has() {
+			return false
+		}
+		p = p.turn.order.printer
+	}
+	return true
+}
+
+// has tells whether all turns before it have ended.
+func (t *turn) has() bool {
+	t.order.mu.Lock()
+	defer t.order.mu.Unlock()
+	return t.at <= t.order.next
+}
+
 func (t *turn) end() {
 	o := t.order
 	o.mu.Lock()

@@ -9,18 +9,23 @@ import "github.com/pterm/pterm"
 type Scope struct {
 	printer *Printer
 	label   string
+	colour  pterm.Color // of its spinners
 }
 
 // Scope returns the scope of a name, such as local or remote. Lines of the one without a name are like any other.
 func (p *Printer) Scope(name string) *Scope {
+	colour := pterm.FgBlue
+	if name == "remote" {
+		colour = pterm.FgMagenta
+	}
 	if name == "" {
-		return &Scope{printer: p}
+		return &Scope{printer: p, colour: colour}
 	}
 	label := "(" + name + ")"
 	if p.terminal {
 		label = pterm.FgDarkGray.Sprint(label)
 	}
-	return &Scope{printer: p, label: " " + label + " "}
+	return &Scope{printer: p, label: " " + label + " ", colour: colour}
 }
 
 // Success prints a line about something that was done.
@@ -33,4 +38,4 @@ func (s *Scope) Warn(format string, args ...any) { s.printer.Warn(s.label+format
 func (s *Scope) Error(format string, args ...any) { s.printer.Error(s.label+format, args...) }
 
 // Step starts a step in the scope. It ends with Stop, and its success is a line of the scope.
-func (s *Scope) Step(text string) *Step { return s.printer.Step(s.label + text) }
+func (s *Scope) Step(text string) *Step { return s.printer.step(s.colour, s.label, text) }

@@ -1,0 +1,103 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package out
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pterm/pterm"
+)
+
+func TestAWaitThatLastsIsToldOnce(t *testing.T) {
+	for rule, c := range map[string]struct {
+		wait func(*Step)
+		want string
+	}{
+		"one that goes well says nothing": {func(s *Step) {
+			s.Waits("no pod is ready")
+			time.Sleep(patience - time.Second)
+		}, ""},
+		"one for the same thing says for what": {func(s *Step) {
+			s.Waits("no pod is ready")
+			time.Sleep(patience + time.Second)
+		}, " WARN   (remote) Waiting for the pod: no pod is ready\n"},
+		"however often it is heard": {func(s *Step) {
+			for range 2 * int(patience/time.Second) {
+				s.Waits("no pod is ready")
+				time.Sleep(time.Second)
+			}
+		}, " WARN   (remote) Waiting for the pod: no pod is ready\n"},
+		"and nothing of what comes then": {func(s *Step) {
+			s.Waits("no pod is ready")
+			time.Sleep(2 * patience)
+			s.Waits("the pod has no node")
+			time.Sleep(2 * patience)
+		}, " WARN   (remote) Waiting for the pod: no pod is ready\n"},
+		"one that goes on is told once it stays the same": {func(s *Step) {
+			s.Waits("there is no pod")
+			time.Sleep(patience - time.Second)
+			s.Waits("the pod has no node")
+			time.Sleep(patience + time.Second)
+		}, " WARN   (remote) Waiting for the pod: the pod has no node\n"},
+		"nothing after its end": {func(s *Step) {
+			s.Waits("no pod is ready")
+			s.Stop()
+			s.Waits("the pod has no node")
+			time.Sleep(2 * patience)
+		}, ""},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, _, stderr := pipe("")
+				s := p.Scope("remote").Step("Waiting for the pod")
+				c.wait(s)
+				s.Stop()
+				if diff := cmp.Diff(c.want, stderr.String()); diff != "" {
+					t.Errorf("-want +got:\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestAWaitIsToldInItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _, stderr := pipe("")
+		order := p.Order()
+		first, end := order.Turn()
+		second, _ := order.Turn()
+		short, long := second.Step("Waiting for this"), second.Step("Waiting for that")
+		short.Waits("there is none")
+		long.Waits("there is none, too")
+		time.Sleep(patience + time.Second)
+		short.Stop() // before its turn came
+		first.Success("First")
+		end()
+		time.Sleep(2 * patience)
+		long.Stop()
+		if diff := cmp.Diff(" INFO  First\n WARN  Waiting for that: there is none, too\n", stderr.String()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+func TestTheSpinnersOfTheRemoteClusterHaveAnotherColour(t *testing.T) {
+	p, _, _ := pipe("")
+	for scope, want := range map[string]pterm.Color{"": pterm.FgBlue, "local": pterm.FgBlue, "remote": pterm.FgMagenta} {
+		if got := p.Scope(scope).Step("Working").colour; got != want {
+			t.Errorf("%q: colour %d, want %d", scope, got, want)
+		}
+	}
+}
+
+func TestASpinnerStaysOnItsLine(t *testing.T) {
+	for text, want := range map[string]string{"short": "short", "just as long": "just as long", "a little longer": "a little lo…", "two\nlines": "two"} {
+		if got := fit(text, 12); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
