@@ -77,7 +77,7 @@ func (c *cli) deleteOne(o *deletion, d *deletable) *cobra.Command {
 		Use: d.use + " NAME", Aliases: d.aliases, Short: d.short(),
 		Long:              d.short() + also + " The command does not wait until it is gone.",
 		Example:           "  liqoctl delete " + d.use + " milan",
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: c.completeOne(d.list, nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)

@@ -51,9 +51,6 @@ func (c *cli) deletePeeringUser() *cobra.Command {
 }
 
 func (c *cli) runDeletePeeringUser(ctx context.Context, o *deletePeeringUserOptions) error {
-	if err := checkClusterID(o.consumer); err != nil {
-		return err
-	}
 	kube, err := c.client(ctx)
 	if err != nil {
 		return err

@@ -90,9 +90,6 @@ func (c *cli) consumerFlag(cmd *cobra.Command, consumer *string) {
 }
 
 func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions) error {
-	if err := checkClusterID(o.consumer); err != nil {
-		return err
-	}
 	if o.life < shortestLife {
 		return out.Fail("--duration: a certificate that lasts %s is not signed, %s is the least", o.life, shortestLife)
 	}

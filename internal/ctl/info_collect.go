@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -24,6 +25,8 @@ import (
 type collector struct {
 	client.Reader
 	namespace string
+	// crds are those of this version.
+	crds []*unstructured.Unstructured
 }
 
 type localInfo struct {
@@ -38,6 +41,8 @@ type healthInfo struct {
 	UnhealthyPods map[string]unhealthyPod `json:"unhealthyPods,omitempty"`
 	// MissingPods are workloads that have less pods than they should.
 	MissingPods map[string]missingPods `json:"missingPods,omitempty"`
+	// Alerts are what else is wrong, in words.
+	Alerts []string `json:"alerts,omitempty"`
 }
 
 type unhealthyPod struct {

@@ -49,6 +49,15 @@ func loadChart(folder fs.FS) (*chart.Chart, error) {
 	return loader.LoadFiles(files)
 }
 
+// CRDs are those of the chart in a folder.
+func CRDs(folder fs.FS) ([]*unstructured.Unstructured, error) {
+	c, err := loadChart(folder)
+	if err != nil {
+		return nil, fmt.Errorf("loading the embedded chart: %w", err)
+	}
+	return crdsOf(c)
+}
+
 // crdsOf are the chart's CRDs. We apply them ourselves, because Helm installs CRDs but never upgrades them.
 func crdsOf(c *chart.Chart) ([]*unstructured.Unstructured, error) {
 	var crds []*unstructured.Unstructured
