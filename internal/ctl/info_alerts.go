@@ -130,7 +130,7 @@ func (f *collector) webhookAlerts(ctx context.Context) (all []string, err error)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(bundles)) {
 		if slices.ContainsFunc(bundles[kind], func(bundle []byte) bool { return !trusts(bundle, time.Now()) }) {
-			all = append(all, fmt.Sprintf("the %s %s has no valid authority in each caBundle: restart the Deployment liqo-webhook, which puts it there", kind, key.Name))
+			all = append(all, fmt.Sprintf("the %s %s has no valid authority in each caBundle: the controller-manager puts it there, and its log says why it does not", kind, key.Name))
 		}
 	}
 	slices.Sort(all)
