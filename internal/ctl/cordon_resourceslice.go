@@ -58,7 +58,7 @@ func (c *cli) cordonSlice(ctx context.Context, o *switching, name, consumer stri
 		return fmt.Errorf("unable to get tenant namespace: %w", err)
 	}
 	if here.missing {
-		return out.Fail("unable to get tenant namespace: there is none of %s", consumer)
+		return out.Fail("unable to get tenant namespace: there is none of %s", consumer).Hint("%s", noTenantNamespaceHint)
 	}
 	slice := &authv1beta1.ResourceSlice{}
 	if err := cluster.Get(ctx, client.ObjectKey{Namespace: here.namespace, Name: name}, slice); err != nil {

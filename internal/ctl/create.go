@@ -177,7 +177,7 @@ func apply(ctx context.Context, c client.Client, obj client.Object, opts ...kube
 		_, err := kube.Ensure(ctx, c, obj, opts...)
 		kind := obj.GetObjectKind().GroupVersionKind().Kind
 		if apimeta.IsNoMatchError(err) {
-			return out.Fail("the cluster has no kind %s: Liqo is not installed there", kind)
+			return noKind(kind)
 		}
 		if !kube.IsWait(err) {
 			return err
@@ -190,6 +190,12 @@ func apply(ctx context.Context, c client.Client, obj client.Object, opts ...kube
 			return err
 		}
 	}
+}
+
+// noKind says of a cluster that does not know a kind of Liqo what it lacks.
+func noKind(kind string) error {
+	return out.Fail("the cluster has no kind %s: Liqo is not installed there", kind).
+		Hint("Install it with liqoctl install, or take another cluster: --kubeconfig and --context choose it")
 }
 
 // awaitDeleted waits while what has the kind and the name of an object is being deleted.

@@ -5,7 +5,6 @@ package ctl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -100,7 +99,14 @@ func findPeeringUser(ctx context.Context, kube client.Reader, consumer string) (
 	var narrow rbacv1.RoleBindingList
 	var wide rbacv1.ClusterRoleBindingList
 	var requests certv1.CertificateSigningRequestList
-	if err := errors.Join(kube.List(ctx, &narrow), kube.List(ctx, &wide), kube.List(ctx, &requests, ofPeeringUser(consumer))); err != nil {
+	err := kube.List(ctx, &narrow)
+	if err == nil {
+		err = kube.List(ctx, &wide)
+	}
+	if err == nil {
+		err = kube.List(ctx, &requests, ofPeeringUser(consumer))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("looking for the peering user of %s: %w", consumer, err)
 	}
 	u := &oldPeeringUser{rights: map[string][]string{}}

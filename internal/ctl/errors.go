@@ -72,6 +72,9 @@ func describe(err error) string {
 	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		text = strings.ReplaceAll(text, urlErr.Error(), describeURL(urlErr))
 	}
+	if kind, ok := errors.AsType[*apimeta.NoKindMatchError](err); ok && strings.HasSuffix(kind.GroupKind.Group, ".liqo.io") {
+		text = strings.ReplaceAll(text, kind.Error(), "the cluster has no kind "+kind.GroupKind.Kind+": Liqo is not installed there")
+	}
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "timed out waiting for the condition")
 	text = strings.ReplaceAll(text, "client rate limiter Wait returned an error: ", "")
 	return text

@@ -72,7 +72,7 @@ func (c *cli) runForce(ctx context.Context, id string) error {
 	fc := &liqov1beta1.ForeignCluster{}
 	if err := cluster.Get(ctx, client.ObjectKey{Name: id}, fc); client.IgnoreNotFound(err) != nil {
 		if apimeta.IsNoMatchError(err) {
-			return out.Fail("Liqo is not installed in the current cluster!")
+			return out.Fail("Liqo is not installed in the current cluster!").Hint("--kubeconfig and --context choose another one")
 		}
 		return out.Fail("Failed to get info about remote cluster: %w", err)
 	} else if err != nil && s.missing {

@@ -174,7 +174,10 @@ func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string)
 	of := client.MatchingLabels{names.AppComponent: names.ComponentPeeringUser}
 	var inside rbacv1.RoleList
 	var wide rbacv1.ClusterRoleList
-	if err := errors.Join(kube.List(ctx, &inside, of, client.InNamespace(liqoNamespace)), kube.List(ctx, &wide, of)); err != nil {
+	if err = kube.List(ctx, &inside, of, client.InNamespace(liqoNamespace)); err == nil {
+		err = kube.List(ctx, &wide, of)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("looking for the roles of peering users: %w", err)
 	}
 	if len(inside.Items) != 1 || len(wide.Items) != 1 {

@@ -21,7 +21,7 @@ func (i *Installer) loadChart() (*chart.Chart, error) {
 	if i.ChartPath != "" {
 		c, err := loader.LoadDir(i.ChartPath)
 		if err != nil {
-			return nil, out.Fail("loading the chart in %s: %w", i.ChartPath, err)
+			return nil, out.Fail("--local-chart-path: loading the chart in %s: %w", i.ChartPath, err)
 		}
 		return c, nil
 	}
