@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 )
@@ -73,8 +72,7 @@ func (c *cli) collector(ctx context.Context, o *infoOptions) (*collector, error)
 	if err := c.checkInstalled(ctx, kube, o.namespace); err != nil {
 		return nil, err
 	}
-	crds, err := install.CRDs(c.chart)
-	return &collector{Reader: kube, namespace: o.namespace, crds: crds}, err
+	return &collector{Reader: kube, namespace: o.namespace, chart: c.chart}, nil
 }
 
 func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
@@ -208,7 +206,7 @@ func (f *collector) collect(ctx context.Context, wanted func(section string) boo
 	if wanted("health") {
 		r.Health, all = f.health(ctx)
 		failed("health", all...)
-		r.Health.Alerts, all = f.alerts(ctx, f.crds, time.Now())
+		r.Health.Alerts, all = f.alerts(ctx, time.Now())
 		failed("health", all...)
 		r.Health.Healthy = r.Health.Healthy && len(r.Health.Alerts) == 0
 	}

@@ -22,15 +22,22 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/names"
 )
 
 // What is wrong with an installation beside its pods: its kinds, its webhook and the certificates that it was given.
 
 // alerts looks at all that. What it cannot see it does not judge.
-func (f *collector) alerts(ctx context.Context, crds []*unstructured.Unstructured, now time.Time) (all []string, problems []error) {
+func (f *collector) alerts(ctx context.Context, now time.Time) (all []string, problems []error) {
 	for _, look := range []func(context.Context) ([]string, error){
-		func(ctx context.Context) ([]string, error) { return f.kindAlerts(ctx, crds) },
+		func(ctx context.Context) ([]string, error) {
+			crds, err := install.CRDs(f.chart)
+			if err != nil {
+				return nil, err
+			}
+			return f.kindAlerts(ctx, crds)
+		},
 		f.webhookAlerts,
 		func(ctx context.Context) ([]string, error) { return f.certificateAlerts(ctx, now) },
 	} {

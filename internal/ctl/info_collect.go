@@ -7,12 +7,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -25,8 +25,8 @@ import (
 type collector struct {
 	client.Reader
 	namespace string
-	// crds are those of this version.
-	crds []*unstructured.Unstructured
+	// chart has the CRDs of this version.
+	chart fs.FS
 }
 
 type localInfo struct {
