@@ -4,10 +4,10 @@
 package ctl
 
 import (
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"liqo.io/liqo/internal/ctl/out"
 )
@@ -26,6 +26,12 @@ func (a *amounts) flags(fs *pflag.FlagSet, cpu, memory, pods string) {
 	fs.StringToStringVar(&a.others, "resource", nil, "Other resources, such as nvidia.com/gpu=2")
 }
 
+// check refuses those that do not go together, before a cluster is asked for anything.
+func (a *amounts) check(*cobra.Command, []string) error {
+	_, err := a.list()
+	return err
+}
+
 // list reads them. Amounts that nobody asked for are left out.
 func (a *amounts) list() (corev1.ResourceList, error) {
 	all := corev1.ResourceList{}
@@ -36,34 +42,32 @@ func (a *amounts) list() (corev1.ResourceList, error) {
 		if one.text == "" {
 			continue
 		}
-		if err := set(all, "--"+string(one.name), one.name, one.text); err != nil {
-			return nil, err
+		var err error
+		if all[one.name], err = readAmount(one.name, one.text); err != nil {
+			return nil, out.Fail("--%s: %w", one.name, err)
 		}
 	}
 	for _, name := range sortedKeys(a.others) {
-		if len(validation.IsQualifiedName(name)) > 0 {
-			return nil, out.Fail("--resource: %q is no name of a resource", name)
+		if err := checkResource(name + "=" + a.others[name]); err != nil {
+			return nil, out.Fail("--resource: %w", err)
 		}
 		if _, twice := all[corev1.ResourceName(name)]; twice {
 			return nil, out.Fail("--resource: %s is asked for by --%s, too", name, name)
 		}
-		if err := set(all, "--resource "+name, corev1.ResourceName(name), a.others[name]); err != nil {
-			return nil, err
-		}
+		all[corev1.ResourceName(name)] = resource.MustParse(a.others[name])
 	}
 	return all, nil
 }
 
-func set(all corev1.ResourceList, flag string, name corev1.ResourceName, text string) error {
+func readAmount(name corev1.ResourceName, text string) (resource.Quantity, error) {
 	quantity, err := resource.ParseQuantity(text)
 	switch {
 	case err != nil:
-		return out.Fail("%s: %q is no amount such as 2, 500m or 4Gi", flag, text)
+		return quantity, out.Fail("%q is no amount such as 2, 500m or 4Gi", text)
 	case quantity.Sign() < 0:
-		return out.Fail("%s: an amount cannot be negative, as %q is", flag, text)
+		return quantity, out.Fail("an amount cannot be negative, as %q is", text)
 	case name != corev1.ResourceCPU && quantity.MilliValue()%1000 != 0:
-		return out.Fail("%s: %q is no whole number", flag, text)
+		return quantity, out.Fail("%q is no whole number", text)
 	}
-	all[name] = quantity
-	return nil
+	return quantity, nil
 }

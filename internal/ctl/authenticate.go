@@ -13,7 +13,6 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/cred"
-	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -37,9 +36,6 @@ func (c *cli) authenticate() *cobra.Command {
 		Example: "  liqoctl authenticate --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkProxyURL(o.proxyURL); err != nil {
-				return err
-			}
 			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
 				a := &authentication{cli: c, consumer: local, provider: remote, inBand: o.inBand, proxyURL: o.proxyURL}
 				if o.asked() {
@@ -231,14 +227,4 @@ func (a *authentication) takeIdentity(ctx context.Context) error {
 		return err
 	}
 	return c.awaiting(ctx, "Waiting for identity status to be filled", "Identity status is filled", func(ctx context.Context) error { return c.awaitKubeconfig(ctx, at) })
-}
-
-func checkProxyURL(text string) error {
-	if text == "" {
-		return nil
-	}
-	if err := cred.CheckProxy(text); err != nil {
-		return out.Fail("--proxy-url: %w", err)
-	}
-	return nil
 }

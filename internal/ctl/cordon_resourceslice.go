@@ -31,12 +31,9 @@ func (c *cli) sliceCommand(cordoned bool) *cobra.Command {
 		Use: "resourceslice NAME", Aliases: []string{"resourceslices", "rs"}, Short: short,
 		Long:              short + ".\nThe provider decides about that: it is for the cluster that lends.",
 		Example:           fmt.Sprintf("  liqoctl %s resourceslice big --remote-cluster-id rome", verb),
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: c.completeOne(func() client.ObjectList { return &authv1beta1.ResourceSliceList{} }, client.MatchingLabels{names.Replicated: "true"}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkClusterID(consumer); err != nil {
-				return err
-			}
 			if err := c.confirmUnless(cmd.Context(), o.asked(), verb); err != nil {
 				return err
 			}
@@ -61,7 +58,7 @@ func (c *cli) cordonSlice(ctx context.Context, o *switching, name, consumer stri
 		return fmt.Errorf("unable to get tenant namespace: %w", err)
 	}
 	if here.missing {
-		return out.Fail("unable to get tenant namespace: there is none of %s", consumer)
+		return out.Fail("unable to get tenant namespace: there is none of %s", consumer).Hint("%s", noTenantNamespaceHint)
 	}
 	slice := &authv1beta1.ResourceSlice{}
 	if err := cluster.Get(ctx, client.ObjectKey{Namespace: here.namespace, Name: name}, slice); err != nil {

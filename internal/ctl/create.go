@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -64,13 +63,10 @@ func (o *creation) flags(c *cli, cmd *cobra.Command, canWait bool) {
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 }
 
-// one is a command that creates a single object. It checks the name and the peer for all of them.
+// one is a command that creates a single object.
 func (c *cli) one(o *creation, cmd *cobra.Command, run func(ctx context.Context, key client.ObjectKey) error) *cobra.Command {
-	cmd.Args = cobra.ExactArgs(1)
+	cmd.Args = oneName
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkClusterID(o.peer); err != nil {
-			return err
-		}
 		namespace, err := c.resourceNamespace(o.namespace)
 		if err != nil {
 			return err
@@ -85,14 +81,8 @@ func (c *cli) one(o *creation, cmd *cobra.Command, run func(ctx context.Context,
 // forPeer is a command that creates a single object in the tenant namespace of the peer, which has to be there, unless another one
 // is asked for. What is only printed, of a namespace that was named, is asked of no cluster: there may be none.
 func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error) *cobra.Command {
-	cmd.Args = cobra.ExactArgs(1)
+	cmd.Args = arguments(cobra.ExactArgs(1), checkNodeName)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkClusterID(o.peer); err != nil {
-			return err
-		}
-		if err := checkNodeName(args[0]); err != nil {
-			return err
-		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 		defer cancel()
 		namespace := o.namespace
@@ -108,14 +98,6 @@ func (c *cli) forPeer(o *creation, cmd *cobra.Command, run func(ctx context.Cont
 		return run(ctx, cluster, client.ObjectKey{Namespace: namespace, Name: args[0]})
 	}
 	return cmd
-}
-
-// checkNodeName refuses the name of what becomes a node and the value of labels.
-func checkNodeName(name string) error {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 || len(validation.IsValidLabelValue(name)) > 0 {
-		return out.Fail("%q cannot be the name of a node: lower-case letters, digits, dashes and dots, at most 63 of them", name)
-	}
-	return nil
 }
 
 // tenantNamespace is that of a peer. Who may not list namespaces may have been given one of the usual name.
@@ -195,7 +177,7 @@ func apply(ctx context.Context, c client.Client, obj client.Object, opts ...kube
 		_, err := kube.Ensure(ctx, c, obj, opts...)
 		kind := obj.GetObjectKind().GroupVersionKind().Kind
 		if apimeta.IsNoMatchError(err) {
-			return out.Fail("the cluster has no kind %s: Liqo is not installed there", kind)
+			return noKind(kind)
 		}
 		if !kube.IsWait(err) {
 			return err
@@ -208,6 +190,12 @@ func apply(ctx context.Context, c client.Client, obj client.Object, opts ...kube
 			return err
 		}
 	}
+}
+
+// noKind says of a cluster that does not know a kind of Liqo what it lacks.
+func noKind(kind string) error {
+	return out.Fail("the cluster has no kind %s: Liqo is not installed there", kind).
+		Hint("Install it with liqoctl install, or take another cluster: --kubeconfig and --context choose it")
 }
 
 // awaitDeleted waits while what has the kind and the name of an object is being deleted.

@@ -5,13 +5,12 @@ package ctl
 
 import (
 	"context"
-	"net/netip"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/ctl/out"
 )
 
 type createConfigurationOptions struct {
@@ -36,31 +35,16 @@ func (c *cli) createConfiguration(common *creation) *cobra.Command {
 }
 
 func (c *cli) runCreateConfiguration(ctx context.Context, o *createConfigurationOptions, key client.ObjectKey) error {
-	var of networkingv1beta1.ClusterConfigCIDR
-	var err error
-	if of.Pod, err = parseCIDRs("--pod-cidr", o.pod); err != nil {
-		return err
-	}
-	if of.External, err = parseCIDRs("--external-cidr", o.external); err != nil {
-		return err
-	}
+	of := networkingv1beta1.ClusterConfigCIDR{Pod: cidrs(o.pod), External: cidrs(o.external)}
 	return c.made(ctx, o.creation, newConfiguration(key, o.peer, of), "Configuration created", "Configuration is ready",
 		&networkingv1beta1.ConfigurationList{}, func(ctx context.Context, kube client.Reader, obj client.Object) error {
 			return configured(ctx, kube, obj.(*networkingv1beta1.Configuration))
 		})
 }
 
-func parseCIDRs(flag string, texts []string) ([]networkingv1beta1.CIDR, error) {
-	var all []networkingv1beta1.CIDR
+func cidrs(texts []string) (all []networkingv1beta1.CIDR) {
 	for _, text := range texts {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nil, out.Fail("%s: %q is no address range such as 10.200.0.0/16", flag, text)
-		}
-		if p != p.Masked() {
-			return nil, out.Fail("%s: %q is no address range, did you mean %q?", flag, text, p.Masked())
-		}
-		all = append(all, networkingv1beta1.CIDR(text))
+		all = append(all, networkingv1beta1.CIDR(strings.TrimSpace(text)))
 	}
-	return all, nil
+	return all
 }

@@ -12,7 +12,6 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -46,12 +45,6 @@ func (c *cli) createGatewayClient(common *creation) *cobra.Command {
 }
 
 func (c *cli) runCreateGatewayClient(ctx context.Context, o *createGatewayClientOptions, key client.ObjectKey) error {
-	if o.port < 1 || o.port > 65535 {
-		return out.Fail("%d is no port", o.port)
-	}
-	if err := checkMTU(o.mtu); err != nil {
-		return err
-	}
 	of, err := o.template.reference(ctx, o.liqoNamespace, c.mapper)
 	if err != nil {
 		return err

@@ -44,9 +44,6 @@ func (c *cli) runCreateGatewayServer(ctx context.Context, o *createGatewayServer
 	if err := o.check(); err != nil {
 		return err
 	}
-	if err := checkMTU(o.mtu); err != nil {
-		return err
-	}
 	of, err := o.template.reference(ctx, o.liqoNamespace, c.mapper)
 	if err != nil {
 		return err

@@ -36,6 +36,7 @@ func (c *cli) createResourceSlice(common *creation) *cobra.Command {
 	})
 	common.flags(c, cmd, false)
 	o.amounts.flags(cmd.Flags(), "", "", "")
+	cmd.PreRunE = o.amounts.check
 	cmd.Flags().StringVar(&o.class, "class", string(authv1beta1.ResourceSliceClassDefault), "The class of the ResourceSlice")
 	cmd.Flags().BoolVar(&o.noVirtualNode, "no-virtual-node", false, "Do not have a VirtualNode made of what is granted")
 	return cmd

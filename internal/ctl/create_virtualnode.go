@@ -6,7 +6,6 @@ package ctl
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -60,6 +58,7 @@ func (c *cli) createVirtualNode(common *creation) *cobra.Command {
 	fs.BoolVar(&o.noNetworkCheck, "disable-network-check", false, "Call the node ready also while the network to the provider is down")
 	fs.StringVar(&o.vkOptions, "vk-options-template", "", "The VkOptionsTemplate of the virtual kubelet, as namespace/name; that of the installation if empty")
 	o.amounts.flags(fs, "2", "4Gi", "110")
+	cmd.PreRunE = o.amounts.check
 	fs.StringSliceVar(&o.storageClasses, "storage-classes", nil, "The storage classes of the provider, the default one first")
 	fs.StringSliceVar(&o.ingressClasses, "ingress-classes", nil, "The ingress classes of the provider, the default one first")
 	fs.StringSliceVar(&o.loadBalancerClass, "load-balancer-classes", nil, "The load balancer classes of the provider, the default one first")
@@ -104,10 +103,7 @@ func (o *createVirtualNodeOptions) object(ctx context.Context, c *cli, cluster c
 	}
 	vn.Spec.CreateNode, vn.Spec.DisableNetworkCheck = &o.createNode, &o.noNetworkCheck
 	if o.vkOptions != "" {
-		namespace, name, ok := strings.Cut(o.vkOptions, "/")
-		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-			return nil, out.Fail("--vk-options-template: %q is not written as namespace/name", o.vkOptions)
-		}
+		namespace, name, _ := strings.Cut(o.vkOptions, "/")
 		vn.Spec.VkOptionsTemplateRef = &corev1.ObjectReference{Namespace: namespace, Name: name}
 	}
 	vn.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("VirtualNode"))
@@ -118,9 +114,6 @@ func (o *createVirtualNodeOptions) object(ctx context.Context, c *cli, cluster c
 func (o *createVirtualNodeOptions) ofSecret(key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	hard, err := o.amounts.list()
 	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(checkLabels("--labels", o.labels), checkLabels("--node-selector", o.nodeSelector)); err != nil {
 		return nil, err
 	}
 	vn := &offv1beta1.VirtualNode{
@@ -145,15 +138,6 @@ func (o *createVirtualNodeOptions) ofSecret(key client.ObjectKey) (*offv1beta1.V
 	}
 	o.patch(vn)
 	return vn, nil
-}
-
-func checkLabels(flag string, set map[string]string) error {
-	for _, key := range sortedKeys(set) {
-		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(set[key])) > 0 {
-			return out.Fail("%s: %s=%s is no label", flag, key, set[key])
-		}
-	}
-	return nil
 }
 
 // patch says what is changed of pods for the provider.

@@ -6,6 +6,7 @@ package ctl
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,15 +78,19 @@ func Run(ctx context.Context, o Options) error {
 
 func (c *cli) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:               "liqoctl",
-		Short:             "Install Liqo, peer clusters and offload namespaces",
-		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: c.executable},
-		Args:              cobra.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return c.setUp() },
+		Use:           "liqoctl",
+		Short:         "Install Liqo, peer clusters and offload namespaces",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: c.executable},
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			c.setUp()
+			return checkFlags(cmd)
+		},
 	}
+	root.SetFlagErrorFunc(flagError)
 	c.globalFlags(root)
 	root.AddCommand(c.delete(), c.activate(), c.cordon(), c.uncordon(), c.drain())
 	root.AddCommand(c.install(), c.uninstall(), c.version(), c.info(), c.offload(), c.unoffload(),
@@ -114,17 +120,16 @@ func (c *cli) globalFlags(root *cobra.Command) {
 }
 
 // setUp keeps the libraries quiet: what they have to say is in the errors they return.
-func (c *cli) setUp() error {
+func (c *cli) setUp() {
 	if c.verbose {
 		handler := slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
 		klog.SetLogger(logr.FromSlogHandler(handler))
 		ctrl.SetLogger(logr.FromSlogHandler(handler))
-		return nil
+		return
 	}
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-	return nil
 }
 
 // helmLog is where Helm writes, which says the same things again.
@@ -137,13 +142,20 @@ func (c *cli) helmLog() slog.Handler {
 
 // config is the connection that the flags and the kubeconfig describe. Making it does not call anybody.
 func (c *cli) config() (*rest.Config, error) {
-	return configOf(c.kubeFlags)
+	cfg, err := configOf(c.kubeFlags)
+	if err != nil {
+		return nil, unusable(err, "")
+	}
+	return cfg, nil
 }
 
 func configOf(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	cfg, err := flags.ToRESTConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, out.Fail("no cluster is configured: set KUBECONFIG or --kubeconfig")
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = 100, 100
@@ -157,7 +169,11 @@ func (c *cli) client(ctx context.Context) (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return clientOf(ctx, cfg)
+	cluster, err := clientOf(ctx, cfg)
+	if err != nil {
+		return nil, unusable(err, "")
+	}
+	return cluster, nil
 }
 
 // via is the same run, told by another printer.

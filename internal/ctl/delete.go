@@ -77,7 +77,7 @@ func (c *cli) deleteOne(o *deletion, d *deletable) *cobra.Command {
 		Use: d.use + " NAME", Aliases: d.aliases, Short: d.short(),
 		Long:              d.short() + also + " The command does not wait until it is gone.",
 		Example:           "  liqoctl delete " + d.use + " milan",
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: c.completeOne(d.list, nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -141,9 +141,9 @@ func (c *cli) findDeletable(ctx context.Context, kube client.Reader, o *deletion
 	if err != nil {
 		return nil, err
 	}
-	found, err := named(ctx, kube, d, name, namespace)
-	if err != nil && (o.namespace != "" || !apierrors.IsForbidden(err)) {
-		return nil, err
+	found, forbidden := named(ctx, kube, d, name, namespace)
+	if forbidden != nil && (o.namespace != "" || !apierrors.IsForbidden(forbidden)) {
+		return nil, forbidden
 	}
 	if len(found) == 1 {
 		return found[0], nil
@@ -154,6 +154,8 @@ func (c *cli) findDeletable(ctx context.Context, kube client.Reader, o *deletion
 	}
 	found, err = named(ctx, kube, d, name, "")
 	switch {
+	case apierrors.IsForbidden(err) && forbidden != nil: // nobody looked anywhere
+		return nil, out.Fail("%w", forbidden).Hint("You may not look into all namespaces: say with -n where it is")
 	case apierrors.IsForbidden(err):
 		return nil, missing.Hint("You may not look into all namespaces: say with -n where it is")
 	case err != nil:
@@ -175,7 +177,7 @@ func named(ctx context.Context, kube client.Reader, d *deletable, name, namespac
 	list := d.list()
 	err := kube.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
 	if apimeta.IsNoMatchError(err) {
-		return nil, out.Fail("the cluster has no kind %s: Liqo is not installed there", d.kind())
+		return nil, noKind(d.kind())
 	}
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ package ctl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -51,9 +50,6 @@ func (c *cli) deletePeeringUser() *cobra.Command {
 }
 
 func (c *cli) runDeletePeeringUser(ctx context.Context, o *deletePeeringUserOptions) error {
-	if err := checkClusterID(o.consumer); err != nil {
-		return err
-	}
 	kube, err := c.client(ctx)
 	if err != nil {
 		return err
@@ -103,7 +99,14 @@ func findPeeringUser(ctx context.Context, kube client.Reader, consumer string) (
 	var narrow rbacv1.RoleBindingList
 	var wide rbacv1.ClusterRoleBindingList
 	var requests certv1.CertificateSigningRequestList
-	if err := errors.Join(kube.List(ctx, &narrow), kube.List(ctx, &wide), kube.List(ctx, &requests, ofPeeringUser(consumer))); err != nil {
+	err := kube.List(ctx, &narrow)
+	if err == nil {
+		err = kube.List(ctx, &wide)
+	}
+	if err == nil {
+		err = kube.List(ctx, &requests, ofPeeringUser(consumer))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("looking for the peering user of %s: %w", consumer, err)
 	}
 	u := &oldPeeringUser{rights: map[string][]string{}}

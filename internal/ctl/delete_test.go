@@ -86,7 +86,7 @@ func TestDeleteTakesTheOneThatIsMeant(t *testing.T) {
 	testkit.Allow(t, c, one, user, testkit.Rule(networkingv1beta1.GroupName, "configurations", "list", "delete"))
 	testkit.Create(t, c.Client, in(one))
 	as := c.User(t, user)
-	liqoctl(t, as, "delete", "configuration", "ambiguous").refuses(t, `namespace "default" has no Configuration "ambiguous"`, " INFO  You may not look into all namespaces: say with -n where it is")
+	liqoctl(t, as, "delete", "configuration", "ambiguous").refuses(t, "forbidden", `in the namespace "default"`, " INFO  You may not look into all namespaces: say with -n where it is")
 	liqoctl(t, as, "delete", "configuration", "ambiguous", "-n", other).refuses(t, "unable to delete Configuration: ", "forbidden")
 	liqoctl(t, as, "delete", "configuration", "ambiguous", "-n", one).succeeds(t, "Configuration deleted")
 

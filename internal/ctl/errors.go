@@ -11,7 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"k8s.io/client-go/tools/clientcmd"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	"liqo.io/liqo/internal/ctl/out"
 )
@@ -24,29 +25,55 @@ func (c *cli) fail(err error) {
 	if errors.Is(err, errPrinted) {
 		return
 	}
+	var hints []string
 	f, ok := errors.AsType[*out.Failure](err)
 	switch {
 	case !ok:
 		c.Error("error: %s", describe(err))
-		return
 	case f.Scope != "":
 		c.Scope(f.Scope).Error("%s", describe(err))
 	default:
 		c.Error("%s", describe(err))
 	}
-	for _, hint := range f.All() {
+	if ok {
+		hints = f.All()
+	}
+	if advice := advise(err); len(hints) == 0 && advice != "" {
+		hints = []string{advice}
+	}
+	for _, hint := range hints {
 		c.Info("%s", hint)
 	}
 }
 
+// advise says what to do about a cluster that cannot be used, "" about all else.
+func advise(err error) string {
+	const choose = "--kubeconfig, --context and --user choose it, and those with --remote- before them the other one of two"
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return "Have they expired? Get a new kubeconfig from whoever gave it, or take another user of the cluster: " + choose
+	case apierrors.IsForbidden(err):
+		return "Ask the administrator of that cluster for the right, or take another user of it: " + choose
+	case apimeta.IsNoMatchError(err):
+		return "Install Liqo there by liqoctl install, or take another cluster: " + choose
+	}
+	if _, ok := errors.AsType[*url.Error](err); ok {
+		return "Is it the right cluster, and can it be reached from here? " + choose
+	}
+	return ""
+}
+
 // describe says an error in the words that kubectl's users know.
 func describe(err error) string {
-	if clientcmd.IsEmptyConfig(err) {
-		return "no cluster is configured: set KUBECONFIG or --kubeconfig"
-	}
 	text := err.Error()
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsUnauthorized(status) {
+		text = strings.ReplaceAll(text, status.Error(), "the API server does not accept the credentials of the kubeconfig: Unauthorized")
+	}
 	if urlErr, ok := errors.AsType[*url.Error](err); ok {
 		text = strings.ReplaceAll(text, urlErr.Error(), describeURL(urlErr))
+	}
+	if kind, ok := errors.AsType[*apimeta.NoKindMatchError](err); ok && strings.HasSuffix(kind.GroupKind.Group, ".liqo.io") {
+		text = strings.ReplaceAll(text, kind.Error(), "the cluster has no kind "+kind.GroupKind.Kind+": Liqo is not installed there")
 	}
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "timed out waiting for the condition")
 	text = strings.ReplaceAll(text, "client rate limiter Wait returned an error: ", "")

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -26,6 +28,7 @@ const forceWarning = "force unpeer might leave the remote cluster in an inconsis
 
 func (c *cli) force() *cobra.Command {
 	var timeout time.Duration
+	var p preview
 	cmd := &cobra.Command{
 		Use:   "unpeer CLUSTER_ID",
 		Short: "Forget a cluster that is gone for good",
@@ -41,14 +44,18 @@ func (c *cli) force() *cobra.Command {
 			if err := checkClusterID(args[0]); err != nil {
 				return err
 			}
-			if err := c.confirm(cmd.Context(), forceWarning); err != nil {
+			if err := c.confirmUnless(cmd.Context(), p.asked(), forceWarning); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
+			if p.asked() {
+				return c.previewForce(ctx, &p, args[0])
+			}
 			return c.runForce(ctx, args[0])
 		},
 	}
+	p.flags(cmd, cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "How long all of it may take")
 	return group("force", "Do what cannot be done with the other cluster", cmd)
 }
@@ -65,7 +72,7 @@ func (c *cli) runForce(ctx context.Context, id string) error {
 	fc := &liqov1beta1.ForeignCluster{}
 	if err := cluster.Get(ctx, client.ObjectKey{Name: id}, fc); client.IgnoreNotFound(err) != nil {
 		if apimeta.IsNoMatchError(err) {
-			return out.Fail("Liqo is not installed in the current cluster!")
+			return out.Fail("Liqo is not installed in the current cluster!").Hint("--kubeconfig and --context choose another one")
 		}
 		return out.Fail("Failed to get info about remote cluster: %w", err)
 	} else if err != nil && s.missing {
@@ -81,6 +88,51 @@ func (c *cli) runForce(ctx context.Context, id string) error {
 		return out.Fail("Failed to delete tenant namespace on consumer cluster: %w", err)
 	}
 	c.Success("Force unpeer executed successfully")
+	return nil
+}
+
+// previewForce prints the ForeignCluster as it would be declared, and the names of what would be deleted.
+func (c *cli) previewForce(ctx context.Context, p *preview, id string) error {
+	cluster, err := c.client(ctx)
+	if err != nil {
+		return err
+	}
+	s := &side{Scope: c.Scope(""), kube: cluster}
+	if err := s.findNamespace(ctx, id); err != nil {
+		return err
+	}
+	var all []client.Object
+	for _, list := range aboutPeers() {
+		found, err := s.find(ctx, list, id)
+		if err != nil {
+			return err
+		}
+		all = append(all, found...)
+	}
+	if !s.missing {
+		all = append(all, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	}
+	fc := &liqov1beta1.ForeignCluster{}
+	if err := cluster.Get(ctx, client.ObjectKey{Name: id}, fc); client.IgnoreNotFound(err) != nil {
+		return err
+	} else if err == nil {
+		gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: id, Annotations: map[string]string{names.PermanentlyUnreachable: "true"}}}
+		gone.SetGroupVersionKind(liqov1beta1.GroupVersion.WithKind("ForeignCluster"))
+		if err := c.printObject(gone, p.format()); err != nil {
+			return err
+		}
+	} else if s.missing {
+		return out.Fail("Remote cluster with ID %s not found", id)
+	}
+	for _, obj := range all {
+		bare, err := nameOnly(obj, cluster.Scheme())
+		if err != nil {
+			return err
+		}
+		if err := c.printObject(bare, p.format()); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -108,15 +160,23 @@ func (s *side) mayComeBack(ctx context.Context, id string) error {
 	return err
 }
 
+// aboutPeers are the kinds of what is about one cluster, wherever it is, in the order in which it is removed.
+func aboutPeers() []client.ObjectList {
+	return []client.ObjectList{
+		&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}, &authv1beta1.TenantList{}, &authv1beta1.IdentityList{},
+		&networkingv1beta1.GatewayClientList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.ConfigurationList{},
+	}
+}
+
 // forget removes all about a cluster, also what is not in its tenant namespace.
 func (s *side) forget(ctx context.Context, id string) error {
 	type kind struct {
 		list  client.ObjectList
 		found []client.Object
 	}
-	all := []*kind{
-		{list: &authv1beta1.ResourceSliceList{}}, {list: &offv1beta1.VirtualNodeList{}}, {list: &authv1beta1.TenantList{}}, {list: &authv1beta1.IdentityList{}},
-		{list: &networkingv1beta1.GatewayClientList{}}, {list: &networkingv1beta1.GatewayServerList{}}, {list: &networkingv1beta1.ConfigurationList{}},
+	var all []*kind
+	for _, list := range aboutPeers() {
+		all = append(all, &kind{list: list})
 	}
 	for _, k := range all {
 		var err error

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -16,7 +15,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
@@ -48,10 +46,10 @@ func (t *template) flags(fs *pflag.FlagSet, prefix, resource, name string) {
 // reference resolves the kind of the template. Only one that does not come with Liqo needs the cluster for that.
 func (t *template) reference(ctx context.Context, liqoNamespace string, mapper func(context.Context) (apimeta.RESTMapper, error)) (corev1.ObjectReference, error) {
 	ref := corev1.ObjectReference{Namespace: cmp.Or(t.namespace, liqoNamespace), Name: t.name}
-	parts := strings.Split(t.resource, "/")
-	if len(parts) != 3 {
-		return ref, out.Fail("%q is no type of templates: it is written group/version/plural, such as %s", t.resource, serverTemplates)
+	if err := checkTemplates(t.resource); err != nil {
+		return ref, err
 	}
+	parts := strings.Split(t.resource, "/")
 	gvr := schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
 	ref.APIVersion = gvr.GroupVersion().String()
 	switch t.resource {
@@ -82,25 +80,13 @@ type gatewayServer struct {
 	loadBalancerIP string
 }
 
-// check refuses what the API server would refuse later, or nobody would notice.
+// check refuses flags that do not go together.
 func (s *gatewayServer) check() error {
-	if s.port < 1 || s.port > 65535 {
-		return out.Fail("%d is no port", s.port)
-	}
-	if s.nodePort < 0 || s.nodePort > 65535 {
-		return out.Fail("%d is no node port", s.nodePort)
-	}
 	if s.nodePort != 0 && s.serviceType == "ClusterIP" {
 		return out.Fail("a Service of type ClusterIP has no node port")
 	}
-	if s.loadBalancerIP == "" {
-		return nil
-	}
-	if s.serviceType != "LoadBalancer" {
+	if s.loadBalancerIP != "" && s.serviceType != "LoadBalancer" {
 		return out.Fail("only a Service of type LoadBalancer has a load balancer address")
-	}
-	if _, err := netip.ParseAddr(s.loadBalancerIP); err != nil {
-		return out.Fail("%q is no IP address", s.loadBalancerIP)
 	}
 	return nil
 }
@@ -150,29 +136,6 @@ func newConfiguration(key client.ObjectKey, peer string, of networkingv1beta1.Cl
 
 func peerMeta(key client.ObjectKey, peer string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{names.RemoteClusterID: peer}}
-}
-
-// checkMTU takes 0 for what the template chooses.
-func checkMTU(mtu int) error {
-	if mtu != 0 && (mtu < 576 || mtu > 65535) {
-		return out.Fail("%d is no MTU of a tunnel", mtu)
-	}
-	return nil
-}
-
-func checkClusterID(id string) error {
-	if len(validation.IsDNS1123Label(id)) > 0 {
-		return out.Fail("%q is no cluster ID: lower-case letters, digits and dashes, at most 63 of them", id)
-	}
-	return nil
-}
-
-// checkNamespace takes "" for none.
-func checkNamespace(flag, name string) error {
-	if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
-		return out.Fail("%s: %q is no name of a namespace", flag, name)
-	}
-	return nil
 }
 
 // ownNetworks are the networks of a cluster that its peers see.

@@ -38,9 +38,6 @@ func (c *cli) generateIdentity(common *generation) *cobra.Command {
 }
 
 func (c *cli) runGenerateIdentity(ctx context.Context, o *generateIdentityOptions) error {
-	if err := checkNamespace("--remote-tenant-namespace", o.into); err != nil {
-		return err
-	}
 	s, err := c.towards(ctx, o.peer, o.placement)
 	if err != nil {
 		return err

@@ -90,9 +90,6 @@ func (c *cli) consumerFlag(cmd *cobra.Command, consumer *string) {
 }
 
 func (c *cli) runGeneratePeeringUser(ctx context.Context, o *peeringUserOptions) error {
-	if err := checkClusterID(o.consumer); err != nil {
-		return err
-	}
 	if o.life < shortestLife {
 		return out.Fail("--duration: a certificate that lasts %s is not signed, %s is the least", o.life, shortestLife)
 	}
@@ -177,7 +174,10 @@ func peeringRoles(ctx context.Context, kube client.Reader, liqoNamespace string)
 	of := client.MatchingLabels{names.AppComponent: names.ComponentPeeringUser}
 	var inside rbacv1.RoleList
 	var wide rbacv1.ClusterRoleList
-	if err := errors.Join(kube.List(ctx, &inside, of, client.InNamespace(liqoNamespace)), kube.List(ctx, &wide, of)); err != nil {
+	if err = kube.List(ctx, &inside, of, client.InNamespace(liqoNamespace)); err == nil {
+		err = kube.List(ctx, &wide, of)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("looking for the roles of peering users: %w", err)
 	}
 	if len(inside.Items) != 1 || len(wide.Items) != 1 {

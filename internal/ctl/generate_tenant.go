@@ -108,10 +108,7 @@ func (o *generateTenantOptions) check() error {
 			return out.Fail("--nonce: %w", err).Hint("The provider prints it, by: liqoctl get nonce")
 		}
 	}
-	if err := checkNamespace("--remote-tenant-namespace", o.into); err != nil {
-		return err
-	}
-	return checkProxyURL(o.proxyURL)
+	return nil
 }
 
 // signedNonce is the one that this cluster was given by a provider before.

@@ -47,6 +47,9 @@ func (c *cli) retrieves(o *retrieval, cmd *cobra.Command, run func(ctx context.C
 	return cmd
 }
 
+const noTenantNamespaceHint = "The first step of a peering makes it, such as liqoctl create nonce. Is this the right cluster? --kubeconfig and --context choose it"
+
 func noTenantNamespace(other string) *out.Failure {
-	return out.Fail("there is no tenant namespace of %s", other)
+	return out.Fail("there is no tenant namespace of %s", other).
+		Hint("%s", noTenantNamespaceHint)
 }

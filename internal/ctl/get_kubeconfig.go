@@ -23,7 +23,7 @@ func (c *cli) getKubeconfig(o *retrieval) *cobra.Command {
 		Aliases: []string{"kc"},
 		Short:   "Print, in a consumer, the kubeconfig of an Identity in a provider",
 		Example: "  liqoctl get kubeconfig controlplane-milan --remote-cluster-id milan",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneName,
 	}, func(ctx context.Context, s *side, args []string) error {
 		return c.runGetKubeconfig(ctx, s, client.ObjectKey{Namespace: s.namespace, Name: args[0]})
 	})

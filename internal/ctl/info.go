@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,8 @@ func (c *cli) info() *cobra.Command {
 		Use:   "info",
 		Short: "Show the installed Liqo, its health and its peerings",
 		Long: "Show the installed Liqo, its health and its peerings. The health is that of the pods of Liqo, of the gateways and of the virtual kubelets,\n" +
-			"wherever these are; pods of Jobs, pods that are being deleted and those that ended and were replaced do not count.\n\n" +
+			"wherever these are; pods of Jobs, pods that are being deleted and those that ended and were replaced do not count. It is also that of the CRDs,\n" +
+			"of the webhook, and of the certificates that peers gave.\n\n" +
 			"What cannot be read is a warning, and the rest is shown. The exit code is 0 also where something is not well, unless --exit-code is given.\n" +
 			"--get prints one field: a scalar as it is, the rest as a document. Names are those of the document without regard to case, elements of lists are\n" +
 			"named by their index or their name, as in peerings.peers[0].role or peerings.peers.milan.role. An empty field is no error, one that\n" +
@@ -67,10 +69,16 @@ func (c *cli) collector(ctx context.Context, o *infoOptions) (*collector, error)
 	if err != nil {
 		return nil, err
 	}
-	return &collector{Reader: kube, namespace: o.namespace}, c.checkInstalled(ctx, kube, o.namespace)
+	if err := c.checkInstalled(ctx, kube, o.namespace); err != nil {
+		return nil, err
+	}
+	return &collector{Reader: kube, namespace: o.namespace, chart: c.chart}, nil
 }
 
 func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
+	if o.get != "" && !slices.Contains(infoSections, o.section()) {
+		return out.Fail("invalid query %q: %q not found", o.get, o.section()).Hint("--get takes a path below one of %s", strings.Join(infoSections, ", "))
+	}
 	from, err := c.collector(ctx, o)
 	if err != nil {
 		return err
@@ -98,6 +106,9 @@ func (c *cli) runInfo(ctx context.Context, o *infoOptions) error {
 	}
 	return unwell(report.ailing(), problems)
 }
+
+// infoSections are the keys of a report.
+var infoSections = []string{"local", "health", "network", "peerings"}
 
 // section is the one that --get asks for, "" for none.
 func (o *infoOptions) section() string {
@@ -195,6 +206,9 @@ func (f *collector) collect(ctx context.Context, wanted func(section string) boo
 	if wanted("health") {
 		r.Health, all = f.health(ctx)
 		failed("health", all...)
+		r.Health.Alerts, all = f.alerts(ctx, time.Now())
+		failed("health", all...)
+		r.Health.Healthy = r.Health.Healthy && len(r.Health.Alerts) == 0
 	}
 	var err error
 	if wanted("network") {
@@ -268,6 +282,12 @@ func healthSection(h healthInfo) *out.Section {
 		return s
 	}
 	s.Entry("✖    Liqo is unhealthy")
+	if len(h.Alerts) > 0 {
+		alerts := s.Section("Alerts")
+		for _, alert := range h.Alerts {
+			alerts.Entry(alert)
+		}
+	}
 	if len(h.UnhealthyPods) > 0 {
 		pods := s.Section("Unhealthy pods")
 		for _, name := range sortedKeys(h.UnhealthyPods) {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -24,6 +25,8 @@ import (
 type collector struct {
 	client.Reader
 	namespace string
+	// chart has the CRDs of this version.
+	chart fs.FS
 }
 
 type localInfo struct {
@@ -38,6 +41,8 @@ type healthInfo struct {
 	UnhealthyPods map[string]unhealthyPod `json:"unhealthyPods,omitempty"`
 	// MissingPods are workloads that have less pods than they should.
 	MissingPods map[string]missingPods `json:"missingPods,omitempty"`
+	// Alerts are what else is wrong, in words.
+	Alerts []string `json:"alerts,omitempty"`
 }
 
 type unhealthyPod struct {

@@ -28,11 +28,15 @@ func (c *cli) infoPeer(o *infoOptions) *cobra.Command {
 			found, directive := c.completeClusters(cmd, args, typed)
 			return slices.DeleteFunc(found, func(id string) bool { return slices.Contains(args, id) }), directive
 		},
+		Args: arguments(cobra.ArbitraryArgs, checkClusterID),
 		RunE: func(cmd *cobra.Command, args []string) error { return c.runInfoPeer(cmd.Context(), o, args) },
 	}
 }
 
 func (c *cli) runInfoPeer(ctx context.Context, o *infoOptions, ids []string) error {
+	if first, _ := split(o.get); o.get != "" && len(ids) > 0 && !slices.Contains(ids, first) && (len(ids) > 1 || !isPeerSection(first)) {
+		return notRequested(first, o.get)
+	}
 	from, err := c.collector(ctx, o)
 	if err != nil {
 		return err
@@ -104,11 +108,18 @@ func lookUpPeer(peers map[string]*peerReport, query string) (any, error) {
 		return lookUp(peers, query)
 	}
 	for _, only := range peers {
-		if len(peers) == 1 && slices.Contains(peerSections, strings.ToLower(first)) {
+		if len(peers) == 1 && isPeerSection(first) {
 			return lookUp(only, query)
 		}
 	}
-	return nil, out.Fail("cluster %q in query %q is not among the requested clusters", first, query)
+	return nil, notRequested(first, query)
+}
+
+func isPeerSection(s string) bool { return slices.Contains(peerSections, strings.ToLower(s)) }
+
+func notRequested(id, query string) error {
+	return out.Fail("cluster %q in query %q is not among the requested clusters", id, query).
+		Hint("--get takes a path below one of %s, with the ID of the cluster before it where there are several", strings.Join(peerSections, ", "))
 }
 
 // concerning are the problems with what a query asks for.

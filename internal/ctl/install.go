@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/install"
 )
@@ -63,6 +64,7 @@ func installFlags(cmd *cobra.Command, o *install.Options) {
 	fs.BoolVar(&o.OnlyOutputValues, "only-output-values", false, "Write the values of the chart to a file, and install nothing")
 	fs.StringVar(&o.DumpValuesPath, "dump-values-path", "", "The file for --only-output-values (./values.yaml if empty)")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "Check everything, and install nothing")
+	outputFlag(cmd, fs, &o.Output, "", "Check everything, print the objects as json or yaml, and install nothing")
 	fs.DurationVar(&o.Timeout, "timeout", 10*time.Minute, "How long the whole operation may take")
 	fs.StringVar(&o.ClusterID, "cluster-id", "", "The name by which peers know this cluster (generated if empty)")
 	fs.StringToStringVar(&o.ClusterLabels, "cluster-labels", nil, "Labels of this cluster, which its virtual nodes carry at peers, as k=v,k=v")
@@ -100,6 +102,6 @@ func (c *cli) runInstall(ctx context.Context, o *install.Options) error {
 	}
 	return install.New(*o, install.Environment{
 		Printer: c.Printer, Client: kube, Config: cfg, Kube: c.kubeFlags, Chart: c.chart, Stamp: c.stamp,
-		CLIVersion: Version, Stdin: c.stdin, HelmLog: c.helmLog(),
+		CLIVersion: Version, Stdin: c.stdin, HelmLog: c.helmLog(), Print: func(obj client.Object) error { return c.printObject(obj, o.Output) },
 	}).Run(ctx)
 }

@@ -90,15 +90,7 @@ func (o *connectOptions) flags(cmd *cobra.Command) {
 	})
 }
 
-func (o *connectOptions) check() error {
-	if o.port < 0 || o.port > 65535 {
-		return out.Fail("%d is no port", o.port)
-	}
-	if err := o.server.check(); err != nil {
-		return err
-	}
-	return checkMTU(o.mtu)
-}
+func (o *connectOptions) check() error { return o.server.check() }
 
 func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *side) error {
 	n, err := o.survey(ctx, local, remote)

@@ -40,6 +40,7 @@ func (c *cli) offload() *cobra.Command {
 		Example: "  liqoctl offload namespace foo\n" +
 			"  liqoctl offload namespace foo --pod-offloading-strategy Remote --selector 'region in (europe)'\n" +
 			"  liqoctl offload namespace foo --output yaml",
+		Args:              arguments(cobra.ArbitraryArgs, checkNamespace),
 		ValidArgsFunction: c.completeNamespaces,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)

@@ -74,7 +74,7 @@ func TestOffloadRefusesWhatItCannotMean(t *testing.T) {
 		"--remote-namespace-name is required with the SelectedName strategy":                        {"x", "--namespace-mapping-strategy", "SelectedName"},
 		"it is one of Local, Remote, LocalAndRemote":                                                {"x", "--pod-offloading-strategy", "Somewhere"},
 		`--selector "a in" is not a label selector`:                                                 {"x", "-l", "a in"},
-		`--ns-selector "=" is not a label selector`:                                                 {"--ns-selector", "="},
+		`--ns-selector: "=" is not a label selector`:                                                {"--ns-selector", "="},
 	} {
 		liqoctl(t, nil, append([]string{"offload", "namespace"}, args...)...).refuses(t, want)
 	}

@@ -106,9 +106,6 @@ func (o *peerOptions) check() (err error) {
 	if err := o.connect.check(); err != nil {
 		return err
 	}
-	if err := checkProxyURL(o.proxyURL); err != nil {
-		return err
-	}
 	o.resources, err = o.amounts.list()
 	return err
 }

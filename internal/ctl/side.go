@@ -4,6 +4,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,12 +33,14 @@ import (
 type sideFlags struct {
 	kube                     *genericclioptions.ConfigFlags
 	namespace, liqoNamespace string
+	// chosenBy are the flags that say which cluster it is, "" for those of kubectl.
+	chosenBy string
 }
 
 // remoteFlags adds the flags of the second cluster: those of the first one, with a prefix.
 func remoteFlags(cmd *cobra.Command, remote *sideFlags) {
 	remote.kube = genericclioptions.NewConfigFlags(true)
-	remote.kube.Namespace = nil
+	remote.kube.Namespace, remote.chosenBy = nil, "--remote-kubeconfig and --remote-context"
 	mirrored := pflag.NewFlagSet("remote", pflag.ContinueOnError)
 	remote.kube.AddFlags(mirrored)
 	mirrored.VisitAll(func(f *pflag.Flag) {
@@ -117,9 +120,6 @@ func (c *cli) pair(ctx context.Context, local, remote *sideFlags) (l, r *side, e
 // towards is the only cluster of a command that is about another one, whose tenant namespace may be missing. A new one gets the name
 // that the user asked for.
 func (c *cli) towards(ctx context.Context, other string, p placement) (*side, error) {
-	if err := checkClusterID(other); err != nil {
-		return nil, err
-	}
 	s, err := c.side(ctx, "", &sideFlags{kube: c.kubeFlags, liqoNamespace: p.liqoNamespace})
 	if err != nil {
 		return nil, err
@@ -153,15 +153,20 @@ func sameCluster(format string, args ...any) error {
 func (c *cli) side(ctx context.Context, name string, flags *sideFlags) (*side, error) {
 	cfg, err := configOf(flags.kube)
 	if err != nil {
-		return nil, err
+		return nil, unusable(err, flags.chosenBy)
 	}
 	cluster, err := clientOf(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return nil, unusable(err, flags.chosenBy)
 	}
 	return &side{
 		Scope: c.Scope(name), name: name, kube: cluster, host: where(cfg), liqoNamespace: flags.liqoNamespace, asked: flags.namespace,
 	}, nil
+}
+
+// unusable says of a kubeconfig that cannot be read, or means nothing, by which flags another one is taken.
+func unusable(err error, chosenBy string) error {
+	return out.Fail("%w", err).Hint("The cluster is chosen by %s", cmp.Or(chosenBy, "--kubeconfig and --context"))
 }
 
 // where tells clusters apart that are reached by one address under different names, or through different proxies.

@@ -98,7 +98,7 @@ func (c *cli) tenantCommand(s *tenantSwitch) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tenant NAME", Aliases: []string{"tenants"}, Short: s.short, Long: s.long,
 		Example:           fmt.Sprintf("  liqoctl %s tenant rome", s.verb),
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: c.completeOne(func() client.ObjectList { return &authv1beta1.TenantList{} }, nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.confirmed {

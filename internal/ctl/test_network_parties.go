@@ -73,20 +73,18 @@ func (t *networkTest) all() []*party { return append([]*party{t.consumer}, t.pro
 // parties finds out about all clusters, and changes nothing.
 func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest, error) {
 	t := &networkTest{cli: c, testNetworkOptions: o}
-	var err error
-	if t.consumer, err = c.party(ctx, "local", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace}); err != nil {
+	sides, err := c.sides(ctx, o)
+	if err != nil {
 		return nil, err
 	}
-	for _, file := range o.kubeconfigs {
-		flags := &sideFlags{kube: genericclioptions.NewConfigFlags(true), liqoNamespace: o.remoteLiqoNamespace}
-		flags.kube.Namespace, flags.kube.KubeConfig = nil, &file
-		name := "remote"
-		if len(o.kubeconfigs) > 1 {
-			name = filepath.Base(file)
-		}
-		p, err := c.party(ctx, name, flags)
+	for i, s := range sides {
+		p, err := c.party(ctx, s)
 		if err != nil {
 			return nil, err
+		}
+		if i == 0 {
+			t.consumer = p
+			continue
 		}
 		if slices.ContainsFunc(t.all(), func(other *party) bool { return other.id == p.id }) {
 			return nil, out.Fail("the clusters must be different: cluster %q is named twice", p.id).
@@ -116,6 +114,28 @@ func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest,
 		}
 	}
 	return t, nil
+}
+
+// sides are the clusters, none of which was called yet: first the consumer.
+func (c *cli) sides(ctx context.Context, o *testNetworkOptions) ([]*side, error) {
+	s, err := c.side(ctx, "local", &sideFlags{kube: c.kubeFlags, liqoNamespace: o.liqoNamespace})
+	if err != nil {
+		return nil, fmt.Errorf("local cluster: %w", err)
+	}
+	all := []*side{s}
+	for _, file := range o.kubeconfigs {
+		flags := &sideFlags{kube: genericclioptions.NewConfigFlags(true), liqoNamespace: o.remoteLiqoNamespace, chosenBy: "--remote-kubeconfigs"}
+		flags.kube.Namespace, flags.kube.KubeConfig = nil, &file
+		name := "remote"
+		if len(o.kubeconfigs) > 1 {
+			name = filepath.Base(file)
+		}
+		if s, err = c.side(ctx, name, flags); err != nil {
+			return nil, fmt.Errorf("remote cluster: %w", err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
 }
 
 // checkNodePorts finds out whether --np-nodes selects any nodes.
@@ -186,12 +206,8 @@ func lent(nodes []corev1.Node, virtual []offv1beta1.VirtualNode) ([]corev1.Node,
 	return found, nil
 }
 
-func (c *cli) party(ctx context.Context, name string, flags *sideFlags) (*party, error) {
-	s, err := c.side(ctx, name, flags)
-	if err != nil {
-		return nil, err
-	}
-	err = s.during("Retrieving cluster identity", "", func() (err error) {
+func (c *cli) party(ctx context.Context, s *side) (*party, error) {
+	err := s.during("Retrieving cluster identity", "", func() (err error) {
 		s.id, err = identity(ctx, s.kube, s.liqoNamespace)
 		return err
 	})

@@ -18,8 +18,8 @@ import (
 type uninstallOptions struct {
 	namespace string
 	purge     bool
-	dryRun    bool
-	timeout   time.Duration
+	preview
+	timeout time.Duration
 }
 
 func (c *cli) uninstall() *cobra.Command {
@@ -30,7 +30,7 @@ func (c *cli) uninstall() *cobra.Command {
 		Long:  "Uninstall Liqo from the selected cluster. Peerings must be undone and namespaces unoffloaded before.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.confirmUnless(cmd.Context(), o.dryRun, "uninstall"); err != nil {
+			if err := c.confirmUnless(cmd.Context(), o.asked(), "uninstall"); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -41,6 +41,7 @@ func (c *cli) uninstall() *cobra.Command {
 	liqoNamespace(cmd, &o.namespace)
 	cmd.Flags().BoolVar(&o.purge, "purge", false, "Remove the CRDs, the namespaces of Liqo and everything else that is left too")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Check everything, and uninstall nothing")
+	outputFlag(cmd, cmd.Flags(), &o.output, "", "Check everything, print the names of what would be deleted as json or yaml, and uninstall nothing")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long the whole operation may take")
 	return cmd
 }
@@ -53,8 +54,11 @@ func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
 	if err := c.checkUnused(ctx, kube); err != nil {
 		return err
 	}
-	if o.dryRun {
+	if o.asked() {
 		if err := install.FindInstalled(ctx, kube, c.kubeFlags, o.namespace, c.helmLog()); err != nil {
+			return err
+		}
+		if err := c.previewUninstall(ctx, o, kube); err != nil {
 			return err
 		}
 		c.Success("Uninstallation completed (dry-run)")
@@ -74,6 +78,38 @@ func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
 	return c.during("Deleting Liqo namespaces", "Liqo namespaces deleted", func() error {
 		return removal.PurgeNamespaces(ctx, kube, o.namespace)
 	})
+}
+
+// previewUninstall prints the names of what would be deleted, where that is asked for.
+func (c *cli) previewUninstall(ctx context.Context, o *uninstallOptions, kube client.Client) error {
+	if o.output == "" {
+		return nil
+	}
+	released, err := install.Released(c.kubeFlags, o.namespace, c.helmLog())
+	if err != nil {
+		return err
+	}
+	var all []client.Object
+	for _, obj := range released {
+		all = append(all, obj)
+	}
+	if o.purge {
+		purged, err := removal.Purged(ctx, kube, o.namespace)
+		if err != nil {
+			return err
+		}
+		all = append(all, purged...)
+	}
+	for _, obj := range all {
+		bare, err := nameOnly(obj, kube.Scheme())
+		if err != nil {
+			return err
+		}
+		if err := c.printObject(bare, o.output); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *cli) checkUnused(ctx context.Context, kube client.Reader) error {

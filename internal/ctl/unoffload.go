@@ -29,6 +29,7 @@ func (c *cli) unoffload() *cobra.Command {
 		Use:               "namespace NAME...",
 		Aliases:           []string{"ns", "namespaces"},
 		Short:             "Take namespaces back from other clusters",
+		Args:              arguments(cobra.ArbitraryArgs, checkNamespace),
 		ValidArgsFunction: c.completeOffloaded,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkSelection(args, o.namespaceSelector); err != nil {

@@ -115,23 +115,18 @@ func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error
 	if err := purgeClusterWide(ctx, p); err != nil {
 		return err
 	}
-	selections := [][]client.ListOption{
-		{client.MatchingLabels{names.TenantNamespace: "true"}},
-		{client.HasLabels{storageProvisioner}},
-		{client.MatchingFields{"metadata.name": liqo}},
-	}
-	for _, s := range selections {
-		if err := each(ctx, p, &corev1.NamespaceList{}, func(ns client.Object) error {
+	for _, s := range namespacesOf(liqo) {
+		if err := each(ctx, p, s.list, func(ns client.Object) error {
 			if err := releaseNamespace(ctx, p, ns.GetName()); err != nil {
 				return err
 			}
 			return p.Delete(ctx, ns)
-		}, s...); err != nil {
+		}, s.opts); err != nil {
 			return err
 		}
 	}
-	for _, s := range selections {
-		if err := WaitGone(ctx, c, &corev1.NamespaceList{}, s...); err != nil {
+	for _, s := range namespacesOf(liqo) {
+		if err := WaitGone(ctx, c, s.list, s.opts); err != nil {
 			return err
 		}
 	}
@@ -170,16 +165,53 @@ func letGo(ctx context.Context, c client.Client, obj client.Object, finalizers .
 	return c.Patch(ctx, obj, client.MergeFrom(before))
 }
 
-func purgeClusterWide(ctx context.Context, c client.Client) error {
-	for _, what := range []struct {
-		list client.ObjectList
-		opts client.ListOption
-	}{
+// selection is some of the objects of a kind.
+type selection struct {
+	list client.ObjectList
+	opts client.ListOption
+}
+
+func namespacesOf(liqo string) []selection {
+	return []selection{
+		{&corev1.NamespaceList{}, client.MatchingLabels{names.TenantNamespace: "true"}},
+		{&corev1.NamespaceList{}, client.HasLabels{storageProvisioner}},
+		{&corev1.NamespaceList{}, client.MatchingFields{"metadata.name": liqo}},
+	}
+}
+
+func clusterWide() []selection {
+	return []selection{
 		{&corev1.NodeList{}, client.MatchingLabels{names.NodeType: names.NodeTypeVirtualNode}},
 		{&certv1.CertificateSigningRequestList{}, client.HasLabels{names.RemoteTenantCSR}},
 		{&rbacv1.ClusterRoleBindingList{}, client.MatchingLabels{names.Managed: "true"}},
 		{&rbacv1.ClusterRoleBindingList{}, client.HasLabels{names.RemoteClusterID}},
-	} {
+	}
+}
+
+// Purged are what PurgeCRDs and PurgeNamespaces delete.
+func Purged(ctx context.Context, c client.Client, liqo string) (all []client.Object, err error) {
+	crds, err := ourCRDs(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for i := range crds {
+		all = append(all, &crds[i])
+	}
+	for _, s := range slices.Concat(clusterWide(), namespacesOf(liqo)) {
+		if err := each(ctx, c, s.list, func(obj client.Object) error {
+			if !slices.ContainsFunc(all, func(o client.Object) bool { return o.GetUID() == obj.GetUID() }) {
+				all = append(all, obj)
+			}
+			return nil
+		}, s.opts); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func purgeClusterWide(ctx context.Context, c client.Client) error {
+	for _, what := range clusterWide() {
 		if err := deleteAll(ctx, c, what.list, what.opts); err != nil {
 			return err
 		}

@@ -62,19 +62,25 @@ func (i *Installer) validateAPIServer(address string) error {
 	if address == "" {
 		return nil
 	}
+	if err := validateHost(address); err != nil || i.SkipAPIServerCheck {
+		return err
+	}
 	host, port := hostPort(address)
+	if wantHost, wantPort := hostPort(i.Config.Host); host != wantHost || port != wantPort {
+		return out.Fail("validating API Server URL %q: the retrieved API server URL (%q) does not match the kubeconfig one (%q). If correct, skip with --disable-api-server-sanity-check",
+			address, address, i.Config.Host)
+	}
+	return nil
+}
+
+// validateHost refuses an address that can be that of no peer.
+func validateHost(address string) error {
+	host, _ := hostPort(address)
 	if host == "" {
 		return out.Fail("validating API Server URL %q: it names no host", address)
 	}
 	if isLoopback(host) {
 		return out.Fail("validating API Server URL %q: peers cannot reach a cluster at %s", address, host)
-	}
-	if i.SkipAPIServerCheck {
-		return nil
-	}
-	if wantHost, wantPort := hostPort(i.Config.Host); host != wantHost || port != wantPort {
-		return out.Fail("validating API Server URL %q: the retrieved API server URL (%q) does not match the kubeconfig one (%q). If correct, skip with --disable-api-server-sanity-check",
-			address, address, i.Config.Host)
 	}
 	return nil
 }

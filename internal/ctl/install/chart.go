@@ -21,7 +21,7 @@ func (i *Installer) loadChart() (*chart.Chart, error) {
 	if i.ChartPath != "" {
 		c, err := loader.LoadDir(i.ChartPath)
 		if err != nil {
-			return nil, out.Fail("loading the chart in %s: %w", i.ChartPath, err)
+			return nil, out.Fail("--local-chart-path: loading the chart in %s: %w", i.ChartPath, err)
 		}
 		return c, nil
 	}
@@ -47,6 +47,15 @@ func loadChart(folder fs.FS) (*chart.Chart, error) {
 		return nil, err
 	}
 	return loader.LoadFiles(files)
+}
+
+// CRDs are those of the chart in a folder.
+func CRDs(folder fs.FS) ([]*unstructured.Unstructured, error) {
+	c, err := loadChart(folder)
+	if err != nil {
+		return nil, fmt.Errorf("loading the embedded chart: %w", err)
+	}
+	return crdsOf(c)
 }
 
 // crdsOf are the chart's CRDs. We apply them ourselves, because Helm installs CRDs but never upgrades them.

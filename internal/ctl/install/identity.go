@@ -127,8 +127,13 @@ func (i *Installer) resolveClusterID(f *facts, prev *previous) error {
 		f.clusterID = generateID()
 		i.Printer.Info("No cluster id specified. Generated: %q", f.clusterID)
 	}
-	if problems := validation.IsDNS1123Label(f.clusterID); len(problems) > 0 {
-		return out.Fail("validating cluster id: %q: %s", f.clusterID, strings.Join(problems, "; "))
+	return CheckClusterID(f.clusterID)
+}
+
+// CheckClusterID refuses what is no cluster ID.
+func CheckClusterID(id string) error {
+	if problems := validation.IsDNS1123Label(id); len(problems) > 0 {
+		return out.Fail("validating cluster id: %q: %s", id, strings.Join(problems, "; "))
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"time"
 
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	release "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +43,7 @@ type Options struct {
 	OnlyOutputValues     bool
 	DumpValuesPath       string
 	DryRun               bool
+	Output               string // the objects are printed so, and nothing is installed; "" for no such thing
 	SkipValidation       bool
 	SkipAPIServerCheck   bool
 	SkipKernelCheck      bool
@@ -65,12 +68,18 @@ type Environment struct {
 	CLIVersion string
 	Stdin      io.Reader
 	HelmLog    slog.Handler
+	// Print prints an object.
+	Print func(client.Object) error
 }
 
 // Installer is one installation.
 type Installer struct {
 	Options
 	Environment
+
+	// given are the values of the flags for those, chart is what is installed.
+	given map[string]any
+	chart *chart.Chart
 }
 
 // New returns an installer.
@@ -94,6 +103,8 @@ func (i *Installer) Run(ctx context.Context) error {
 	switch {
 	case i.OnlyOutputValues:
 		return i.dump(p.values)
+	case i.Output != "":
+		return i.show(p)
 	case i.DryRun:
 		i.Printer.Success("Installation completed (dry-run)")
 		return nil
@@ -106,14 +117,39 @@ func (i *Installer) Run(ctx context.Context) error {
 	return nil
 }
 
-func (i *Installer) checkFlags() error {
+// show prints all that would be applied, in that order.
+func (i *Installer) show(p *plan) error {
+	crds, err := crdsOf(p.chart)
+	if err != nil {
+		return err
+	}
+	for _, obj := range append(stamper(i.Stamp).all(crds), p.objects...) {
+		if _, hook := obj.GetAnnotations()[release.HookAnnotation]; hook {
+			continue // what Helm runs at another time
+		}
+		if err := i.Print(obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFlags refuses what is wrong whatever the cluster is like, and reads what flags name.
+func (i *Installer) checkFlags() (err error) {
 	switch {
 	case i.RepoURL != "":
 		return out.Fail("--repo-url is not supported: the chart is part of this program, use --local-chart-path for another one")
 	case i.DumpValuesPath != "" && !i.OnlyOutputValues:
 		return out.Fail("--dump-values-path is only valid with --only-output-values")
-	case i.Timeout <= 0:
-		return out.Fail("--timeout must be positive")
 	}
-	return nil
+	if i.given, err = userValues(i.ValueFiles, i.Set, i.SetString, i.Stdin); err != nil {
+		return err
+	}
+	if i.APIServerURL != "" && !i.SkipValidation && stringAt(i.given, "apiServer", "address") == "" {
+		if err := validateHost(i.APIServerURL); err != nil {
+			return out.Fail("--api-server-url: %w", err)
+		}
+	}
+	i.chart, err = i.loadChart()
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"liqo.io/liqo/internal/ctl/out"
@@ -20,6 +21,8 @@ type plan struct {
 	helm     *helm
 	previous *previous
 	values   map[string]any
+	// objects are those of the release.
+	objects []*unstructured.Unstructured
 	// newNamespace says that there was no namespace of Liqo before.
 	newNamespace bool
 }
@@ -52,9 +55,7 @@ func (i *Installer) initialize(ctx context.Context, p *plan) error {
 			return err
 		}
 	}
-	if p.chart, err = i.loadChart(); err != nil {
-		return err
-	}
+	p.chart = i.chart
 	if p.helm, err = newHelm(i.Kube, i.Namespace, i.Stamp, i.HelmLog); err != nil {
 		return err
 	}
@@ -85,11 +86,7 @@ func (i *Installer) inspect(ctx context.Context, p *plan) (*facts, error) {
 func (i *Installer) parametrize(ctx context.Context, p *plan, f *facts) error {
 	step := i.Printer.Step("Generating installation parameters")
 	defer step.Stop()
-	user, err := userValues(i.ValueFiles, i.Set, i.SetString, i.Stdin)
-	if err != nil {
-		return err
-	}
-	p.values = merge(p.previous.values, i.ourValues(f, p.previous), f.values, user)
+	p.values = merge(p.previous.values, i.ourValues(f, p.previous), f.values, i.given)
 	if err := p.previous.checkClusterID(stringAt(p.values, "discovery", "config", "clusterID")); err != nil {
 		return err
 	}
@@ -97,6 +94,7 @@ func (i *Installer) parametrize(ctx context.Context, p *plan, f *facts) error {
 	if err != nil {
 		return err
 	}
+	p.objects = rendered
 	// Whatever flag or file a value is from, it is the one that counts.
 	if f, err = f.as(p.values); err != nil {
 		return err

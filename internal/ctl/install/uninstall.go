@@ -8,9 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sort"
 	"time"
 
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,6 +52,26 @@ func FindInstalled(ctx context.Context, c client.Client, kube genericclioptions.
 		return err
 	}
 	return nothingLeft(ctx, c)
+}
+
+// Released are the objects of the release, which Uninstall deletes.
+func Released(kube genericclioptions.RESTClientGetter, namespace string, log slog.Handler) ([]*unstructured.Unstructured, error) {
+	h, err := newHelm(kube, namespace, nil, log)
+	if err != nil {
+		return nil, err
+	}
+	revisions, err := h.history(Release)
+	if err != nil || len(revisions) == 0 {
+		return nil, err
+	}
+	texts := releaseutil.SplitManifests(revisions[len(revisions)-1].Manifest)
+	keys := slices.Collect(maps.Keys(texts))
+	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
+	var documents []string
+	for _, key := range keys {
+		documents = append(documents, texts[key])
+	}
+	return decode(documents)
 }
 
 func nothingLeft(ctx context.Context, c client.Client) error {

@@ -68,11 +68,11 @@ func userValues(files, set, setString []string, stdin io.Reader) (map[string]any
 	for _, file := range files {
 		data, err := readValues(file, stdin)
 		if err != nil {
-			return nil, out.Fail("reading the values in %s: %w", file, err)
+			return nil, out.Fail("--values: reading the values in %s: %w", file, err)
 		}
 		given, err := loader.LoadValues(strings.NewReader(string(data)))
 		if err != nil {
-			return nil, out.Fail("reading the values in %s: %w", file, err)
+			return nil, out.Fail("--values: reading the values in %s: %w", file, err)
 		}
 		values = merge(values, given)
 	}

@@ -1,0 +1,417 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// commandLines are what makes each command one that could run. A command that is missing here fails the tests about all of them.
+var commandLines = map[string]string{
+	"activate tenant":        "rome",
+	"authenticate":           "",
+	"cordon resourceslice":   "big --remote-cluster-id rome --skip-confirm",
+	"cordon tenant":          "rome --skip-confirm",
+	"create configuration":   "x --remote-cluster-id rome --pod-cidr 10.200.0.0/16 --external-cidr 10.70.0.0/16",
+	"create gatewayclient":   "x --remote-cluster-id rome --addresses 192.0.2.1 --port 31840",
+	"create gatewayserver":   "x --remote-cluster-id rome",
+	"create nonce":           "--remote-cluster-id rome",
+	"create publickey":       "x --remote-cluster-id rome --public-key " + aKey,
+	"create resourceslice":   "x --remote-cluster-id rome",
+	"create virtualnode":     "x --remote-cluster-id rome --kubeconfig-secret-name s",
+	"delete configuration":   "x",
+	"delete gatewayclient":   "x",
+	"delete gatewayserver":   "x",
+	"delete identity":        "x",
+	"delete peering-user":    "--consumer-cluster-id rome",
+	"delete publickey":       "x",
+	"delete resourceslice":   "x",
+	"delete tenant":          "x",
+	"delete virtualnode":     "x",
+	"drain tenant":           "rome --skip-confirm",
+	"force unpeer":           "rome --skip-confirm",
+	"generate configuration": "",
+	"generate identity":      "--remote-cluster-id rome",
+	"generate peering-user":  "--consumer-cluster-id rome",
+	"generate publickey":     "--gateway-type server --gateway-name x",
+	"generate tenant":        "--remote-cluster-id rome",
+	"get kubeconfig":         "x --remote-cluster-id rome",
+	"get nonce":              "--remote-cluster-id rome",
+	"info":                   "",
+	"info peer":              "",
+	"install":                "--pod-cidr 10.200.0.0/16 --service-cidr 10.96.0.0/16 --cluster-id rome",
+	"install k3s":            "--cluster-id rome",
+	"install kind":           "--cluster-id rome",
+	"install kubeadm":        "--cluster-id rome",
+	"network connect":        "",
+	"network disconnect":     "--skip-confirm",
+	"network init":           "",
+	"network reset":          "--skip-confirm",
+	"offload namespace":      "x",
+	"peer":                   "",
+	"test network":           "",
+	"unauthenticate":         "",
+	"uncordon resourceslice": "big --remote-cluster-id rome --skip-confirm",
+	"uncordon tenant":        "rome",
+	"uninstall":              "--skip-confirm",
+	"unoffload namespace":    "x --skip-confirm",
+	"unpeer":                 "",
+	"version":                "",
+}
+
+// kubeFlags are told of in the words of kubeconfigs.
+var kubeFlags = []string{"kubeconfig", "context", "cluster", "user", "server", "request-timeout", "certificate-authority", "client-certificate"}
+
+// badValue is one that a flag does not take, and what is said of it beside the name of the flag.
+type badValue struct{ value, said string }
+
+// badValues are by the names of flags, or those of a command and a flag where it has another meaning there.
+var badValues = map[string]badValue{
+	"addresses":                        {"rome.example:51840", `"rome.example:51840" is neither an IP address nor the name of a host`},
+	"api-server-url":                   {"https://localhost:6443", `"https://localhost:6443": peers cannot reach a cluster at localhost`},
+	"cluster-id":                       {"No_Label", `validating cluster id: "No_Label"`},
+	"cluster-labels":                   {"a b=c", `"a b" is no name`},
+	"consumer-cluster-id":              {"Rome", `"Rome" is no cluster ID: lower-case letters`},
+	"cpu":                              {"many", `"many" is no amount such as 2, 500m or 4Gi`},
+	"dump-values-path":                 {"/nowhere/values.yaml", `"/nowhere/values.yaml" is not in a folder that there is`},
+	"duration":                         {"1s", "a certificate that lasts 1s is not signed, 10m0s is the least"},
+	"external-cidr":                    {"10.70", `"10.70" is no address range such as`},
+	"gateway-name":                     {"a/b", `"a/b" is no name of an object`},
+	"gateway-type":                     {"peer", "it is one of server, client"},
+	"get":                              {"nothing.here", `"nothing" not found`},
+	"global-annotations":               {"a b=c", `"a b" is no name`},
+	"global-labels":                    {"a=${nothing}", "a=${nothing} is no label"},
+	"gw-client-address":                {"a b", `"a b" is neither an IP address nor the name of a host`},
+	"gw-client-port":                   {"70000", "70000 is no port: those are from 1 to 65535"},
+	"gw-client-template-name":          {"A", `"A" is no name of an object`},
+	"gw-client-template-namespace":     {"a.b", `"a.b" is no name of a namespace`},
+	"gw-client-type":                   {"one/two", `"one/two" is no type of templates: it is written group/version/plural`},
+	"gw-server-service-loadbalancerip": {"x.example", `"x.example" is no IP address`},
+	"gw-server-service-location":       {"Elsewhere", "it is one of Consumer, Provider"},
+	"gw-server-service-nodeport":       {"-1", "-1 is no port"},
+	"gw-server-service-port":           {"0", "0 is no port"},
+	"gw-server-service-type":           {"None", "it is one of LoadBalancer, NodePort, ClusterIP"},
+	"gw-server-template-name":          {"", `"" is no name of an object`},
+	"gw-server-template-namespace":     {"A", `"A" is no name of a namespace`},
+	"gw-server-type":                   {"a//b", `"a//b" is no type of templates`},
+	"image":                            {"a b", `"a b" is no reference to an image`},
+	"ingress-classes":                  {"A", `"A" is no name of an object`},
+	"kubeconfig-secret-name":           {"A", `"A" is no name of an object`},
+	"labels":                           {"a b=c", "a b=c is no label"},
+	"liqo-namespace":                   {"", `"" is no name of a namespace`},
+	"load-balancer-classes":            {"a b", `"a b" is no name`},
+	"load-balancer-ip":                 {"x.example", `"x.example" is no IP address`},
+	"local-chart-path":                 {"/nowhere", "/nowhere"},
+	"memory":                           {"4 GB", `"4 GB" is no amount`},
+	"mtu":                              {"1", "1 is no MTU of a tunnel: those are from 576 to 65535"},
+	"namespace":                        {"No Namespace", `"No Namespace" is no name of a namespace: lower-case letters`},
+	"namespace-mapping-strategy":       {"Any", "it is one of DefaultName, EnforceSameName, SelectedName"},
+	"node-port":                        {"70000", "70000 is no port"},
+	"node-selector":                    {"a=b c", "a=b c is no label"},
+	"nonce":                            {"short", "a nonce is 64 bytes in base64"},
+	"np-nodes":                         {"some", "it is one of all, workers, control-planes"},
+	"output":                           {"toml", "json"},
+	"pod-cidr":                         {"10.1.0.0/8", `did you mean "10.0.0.0/8"?`},
+	"pod-offloading-strategy":          {"Somewhere", "it is one of Local, Remote, LocalAndRemote"},
+	"pods":                             {"1.5", `"1.5" is no whole number`},
+	"port":                             {"0", "0 is no port: those are from 1 to 65535"},
+	"protocol":                         {"TCP", "it is one of UDP"},
+	"proxy-url":                        {"ftp://x", "proxy-url must be an http or https URL"},
+	"public-key":                       {"short", "it has 5 bytes"},
+	"remote-cluster-id":                {"", `"" is no cluster ID`},
+	"remote-kubeconfigs":               {"/nowhere", "/nowhere"},
+	"remote-liqo-namespace":            {"A", `"A" is no name of a namespace`},
+	"remote-namespace":                 {"A", `"A" is no name of a namespace`},
+	"remote-namespace-name":            {"A", `"A" is no name of a namespace`},
+	"remote-tenant-namespace":          {"A", `"A" is no name of a namespace`},
+	"repo-url":                         {"https://charts.example", "is not supported"},
+	"reserved-subnets":                 {"10.0.0.1", `"10.0.0.1" is no address range`},
+	"resource":                         {"a b=2", `"a b" is no name of a resource`},
+	"resource-slice-name":              {"A", `"A" is no name of an object`},
+	"runtime-class-name":               {"A", `"A" is no name of an object`},
+	"selector":                         {"a in", `"a in" is not a label selector`},
+	"ns-selector":                      {"=", `"=" is not a label selector`},
+	"service-cidr":                     {"10.96.0.0/16,fd00::/108", "is more than one address range"},
+	"service-type":                     {"None", "it is one of LoadBalancer, NodePort, ClusterIP"},
+	"set":                              {"a[=1", `--set "a[=1"`},
+	"set-string":                       {"a[=1", `--set-string "a[=1"`},
+	"storage-classes":                  {"A", `"A" is no name of an object`},
+	"template-name":                    {"A", `"A" is no name of an object`},
+	"template-namespace":               {"A", `"A" is no name of a namespace`},
+	"timeout":                          {"0s", "0s is no time in which anything could be done"},
+	"tls-compatibility-mode":           {"foo", "it is one of auto, true, false"},
+	"type":                             {"wireguard", `"wireguard" is no type of templates`},
+	"values":                           {"/nowhere.yaml", "reading the values in /nowhere.yaml"},
+	"version":                          {"a b", `"a b" is no version: it is the tag of an image`},
+	"vk-options-template":              {"fast", `"fast" is not written as namespace/name`},
+
+	// How clusters are reached: kubectl's own words.
+	"kubeconfig":            {"/nowhere", "/nowhere"},
+	"context":               {"none", `context "none" does not exist`},
+	"cluster":               {"none", `cluster "none" does not exist`},
+	"user":                  {"none", `auth info "none" does not exist`},
+	"server":                {"https://rome:many", "many"},
+	"request-timeout":       {"soon", "imeout must be"},
+	"certificate-authority": {"/nowhere.pem", "/nowhere.pem"},
+	"client-certificate":    {"/nowhere.pem", "/nowhere.pem"},
+}
+
+// anyValue are the flags of which any value means something, and why.
+var anyValue = map[string]string{
+	"class":                "whoever grants slices names their classes",
+	"resource-slice-class": "whoever grants slices names their classes",
+	"info peer get":        "which clusters there are is known from the cluster",
+	"as":                   "users have any names, which the API server judges",
+	"as-group":             "groups have any names, which the API server judges",
+	"as-uid":               "free text, which the API server judges",
+	"as-user-extra":        "free text, which the API server judges",
+	"cache-dir":            "nothing is cached",
+	"client-key":           "it is looked at beside a certificate only",
+	"tls-server-name":      "the certificate of the server says which one it has",
+	"token":                "the API server judges it",
+}
+
+// tree are the commands that can be run, by their names without that of the program.
+func tree(t *testing.T) (*cobra.Command, map[string]*cobra.Command) {
+	t.Helper()
+	c := &cli{
+		Printer: out.New(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}), kubeFlags: genericclioptions.NewConfigFlags(true), executable: "liqoctl",
+	}
+	root := c.root()
+	c.finish(root)
+	all := map[string]*cobra.Command{}
+	each(root, func(cmd *cobra.Command) {
+		if _, known := commandLines[nameOf(cmd)]; known || !cmd.HasSubCommands() { // others are groups
+			all[nameOf(cmd)] = cmd
+		}
+	})
+	return root, all
+}
+
+func nameOf(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), "liqoctl ") }
+
+func TestEveryCommandHasALineThatCouldRun(t *testing.T) {
+	_, commands := tree(t)
+	for name := range commands {
+		if _, ok := commandLines[name]; !ok {
+			t.Errorf("commandLines lacks %s", name)
+		}
+	}
+	for name := range commandLines {
+		if commands[name] == nil {
+			t.Errorf("there is no command %s", name)
+		}
+	}
+}
+
+// silent is a cluster that nobody may call, and its kubeconfig.
+func silent(t *testing.T) (kubeconfig string, called *atomic.Int32) {
+	t.Helper()
+	called = &atomic.Int32{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		called.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	return kubeconfigFile(t, &rest.Config{Host: server.URL}), called
+}
+
+// lineOf is a command line that could run, with the clusters of it.
+func lineOf(root *cobra.Command, name, local, remote string) []string {
+	line := append(strings.Fields(name), strings.Fields(commandLines[name])...)
+	cmd, _, _ := root.Find(strings.Fields(name))
+	cmd.InheritedFlags() // has it know those of its parents
+	line = append(line, "--kubeconfig", local)
+	if cmd.Flag("remote-kubeconfig") != nil {
+		line = append(line, "--remote-kubeconfig", remote)
+	}
+	if cmd.Flag("remote-kubeconfigs") != nil {
+		line = append(line, "--remote-kubeconfigs", remote)
+	}
+	return line
+}
+
+// badValueOf is the row of a flag of a command, and that there is one.
+func badValueOf(command string, f *pflag.Flag) (bad badValue, known bool) {
+	if f.Value.Type() == "bool" {
+		return badValue{"maybe", "it is true or false"}, true
+	}
+	for _, key := range []string{command + " " + f.Name, f.Name, strings.TrimPrefix(f.Name, "remote-")} {
+		if bad, ok := badValues[key]; ok && anyValue[command+" "+f.Name] == "" {
+			return bad, true
+		}
+		if anyValue[key] != "" {
+			return badValue{}, true
+		}
+	}
+	return badValue{}, false
+}
+
+func TestEveryFlagRefusesWhatItCannotMeanBeforeAnyClusterIsCalled(t *testing.T) {
+	local, called := silent(t)
+	remote, calledToo := silent(t)
+	root, commands := tree(t)
+	tried := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(commands)) {
+		cmd := commands[name]
+		cmd.InheritedFlags()
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Name == "help" || tried[f.Name] && sharedByAll(root, cmd, f) {
+				return
+			}
+			tried[f.Name] = true
+			bad, known := badValueOf(name, f)
+			if !known {
+				t.Errorf("%s: --%s has no row in badValues, and none in anyValue that says why there is no bad one", name, f.Name)
+			}
+			if bad.said == "" {
+				return
+			}
+			line := lineOf(root, name, local, remote)
+			r := liqoctl(t, nil, append(line, "--"+f.Name+"="+bad.value)...)
+			if n := called.Swap(0) + calledToo.Swap(0); n > 0 || r.stdout != "" || r.err == nil || strings.Count(r.stderr, " ERRO ") != 1 ||
+				!strings.Contains(r.stderr, bad.said) || !strings.Contains(r.stderr, nameIn(f)) {
+				t.Errorf("%s --%s=%s: %d calls, %q is wanted:\n%s%s", name, f.Name, bad.value, n, bad.said, r.stdout, r.stderr)
+			}
+		})
+	}
+}
+
+// nameIn is what an error calls a flag.
+func nameIn(f *pflag.Flag) string {
+	name, remote := strings.CutPrefix(f.Name, "remote-")
+	switch known := slices.Contains(kubeFlags, name); {
+	case known && remote:
+		return "--remote-kubeconfig and --remote-context"
+	case known:
+		return "--kubeconfig and --context"
+	}
+	return "--" + f.Name
+}
+
+// sharedByAll tells whether a flag is the same one in all commands, or in all about two clusters.
+func sharedByAll(root, cmd *cobra.Command, f *pflag.Flag) bool {
+	name := f.Name
+	if cmd.Flag("remote-kubeconfig") != nil {
+		name = strings.TrimPrefix(f.Name, "remote-")
+	}
+	shared := root.PersistentFlags().Lookup(name)
+	return shared != nil && shared.Usage == strings.TrimSuffix(f.Usage, " (in the remote cluster)")
+}
+
+func TestArgumentsAreRefusedBeforeAnyClusterIsCalled(t *testing.T) {
+	local, called := silent(t)
+	remote, calledToo := silent(t)
+	root, commands := tree(t)
+	// The arguments that are wrong by commands, and what is said of them.
+	wrong := map[string]badValue{
+		"create resourceslice": {"A", `"A" cannot be the name of a node`}, "create virtualnode": {"A", `"A" cannot be the name of a node`},
+		"force unpeer": {"Rome", `"Rome" is no cluster ID`}, "info peer": {"Rome", `"Rome" is no cluster ID`},
+		"offload namespace": {"a.b", `"a.b" is no name of a namespace`}, "unoffload namespace": {"a.b", `"a.b" is no name of a namespace`},
+	}
+	for name, cmd := range commands {
+		line := lineOf(root, name, local, remote)
+		bad, takes := wrong[name], strings.Contains(cmd.Use, " ")
+		if takes && bad.said == "" {
+			bad = badValue{"a/b", `"a/b" is no name of an object`}
+		}
+		refused := func(said string, args []string) {
+			t.Helper()
+			r := liqoctl(t, nil, args...)
+			if n := called.Swap(0) + calledToo.Swap(0); n > 0 || r.stdout != "" || r.err == nil || strings.Count(r.stderr, " ERRO ") != 1 || !strings.Contains(r.stderr, said) {
+				t.Errorf("%v: %d calls, %q is wanted:\n%s%s", args, n, said, r.stdout, r.stderr)
+			}
+		}
+		words := len(strings.Fields(name))
+		if !takes {
+			refused("extra", slices.Insert(slices.Clone(line), words, "extra"))
+			continue
+		}
+		var without []string
+		if commandLines[name] != "" {
+			without = slices.Delete(slices.Clone(line), words, words+1)
+		} else {
+			without = slices.Clone(line)
+		}
+		refused(bad.said, slices.Insert(slices.Clone(without), words, bad.value))
+		if many := strings.Contains(cmd.Use, "..."); !many {
+			refused("arg(s), received", slices.Insert(slices.Clone(line), words, "one-more"))
+		}
+		if name != "info peer" {
+			r := liqoctl(t, nil, without...)
+			r.refuses(t, map[string]string{
+				"force unpeer":        "Cluster ID must be specified",
+				"offload namespace":   "namespace name or label selector must be specified",
+				"unoffload namespace": "namespace name or label selector must be specified",
+			}[name])
+		}
+	}
+}
+
+func TestUnknownCommandsAreRefused(t *testing.T) {
+	root, _ := tree(t)
+	for _, group := range append(root.Commands(), root) {
+		if !group.HasSubCommands() || group.Name() == "completion" {
+			continue
+		}
+		args := []string{"dance"}
+		if group != root {
+			args = []string{group.Name(), "dance"}
+		}
+		liqoctl(t, nil, args...).refuses(t, `"dance" for "`+group.CommandPath()+`"`)
+	}
+}
+
+// readers are the commands that write nothing, or nothing that stays, and why.
+var readers = map[string]string{
+	"generate configuration": "it prints what another cluster is to have",
+	"generate identity":      "it prints what another cluster is to have",
+	"generate publickey":     "it prints what another cluster is to have",
+	"get kubeconfig":         "it reads",
+	"get nonce":              "it reads",
+	"info":                   "it reads",
+	"info peer":              "it reads",
+	"test network":           "it removes what it makes, and tells nothing without",
+	"version":                "it reads",
+}
+
+func TestWhatWritesCanPrintInsteadAndThenWritesNothing(t *testing.T) {
+	one, two := newTown(t, 0, "dry-one"), newTown(t, 1, "dry-two")
+	here, there := newFront(t, one.Config, false), newFront(t, two.Config, false)
+	local, remote := kubeconfigFile(t, &rest.Config{Host: here.URL}), kubeconfigFile(t, &rest.Config{Host: there.URL})
+	root, commands := tree(t)
+	for name, cmd := range commands {
+		cmd.InheritedFlags()
+		if readers[name] != "" {
+			continue
+		}
+		if cmd.Flag("dry-run") == nil || cmd.Flag("output") == nil {
+			t.Errorf("%s has no --dry-run, or no --output", name)
+			continue
+		}
+		line := append(lineOf(root, name, local, remote), "--dry-run", "-o", "yaml")
+		line = inLiqo(cmd, inLiqo(cmd, line, "", one.liqo), "remote-", two.liqo)
+		r := liqoctl(t, nil, line...)
+		if n, m := here.writes.Swap(0), there.writes.Swap(0); n+m > 0 {
+			t.Errorf("%v: %d writes to the local cluster, %d to the remote one:\n%s%s", line, n, m, r.stdout, r.stderr)
+		}
+		if r.err == nil && !strings.Contains(r.stdout, "kind: ") && !strings.Contains(r.stdout, "# nothing") && !strings.Contains(r.stderr, " INFO ") {
+			t.Errorf("%v prints nothing:\n%s%s", line, r.stdout, r.stderr)
+		}
+	}
+}

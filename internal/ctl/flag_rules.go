@@ -1,0 +1,310 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/install"
+	"liqo.io/liqo/internal/ctl/out"
+)
+
+// flagRule says what is wrong with a value that could mean nothing, or with one of several. It asks no cluster: these are refused
+// before one is called.
+type flagRule func(text string) error
+
+// flagRules are by the names of flags, which mean the same in all commands.
+var flagRules = map[string]flagRule{
+	"timeout": positive,
+
+	"remote-cluster-id": checkClusterID, "consumer-cluster-id": checkClusterID, "cluster-id": install.CheckClusterID,
+
+	"namespace": checkNamespace, "liqo-namespace": checkNamespace, "remote-namespace": checkNamespace, "remote-liqo-namespace": checkNamespace,
+	"remote-tenant-namespace": checkNamespace, "remote-namespace-name": checkNamespace,
+	"template-namespace": checkNamespace, "gw-server-template-namespace": checkNamespace, "gw-client-template-namespace": checkNamespace,
+
+	"template-name": checkName, "gw-server-template-name": checkName, "gw-client-template-name": checkName, "gateway-name": checkName,
+	"kubeconfig-secret-name": checkName, "resource-slice-name": checkName, "runtime-class-name": checkName,
+	"storage-classes": checkName, "ingress-classes": checkName, "load-balancer-classes": checkKey,
+	"vk-options-template": checkReference,
+	"type":                checkTemplates, "gw-server-type": checkTemplates, "gw-client-type": checkTemplates,
+
+	"port": checkPort, "gw-server-service-port": checkPort, "gw-client-port": checkPort, "node-port": checkPort, "gw-server-service-nodeport": checkPort,
+	"mtu":              checkMTU,
+	"load-balancer-ip": checkIP, "gw-server-service-loadbalancerip": checkIP,
+	"addresses": checkAddress, "gw-client-address": checkAddress,
+	"pod-cidr": checkCIDR, "external-cidr": checkCIDR, "reserved-subnets": checkCIDR, "service-cidr": checkOneCIDR,
+	"proxy-url": cred.CheckProxy,
+
+	"cpu": amountOf(corev1.ResourceCPU), "memory": amountOf(corev1.ResourceMemory), "pods": amountOf(corev1.ResourcePods), "resource": checkResource,
+	"labels": checkLabel, "node-selector": checkLabel, "cluster-labels": checkEntry, "ns-selector": checkSelector,
+	"global-labels": checkGlobalLabel, "global-annotations": checkEntry,
+
+	"version": checkTag, "image": checkImage, "dump-values-path": checkFolder,
+}
+
+// checkFlags refuses the flags that were given a value that could mean nothing. The default may be none, as long as a value need not be given.
+func checkFlags(cmd *cobra.Command) (wrong error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		rule, needed := flagRules[f.Name], slices.Contains(f.Annotations[cobra.BashCompOneRequiredFlag], "true")
+		if rule == nil || wrong != nil || (!needed && f.Value.String() == f.DefValue) {
+			return
+		}
+		for _, text := range valuesOf(cmd.Flags(), f) {
+			if err := rule(text); err != nil {
+				wrong = out.Fail("--%s: %w", f.Name, err)
+				return
+			}
+		}
+	})
+	return wrong
+}
+
+// valuesOf are the elements of a list, the entries of a map, or the only value.
+func valuesOf(fs *pflag.FlagSet, f *pflag.Flag) []string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		if all := list.GetSlice(); len(all) > 0 {
+			return all
+		}
+		return []string{""}
+	}
+	entries, err := fs.GetStringToString(f.Name)
+	if err != nil {
+		return []string{f.Value.String()}
+	}
+	var all []string
+	for _, key := range sortedKeys(entries) {
+		all = append(all, key+"="+entries[key])
+	}
+	return all
+}
+
+// flagError says of a value that is none of its type what would be one.
+func flagError(_ *cobra.Command, err error) error {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	allowed := map[string]string{
+		"bool": "it is true or false", "int": "it is a whole number", "int32": "it is a whole number", "duration": "it is a time such as 90s or 5m",
+		"stringToString": "it is written as key=value, with commas between several",
+	}[invalid.GetFlag().Value.Type()]
+	if allowed == "" {
+		return err
+	}
+	return errors.New(strings.TrimSuffix(err.Error(), invalid.Unwrap().Error()) + allowed)
+}
+
+func positive(text string) error {
+	if d, err := time.ParseDuration(text); err != nil || d <= 0 {
+		return out.Fail("%s is no time in which anything could be done", text)
+	}
+	return nil
+}
+
+func checkClusterID(id string) error {
+	if len(validation.IsDNS1123Label(id)) > 0 {
+		return out.Fail("%q is no cluster ID: lower-case letters, digits and dashes, at most 63 of them", id)
+	}
+	return nil
+}
+
+func checkNamespace(name string) error {
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return out.Fail("%q is no name of a namespace: lower-case letters, digits and dashes, at most 63 of them", name)
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return out.Fail("%q is no name of an object: lower-case letters, digits, dashes and dots, at most 253 of them", name)
+	}
+	return nil
+}
+
+// checkNodeName refuses the name of what becomes a node and the value of labels.
+func checkNodeName(name string) error {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 || len(validation.IsValidLabelValue(name)) > 0 {
+		return out.Fail("%q cannot be the name of a node: lower-case letters, digits, dashes and dots, at most 63 of them", name)
+	}
+	return nil
+}
+
+func checkReference(text string) error {
+	namespace, name, _ := strings.Cut(text, "/")
+	if checkNamespace(namespace) != nil || checkName(name) != nil {
+		return out.Fail("%q is not written as namespace/name", text)
+	}
+	return nil
+}
+
+func checkTemplates(resource string) error {
+	parts := strings.Split(resource, "/")
+	if len(parts) != 3 || slices.ContainsFunc(parts, func(s string) bool { return checkName(s) != nil }) {
+		return out.Fail("%q is no type of templates: it is written group/version/plural, such as %s", resource, serverTemplates)
+	}
+	return nil
+}
+
+func checkPort(text string) error {
+	if port, err := strconv.Atoi(text); err != nil || port < 1 || port > 65535 {
+		return out.Fail("%s is no port: those are from 1 to 65535", text)
+	}
+	return nil
+}
+
+// checkMTU takes 0 for what the template chooses.
+func checkMTU(text string) error {
+	if mtu, err := strconv.Atoi(text); err != nil || mtu != 0 && (mtu < 576 || mtu > 65535) {
+		return out.Fail("%s is no MTU of a tunnel: those are from 576 to 65535, and 0 for what there is room for", text)
+	}
+	return nil
+}
+
+func checkIP(text string) error {
+	if _, err := netip.ParseAddr(text); err != nil {
+		return out.Fail("%q is no IP address", text)
+	}
+	return nil
+}
+
+func checkAddress(text string) error {
+	if checkIP(text) != nil && len(validation.IsDNS1123Subdomain(strings.TrimSuffix(text, "."))) > 0 {
+		return out.Fail("%q is neither an IP address nor the name of a host; the port is another flag", text)
+	}
+	return nil
+}
+
+func checkCIDR(text string) error {
+	p, err := netip.ParsePrefix(strings.TrimSpace(text))
+	if err != nil {
+		return out.Fail("%q is no address range such as 10.200.0.0/16", text)
+	}
+	if p != p.Masked() {
+		return out.Fail("%q is no address range, did you mean %q?", text, p.Masked())
+	}
+	return nil
+}
+
+func checkOneCIDR(text string) error {
+	if strings.Contains(text, ",") {
+		return out.Fail("%q is more than one address range", text).Hint("Liqo takes one; of a dual-stack cluster give that of IPv4")
+	}
+	return checkCIDR(text)
+}
+
+func amountOf(name corev1.ResourceName) flagRule {
+	return func(text string) error {
+		_, err := readAmount(name, text)
+		return err
+	}
+}
+
+func checkResource(entry string) error {
+	name, text, _ := strings.Cut(entry, "=")
+	if len(validation.IsQualifiedName(name)) > 0 {
+		return out.Fail("%q is no name of a resource", name)
+	}
+	if _, err := readAmount(corev1.ResourceName(name), text); err != nil {
+		return out.Fail("%s: %w", name, err)
+	}
+	return nil
+}
+
+func checkLabel(entry string) error {
+	key, value, _ := strings.Cut(entry, "=")
+	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
+		return out.Fail("%s is no label", entry)
+	}
+	return nil
+}
+
+// checkGlobalLabel takes what stamp replaces in values.
+func checkGlobalLabel(entry string) error {
+	if checkLabel(strings.NewReplacer("${namespace}", "x", "${name}", "x", "${kind}", "x", "${group}", "x").Replace(entry)) != nil {
+		return checkLabel(entry)
+	}
+	return nil
+}
+
+func checkEntry(entry string) error {
+	key, _, _ := strings.Cut(entry, "=")
+	return checkKey(key)
+}
+
+func checkKey(key string) error {
+	if len(validation.IsQualifiedName(key)) > 0 {
+		return out.Fail("%q is no name: letters, digits, dashes, dots and underscores, at most 63 of them, and a domain with a slash may be before it", key)
+	}
+	return nil
+}
+
+func checkSelector(text string) error {
+	if _, err := labels.Parse(text); err != nil {
+		return out.Fail("%q is not a label selector: %w", text, err)
+	}
+	return nil
+}
+
+var (
+	imageTag       = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+	imageReference = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_./:@-]*$`)
+)
+
+func checkTag(text string) error {
+	if !imageTag.MatchString(text) {
+		return out.Fail("%q is no version: it is the tag of an image", text)
+	}
+	return nil
+}
+
+func checkImage(text string) error {
+	if !imageReference.MatchString(text) {
+		return out.Fail("%q is no reference to an image", text)
+	}
+	return nil
+}
+
+func checkFolder(file string) error {
+	if at, err := os.Stat(filepath.Dir(file)); err != nil || !at.IsDir() {
+		return out.Fail("%q is not in a folder that there is", file)
+	}
+	return nil
+}
+
+// oneName is the argument of commands about one object.
+func oneName(cmd *cobra.Command, args []string) error {
+	return arguments(cobra.ExactArgs(1), checkName)(cmd, args)
+}
+
+// arguments are as many as one rule says, each of them as another one says.
+func arguments(many cobra.PositionalArgs, rule flagRule) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := many(cmd, args); err != nil {
+			return err
+		}
+		for _, arg := range args {
+			if err := rule(arg); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

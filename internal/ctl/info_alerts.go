@@ -1,0 +1,203 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/ctl/install"
+	"liqo.io/liqo/internal/names"
+)
+
+// What is wrong with an installation beside its pods: its kinds, its webhook and the certificates that it was given.
+
+// alerts looks at all that. What it cannot see it does not judge.
+func (f *collector) alerts(ctx context.Context, now time.Time) (all []string, problems []error) {
+	for _, look := range []func(context.Context) ([]string, error){
+		func(ctx context.Context) ([]string, error) {
+			crds, err := install.CRDs(f.chart)
+			if err != nil {
+				return nil, err
+			}
+			return f.kindAlerts(ctx, crds)
+		},
+		f.webhookAlerts,
+		func(ctx context.Context) ([]string, error) { return f.certificateAlerts(ctx, now) },
+	} {
+		found, err := look(ctx)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		all = append(all, found...)
+	}
+	return all, problems
+}
+
+// kindAlerts compares the CRDs with those of this program. Those of an installation of another version may be others.
+func (f *collector) kindAlerts(ctx context.Context, crds []*unstructured.Unstructured) (all []string, err error) {
+	var list unstructured.UnstructuredList
+	list.SetAPIVersion("apiextensions.k8s.io/v1")
+	list.SetKind("CustomResourceDefinitionList")
+	if err := f.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("looking at the CRDs: %w", err)
+	}
+	have := map[string]*unstructured.Unstructured{}
+	for i := range list.Items {
+		have[list.Items[i].GetName()] = &list.Items[i]
+	}
+	same := false
+	if manager, err := controllerManager(ctx, f, f.namespace); err == nil {
+		container, err := managerContainer(manager)
+		same = err == nil && imageVersion(container.Image) == Version
+	}
+	for _, want := range crds {
+		switch there := have[want.GetName()]; {
+		case there == nil:
+			all = append(all, fmt.Sprintf("the CRD %s is missing: liqoctl install makes it", want.GetName()))
+		case same && older(there, want):
+			all = append(all, fmt.Sprintf("the CRD %s is older than this version of Liqo: liqoctl install brings it up to date", want.GetName()))
+		}
+	}
+	return all, nil
+}
+
+// older tells whether a CRD lacks something that another one has, be it a version or a field.
+func older(have, want *unstructured.Unstructured) bool {
+	schemas := func(crd *unstructured.Unstructured) map[string]any {
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		found := map[string]any{}
+		for _, v := range versions {
+			if version, ok := v.(map[string]any); ok {
+				found[fmt.Sprint(version["name"])] = version["schema"]
+			}
+		}
+		return found
+	}
+	return !contained(schemas(want), schemas(have))
+}
+
+// contained tells whether one part of a schema is in another one, whatever descriptions say.
+func contained(part, whole any) bool {
+	switch want := part.(type) {
+	case map[string]any:
+		have, ok := whole.(map[string]any)
+		for key, value := range want {
+			if _, text := value.(string); text && key == "description" {
+				continue
+			}
+			if ok = ok && contained(value, have[key]); !ok {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		have, ok := whole.([]any)
+		return ok && slices.EqualFunc(want, have, contained)
+	}
+	return fmt.Sprint(part) == fmt.Sprint(whole)
+}
+
+// webhookAlerts looks whether the API server can call the webhook.
+func (f *collector) webhookAlerts(ctx context.Context) (all []string, err error) {
+	key := client.ObjectKey{Name: names.WebhookConfiguration}
+	var mutating admissionv1.MutatingWebhookConfiguration
+	var validating admissionv1.ValidatingWebhookConfiguration
+	bundles := map[string][][]byte{}
+	for kind, obj := range map[string]client.Object{"MutatingWebhookConfiguration": &mutating, "ValidatingWebhookConfiguration": &validating} {
+		err := f.Get(ctx, key, obj)
+		switch {
+		case apierrors.IsNotFound(err):
+			all = append(all, fmt.Sprintf("the %s %s is missing: liqoctl install makes it", kind, key.Name))
+		case err != nil:
+			return all, fmt.Errorf("looking at the webhook: %w", err)
+		}
+	}
+	for _, w := range mutating.Webhooks {
+		bundles["MutatingWebhookConfiguration"] = append(bundles["MutatingWebhookConfiguration"], w.ClientConfig.CABundle)
+	}
+	for _, w := range validating.Webhooks {
+		bundles["ValidatingWebhookConfiguration"] = append(bundles["ValidatingWebhookConfiguration"], w.ClientConfig.CABundle)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(bundles)) {
+		if slices.ContainsFunc(bundles[kind], func(bundle []byte) bool { return !trusts(bundle, time.Now()) }) {
+			all = append(all, fmt.Sprintf("the %s %s has no valid authority in each caBundle: the controller-manager puts it there, and its log says why it does not", kind, key.Name))
+		}
+	}
+	slices.Sort(all)
+	if len(bundles) == 0 {
+		return all, nil
+	}
+	var endpoints discoveryv1.EndpointSliceList
+	if err := f.List(ctx, &endpoints, client.InNamespace(f.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: names.WebhookConfiguration}); err != nil {
+		return all, fmt.Errorf("looking at the webhook: %w", err)
+	}
+	if !slices.ContainsFunc(endpoints.Items, answers) {
+		all = append(all, fmt.Sprintf("the webhook answers nobody: the Service %s/%s has no pod that is ready", f.namespace, names.WebhookConfiguration))
+	}
+	return all, nil
+}
+
+// trusts tells whether there is an authority that has not ended.
+func trusts(bundle []byte, now time.Time) bool {
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if ca, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(ca.NotAfter) {
+			return true
+		}
+	}
+	return false
+}
+
+func answers(s discoveryv1.EndpointSlice) bool {
+	return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready })
+}
+
+// certificateAlerts looks at the certificates that peers gave, which are renewed when a third of their time is left at the latest.
+func (f *collector) certificateAlerts(ctx context.Context, now time.Time) (all []string, err error) {
+	var identities authv1beta1.IdentityList
+	if err := f.List(ctx, &identities); apimeta.IsNoMatchError(err) {
+		return nil, nil // which is told of its CRD
+	} else if err != nil {
+		return nil, fmt.Errorf("looking at the certificates of peerings: %w", err)
+	}
+	for i := range identities.Items {
+		id := &identities.Items[i]
+		key := client.ObjectKeyFromObject(id)
+		certificate, err := cred.ParseCertificate(id.Spec.AuthParams.SignedCRT)
+		if err != nil || id.DeletionTimestamp != nil {
+			continue
+		}
+		if late := aging(certificate, now); late != nil {
+			all = append(all, fmt.Sprintf("the certificate of the Identity %s %s: is the API server of %s reached?", key, late, id.Spec.ClusterID))
+		}
+	}
+	return all, nil
+}
+
+// aging says of a certificate that it has ended, or that it ends soon although it should have been renewed.
+func aging(certificate *x509.Certificate, now time.Time) error {
+	end, life := certificate.NotAfter, certificate.NotAfter.Sub(certificate.NotBefore)
+	switch left := end.Sub(now); {
+	case left <= 0:
+		return errors.New("ended at " + end.UTC().Format(time.RFC3339))
+	case left < life/6:
+		return errors.New("ends at " + end.UTC().Format(time.RFC3339) + " and was not renewed")
+	}
+	return nil
+}
