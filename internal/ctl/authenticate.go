@@ -41,6 +41,9 @@ func (c *cli) authenticate() *cobra.Command {
 				return err
 			}
 			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
+				if err := fitTogether(ctx, local, remote); err != nil {
+					return err
+				}
 				a := &authentication{cli: c, consumer: local, provider: remote, inBand: o.inBand, proxyURL: o.proxyURL}
 				if o.asked() {
 					return a.preview(ctx, o.format())
