@@ -119,7 +119,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 	err = setUp(mgr,
 		with(admit.SetupWebhooks, settings.webhooks),
 		// Who the peers are, and what they may do.
-		with(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Disabled: settings.disabled}),
+		with(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Version: program.Version, Disabled: settings.disabled}),
 		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
 		with(auth.SetupSigner, auth.SignerOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces}),
 		with(auth.SetupTenant, settings.tenants),

@@ -26,7 +26,7 @@ var (
 	// Leaves that work with addresses and with what the kernel is to be told.
 	translating = []string{"internal/network/plan", "internal/vnode/translate"}
 	leaves      = append([]string{
-		"internal/elder", "internal/remap", "internal/quota", "internal/cred", "internal/rules", "internal/ipam/tree",
+		"internal/elder", "internal/remap", "internal/quota", "internal/cred", "internal/release", "internal/rules", "internal/ipam/tree",
 		"internal/slice/want", "internal/network/template",
 	}, translating...)
 	kernel = []string{"internal/datapath/*"}

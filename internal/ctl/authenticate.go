@@ -37,6 +37,9 @@ func (c *cli) authenticate() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
+				if err := fitTogether(ctx, local, remote); err != nil {
+					return err
+				}
 				a := &authentication{cli: c, consumer: local, provider: remote, inBand: o.inBand, proxyURL: o.proxyURL}
 				if o.asked() {
 					return a.preview(ctx, o.format())

@@ -120,6 +120,10 @@ func nobodyIsAuthenticatedWrongly(t *testing.T, genoa, turin *town) {
 	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t,
 		"in the remote cluster: its API server has no proxy in the tunnel: there is no IP "+turin.liqo+"/api-server-proxy", "--proxy-url")
 	introduced(t, genoa, turin, "authenticate", "--proxy-url", "socks5://proxy:1080").refuses(t, "--proxy-url: proxy-url is a SOCKS proxy")
+	apart := installed(t, map[*town]string{genoa: "v0.2.0", turin: "v0.4.0"})
+	introduced(t, genoa, turin, "authenticate").refuses(t, "the local cluster has Liqo v0.2.0 and the remote one v0.4.0, which do not work together")
+	introduced(t, genoa, turin, "authenticate", "--dry-run").refuses(t, "which do not work together")
+	apart()
 	introduced(t, genoa, turin, "authenticate", "--timeout", "soon").refuses(t, "invalid argument")
 	introduced(t, genoa, turin, "authenticate", "genoa").refuses(t, "unknown command")
 	liqoctl(t, genoa.Config, "authenticate", "--remote-kubeconfig", "/nowhere", "-n", genoa.liqo).refuses(t, "remote cluster: ", "/nowhere")

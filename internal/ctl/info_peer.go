@@ -142,6 +142,9 @@ func (c *cli) printPeer(r *peerReport) {
 	if r.Info.Version != "" {
 		info.Entry("Version", r.Info.Version)
 	}
+	if len(r.Info.Capabilities) > 0 {
+		info.Entry("Capabilities", joined(r.Info.Capabilities))
+	}
 	c.Box(info)
 	c.Box(r.Network.section())
 	c.Box(r.Authentication.section())

@@ -34,6 +34,8 @@ type peerIdentity struct {
 	ClusterID string `json:"clusterID"`
 	Role      string `json:"role"`
 	Version   string `json:"version,omitempty"`
+	// Capabilities of Liqo at the peer.
+	Capabilities []string `json:"capabilities,omitempty"`
 }
 
 type moduleInfo struct {
@@ -119,7 +121,7 @@ func (f *collector) selected(ctx context.Context, ids []string) ([]liqov1beta1.F
 func (f *collector) peer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*peerReport, []problem) {
 	id, modules := string(fc.Spec.ClusterID), fc.Status.Modules
 	r := &peerReport{
-		Info:           peerIdentity{id, string(fc.Status.Role), fc.Status.Version},
+		Info:           peerIdentity{id, string(fc.Status.Role), fc.Status.Version, fc.Status.Capabilities},
 		Network:        peerNetwork{moduleInfo: module(modules.Networking), Gateway: peerGateway{Address: []string{}}},
 		Authentication: peerAuthentication{moduleInfo: module(modules.Authentication), ResourceSlices: []peerSlice{}},
 		Offloading:     peerOffloading{moduleInfo: module(modules.Offloading), VirtualNodes: []peerNode{}},

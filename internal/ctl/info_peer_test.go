@@ -63,6 +63,7 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 			if name == "milan" {
 				on := liqov1beta1.Module{Enabled: true}
 				fc.Status.Role, fc.Status.APIServerURL, fc.Status.Version = liqov1beta1.ProviderRole, "https://192.0.2.1:6443", "v1.3.0"
+				fc.Status.Capabilities = []string{"bound-nonces", "moving-gateways"}
 				fc.Status.Modules = liqov1beta1.Modules{Networking: on, Authentication: on, Offloading: on}
 				fc.Status.Modules.Networking.Conditions = []liqov1beta1.Condition{{
 					Type: liqov1beta1.NetworkConnectionStatus, Status: liqov1beta1.ConditionError, Reason: "ConnectionError", Message: "the tunnel is down",
@@ -102,9 +103,10 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 
 const milanOnTheScreen = `
 ┌─ Peer cluster info ──────────────────────────────────────────────────────────┐
-│ Cluster ID: milan                                                            │
-│ Role:       Provider                                                         │
-│ Version:    v1.3.0                                                           │
+│ Cluster ID:   milan                                                          │
+│ Role:         Provider                                                       │
+│ Version:      v1.3.0                                                         │
+│ Capabilities: bound-nonces, moving-gateways                                  │
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌─ Network ────────────────────────────────────────────────────────────────────┐
 │ Status: Unhealthy                                                            │
@@ -161,6 +163,9 @@ const milanAsADocument = `milan:
         memory: 8Gi
     status: Healthy
   info:
+    capabilities:
+    - bound-nonces
+    - moving-gateways
     clusterID: milan
     role: Provider
     version: v1.3.0

@@ -159,6 +159,7 @@ func (r *peeringRun) throughTunnel() bool { return r.options.inBand && r.options
 // survey reads what there is, at once, and fails where the rest could not be done.
 func (r *peeringRun) survey(ctx context.Context) error {
 	p := step.New(r.Printer)
+	p.Add(func(ctx context.Context, _ *out.Printer) error { return fitTogether(ctx, r.consumer, r.provider) })
 	if !r.options.networkingDisabled {
 		p.Add(func(ctx context.Context, _ *out.Printer) error { return ensuring("networking", r.surveyNetworks(ctx)) })
 	}

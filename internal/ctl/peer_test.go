@@ -457,6 +457,10 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 	} {
 		peered(t, one, two, append([]string{"peer"}, flags...)...).refuses(t, want)
 	}
+	apart := installed(t, map[*town]string{one: "v0.3.0", two: "v0.1.0"})
+	peered(t, one, two, "peer").refuses(t, "the local cluster has Liqo v0.3.0 and the remote one v0.1.0, which do not work together", "Upgrade the remote cluster by liqoctl install")
+	peered(t, two, one, "peer", "--dry-run").refuses(t, "the local cluster has Liqo v0.1.0 and the remote one v0.3.0", "Upgrade the local cluster")
+	apart()
 	for _, format := range []string{"yaml", "json"} {
 		dry := peered(t, one, two, "peer", "-o", format, "--cpu", "2")
 		dry.succeeds(t)

@@ -147,8 +147,8 @@ func TestTwinNamespaces(t *testing.T) {
 	nm := consumer(t, c, "blue", map[string]string{"demo": "demo-blue", "taken": "taken-blue"})
 	mapping(t, c, nm, "demo", "demo-blue", offv1beta1.MappingAccepted)
 	answered := &offv1beta1.NamespaceMap{}
-	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), answered); err != nil || answered.Status.ProviderVersion != "v1.3.0" {
-		t.Errorf("the consumer is told of version %q, %v", answered.Status.ProviderVersion, err)
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), answered); err != nil || answered.Status.ProviderVersion != "v1.3.0" || len(answered.Status.ProviderCapabilities) == 0 {
+		t.Errorf("the consumer is told of version %q, capable of %v, %v", answered.Status.ProviderVersion, answered.Status.ProviderCapabilities, err)
 	}
 
 	twin := namespaceOf("demo-blue")

@@ -25,6 +25,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/release"
 	"liqo.io/liqo/internal/rules"
 )
 
@@ -122,7 +123,10 @@ func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, 
 		}
 		status[st.local] = offv1beta1.RemoteNamespaceStatus{RemoteNamespace: st.remote, Phase: phase(in, st, err)}
 	}
-	nm.Status.CurrentMapping, nm.Status.ProviderVersion = status, s.options.Version
+	nm.Status.CurrentMapping, nm.Status.ProviderVersion, nm.Status.ProviderCapabilities = status, s.options.Version, nil
+	if s.options.Version != "" {
+		nm.Status.ProviderCapabilities = release.Capabilities()
+	}
 	return errors.Join(invalid(refused), errors.Join(failed...))
 }
 

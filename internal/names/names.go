@@ -37,6 +37,8 @@ const (
 	TenantCertificateFor = "liqo.io/tenant-certificate-for"
 	// Version annotates the copy of a NamespaceMap with the version of Liqo at the consumer.
 	Version = "liqo.io/version"
+	// Capabilities annotates it with what that Liqo does that a peer has to know of, comma-separated.
+	Capabilities = "liqo.io/capabilities"
 	// FollowedOffer annotates an Identity with the hash of what its provider offered when that was taken over last, and when one last changed something.
 	FollowedOffer = "liqo.io/followed-offer"
 	// PeeringUser is on what makes a peering user: its bindings, and the request for its certificate.
@@ -69,7 +71,8 @@ const (
 	// NodeType is virtual-node on virtual nodes.
 	NodeType            = "liqo.io/type"
 	NodeTypeVirtualNode = "virtual-node"
-	// Withdrawn annotates a VirtualNode with the reason for which its provider denies the ResourceSlice that it was made for.
+	// Withdrawn annotates a VirtualNode with the reason for which its provider denies the ResourceSlice that it was made for, or for
+	// which their versions do not work together.
 	Withdrawn = "liqo.io/withdrawn"
 	// AppliedTaints annotates a virtual node with the taints that are ours, to take away those that are not wanted any more.
 	AppliedTaints = "liqo.io/applied-taints"
@@ -146,6 +149,7 @@ const (
 	WebhookServiceName = "liqo.io/webhook-service-name"
 
 	AppName      = "app.kubernetes.io/name"
+	AppVersion   = "app.kubernetes.io/version"
 	AppInstance  = "app.kubernetes.io/instance"
 	AppComponent = "app.kubernetes.io/component"
 	AppPartOf    = "app.kubernetes.io/part-of"
@@ -209,7 +213,7 @@ const (
 // VirtualNodeTaint keeps pods off virtual nodes; its value is "true" and its effect NoExecute.
 const VirtualNodeTaint = "virtual-node.liqo.io/not-allowed"
 
-// WithdrawnTaint keeps new pods off a virtual node whose ResourceSlice is denied; its effect is NoSchedule.
+// WithdrawnTaint keeps new pods off a virtual node with that annotation; its effect is NoSchedule.
 const WithdrawnTaint = "virtual-node.liqo.io/withdrawn"
 
 // Names of objects of an installation.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -36,6 +37,8 @@ import (
 type Options struct {
 	// LiqoNamespace holds the ServiceAccounts of our processes; empty is liqo.
 	LiqoNamespace string
+	// Version of Liqo here; empty works together with any.
+	Version string
 	// Disabled modules show as not enabled, whatever exists.
 	Disabled Disabled
 }
@@ -66,11 +69,16 @@ func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
 type foreignClusters struct {
 	client   client.Client
 	secrets  *kube.NamespacedWatch
+	recorder events.EventRecorder
+	version  string
 	disabled Disabled
+	told     kube.Told[types.UID, kube.Event]
 }
 
 func setupForeignClusters(mgr ctrl.Manager, o Options, secrets *kube.NamespacedWatch) error {
-	f := &foreignClusters{client: mgr.GetClient(), secrets: secrets, disabled: o.Disabled}
+	f := &foreignClusters{
+		client: mgr.GetClient(), secrets: secrets, recorder: mgr.GetEventRecorder("liqo-foreigncluster"), version: o.Version, disabled: o.Disabled,
+	}
 	wake := handler.EnqueueRequestsFromMapFunc(f.peerOf)
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("foreigncluster").
@@ -173,6 +181,7 @@ func (f *foreignClusters) remove(ctx context.Context, fc *liqov1beta1.ForeignClu
 	if err := client.IgnoreNotFound(f.client.Delete(ctx, fc, client.Preconditions{UID: &fc.UID})); err != nil {
 		return fmt.Errorf("deleting ForeignCluster %s: %w", fc.Name, err)
 	}
+	f.told.Forget(fc.UID)
 	log.FromContext(ctx).Info("nothing is left of a peer", "peer", fc.Name)
 	return nil
 }
@@ -186,6 +195,7 @@ func (f *foreignClusters) write(ctx context.Context, fc *liqov1beta1.ForeignClus
 	want.Status = view.status(fc.Generation, f.disabled)
 	want.Status.Conditions = fc.Status.Conditions
 	keepTimes(&want.Status.Modules, fc.Status.Modules, metav1.Now())
+	f.tell(want)
 	if equality.Semantic.DeepEqual(want.Status, fc.Status) {
 		return nil
 	}
@@ -193,4 +203,15 @@ func (f *foreignClusters) write(ctx context.Context, fc *liqov1beta1.ForeignClus
 		return fmt.Errorf("writing the status of ForeignCluster %s: %w", fc.Name, err)
 	}
 	return nil
+}
+
+// tell emits why nothing new is begun with the peer, unless it was told before.
+func (f *foreignClusters) tell(fc *liqov1beta1.ForeignCluster) {
+	var now []kube.Event
+	if c := peer.VersionRefused(fc); c != nil {
+		now = append(now, kube.Event{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message})
+	}
+	for _, e := range f.told.News(fc.UID, now) {
+		f.recorder.Eventf(fc, nil, e.Type, e.Reason, "Compare", "%s", kube.Note(e.Message))
+	}
 }

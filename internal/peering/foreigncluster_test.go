@@ -165,6 +165,37 @@ func TestForeignClusterFollowsThePeering(t *testing.T) {
 	gone(t, c.Client, after)
 }
 
+// A peer whose version does not work together with ours is told of once, and not any more when it was upgraded.
+func TestAPeerOfAnotherVersionIsToldOf(t *testing.T) {
+	c := testkit.Cluster(t)
+	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
+		secrets, err := watchCredentials(mgr)
+		if err != nil {
+			return err
+		}
+		return setupForeignClusters(mgr, Options{Version: "v1.3.0"}, secrets)
+	})
+	ns := testkit.Namespace(t, c, "of-verona", tenantLabels("verona"))
+	label := map[string]string{"liqo.io/remote-cluster-id": "verona"}
+	nm := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "verona", Labels: map[string]string{
+		"liqo.io/remote-cluster-id": "verona", "liqo.io/replicated": "true",
+	}, Annotations: map[string]string{"liqo.io/version": "v1.1.0"}}}
+	create(t, c.Client, nm, &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "verona", Labels: label}, Spec: authv1beta1.TenantSpec{
+		ClusterID: "verona", AuthzPolicy: new(authv1beta1.TolerateNoHandshake),
+	}})
+	usual := []string{"role Consumer", "local " + ns, "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"}
+	fc := says(t, c.Client, "verona", append(usual, "authentication AuthVersionStatus Error (PeerTooOld)")...)
+	if fc.Status.Version != "v1.1.0" {
+		t.Errorf("its version is %q", fc.Status.Version)
+	}
+	testkit.WantEvent(t, c, fc, "PeerTooOld", "the peer has Liqo v1.1.0 and this cluster v1.3.0")
+	testkit.Update(t, c.Client, nm, func(nm *offv1beta1.NamespaceMap) { nm.Annotations["liqo.io/version"] = "v1.2.0" })
+	says(t, c.Client, "verona", usual...)
+	testkit.Update(t, c.Client, nm, func(nm *offv1beta1.NamespaceMap) { nm.Annotations["liqo.io/version"] = "v1.5.0" })
+	fc = says(t, c.Client, "verona", append(usual, "authentication AuthVersionStatus Error (PeerTooNew)")...)
+	testkit.WantEvent(t, c, fc, "PeerTooNew", "upgrade this cluster")
+}
+
 func patchConditions(t *testing.T, c client.Client, fc *liqov1beta1.ForeignCluster) {
 	t.Helper()
 	u := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: fc.Name}}

@@ -6,7 +6,6 @@ package peering
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,15 +21,18 @@ import (
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/release"
 	"liqo.io/liqo/internal/rules"
 )
 
 // status is what the ForeignCluster should say, without the conditions of the replicator and without times.
 func (v *view) status(generation int64, disabled Disabled) liqov1beta1.ForeignClusterStatus {
+	version, capabilities := v.said()
 	return liqov1beta1.ForeignClusterStatus{
 		ObservedGeneration: generation,
 		Role:               v.role(),
-		Version:            v.version(),
+		Version:            version,
+		Capabilities:       capabilities,
 		APIServerURL:       withoutUser(v.apiServerURL()),
 		ForeignProxyURL:    withoutUser(v.proxyURL()),
 		TenantNamespace:    liqov1beta1.TenantNamespaceType{Local: v.localNamespace(), Remote: v.remoteNamespace()},
@@ -64,22 +66,19 @@ func (v *view) role() liqov1beta1.RoleType {
 	return liqov1beta1.UnknownRole
 }
 
-// aVersion is what is shown of what a peer may say.
-var aVersion = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_-]{0,62}$`)
-
-// version is what the peer says of itself: as a consumer with the copy of its NamespaceMap, as a provider in the status of ours.
-func (v *view) version() string {
+// said is what the peer says of its Liqo: as a consumer with the copy of its NamespaceMap, as a provider in the status of ours.
+func (v *view) said() (version string, capabilities []string) {
 	for i := range v.namespaceMaps {
 		m := &v.namespaceMaps[i]
-		said := m.Status.ProviderVersion
+		version, capabilities = m.Status.ProviderVersion, m.Status.ProviderCapabilities
 		if peer.IsReplica(m) {
-			said = m.Annotations[names.Version]
+			version, capabilities = m.Annotations[names.Version], release.Split(m.Annotations[names.Capabilities])
 		}
-		if aVersion.MatchString(said) {
-			return said
+		if version = release.SaidVersion(version); version != "" {
+			return version, release.SaidCapabilities(capabilities)
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // apiServerURL comes from the Identity, or from a hand-made kubeconfig where there is none.
@@ -225,7 +224,20 @@ func (v *view) authentication() liqov1beta1.Module {
 	case len(v.secrets) > 0:
 		m.Conditions = append(m.Conditions, v.credentialsStatus())
 	}
+	if c := v.versionStatus(); c != nil {
+		m.Conditions = append(m.Conditions, *c)
+	}
 	return m
+}
+
+// versionStatus says why nothing new is begun with the peer; it is there only while there is a reason.
+func (v *view) versionStatus() *liqov1beta1.Condition {
+	version, _ := v.said()
+	gap := release.Between(v.own, version)
+	if gap == release.NoGap {
+		return nil
+	}
+	return new(condition(liqov1beta1.AuthVersionStatus, liqov1beta1.ConditionError, string(gap), gap.Explain(v.own, version)))
 }
 
 // tenantStatus says what the Tenant says of itself: who refused it knows why.

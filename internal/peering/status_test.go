@@ -515,6 +515,59 @@ func TestTheVersionOfAPeer(t *testing.T) {
 	}
 }
 
+func TestTheCapabilitiesOfAPeer(t *testing.T) {
+	consumer := offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{
+		Labels:      map[string]string{names.Replicated: "true"},
+		Annotations: map[string]string{names.Version: "v1.2.3", names.Capabilities: "of-tomorrow,bound-nonces,<b>"},
+	}}
+	provider := offv1beta1.NamespaceMap{Status: offv1beta1.NamespaceMapStatus{ProviderVersion: "v1.2.3", ProviderCapabilities: []string{"bound-nonces", "Hello"}}}
+	mute := consumer
+	mute.Annotations = map[string]string{names.Capabilities: "bound-nonces"}
+	for rule, c := range map[string]struct {
+		of   offv1beta1.NamespaceMap
+		want []string
+	}{
+		"a consumer tells, also of what is unknown here": {consumer, []string{"bound-nonces", "of-tomorrow"}},
+		"a provider answers":                             {provider, []string{"bound-nonces"}},
+		"what has no version says nothing":               {mute, nil},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			v := view{namespaceMaps: []offv1beta1.NamespaceMap{c.of}}
+			if diff := cmp.Diff(c.want, v.status(1, Disabled{}).Capabilities); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAVersionThatDoesNotFitIsACondition(t *testing.T) {
+	for _, c := range []struct{ rule, own, peer, want string }{
+		{"the same", "v1.3.0", "v1.3.0", ""},
+		{"the one before", "v1.3.0", "v1.2.9", ""},
+		{"too old", "v1.3.0", "v1.1.0", "authentication AuthVersionStatus Error (PeerTooOld)"},
+		{"too new", "v1.3.0", "v1.5.0", "authentication AuthVersionStatus Error (PeerTooNew)"},
+		{"says nothing", "v1.3.0", "", ""},
+		{"a build in between", "v1.3.0", "764a8d4", ""},
+		{"we are one", "dev", "v1.1.0", ""},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			v := view{own: c.own, tenants: []authv1beta1.Tenant{{ObjectMeta: meta("tenant")}}}
+			v.namespaceMaps = []offv1beta1.NamespaceMap{{Status: offv1beta1.NamespaceMapStatus{ProviderVersion: c.peer}}}
+			want := []string{"role Consumer", "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)"}
+			if c.want != "" {
+				want = append(want, c.want)
+			}
+			status := v.status(1, Disabled{})
+			if diff := cmp.Diff(want, summary(status)); diff != "" {
+				t.Error(diff)
+			}
+			if refused := peer.VersionRefused(&liqov1beta1.ForeignCluster{Status: status}); (refused != nil) != (c.want != "") {
+				t.Errorf("others read of it %v", refused)
+			}
+		})
+	}
+}
+
 func TestKeepTimes(t *testing.T) {
 	before, now := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
 	have := liqov1beta1.Modules{Authentication: liqov1beta1.Module{Conditions: []liqov1beta1.Condition{

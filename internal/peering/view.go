@@ -45,6 +45,8 @@ func watched() []client.Object {
 
 // view is all that is known here about one peer.
 type view struct {
+	// own is the version of Liqo here.
+	own string
 	// namespaces are the tenant namespaces. They outlive a peering and do not count as part of it.
 	namespaces []string
 
@@ -113,7 +115,7 @@ func known(ids []liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
 
 // gather reads all about one peer from the caches.
 func (f *foreignClusters) gather(ctx context.Context, id liqov1beta1.ClusterID) (*view, error) {
-	v := &view{now: time.Now(), deployments: map[types.NamespacedName]*appsv1.Deployment{}}
+	v := &view{now: time.Now(), own: f.version, deployments: map[types.NamespacedName]*appsv1.Deployment{}}
 	g := &gatherer{ctx: ctx, id: id, reader: f.client, ofNamespace: f.ofNamespace(ctx)}
 	for _, ns := range collect(g, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }) {
 		if ns.Labels[names.TenantNamespace] == "true" {

@@ -18,6 +18,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/release"
 )
 
 // ends are the two clusters of a peering, seen from here.
@@ -109,7 +110,7 @@ func (e ends) copyOf(local *unstructured.Unstructured) *unstructured.Unstructure
 	out.SetLabels(labels)
 	annotations := travelling(local.GetAnnotations(), staysHere)
 	if e.version != "" && tellsVersion(local) {
-		annotations[names.Version] = e.version
+		annotations[names.Version], annotations[names.Capabilities] = e.version, release.Joined(release.Capabilities())
 	}
 	if len(annotations) > 0 {
 		out.SetAnnotations(annotations)
@@ -163,7 +164,7 @@ func isOurs(key string) bool {
 // staysHere tells whether an annotation has no business at the peer: the provider's own switches, what we say ourselves, and the
 // records of whoever applied the object here.
 func staysHere(key string) bool {
-	return isDeployers(key) || key == names.Version || strings.HasPrefix(key, names.AppliedHash) || strings.HasPrefix(key, names.Cordon)
+	return isDeployers(key) || key == names.Version || key == names.Capabilities || strings.HasPrefix(key, names.AppliedHash) || strings.HasPrefix(key, names.Cordon)
 }
 
 // deployers are the domains, or single keys, by which those that apply manifests know what is theirs, and remove what they did not

@@ -14,6 +14,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/release"
 )
 
 var pair = ends{local: "rome", peer: "milan"}
@@ -100,6 +101,7 @@ metadata:
     liqo.io/cordon-tenant: "false"
     liqo.io/applied-hash: abc
     liqo.io/version: v9.9.9
+    liqo.io/capabilities: of-somebody-else
     kubectl.kubernetes.io/last-applied-configuration: "{}"
     argocd.argoproj.io/tracking-id: shop:authentication.liqo.io/ResourceSlice:tenant/test
     meta.helm.sh/release-name: shop
@@ -139,10 +141,14 @@ func TestNamespaceMapsTellTheVersion(t *testing.T) {
 	from := pair
 	from.version = "v1.2.3"
 	for kind, want := range map[string]string{"NamespaceMap": "v1.2.3", "ResourceSlice": "", "Renew": ""} {
-		local := object(t, "metadata: {name: test, annotations: {liqo.io/version: v9.9.9}}")
+		local := object(t, "metadata: {name: test, annotations: {liqo.io/version: v9.9.9, liqo.io/capabilities: of-somebody-else}}")
 		local.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind(kind))
-		if got := from.copyOf(local).GetAnnotations()[names.Version]; got != want {
+		said := from.copyOf(local).GetAnnotations()
+		if got := said[names.Version]; got != want {
 			t.Errorf("the copy of a %s says %q, want %q", kind, got, want)
+		}
+		if got := said[names.Capabilities]; (got != "") != (want != "") || want != "" && got != release.Joined(release.Capabilities()) {
+			t.Errorf("the copy of a %s says that the consumer is capable of %q", kind, got)
 		}
 	}
 }

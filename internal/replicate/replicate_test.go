@@ -204,12 +204,12 @@ func TestNamespaceMapsAndRenews(t *testing.T) {
 	if got := copied.Annotations[names.Version]; got != "v1.2.3" {
 		t.Errorf("the copy says that the consumer has version %q", got)
 	}
-	p.patchStatus(p.provider, &copied, `{"status":{"providerVersion":"v1.3.0","currentMapping":{"demo":{"remoteNamespace":"demo-rome","phase":"Accepted"}}}}`)
+	p.patchStatus(p.provider, &copied, `{"status":{"providerVersion":"v1.3.0","providerCapabilities":["bound-nonces"],"currentMapping":{"demo":{"remoteNamespace":"demo-rome","phase":"Accepted"}}}}`)
 	testkit.Eventually(t, limit, func() error {
 		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm); err != nil {
 			return err
 		}
-		if nm.Status.CurrentMapping["demo"].Phase != "Accepted" || nm.Status.ProviderVersion != "v1.3.0" {
+		if nm.Status.CurrentMapping["demo"].Phase != "Accepted" || nm.Status.ProviderVersion != "v1.3.0" || len(nm.Status.ProviderCapabilities) != 1 {
 			return fmt.Errorf("status %+v", nm.Status)
 		}
 		return nil

@@ -37,12 +37,11 @@ func (r *remotes) refuse(slice *authv1beta1.ResourceSlice, why string) {
 // grant decides about the resources. Slices of other classes are left to whoever defined those.
 func (r *remotes) grant(slice *authv1beta1.ResourceSlice, in *view) {
 	status, now := &slice.Status, r.options.Now()
-	own := want.DefaultClass(slice.Spec.Class)
+	own, why := want.DefaultClass(slice.Spec.Class), in.pause()
 	switch {
-	case in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned:
-		// What was granted stays, nothing new is.
+	case why != "":
 		if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
-			want.ResourcesDenied(whyCordoned).Set(status, now)
+			want.ResourcesDenied(why).Set(status, now)
 		}
 	case !own:
 		if deniedForTenant(slice) {
@@ -77,7 +76,7 @@ func deniedForTenant(slice *authv1beta1.ResourceSlice) bool {
 		if c.Type != authv1beta1.ResourceSliceConditionTypeResources || c.Reason != want.ReasonResourcesDenied {
 			continue
 		}
-		for _, why := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady} {
+		for _, why := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady, whyVersion} {
 			if strings.HasPrefix(c.Message, want.ResourcesDenied(why).Message) {
 				return true
 			}
@@ -92,7 +91,7 @@ func (r *remotes) bound(ctx context.Context, slice *authv1beta1.ResourceSlice, i
 	if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) || want.Denied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
 		return r.dropQuota(ctx, slice, in)
 	}
-	cordoned := want.Cordoned(slice) || in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned
+	cordoned := want.Cordoned(slice) || in.pause() != ""
 	quota := want.Quota(slice, in.subject.CommonName, r.options.LimitsEnforcement, cordoned)
 	quota.Labels = map[string]string{names.RemoteClusterID: string(in.consumer), names.ResourceSliceName: slice.Name}
 	if _, err := kube.Ensure(ctx, r.client, quota, kube.OwnedBy(slice, r.client.Scheme())); err != nil {

@@ -6,6 +6,7 @@ package slice
 import (
 	"context"
 	"crypto"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -72,6 +73,7 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 	b := c.Builder(isLocal).
 		Owns(&authv1beta1.Identity{}).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(l.inNamespace), builder.WithPredicates(kube.NamespaceChanged)).
+		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(l.all), builder.WithPredicates(versionJudged())).
 		// The slice that comes after one of the same name takes its place when that one goes.
 		Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(l.namesakes), builder.WithPredicates(isLocal))
 	if !o.DisableOffloading {
@@ -103,12 +105,19 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 	if err != nil {
 		return err
 	}
-	if err := l.tellNode(ctx, slice, vn); err != nil {
+	version, err := peer.FindVersionRefused(ctx, l.client, provider)
+	if err != nil {
+		return err
+	}
+	if err := l.tellNode(ctx, slice, vn, version); err != nil {
 		return err
 	}
 	identity, err := l.identity(ctx, slice, provider, vn)
 	if err != nil || identity == nil {
 		return err
+	}
+	if vn == nil && version != nil && want.AsksForVirtualNode(slice) && !l.options.DisableOffloading {
+		return kube.Invalid("VersionRefused", errors.New("no VirtualNode is made of the slice: "+version.Message))
 	}
 	return l.virtualNode(ctx, slice, provider, identity, vn)
 }
@@ -270,10 +279,13 @@ func (l *locals) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSli
 	return nil
 }
 
-// tellNode lets the VirtualNode say that the provider denies the slice: what was granted before is not taken from the pods
-// that run, but no other pod is to come.
-func (l *locals) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice, vn *offv1beta1.VirtualNode) error {
+// tellNode lets the VirtualNode say that the provider denies the slice, or that its version does not work together with ours: what was
+// granted before is not taken from the pods that run, but no other pod is to come.
+func (l *locals) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice, vn *offv1beta1.VirtualNode, version *liqov1beta1.Condition) error {
 	why := kube.Note(want.Denial(slice)) // of the provider's making, and shown in a condition of the Node
+	if why == "" && version != nil {
+		why = version.Message
+	}
 	if vn == nil || vn.Annotations[names.Withdrawn] == why {
 		return nil
 	}
@@ -308,6 +320,11 @@ func (l *locals) nodeNameFree(ctx context.Context, slice *authv1beta1.ResourceSl
 
 func (l *locals) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
 	return requests(ctx, l.client, client.InNamespace(obj.GetName()))
+}
+
+// all wakes all slices.
+func (l *locals) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return requests(ctx, l.client)
 }
 
 // namesakes wakes the other slices of that name.

@@ -283,6 +283,42 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 	})
 }
 
+// Nodes of a provider whose version does not work together with ours take no more pods, and no others are made, until it does.
+func TestAProviderOfAnotherVersionGetsNoMorePods(t *testing.T) {
+	c := cluster(t)
+	h := newHome(t, c)
+	h.giveKey(t, c)
+	granted := func(slice *authv1beta1.ResourceSlice) {
+		testkit.Create(t, c.Client, slice)
+		answer(t, c, slice)
+		giveKubeconfig(t, c, h.identity(t, c, slice.Name))
+	}
+	old, late := h.typed(t, name(t)+"-old"), h.typed(t, name(t)+"-late")
+	granted(old)
+	uid := h.virtualNode(t, c, old.Name).UID
+	says := func(want string) {
+		t.Helper()
+		testkit.Eventually(t, patient, func() error {
+			if vn := h.virtualNode(t, c, old.Name); vn.UID != uid || vn.Annotations[names.Withdrawn] != want {
+				return fmt.Errorf("it says %q, not %q", vn.Annotations[names.Withdrawn], want)
+			}
+			return nil
+		})
+	}
+	seenAs(t, c, h.provider, tooOld())
+	says("it is too old")
+	granted(late)
+	testkit.WantEvent(t, c, late, "VersionRefused", "no VirtualNode is made of the slice: it is too old")
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(late), &offv1beta1.VirtualNode{}); !apierrors.IsNotFound(err) {
+		t.Errorf("there is a VirtualNode of a slice that came too late, or %v", err)
+	}
+	h.identity(t, c, old.Name)
+
+	seenAs(t, c, h.provider)
+	says("")
+	h.virtualNode(t, c, late.Name)
+}
+
 func TestSliceWithoutAnnotationGetsNoNode(t *testing.T) {
 	c := cluster(t)
 	h := newHome(t, c)

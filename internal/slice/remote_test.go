@@ -430,6 +430,50 @@ func TestTenantSwitch(t *testing.T) {
 	wait(t, c.Client, old, isTurnedDown("there is no Tenant"))
 }
 
+// seenAs makes or changes what the cluster says of the version of a peer.
+func seenAs(t *testing.T, c *testkit.ControlPlane, id string, conditions ...liqov1beta1.Condition) {
+	t.Helper()
+	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(id)}}
+	if err := c.Client.Create(t.Context(), fc); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	testkit.UpdateStatus(t, c.Client, fc, func(fc *liqov1beta1.ForeignCluster) {
+		fc.Status.Role = liqov1beta1.UnknownRole
+		fc.Status.Modules.Authentication = liqov1beta1.Module{Enabled: true, Conditions: conditions}
+	})
+}
+
+func tooOld() liqov1beta1.Condition {
+	return liqov1beta1.Condition{Type: liqov1beta1.AuthVersionStatus, Status: liqov1beta1.ConditionError, Reason: "PeerTooOld", Message: "it is too old", LastTransitionTime: metav1.Now()}
+}
+
+// What was granted to a consumer whose version does not work together with ours stays, and nothing new is granted, until it does.
+func TestAConsumerOfAnotherVersionGetsNothingNew(t *testing.T) {
+	c := cluster(t)
+	runRemote(t, c, RemoteOptions{})
+	p := newConsumer(t, c)
+	p.admit(t, c)
+	old := p.slice(t, "old")
+	testkit.Create(t, p.client, old)
+	before := wait(t, c.Client, old, isGranted).DeepCopy()
+
+	seenAs(t, c, p.id, tooOld())
+	wantCordoned(t, c, p, "old", true)
+	late := p.slice(t, "late")
+	testkit.Create(t, p.client, late)
+	wait(t, c.Client, late, both(condition(authentication, accepted, ""), condition(resources, denied, "the versions of Liqo are too far apart: it is too old")))
+	if _, err := p.quota(t, c, "late"); !apierrors.IsNotFound(err) {
+		t.Errorf("reading the Quota of a slice that came too late: %v", err)
+	}
+	if now := wait(t, c.Client, old, isGranted); !bytes.Equal(now.Status.AuthParams.SignedCRT, before.Status.AuthParams.SignedCRT) {
+		t.Error("the credentials of what was granted before are others")
+	}
+
+	seenAs(t, c, p.id)
+	wait(t, c.Client, late, isGranted)
+	wantCordoned(t, c, p, "old", false)
+}
+
 func TestCertificateIsRenewed(t *testing.T) {
 	c := cluster(t)
 	clock := newClock()

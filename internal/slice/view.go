@@ -25,7 +25,8 @@ import (
 type view struct {
 	consumer liqov1beta1.ClusterID
 	subject  cred.Subject
-	tenant   *authv1beta1.Tenant // nil if there is none
+	tenant   *authv1beta1.Tenant    // nil if there is none
+	version  *liqov1beta1.Condition // that of the consumer, nil where it works together with ours
 	siblings []authv1beta1.ResourceSlice
 	nodes    []corev1.Node
 	storage  []storagev1.StorageClass
@@ -42,6 +43,9 @@ func (r *remotes) gather(ctx context.Context, slice *authv1beta1.ResourceSlice) 
 		return nil, fmt.Errorf("listing tenants: %w", err)
 	}
 	in.tenant = peer.Tenant(tenants.Items, consumer)
+	if in.version, err = peer.FindVersionRefused(ctx, r.client, consumer); err != nil {
+		return nil, err
+	}
 	var all authv1beta1.ResourceSliceList
 	if err := r.client.List(ctx, &all, client.InNamespace(slice.Namespace), client.MatchingLabels{names.Replicated: "true"}); err != nil {
 		return nil, fmt.Errorf("listing slices: %w", err)
@@ -81,7 +85,19 @@ const (
 	whyDrained  = "the tenant is drained"
 	whyCordoned = "the tenant is cordoned"
 	whyNotReady = "the Tenant is not ready: "
+	whyVersion  = "the versions of Liqo are too far apart: "
 )
+
+// pause tells why nothing new is granted while what was granted stays, "" if nothing keeps it back.
+func (v *view) pause() string {
+	switch {
+	case v.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned:
+		return whyCordoned
+	case v.version != nil:
+		return whyVersion + v.version.Message
+	}
+	return ""
+}
 
 // refusal tells why the slice may have nothing at all, "" if it may.
 func (v *view) refusal(slice *authv1beta1.ResourceSlice, caps want.Caps) string {

@@ -7,11 +7,15 @@ import (
 	"context"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 )
 
 // inNamespaceOf wakes the slices beside obj.
@@ -31,4 +35,19 @@ func (r *remotes) all(ctx context.Context, _ client.Object) []reconcile.Request 
 
 func requests(ctx context.Context, c client.Reader, opts ...client.ListOption) []reconcile.Request {
 	return kube.Requests(ctx, c, &authv1beta1.ResourceSliceList{}, kube.Every, opts...)
+}
+
+// versionJudged lets through the ForeignClusters that turn out to have a version that does not work together with ours, or not any more.
+func versionJudged() predicate.Predicate {
+	why := func(obj client.Object) string {
+		if c := peer.VersionRefused(obj.(*liqov1beta1.ForeignCluster)); c != nil {
+			return c.Message
+		}
+		return ""
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return why(e.Object) != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool { return why(e.ObjectOld) != why(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return why(e.Object) != "" },
+	}
 }

@@ -133,14 +133,15 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 	if why := in.virtualNode.Annotations[names.Withdrawn]; why != "" {
 		out = append(out, corev1.NodeCondition{
 			Type: conditionWithdrawn, Status: corev1.ConditionTrue,
-			Reason: "DeniedByProvider", Message: "The provider withdrew the ResourceSlice of this node: " + why,
+			Reason: "Withdrawn", Message: "The ResourceSlice of this node takes no more pods: " + why,
 		})
 	}
 	return keepTimes(out, in)
 }
 
 const (
-	// conditionWithdrawn is on a Node whose ResourceSlice the provider denies: no other pod is to come.
+	// conditionWithdrawn is on a Node whose ResourceSlice the provider denies, or whose provider has too different a version: no other
+	// pod is to come.
 	conditionWithdrawn corev1.NodeConditionType = "ResourceSliceWithdrawn"
 	// reasonNotLetIn is that of a Node that is not ready because its provider does not let it work.
 	reasonNotLetIn = "CredentialsRefused"

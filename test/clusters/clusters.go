@@ -33,6 +33,8 @@ type Cluster struct {
 	Kubeconfig string
 	Config     *rest.Config
 	Client     client.Client
+	// Program is its liqoctl; empty is that of this tree, or the one that LIQOCTL names.
+	Program string
 }
 
 // New reads a kubeconfig.
@@ -60,16 +62,18 @@ func (c *Cluster) Install(args ...string) error {
 	return err
 }
 
-// Liqoctl runs the liqoctl of this tree, or the one that LIQOCTL names.
+// Liqoctl runs the cluster's liqoctl.
 func (c *Cluster) Liqoctl(args ...string) (string, error) {
-	return run("", liqoctl(), append(args, "--kubeconfig", c.Kubeconfig)...)
+	return run("", c.liqoctl(), append(args, "--kubeconfig", c.Kubeconfig)...)
 }
 
-func liqoctl() string { return cmp.Or(os.Getenv("LIQOCTL"), filepath.Join(root(), "bin", "liqoctl")) }
+func (c *Cluster) liqoctl() string {
+	return cmp.Or(c.Program, os.Getenv("LIQOCTL"), filepath.Join(root(), "bin", "liqoctl"))
+}
 
 // Say is Liqoctl, and returns what the program says to people while it works, too.
 func (c *Cluster) Say(args ...string) (string, error) {
-	out, err := exec.Command(liqoctl(), append(args, "--kubeconfig", c.Kubeconfig)...).CombinedOutput()
+	out, err := exec.Command(c.liqoctl(), append(args, "--kubeconfig", c.Kubeconfig)...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("liqoctl %v: %w\n%s", args, err, out)
 	}

@@ -29,7 +29,7 @@ const (
 
 // ConditionType names what a condition of a ForeignCluster is about.
 //
-// +kubebuilder:validation:Enum=APIServerStatus;NetworkConnectionStatus;NetworkGatewayServerStatus;NetworkGatewayClientStatus;NetworkGatewayPresence;NetworkConfigurationStatus;AuthIdentityControlPlaneStatus;AuthTenantStatus;OffloadingVirtualNodeStatus;OffloadingNodeStatus
+// +kubebuilder:validation:Enum=APIServerStatus;NetworkConnectionStatus;NetworkGatewayServerStatus;NetworkGatewayClientStatus;NetworkGatewayPresence;NetworkConfigurationStatus;AuthIdentityControlPlaneStatus;AuthTenantStatus;AuthVersionStatus;OffloadingVirtualNodeStatus;OffloadingNodeStatus
 type ConditionType string
 
 // Types of conditions.
@@ -42,6 +42,7 @@ const (
 	NetworkConfigurationStatus     ConditionType = "NetworkConfigurationStatus"
 	AuthIdentityControlPlaneStatus ConditionType = "AuthIdentityControlPlaneStatus"
 	AuthTenantStatus               ConditionType = "AuthTenantStatus"
+	AuthVersionStatus              ConditionType = "AuthVersionStatus"
 	OffloadingVirtualNodeStatus    ConditionType = "OffloadingVirtualNodeStatus"
 	OffloadingNodeStatus           ConditionType = "OffloadingNodeStatus"
 )
@@ -110,6 +111,9 @@ type ForeignClusterStatus struct {
 	Role RoleType `json:"role,omitempty"`
 	// Version of Liqo at the peer, as that says: NamespaceMaps bring it, from the first virtual node of one of the two on.
 	Version string `json:"version,omitempty"`
+	// Capabilities of Liqo at the peer that not every Liqo has, told like its version. Some may be unknown here.
+	// +listType=atomic
+	Capabilities []string `json:"capabilities,omitempty"`
 	// +optional
 	Modules         Modules `json:"modules,omitzero"`
 	APIServerURL    string  `json:"apiServerUrl,omitempty"`

@@ -38,6 +38,9 @@ type NamespaceMapStatus struct {
 	CurrentMapping map[string]RemoteNamespaceStatus `json:"currentMapping,omitempty"`
 	// ProviderVersion is that of Liqo at the provider.
 	ProviderVersion string `json:"providerVersion,omitempty"`
+	// ProviderCapabilities are what that Liqo does that a consumer has to know of.
+	// +listType=atomic
+	ProviderCapabilities []string `json:"providerCapabilities,omitempty"`
 }
 
 // NamespaceMap pairs the namespaces of a consumer with their twins in one provider.

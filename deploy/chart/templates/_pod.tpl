@@ -92,7 +92,6 @@ volumeMounts:
       fieldPath: metadata.namespace
 {{- end -}}
 
-{{- /* Argument: seconds between two looks whether a process is ready. */ -}}
 {{- define "liqo.probes" -}}
 livenessProbe:
   httpGet:
@@ -105,8 +104,7 @@ readinessProbe:
   httpGet:
     path: /readyz
     port: healthz
-  periodSeconds: {{ . }}
-  failureThreshold: {{ div 9 . }}
+  periodSeconds: 3
 {{- end -}}
 
 {{- /* name;default of the classes offered to consumers. */ -}}

@@ -7,10 +7,8 @@ package program
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
@@ -72,9 +70,7 @@ func Main(cmd *cobra.Command) {
 	err := cmd.ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		if ended := new(exec.ExitError); !errors.As(err, &ended) { // that process has told why
-			fmt.Fprintln(os.Stderr, "liqo:", err)
-		}
+		fmt.Fprintln(os.Stderr, "liqo:", err)
 		os.Exit(1)
 	}
 }

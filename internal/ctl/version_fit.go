@@ -1,0 +1,38 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/release"
+)
+
+// fitTogether fails where the versions of two installations do not work together. One that cannot be read is not compared.
+func fitTogether(ctx context.Context, local, remote *side) error {
+	own, other, behind := local.installed(ctx), remote.installed(ctx), remote
+	switch release.Between(own, other) {
+	case release.NoGap:
+		return nil
+	case release.PeerTooNew:
+		behind = local
+	}
+	return out.Fail("the local cluster has Liqo %s and the remote one %s, which do not work together", own, other).
+		Hint("Upgrade the %s cluster by liqoctl install, one minor version after the other, until it is one behind at most", behind.name)
+}
+
+// installed is the version of Liqo in a cluster as its chart says it, where whoever may peer reads it; "" where it says none.
+func (s *side) installed(ctx context.Context) string {
+	var list corev1.ConfigMapList
+	err := s.kube.List(ctx, &list, client.InNamespace(s.liqoNamespace), client.MatchingLabels{names.AppName: names.ClusterIDApp})
+	if err != nil || len(list.Items) != 1 {
+		return ""
+	}
+	return list.Items[0].Labels[names.AppVersion]
+}

@@ -1,0 +1,62 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+// installed has clusters say which version of Liqo they have, until the returned function takes it back.
+func installed(t *testing.T, versions map[*town]string) (takeBack func()) {
+	t.Helper()
+	say := func(c *town, version string) {
+		id := &corev1.ConfigMap{}
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Namespace: c.liqo, Name: names.ClusterIDConfigMap}, id); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Update(t, c.Client, id, func(id *corev1.ConfigMap) { id.Labels[names.AppVersion] = version })
+	}
+	for c, version := range versions {
+		say(c, version)
+	}
+	return func() {
+		for c := range versions {
+			say(c, "")
+		}
+	}
+}
+
+func TestInstallationsThatDoNotFit(t *testing.T) {
+	c := testkit.Cluster(t)
+	local, _ := bareSide(t, c, "local", "rome-fits")
+	remote, _ := bareSide(t, c, "remote", "milan-fits")
+	if err := fitTogether(t.Context(), local, remote); err != nil {
+		t.Errorf("what cannot be read is compared: %v", err)
+	}
+	for _, s := range []*side{local, remote} {
+		testkit.Create(t, c.Client, identityOf(s.id, s.liqoNamespace))
+	}
+	for _, v := range []struct{ local, remote, want string }{
+		{"", "", ""},
+		{"v0.2.0", "", ""},
+		{"v0.2.0", "764a8d4", ""},
+		{"v0.2.0", "v0.3.0", ""},
+		{"v0.2.0", "v0.4.0", "the local cluster has Liqo v0.2.0 and the remote one v0.4.0"},
+		{"v0.4.0", "v0.2.0", "the local cluster has Liqo v0.4.0 and the remote one v0.2.0"},
+	} {
+		installed(t, map[*town]string{
+			{ControlPlane: c, liqo: local.liqoNamespace}: v.local, {ControlPlane: c, liqo: remote.liqoNamespace}: v.remote,
+		})
+		if err := fitTogether(t.Context(), local, remote); (err != nil) != (v.want != "") || err != nil && !strings.Contains(err.Error(), v.want) {
+			t.Errorf("%s and %s: %v", v.local, v.remote, err)
+		}
+	}
+}
