@@ -203,6 +203,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 func (p *Proxy) refuse(w http.ResponseWriter, why refusal) {
 	p.metrics.count(why.result)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // a body that may never come is not waited for
 	if why.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodConnect)
 	}

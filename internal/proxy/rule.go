@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,11 @@ const (
 type request struct {
 	method, target string
 	body           bool
+}
+
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
 }
 
 func asked(req *http.Request) request {
@@ -49,8 +55,8 @@ func newRule(hosts []string) (rule, error) {
 	var out rule
 	for _, h := range hosts {
 		host, ok := authority(h)
-		if !ok {
-			host, ok = authority(net.JoinHostPort(strings.Trim(h, "[]"), "443"))
+		if bare := strings.Trim(h, "[]"); !ok && (!strings.Contains(bare, ":") || isAddress(bare)) {
+			host, ok = authority(net.JoinHostPort(bare, "443"))
 		}
 		if !ok {
 			return rule{}, fmt.Errorf("%q is no host", h)

@@ -13,7 +13,7 @@ import (
 
 func TestOnlyConnectionsWithHostsAreServed(t *testing.T) {
 	const api = "kubernetes.default.svc:443"
-	pinned := []string{api, "10.0.0.7:6443", "[fd00::7]:6443", "bare.example"}
+	pinned := []string{api, "10.0.0.7:6443", "[fd00::7]:6443", "bare.example", "fd00::8"}
 	for name, tc := range map[string]struct {
 		hosts []string
 		request
@@ -28,6 +28,7 @@ func TestOnlyConnectionsWithHostsAreServed(t *testing.T) {
 		"with the dot of a root":  {pinned, request{"CONNECT", "kubernetes.default.svc.:443", false}, 0},
 		"with zeros":              {pinned, request{"CONNECT", "kubernetes.default.svc:0443", false}, 0},
 		"the usual port":          {pinned, request{"CONNECT", "bare.example:443", false}, 0},
+		"that of an address":      {pinned, request{"CONNECT", "[fd00::8]:443", false}, 0},
 		"another port":            {pinned, request{"CONNECT", "10.0.0.7:22", false}, http.StatusForbidden},
 		"another host":            {pinned, request{"CONNECT", "10.0.0.8:6443", false}, http.StatusForbidden},
 		"what begins like a host": {pinned, request{"CONNECT", "kubernetes.default.svc.example:443", false}, http.StatusForbidden},
