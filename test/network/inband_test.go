@@ -31,22 +31,20 @@ spec:
 
 // A consumer whose pods and nodes have no way to the API server of the provider, but the tunnel, peers with it, and uses what it is lent.
 func TestPeeringThroughTheTunnel(t *testing.T) {
-	began := time.Now()
+	began, its := time.Now(), nodes(t, a)
 	t.Cleanup(func() {
-		if t.Failed() {
-			show(t)
-		}
-		kubectl(t, a, "", "delete", "namespace", "--ignore-not-found", "in-band")
+		kubectl(t, a, "", "delete", "pod", "-n", "in-band", "--ignore-not-found", "guest")
 		_, err := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig, "--delete-namespaces")
-		for _, n := range nodes(t, a) {
+		for _, n := range its {
 			err = errors.Join(err, mayAsk(n.Name))
 		}
 		if err != nil {
 			t.Error(err)
 		}
+		kubectl(t, a, "", "delete", "namespace", "--ignore-not-found", "--wait=false", "in-band")
 		t.Logf("took %s", time.Since(began).Round(100*time.Millisecond))
 	})
-	for _, n := range nodes(t, a) {
+	for _, n := range its {
 		mayNotAsk(t, n.Name)
 	}
 	says(t, peered, a, b, "peer", "--remote-kubeconfig", b.Kubeconfig, "--in-band")
@@ -56,7 +54,7 @@ func TestPeeringThroughTheTunnel(t *testing.T) {
 	}
 
 	kubectl(t, a, "", "create", "namespace", "in-band")
-	if out, err := a.Liqoctl("offload", "namespace", "in-band", "--pod-offloading-strategy", "Remote"); err != nil {
+	if out, err := a.Say("offload", "namespace", "in-band", "--pod-offloading-strategy", "Remote"); err != nil {
 		t.Fatal(err, out)
 	}
 	kubectl(t, a, inBandPod, "apply", "-f", "-")
@@ -73,9 +71,8 @@ func TestPeeringThroughTheTunnel(t *testing.T) {
 		})
 	}
 
-	served := kubectl(t, b, "", "logs", "-n", "liqo", "deployment/liqo-proxy")
-	if strings.Contains(served, "not reached") {
-		t.Errorf("the proxy says\n%s", served)
+	if said := kubectl(t, b, "", "logs", "-n", "liqo", "deployment/liqo-proxy"); strings.Contains(said, "not reached") {
+		t.Errorf("the proxy says\n%s", said)
 	}
 }
 
