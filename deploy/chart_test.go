@@ -62,7 +62,13 @@ type release struct {
 // render renders as `helm install liqo -n liqo-system` does. client answers look-ups; nil finds nothing.
 func render(t testing.TB, c *chart.Chart, v values, client engine.ClientProvider) (*release, error) {
 	t.Helper()
-	full, err := util.ToRenderValues(c, v, common.ReleaseOptions{Name: "liqo", Namespace: "liqo-system", IsInstall: true}, common.DefaultCapabilities)
+	return renderIn(t, "liqo-system", c, v, client)
+}
+
+// renderIn is render in another namespace.
+func renderIn(t testing.TB, namespace string, c *chart.Chart, v values, client engine.ClientProvider) (*release, error) {
+	t.Helper()
+	full, err := util.ToRenderValues(c, v, common.ReleaseOptions{Name: "liqo", Namespace: namespace, IsInstall: true}, common.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}

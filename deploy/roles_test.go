@@ -235,6 +235,24 @@ func TestBindingsHoldTogether(t *testing.T) {
 	}
 }
 
+// Processes have rights in namespaces that have their names, and an installation may be in one of those.
+func TestNoTwoObjectsHaveOneName(t *testing.T) {
+	for _, namespace := range []string{"liqo-system", "default"} {
+		r, err := renderIn(t, namespace, loadChart(t), values{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := map[string]bool{}
+		for _, obj := range r.objects {
+			id := obj.GetKind() + " " + obj.GetNamespace() + "/" + obj.GetName()
+			if have[id] {
+				t.Errorf("installed in %s there are two of %s", namespace, id)
+			}
+			have[id] = true
+		}
+	}
+}
+
 // The roles of the processes come from their sources: what is in the chart is what the markers say.
 func TestEveryProcessHasGeneratedRights(t *testing.T) {
 	for _, process := range append([]string{"virtual-kubelet"}, processes...) {

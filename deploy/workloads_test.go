@@ -41,8 +41,8 @@ func pods(t testing.TB, r *release) map[string]corev1.PodTemplateSpec {
 
 func TestPodsHaveNoPrivilegesAndExplainThemselves(t *testing.T) {
 	templates := pods(t, mustRender(t, values{}))
-	if len(templates) != 3 {
-		t.Errorf("%d workloads, want 3", len(templates))
+	if len(templates) != 4 {
+		t.Errorf("%d workloads, want 4", len(templates))
 	}
 	for name, pod := range templates {
 		if sc := pod.Spec.SecurityContext; sc == nil || !*sc.RunAsNonRoot || sc.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
@@ -67,8 +67,17 @@ func TestPodsHaveNoPrivilegesAndExplainThemselves(t *testing.T) {
 }
 
 func TestEverySelectorFindsItsPods(t *testing.T) {
-	r := mustRender(t, values{"nameOverride": "mesh", "controllerManager": values{"replicas": int64(2), "metrics": tree("serviceMonitor.enabled", true)}, "crdReplicator": values{"replicas": int64(2)}})
+	r := mustRender(t, values{
+		"nameOverride": "mesh", "proxy": values{"replicas": int64(2)}, "crdReplicator": values{"replicas": int64(2)},
+		"controllerManager": values{"replicas": int64(2), "metrics": tree("serviceMonitor.enabled", true)},
+	})
 	templates := pods(t, r)
+	of := func(name string) corev1.PodTemplateSpec {
+		if strings.HasSuffix(name, "-proxy") {
+			return templates["mesh-proxy"]
+		}
+		return templates["mesh-controller-manager"]
+	}
 	services, budgets := 0, 0
 	for _, obj := range r.objects {
 		switch obj.GetKind() {
@@ -86,17 +95,16 @@ func TestEverySelectorFindsItsPods(t *testing.T) {
 		case "Service":
 			services++
 			s := as[corev1.Service](t, obj)
-			manager := templates["mesh-controller-manager"]
-			if !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(manager.Labels)) {
-				t.Errorf("Service %s does not select the controller-manager", s.Name)
+			if !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(of(s.Name).Labels)) {
+				t.Errorf("Service %s does not select its pods", s.Name)
 			}
-			if !hasPort(manager, s.Spec.Ports[0].TargetPort.StrVal) {
+			if !hasPort(of(s.Name), s.Spec.Ports[0].TargetPort.StrVal) {
 				t.Errorf("Service %s: no port %s", s.Name, s.Spec.Ports[0].TargetPort.StrVal)
 			}
 		}
 	}
-	if services != 2 || budgets != 2 {
-		t.Errorf("%d Services and %d PodDisruptionBudgets, want 2 and 2", services, budgets)
+	if services != 3 || budgets != 3 {
+		t.Errorf("%d Services and %d PodDisruptionBudgets, want 3 and 3", services, budgets)
 	}
 }
 
@@ -156,6 +164,40 @@ func TestALeavingReplicaStillAnswers(t *testing.T) {
 	pause, grace := lifecycle.PreStop.Sleep.Seconds, pod.TerminationGracePeriodSeconds
 	if pause < 5 || grace == nil || *grace < pause+shutdown {
 		t.Errorf("%d s to pause and %v s for all", pause, grace)
+	}
+}
+
+// Whoever reaches the proxy, and whoever takes it over, has nothing of this cluster but the way to its API server.
+func TestTheProxyHasNoRights(t *testing.T) {
+	r := mustRender(t, values{"proxy": values{"config": values{"listeningPort": int64(9118)}, "replicas": int64(3)}})
+	pod := pods(t, r)["liqo-proxy"].Spec
+	if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken || pod.ServiceAccountName != "" {
+		t.Errorf("it has the account %q, its token: %v", pod.ServiceAccountName, pod.AutomountServiceAccountToken)
+	}
+	if args := pod.Containers[0].Args; !slices.Contains(args, "--port=9118") || !slices.Contains(args, "--metrics-address=0") {
+		t.Errorf("its arguments are %v", args)
+	}
+	if pod.Affinity == nil || pod.Affinity.PodAntiAffinity == nil {
+		t.Error("its replicas do not avoid each other")
+	}
+	lifecycle := pod.Containers[0].Lifecycle
+	const patience = 20 // with those who are connected
+	if pause, grace := lifecycle.PreStop.Sleep.Seconds, pod.TerminationGracePeriodSeconds; pause < 5 || *grace < pause+patience {
+		t.Errorf("%d s to pause and %d s for all", pause, *grace)
+	}
+	for _, obj := range r.objects {
+		if obj.GetKind() == "Service" && obj.GetName() == "liqo-proxy" {
+			if s := as[corev1.Service](t, obj); s.Spec.Ports[0].Port != 8118 || s.Spec.Type != corev1.ServiceTypeClusterIP {
+				t.Errorf("the Service is %+v", s.Spec)
+			}
+		}
+	}
+	for _, off := range []string{"proxy.enabled", "networking.enabled"} {
+		for _, obj := range mustRender(t, tree(off, false)).objects {
+			if strings.HasSuffix(obj.GetName(), "-proxy") {
+				t.Errorf("without %s there is the %s %s", off, obj.GetKind(), obj.GetName())
+			}
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,9 +45,11 @@ type fabricOptions struct {
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 //
-// The Service that an alias may stand for.
+// The Services that an alias may stand for: the API server's, and that of the proxy which leads peers there.
 // +kubebuilder:rbac:groups="",namespace=default,resources=services,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=default,resources=endpointslices,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=liqo,resources=services,verbs=get;list;watch
+// +kubebuilder:rbac:groups=discovery.k8s.io,namespace=liqo,resources=endpointslices,verbs=get;list;watch
 
 // fabric leads a node to peers.
 func fabric() *cobra.Command {
@@ -100,18 +103,22 @@ func (o *fabricOptions) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// cached narrows what the agent of a node keeps in memory: its own pods, the Service of the API server, Networks and rules of the
-// installation.
+// cached narrows what the agent of a node keeps in memory: its own pods, the Services of the API server and of its proxy, Networks and
+// rules of the installation.
 func (o *fabricOptions) cached() map[client.Object]cache.ByObject {
 	home := cache.ByObject{Namespaces: map[string]cache.Config{o.liqoNamespace: {}}}
+	services, slices := map[string]cache.Config{}, map[string]cache.Config{}
+	for _, s := range []types.NamespacedName{
+		{Namespace: o.liqoNamespace, Name: names.ProxyService},
+		{Namespace: metav1.NamespaceDefault, Name: names.APIServerService}, // last: in one namespace there is room for one of both
+	} {
+		services[s.Namespace] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name)}
+		slices[s.Namespace] = cache.Config{LabelSelector: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: s.Name})}
+	}
 	return map[client.Object]cache.ByObject{
-		&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", o.node), Transform: slimPod},
-		&corev1.Service{}: {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {
-			FieldSelector: fields.OneTermEqualSelector("metadata.name", names.APIServerService),
-		}}},
-		&discoveryv1.EndpointSlice{}: {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {
-			LabelSelector: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: names.APIServerService}),
-		}}},
+		&corev1.Pod{}:                              {Field: fields.OneTermEqualSelector("spec.nodeName", o.node), Transform: slimPod},
+		&corev1.Service{}:                          {Namespaces: services},
+		&discoveryv1.EndpointSlice{}:               {Namespaces: slices},
 		&networkingv1beta1.RouteConfiguration{}:    home,
 		&networkingv1beta1.FirewallConfiguration{}: home,
 	}

@@ -33,7 +33,7 @@ var (
 	kit    = []string{"internal/await", "internal/issue", "internal/kube", "internal/remote", "internal/mirror", "internal/peer", "internal/reach", "internal/removal"}
 	rooms  = []string{
 		"internal/ipam", "internal/peering", "internal/auth", "internal/slice", "internal/replicate", "internal/network",
-		"internal/agent/*", "internal/offload", "internal/host", "internal/vnode", "internal/admit",
+		"internal/agent/*", "internal/offload", "internal/host", "internal/vnode", "internal/admit", "internal/proxy",
 	}
 	// Of the programs, what is linked into that of the virtual kubelet.
 	virtualKubelet = []string{"internal/app/kubelet", "internal/app/program"}

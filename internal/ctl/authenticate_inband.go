@@ -39,7 +39,7 @@ func (s *side) apiServerProxy(ctx context.Context) (netip.Addr, error) {
 	switch {
 	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
 		return netip.Addr{}, out.Fail("its API server has no proxy in the tunnel: there is no IP %s", key).
-			Hint("Leave out --in-band, or give --proxy-url")
+			Hint("See that proxy.enabled and networking.enabled of its installation are true, or give --proxy-url")
 	case err != nil:
 		return netip.Addr{}, fmt.Errorf("looking for the proxy of the API server: %w", err)
 	case ip.Status.IP == "":

@@ -24,69 +24,101 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// apiServer shows the API server to peers, under an address of its own, as long as pods of this cluster may run there: as long as
-// there is a virtual node.
-type apiServer struct {
-	client       client.Client
-	installation string
+// shown is a Service of this cluster that peers see, under an address of its own.
+type shown struct {
+	client      client.Client
+	service, ip client.ObjectKey
+	// kind is the type of the IP, what the Service is, and without what is not without the IP.
+	kind, what, without string
+	// wanted tells whether peers are to see it; nil for as long as it is there.
+	wanted func(ctx context.Context) (bool, error)
 }
 
+// setupAPIServer shows the API server to peers as long as pods of this cluster may run there: as long as there is a virtual node.
 func setupAPIServer(mgr ctrl.Manager, installation string) error {
-	s := &apiServer{client: mgr.GetClient(), installation: installation}
-	c := kube.NewController[*corev1.Service](mgr, kube.Options{Name: "api-server"}, s)
+	s := &shown{
+		client: mgr.GetClient(), kind: names.IPTypeAPIServer,
+		service: client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: names.APIServerService},
+		ip:      client.ObjectKey{Namespace: installation, Name: names.IPTypeAPIServer},
+		what:    "the API server", without: "pods in providers do not reach this API server",
+	}
+	s.wanted = func(ctx context.Context) (bool, error) {
+		var nodes offv1beta1.VirtualNodeList
+		if err := s.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("listing the virtual nodes: %w", err)
+		}
+		return len(nodes.Items) > 0, nil
+	}
 	comesOrGoes := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-	return c.Complete(c.Builder(predicate.NewPredicateFuncs(isAPIServer)).
-		Watches(&offv1beta1.VirtualNode{}, waking(theAPIServer), builder.WithPredicates(comesOrGoes)).
-		Watches(&ipamv1alpha1.IP{}, waking(theAPIServer), builder.WithPredicates(predicate.NewPredicateFuncs(s.isIP), predicate.GenerationChangedPredicate{})))
+	return s.setup(mgr, func(b *builder.Builder) {
+		b.Watches(&offv1beta1.VirtualNode{}, waking(s.self), builder.WithPredicates(comesOrGoes))
+	})
 }
 
-func isAPIServer(obj client.Object) bool {
-	return obj.GetNamespace() == metav1.NamespaceDefault && obj.GetName() == names.APIServerService
+// setupProxy shows peers the proxy that leads them to the API server, as long as that is installed.
+func setupProxy(mgr ctrl.Manager, installation string) error {
+	s := &shown{
+		client: mgr.GetClient(), kind: names.IPTypeAPIServerProxy,
+		service: client.ObjectKey{Namespace: installation, Name: names.ProxyService},
+		ip:      client.ObjectKey{Namespace: installation, Name: names.APIServerProxyIP},
+		what:    "the proxy of the API server", without: "peers do not reach the API server through the tunnel",
+	}
+	return s.setup(mgr, func(*builder.Builder) {})
 }
 
-func (s *apiServer) isIP(obj client.Object) bool {
-	return obj.GetNamespace() == s.installation && obj.GetName() == names.IPTypeAPIServer
+func (s *shown) setup(mgr ctrl.Manager, more func(*builder.Builder)) error {
+	c := kube.NewController[*corev1.Service](mgr, kube.Options{Name: s.kind}, s)
+	b := c.Builder(predicate.NewPredicateFuncs(is(s.service))).
+		Watches(&ipamv1alpha1.IP{}, waking(s.self), builder.WithPredicates(predicate.NewPredicateFuncs(is(s.ip)), predicate.GenerationChangedPredicate{}))
+	more(b)
+	return c.Complete(b)
 }
 
-func theAPIServer(client.Object) []client.ObjectKey {
-	return []client.ObjectKey{{Namespace: metav1.NamespaceDefault, Name: names.APIServerService}}
+func is(key client.ObjectKey) func(client.Object) bool {
+	return func(obj client.Object) bool { return client.ObjectKeyFromObject(obj) == key }
 }
 
-// Sync makes the IP, or deletes it. Its address never changes, so another one is another IP.
-func (s *apiServer) Sync(ctx context.Context, service *corev1.Service) error {
+func (s *shown) self(client.Object) []client.ObjectKey { return []client.ObjectKey{s.service} }
+
+// Sync makes the IP, or deletes it. Its address never changes, so another one is another IP. Where it can go with its Service it does.
+func (s *shown) Sync(ctx context.Context, service *corev1.Service) error {
 	have := &ipamv1alpha1.IP{}
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: s.installation, Name: names.IPTypeAPIServer}, have)
+	err := s.client.Get(ctx, s.ip, have)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the IP of the API server: %w", err)
+		return fmt.Errorf("reading the IP of %s: %w", s.what, err)
 	}
 	exists := !apierrors.IsNotFound(err)
-	var nodes offv1beta1.VirtualNodeList
-	if err := s.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing the virtual nodes: %w", err)
-	}
 	address := clusterIP(service)
-	wanted := len(nodes.Items) > 0 && address != ""
-	ours := have.Labels[names.IPType] == names.IPTypeAPIServer
+	wanted := address != ""
+	if wanted && s.wanted != nil {
+		if wanted, err = s.wanted(ctx); err != nil {
+			return err
+		}
+	}
+	ours := have.Labels[names.IPType] == s.kind
 	switch {
 	case exists && !ours && wanted:
-		return kube.Invalid("NameTaken", fmt.Errorf("the IP %s/%s is not labelled %s=%s: pods in providers do not reach this API server",
-			have.Namespace, have.Name, names.IPType, names.IPTypeAPIServer))
+		return kube.Invalid("NameTaken", fmt.Errorf("the IP %s is not labelled %s=%s: %s", s.ip, names.IPType, s.kind, s.without))
 	case exists && ours && (!wanted || have.Spec.IP != address):
 		if err := s.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting the IP of the API server: %w", err)
+			return fmt.Errorf("deleting the IP of %s: %w", s.what, err)
 		}
 		return nil // that it is gone wakes us
 	case !wanted:
 		return nil
 	}
-	_, err = kube.Ensure(ctx, s.client, &ipamv1alpha1.IP{
+	ip := &ipamv1alpha1.IP{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.installation, Name: names.IPTypeAPIServer,
-			Labels:      map[string]string{names.IPType: names.IPTypeAPIServer, names.AppManagedBy: names.ManagedByLiqo},
+			Namespace: s.ip.Namespace, Name: s.ip.Name,
+			Labels:      map[string]string{names.IPType: s.kind, names.AppManagedBy: names.ManagedByLiqo},
 			Annotations: map[string]string{names.Preinstalled: "true"},
 		},
 		Spec: ipamv1alpha1.IPSpec{IP: address},
-	})
+	}
+	if service.Namespace == ip.Namespace {
+		ip.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: service.Name, UID: service.UID}}
+	}
+	_, err = kube.Ensure(ctx, s.client, ip)
 	return err
 }
 

@@ -99,3 +99,60 @@ func TestTheAPIServerIsShownAsLongAsPodsMayRunElsewhere(t *testing.T) {
 	t.Cleanup(func() { _ = s.c.Client.Delete(context.Background(), again) })
 	testkit.WantEvent(t, s.c, service, "NameTaken", "is not labelled")
 }
+
+// The proxy is shown to peers as long as its Service is there, and under the address that this has now.
+func TestTheProxyOfTheAPIServerIsShown(t *testing.T) {
+	s := begin(t, usualPools, installed()...)
+	s.network("external-cidr", "10.70.0.0/16")
+	key := client.ObjectKey{Namespace: s.where, Name: names.APIServerProxyIP}
+	shown := func(of *corev1.Service, but types.UID) *ipamv1alpha1.IP {
+		t.Helper()
+		ip := &ipamv1alpha1.IP{}
+		testkit.Eventually(t, limit, func() error {
+			if err := s.c.Client.Get(t.Context(), key, ip); err != nil {
+				return err
+			}
+			if string(ip.Spec.IP) != of.Spec.ClusterIP || ip.Status.IP == "" || ip.UID == but || ip.Labels[names.IPType] != names.IPTypeAPIServerProxy {
+				return fmt.Errorf("%s is shown as %q, labels %v", ip.Spec.IP, ip.Status.IP, ip.Labels)
+			}
+			if o := ip.OwnerReferences; len(o) != 1 || o[0].UID != of.UID { // with it the IP goes
+				return fmt.Errorf("its owners are %v", o)
+			}
+			return nil
+		})
+		return ip
+	}
+	service := func() *corev1.Service {
+		t.Helper()
+		out := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: names.ProxyService, Namespace: s.where},
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: names.ProxyPort}}},
+		}
+		testkit.Create(t, s.c.Client, out)
+		return out
+	}
+	first := service()
+	ip := shown(first, "")
+	if ip.Spec.Masquerade != nil || ip.Annotations[names.Preinstalled] != "true" || len(ip.Finalizers) != 0 {
+		t.Errorf("the IP is %+v", ip)
+	}
+	if err := s.c.Client.Delete(t.Context(), ip); err != nil { // by hand
+		t.Fatal(err)
+	}
+	ip = shown(first, ip.UID)
+
+	// Services of that name elsewhere are none of ours, and another one in its place has another address.
+	testkit.Create(t, s.c.Client, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: names.ProxyService, Namespace: testkit.Namespace(t, s.c, "elsewhere", nil)},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: names.ProxyPort}}},
+	})
+	holder := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "holder", Namespace: s.where},
+		Spec:       corev1.ServiceSpec{ClusterIP: first.Spec.ClusterIP, Ports: []corev1.ServicePort{{Port: 1}}},
+	}
+	if err := s.c.Client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Create(t, s.c.Client, holder) // it is not given the same again
+	shown(service(), ip.UID)
+}

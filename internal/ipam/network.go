@@ -36,7 +36,7 @@ type Options struct {
 	Pools []netip.Prefix
 }
 
-// Setup registers the controllers of Networks, of IPs, and of the addresses of nodes and of the API server.
+// Setup registers the controllers of Networks, of IPs, and of the addresses of nodes, of the API server and of its proxy.
 func Setup(mgr ctrl.Manager, o Options) error {
 	direct, err := kube.DirectClient(mgr)
 	if err != nil {
@@ -50,6 +50,9 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	if err := setupAPIServer(mgr, o.LiqoNamespace); err != nil {
+		return err
+	}
+	if err := setupProxy(mgr, o.LiqoNamespace); err != nil {
 		return err
 	}
 	return setupNodes(mgr, l)

@@ -236,6 +236,7 @@ const (
 	Fabric               = "liqo-fabric"
 	APIServerService     = "kubernetes"         // in the namespace default
 	APIServerProxyIP     = "api-server-proxy"   // the IP of the proxy through which peers reach the API server
+	ProxyService         = "liqo-proxy"         // the Service of that proxy
 	APIServerHost        = "kubernetes.default" // the name of that Service for offloaded pods
 	VkOptionsTemplate    = "virtual-kubelet-default"
 	RuntimeClass         = "liqo"

@@ -11,9 +11,46 @@ labels:
   {{- end }}
 {{- end -}}
 
-{{- /* What the pods of all processes share. Arguments: root, name, values, affinity (used if the user has none). */ -}}
+{{- /* Replicas avoid each other. It adds to its arguments: root, name, values. */ -}}
+{{- define "liqo.spread" -}}
+{{- if gt (int .values.replicas) 1 -}}
+  {{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" (include "liqo.selector" . | fromYaml)) -}}
+  {{- $_ := set . "affinity" (dict "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" (list (dict "weight" 100 "podAffinityTerm" $term)))) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Replicas are drained one by one. Arguments: root, name, values. */ -}}
+{{- define "liqo.budget" -}}
+{{- if gt (int .values.replicas) 1 }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "liqo.prefix" .root }}-{{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "liqo.labels" . | nindent 4 }}
+spec:
+  maxUnavailable: 1
+  # One that does not start must not keep a node from being drained.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "liqo.selector" . | nindent 6 }}
+{{- end }}
+{{- end -}}
+
+{{- /*
+What the pods of all processes share. Arguments: root, name, values, affinity (used if the user has none), anonymous (it asks nothing of
+the API server in its own name).
+*/ -}}
 {{- define "liqo.podSpec" -}}
+{{- if .anonymous -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- else -}}
 serviceAccountName: {{ printf "liqo-%s" .name }}
+{{- end }}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
@@ -45,7 +82,7 @@ volumes:
   emptyDir: {}
 {{- end -}}
 
-{{- /* What the containers of all processes share. Arguments: root, values, cpu that is requested unless values say otherwise. */ -}}
+{{- /* What the containers of all processes share. Arguments: root, values, cpu and memory that are requested unless values say otherwise. */ -}}
 {{- define "liqo.container" -}}
 image: {{ include "liqo.image" (dict "root" .root "image" .values.image) | quote }}
 imagePullPolicy: {{ .root.Values.pullPolicy }}
@@ -63,7 +100,7 @@ resources:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   requests:
-    {{- .values.pod.resources.requests | default (dict "cpu" (.cpu | default "20m") "memory" "64Mi") | toYaml | nindent 4 }}
+    {{- .values.pod.resources.requests | default (dict "cpu" (.cpu | default "20m") "memory" (.memory | default "64Mi")) | toYaml | nindent 4 }}
 volumeMounts:
 - name: tmp
   mountPath: /tmp
@@ -131,34 +168,4 @@ readinessProbe:
 {{- $out = append $out (printf "%s=%s" $key (toString $value)) -}}
 {{- end -}}
 {{- join "," $out -}}
-{{- end -}}
-
-{{- /* Replicas on several nodes if possible. Arguments: root, name. */ -}}
-{{- define "liqo.apart" -}}
-podAntiAffinity:
-  preferredDuringSchedulingIgnoredDuringExecution:
-  - weight: 100
-    podAffinityTerm:
-      topologyKey: kubernetes.io/hostname
-      labelSelector:
-        matchLabels:
-          {{- include "liqo.selector" . | nindent 10 }}
-{{- end -}}
-
-{{- /* Of several replicas one leaves at a time. Arguments: root, name. */ -}}
-{{- define "liqo.budget" -}}
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata:
-  name: {{ include "liqo.prefix" .root }}-{{ .name }}
-  namespace: {{ .root.Release.Namespace }}
-  labels:
-    {{- include "liqo.labels" . | nindent 4 }}
-spec:
-  maxUnavailable: 1
-  # One that does not start must not keep a node from being drained.
-  unhealthyPodEvictionPolicy: AlwaysAllow
-  selector:
-    matchLabels:
-      {{- include "liqo.selector" . | nindent 6 }}
 {{- end -}}

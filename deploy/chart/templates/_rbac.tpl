@@ -20,11 +20,16 @@ metadata:
 {{- if and $doc.kind (not (has ($doc.metadata.namespace | default "") (list "tenant" "offloaded"))) }}
 {{- $namespace := "" }}
 {{- with $doc.metadata.namespace }}{{ $namespace = ternary $root.Release.Namespace . (eq . "liqo") }}{{ end }}
+{{- $own := $role }}
+{{- /* An installation may be in a namespace that the markers name, too. */}}
+{{- if and $namespace (eq $namespace $root.Release.Namespace) (ne $doc.metadata.namespace "liqo") }}
+{{- $own = printf "%s-of-%s" $role $namespace }}
+{{- end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $doc.kind }}
 metadata:
-  name: {{ $role }}
+  name: {{ $own }}
   {{- with $namespace }}
   namespace: {{ . }}
   {{- end }}
@@ -36,7 +41,7 @@ rules:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $doc.kind }}Binding
 metadata:
-  name: {{ $role }}
+  name: {{ $own }}
   {{- with $namespace }}
   namespace: {{ . }}
   {{- end }}
@@ -45,7 +50,7 @@ metadata:
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ $doc.kind }}
-  name: {{ $role }}
+  name: {{ $own }}
 subjects:
 - kind: ServiceAccount
   name: liqo-{{ $name }}

@@ -1,0 +1,40 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics are how many come, and what becomes of them. They tell nothing of who it is.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+}
+
+func newMetrics(open func() float64) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "liqo_proxy_requests_total", Help: "Requests of peers to be connected with the API server, by what became of them.",
+		}, []string{"result"}),
+	}
+	for _, result := range []string{resultAccepted, resultMethod, resultMalformed, resultHost, resultUnreachable, resultFull} {
+		m.requests.WithLabelValues(result)
+	}
+	m.registry.MustRegister(m.requests, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "liqo_proxy_connections", Help: "Connections of clients that are open.",
+	}, open))
+	return m
+}
+
+func (m *metrics) count(result string) { m.requests.WithLabelValues(result).Inc() }
+
+// Metrics serves them.
+func (p *Proxy) Metrics() http.Handler {
+	return promhttp.HandlerFor(p.metrics.registry, promhttp.HandlerOpts{})
+}

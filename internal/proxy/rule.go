@@ -1,0 +1,109 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Results of requests, label values of the metric.
+const (
+	resultAccepted    = "accepted"
+	resultMethod      = "method_refused"
+	resultMalformed   = "malformed"
+	resultHost        = "host_refused"
+	resultUnreachable = "unreachable"
+	resultFull        = "too_many"
+)
+
+// request is what a client asks for: its first line, and whether more than a head comes with it.
+type request struct {
+	method, target string
+	body           bool
+}
+
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
+}
+
+func asked(req *http.Request) request {
+	return request{method: req.Method, target: req.RequestURI, body: req.ContentLength != 0 || len(req.TransferEncoding) > 0}
+}
+
+// refusal is why a request is not served.
+type refusal struct {
+	status      int
+	result, why string
+}
+
+// rule says which requests are served. The zero value serves all that ask for a connection.
+type rule struct {
+	// hosts are the hosts that may be asked for, each with a port; any if empty.
+	hosts []string
+}
+
+// newRule reads hosts, with a port or without.
+func newRule(hosts []string) (rule, error) {
+	var out rule
+	for _, h := range hosts {
+		host, ok := authority(h)
+		if bare := strings.Trim(h, "[]"); !ok && (!strings.Contains(bare, ":") || isAddress(bare)) {
+			host, ok = authority(net.JoinHostPort(bare, "443"))
+		}
+		if !ok {
+			return rule{}, fmt.Errorf("%q is no host", h)
+		}
+		out.hosts = append(out.hosts, host)
+	}
+	return out, nil
+}
+
+// refuses returns why a request is refused, nil if it is not.
+func (r rule) refuses(q request) *refusal {
+	if q.method != http.MethodConnect {
+		return &refusal{http.StatusMethodNotAllowed, resultMethod, "only CONNECT is served"}
+	}
+	host, ok := authority(q.target)
+	switch {
+	case !ok:
+		return &refusal{http.StatusBadRequest, resultMalformed, "what to connect to is no host with a port"}
+	case q.body:
+		return &refusal{http.StatusBadRequest, resultMalformed, "CONNECT has no body"}
+	case len(r.hosts) > 0 && !slices.Contains(r.hosts, host):
+		return &refusal{http.StatusForbidden, resultHost, "this host is not served"}
+	}
+	return nil
+}
+
+// longestHost is that of a name of DNS.
+const longestHost = 253
+
+// authority reads a host with a port, and writes it in one form.
+func authority(text string) (string, bool) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || host == "" || len(host) > longestHost || strings.ContainsFunc(host, outOfPlace) {
+		return "", false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return "", false
+	}
+	return net.JoinHostPort(strings.TrimSuffix(strings.ToLower(host), "."), strconv.FormatUint(n, 10)), true
+}
+
+// outOfPlace is true for what is in no name and in no address.
+func outOfPlace(r rune) bool {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("-._:%", r)
+}
