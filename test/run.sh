@@ -53,7 +53,7 @@ suite_lint() {
 
 suite_unit() {
 	local packages
-	suite_assets && packages=$(go list ./... | grep -v '/test/e2e\|/test/network\|/test/several\|/test/soak') && gotest -timeout 25m -p 2 $packages
+	suite_assets && packages=$(go list ./... | grep -v '/test/e2e\|/test/network\|/test/several\|/test/soak\|/test/losses') && gotest -timeout 25m -p 2 $packages
 }
 
 suite_race() { suite_assets && CGO_ENABLED=1 gotest -race -p 1 ./internal/mirror ./internal/remote ./internal/kube ./internal/datapath/wg; }
@@ -94,10 +94,11 @@ suite_several() { # fresh ones, which no other story has installed anything in
 	clusters 1 a,b,c && gotest -count=1 -v -timeout 20m ./test/several
 }
 
-suite_soak() { # the playground itself, faults under load on two clusters, three that borrow and lend, twenty peerings by one command, orders with more seeds, caches that are late, every fuzz target for a minute
+suite_soak() { # the playground itself, faults under load on two clusters, three that borrow and lend, twenty peerings by one command and others that lose something in the middle, orders with more seeds, caches that are late, every fuzz target for a minute
 	(cd playground && gotest -count=1 -tags selftest -timeout 20m ./selftest) || return 1
 	clusters 1 && gotest -count=1 -v -timeout 40m ./test/soak && suite_several || return 1
 	clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -timeout 30m -run TestPeeringByOneCommand ./test/network || return 1
+	gotest -count=1 -v -timeout 60m ./test/losses || return 1
 	down
 	LIQO_SEEDS=21 gotest -count=1 -v -timeout 20m -run 'TestAnyOrder' ./internal/app || return 1
 	LIQO_LAG=300ms gotest -count=1 -timeout 25m -p 2 ./internal/{agent/...,auth,host,mirror,network,offload,peering,remote,replicate,slice,vnode} || return 1

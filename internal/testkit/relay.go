@@ -22,6 +22,7 @@ type Relay struct {
 	mu     sync.Mutex
 	opened int
 	live   map[int]net.Conn
+	cut    bool
 }
 
 // NewRelay returns a relay in front of the server of cfg, and cfg with the address of the relay.
@@ -61,6 +62,23 @@ func (r *Relay) Opened() int {
 	return r.opened
 }
 
+// Cut ends all connections, and each new one at once, until Mend: the API server is lost to whoever uses the relay, and to nobody else.
+func (r *Relay) Cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut = true
+	for _, conn := range r.live {
+		conn.Close()
+	}
+}
+
+// Mend lets connections through again.
+func (r *Relay) Mend() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut = false
+}
+
 func (r *Relay) accept() {
 	for {
 		conn, err := r.listener.Accept()
@@ -68,6 +86,11 @@ func (r *Relay) accept() {
 			return
 		}
 		r.mu.Lock()
+		if r.cut {
+			conn.Close()
+			r.mu.Unlock()
+			continue
+		}
 		n := r.opened
 		r.opened++
 		r.live[n] = conn
