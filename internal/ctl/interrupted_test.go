@@ -71,7 +71,7 @@ func whatIsLostIsWaitedFor(t *testing.T, one, two *town) {
 	local, near := relayed(t, one)
 	remote, far := relayed(t, two)
 	for _, of := range []struct {
-		command, said string
+		command, want string
 		every         int
 	}{{"peer", guided(), 6}, {"unpeer", ended + disconnected, 3}} {
 		said := &losses{local: local, remote: remote, every: of.every, told: map[string]int{}}
@@ -79,22 +79,24 @@ func whatIsLostIsWaitedFor(t *testing.T, one, two *town) {
 		if err := Run(t.Context(), Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said}); err != nil {
 			t.Errorf("%s ended: %v", of.command, err)
 		}
-		if got := said.String(); got != of.said {
-			t.Errorf("%s said\n%s\nnot\n%s", of.command, got, of.said)
+		if got := said.String(); got != of.want {
+			t.Errorf("%s said\n%s\nnot\n%s", of.command, got, of.want)
 		}
 		if said.told["(local)"] == 0 || said.told["(remote)"] == 0 {
 			t.Errorf("%s waited for %v", of.command, said.told)
 		}
+		local.Mend()
+		remote.Mend()
 	}
 	// One that does not come back ends the command when its time is over, and another run goes on from there.
-	for _, command := range [][]string{{"peer", "--networking-disabled"}, {"unpeer"}} {
-		args := append([]string{"liqoctl"}, peers(t, near, far, command...)...)
-		said := &counter{left: 2, then: remote.Cut}
-		err := Run(t.Context(), Options{Args: append(args, "--timeout", "5s"), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said})
-		remote.Mend()
-		result{stderr: said.String(), err: err}.refuses(t, " WARN   (remote) Waiting for the API server: ", "in the remote cluster: ", "timed out waiting for the condition after ", "Run it again to go on from here")
-		peered(t, one, two, command...).succeeds(t)
-	}
+	command := []string{"peer", "--networking-disabled"}
+	said := &counter{left: 2, then: remote.Cut}
+	args := append([]string{"liqoctl"}, peers(t, near, far, command...)...)
+	err := Run(t.Context(), Options{Args: append(args, "--timeout", "10s"), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said})
+	result{stderr: said.String(), err: err}.refuses(t, " WARN   (remote) Waiting for the API server: ", "in the remote cluster: ",
+		"timed out waiting for the condition after ", "Run it again to go on from here")
+	wantTranscript(t, peered(t, one, two, command...), authenticated+sliced)
+	peered(t, one, two, "unpeer").succeeds(t)
 }
 
 // relayed is a town whose API server can be lost.

@@ -28,8 +28,8 @@ type patient struct {
 	answered, troubled bool
 }
 
-// silence is how long a call is waited for without a word.
-const silence = 10 * time.Second
+// patience is how long a call is waited for without a word.
+const patience = 10 * time.Second
 
 var errNoAnswer = errors.New("it does not answer")
 
@@ -41,7 +41,7 @@ func patiently(cluster client.WithWatch, s *out.Scope) *patient {
 // through makes a call until it is answered.
 func (p *patient) through(ctx context.Context, call func() error) error {
 	once := func() error {
-		late := time.AfterFunc(silence, func() { p.suffer(errNoAnswer) })
+		late := time.AfterFunc(patience, func() { p.suffer(errNoAnswer) })
 		defer late.Stop()
 		return p.heard(ctx, call())
 	}

@@ -77,7 +77,8 @@ func TestPeeringByOneCommand(t *testing.T) {
 		if t.Failed() { // other stories need the clusters, too
 			_, errA := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig)
 			_, errB := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces")
-			t.Log(errA, errB)
+			_, errUser := a.Say("delete", "peering-user", "--consumer-cluster-id", b.ID)
+			t.Log(errA, errB, errUser)
 		}
 	})
 	for range times {
