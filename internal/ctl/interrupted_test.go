@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// whatIsLostIsWaitedFor has commands lose the API server of either cluster in each of their phases, until they say that they wait for it.
+// whatIsLostIsWaitedFor has commands lose the API server of either cluster in each of their phases, until they ask for it again.
 func whatIsLostIsWaitedFor(t *testing.T, one, two *town) {
 	local, near := relayed(t, one)
 	remote, far := relayed(t, two)
@@ -85,12 +86,12 @@ func whatIsLostIsWaitedFor(t *testing.T, one, two *town) {
 		if said.told["(local)"] == 0 || said.told["(remote)"] == 0 {
 			t.Errorf("%s waited for %v", of.command, said.told)
 		}
-		local.Mend()
-		remote.Mend()
+		local.Cut(0)
+		remote.Cut(0)
 	}
 	// One that does not come back ends the command when its time is over, and another run goes on from there.
 	command := []string{"peer", "--networking-disabled"}
-	said := &counter{left: 2, then: remote.Cut}
+	said := &counter{left: 2, then: func() { remote.Cut(math.MaxInt) }}
 	args := append([]string{"liqoctl"}, peers(t, near, far, command...)...)
 	err := Run(t.Context(), Options{Args: append(args, "--timeout", "10s"), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said})
 	result{stderr: said.String(), err: err}.refuses(t, " WARN   (remote) Waiting for the API server: ", "in the remote cluster: ",
@@ -108,7 +109,7 @@ func relayed(t *testing.T, c *town) (*testkit.Relay, *town) {
 	return relay, &town{ControlPlane: &behind, id: c.id, liqo: c.liqo}
 }
 
-// losses takes one API server away after some lines, and the other one after some more, each until somebody waits for it.
+// losses takes one API server away after some lines, and the other one after some more, each until somebody asks for it.
 type losses struct {
 	bytes.Buffer
 	local, remote *testkit.Relay
@@ -118,18 +119,13 @@ type losses struct {
 
 func (l *losses) Write(p []byte) (int, error) {
 	if rest, waits := strings.CutPrefix(string(p), " WARN   "); waits {
-		who, why, _ := strings.Cut(rest, " ")
-		if strings.HasPrefix(why, "Waiting for the API server: ") {
+		if who, why, _ := strings.Cut(rest, " "); strings.HasPrefix(why, "Waiting for the API server: ") {
 			l.told[who]++
-			l.local.Mend()
-			l.remote.Mend()
 			return len(p), nil
 		}
 	}
 	if l.lines++; l.lines%l.every == 0 {
-		l.local.Mend()
-		l.remote.Mend()
-		[]*testkit.Relay{l.local, l.remote}[l.lines/l.every%2].Cut()
+		[]*testkit.Relay{l.local, l.remote}[l.lines/l.every%2].Cut(1)
 	}
 	return l.Buffer.Write(p)
 }

@@ -22,10 +22,11 @@ import (
 // troubles end the command.
 type patient struct {
 	client.WithWatch
-	tell func(trouble error)
+	scope *out.Scope
 
-	mu                 sync.Mutex
-	answered, troubled bool
+	mu       sync.Mutex
+	answered bool
+	told     map[string]bool // the troubles that were, each once
 }
 
 // patience is how long a call is waited for without a word.
@@ -33,9 +34,9 @@ const patience = 10 * time.Second
 
 var errNoAnswer = errors.New("it does not answer")
 
-// patiently has the scope tell, once for each time of trouble, that the cluster is waited for.
+// patiently has the scope tell that the cluster is waited for, and for which troubles.
 func patiently(cluster client.WithWatch, s *out.Scope) *patient {
-	return &patient{WithWatch: cluster, tell: func(trouble error) { s.Warn("Waiting for the API server: %s", describe(trouble)) }}
+	return &patient{WithWatch: cluster, scope: s, told: map[string]bool{}}
 }
 
 // through makes a call until it is answered.
@@ -66,18 +67,17 @@ func (p *patient) heard(ctx context.Context, err error) error {
 	default:
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.answered, p.troubled = true, false
+		p.answered = true
 	}
 	return err
 }
 
 func (p *patient) suffer(trouble error) {
 	p.mu.Lock()
-	first := p.answered && !p.troubled
-	p.troubled = p.troubled || first
-	p.mu.Unlock()
-	if first {
-		p.tell(trouble)
+	defer p.mu.Unlock()
+	if text := describe(trouble); p.answered && !p.told[text] {
+		p.told[text] = true
+		p.scope.Warn("Waiting for the API server: %s", text)
 	}
 }
 

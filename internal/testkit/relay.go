@@ -22,7 +22,7 @@ type Relay struct {
 	mu     sync.Mutex
 	opened int
 	live   map[int]net.Conn
-	cut    bool
+	refuse int // so many of the next connections
 }
 
 // NewRelay returns a relay in front of the server of cfg, and cfg with the address of the relay.
@@ -62,21 +62,18 @@ func (r *Relay) Opened() int {
 	return r.opened
 }
 
-// Cut ends all connections, and each new one at once, until Mend: the API server is lost to whoever uses the relay, and to nobody else.
-func (r *Relay) Cut() {
+// Cut ends all connections, and the next ones at once, so many: the API server is lost to whoever uses the relay, and to nobody else.
+// Zero lets all through again.
+func (r *Relay) Cut(connections int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cut = true
+	r.refuse = connections
+	if connections == 0 {
+		return
+	}
 	for _, conn := range r.live {
 		conn.Close()
 	}
-}
-
-// Mend lets connections through again.
-func (r *Relay) Mend() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cut = false
 }
 
 func (r *Relay) accept() {
@@ -86,7 +83,8 @@ func (r *Relay) accept() {
 			return
 		}
 		r.mu.Lock()
-		if r.cut {
+		if r.refuse > 0 {
+			r.refuse--
 			conn.Close()
 			r.mu.Unlock()
 			continue

@@ -120,9 +120,9 @@ type bench struct {
 // run runs a command, loses something after a line, and runs the command again if it failed for that.
 func (b *bench) run(t *testing.T, l *loss, after string, args ...string) {
 	t.Helper()
-	args = append(args, "--remote-kubeconfig", provider.Kubeconfig)
+	args = append(args, "--remote-kubeconfig", provider.Kubeconfig, "--timeout", "3m")
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var struck sync.WaitGroup
 	begin := sync.OnceFunc(func() {
