@@ -6,6 +6,7 @@ package ctl
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,7 +76,8 @@ func (p *patient) heard(ctx context.Context, err error) error {
 func (p *patient) suffer(trouble error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if text := describe(trouble); p.answered && !p.told[text] {
+	text, _, _ := strings.Cut(describe(trouble), " - error from a previous attempt: ") // which names ports of our own
+	if p.answered && !p.told[text] {
 		p.told[text] = true
 		p.scope.Warn("Waiting for the API server: %s", text)
 	}
