@@ -46,7 +46,7 @@ lint: ## vet and staticcheck
 	go vet ./... && $(TOOL) staticcheck ./...
 	check=$$($(TOOL) -n staticcheck) && cd playground && go vet ./... && "$$check" $$(go list ./... | grep -v /hyperkube$$)
 
-soak: ## faults under load, three clusters at once and a minute of each fuzz target, within an hour and a half
+soak: ## faults under load, three clusters at once and a minute of each fuzz target, within two hours
 	@test/run.sh soak
 
 bench: ## what offloading costs and what the network does, against promises

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # A budget is what a suite may take on 2 cores with cold caches, 55 minutes for all but the last four. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([assets]=460 [lint]=250 [unit]=1080 [race]=250 [playground]=130 [image]=30 [demo]=80 [e2e]=500 [network]=520 [several]=300 [upgrade]=500 [soak]=5900 [bench]=1600)
+declare -A budget=([assets]=460 [lint]=250 [unit]=1080 [race]=250 [playground]=130 [image]=30 [demo]=80 [e2e]=500 [network]=520 [several]=300 [upgrade]=500 [soak]=7100 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 # where clusters beside those of the tests are
 started=$SECONDS
@@ -53,7 +53,7 @@ suite_lint() {
 
 suite_unit() {
 	local packages
-	suite_assets && packages=$(go list ./... | grep -v '/test/e2e\|/test/network\|/test/several\|/test/soak') && gotest -timeout 25m -p 2 $packages
+	suite_assets && packages=$(go list ./... | grep -v '/test/e2e\|/test/network\|/test/several\|/test/soak\|/test/losses') && gotest -timeout 25m -p 2 $packages
 }
 
 suite_race() { suite_assets && CGO_ENABLED=1 gotest -race -p 1 ./internal/mirror ./internal/remote ./internal/kube ./internal/datapath/wg; }
@@ -99,10 +99,11 @@ suite_upgrade() { # fresh ones: the release before this tree is installed in one
 	clusters 1 && gotest -count=1 -v -timeout 30m ./test/soak/upgrade
 }
 
-suite_soak() { # the playground itself, faults under load on two clusters, three that borrow and lend, one of the release before and its upgrade, twenty peerings by one command, orders with more seeds, caches that are late, every fuzz target for a minute
+suite_soak() { # the playground itself, faults under load on two clusters, three that borrow and lend, one of the release before and its upgrade, twenty peerings by one command and others that lose something in the middle, orders with more seeds, caches that are late, every fuzz target for a minute
 	(cd playground && gotest -count=1 -tags selftest -timeout 20m ./selftest) || return 1
 	clusters 1 && gotest -count=1 -v -timeout 40m ./test/soak && suite_several && suite_upgrade || return 1
 	clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -timeout 30m -run TestPeeringByOneCommand ./test/network || return 1
+	gotest -count=1 -v -timeout 60m ./test/losses || return 1
 	down
 	LIQO_SEEDS=21 gotest -count=1 -v -timeout 20m -run 'TestAnyOrder' ./internal/app || return 1
 	LIQO_LAG=300ms gotest -count=1 -timeout 25m -p 2 ./internal/{agent/...,auth,host,mirror,network,offload,peering,remote,replicate,slice,vnode} || return 1

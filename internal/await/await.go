@@ -82,7 +82,7 @@ func Until(ctx context.Context, c client.WithWatch, check func(context.Context) 
 			return nil
 		case ctx.Err() != nil:
 			return w.overdue(ctx)
-		case err != errWatchEnded && !transient(err):
+		case err != errWatchEnded && !Transient(err):
 			return err
 		}
 		select {
@@ -94,7 +94,11 @@ func Until(ctx context.Context, c client.WithWatch, check func(context.Context) 
 }
 
 // Through calls do until the API server answers it, whatever the answer is. At the end of ctx the last trouble is why, after how long.
+// In the check of Until it calls once: there the whole check is tried again.
 func Through(ctx context.Context, do func() error) error {
+	if ctx.Value(again{}) != nil {
+		return do()
+	}
 	since := time.Now()
 	var trouble error
 	for {
@@ -107,7 +111,7 @@ func Through(ctx context.Context, do func() error) error {
 				return fmt.Errorf("%w: %w", cmp.Or(trouble, errSilent), after(since, err))
 			}
 			return after(since, err) // which says what was asked
-		case !transient(err):
+		case !Transient(err):
 			return err
 		}
 		trouble = err
@@ -118,6 +122,9 @@ func Through(ctx context.Context, do func() error) error {
 		}
 	}
 }
+
+// again marks the contexts of checks that are tried again.
+type again struct{}
 
 // after says how long something took that did not end well.
 func after(since time.Time, err error) error {
@@ -156,7 +163,7 @@ func (w *waiting) named() string {
 
 // watch returns nil once nothing is missing.
 func (w *waiting) watch(ctx context.Context, c client.WithWatch) error {
-	within, cancel := context.WithCancel(ctx)
+	within, cancel := context.WithCancel(context.WithValue(ctx, again{}, true))
 	defer cancel()
 	// The watches come first: what changes after the check is seen by them.
 	changed, ended := make(chan struct{}, 1), make(chan struct{}, len(w.what))
@@ -169,7 +176,7 @@ func (w *waiting) watch(ctx context.Context, c client.WithWatch) error {
 		go forward(events, changed, ended)
 	}
 	for {
-		err := w.heard(ctx, w.check(ctx))
+		err := w.heard(ctx, w.check(within))
 		if _, waits := errors.AsType[Pending](err); !waits {
 			return err
 		}
@@ -196,9 +203,9 @@ func (w *waiting) heard(ctx context.Context, err error) error {
 	return err
 }
 
-// transient tells of an error that the next attempt may not meet: the API server has troubles of its own, or was not reached.
+// Transient tells of an error that the next attempt may not meet: the API server has troubles of its own, or was not reached.
 // One that was reached and cannot be trusted is met again, though its error is one of the network, too.
-func transient(err error) bool {
+func Transient(err error) bool {
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
 		return false
 	}

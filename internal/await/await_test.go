@@ -135,3 +135,21 @@ func (changing) Watch(ctx context.Context, _ client.ObjectList, _ ...client.List
 	}()
 	return events, nil
 }
+
+func TestACallInACheckIsTriedAgainWithTheCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		checks, calls := 0, 0
+		err := Until(t.Context(), still{}, func(ctx context.Context) error {
+			checks++
+			return Through(ctx, func() error {
+				if calls++; calls < 3 {
+					return apierrors.NewServiceUnavailable("no etcd")
+				}
+				return nil
+			})
+		})
+		if err != nil || checks != 3 || calls != 3 {
+			t.Errorf("%d checks made %d calls: %v", checks, calls, err)
+		}
+	})
+}

@@ -66,8 +66,14 @@ func (c *town) authenticates(t *testing.T) {
 // introduced runs authenticate or unauthenticate from consumer to provider.
 func introduced(t *testing.T, consumer, provider *town, args ...string) result {
 	t.Helper()
-	return liqoctl(t, consumer.Config, append(args, "--remote-kubeconfig", kubeconfigFile(t, provider.Config),
-		"--namespace", consumer.liqo, "--remote-namespace", provider.liqo)...)
+	return liqoctl(t, nil, introducing(t, consumer, provider, args...)...)
+}
+
+// introducing is the command line of a command from consumer to provider.
+func introducing(t *testing.T, consumer, provider *town, args ...string) []string {
+	t.Helper()
+	return append(args, "--kubeconfig", kubeconfigFile(t, consumer.Config), "--remote-kubeconfig", kubeconfigFile(t, provider.Config),
+		"--namespace", consumer.liqo, "--remote-namespace", provider.liqo)
 }
 
 const authenticated = ` INFO   (local) Tenant namespace correctly ensured
@@ -143,11 +149,19 @@ func nobodyIsAuthenticatedWrongly(t *testing.T, genoa, turin *town) {
 	wantTranscript(t, introduced(t, genoa, turin, "unauthenticate"), identities+neverAuthenticated)
 }
 
-// oneCommandAuthenticates also where it is run again, which changes nothing.
+// oneCommandAuthenticates also where it is interrupted after each line, and where it is run again, which changes nothing.
 func oneCommandAuthenticates(t *testing.T, genoa, turin *town) {
 	t.Helper()
+	eachLine := func(command, lines string) {
+		for n := range strings.Count(lines, "\n") {
+			interruptedAt(t, n+1, introducing(t, genoa, turin, command)...)
+		}
+	}
+	eachLine("authenticate", identities+authenticated)
+	eachLine("unauthenticate", identities+unauthenticated)
+	wantTranscript(t, introduced(t, genoa, turin, "unauthenticate"), identities+neverAuthenticated)
 	var before []string
-	for range 3 {
+	for range 2 {
 		wantTranscript(t, introduced(t, genoa, turin, "authenticate"), identities+authenticated)
 		now := append(versions(t, genoa, "liqo-tenant-turin"), versions(t, turin, "liqo-tenant-genoa")...)
 		if diff := cmp.Diff(before, now); before != nil && diff != "" {

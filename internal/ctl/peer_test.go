@@ -4,7 +4,6 @@
 package ctl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -187,6 +186,7 @@ func TestTwoClustersArePeered(t *testing.T) {
 		{"a lost consumer", whatALostConsumerLeftIsUndone},
 		{"without networks", theyArePeeredWithoutNetworks},
 		{"interrupted", whatIsInterruptedIsTakenUp},
+		{"an API server away", whatIsLostIsWaitedFor},
 		{"begun and undone", whatIsBegunIsUndone},
 	} {
 		t.Run(story.name, func(t *testing.T) {
@@ -377,52 +377,8 @@ func whatALostConsumerLeftIsUndone(t *testing.T, one, two *town) {
 }
 
 func theyArePeeredWithoutNetworks(t *testing.T, one, two *town) {
-	for range 2 { // right after another
-		wantTranscript(t, peered(t, one, two, "peer", "--networking-disabled"), authenticated+sliced)
-		peered(t, one, two, "unpeer").succeeds(t, ended, "Network configuration already deleted")
-	}
-}
-
-// everyThird is enough: most lines come in twos, one of each cluster.
-const everyThird = 3
-
-// whatIsInterruptedIsTakenUp sends the signal of Ctrl-C after a line, and after a later one of the next run.
-func whatIsInterruptedIsTakenUp(t *testing.T, one, two *town) {
-	for n := 1; n <= strings.Count(guided(), "\n"); n += everyThird {
-		interruptedAt(t, n, peers(t, one, two, "peer")...)
-	}
-	wantTranscript(t, peered(t, one, two, "peer"), guided())
-	for n := 1; n <= strings.Count(ended+disconnected, "\n"); n += everyThird {
-		interruptedAt(t, n, peers(t, one, two, "unpeer")...)
-	}
-	wantTranscript(t, peered(t, one, two, "peer"), guided())
-	peered(t, one, two, "unpeer").succeeds(t)
-}
-
-// interruptedAt interrupts a command after so many lines.
-func interruptedAt(t *testing.T, n int, args ...string) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	stderr := &counter{left: n, then: cancel}
-	err := Run(ctx, Options{Args: append([]string{"liqoctl"}, args...), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: stderr})
-	if err != nil && stderr.left > 0 {
-		t.Errorf("it failed by itself: %s", stderr)
-	}
-}
-
-// counter does something after some lines.
-type counter struct {
-	bytes.Buffer
-	left int
-	then func()
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	if c.left -= bytes.Count(p, []byte("\n")); c.left <= 0 {
-		c.then()
-	}
-	return c.Buffer.Write(p)
+	wantTranscript(t, peered(t, one, two, "peer", "--networking-disabled"), authenticated+sliced)
+	peered(t, one, two, "unpeer").succeeds(t, ended, "Network configuration already deleted")
 }
 
 // whatIsBegunIsUndone is about half a peering, of which no ForeignCluster need tell.

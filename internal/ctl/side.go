@@ -99,7 +99,23 @@ func (c *cli) toldBy(ctx context.Context, said string, timeout time.Duration, lo
 	if err := introduce(ctx, l, r, said); err != nil {
 		return err
 	}
-	return run(ctx, l, r)
+	return overdue(ctx, run(ctx, l, r))
+}
+
+// overdue says what to do where a command was not done in time, unless something better was said.
+func overdue(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != context.DeadlineExceeded {
+		return err
+	}
+	const onward = "Run it again to go on from here"
+	if f, ok := errors.AsType[*out.Failure](err); ok {
+		if len(f.All()) > 0 {
+			return err
+		}
+		f.Hint(onward)
+		return err
+	}
+	return out.Fail("error: %w", err).Hint(onward)
 }
 
 // pair is the two clusters of a command, which has not called them yet.
@@ -114,6 +130,7 @@ func (c *cli) pair(ctx context.Context, local, remote *sideFlags) (l, r *side, e
 	if l.host == r.host {
 		return nil, nil, sameCluster("%s", l.host)
 	}
+	l.kube, r.kube = patiently(l.kube, l.Scope), patiently(r.kube, r.Scope)
 	return l, r, nil
 }
 
@@ -314,7 +331,13 @@ func makeNamespace(ctx context.Context, cluster client.Client, ns *corev1.Namesp
 		err = cluster.Create(ctx, ns)
 	}
 	if apierrors.IsAlreadyExists(err) {
-		other := ns.Labels[names.RemoteClusterID]
+		other, now := ns.Labels[names.RemoteClusterID], &corev1.Namespace{}
+		if err := cluster.Get(ctx, client.ObjectKeyFromObject(ns), now); client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
+			return fmt.Errorf("reading the tenant namespace %s: %w", ns.Name, err)
+		}
+		if id, ok := peer.OfNamespace(now); ok && string(id) == other && now.DeletionTimestamp == nil {
+			return nil // another command made it meanwhile, or this one, whose answer was lost
+		}
 		return out.Fail("namespace %q exists and is not the tenant namespace of %s, or is being deleted: delete it, or label it %s=%s and %s=true",
 			ns.Name, other, names.RemoteClusterID, other, names.TenantNamespace)
 	}

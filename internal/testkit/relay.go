@@ -22,6 +22,7 @@ type Relay struct {
 	mu     sync.Mutex
 	opened int
 	live   map[int]net.Conn
+	refuse int // so many of the next connections
 }
 
 // NewRelay returns a relay in front of the server of cfg, and cfg with the address of the relay.
@@ -61,6 +62,20 @@ func (r *Relay) Opened() int {
 	return r.opened
 }
 
+// Cut ends all connections, and the next ones at once, so many: the API server is lost to whoever uses the relay, and to nobody else.
+// Zero lets all through again.
+func (r *Relay) Cut(connections int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuse = connections
+	if connections == 0 {
+		return
+	}
+	for _, conn := range r.live {
+		conn.Close()
+	}
+}
+
 func (r *Relay) accept() {
 	for {
 		conn, err := r.listener.Accept()
@@ -68,6 +83,12 @@ func (r *Relay) accept() {
 			return
 		}
 		r.mu.Lock()
+		if r.refuse > 0 {
+			r.refuse--
+			conn.Close()
+			r.mu.Unlock()
+			continue
+		}
 		n := r.opened
 		r.opened++
 		r.live[n] = conn

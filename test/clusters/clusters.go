@@ -6,13 +6,16 @@
 package clusters
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -78,6 +81,31 @@ func (c *Cluster) Say(args ...string) (string, error) {
 		err = fmt.Errorf("liqoctl %v: %w\n%s", args, err, out)
 	}
 	return string(out), err
+}
+
+// Follow is Say, and calls heard with each line as soon as the program says it.
+func (c *Cluster) Follow(ctx context.Context, heard func(line string), args ...string) (string, error) {
+	said, saying := io.Pipe()
+	cmd := exec.CommandContext(ctx, liqoctl(), append(args, "--kubeconfig", c.Kubeconfig)...)
+	cmd.Stdout, cmd.Stderr = saying, saying
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- cmd.Wait()
+		saying.Close()
+	}()
+	var out strings.Builder
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		out.WriteString(lines.Text() + "\n")
+		heard(lines.Text())
+	}
+	err := <-ended
+	if err != nil {
+		err = fmt.Errorf("liqoctl %v: %w\n%s", args, err, out.String())
+	}
+	return out.String(), err
 }
 
 // root is the folder of the module.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -65,18 +66,19 @@ var peered = []string{
 var besides = regexp.MustCompile(`^ INFO   \((local|remote)\) Gateway (server|client) template "wireguard-(server|client)/liqo" correctly checked$`)
 
 // The commands of the guide about peering, in its order: one direction, the other one, and the end of both, after which both clusters
-// and the kernels of their nodes are as before. LIQO_PEERINGS repeats all of it.
+// and the kernels of their nodes are as before. The other direction is that of a peering user. LIQO_PEERINGS repeats all of it.
 func TestPeeringByOneCommand(t *testing.T) {
 	times, err := strconv.Atoi(os.Getenv("LIQO_PEERINGS"))
 	if err != nil {
 		times = 1
 	}
-	objects, kernels := everything(t), lookAtKernels(t)
+	objects, kernels := everything(t), story.Kernels(t, a, b)
 	t.Cleanup(func() {
 		if t.Failed() { // other stories need the clusters, too
 			_, errA := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig)
 			_, errB := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces")
-			t.Log(errA, errB)
+			_, errUser := a.Say("delete", "peering-user", "--consumer-cluster-id", b.ID)
+			t.Log(errA, errB, errUser)
 		}
 	})
 	for range times {
@@ -105,7 +107,8 @@ func TestPeeringByOneCommand(t *testing.T) {
 			}
 		}
 
-		if out, err := b.Say("peer", "--remote-kubeconfig", a.Kubeconfig); err != nil {
+		of := peeringUser(t, b, a)
+		if out, err := b.Say("peer", "--remote-kubeconfig", of); err != nil {
 			t.Fatal(err, out)
 		}
 		roles(t, "ConsumerAndProvider", "ConsumerAndProvider")
@@ -113,6 +116,12 @@ func TestPeeringByOneCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		roles(t, "Consumer", "Provider")
+		if _, err := b.Say("unpeer", "--remote-kubeconfig", of); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Liqoctl("delete", "peering-user", "--consumer-cluster-id", b.ID); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces"); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +135,7 @@ func TestPeeringByOneCommand(t *testing.T) {
 			}
 		}
 		eventually(t, "the kernels of the nodes to be as before", func(context.Context) error {
-			for node, now := range lookAtKernels(t) {
+			for node, now := range story.Kernels(t, a, b) {
 				if now != kernels[node] {
 					return fmt.Errorf("that of %s was\n%s\nand is\n%s", node, kernels[node], now)
 				}
@@ -134,6 +143,20 @@ func TestPeeringByOneCommand(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// peeringUser is the kubeconfig with which a cluster may peer with a provider, and do nothing else there.
+func peeringUser(t *testing.T, cluster, provider *clusters.Cluster) string {
+	t.Helper()
+	kubeconfig, err := provider.Liqoctl("generate", "peering-user", "--consumer-cluster-id", cluster.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // says wants the lines that the command prints to be those of the guide, in its order, and none but those that are known.
@@ -186,29 +209,6 @@ func everything(t *testing.T) map[*clusters.Cluster]clusters.Listing {
 			}
 			return err
 		})
-	}
-	return all
-}
-
-// changing is what counts in what a kernel says.
-var changing = regexp.MustCompile(`(packets|bytes) \d+|expires \S+`)
-
-// lookAtKernels tells what each node's kernel has: rules, routes, links, and tables of nftables without their counts.
-func lookAtKernels(t *testing.T) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	for _, c := range []*clusters.Cluster{a, b} {
-		for _, node := range nodes(t, c) {
-			for _, command := range []string{
-				"ip rule", "ip route show table all", "ip -br link", "nft list tables", "nft list table ip liqo", "ip neigh show dev liqo.fabric nud permanent", "bridge fdb show dev liqo.fabric",
-			} {
-				out, err := story.Output("exec", node.Name, "sh", "-c", command)
-				if err != nil {
-					t.Fatal(err)
-				}
-				all[node.Name] += "# " + command + "\n" + changing.ReplaceAllString(out, "")
-			}
-		}
 	}
 	return all
 }

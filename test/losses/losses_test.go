@@ -1,0 +1,283 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package losses
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/story"
+)
+
+// loss is something that is not there for a while, because it is cut off or killed.
+type loss struct {
+	what   string
+	strike func(t *testing.T, length time.Duration)
+}
+
+var losses = []loss{
+	{"API server of the consumer", away("a/apiserver")},
+	{"API server of the provider", away("b/apiserver")},
+	{"network between the clusters", away("b1", "--network")},
+	{"controller-manager of the consumer", killed(func() *clusters.Cluster { return consumer }, "app.kubernetes.io/name", "controller-manager")},
+	{"controller-manager of the provider", killed(func() *clusters.Cluster { return provider }, "app.kubernetes.io/name", "controller-manager")},
+	{"replicator of the consumer", killed(func() *clusters.Cluster { return consumer }, "app.kubernetes.io/name", "crd-replicator")},
+	{"gateway of the consumer", killed(func() *clusters.Cluster { return consumer }, "networking.liqo.io/component", "gateway")},
+	{"gateway of the provider", killed(func() *clusters.Cluster { return provider }, "networking.liqo.io/component", "gateway")},
+	{"virtual kubelet", killed(func() *clusters.Cluster { return consumer }, "liqo.io/virtual-node", "cl-provider")},
+}
+
+// away is a program or a node of the playground that is stopped or cut off.
+func away(target ...string) func(*testing.T, time.Duration) {
+	return func(t *testing.T, length time.Duration) {
+		for _, what := range []string{"fail", "heal"} {
+			if err := story.Playground(append([]string{what}, target...)...); err != nil {
+				t.Error(err)
+			}
+			if what == "fail" {
+				time.Sleep(length) // the length of the outage is the story
+			}
+		}
+	}
+}
+
+// killed is a process that gets no last word, as soon as there is one. It may have ended by then.
+func killed(in func() *clusters.Cluster, label, value string) func(*testing.T, time.Duration) {
+	return func(t *testing.T, _ time.Duration) {
+		if err := story.Retry(t.Context(), 20*time.Second, func(ctx context.Context) error {
+			return story.KillPod(ctx, in(), "", client.MatchingLabels{label: value}, story.AnyPod)
+		}); err != nil {
+			t.Logf("nothing was killed: %v", err)
+		}
+	}
+}
+
+// phases are lines of peer, and of the unpeer after it, after which something is lost.
+var phases = []struct {
+	name         string
+	peer, unpeer string
+	flags        []string
+}{
+	{"networks", "(local) Network configuration correctly set up", "(local) Gateway client correctly deleted", nil},
+	{"tunnel", "(remote) Gateway server correctly set up", "(local) All resourceslices deleted", nil},
+	{"authentication", "(remote) Nonce secret ensured", "(local) No leftover resourceslices on consumer cluster", []string{"--networking-disabled"}},
+	{"resources", "(local) ResourceSlice created", "(local) All virtualnodes deleted", nil},
+}
+
+// Whatever is lost in the middle of peer and of unpeer, they end well once it is back, or say in one line why not and do so when they are
+// run again: the peering is then as any other, and of one that ended nothing is left. LIQO_SOAK_LOSS is how many seconds a loss lasts, and
+// LIQO_SOAK_LOSSES how many phases each of them meets, 4 at most.
+func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
+	length, each := time.Duration(number(t, "LIQO_SOAK_LOSS", 8))*time.Second, number(t, "LIQO_SOAK_LOSSES", 2)
+	b := &bench{length: length, objects: map[*clusters.Cluster]clusters.Listing{}, kernels: story.Kernels(t, consumer, provider), peered: map[string]string{}}
+	for _, c := range []*clusters.Cluster{consumer, provider} {
+		b.objects[c] = listing(t, c)
+	}
+	for _, flags := range [][]string{nil, {"--networking-disabled"}} { // undisturbed
+		b.run(t, nil, "", append([]string{"peer"}, flags...)...)
+		b.settle(t)
+		b.peered[fmt.Sprint(flags)] = b.look(t)
+		b.run(t, nil, "", "unpeer", "--delete-namespaces")
+		b.nothingIsLeft(t)
+	}
+	for i, l := range losses {
+		for k := range each {
+			phase := phases[(i+k*max(1, len(phases)/each))%len(phases)]
+			t.Run(l.what+" of "+phase.name, func(t *testing.T) {
+				b.run(t, &l, phase.peer, append([]string{"peer"}, phase.flags...)...)
+				b.isAs(t, b.peered[fmt.Sprint(phase.flags)])
+				b.run(t, &l, phase.unpeer, "unpeer", "--delete-namespaces")
+				b.nothingIsLeft(t)
+			})
+			if t.Failed() {
+				return // the clusters are not as they were
+			}
+		}
+	}
+}
+
+// bench is what there was before, and is of a peering that nothing disturbed.
+type bench struct {
+	length  time.Duration
+	objects map[*clusters.Cluster]clusters.Listing
+	kernels map[string]string
+	peered  map[string]string
+}
+
+// run runs a command, loses something after a line, and runs the command again if it failed for that.
+func (b *bench) run(t *testing.T, l *loss, after string, args ...string) {
+	t.Helper()
+	args = append(args, "--remote-kubeconfig", provider.Kubeconfig, "--timeout", "3m")
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var struck sync.WaitGroup
+	begin := sync.OnceFunc(func() {
+		struck.Go(func() { l.strike(t, b.length) })
+	})
+	out, err := consumer.Follow(ctx, func(line string) {
+		if l != nil && strings.Contains(line, after) {
+			begin()
+		}
+	}, args...)
+	struck.Wait()
+	switch {
+	case l == nil && err != nil:
+		t.Fatal(err)
+	case l != nil && !strings.Contains(out, after):
+		t.Fatalf("%q is missing: %v\n%s", after, err, out)
+	}
+	t.Logf("liqoctl %s ended after %s: %v%s", args[0], time.Since(began).Round(100*time.Millisecond), err, warnings(out))
+	if err == nil {
+		return
+	}
+	if n := strings.Count(out, " ERRO "); n != 1 || !strings.Contains(out, "Run it again") {
+		t.Errorf("%d errors, or nothing to do about them:\n%s", n, out)
+	}
+	if out, err := consumer.Say(args...); err != nil {
+		t.Fatalf("run again it ended: %v\n%s", err, out)
+	}
+}
+
+func warnings(out string) string {
+	var all string
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, " WARN ") {
+			all += "\n" + strings.TrimSpace(line)
+		}
+	}
+	return all
+}
+
+// random are kinds whose objects have names that nobody chooses.
+var random = []string{"pods", "replicasets", "endpointslices", "certificatesigningrequests", "controllerrevisions"}
+
+// look names all objects of both clusters, and says how the peering is.
+func (b *bench) look(t *testing.T) string {
+	t.Helper()
+	var lines []string
+	for _, c := range []*clusters.Cluster{consumer, provider} {
+		for _, name := range slices.Sorted(maps.Keys(listing(t, c))) {
+			kind, _, _ := strings.Cut(name, " ")
+			if !slices.Contains(random, kind) {
+				lines = append(lines, c.ID+" "+name)
+			}
+		}
+		for _, ask := range [][]string{
+			{"foreignclusters", "-o", `jsonpath={range .items[*]}{.status.role} {.status.modules.networking.enabled} {.status.modules.authentication.enabled} {.status.modules.offloading.enabled} {range .status.modules.*.conditions[*]}{.type}={.status} {end}{range .status.conditions[*]}{.type}={.status} {end}{end}`},
+			{"connections", "-A", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.value} {end}`},
+			{"resourceslices", "-A", "-o", `jsonpath={range .items[*].status.conditions[*]}{.type}={.status} {end}`},
+			{"nodes", "-l", "liqo.io/type=virtual-node", "-o", `jsonpath={range .items[*]}{.metadata.name} {range .status.conditions[?(@.type=="Ready")]}{.status}{end} {end}`},
+		} {
+			out, err := c.Kubectl("", append([]string{"get"}, ask...)...)
+			if err != nil {
+				out = err.Error()
+			}
+			lines = append(lines, c.ID+" "+ask[0]+": "+strings.TrimSpace(out))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// settle waits until a peering has come to rest: the node is Ready, and nothing more is made.
+func (b *bench) settle(t *testing.T) {
+	t.Helper()
+	last := ""
+	story.Eventually(t, "the peering to come to rest", 2*time.Minute, func(context.Context) error {
+		now := b.look(t)
+		was := last
+		last = now
+		if now != was || !strings.Contains(now, "nodes: cl-provider True") {
+			time.Sleep(2 * time.Second) // to rest is to stay so for a while
+			return fmt.Errorf("it is\n%s", now)
+		}
+		return nil
+	})
+}
+
+// isAs wants the peering to be as one that nothing disturbed.
+func (b *bench) isAs(t *testing.T, want string) {
+	t.Helper()
+	took := story.Eventually(t, "the peering to be as any other", 2*time.Minute, func(context.Context) error {
+		if now := b.look(t); now != want {
+			return fmt.Errorf("(-undisturbed +now):\n%s", cmp.Diff(strings.Split(want, "\n"), strings.Split(now, "\n")))
+		}
+		return nil
+	})
+	t.Logf("as any other after %s", took)
+}
+
+// nothingIsLeft wants objects and kernels to be as before.
+func (b *bench) nothingIsLeft(t *testing.T) {
+	t.Helper()
+	took := story.Eventually(t, "nothing to be left", time.Minute, func(context.Context) error {
+		for c, before := range b.objects {
+			now, err := c.Listing(t.Context())
+			if err != nil {
+				return err
+			}
+			if diff := clusters.Changes(steady(before), steady(now)); diff != "" {
+				return fmt.Errorf("in %s (-before +after):\n%s", c.ID, diff)
+			}
+		}
+		for node, now := range story.Kernels(t, consumer, provider) {
+			if was, now := still(b.kernels[node]), still(now); now != was {
+				return fmt.Errorf("in the kernel of %s:\n%s", node, cmp.Diff(strings.Split(was, "\n"), strings.Split(now, "\n")))
+			}
+		}
+		return nil
+	})
+	t.Logf("nothing was left after %s", took)
+}
+
+// steady leaves out pods and what goes with them: those that were killed have other names, and addresses that kernels may know.
+func steady(l clusters.Listing) clusters.Listing {
+	kept := maps.Clone(l)
+	maps.DeleteFunc(kept, func(name, _ string) bool {
+		return strings.HasPrefix(name, "pods liqo ") || strings.HasPrefix(name, "endpointslices liqo ") || strings.HasPrefix(name, "endpoints liqo ")
+	})
+	return kept
+}
+
+// still leaves out the devices of pods and the ways to them.
+func still(kernel string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(kernel, "\n"), func(line string) bool { return strings.Contains(line, "veth") }), "\n")
+}
+
+// listing is all objects of a cluster.
+func listing(t *testing.T, c *clusters.Cluster) (all clusters.Listing) {
+	t.Helper()
+	story.Eventually(t, "the objects of "+c.ID, time.Minute, func(context.Context) (err error) {
+		if all, err = c.Listing(t.Context()); err == nil {
+			err = all.Settled()
+		}
+		return err
+	})
+	return all
+}
+
+func number(t *testing.T, name string, fallback int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return fallback
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("reading %s: %v", name, err)
+	}
+	return n
+}
