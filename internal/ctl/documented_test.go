@@ -1,0 +1,155 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Whoever copies a line from a page, or from an example of a command, gets no error about how it is written.
+func TestCommandsOfThePagesCanBeTyped(t *testing.T) {
+	found := 0
+	for _, page := range pages(t) {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range codeLines(string(data)) {
+			found++
+			if err := parses(line); err != nil {
+				t.Errorf("%s: %s: %v", filepath.Base(page), line, err)
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d lines were found", found)
+	}
+	for _, cmd := range below(commands().root()) {
+		for line := range strings.Lines(cmd.Example) {
+			if err := parses(strings.TrimSpace(line)); err != nil {
+				t.Errorf("example of %s: %s: %v", cmd.CommandPath(), strings.TrimSpace(line), err)
+			}
+		}
+	}
+}
+
+// pages are all but the one that is made from the commands, which has their usage.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all := []string{"../../README.md", "../../CONTRIBUTING.md"}
+	for _, root := range []string{"../../docs", "../../examples"} {
+		err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+			if filepath.Ext(name) == ".md" && filepath.Base(name) != "cli.md" {
+				all = append(all, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+var codeSpan = regexp.MustCompile("`(liqoctl [^`]*)`")
+
+// codeLines are the commands of a page: in blocks of code the lines that begin with liqoctl, joined where they go on, and elsewhere
+// what stands between backquotes in a cell of a table. In prose a command is named, and need not be whole.
+func codeLines(text string) []string {
+	var lines []string
+	inside := false
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = !inside
+		case inside && strings.HasPrefix(line, "liqoctl "):
+			lines = append(lines, line)
+		case !inside && strings.HasPrefix(line, "|"):
+			for _, span := range codeSpan.FindAllStringSubmatch(line, -1) {
+				lines = append(lines, span[1])
+			}
+		}
+	}
+	return lines
+}
+
+// parses tells whether a line names a command, with flags and arguments that it takes.
+func parses(line string) error {
+	root := commands().root()
+	cmd, args, err := root.Find(words(line)[1:])
+	if err != nil {
+		return err
+	}
+	if err := cmd.ParseFlags(args); err != nil {
+		return err
+	}
+	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
+		return err
+	}
+	if err := cmd.ValidateRequiredFlags(); err != nil {
+		return err
+	}
+	return cmd.ValidateFlagGroups()
+}
+
+// words splits a line as a shell does, up to a comment, a redirection or another command.
+func words(line string) []string {
+	var all []string
+	word, quoted := "", rune(0)
+	for _, r := range line + " " {
+		switch {
+		case quoted != 0 && r != quoted, r != ' ' && r != '"' && r != '\'':
+			word += string(r)
+		case quoted == 0 && r == ' ':
+			if slices.Contains([]string{"#", ">", ">>", "|", "||", "&&", ";"}, word) || strings.HasPrefix(word, "#") {
+				return all
+			}
+			if word != "" {
+				all = append(all, word)
+			}
+			word = ""
+		case quoted == r:
+			quoted = 0
+		default:
+			quoted = r
+		}
+	}
+	return all
+}
+
+func TestWordsOfALineAreThoseOfAShell(t *testing.T) {
+	for line, want := range map[string][]string{
+		`liqoctl info`:                                              {"liqoctl", "info"},
+		`liqoctl info --get clusterid  # the ID`:                    {"liqoctl", "info", "--get", "clusterid"},
+		`liqoctl get nonce > nonce`:                                 {"liqoctl", "get", "nonce"},
+		`liqoctl generate tenant --nonce "$(cat my nonce)" | tee x`: {"liqoctl", "generate", "tenant", "--nonce", "$(cat my nonce)"},
+		`liqoctl peer --remote-kubeconfig <file>`:                   {"liqoctl", "peer", "--remote-kubeconfig", "<file>"},
+	} {
+		if got := words(line); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestLinesThatCannotBeTypedAreFound(t *testing.T) {
+	for line, want := range map[string]string{
+		"liqoctl dance":                             `unknown command "dance"`,
+		"liqoctl network dance":                     `unknown command "dance"`,
+		"liqoctl peer --remote-kubconfig x":         "unknown flag: --remote-kubconfig",
+		"liqoctl force unpeer":                      "accepts 1 arg(s), received 0",
+		"liqoctl --kubeconfig=a peer rome":          `unknown command "rome"`,
+		"liqoctl generate publickey --gateway-type": "flag needs an argument",
+	} {
+		if err := parses(line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
