@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,19 +32,7 @@ const (
 
 // The pages about kinds say what the types in api/ say, and of defaults and allowed values what the CRDs say.
 func TestReferenceOfKindsSaysWhatTheTypesSay(t *testing.T) {
-	files, err := filepath.Glob("../deploy/chart/crds/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no CRDs were found", err)
-	}
-	types := readTypes(t)
-	groups := map[string][]apiextensionsv1.CustomResourceDefinition{}
-	for _, file := range files {
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict([]byte(read(t, file)), &crd); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		groups[crd.Spec.Group] = append(groups[crd.Spec.Group], crd)
-	}
+	types, groups := readTypes(t), readCRDs(t)
 	want := map[string]string{"README.md": kindsIndex(types, groups)}
 	for group, crds := range groups {
 		p := &kindsPage{types: types, shown: map[goName]string{}}
@@ -67,6 +56,88 @@ func TestReferenceOfKindsSaysWhatTheTypesSay(t *testing.T) {
 	if *update {
 		writePages(t, have, want)
 	}
+}
+
+// readCRDs returns those of the chart, by group.
+func readCRDs(t *testing.T) map[string][]apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	files, err := filepath.Glob("../deploy/chart/crds/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no CRDs were found", err)
+	}
+	groups := map[string][]apiextensionsv1.CustomResourceDefinition{}
+	for _, file := range files {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict([]byte(read(t, file)), &crd); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		groups[crd.Spec.Group] = append(groups[crd.Spec.Group], crd)
+	}
+	return groups
+}
+
+var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
+
+// Whoever copies a manifest from a page gets what it says: no field of it is unknown, and no value is refused.
+func TestManifestsOfThePagesHaveKnownFields(t *testing.T) {
+	groups := readCRDs(t)
+	found, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, page := range append(found, "../examples/networking/README.md") {
+		for _, block := range yamlBlock.FindAllStringSubmatch(read(t, page), -1) {
+			for doc := range strings.SplitSeq(block[1], "---\n") {
+				var object map[string]any
+				if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
+					continue // two columns, or a part of a list
+				}
+				group, _, _ := strings.Cut(fmt.Sprint(object["apiVersion"]), "/")
+				for _, crd := range groups[group] {
+					if crd.Spec.Names.Kind == object["kind"] {
+						checked++
+						for _, problem := range unknown(crd.Spec.Names.Kind, object, crd.Spec.Versions[0].Schema.OpenAPIV3Schema) {
+							t.Errorf("%s: %s", page, problem)
+						}
+					}
+				}
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("only %d manifests were found", checked)
+	}
+}
+
+// unknown lists what a schema does not know.
+func unknown(at string, value any, schema *apiextensionsv1.JSONSchemaProps) []string {
+	var problems []string
+	switch v := value.(type) {
+	case map[string]any:
+		for key, child := range v {
+			field, known := schema.Properties[key]
+			switch {
+			case known:
+				problems = append(problems, unknown(at+"."+key, child, &field)...)
+			case schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil:
+				problems = append(problems, unknown(at+"."+key, child, schema.AdditionalProperties.Schema)...)
+			case schema.XPreserveUnknownFields == nil && schema.Properties != nil:
+				problems = append(problems, at+" has no field "+key)
+			}
+		}
+	case []any:
+		for i, child := range v {
+			if of := items(schema); of != nil {
+				problems = append(problems, unknown(fmt.Sprintf("%s[%d]", at, i), child, of)...)
+			}
+		}
+	case string:
+		if len(schema.Enum) > 0 && !slices.ContainsFunc(schema.Enum, func(e apiextensionsv1.JSON) bool { return string(e.Raw) == strconv.Quote(v) }) {
+			problems = append(problems, at+" cannot be "+v)
+		}
+	}
+	return problems
 }
 
 func writePages(t *testing.T, have, want map[string]string) {
@@ -227,12 +298,19 @@ func (p *kindsPage) fields(at string, of goName, schema *apiextensionsv1.JSONSch
 		if name == "" || (at == "" && name == "metadata") {
 			continue
 		}
-		field := goField{p: p, from: goName{of.dir, ""}, imports: t.imports, at: at + name, required: slices.Contains(schema.Required, name)}
+		field := goField{p: p, goName: fieldName(f), from: goName{of.dir, ""}, imports: t.imports, at: at + name, required: slices.Contains(schema.Required, name)}
 		if s, ok := schema.Properties[name]; ok {
 			field.schema = &s
 		}
 		field.write(prose(f.Doc), f.Type)
 	}
+}
+
+func fieldName(f *ast.Field) string {
+	if len(f.Names) == 0 {
+		return ""
+	}
+	return f.Names[0].Name
 }
 
 func jsonName(f *ast.Field) string {
@@ -247,6 +325,7 @@ func jsonName(f *ast.Field) string {
 // goField is a field on its way to the page: its type is unwrapped step by step, and the schema with it.
 type goField struct {
 	p        *kindsPage
+	goName   string
 	from     goName // the package of the type
 	imports  map[string]string
 	at       string
@@ -287,7 +366,7 @@ func (f goField) write(doc string, node ast.Expr) {
 	}
 	text := []string{doc}
 	if doc == "" && own != nil {
-		text = []string{own.doc}
+		text = []string{f.asField(own.doc, name.name, wrapped)}
 	}
 	if text[0] == "" {
 		f.p.bare = append(f.p.bare, f.p.kind+" "+f.at)
@@ -318,7 +397,7 @@ func (f goField) write(doc string, node ast.Expr) {
 		return
 	}
 	kind = "object"
-	if there, ok := f.p.shown[name]; ok && len(strct.Fields.List) > 2 {
+	if there, ok := f.p.shown[name]; ok && len(strct.Fields.List) > 1 {
 		text = append(text, "Its fields are those of "+there+".")
 		row()
 		return
@@ -326,6 +405,14 @@ func (f goField) write(doc string, node ast.Expr) {
 	f.p.shown[name] = "`" + f.at + "` of " + f.p.kind
 	row()
 	f.p.fields(f.at+".", name, f.schema)
+}
+
+// asField is what a type says of itself, said of the field.
+func (f *goField) asField(doc, name, wrapped string) string {
+	if rest, ok := strings.CutPrefix(doc, name+" "); ok && wrapped == "" {
+		return f.goName + " " + rest
+	}
+	return doc
 }
 
 // named resolves a name of Go or of a package of api/: a kind for the page, or a node to go on with.
