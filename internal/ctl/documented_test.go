@@ -40,6 +40,42 @@ func TestCommandsOfThePagesCanBeTyped(t *testing.T) {
 	}
 }
 
+// Guides of the original, also of versions before 1.0, have these.
+func TestCommandsOfOlderGuidesCanBeTyped(t *testing.T) {
+	for line := range strings.Lines(`liqoctl --kubeconfig=$CONSUMER peer --remote-kubeconfig $PROVIDER
+liqoctl --kubeconfig $PROVIDER peer --remote-kubeconfig $CONSUMER
+liqoctl --kubeconfig $CONSUMER unpeer --remote-kubeconfig $PROVIDER
+liqoctl info peer cl01 cl02
+liqoctl info peer -o json
+liqoctl info peer cl01 --get authentication.resourceslices
+liqoctl info peer cl01 --get network.gateway
+liqoctl info --get clusterid
+liqoctl network init --kubeconfig $ONE --remote-kubeconfig $TWO
+liqoctl network connect --kubeconfig $ONE --remote-kubeconfig $TWO --server-service-type NodePort
+liqoctl network connect --server-port 51840 --node-port 0 --load-balancer-ip "" --mtu 1340
+liqoctl network disconnect --kubeconfig $ONE --remote-kubeconfig $TWO --wait
+liqoctl network reset --kubeconfig $ONE --remote-kubeconfig $TWO
+liqoctl generate configuration > conf-client.yaml
+liqoctl create gatewayserver server --remote-cluster-id <CLIENT> --service-type NodePort -o yaml
+liqoctl create gatewayclient client --remote-cluster-id <SERVER> --addresses <IP> --port 32133 -o yaml
+liqoctl generate publickey --gateway-type server --gateway-name server > publickey-server.yaml
+`) {
+		if err := parses(strings.TrimSpace(line)); err != nil {
+			t.Errorf("%s: %v", strings.TrimSpace(line), err)
+		}
+	}
+}
+
+func TestThePageShowsWhatPeerPrints(t *testing.T) {
+	page, err := os.ReadFile("../../docs/peering.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "```\n" + guided() + "```\n"; !strings.Contains(string(page), want) {
+		t.Errorf("docs/peering.md does not show\n%s", want)
+	}
+}
+
 // pages are all but the one that is made from the commands, which has their usage.
 func pages(t *testing.T) []string {
 	t.Helper()
