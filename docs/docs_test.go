@@ -200,16 +200,16 @@ func TestEveryCommandIsInTheCompatibilityTable(t *testing.T) {
 }
 
 var (
-	link    = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	code    = regexp.MustCompile("(?ms)^```.*?^```")
-	noPart  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	link        = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
+	headingLine = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	codeBlock   = regexp.MustCompile("(?ms)^```.*?^```")
+	noPart      = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
 // parts are the anchors of the headings of a page.
 func parts(page string) map[string]bool {
 	all := map[string]bool{}
-	for _, m := range heading.FindAllStringSubmatch(code.ReplaceAllString(page, ""), -1) {
+	for _, m := range headingLine.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
 		all[strings.ReplaceAll(noPart.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), ""), " ", "-")] = true
 	}
 	return all
