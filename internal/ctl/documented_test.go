@@ -21,14 +21,20 @@ func TestCommandsOfThePagesCanBeTyped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range codeLines(string(data)) {
-			found++
+		lines, named := codeLines(string(data))
+		for _, line := range lines {
 			if err := parses(line); err != nil {
 				t.Errorf("%s: %s: %v", filepath.Base(page), line, err)
 			}
 		}
+		for _, line := range named {
+			if err := exists(line); err != nil {
+				t.Errorf("%s: %s: %v", filepath.Base(page), line, err)
+			}
+		}
+		found += len(lines) + len(named)
 	}
-	if found < 100 {
+	if found < 150 {
 		t.Errorf("only %d lines were found", found)
 	}
 	for _, cmd := range below(commands().root()) {
@@ -94,12 +100,11 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-var codeSpan = regexp.MustCompile("`(liqoctl [^`]*)`")
+var codeSpan = regexp.MustCompile("`(liqoctl [a-z][^`]*)`")
 
-// codeLines are the commands of a page: in blocks of code the lines that begin with liqoctl, joined where they go on, and elsewhere
-// what stands between backquotes in a cell of a table. In prose a command is named, and need not be whole.
-func codeLines(text string) []string {
-	var lines []string
+// codeLines are the commands of a page: in blocks of code the lines that begin with liqoctl, joined where they go on. Elsewhere commands
+// are named, between backquotes, and need not be whole.
+func codeLines(text string) (lines, named []string) {
 	inside := false
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
@@ -108,13 +113,38 @@ func codeLines(text string) []string {
 			inside = !inside
 		case inside && strings.HasPrefix(line, "liqoctl "):
 			lines = append(lines, line)
-		case !inside && strings.HasPrefix(line, "|"):
+		case !inside:
 			for _, span := range codeSpan.FindAllStringSubmatch(line, -1) {
-				lines = append(lines, span[1])
+				named = append(named, span[1])
 			}
 		}
 	}
-	return lines
+	return lines, named
+}
+
+// exists tells whether there is a command of that name, with flags of those names.
+func exists(line string) error {
+	root := commands().root()
+	all := words(line)[1:]
+	if all[0] == "completion" { // cobra makes it when a command line is read
+		return nil
+	}
+	cmd, args, err := root.Find(all)
+	if err != nil {
+		return err
+	}
+	if last := len(args) - 1; last >= 0 && strings.HasPrefix(args[last], "--") && !strings.Contains(args[last], "=") {
+		if f := cmd.Flag(args[last][2:]); f != nil && f.NoOptDefVal == "" {
+			args[last] += "=1" // named without a value
+		}
+	}
+	if err := cmd.ParseFlags(args); err != nil {
+		return err
+	}
+	if len(cmd.Flags().Args()) == 0 {
+		return nil
+	}
+	return cmd.ValidateArgs(cmd.Flags().Args())
 }
 
 // parses tells whether a line names a command, with flags and arguments that it takes.
@@ -139,23 +169,20 @@ func parses(line string) error {
 // words splits a line as a shell does, up to a comment, a redirection or another command.
 func words(line string) []string {
 	var all []string
-	word, quoted := "", rune(0)
+	word, begun, quoted := "", false, rune(0)
 	for _, r := range line + " " {
 		switch {
-		case quoted != 0 && r != quoted, r != ' ' && r != '"' && r != '\'':
-			word += string(r)
-		case quoted == 0 && r == ' ':
-			if slices.Contains([]string{"#", ">", ">>", "|", "||", "&&", ";"}, word) || strings.HasPrefix(word, "#") {
+		case r == quoted:
+			quoted = 0
+		case quoted == 0 && (r == '"' || r == '\''):
+			quoted, begun = r, true
+		case quoted != 0 || r != ' ':
+			word, begun = word+string(r), true
+		case begun:
+			if slices.Contains([]string{">", ">>", "|", "||", "&&", ";"}, word) || strings.HasPrefix(word, "#") {
 				return all
 			}
-			if word != "" {
-				all = append(all, word)
-			}
-			word = ""
-		case quoted == r:
-			quoted = 0
-		default:
-			quoted = r
+			all, word, begun = append(all, word), "", false
 		}
 	}
 	return all
@@ -167,6 +194,7 @@ func TestWordsOfALineAreThoseOfAShell(t *testing.T) {
 		`liqoctl info --get clusterid  # the ID`:                    {"liqoctl", "info", "--get", "clusterid"},
 		`liqoctl get nonce > nonce`:                                 {"liqoctl", "get", "nonce"},
 		`liqoctl generate tenant --nonce "$(cat my nonce)" | tee x`: {"liqoctl", "generate", "tenant", "--nonce", "$(cat my nonce)"},
+		`liqoctl network connect --load-balancer-ip "" --wait`:      {"liqoctl", "network", "connect", "--load-balancer-ip", "", "--wait"},
 		`liqoctl peer --remote-kubeconfig <file>`:                   {"liqoctl", "peer", "--remote-kubeconfig", "<file>"},
 	} {
 		if got := words(line); !slices.Equal(got, want) {
@@ -180,12 +208,27 @@ func TestLinesThatCannotBeTypedAreFound(t *testing.T) {
 		"liqoctl dance":                             `unknown command "dance"`,
 		"liqoctl network dance":                     `unknown command "dance"`,
 		"liqoctl peer --remote-kubconfig x":         "unknown flag: --remote-kubconfig",
-		"liqoctl force unpeer":                      "accepts 1 arg(s), received 0",
+		"liqoctl create resourceslice":              "accepts 1 arg(s), received 0",
+		"liqoctl delete peering-user":               `required flag(s) "consumer-cluster-id" not set`,
 		"liqoctl --kubeconfig=a peer rome":          `unknown command "rome"`,
 		"liqoctl generate publickey --gateway-type": "flag needs an argument",
 	} {
 		if err := parses(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+	for line, want := range map[string]string{
+		"liqoctl network dance":      `unknown command "dance"`,
+		"liqoctl network init --mtu": "unknown flag: --mtu",
+		"liqoctl version extra":      "unknown command",
+	} {
+		if err := exists(line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+	for _, line := range []string{"liqoctl network connect --mtu", "liqoctl create resourceslice", "liqoctl completion bash|zsh"} {
+		if err := exists(line); err != nil {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }
