@@ -34,7 +34,7 @@ func TestCommandsOfThePagesCanBeTyped(t *testing.T) {
 		}
 		found += len(lines) + len(named)
 	}
-	if found < 150 {
+	if found < 100 {
 		t.Errorf("only %d lines were found", found)
 	}
 	for _, cmd := range below(commands().root()) {
