@@ -199,7 +199,21 @@ func TestEveryCommandIsInTheCompatibilityTable(t *testing.T) {
 	}
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+var (
+	link        = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
+	headingLine = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	codeBlock   = regexp.MustCompile("(?ms)^```.*?^```")
+	noPart      = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// parts are the anchors of the headings of a page.
+func parts(page string) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range headingLine.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
+		all[strings.ReplaceAll(noPart.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), ""), " ", "-")] = true
+	}
+	return all
+}
 
 func TestLinksLeadSomewhere(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
@@ -210,11 +224,30 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range slices.Concat(pages, more, []string{"../README.md", "../CONTRIBUTING.md"}) {
+	for _, page := range slices.Concat(pages, more, []string{"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../examples/networking/README.md"}) {
 		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
-				t.Errorf("%s: %v", page, err)
+			target := page
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1])
 			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if m[2] != "" && filepath.Ext(target) == ".md" && !parts(read(t, target))[m[2]] {
+				t.Errorf("%s: %s has no part %q", page, target, m[2])
+			}
+		}
+	}
+}
+
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := read(t, "README.md")
+	for _, page := range pages {
+		if page != "README.md" && !strings.Contains(index, "]("+page) {
+			t.Errorf("docs/README.md does not lead to %s", page)
 		}
 	}
 }

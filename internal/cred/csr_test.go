@@ -271,6 +271,20 @@ func TestAServingCSRPassesItsCheck(t *testing.T) {
 	}
 }
 
+// What docs/authentication.md has users type: openssl req -new -key key.pem -subj /O=liqo.io/CN=rome.
+func TestARequestOfOpensslPasses(t *testing.T) {
+	request := []byte(`-----BEGIN CERTIFICATE REQUEST-----
+MIGgMFQCAQAwITEQMA4GA1UECgwHbGlxby5pbzENMAsGA1UEAwwEcm9tZTAqMAUG
+AytlcAMhAKT78sURA+zS9stBZycYQ/M0Tx2Uo0twNw+4WdQQty6DoAAwBQYDK2Vw
+A0EAacA2B+5xWc5R2uxoHDaSqXzbt9HgHZ417NlLkTJG97SE5oZtR46BRPc4BEEV
+3+/pIUVAIPHG/M1h6b2YlJJKCA==
+-----END CERTIFICATE REQUEST-----
+`)
+	if err := CheckCSR(request, Subject{"rome", "liqo.io"}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSubjects(t *testing.T) {
 	// The hash is part of the contract with other versions: sha256("consumer") begins so.
 	if got, want := SliceSubject("slice", "consumer"), (Subject{"slice-6bfbd709d5fd", "consumer"}); got != want {

@@ -38,6 +38,7 @@ type IdentitySpec struct {
 
 // IdentityStatus tells where the credential can be found.
 type IdentityStatus struct {
+	// KubeconfigSecretRef names the Secret with the kubeconfig, in the namespace of the Identity.
 	KubeconfigSecretRef *corev1.LocalObjectReference `json:"kubeconfigSecretRef,omitempty"`
 }
 

@@ -18,16 +18,22 @@ const RenewCertificateIssued = TenantCertificateIssued
 
 // RenewSpec says which credential the consumer wants to follow.
 type RenewSpec struct {
-	ConsumerClusterID liqov1beta1.ClusterID        `json:"consumerClusterID,omitempty"`
-	PublicKey         []byte                       `json:"publicKey,omitempty"`
-	CSR               []byte                       `json:"csr,omitempty"`
-	IdentityType      IdentityType                 `json:"identityType,omitempty"`
-	ResourceSliceRef  *corev1.LocalObjectReference `json:"resourceSliceRef,omitempty"`
+	// ConsumerClusterID is the consumer's.
+	ConsumerClusterID liqov1beta1.ClusterID `json:"consumerClusterID,omitempty"`
+	// PublicKey is ignored: that of the Tenant counts.
+	PublicKey []byte `json:"publicKey,omitempty"`
+	// CSR is ignored: that of the Tenant counts.
+	CSR          []byte       `json:"csr,omitempty"`
+	IdentityType IdentityType `json:"identityType,omitempty"`
+	// ResourceSliceRef is ignored: ResourceSlices carry their certificates themselves.
+	ResourceSliceRef *corev1.LocalObjectReference `json:"resourceSliceRef,omitempty"`
 }
 
 // RenewStatus carries the renewed credential back.
 type RenewStatus struct {
 	AuthParams *AuthParams `json:"authParams,omitempty"`
+	// Conditions: CertificateIssued is that of the Tenant, or says why nothing is given.
+	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

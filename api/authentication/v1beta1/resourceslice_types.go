@@ -56,26 +56,35 @@ type ResourceSliceCondition struct {
 
 // ResourceSliceSpec is what the consumer asks for.
 type ResourceSliceSpec struct {
+	// ConsumerClusterID is the consumer's; it is filled in.
 	ConsumerClusterID *liqov1beta1.ClusterID `json:"consumerClusterID,omitempty"`
+	// ProviderClusterID is the provider's.
 	ProviderClusterID *liqov1beta1.ClusterID `json:"providerClusterID,omitempty"`
-	Resources         corev1.ResourceList    `json:"resources,omitempty"`
-	Class             ResourceSliceClass     `json:"class,omitempty"`
+	// Resources are the amounts that are asked for; what is not named is left to the provider.
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+	// Class selects who grants the slice: default, or one that the provider defines.
+	Class ResourceSliceClass `json:"class,omitempty"`
 	// CSR asks for the slice's certificate, PEM.
 	CSR []byte `json:"csr,omitempty"`
 }
 
 // ResourceSliceStatus is what the provider grants.
 type ResourceSliceStatus struct {
+	// Conditions are the decisions of the provider.
+	//
 	// +listType=map
 	// +listMapKey=type
-	Conditions          []ResourceSliceCondition       `json:"conditions,omitempty"`
+	Conditions []ResourceSliceCondition `json:"conditions,omitempty"`
+	// Resources are the amounts granted.
 	Resources           corev1.ResourceList            `json:"resources,omitempty"`
 	AuthParams          *AuthParams                    `json:"authParams,omitempty"`
 	StorageClasses      []liqov1beta1.StorageType      `json:"storageClasses,omitempty"`
 	IngressClasses      []liqov1beta1.IngressType      `json:"ingressClasses,omitempty"`
 	LoadBalancerClasses []liqov1beta1.LoadBalancerType `json:"loadBalancerClasses,omitempty"`
-	NodeLabels          map[string]string              `json:"nodeLabels,omitempty"`
-	NodeSelector        map[string]string              `json:"nodeSelector,omitempty"`
+	// NodeLabels are of the provider, for the virtual node: those that the consumer accepts.
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+	// NodeSelector is of the nodes of the provider where pods of the slice run.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 }
 
 // ResourceSlice asks a provider for resources and for the right to use them.

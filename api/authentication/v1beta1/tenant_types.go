@@ -52,6 +52,8 @@ const ReasonCertificatePending = "CertificatePending"
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(self.clusterID)",message="ClusterID is immutable"
 type TenantSpec struct {
+	// ClusterID is the consumer's.
+	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="ClusterID is immutable"
 	ClusterID liqov1beta1.ClusterID `json:"clusterID,omitempty"`
 	// +kubebuilder:default=KeysExchange
@@ -61,16 +63,20 @@ type TenantSpec struct {
 	// CSR asks for the control-plane certificate, PEM.
 	CSR []byte `json:"csr,omitempty"`
 	// Signature is made over the nonce.
-	Signature []byte  `json:"signature,omitempty"`
-	ProxyURL  *string `json:"proxyURL,omitempty"`
+	Signature []byte `json:"signature,omitempty"`
+	// ProxyURL is of a proxy by which the consumer reaches the API server: the credentials name it.
+	ProxyURL *string `json:"proxyURL,omitempty"`
 	// +kubebuilder:default=Active
 	TenantCondition TenantCondition `json:"tenantCondition,omitempty"`
 }
 
 // TenantStatus is what the consumer was given.
 type TenantStatus struct {
+	// TenantNamespace is the namespace of the Tenant.
 	TenantNamespace string      `json:"tenantNamespace,omitempty"`
 	AuthParams      *AuthParams `json:"authParams,omitempty"`
+	// Conditions: Ready tells whether anything is granted to the consumer, CertificateIssued what became of the certificate of its control plane.
+	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -77,7 +77,10 @@ type Condition struct {
 
 // Module says whether a part of Liqo is in use with a peer, and how it fares.
 type Module struct {
+	// Enabled tells whether there is anything of the module for this peer.
 	Enabled bool `json:"enabled"`
+	// Conditions are what is known of its objects.
+	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []Condition `json:"conditions,omitempty"`
@@ -92,12 +95,16 @@ type Modules struct {
 
 // TenantNamespaceType names the two namespaces of a peering.
 type TenantNamespaceType struct {
-	Local  string `json:"local,omitempty"`
+	// Local is the one in this cluster.
+	Local string `json:"local,omitempty"`
+	// Remote is the one in the peer, where that is known.
 	Remote string `json:"remote,omitempty"`
 }
 
 // ForeignClusterSpec identifies the peer.
 type ForeignClusterSpec struct {
+	// ClusterID is the peer's.
+	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="ClusterID field is immutable"
 	ClusterID ClusterID `json:"clusterID"`
 }
@@ -115,11 +122,15 @@ type ForeignClusterStatus struct {
 	// +listType=atomic
 	Capabilities []string `json:"capabilities,omitempty"`
 	// +optional
-	Modules         Modules `json:"modules,omitzero"`
-	APIServerURL    string  `json:"apiServerUrl,omitempty"`
-	ForeignProxyURL string  `json:"foreignProxyUrl,omitempty"`
+	Modules Modules `json:"modules,omitzero"`
+	// APIServerURL is where the API server of a provider is.
+	APIServerURL string `json:"apiServerUrl,omitempty"`
+	// ForeignProxyURL is of the proxy by which that is reached.
+	ForeignProxyURL string `json:"foreignProxyUrl,omitempty"`
 	// +optional
 	TenantNamespace TenantNamespaceType `json:"tenantNamespace,omitzero"`
+	// Conditions: APIServerStatus tells whether the API server of a provider answers.
+	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []Condition `json:"conditions,omitempty"`

@@ -15,8 +15,12 @@ const IPResource = "ips"
 
 // ServiceTemplate is a Service to make in front of the address.
 type ServiceTemplate struct {
+	// Metadata of the Service.
+	//
 	// +optional
 	Metadata metav1.ObjectMeta `json:"metadata,omitzero"`
+	// Spec of the Service.
+	//
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
@@ -26,6 +30,8 @@ type ServiceTemplate struct {
 
 // IPSpec is an address to show to peers.
 type IPSpec struct {
+	// IP is the address to show.
+	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="IP field is immutable"
 	IP networkingv1beta1.IP `json:"ip"`
 	// NetworkRef is the Network to allocate from; the external CIDR if absent.
@@ -37,10 +43,16 @@ type IPSpec struct {
 
 // IPStatus is the address that peers use.
 type IPStatus struct {
+	// IP is the address under which peers see it.
+	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="IP field is immutable"
 	IP networkingv1beta1.IP `json:"ip,omitempty"`
+	// CIDR is the network that it was taken from.
+	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="CIDR field is immutable"
 	CIDR networkingv1beta1.CIDR `json:"cidr,omitempty"`
+	// Conditions: Allocated tells whether there is an address, Applied what nodes and gateways leave out.
+	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

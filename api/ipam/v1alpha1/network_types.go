@@ -16,6 +16,8 @@ const NetworkResource = "networks"
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.preAllocated) ? self.preAllocated : 0) == (has(oldSelf.preAllocated) ? oldSelf.preAllocated : 0)",message="PreAllocated field is immutable"
 type NetworkSpec struct {
+	// CIDR is the network wished for; another one as long is given where it is in use.
+	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="CIDR field is immutable"
 	CIDR networkingv1beta1.CIDR `json:"cidr"`
 	// PreAllocated is how many of the first addresses are taken.
@@ -29,7 +31,10 @@ const ConditionAllocated = "Allocated"
 
 // NetworkStatus is the CIDR given.
 type NetworkStatus struct {
+	// CIDR is the network given.
 	CIDR networkingv1beta1.CIDR `json:"cidr,omitempty"`
+	// Conditions: Allocated tells whether there is one, and else what is in the way.
+	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

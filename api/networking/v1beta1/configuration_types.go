@@ -18,6 +18,7 @@ const ReasonAnotherConfiguration = "AnotherConfiguration"
 
 // ClusterConfigCIDR are the networks of a cluster.
 type ClusterConfigCIDR struct {
+	// Pod has the networks of pods.
 	Pod []CIDR `json:"pod,omitempty"`
 	// External has the addresses under which things outside the pod network are shown to peers.
 	External []CIDR `json:"external,omitempty"`
@@ -25,6 +26,8 @@ type ClusterConfigCIDR struct {
 
 // ClusterConfig describes the network of a cluster.
 type ClusterConfig struct {
+	// CIDR has the networks.
+	//
 	// +optional
 	CIDR ClusterConfigCIDR `json:"cidr,omitzero"`
 }
@@ -33,12 +36,16 @@ type ClusterConfig struct {
 type ConfigurationSpec struct {
 	// Local is filled in if absent.
 	Local *ClusterConfig `json:"local,omitempty"`
+	// Remote has the networks of the peer, as that knows them.
+	//
 	// +optional
 	Remote ClusterConfig `json:"remote,omitzero"`
 }
 
 // ConfigurationStatus has the peer's networks as this cluster sees them.
 type ConfigurationStatus struct {
+	// Conditions: NetworkCIDRsConfigured tells whether all networks have a prefix here, Applied what nodes and gateways leave out.
+	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -34,13 +34,17 @@ const (
 
 // ConnectionSpec says whose tunnel it is.
 type ConnectionSpec struct {
-	Type       ConnectionType         `json:"type"`
+	Type ConnectionType `json:"type"`
+	// GatewayRef is the GatewayServer or GatewayClient.
 	GatewayRef corev1.ObjectReference `json:"gatewayRef"`
 }
 
 // ConnectionLatency is a measured round trip.
 type ConnectionLatency struct {
+	// Value is the round trip.
 	Value string `json:"value,omitempty"`
+	// Timestamp is when it was measured.
+	//
 	// +optional
 	Timestamp metav1.Time `json:"timestamp,omitzero"`
 }
@@ -69,6 +73,7 @@ const (
 
 // ConnectionStatus is how the tunnel and the way of pods to it fare.
 type ConnectionStatus struct {
+	// Value is Connecting, Connected or Error.
 	Value ConnectionStatusValue `json:"value,omitempty"`
 	// +optional
 	Latency ConnectionLatency `json:"latency,omitzero"`

@@ -24,7 +24,10 @@ const ConditionApplied = "Applied"
 type EndpointStatus struct {
 	// Addresses are IP addresses or host names.
 	Addresses []string `json:"addresses,omitempty"`
-	Port      int32    `json:"port,omitempty"`
+	// Port is where it listens.
+	Port int32 `json:"port,omitempty"`
+	// Protocol of the port.
+	//
 	// +kubebuilder:validation:Enum=TCP;UDP
 	Protocol *corev1.Protocol `json:"protocol,omitempty"`
 	// Ports are those of a gateway with several tunnels.
@@ -35,7 +38,9 @@ type EndpointStatus struct {
 
 // InternalGatewayEndpoint is where the nodes find the active replica of a gateway.
 type InternalGatewayEndpoint struct {
-	IP   *IP     `json:"ip,omitempty"`
+	// IP is the address of the pod.
+	IP *IP `json:"ip,omitempty"`
+	// Node is where the pod runs.
 	Node *string `json:"node,omitempty"`
 }
 

@@ -19,6 +19,8 @@ type FirewallConfigurationSpec struct {
 
 // FirewallConfigurationStatus is what the hosts made of it.
 type FirewallConfigurationStatus struct {
+	// Conditions are what each host says.
+	//
 	// +listType=map
 	// +listMapKey=host
 	// +listMapKey=type

@@ -13,6 +13,8 @@ const GatewayClientResource = "gatewayclients"
 
 // GatewayClientSpec says whom to dial and with what.
 type GatewayClientSpec struct {
+	// ClientTemplateRef names the template that the gateway is made by.
+	//
 	// +optional
 	ClientTemplateRef corev1.ObjectReference `json:"clientTemplateRef,omitzero"`
 	// MTU of the tunnel at most, in bytes; 0 for what the outer network has room for.
@@ -29,7 +31,9 @@ type GatewayClientSpec struct {
 
 // GatewayClientStatus is what was made of it.
 type GatewayClientStatus struct {
+	// ClientRef is the object that the template was rendered to.
 	ClientRef *corev1.ObjectReference `json:"clientRef,omitempty"`
+	// SecretRef is the Secret with the keys.
 	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
 	// PublicKey is that of the keys in the Secret, for those who may not read it.
 	PublicKey        []byte                   `json:"publicKey,omitempty"`

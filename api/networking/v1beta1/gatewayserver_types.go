@@ -19,20 +19,31 @@ const GatewayServerResource = "gatewayservers"
 // +kubebuilder:validation:XValidation:rule="!(has(self.ports)) || self.ports.all(p, self.ports.filter(q, q == p).size() == 1)",message="ports must not contain duplicates"
 // +kubebuilder:validation:XValidation:rule="!(has(self.nodePorts)) || self.nodePorts.all(p, self.nodePorts.filter(q, q == p).size() == 1)",message="nodePorts must not contain duplicates"
 type Endpoint struct {
+	// Port of the Service.
 	Port int32 `json:"port,omitempty"`
+	// Ports of the Service, for a gateway with several tunnels.
+	//
 	// +kubebuilder:validation:MaxItems=64
 	Ports []int32 `json:"ports,omitempty"`
+	// ServiceType of the Service.
+	//
 	// +kubebuilder:default=ClusterIP
 	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer;ExternalName
 	ServiceType corev1.ServiceType `json:"serviceType,omitempty"`
-	NodePort    *int32             `json:"nodePort,omitempty"`
+	// NodePort of the Service; the cluster chooses one if it is absent.
+	NodePort *int32 `json:"nodePort,omitempty"`
+	// NodePorts are those of ports, in the same order.
+	//
 	// +kubebuilder:validation:MaxItems=64
-	NodePorts      []int32 `json:"nodePorts,omitempty"`
+	NodePorts []int32 `json:"nodePorts,omitempty"`
+	// LoadBalancerIP is asked for; the cluster chooses one if it is absent.
 	LoadBalancerIP *string `json:"loadBalancerIP,omitempty"`
 }
 
 // GatewayServerSpec says how to listen and with what.
 type GatewayServerSpec struct {
+	// ServerTemplateRef names the template that the gateway is made by.
+	//
 	// +optional
 	ServerTemplateRef corev1.ObjectReference `json:"serverTemplateRef,omitzero"`
 	// MTU of the tunnel at most, in bytes; 0 for what the outer network has room for.
@@ -42,15 +53,20 @@ type GatewayServerSpec struct {
 	// SecretRef names an existing key Secret; without it a key is made.
 	//
 	// +optional
-	SecretRef          corev1.LocalObjectReference `json:"secretRef,omitzero"`
-	ServiceAnnotations map[string]string           `json:"serviceAnnotations,omitempty"`
-	ServiceLabels      map[string]string           `json:"serviceLabels,omitempty"`
+	SecretRef corev1.LocalObjectReference `json:"secretRef,omitzero"`
+	// ServiceAnnotations are for the Service.
+	ServiceAnnotations map[string]string `json:"serviceAnnotations,omitempty"`
+	// ServiceLabels are for the Service.
+	ServiceLabels map[string]string `json:"serviceLabels,omitempty"`
 }
 
 // GatewayServerStatus is what was made of it.
 type GatewayServerStatus struct {
+	// ServerRef is the object that the template was rendered to.
 	ServerRef *corev1.ObjectReference `json:"serverRef,omitempty"`
-	Endpoint  *EndpointStatus         `json:"endpoint,omitempty"`
+	// Endpoint is where clients reach the gateway.
+	Endpoint *EndpointStatus `json:"endpoint,omitempty"`
+	// SecretRef is the Secret with the keys.
 	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
 	// PublicKey is that of the keys in the Secret, for those who may not read it.
 	PublicKey        []byte                   `json:"publicKey,omitempty"`

@@ -12,11 +12,13 @@ const InternalNodeResource = "internalnodes"
 
 // InternalNodeSpecInterfaceGateway is the device that a gateway uses towards the node.
 type InternalNodeSpecInterfaceGateway struct {
+	// Name of the device.
 	Name string `json:"name"`
 }
 
 // InternalNodeSpecInterfaceNode is the address of the node in front of peers.
 type InternalNodeSpecInterfaceNode struct {
+	// IP is of the external network.
 	IP IP `json:"ip"`
 }
 
@@ -41,6 +43,7 @@ type InternalNodeStatusNodeIP struct {
 
 // InternalNodePeer is how the way of the node's pods to a peer fares: by the fabric, the gateway and the tunnel.
 type InternalNodePeer struct {
+	// ClusterID is the peer's.
 	ClusterID string `json:"clusterID"`
 	// Value is Connected while packets of all sizes pass, else Error.
 	Value ConnectionStatusValue `json:"value"`

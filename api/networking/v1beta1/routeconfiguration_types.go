@@ -27,34 +27,54 @@ const (
 
 // Route is one route of a table.
 type Route struct {
+	// Dst is where packets go.
+	//
 	// +required
-	Dst       *CIDR                   `json:"dst"`
-	Src       *IP                     `json:"src,omitempty"`
-	Gw        *IP                     `json:"gw,omitempty"`
-	Dev       *string                 `json:"dev,omitempty"`
-	Onlink    *bool                   `json:"onlink,omitempty"`
-	Scope     *Scope                  `json:"scope,omitempty"`
+	Dst *CIDR `json:"dst"`
+	// Src is the source of packets of the host itself.
+	Src *IP `json:"src,omitempty"`
+	// Gw is the next hop.
+	Gw *IP `json:"gw,omitempty"`
+	// Dev is the device to leave by.
+	Dev *string `json:"dev,omitempty"`
+	// Onlink takes the next hop to be on the link.
+	Onlink *bool  `json:"onlink,omitempty"`
+	Scope  *Scope `json:"scope,omitempty"`
+	// TargetRef is the object that the route is about.
 	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
 }
 
 // Rule sends packets to the table's routes.
 type Rule struct {
-	Dst       *CIDR                   `json:"dst,omitempty"`
-	Src       *CIDR                   `json:"src,omitempty"`
-	Iif       *string                 `json:"iif,omitempty"`
-	Oif       *string                 `json:"oif,omitempty"`
-	FwMark    *int                    `json:"fwmark,omitempty"`
-	Priority  *int                    `json:"priority,omitempty"`
-	Routes    []Route                 `json:"routes"`
+	// Dst of packets.
+	Dst *CIDR `json:"dst,omitempty"`
+	// Src of packets.
+	Src *CIDR `json:"src,omitempty"`
+	// Iif is the device that packets come by.
+	Iif *string `json:"iif,omitempty"`
+	// Oif is the device that the socket is bound to.
+	Oif *string `json:"oif,omitempty"`
+	// FwMark of packets.
+	FwMark *int `json:"fwmark,omitempty"`
+	// Priority of the rule; a lower one comes first.
+	Priority *int `json:"priority,omitempty"`
+	// Routes of the table.
+	Routes []Route `json:"routes"`
+	// TargetRef is the object that the rule is about.
 	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
 }
 
 // Table is a routing table with the rules that lead to it.
 type Table struct {
+	// Name of the table.
+	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the name of the table is immutable"
 	Name string `json:"name"`
+	// Rules that lead to the table.
+	//
 	// +kubebuilder:validation:MinItems=1
-	Rules     []Rule                  `json:"rules"`
+	Rules []Rule `json:"rules"`
+	// TargetRef is the object that the table is about.
 	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
 }
 
@@ -66,6 +86,8 @@ type RouteConfigurationSpec struct {
 
 // RouteConfigurationStatus is what the hosts made of it.
 type RouteConfigurationStatus struct {
+	// Conditions are what each host says.
+	//
 	// +listType=map
 	// +listMapKey=host
 	// +listMapKey=type

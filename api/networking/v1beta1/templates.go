@@ -12,8 +12,12 @@ import (
 
 // DeploymentTemplate is a Deployment to make.
 type DeploymentTemplate struct {
+	// Metadata of the Deployment.
+	//
 	// +optional
 	Metadata metav1.ObjectMeta `json:"metadata,omitzero"`
+	// Spec of the Deployment.
+	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec appsv1.DeploymentSpec `json:"spec,omitzero"`
@@ -21,8 +25,12 @@ type DeploymentTemplate struct {
 
 // ServiceTemplate is a Service to make.
 type ServiceTemplate struct {
+	// Metadata of the Service.
+	//
 	// +optional
 	Metadata metav1.ObjectMeta `json:"metadata,omitzero"`
+	// Spec of the Service.
+	//
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
@@ -32,6 +40,8 @@ type ServiceTemplate struct {
 
 // ServiceMonitorTemplate is a ServiceMonitor of the Prometheus operator to make.
 type ServiceMonitorTemplate struct {
+	// Metadata of the ServiceMonitor.
+	//
 	// +optional
 	Metadata metav1.ObjectMeta `json:"metadata,omitzero"`
 	// Spec is passed on as it is: the operator's types are no dependency of this module.
@@ -45,6 +55,7 @@ type ServiceMonitorTemplate struct {
 
 // Metrics says how a gateway is scraped.
 type Metrics struct {
+	// Enabled is accepted, and nothing is made of it: a PodMonitor of the chart scrapes all gateways.
 	Enabled        bool                    `json:"enabled"`
 	Service        *ServiceTemplate        `json:"service,omitempty"`
 	ServiceMonitor *ServiceMonitorTemplate `json:"serviceMonitor,omitempty"`

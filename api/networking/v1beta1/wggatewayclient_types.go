@@ -15,12 +15,15 @@ const WgGatewayClientResource = "wggatewayclients"
 type WgGatewayClientSpec struct {
 	Deployment DeploymentTemplate `json:"deployment"`
 	Metrics    *Metrics           `json:"metrics,omitempty"`
+	// SecretRef names the Secret with the keys.
+	//
 	// +optional
 	SecretRef corev1.LocalObjectReference `json:"secretRef,omitzero"`
 }
 
 // WgGatewayClientStatus is what was made.
 type WgGatewayClientStatus struct {
+	// SecretRef is the Secret with the keys.
 	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
 	// PublicKey is that of the keys in the Secret, for those who may not read it.
 	PublicKey        []byte                   `json:"publicKey,omitempty"`

@@ -16,15 +16,19 @@ type WgGatewayServerSpec struct {
 	Service    ServiceTemplate    `json:"service"`
 	Deployment DeploymentTemplate `json:"deployment"`
 	Metrics    *Metrics           `json:"metrics,omitempty"`
+	// SecretRef names the Secret with the keys.
+	//
 	// +optional
 	SecretRef corev1.LocalObjectReference `json:"secretRef,omitzero"`
 }
 
 // WgGatewayServerStatus is what was made.
 type WgGatewayServerStatus struct {
+	// SecretRef is the Secret with the keys.
 	SecretRef *corev1.ObjectReference `json:"secretRef,omitempty"`
 	// PublicKey is that of the keys in the Secret, for those who may not read it.
-	PublicKey        []byte                   `json:"publicKey,omitempty"`
+	PublicKey []byte `json:"publicKey,omitempty"`
+	// Endpoint is where clients reach the gateway.
 	Endpoint         *EndpointStatus          `json:"endpoint,omitempty"`
 	InternalEndpoint *InternalGatewayEndpoint `json:"internalEndpoint,omitempty"`
 	// Conditions say whether it works, and why not.

@@ -22,6 +22,7 @@ const (
 
 // RemoteNamespaceStatus is the provider's answer about one namespace.
 type RemoteNamespaceStatus struct {
+	// RemoteNamespace is the name of the twin.
 	RemoteNamespace string       `json:"remoteNamespace,omitempty"`
 	Phase           MappingPhase `json:"phase,omitempty"`
 }

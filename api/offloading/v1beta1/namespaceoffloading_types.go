@@ -81,7 +81,8 @@ type RemoteNamespaceConditions []RemoteNamespaceCondition
 type NamespaceOffloadingSpec struct {
 	// +kubebuilder:default=DefaultName
 	NamespaceMappingStrategy NamespaceMappingStrategyType `json:"namespaceMappingStrategy,omitempty"`
-	RemoteNamespaceName      string                       `json:"remoteNamespaceName,omitempty"`
+	// RemoteNamespaceName is that of the twins with the strategy SelectedName.
+	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty"`
 	// +kubebuilder:default=LocalAndRemote
 	PodOffloadingStrategy PodOffloadingStrategyType `json:"podOffloadingStrategy,omitempty"`
 	// ClusterSelector selects virtual nodes by label; absent or without terms it selects all of them.
@@ -90,11 +91,14 @@ type NamespaceOffloadingSpec struct {
 
 // NamespaceOffloadingStatus is what became of it.
 type NamespaceOffloadingStatus struct {
-	RemoteNamespaceName string              `json:"remoteNamespaceName,omitempty"`
-	OffloadingPhase     OffloadingPhaseType `json:"offloadingPhase,omitempty"`
+	// RemoteNamespaceName is that of the twins.
+	RemoteNamespaceName string `json:"remoteNamespaceName,omitempty"`
+	// OffloadingPhase sums up all providers: Ready, NoClusterSelected, InProgress, SomeFailed, AllFailed or Terminating.
+	OffloadingPhase OffloadingPhaseType `json:"offloadingPhase,omitempty"`
 	// RemoteNamespacesConditions are keyed by the name of the NamespaceMap, which is the provider's cluster ID.
 	RemoteNamespacesConditions map[string]RemoteNamespaceConditions `json:"remoteNamespacesConditions,omitempty"`
-	ObservedGeneration         int64                                `json:"observedGeneration,omitempty"`
+	// ObservedGeneration is that of the spec that this is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// MisplacedPods counts the pods that are older than the offloading, or than its present strategy, and that only the user
 	// can move; each has an event that says why.
 	MisplacedPods int32 `json:"misplacedPods,omitempty"`

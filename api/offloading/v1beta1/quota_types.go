@@ -31,9 +31,10 @@ type QuotaSpec struct {
 	// User is the common name of the slice's certificate.
 	//
 	// +kubebuilder:validation:MinLength=1
-	User              string              `json:"user"`
-	LimitsEnforcement LimitsEnforcement   `json:"limitsEnforcement,omitempty"`
-	Resources         corev1.ResourceList `json:"resources"`
+	User              string            `json:"user"`
+	LimitsEnforcement LimitsEnforcement `json:"limitsEnforcement,omitempty"`
+	// Resources are the amounts that all pods of the user may have together.
+	Resources corev1.ResourceList `json:"resources"`
 	// Cordoned refuses new pods.
 	Cordoned *bool `json:"cordoned,omitempty"`
 }

@@ -13,8 +13,12 @@ const ShadowEndpointSliceResource = "shadowendpointslices"
 
 // EndpointSliceTemplate is the EndpointSlice to make.
 type EndpointSliceTemplate struct {
-	Endpoints []discoveryv1.Endpoint     `json:"endpoints,omitempty"`
-	Ports     []discoveryv1.EndpointPort `json:"ports,omitempty"`
+	// Endpoints as the consumer sees them.
+	Endpoints []discoveryv1.Endpoint `json:"endpoints,omitempty"`
+	// Ports of all endpoints.
+	Ports []discoveryv1.EndpointPort `json:"ports,omitempty"`
+	// AddressType of all endpoints: IPv4 or IPv6.
+	//
 	// +kubebuilder:validation:Type=string
 	AddressType discoveryv1.AddressType `json:"addressType,omitempty"`
 }

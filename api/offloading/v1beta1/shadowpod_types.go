@@ -39,6 +39,8 @@ const (
 
 // ShadowPodStatus is how the pod fares.
 type ShadowPodStatus struct {
+	// Phase is that of the pod.
+	//
 	// +required
 	// +kubebuilder:default=Unknown
 	// +kubebuilder:validation:Enum=Pending;Running;Succeeded;Failed;Unknown

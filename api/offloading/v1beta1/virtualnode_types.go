@@ -16,8 +16,12 @@ const VirtualNodeResource = "virtualnodes"
 
 // DeploymentTemplate is what a user wants of the virtual kubelet's Deployment.
 type DeploymentTemplate struct {
+	// ObjectMeta: labels and annotations of the Deployment.
+	//
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// Spec of the Deployment.
+	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec appsv1.DeploymentSpec `json:"spec,omitzero"`
@@ -25,17 +29,23 @@ type DeploymentTemplate struct {
 
 // Affinity is added to remote pods.
 type Affinity struct {
+	// NodeAffinity is about nodes of the provider.
 	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
 }
 
 // OffloadingPatch changes what is sent to the provider.
 type OffloadingPatch struct {
-	AnnotationsNotReflected []string            `json:"annotationsNotReflected,omitempty"`
-	LabelsNotReflected      []string            `json:"labelsNotReflected,omitempty"`
-	NodeSelector            map[string]string   `json:"nodeSelector,omitempty"`
-	Tolerations             []corev1.Toleration `json:"tolerations,omitempty"`
-	Affinity                *Affinity           `json:"affinity,omitempty"`
-	RuntimeClassName        *string             `json:"runtimeClassName,omitempty"`
+	// AnnotationsNotReflected are keys that stay here.
+	AnnotationsNotReflected []string `json:"annotationsNotReflected,omitempty"`
+	// LabelsNotReflected are keys that stay here.
+	LabelsNotReflected []string `json:"labelsNotReflected,omitempty"`
+	// NodeSelector is of the nodes of the provider where pods may run.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Tolerations are added to remote pods.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	Affinity    *Affinity           `json:"affinity,omitempty"`
+	// RuntimeClassName is the provider's, for remote pods.
+	RuntimeClassName *string `json:"runtimeClassName,omitempty"`
 }
 
 // VirtualNodeConditionType names what a condition of a VirtualNode is about.
@@ -85,18 +95,26 @@ type VirtualNodeSpec struct {
 	// CreateNode is taken from the VkOptionsTemplate if absent.
 	CreateNode *bool `json:"createNode,omitempty"`
 	// DisableNetworkCheck is taken from the VkOptionsTemplate if absent.
-	DisableNetworkCheck *bool                        `json:"disableNetworkCheck,omitempty"`
+	DisableNetworkCheck *bool `json:"disableNetworkCheck,omitempty"`
+	// KubeconfigSecretRef names the Secret with the credentials in the provider.
 	KubeconfigSecretRef *corev1.LocalObjectReference `json:"kubeconfigSecretRef,omitempty"`
-	Images              []corev1.ContainerImage      `json:"images,omitempty"`
+	// Images are accepted, and shown in the status of the node.
+	Images []corev1.ContainerImage `json:"images,omitempty"`
 	// ResourceQuota.hard is the node's capacity.
 	//
 	// +optional
-	ResourceQuota       corev1.ResourceQuotaSpec       `json:"resourceQuota,omitzero"`
-	Labels              map[string]string              `json:"labels,omitempty"`
-	Annotations         map[string]string              `json:"annotations,omitempty"`
-	Taints              []corev1.Taint                 `json:"taints,omitempty"`
-	StorageClasses      []liqov1beta1.StorageType      `json:"storageClasses,omitempty"`
-	IngressClasses      []liqov1beta1.IngressType      `json:"ingressClasses,omitempty"`
+	ResourceQuota corev1.ResourceQuotaSpec `json:"resourceQuota,omitzero"`
+	// Labels of the node.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations of the node.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Taints of the node, besides that of all virtual nodes.
+	Taints []corev1.Taint `json:"taints,omitempty"`
+	// StorageClasses of the provider: passed on, and nothing is made of them.
+	StorageClasses []liqov1beta1.StorageType `json:"storageClasses,omitempty"`
+	// IngressClasses of the provider, for the copies of Ingresses.
+	IngressClasses []liqov1beta1.IngressType `json:"ingressClasses,omitempty"`
+	// LoadBalancerClasses of the provider, for the copies of Services.
 	LoadBalancerClasses []liqov1beta1.LoadBalancerType `json:"loadBalancerClasses,omitempty"`
 	// VkOptionsTemplateRef is the installation's default if absent.
 	VkOptionsTemplateRef *corev1.ObjectReference `json:"vkOptionsTemplateRef,omitempty"`
@@ -104,6 +122,8 @@ type VirtualNodeSpec struct {
 
 // VirtualNodeStatus is how the node and its kubelet fare.
 type VirtualNodeStatus struct {
+	// Conditions of the virtual kubelet and of the node.
+	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []VirtualNodeCondition `json:"conditions,omitempty"`

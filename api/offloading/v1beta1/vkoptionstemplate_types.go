@@ -35,27 +35,45 @@ type ReflectorConfig struct {
 
 // VkOptionsTemplateSpec describes virtual kubelets.
 type VkOptionsTemplateSpec struct {
-	CreateNode              bool     `json:"createNode"`
-	DisableNetworkCheck     bool     `json:"disableNetworkCheck"`
-	ContainerImage          string   `json:"containerImage"`
-	MetricsEnabled          bool     `json:"metricsEnabled"`
-	MetricsAddress          string   `json:"metricsAddress,omitempty"`
-	LabelsNotReflected      []string `json:"labelsNotReflected,omitempty"`
+	// CreateNode is false for a virtual kubelet without a Node.
+	CreateNode bool `json:"createNode"`
+	// DisableNetworkCheck has nodes be ready although the network to the provider is down.
+	DisableNetworkCheck bool `json:"disableNetworkCheck"`
+	// ContainerImage of the virtual kubelet.
+	ContainerImage string `json:"containerImage"`
+	// MetricsEnabled has the virtual kubelet serve metrics.
+	MetricsEnabled bool `json:"metricsEnabled"`
+	// MetricsAddress is where they are served.
+	MetricsAddress string `json:"metricsAddress,omitempty"`
+	// LabelsNotReflected are keys that stay here.
+	LabelsNotReflected []string `json:"labelsNotReflected,omitempty"`
+	// AnnotationsNotReflected are keys that stay here.
 	AnnotationsNotReflected []string `json:"annotationsNotReflected,omitempty"`
 	// ReflectorsConfig is keyed by pod, service, endpointslice, ingress, configmap, secret, serviceaccount,
 	// persistentvolumeclaim and event.
 	ReflectorsConfig map[string]ReflectorConfig `json:"reflectorsConfig,omitempty"`
+	// Resources of the virtual kubelet.
+	//
 	// +optional
-	Resources            corev1.ResourceRequirements   `json:"resources,omitzero"`
-	ExtraArgs            []string                      `json:"extraArgs,omitempty"`
-	ExtraAnnotations     map[string]string             `json:"extraAnnotations,omitempty"`
-	ExtraLabels          map[string]string             `json:"extraLabels,omitempty"`
-	NodeExtraAnnotations map[string]string             `json:"nodeExtraAnnotations,omitempty"`
-	NodeExtraLabels      map[string]string             `json:"nodeExtraLabels,omitempty"`
-	Replicas             *int32                        `json:"replicas,omitempty"`
-	ImagePullSecrets     []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	PullPolicy           corev1.PullPolicy             `json:"pullPolicy,omitempty"`
-	Tolerations          []corev1.Toleration           `json:"tolerations,omitempty"`
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// ExtraArgs are added to the arguments of the virtual kubelet.
+	ExtraArgs []string `json:"extraArgs,omitempty"`
+	// ExtraAnnotations are for the Deployment and its pods.
+	ExtraAnnotations map[string]string `json:"extraAnnotations,omitempty"`
+	// ExtraLabels are for the Deployment and its pods.
+	ExtraLabels map[string]string `json:"extraLabels,omitempty"`
+	// NodeExtraAnnotations are for the node.
+	NodeExtraAnnotations map[string]string `json:"nodeExtraAnnotations,omitempty"`
+	// NodeExtraLabels are for the node.
+	NodeExtraLabels map[string]string `json:"nodeExtraLabels,omitempty"`
+	// Replicas of the virtual kubelet, of which one is the leader.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// ImagePullSecrets of the pods of the virtual kubelet.
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// PullPolicy of the image.
+	PullPolicy corev1.PullPolicy `json:"pullPolicy,omitempty"`
+	// Tolerations of the pods of the virtual kubelet.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
 // VkOptionsTemplate describes the virtual kubelets of an installation.

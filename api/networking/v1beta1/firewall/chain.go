@@ -66,6 +66,8 @@ const (
 
 // Chain is a base chain.
 type Chain struct {
+	// Name of the chain.
+	//
 	// +required
 	Name *string   `json:"name"`
 	Type ChainType `json:"type"`
@@ -83,7 +85,10 @@ type Chain struct {
 //
 // +kubebuilder:validation:MaxProperties=1
 type RulesSet struct {
-	NatRules    []NatRule    `json:"natRules,omitempty"`
+	// NatRules of a chain of type nat.
+	NatRules []NatRule `json:"natRules,omitempty"`
+	// FilterRules of a chain of type filter.
 	FilterRules []FilterRule `json:"filterRules,omitempty"`
-	RouteRules  []RouteRule  `json:"routeRules,omitempty"`
+	// RouteRules of a chain of type route.
+	RouteRules []RouteRule `json:"routeRules,omitempty"`
 }

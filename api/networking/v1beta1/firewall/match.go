@@ -49,12 +49,14 @@ const (
 
 // MatchIP compares an address with an address, a network or a range a-b.
 type MatchIP struct {
+	// Value is the address, network or range.
 	Value    string        `json:"value"`
 	Position MatchPosition `json:"position"`
 }
 
 // MatchPort compares a port with a port or a range a-b.
 type MatchPort struct {
+	// Value is the port or range.
 	Value    string        `json:"value"`
 	Position MatchPosition `json:"position"`
 }
@@ -66,6 +68,7 @@ type MatchProto struct {
 
 // MatchDev compares the name of an interface.
 type MatchDev struct {
+	// Value is the name of the interface.
 	Value    string           `json:"value"`
 	Position MatchDevPosition `json:"position"`
 }

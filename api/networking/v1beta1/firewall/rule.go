@@ -25,7 +25,8 @@ type NatRule struct {
 	Match   []Match `json:"match"`
 	NatType NatType `json:"natType"`
 	// To is an address, or a network to map one to one.
-	To        *string                 `json:"to,omitempty"`
+	To *string `json:"to,omitempty"`
+	// TargetRef is the object that the rule is about.
 	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
 }
 
@@ -49,6 +50,8 @@ const (
 type FilterRule struct {
 	// Name is made up if absent.
 	Name *string `json:"name,omitempty"`
+	// Counter counts what matches.
+	//
 	// +kubebuilder:default=true
 	Counter bool `json:"counter"`
 	// Match is a conjunction.
@@ -60,5 +63,6 @@ type FilterRule struct {
 
 // RouteRule is a rule of a route chain.
 type RouteRule struct {
+	// Name is made up if absent.
 	Name *string `json:"name,omitempty"`
 }

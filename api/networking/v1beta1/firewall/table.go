@@ -23,6 +23,8 @@ const (
 
 // Table is a table of nftables.
 type Table struct {
+	// Name of the table.
+	//
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the name of the table is immutable"
 	Name *string `json:"name"`
