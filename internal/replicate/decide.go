@@ -38,8 +38,8 @@ const (
 	push step = "push"
 	// withdraw: the object is going; its copy must go first.
 	withdraw step = "withdraw"
-	// release: the object is going and no copy is seen any more.
-	release step = "release"
+	// loosen: the object is going and no copy is seen any more.
+	loosen step = "loosen"
 	// reap: a copy of ours without an object.
 	reap step = "reap"
 )
@@ -54,7 +54,7 @@ func (e ends) decide(local, copied *unstructured.Unstructured, draining bool) st
 		case copied != nil:
 			return reap
 		case held:
-			return release
+			return loosen
 		}
 		return idle
 	case !local.GetDeletionTimestamp().IsZero():
@@ -64,7 +64,7 @@ func (e ends) decide(local, copied *unstructured.Unstructured, draining bool) st
 		case copied != nil:
 			return withdraw
 		case held:
-			return release
+			return loosen
 		}
 		return idle
 	case draining && !held:

@@ -73,7 +73,7 @@ func (k *reflection) apply(ctx context.Context, it *mirror.Item, local, copied *
 		return k.push(ctx, it, local, copied)
 	case withdraw:
 		return k.despite(ctx, it, local, k.remove(ctx, it, copied))
-	case release:
+	case loosen:
 		return k.despite(ctx, it, local, k.release(ctx, it, local))
 	case reap:
 		return k.reap(ctx, it, copied)

@@ -86,7 +86,7 @@ func (c *Cluster) Say(args ...string) (string, error) {
 // Follow is Say, and calls heard with each line as soon as the program says it.
 func (c *Cluster) Follow(ctx context.Context, heard func(line string), args ...string) (string, error) {
 	said, saying := io.Pipe()
-	cmd := exec.CommandContext(ctx, liqoctl(), append(args, "--kubeconfig", c.Kubeconfig)...)
+	cmd := exec.CommandContext(ctx, c.liqoctl(), append(args, "--kubeconfig", c.Kubeconfig)...)
 	cmd.Stdout, cmd.Stderr = saying, saying
 	if err := cmd.Start(); err != nil {
 		return "", err
