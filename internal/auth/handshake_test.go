@@ -261,6 +261,37 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 	})
 }
 
+// A provider with the switch takes signatures of the nonce alone, too, and no others.
+func TestTenantOfAConsumerThatSignsAsVersionsBefore(t *testing.T) {
+	c := cluster(t)
+	liqo := liqoNamespace(t, c)
+	run(t, c, func(mgr ctrl.Manager) error {
+		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, LegacyNonces: true, Server: issue.Server{Address: c.Config.Host}})
+	})
+	for name, test := range map[string]struct {
+		signed func(p *claimant, otherwise []byte) []byte
+		reason string
+	}{
+		"the nonce alone":       {func(p *claimant, _ []byte) []byte { return ed25519.Sign(p.key.(ed25519.PrivateKey), p.nonce) }, reasonReady},
+		"as today":              {func(_ *claimant, today []byte) []byte { return today }, reasonReady},
+		"another nonce":         {func(p *claimant, _ []byte) []byte { return ed25519.Sign(p.key.(ed25519.PrivateKey), cred.NewNonce()) }, reasonWrongSignature},
+		"the nonce, by another": {func(p *claimant, _ []byte) []byte { return ed25519.Sign(newKey(t).(ed25519.PrivateKey), p.nonce) }, reasonWrongSignature},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newClaimant(t, c)
+			tenant := p.tenant(t)
+			tenant.Spec.Signature = test.signed(p, tenant.Spec.Signature)
+			testkit.Create(t, c.Client, tenant)
+			status := metav1.ConditionFalse
+			if test.reason == reasonReady {
+				status = metav1.ConditionTrue
+			}
+			wantReady(t, c, tenant, status, test.reason, "")
+			p.wantControlPlane(t, test.reason == reasonReady)
+		})
+	}
+}
+
 func TestNoncesThatServedHaveAnEnd(t *testing.T) {
 	h := &handshake{options: TenantOptions{LiqoNamespace: "liqo"}}
 	served := &corev1.Secret{Data: map[string][]byte{}}
