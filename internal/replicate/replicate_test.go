@@ -5,6 +5,7 @@ package replicate
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -131,8 +133,11 @@ func TestTheGuidesSlice(t *testing.T) {
 	if copied.Annotations["note"] != "hello" || copied.Spec.Resources.Cpu().String() != "30" {
 		t.Errorf("the copy is %+v", copied)
 	}
-	p.patch(p.consumer, local, `{"metadata":{"labels":{"team":null}}}`)
+	p.patch(p.consumer, local, `{"metadata":{"labels":{"team":null},"annotations":{"note":null}}}`)
 	copied = p.copied(label("team", ""))
+	if note, ok := copied.Annotations["note"]; ok {
+		t.Errorf("the copy still says %q", note)
+	}
 	if copied.Annotations["liqo.io/cordon"] != "true" || copied.Labels["provider"] != "own" {
 		t.Errorf("the provider's marks are gone: %v %v", copied.Annotations, copied.Labels)
 	}
@@ -425,4 +430,87 @@ func TestReplicasAreNotSentBack(t *testing.T) {
 	if len(there.Items) != 1 {
 		t.Errorf("%d copies", len(there.Items))
 	}
+}
+
+// refuse has a cluster take no slices of which the condition is true, as a schema of another version would.
+func (p *peering) refuse(c *testkit.ControlPlane, name, resource, condition, probe string) {
+	p.t.Helper()
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p.decode(fmt.Sprintf(`
+spec:
+  matchConstraints:
+    resourceRules:
+    - apiGroups: [authentication.liqo.io]
+      apiVersions: ["*"]
+      operations: [CREATE, UPDATE]
+      resources: [%s]
+  validations:
+  - expression: "!(%s)"
+    message: this version does not know it
+`, resource, condition), policy)
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+	}}
+	p.create(c, policy, binding)
+	p.t.Cleanup(func() {
+		for _, obj := range []client.Object{binding, policy} {
+			_ = c.Client.Delete(context.Background(), obj) // the test's own is over
+		}
+	})
+	namespace := p.consumerTenant
+	if c == p.provider {
+		namespace = p.providerTenant
+	}
+	testkit.Eventually(p.t, limit, func() error {
+		patch, of := client.RawPatch(types.MergePatchType, []byte(probe)), p.sliceAt(namespace)
+		err := c.Client.Patch(p.t.Context(), of, patch, client.DryRunAll)
+		if strings.HasSuffix(resource, "/status") {
+			err = c.Client.Status().Patch(p.t.Context(), of, patch, client.DryRunAll)
+		}
+		if !apierrors.IsInvalid(err) {
+			return fmt.Errorf("it is not refused yet: %v", err)
+		}
+		return nil
+	})
+}
+
+// What one of two versions finds invalid is told at home, and what comes after it follows again.
+func TestWhatOneSideDoesNotTake(t *testing.T) {
+	p := newPeering(t)
+	p.peered()
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	copied, local := p.copied(nil), p.sliceAt(p.consumerTenant)
+
+	t.Run("the copy", func(t *testing.T) {
+		p := p.in(t)
+		const note = `{"metadata":{"annotations":{"test/unknown-there":"yes"}}}`
+		p.refuse(p.provider, "unknown-there", "resourceslices", "has(object.metadata.annotations) && 'test/unknown-there' in object.metadata.annotations", note)
+		p.patch(p.consumer, local, note)
+		p.event("test", "InvalidAtPeer", "this version does not know it")
+		p.patch(p.consumer, local, `{"metadata":{"annotations":{"test/unknown-there":null},"labels":{"team":"blue"}}}`)
+		p.copied(label("team", "blue"))
+	})
+	t.Run("the status that comes back", func(t *testing.T) {
+		p := p.in(t)
+		const status = `{"status":{"nodeLabels":{"unknown-here":"yes"}}}`
+		p.refuse(p.consumer, "unknown-here", "resourceslices/status", "has(object.status) && has(object.status.nodeLabels) && 'unknown-here' in object.status.nodeLabels", status)
+		p.patchStatus(p.provider, copied, status)
+		p.event("test", "InvalidStatus", "the peer's status is not acceptable", "this version does not know it")
+	})
+	t.Run("so much that comes back", func(t *testing.T) {
+		p := p.in(t)
+		p.patchStatus(p.provider, copied, `{"status":{"nodeLabels":{"unknown-here":null,"large":"`+strings.Repeat("x", maxStatus)+`"}}}`)
+		p.event("test", "StatusTooLarge", fmt.Sprintf("more than the %d that are accepted", maxStatus))
+		if s := p.local(nil); len(s.Status.NodeLabels) > 0 {
+			t.Errorf("%d labels of nodes came back", len(s.Status.NodeLabels))
+		}
+	})
+	p.patchStatus(p.provider, copied, `{"status":{"nodeLabels":{"large":"x"}}}`)
+	p.local(func(s *authv1beta1.ResourceSlice) error {
+		if s.Status.NodeLabels["large"] != "x" {
+			return fmt.Errorf("the status is %+v", s.Status)
+		}
+		return nil
+	})
 }
