@@ -240,6 +240,12 @@ func TestInfoAboutPeers(t *testing.T) {
 	if !strings.HasPrefix(all.stdout, r.stdout+"\n\n┌─ Peer cluster info ─") {
 		t.Errorf("both are %s", all.stdout)
 	}
+	// Those that are asked for are shown, whoever else there is.
+	lend(t, c, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "genoa"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "genoa"}})
+	if both := ask("-n", liqo, "milan", "turin"); both.err != nil || both.stdout != all.stdout {
+		t.Errorf("of two that are asked for it says %v\n%s%s", both.err, both.stderr, both.stdout)
+	}
+	ask("-n", liqo, "milan", "turin", "--get", "turin.network.status").succeeds(t, "Disabled\n")
 	ask("-n", liqo, "--get", "turin.network.status").succeeds(t, "Disabled\n")
 	ask("-n", liqo, "--get", "network.status").refuses(t, `cluster "network" in query "network.status" is not among the requested clusters`)
 	ask("-n", liqo, "milan", "--get", "turin.network").refuses(t, `cluster "turin" in query "turin.network" is not among the requested clusters`)
