@@ -7,6 +7,9 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,5 +70,31 @@ func TestThePluginHasItsOwnName(t *testing.T) {
 		if got := displayName(argv0); got != want {
 			t.Errorf("%s is %q, want %q", argv0, got, want)
 		}
+	}
+}
+
+func TestKubectlFindsThePlugin(t *testing.T) {
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := t.TempDir()
+	if err := os.Symlink(binary, filepath.Join(path, pluginName)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), args...)
+		cmd.Env = append(os.Environ(), "PATH="+path, "KUBECONFIG=/nowhere")
+		said, err := cmd.CombinedOutput()
+		return string(said), err
+	}
+	if said, err := kubectl("liqo", "version", "--client"); err != nil || said != "Client version: dev\n" {
+		t.Errorf("kubectl liqo version: %v\n%s", err, said)
+	}
+	if said, err := kubectl("liqo", "info", "peer", "--help"); err != nil || !strings.Contains(said, "\n  kubectl liqo info peer [ID...] [flags]\n") {
+		t.Errorf("kubectl liqo info peer --help: %v\n%s", err, said)
+	}
+	if said, err := kubectl("liqo", "dance"); err == nil || !strings.Contains(said, `unknown command "dance" for "kubectl liqo"`) {
+		t.Errorf("kubectl liqo dance: %v\n%s", err, said)
 	}
 }

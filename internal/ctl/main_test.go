@@ -17,7 +17,19 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+// pluginName is what kubectl looks for in the PATH when `kubectl liqo` is typed.
+const pluginName = "kubectl-liqo"
+
+// Under the name of the plugin the test binary is the program.
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != pluginName {
+		testkit.Main(m)
+		return
+	}
+	if err := Run(context.Background(), Options{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Chart: deploy.Chart()}); err != nil {
+		os.Exit(1)
+	}
+}
 
 // result is what a command left on its streams.
 type result struct {
