@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,13 +18,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -186,6 +192,9 @@ func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
+	t.Run("of clusters that flags choose", func(t *testing.T) { eitherClusterIsChosenByFlags(t, rome, milan, want) })
+	flagsOfTheTunnelReachIt(t, rome, milan)
+
 	flags := []string{"connect", "--dry-run", "--server-service-type", "NodePort", "--node-port", "31901", "--client-address", "192.0.2.1"}
 	connect := between(t, rome, milan, flags...)
 	connect.succeeds(t)
@@ -244,6 +253,103 @@ func aDryRunPrintsWhatConnects(t *testing.T, rome, milan *town) {
 			}
 		}
 		testkit.Eventually(t, time.Minute, func() error { return isGone(c.Client.Get(t.Context(), client.ObjectKeyFromObject(tenant), tenant)) })
+	}
+}
+
+// eitherClusterIsChosenByFlags has one kubeconfig for both, whose current context is of somebody whom nobody knows.
+func eitherClusterIsChosenByFlags(t *testing.T, rome, milan *town, want string) {
+	t.Helper()
+	all := clientcmdapi.NewConfig()
+	all.CurrentContext = "stranger@milan"
+	for _, c := range []*town{rome, milan} {
+		all.Clusters[c.id] = &clientcmdapi.Cluster{Server: c.Config.Host, CertificateAuthorityData: c.Config.CAData}
+		all.AuthInfos["root@"+c.id] = &clientcmdapi.AuthInfo{ClientCertificateData: c.Config.CertData, ClientKeyData: c.Config.KeyData, Token: c.Config.BearerToken}
+		all.Contexts["root@"+c.id] = &clientcmdapi.Context{Cluster: c.id, AuthInfo: "root@" + c.id}
+	}
+	all.AuthInfos["stranger"] = &clientcmdapi.AuthInfo{Token: "of-nobody"}
+	all.Contexts["stranger@milan"] = &clientcmdapi.Context{Cluster: "milan", AuthInfo: "stranger"}
+	data, err := clientcmd.Write(*all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: milan.liqo, Name: "connects"}}
+	lend(t, milan.ControlPlane, account)
+	root := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "connects-" + milan.liqo}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: milan.liqo, Name: account.Name}},
+	}
+	lend(t, milan.ControlPlane, root)
+	request := &authenticationv1.TokenRequest{}
+	if err := milan.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", file)
+	ask := func(flags ...string) result {
+		return liqoctl(t, nil, append([]string{"network", "init", "--dry-run", "--liqo-namespace", rome.liqo, "--remote-liqo-namespace", milan.liqo}, flags...)...)
+	}
+	withToken := []string{"--context", "root@rome", "--remote-context", "stranger@milan", "--remote-token", request.Status.Token}
+	testkit.Eventually(t, 20*time.Second, func() error { return ask(withToken...).err }) // its rights may take a moment to count
+	for name, flags := range map[string][]string{
+		"a context each":            {"--context", "root@rome", "--remote-context", "root@milan"},
+		"a cluster and user each":   {"--cluster", "rome", "--user", "root@rome", "--remote-cluster", "milan", "--remote-user", "root@milan"},
+		"the user there":            {"--context", "root@rome", "--remote-context", "stranger@milan", "--remote-user", "root@milan"},
+		"the token there":           withToken,
+		"the server there":          {"--context", "root@rome", "--remote-context", "root@milan", "--remote-cluster", "rome", "--remote-server", milan.Config.Host, "--remote-certificate-authority", certificateFile(t, milan)},
+		"the file of the one there": {"--kubeconfig", kubeconfigFile(t, rome.Config), "--remote-context", "root@milan"},
+	} {
+		r := ask(flags...)
+		if diff := cmp.Diff(want, r.stdout); diff != "" || r.err != nil {
+			t.Errorf("%s: %v, %s-want +got:\n%s", name, r.err, r.stderr, diff)
+		}
+	}
+	for want, flags := range map[string][]string{
+		"local and remote clusters must be different: both are " + rome.Config.Host: {"--context", "root@rome", "--remote-context", "root@rome"},
+		"in the remote cluster: you are not allowed to create namespaces":           {"--context", "root@rome", "--remote-context", "root@milan", "--remote-as", "visitor"},
+		"Unauthorized":        {"--context", "root@rome", "--remote-context", "stranger@milan"},
+		"root@paris":          {"--context", "root@rome", "--remote-context", "root@paris"},
+		"https://127.0.0.1:1": {"--context", "root@rome", "--remote-context", "root@milan", "--remote-server", "https://127.0.0.1:1"},
+	} {
+		ask(flags...).refuses(t, want, "remote")
+	}
+}
+
+// certificateFile is the authority of a cluster.
+func certificateFile(t *testing.T, of *town) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, of.Config.CAData, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// flagsOfTheTunnelReachIt is about those whose effect other stories do not see.
+func flagsOfTheTunnelReachIt(t *testing.T, rome, milan *town) {
+	t.Helper()
+	of := func(side, apiVersion, kind, name, namespace string) string {
+		return "  " + side + "TemplateRef:\n    apiVersion: " + apiVersion + "\n    kind: " + kind + "\n    name: " + name + "\n    namespace: " + namespace + "\n"
+	}
+	const group = "networking.liqo.io/v1beta1"
+	for _, c := range []struct {
+		flags, want []string
+	}{
+		{[]string{"--gw-server-template-namespace", "theirs"}, []string{
+			of("server", group, "WgGatewayServerTemplate", "wireguard-server", "theirs"), of("client", group, "WgGatewayClientTemplate", "wireguard-client", rome.liqo),
+		}},
+		{[]string{"--gw-client-template-namespace", "ours"}, []string{
+			of("server", group, "WgGatewayServerTemplate", "wireguard-server", milan.liqo), of("client", group, "WgGatewayClientTemplate", "wireguard-client", "ours"),
+		}},
+		{[]string{"--gw-client-type", "apps/v1/deployments", "--gw-client-template-name", "mine"}, []string{of("client", "apps/v1", "Deployment", "mine", rome.liqo)}},
+		{[]string{"--gw-server-service-type", "LoadBalancer", "--gw-server-service-loadbalancerip", "192.0.2.9"}, []string{
+			"  endpoint:\n    loadBalancerIP: 192.0.2.9\n    port: 51840\n    serviceType: LoadBalancer\n",
+			"  endpoint:\n    addresses:\n    - 192.0.2.9\n    port: 51840\n    protocol: UDP\n",
+		}},
+	} {
+		between(t, rome, milan, append([]string{"connect", "--dry-run", "--skip-validation"}, c.flags...)...).succeeds(t, c.want...)
 	}
 }
 

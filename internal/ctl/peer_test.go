@@ -241,6 +241,8 @@ func theyArePeeredByOneCommand(t *testing.T, one, two *town) {
 	if got, want := kindsOf(dry.stdout), "| ResourceSlice VirtualNode Identity Secret GatewayClient Configuration Namespace Tenant Secret GatewayServer Configuration Namespace"; got != want {
 		t.Errorf("it would delete %s, not %s:\n%s", got, want, dry.stdout)
 	}
+	const proxied = "  proxyURL: http://proxy.example:3128\n"
+	peered(t, one, two, "peer", "--dry-run", "--networking-disabled", "--proxy-url", "http://proxy.example:3128").succeeds(t, "\nkind: Tenant\n", proxied)
 	slicesAndNodesByHand(t, one, two)
 	// Another tunnel is made of the same gateways.
 	peered(t, one, two, "peer", "--mtu", "1300", "--gw-server-service-port", "51900", "--gw-client-address", "198.51.100.7", "--create-resource-slice=false").succeeds(t)
@@ -425,6 +427,11 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 				t.Errorf("%d of kind %s, not %d:\n%s", got, kind, n, dry.stdout)
 			}
 		}
+	}
+	asked := peered(t, one, two, "peer", "--dry-run", "--resource-slice-class", "gold", "--create-virtual-node=false", "--gw-server-template-name", "none", "--skip-validation")
+	asked.succeeds(t, "  class: gold\n", "  serverTemplateRef:\n    apiVersion: networking.liqo.io/v1beta1\n    kind: WgGatewayServerTemplate\n    name: none\n")
+	if strings.Contains(asked.stdout, names.CreateVirtualNode) {
+		t.Errorf("a virtual node is asked for:\n%s", asked.stdout)
 	}
 	nobody := &town{ControlPlane: two.ControlPlane, liqo: "elsewhere"}
 	peered(t, one, nobody, "peer").refuses(t, `in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
