@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/test/clusters"
 	"liqo.io/liqo/test/story"
@@ -66,7 +68,8 @@ var peered = []string{
 var besides = regexp.MustCompile(`^ INFO   \((local|remote)\) Gateway (server|client) template "wireguard-(server|client)/liqo" correctly checked$`)
 
 // The commands of the guide about peering, in its order: one direction, the other one, and the end of both, after which both clusters
-// and the kernels of their nodes are as before. The other direction is that of a peering user. LIQO_PEERINGS repeats all of it.
+// and the kernels of their nodes are as before. The other direction is that of a peering user; its pods run on when the first one ends, whose
+// pods run at home then. LIQO_PEERINGS repeats all of it.
 func TestPeeringByOneCommand(t *testing.T) {
 	times, err := strconv.Atoi(os.Getenv("LIQO_PEERINGS"))
 	if err != nil {
@@ -78,6 +81,9 @@ func TestPeeringByOneCommand(t *testing.T) {
 			_, errA := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig)
 			_, errB := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces")
 			_, errUser := a.Say("delete", "peering-user", "--consumer-cluster-id", b.ID)
+			for _, c := range []*clusters.Cluster{a, b} {
+				tell(t, c, "delete", "namespace", "--ignore-not-found", "--wait=false", "lent")
+			}
 			t.Log(errA, errB, errUser)
 		}
 	})
@@ -112,13 +118,23 @@ func TestPeeringByOneCommand(t *testing.T) {
 			t.Fatal(err, out)
 		}
 		roles(t, "ConsumerAndProvider", "ConsumerAndProvider")
+		work(t, a)
+		work(t, b)
+		works(t, a, b.ID)
+		before := works(t, b, a.ID)
 		if _, err := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig); err != nil {
 			t.Fatal(err)
 		}
 		roles(t, "Consumer", "Provider")
+		works(t, a, "")
+		if after := works(t, b, a.ID); after != before {
+			t.Errorf("the pod of the other direction is %+v, and was %+v", after, before)
+		}
 		if _, err := b.Say("unpeer", "--remote-kubeconfig", of); err != nil {
 			t.Fatal(err)
 		}
+		works(t, b, "")
+		workEnds(t)
 		if _, err := a.Liqoctl("delete", "peering-user", "--consumer-cluster-id", b.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -141,6 +157,104 @@ func TestPeeringByOneCommand(t *testing.T) {
 				}
 			}
 			return nil
+		})
+	}
+}
+
+const workload = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: work, namespace: lent}
+spec:
+  selector: {matchLabels: {app: work}}
+  template:
+    metadata: {labels: {app: work}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      affinity:
+        nodeAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+          - weight: 100
+            preference: {matchExpressions: [{key: liqo.io/type, operator: In, values: [virtual-node]}]}
+      containers:
+      - name: work
+        image: docker.io/library/busybox:latest
+        imagePullPolicy: IfNotPresent
+        command: [sleep, "100000"]
+        resources: {requests: {cpu: 5m, memory: 8Mi}}
+`
+
+// work starts a pod that would rather run in the other cluster.
+func work(t *testing.T, c *clusters.Cluster) {
+	t.Helper()
+	kubectl(t, c, "", "create", "namespace", "lent")
+	if out, err := c.Say("offload", "namespace", "lent"); err != nil {
+		t.Fatal(err, out)
+	}
+	kubectl(t, c, workload, "apply", "-f", "-")
+}
+
+// worker is the pod of a workload, and the one that runs for it in the other cluster, if it does not run at home.
+type worker struct {
+	uid, twin types.UID
+	restarts  int32
+}
+
+// works waits until the only pod of the workload is ready on that virtual node, "" for a node of its own cluster.
+func works(t *testing.T, c *clusters.Cluster, on string) (w worker) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the workload of %s on node %q", c.ID, on), func(ctx context.Context) error {
+		pod, err := onlyPod(ctx, c, "lent")
+		if err != nil {
+			return err
+		}
+		node := pod.Spec.NodeName
+		if away := node == a.ID || node == b.ID; away != (on != "") || away && node != on {
+			return fmt.Errorf("its pod is on node %q", node)
+		}
+		w = worker{uid: pod.UID, restarts: pod.Status.ContainerStatuses[0].RestartCount}
+		if on == "" {
+			return nil
+		}
+		twin, err := onlyPod(ctx, at(on), "lent-"+c.ID)
+		if err != nil {
+			return fmt.Errorf("in %s: %w", on, err)
+		}
+		w.twin = twin.UID
+		return nil
+	})
+	return w
+}
+
+// onlyPod is the one in a namespace, which is ready.
+func onlyPod(ctx context.Context, c *clusters.Cluster, namespace string) (*corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := c.Client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	if len(pods.Items) != 1 {
+		return nil, fmt.Errorf("there are %d pods", len(pods.Items))
+	}
+	pod := &pods.Items[0]
+	if len(pod.Status.ContainerStatuses) != 1 || !pod.Status.ContainerStatuses[0].Ready || pod.DeletionTimestamp != nil {
+		return nil, fmt.Errorf("the pod on node %q is %s", pod.Spec.NodeName, pod.Status.Phase)
+	}
+	return pod, nil
+}
+
+// workEnds removes the workloads, and waits until nothing is left of their namespaces in either cluster.
+func workEnds(t *testing.T) {
+	t.Helper()
+	for _, c := range []*clusters.Cluster{a, b} {
+		kubectl(t, c, "", "delete", "namespace", "--wait=false", "lent")
+	}
+	for _, c := range []*clusters.Cluster{a, b} {
+		eventually(t, "the namespaces of the workload to go from "+c.ID, func(context.Context) error {
+			out, err := c.Kubectl("", "get", "namespace", "--ignore-not-found", "-o", "name", "lent", "lent-"+a.ID, "lent-"+b.ID)
+			if err == nil && out != "" {
+				err = fmt.Errorf("there are %s", out)
+			}
+			return err
 		})
 	}
 }
