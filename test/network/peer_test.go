@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -74,6 +75,7 @@ func TestPeeringByOneCommand(t *testing.T) {
 	objects, kernels := everything(t), lookAtKernels(t)
 	t.Cleanup(func() {
 		if t.Failed() { // other stories need the clusters, too
+			_, _ = b.Kubectl("", "delete", "namespace", "--wait=false", "in-band") // it may be gone
 			_, errA := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig)
 			_, errB := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces")
 			t.Log(errA, errB)
@@ -105,9 +107,9 @@ func TestPeeringByOneCommand(t *testing.T) {
 			}
 		}
 
-		if out, err := b.Say("peer", "--remote-kubeconfig", a.Kubeconfig); err != nil {
-			t.Fatal(err, out)
-		}
+		began := time.Now()
+		throughTunnel(t, b, a)
+		t.Logf("the other direction, through the tunnel: %s", time.Since(began).Round(100*time.Millisecond))
 		roles(t, "ConsumerAndProvider", "ConsumerAndProvider")
 		if _, err := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig); err != nil {
 			t.Fatal(err)
@@ -116,6 +118,7 @@ func TestPeeringByOneCommand(t *testing.T) {
 		if _, err := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces"); err != nil {
 			t.Fatal(err)
 		}
+		hasGone(t, b)
 		for c, before := range objects {
 			now, err := c.Listing(t.Context())
 			if err != nil {
