@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -75,6 +76,7 @@ func TestPeeringByOneCommand(t *testing.T) {
 	objects, kernels := everything(t), story.Kernels(t, a, b)
 	t.Cleanup(func() {
 		if t.Failed() { // other stories need the clusters, too
+			_, _ = b.Kubectl("", "delete", "namespace", "--wait=false", "in-band") // it may be gone
 			_, errA := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig)
 			_, errB := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces")
 			_, errUser := a.Say("delete", "peering-user", "--consumer-cluster-id", b.ID)
@@ -107,10 +109,9 @@ func TestPeeringByOneCommand(t *testing.T) {
 			}
 		}
 
-		of := peeringUser(t, b, a)
-		if out, err := b.Say("peer", "--remote-kubeconfig", of); err != nil {
-			t.Fatal(err, out)
-		}
+		of, began := peeringUser(t, b, a), time.Now()
+		throughTunnel(t, b, a, of)
+		t.Logf("the other direction, through the tunnel: %s", time.Since(began).Round(100*time.Millisecond))
 		roles(t, "ConsumerAndProvider", "ConsumerAndProvider")
 		if _, err := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig); err != nil {
 			t.Fatal(err)
@@ -125,6 +126,7 @@ func TestPeeringByOneCommand(t *testing.T) {
 		if _, err := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces"); err != nil {
 			t.Fatal(err)
 		}
+		hasGone(t, b)
 		for c, before := range objects {
 			now, err := c.Listing(t.Context())
 			if err != nil {
