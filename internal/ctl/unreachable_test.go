@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -89,7 +90,9 @@ func troubles(t *testing.T, c *testkit.ControlPlane) map[string]trouble {
 	file := func(cfg *rest.Config) map[string]string {
 		return map[string]string{"kubeconfig": kubeconfigFile(t, cfg)}
 	}
-	foreign := httptest.NewTLSServer(http.NotFoundHandler())
+	foreign := httptest.NewUnstartedServer(http.NotFoundHandler())
+	foreign.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it
+	foreign.StartTLS()
 	t.Cleanup(foreign.Close)
 	expired := rest.AnonymousClientConfig(c.Config)
 	expired.BearerToken = "expired"
