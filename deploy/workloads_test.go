@@ -67,7 +67,7 @@ func TestPodsHaveNoPrivilegesAndExplainThemselves(t *testing.T) {
 }
 
 func TestEverySelectorFindsItsPods(t *testing.T) {
-	r := mustRender(t, values{"nameOverride": "mesh", "controllerManager": values{"replicas": int64(2), "metrics": tree("serviceMonitor.enabled", true)}})
+	r := mustRender(t, values{"nameOverride": "mesh", "controllerManager": values{"replicas": int64(2), "metrics": tree("serviceMonitor.enabled", true)}, "crdReplicator": values{"replicas": int64(2)}})
 	templates := pods(t, r)
 	services, budgets := 0, 0
 	for _, obj := range r.objects {
@@ -80,8 +80,8 @@ func TestEverySelectorFindsItsPods(t *testing.T) {
 		case "PodDisruptionBudget":
 			budgets++
 			b := as[policyv1.PodDisruptionBudget](t, obj)
-			if !labels.SelectorFromSet(b.Spec.Selector.MatchLabels).Matches(labels.Set(templates["mesh-controller-manager"].Labels)) {
-				t.Errorf("PodDisruptionBudget %s does not select the controller-manager", b.Name)
+			if !labels.SelectorFromSet(b.Spec.Selector.MatchLabels).Matches(labels.Set(templates[b.Name].Labels)) {
+				t.Errorf("PodDisruptionBudget %s does not select the pods of that name", b.Name)
 			}
 		case "Service":
 			services++
@@ -95,8 +95,8 @@ func TestEverySelectorFindsItsPods(t *testing.T) {
 			}
 		}
 	}
-	if services != 2 || budgets != 1 {
-		t.Errorf("%d Services and %d PodDisruptionBudgets, want 2 and 1", services, budgets)
+	if services != 2 || budgets != 2 {
+		t.Errorf("%d Services and %d PodDisruptionBudgets, want 2 and 2", services, budgets)
 	}
 }
 
@@ -111,9 +111,19 @@ func hasPort(pod corev1.PodTemplateSpec, name string) bool {
 
 func TestReplicasAvoidEachOther(t *testing.T) {
 	for _, replicas := range []any{int64(2), 2.0} { // --set gives integers, files floats
-		pod := pods(t, mustRender(t, tree("controllerManager.replicas", replicas)))["liqo-controller-manager"]
-		if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
-			t.Errorf("%T: no anti-affinity", replicas)
+		for of, name := range map[string]string{"controllerManager": "liqo-controller-manager", "crdReplicator": "liqo-crd-replicator"} {
+			r := mustRender(t, tree(of+".replicas", replicas))
+			if pod := pods(t, r)[name]; pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+				t.Errorf("%s, %T: no anti-affinity", name, replicas)
+			}
+			for _, obj := range r.objects {
+				if obj.GetKind() != "Deployment" || obj.GetName() != name {
+					continue
+				}
+				if d := as[appsv1.Deployment](t, obj); *d.Spec.Replicas != 2 {
+					t.Errorf("%s, %T: %d replicas", name, replicas, *d.Spec.Replicas)
+				}
+			}
 		}
 	}
 	// One replica with a budget could be drained only by force.
@@ -123,6 +133,15 @@ func TestReplicasAvoidEachOther(t *testing.T) {
 	v := values{"controllerManager": values{"replicas": int64(2)}, "common": values{"affinity": values{"nodeAffinity": values{}}}}
 	if pod := pods(t, mustRender(t, v))["liqo-controller-manager"]; pod.Spec.Affinity.PodAntiAffinity != nil {
 		t.Error("the user's affinity was not left alone")
+	}
+}
+
+func TestSlicesOfATenantAreCountedWhereThatIsAsked(t *testing.T) {
+	for most, want := range map[int64]bool{0: false, 3: true} {
+		args := pods(t, mustRender(t, tree("authentication.maxSlicesPerTenant", most)))["liqo-controller-manager"].Spec.Containers[0].Args
+		if slices.Contains(args, "--max-slices-per-tenant=3") != want {
+			t.Errorf("of %d slices: %q", most, args)
+		}
 	}
 }
 
