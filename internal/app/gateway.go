@@ -59,7 +59,12 @@ func gateway() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gateway",
 		Short: "One end of the tunnel to a peer",
-		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if program.Alone() {
+				return program.Keep(cmd.Context(), program.Settled, program.Again)
+			}
+			return o.run(cmd.Context())
+		},
 	}
 	o.flags(cmd.Flags())
 	cmd.AddCommand(&cobra.Command{

@@ -13,14 +13,18 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"golang.zx2c4.com/wireguard/conn"
 	"golang.zx2c4.com/wireguard/device"
 	"golang.zx2c4.com/wireguard/tun"
 )
 
-// Bare is the library alone: one process in the namespace of each node, with the library's defaults.
+// Bare is the library alone: one process in the namespace of each end, with the library's defaults.
 
 const (
 	bareDevice = "liqo-bare"
@@ -29,8 +33,9 @@ const (
 
 var bareNetwork = [2]netip.Prefix{netip.MustParsePrefix("198.18.0.1/30"), netip.MustParsePrefix("198.18.0.2/30")}
 
-// bare connects two nodes until the context ends.
-func bare(ctx context.Context, nodes [2]place) (path, error) {
+// bare connects the ends of a path until the context ends. The first one finds the other at that address; the other one answers where
+// packets come from.
+func bare(ctx context.Context, p path, at netip.AddrPort) (path, error) {
 	var keys [2]*ecdh.PrivateKey
 	for i := range keys {
 		var err error
@@ -38,17 +43,55 @@ func bare(ctx context.Context, nodes [2]place) (path, error) {
 			return path{}, err
 		}
 	}
-	ends := nodes
-	for i := range nodes {
+	ends := [2]*place{&p.from, &p.to}
+	for i, end := range ends {
 		peer := 1 - i
-		config := fmt.Sprintf("private_key=%x\nlisten_port=%d\npublic_key=%x\nendpoint=%s\nallowed_ip=%s\n",
-			keys[i].Bytes(), barePort, keys[peer].PublicKey().Bytes(), netip.AddrPortFrom(nodes[peer].seen, barePort), bareNetwork[peer].Masked())
-		if err := startBare(ctx, nodes[i], bareNetwork[i], config); err != nil {
+		config := fmt.Sprintf("private_key=%x\nlisten_port=%d\npublic_key=%x\nallowed_ip=%s\n",
+			keys[i].Bytes(), barePort, keys[peer].PublicKey().Bytes(), bareNetwork[peer].Masked())
+		if i == 0 {
+			config += fmt.Sprintf("endpoint=%s\n", at)
+		}
+		if err := startBare(ctx, *end, bareNetwork[i], config); err != nil {
 			return path{}, err
 		}
-		ends[i].own, ends[i].seen = bareNetwork[i].Addr(), bareNetwork[i].Addr()
+		end.own, end.seen = bareNetwork[i].Addr(), bareNetwork[i].Addr()
 	}
-	return path{"bare wireguard-go", ends[0], ends[1]}, nil
+	p.name = "bare wireguard-go, " + p.name
+	return p, nil
+}
+
+// bareNodes is the shortest way there is: between the nodes of the gateways.
+func (w *world) bareNodes(ctx context.Context) (path, error) {
+	return bare(ctx, path{"nodes", w.nodes[0], w.nodes[1]}, netip.AddrPortFrom(w.nodes[1].seen, barePort))
+}
+
+// barePods is the way between the pods of a path, which are reached as gateways are: by a port of a node.
+func (w *world) barePods(ctx context.Context, p path) (path, error) {
+	c := w.clusters[1]
+	at := &corev1.Service{Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeNodePort, Selector: map[string]string{idleLabel: p.to.node},
+		Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolUDP, Port: barePort}},
+	}}
+	at.Namespace, at.Name = "default", "bare-"+p.to.node
+	if err := client.IgnoreAlreadyExists(c.Client.Create(ctx, at)); err != nil {
+		return path{}, err
+	}
+	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(at), at); err != nil {
+		return path{}, err
+	}
+	var node corev1.Node
+	if err := c.Client.Get(ctx, client.ObjectKey{Name: p.to.node}, &node); err != nil {
+		return path{}, err
+	}
+	i := slices.IndexFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
+	if i < 0 {
+		return path{}, fmt.Errorf("node %s has no address", node.Name)
+	}
+	addr, err := netip.ParseAddr(node.Status.Addresses[i].Address)
+	if err != nil {
+		return path{}, err
+	}
+	return bare(ctx, p, netip.AddrPortFrom(addr, uint16(at.Spec.Ports[0].NodePort)))
 }
 
 // startBare starts this program once more, in the namespace, and waits until its device is there.

@@ -67,7 +67,7 @@ type measured struct {
 }
 
 type result struct {
-	Paths    []*measured       `json:"paths"` // the first one is that of the bare library
+	Paths    []*measured       `json:"paths"` // that of the bare library between nodes, then by turns between pods and ours between the same
 	Memory   []float64         `json:"gatewayBytes"`
 	Peerings []figures.Promise `json:"peerings"`
 	Outages  []figures.Promise `json:"outages"`
@@ -102,11 +102,18 @@ func run(ctx context.Context, home string, rounds, peerings int, outages bool) (
 func (r *result) speeds(ctx context.Context, w *world, rounds int) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // ends the bare library
-	alone, err := bare(ctx, w.nodes)
+	shortest, err := w.bareNodes(ctx)
 	if err != nil {
 		return err
 	}
-	paths := append([]path{alone}, w.paths...)
+	paths := []path{shortest}
+	for _, p := range w.paths {
+		alone, err := w.barePods(ctx, p)
+		if err != nil {
+			return err
+		}
+		paths = append(paths, alone, p)
+	}
 	for _, p := range paths {
 		r.Paths = append(r.Paths, &measured{Path: p.name})
 	}
@@ -121,15 +128,19 @@ func (r *result) speeds(ctx context.Context, w *world, rounds int) error {
 		}
 	}
 	for _, g := range w.gateways {
-		pid, err := program(g.UID)
+		pids, err := programs(g.UID)
 		if err != nil {
 			return err
 		}
-		peak, err := peakMemory(pid)
-		if err != nil {
-			return err
+		sum := 0.0 // pages of the program's file, which are shared, count for each
+		for _, pid := range pids {
+			peak, err := peakMemory(pid)
+			if err != nil {
+				return err
+			}
+			sum += peak
 		}
-		r.Memory = append(r.Memory, peak)
+		r.Memory = append(r.Memory, sum)
 	}
 	return nil
 }
@@ -158,14 +169,14 @@ func (m *measured) measure(p path) error {
 	return nil
 }
 
-// verdict compares medians of each path with those of the bare library, and the worst run of TCP with its median.
+// verdict compares medians of each path with those of the bare library between the same pods, and the worst run of TCP with its median.
 func (r *result) verdict() []figures.Promise {
 	if len(r.Paths) == 0 {
 		return nil
 	}
 	var out []figures.Promise
-	alone := r.Paths[0]
-	for _, p := range r.Paths[1:] {
+	for pair := range slices.Chunk(r.Paths[1:], 2) {
+		alone, p := pair[0], pair[1]
 		ratio := func(what string, of, than []float64, limit, stretch float64, least bool) {
 			out = append(out, figures.Promise{
 				What: p.Path + ": " + what, Value: figures.Median(of) / figures.Median(than), Limit: limit, Stretch: stretch, Least: least, Unit: "× bare",
@@ -192,7 +203,7 @@ func (r *result) print() {
 	}
 	fmt.Printf("\nMEDIANS\n")
 	for _, p := range r.Paths {
-		fmt.Printf("%-26s  TCP %.2f and %.2f Gbit/s   UDP %.3f Gbit/s   round trip %.0f and %.0f µs\n", p.Path,
+		fmt.Printf("%-44s  TCP %.2f and %.2f Gbit/s   UDP %.3f Gbit/s   round trip %.0f and %.0f µs\n", p.Path,
 			figures.Median(p.TCP1), figures.Median(p.TCP4), figures.Median(p.UDP), figures.Median(p.P50)*1e6, figures.Median(p.P99)*1e6)
 	}
 }

@@ -22,6 +22,7 @@ import (
 type place struct {
 	file      string // of the namespace
 	own, seen netip.Addr
+	node      string // of a pod
 }
 
 // do runs f where the place is. Sockets that f makes stay there; its thread ends with it.

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,6 +157,8 @@ func (w *world) pod(ctx context.Context, cluster int, node string) (place, error
 	return p, err
 }
 
+const idleLabel = "idle"
+
 // idle starts a pod that does nothing.
 func idle(ctx context.Context, c *clusters.Cluster, node string) (place, error) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
@@ -165,11 +168,11 @@ func idle(ctx context.Context, c *clusters.Cluster, node string) (place, error) 
 			Name: "idle", Image: "docker.io/library/busybox:latest", ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"sleep", "100000"},
 		}},
 	}}
-	pod.Namespace, pod.Name = "default", "idle-"+node
+	pod.Namespace, pod.Name, pod.Labels = "default", "idle-"+node, map[string]string{idleLabel: node}
 	if err := client.IgnoreAlreadyExists(c.Client.Create(ctx, pod)); err != nil {
 		return place{}, err
 	}
-	var p place
+	p := place{node: node}
 	err := until(ctx, "the pod "+pod.Name, func() error {
 		err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
 		if err != nil {
@@ -211,19 +214,38 @@ func processes(uid types.UID) ([]int, error) {
 	return out, nil
 }
 
-// program is the process of a pod that runs liqo, and not what keeps its namespaces.
+// program is the process of a gateway that works: not what keeps the namespaces of the pod, nor what keeps the process.
 func program(uid types.UID) (int, error) {
-	pids, err := processes(uid)
+	ours, err := programs(uid)
 	if err != nil {
 		return 0, err
 	}
-	for _, pid := range pids {
+	if len(ours) < 2 {
+		return 0, fmt.Errorf("the gateway of pod %s does not work yet", uid)
+	}
+	return ours[1], nil
+}
+
+// programs are the processes of a pod that run liqo, in the order in which they began.
+func programs(uid types.UID) ([]int, error) {
+	pids, err := processes(uid)
+	if err != nil {
+		return nil, err
+	}
+	pids = slices.DeleteFunc(pids, func(pid int) bool {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && strings.Contains(strings.SplitN(string(data), "\x00", 2)[0], "liqo") {
-			return pid, nil
+		return err != nil || !strings.Contains(strings.SplitN(string(data), "\x00", 2)[0], "liqo")
+	})
+	began := map[int]int{}
+	for _, pid := range pids {
+		// Fields after the name, which is in brackets and may hold anything: the 22nd in all is when it began, in ticks.
+		if data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+			_, rest, _ := strings.Cut(string(data), ") ")
+			began[pid], _ = strconv.Atoi(strings.Fields(rest)[19])
 		}
 	}
-	return 0, fmt.Errorf("pod %s does not run liqo", uid)
+	slices.SortFunc(pids, func(a, b int) int { return cmp.Compare(began[a], began[b]) })
+	return pids, nil
 }
 
 // seen is how a cluster sees the address of a pod of a peer.

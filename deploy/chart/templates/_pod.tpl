@@ -92,6 +92,7 @@ volumeMounts:
       fieldPath: metadata.namespace
 {{- end -}}
 
+{{- /* Argument: seconds between two looks whether a process is ready. */ -}}
 {{- define "liqo.probes" -}}
 livenessProbe:
   httpGet:
@@ -104,7 +105,8 @@ readinessProbe:
   httpGet:
     path: /readyz
     port: healthz
-  periodSeconds: 3
+  periodSeconds: {{ . }}
+  failureThreshold: {{ div 9 . }}
 {{- end -}}
 
 {{- /* name;default of the classes offered to consumers. */ -}}

@@ -44,6 +44,7 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		server, unknown bool
 		handshake       float64  // when
 		answered        float64  // when the last answer came
+		latency         float64  // of it
 		asked           float64  // when the peer last asked
 		received        []uint64 // by then
 		at              []float64
@@ -52,6 +53,9 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		"nothing is lost":             {answered: 3, at: []float64{3.5, 4.5}},
 		"something is lost":           {answered: 3, at: []float64{5.1}, want: "restart "},
 		"not at each turn":            {answered: 3, at: []float64{5.1, 6, 7, 7.2}, want: "restart restart "},
+		"a little sooner":             {answered: 3, at: []float64{5.1, 6, 7.05}, want: "restart restart "},
+		"at each turn, of one near":   {answered: 3, latency: 0.1, at: []float64{5.1, 5.5, 6.05, 7}, want: "restart restart restart "},
+		"of one that is far away":     {answered: 3, latency: 0.6, at: []float64{5.1, 6, 7.1}, want: "restart restart "},
 		"after a handshake":           {answered: 3, handshake: 5, at: []float64{5.1, 6}},
 		"of a clock that was set":     {answered: 3, handshake: 3600, at: []float64{5.1}, want: "restart "},
 		"while data flows":            {answered: 3, received: []uint64{10, 20, 30, 40}, at: []float64{4.1, 5.1, 6.1, 7.1}},
@@ -72,8 +76,8 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		h := newHeart()
 		h.ask(0)
 		if test.answered > 0 {
-			h.ask(test.answered)
-			h.Small.Hear(wire(h.at(test.answered)), h.at(test.answered))
+			h.ask(test.answered - test.latency)
+			h.Small.Hear(wire(h.at(test.answered-test.latency)), h.at(test.answered))
 		}
 		if test.asked > 0 {
 			h.Asked = h.at(test.asked)

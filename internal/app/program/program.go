@@ -7,8 +7,10 @@ package program
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
@@ -70,7 +72,9 @@ func Main(cmd *cobra.Command) {
 	err := cmd.ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "liqo:", err)
+		if ended := new(exec.ExitError); !errors.As(err, &ended) { // that process has told why
+			fmt.Fprintln(os.Stderr, "liqo:", err)
+		}
 		os.Exit(1)
 	}
 }
