@@ -106,6 +106,42 @@ func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
 	gone(t, c, mapOf(second))
 }
 
+// The node that it ran on takes its time with what is left of a pod, of which nothing runs.
+func TestAVirtualNodeGoesWhenItsKubeletEndedAndNotWhenItsPodIsGone(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "lucca", "lucca-1", "")
+	node := run(t, c, vn)
+	condition(t, c, vn, running, running)
+	kubelet := podOn(t, c, vn.Namespace, "vk-lucca", "real", func(p *corev1.Pod) { p.Labels = kubeletLabels(vn) })
+	evicted := podOn(t, c, vn.Namespace, "vk-lucca-before", "real", func(p *corev1.Pod) { p.Labels = kubeletLabels(vn) })
+	phase := func(pod *corev1.Pod, to corev1.PodPhase) {
+		eventually(t, c, pod, func() error {
+			before := pod.DeepCopy()
+			pod.Status.Phase = to
+			return c.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before))
+		})
+	}
+	phase(evicted, corev1.PodFailed)
+	for _, obj := range []client.Object{vn, kubelet} {
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	condition(t, c, vn, deleting, draining)
+	gone(t, c, kubeletOf(vn))
+	exists(t, c, node)
+	phase(kubelet, corev1.PodSucceeded)
+	for _, obj := range []client.Object{vn, node, serviceAccount(vn), clusterRoleBinding(vn)} {
+		gone(t, c, obj)
+	}
+	for _, pod := range []*corev1.Pod{kubelet, evicted} {
+		exists(t, c, pod)
+		if err := c.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAPodThatCannotBeEvictedHoldsUpNoOther(t *testing.T) {
 	c := home(t)
 	vn := provide(t, c, "trieste", "trieste-1", "")

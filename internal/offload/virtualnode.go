@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -64,9 +66,14 @@ func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
 	if err != nil {
 		return err
 	}
+	kubelets, err := runningKubelets(mgr)
+	if err != nil {
+		return err
+	}
 	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o}
 	c := kube.NewController(mgr, kube.Options{Name: "virtualnode", Finalizer: names.VirtualNodeFinalizer, Workers: o.Workers}, v)
-	return c.Complete(v.watches(c.Builder()))
+	b := v.watches(c.Builder()).WatchesRawSource(source.Kind(kubelets, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(servedBy), ended))
+	return c.Complete(b)
 }
 
 type virtualNodes struct {
