@@ -87,7 +87,7 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 	if err := v.direct.List(ctx, list, client.MatchingFields{"spec.nodeName": vn.Name}); err != nil {
 		return fmt.Errorf("listing the pods of the node: %w", err)
 	}
-	pods := slices.DeleteFunc(list.Items, staysOnNode)
+	pods := slices.DeleteFunc(slices.Clone(list.Items), staysOnNode)
 	if len(pods) == 0 {
 		return nil
 	}
@@ -104,6 +104,7 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 	if err != nil {
 		return err
 	}
+	v.departures.of(ctx, vn, list)
 	return kube.Wait(requeue, "pods are being drained")
 }
 

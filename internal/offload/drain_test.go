@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
@@ -139,6 +142,50 @@ func TestAVirtualNodeGoesWhenItsKubeletEndedAndNotWhenItsPodIsGone(t *testing.T)
 		if err := c.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestWhenAllPodsLeftANodeIsTold(t *testing.T) {
+	c := testkit.Cluster(t)
+	demo := testkit.Namespace(t, c, "leaving", nil)
+	nothing := func(*corev1.Pod) {}
+	const node = "leaving-1"
+	one, two := podOn(t, c, demo, "one", node, nothing), podOn(t, c, demo, "two", node, nothing)
+	podOn(t, c, demo, "daemon", node, func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
+	})
+	podOn(t, c, demo, "elsewhere", "leaving-2", nothing)
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := c.Client.List(t.Context(), list, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		t.Fatal(err)
+	}
+	leave := func(pod *corev1.Pod) {
+		t.Helper()
+		if err := c.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(one) // before anybody looks
+	late := podOn(t, c, demo, "late", node, nothing)
+	d := &departures{cluster: c.Client, told: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}
+	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: demo, Name: node, UID: "1"}}
+	for range 2 { // as each pass does
+		d.of(t.Context(), vn, list)
+	}
+	leave(two)
+	leave(late)
+	select {
+	case e := <-d.told:
+		if client.ObjectKeyFromObject(e.Object) != client.ObjectKeyFromObject(vn) {
+			t.Errorf("it is told of %s", client.ObjectKeyFromObject(e.Object))
+		}
+	case <-time.After(patience):
+		t.Fatal("nobody tells")
+	}
+	var left corev1.PodList
+	if err := c.Client.List(t.Context(), &left, client.InNamespace(demo), client.MatchingFields{"spec.nodeName": node}); err != nil || len(left.Items) != 1 {
+		t.Errorf("%d pods are there when it is told, not that of the DaemonSet alone: %v", len(left.Items), err)
 	}
 }
 

@@ -70,19 +70,27 @@ func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
 	if err != nil {
 		return err
 	}
-	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o}
+	departures, err := newDepartures(mgr)
+	if err != nil {
+		return err
+	}
+	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, departures: departures, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o}
 	c := kube.NewController(mgr, kube.Options{Name: "virtualnode", Finalizer: names.VirtualNodeFinalizer, Workers: o.Workers}, v)
-	b := v.watches(c.Builder()).WatchesRawSource(source.Kind(kubelets, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(servedBy), ended))
+	b := v.watches(c.Builder()).
+		WatchesRawSource(source.Kind(kubelets, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(servedBy), ended)).
+		WatchesRawSource(source.Channel(departures.told, &handler.EnqueueRequestForObject{}))
 	return c.Complete(b)
 }
 
 type virtualNodes struct {
 	client client.Client
 	// direct reads what is not worth a cache, pods, ServiceAccounts, Secrets, and what must not be overlooked.
-	direct   client.Client
-	evictor  evictor
-	recorder events.EventRecorder
-	options  VirtualNodeOptions
+	direct  client.Client
+	evictor evictor
+	// departures of the pods that are evicted.
+	departures *departures
+	recorder   events.EventRecorder
+	options    VirtualNodeOptions
 }
 
 // Sync runs the virtual kubelet with the rights that it needs, and keeps the NamespaceMap of its provider.
