@@ -146,11 +146,11 @@ func (t *tenants) grant(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	return nil
 }
 
-// Cleanup takes all rights back. It asks the API server itself whether there are any: those that were given a moment
-// ago are in no cache, and nobody would take them back later.
+// Cleanup takes all rights back, and requests for certificates that would give none. It asks the API server itself whether there are
+// any: those that were given a moment ago are in no cache, and nobody would take them back later.
 func (t *tenants) Cleanup(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	t.renewals.Drop(tenant.UID)
-	return t.unbind(ctx, t.direct, tenant)
+	return errors.Join(t.unbind(ctx, t.direct, tenant), t.issuer.Withdraw(ctx, tenant.Spec.ClusterID, tenant.Namespace))
 }
 
 // Report shows what the administrator has to change.

@@ -258,6 +258,26 @@ func (i *Issuer) dropOthers(ctx context.Context, r Request, but string) error {
 	return nil
 }
 
+// Withdraw removes what is asked for a consumer in a namespace, which is granted nothing any more, for whatever owner.
+func (i *Issuer) Withdraw(ctx context.Context, consumer liqov1beta1.ClusterID, namespace string) error {
+	var all certv1.CertificateSigningRequestList
+	ours := client.MatchingLabels{names.RemoteTenantCSR: "true", names.RemoteClusterID: string(consumer)}
+	if err := i.direct.List(ctx, &all, ours); err != nil {
+		return fmt.Errorf("listing requests for certificates: %w", err)
+	}
+	for n := range all.Items {
+		request := &all.Items[n]
+		inside := func(mark string) bool { return strings.HasPrefix(request.Annotations[mark], namespace+"/") }
+		if !inside(names.TenantCertificateFor) && !inside(names.CertificateFor) {
+			continue
+		}
+		if err := i.client.Delete(ctx, request, client.Preconditions{UID: &request.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing a request for a certificate: %w", err)
+		}
+	}
+	return nil
+}
+
 func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSigningRequest {
 	// One name for each certificate ever issued: a second attempt finds the first one's request.
 	hash := sha256.New()
