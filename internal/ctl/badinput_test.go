@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
-
 )
 
 // commandLines are what makes each command one that could run. A command that is missing here fails the tests about all of them.
