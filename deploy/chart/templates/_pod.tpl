@@ -171,33 +171,3 @@ readinessProbe:
 {{- end -}}
 {{- join "," $out -}}
 {{- end -}}
-
-{{- /* Replicas on several nodes if possible. Arguments: root, name. */ -}}
-{{- define "liqo.apart" -}}
-podAntiAffinity:
-  preferredDuringSchedulingIgnoredDuringExecution:
-  - weight: 100
-    podAffinityTerm:
-      topologyKey: kubernetes.io/hostname
-      labelSelector:
-        matchLabels:
-          {{- include "liqo.selector" . | nindent 10 }}
-{{- end -}}
-
-{{- /* Of several replicas one leaves at a time. Arguments: root, name. */ -}}
-{{- define "liqo.budget" -}}
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata:
-  name: {{ include "liqo.prefix" .root }}-{{ .name }}
-  namespace: {{ .root.Release.Namespace }}
-  labels:
-    {{- include "liqo.labels" . | nindent 4 }}
-spec:
-  maxUnavailable: 1
-  # One that does not start must not keep a node from being drained.
-  unhealthyPodEvictionPolicy: AlwaysAllow
-  selector:
-    matchLabels:
-      {{- include "liqo.selector" . | nindent 6 }}
-{{- end -}}
