@@ -163,7 +163,7 @@ func warnings(out string) string {
 }
 
 // random are kinds whose objects have names that nobody chooses, or come with time.
-var random = []string{"pods", "replicasets", "endpointslices", "certificatesigningrequests", "controllerrevisions", "renews"}
+var random = []string{"pods", "replicasets", "endpointslices", "certificatesigningrequests", "controllerrevisions", "ipaddresses", "renews"}
 
 // look names all objects of both clusters, and says how the peering is.
 func (b *bench) look(t *testing.T) string {
