@@ -162,8 +162,8 @@ func warnings(out string) string {
 	return all
 }
 
-// random are kinds whose objects have names that nobody chooses.
-var random = []string{"pods", "replicasets", "endpointslices", "certificatesigningrequests", "controllerrevisions"}
+// random are kinds whose objects have names that nobody chooses, or come with time.
+var random = []string{"pods", "replicasets", "endpointslices", "certificatesigningrequests", "controllerrevisions", "ipaddresses", "renews"}
 
 // look names all objects of both clusters, and says how the peering is.
 func (b *bench) look(t *testing.T) string {
@@ -186,7 +186,7 @@ func (b *bench) look(t *testing.T) string {
 			if err != nil {
 				out = err.Error()
 			}
-			lines = append(lines, c.ID+" "+ask[0]+": "+strings.TrimSpace(out))
+			lines = append(lines, c.ID+" "+ask[0]+": "+strings.Join(slices.Sorted(slices.Values(strings.Fields(out))), " "))
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -200,7 +200,7 @@ func (b *bench) settle(t *testing.T) {
 		now := b.look(t)
 		was := last
 		last = now
-		if now != was || !strings.Contains(now, "nodes: cl-provider True") {
+		if now != was || !strings.Contains(now, "nodes: True cl-provider") {
 			time.Sleep(2 * time.Second) // to rest is to stay so for a while
 			return fmt.Errorf("it is\n%s", now)
 		}
