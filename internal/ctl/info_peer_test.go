@@ -182,7 +182,7 @@ const milanAsADocument = `milan:
         pod:
         - 10.200.0.0/16
     alerts:
-    - the tunnel is down
+    - 'ConnectionError: the tunnel is down'
     connection:
       failedNodes:
       - worker-1
