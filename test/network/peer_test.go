@@ -73,7 +73,11 @@ func TestPeeringByOneCommand(t *testing.T) {
 	if err != nil {
 		times = 1
 	}
-	objects, kernels := everything(t), story.Kernels(t, a, b)
+	objects := everything(t)
+	kernels, err := story.Kernels(t.Context(), a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if t.Failed() { // other stories need the clusters, too
 			_, _ = b.Kubectl("", "delete", "namespace", "--wait=false", "in-band") // it may be gone
@@ -136,8 +140,12 @@ func TestPeeringByOneCommand(t *testing.T) {
 				t.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff)
 			}
 		}
-		eventually(t, "the kernels of the nodes to be as before", func(context.Context) error {
-			for node, now := range story.Kernels(t, a, b) {
+		eventually(t, "the kernels of the nodes to be as before", func(ctx context.Context) error {
+			all, err := story.Kernels(ctx, a, b)
+			if err != nil {
+				return err
+			}
+			for node, now := range all {
 				if now != kernels[node] {
 					return fmt.Errorf("that of %s was\n%s\nand is\n%s", node, kernels[node], now)
 				}
