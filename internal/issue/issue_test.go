@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -155,4 +156,53 @@ func TestNoRequestOutlivesItsOwner(t *testing.T) {
 	wait(0)
 	ask()
 	wait(0)
+}
+
+// Whoever may make requests could wait for ours under its name: what is not exactly ours is taken away, and nobody approves it.
+func TestARequestThatIsNotOursIsNotApproved(t *testing.T) {
+	l := newLab(t)
+	other, err := cred.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := cred.NewCSR(other, cred.Subject{CommonName: "somebody", Organization: names.ControlPlaneGroup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, edit := range map[string]func(*certv1.CertificateSigningRequestSpec){
+		"of another key":    func(s *certv1.CertificateSigningRequestSpec) { s.Request = foreign },
+		"to another signer": func(s *certv1.CertificateSigningRequestSpec) { s.SignerName = "example.com/signer" },
+		"for more than needed": func(s *certv1.CertificateSigningRequestSpec) {
+			s.Usages = append(slices.Clone(s.Usages), certv1.UsageServerAuth)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			planted := l.issuer.wantRequest(l.request, what)
+			edit(&planted.Spec)
+			planted.Finalizers = []string{"example.com/seen"} // so that it can be looked at when it is gone
+			testkit.Create(t, l.c.Client, planted)
+			seen := planted.DeepCopy()
+			testkit.Eventually(t, patient, func() error { return l.issuer.client.Get(t.Context(), client.ObjectKeyFromObject(planted), seen) })
+			if request, err := l.issuer.request(t.Context(), l.request, what); request != nil || !kube.IsWait(err) {
+				t.Errorf("it goes on with %v, %v", request, err)
+			}
+			if err := l.c.Client.Get(t.Context(), client.ObjectKeyFromObject(planted), planted); err != nil {
+				t.Fatal(err)
+			}
+			if planted.DeletionTimestamp.IsZero() || len(planted.Status.Conditions) > 0 {
+				t.Errorf("it is going: %t, with %v", !planted.DeletionTimestamp.IsZero(), planted.Status.Conditions)
+			}
+			testkit.Update(t, l.c.Client, planted, func(p *certv1.CertificateSigningRequest) { p.Finalizers = nil })
+			testkit.Eventually(t, patient, func() error { // then ours is made, and approved
+				ours, err := l.issuer.request(t.Context(), l.request, what)
+				if err != nil {
+					return err
+				}
+				if !bytes.Equal(ours.Spec.Request, l.request.CSR) || ours.UID == planted.UID || len(ours.Status.Conditions) != 1 {
+					t.Errorf("ours is %+v", ours)
+				}
+				return nil
+			})
+		})
+	}
 }

@@ -356,6 +356,14 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
+			rule: "a tunnel that is being established",
+			view: view{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connecting}}}},
+			want: []string{
+				"role Unknown", "networking", "networking NetworkConfigurationStatus NotReady (NetworkConfigurationMissing)",
+				"networking NetworkGatewayPresence NotReady (GatewayMissing)", "networking NetworkConnectionStatus Pending (ConnectionPending)",
+			},
+		},
+		{
 			rule: "a tunnel that is down",
 			view: view{connections: []networkingv1beta1.Connection{{Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError}}}},
 			want: []string{

@@ -372,6 +372,12 @@ func TestSliceThatCannotWorkSaysSo(t *testing.T) {
 		"of the name of another slice": {reason: "NameTaken", edit: func(s *authv1beta1.ResourceSlice) {
 			s.Name, s.Namespace, s.Spec.ProviderClusterID = older.Name, second, nil
 		}},
+		"of the name of another Identity": {reason: "IdentityTaken", edit: func(s *authv1beta1.ResourceSlice) {
+			testkit.Create(t, c.Client, &authv1beta1.Identity{
+				ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: names.SliceIdentity(s.Name)},
+				Spec:       authv1beta1.IdentitySpec{ClusterID: liqov1beta1.ClusterID(h.provider), Type: authv1beta1.ResourceSliceIdentityType},
+			})
+		}, then: func(s *authv1beta1.ResourceSlice) { answer(t, c, s) }},
 		"of the name of another VirtualNode": {reason: "VirtualNodeTaken", edit: func(s *authv1beta1.ResourceSlice) { s.Name = theirs.Name },
 			then: func(s *authv1beta1.ResourceSlice) {
 				answer(t, c, s)

@@ -353,6 +353,30 @@ func TestMaliciousRequestsAreDenied(t *testing.T) {
 			t.Errorf("reading its Quota: %v", err)
 		}
 	})
+	t.Run("a key that is not the Tenant's gets nothing", func(t *testing.T) {
+		p := newConsumer(t, c)
+		p.admit(t, c)
+		public, err := cred.EncodePublicKey(p.key.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		testkit.Update(t, c.Client, p.tenant, func(tn *authv1beta1.Tenant) {
+			tn.Spec.AuthzPolicy, tn.Spec.PublicKey = new(authv1beta1.KeysExchange), public
+		})
+		p.judge(t, c, metav1.ConditionTrue, "TenantReady")
+		own := p.slice(t, "own-key")
+		testkit.Create(t, p.client, own)
+		wait(t, c.Client, own, isGranted)
+		p.key = victim.key
+		other := p.slice(t, "other-key")
+		testkit.Create(t, p.client, other)
+		got := wait(t, c.Client, other, condition(authentication, denied, "another key than the registered one"))
+		if got.Status.AuthParams != nil {
+			t.Error("credentials were given")
+		}
+		testkit.WantEvent(t, c, other, "InvalidCSR", "another key")
+		wantNoRequests(t, c, p)
+	})
 	t.Run("a slice that turns bad loses its credentials", func(t *testing.T) {
 		slice := p.slice(t, "turning")
 		testkit.Create(t, p.client, slice)
