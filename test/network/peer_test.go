@@ -64,7 +64,7 @@ var peered = []string{
 }
 
 // besides are lines that newer versions print between those of the guide.
-var besides = regexp.MustCompile(`^ INFO   \((local|remote)\) Gateway (server|client) template "wireguard-(server|client)/liqo" correctly checked$`)
+var besides = regexp.MustCompile(`^ INFO   \((local|remote)\) Gateway (server|client) template "wireguard-(server|client)/liqo" correctly checked$|^ WARN   \((local|remote)\) Waiting for `)
 
 // The commands of the guide about peering, in its order: one direction, the other one, and the end of both, after which both clusters
 // and the kernels of their nodes are as before. The other direction is that of a peering user. LIQO_PEERINGS repeats all of it.
