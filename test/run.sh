@@ -96,7 +96,7 @@ suite_several() { # fresh ones, which no other story has installed anything in
 
 suite_upgrade() { # fresh ones: the release before this tree is installed in one of them
 	[ -z "${clusters_up:-}" ] || down
-	clusters 1 && gotest -count=1 -v -timeout 30m ./test/soak/upgrade
+	clusters 1 && gotest -count=1 -v -timeout 30m ./test/soak/upgrade && down
 }
 
 suite_soak() { # the playground itself, faults under load on two clusters, three that borrow and lend, one of the release before and its upgrade, twenty peerings by one command and others that lose something in the middle, orders with more seeds, caches that are late, every fuzz target for a minute

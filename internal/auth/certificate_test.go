@@ -16,6 +16,7 @@ import (
 
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -291,6 +292,18 @@ func TestACertificateIsAskedForOnceAtATime(t *testing.T) {
 		requests := p.requests(t)
 		if len(requests) != 1 || requests[0].Name == first.Name {
 			return fmt.Errorf("there are %d requests, or only that for the earlier key", len(requests))
+		}
+		return nil
+	})
+	if err := c.Client.Delete(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, patient, func() error {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(tenant), tenant); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Tenant is there: %w", err)
+		}
+		if left := p.requests(t); len(left) > 0 {
+			return fmt.Errorf("the request for the certificate of a Tenant that is gone is left: %s", left[0].Name)
 		}
 		return nil
 	})

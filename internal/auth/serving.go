@@ -19,8 +19,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/cred"
@@ -36,8 +40,8 @@ type ServingOptions struct {
 }
 
 // servings approves the serving certificates of virtual kubelets, and denies what looks like one and is none. What it
-// approved goes once it was served, so that nothing of a peering outlives it. Requests of real kubelets, and of others, are
-// left to others.
+// approved goes once it was served, or with its virtual node, so that nothing of a peering outlives it. Requests of real kubelets,
+// and of others, are left to others.
 type servings struct {
 	client client.Client
 	// direct reads all as it is now: a virtual kubelet asks in its first second, and seldom again.
@@ -54,14 +58,24 @@ func SetupServing(mgr ctrl.Manager, o ServingOptions) error {
 	c := kube.NewController[*certv1.CertificateSigningRequest](mgr, kube.Options{Name: "serving"}, s)
 	concern := func(obj client.Object) bool {
 		request, ok := obj.(*certv1.CertificateSigningRequest)
-		return ok && (undecided(obj) || served(request) != nil)
+		return ok && (undecided(obj) || approval(request) != nil)
 	}
-	return c.Complete(c.Builder(predicate.NewPredicateFuncs(concern)))
+	gone := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	b := c.Builder(predicate.NewPredicateFuncs(concern)).
+		Watches(&offv1beta1.VirtualNode{}, handler.EnqueueRequestsFromMapFunc(s.approvedFor), builder.WithPredicates(gone))
+	return c.Complete(b)
 }
 
-// served returns the approval of ours with which a certificate was issued, or nil.
-func served(request *certv1.CertificateSigningRequest) *certv1.CertificateSigningRequestCondition {
-	if request.Spec.SignerName != certv1.KubeletServingSignerName || len(request.Status.Certificate) == 0 {
+// approvedFor are the requests of a virtual kubelet that were approved.
+func (s *servings) approvedFor(ctx context.Context, vn client.Object) []reconcile.Request {
+	return kube.Requests(ctx, s.client, &certv1.CertificateSigningRequestList{}, func(request *certv1.CertificateSigningRequest) bool {
+		return approval(request) != nil && accountOf(request) == client.ObjectKeyFromObject(vn)
+	})
+}
+
+// approval returns ours of a request, or nil.
+func approval(request *certv1.CertificateSigningRequest) *certv1.CertificateSigningRequestCondition {
+	if request.Spec.SignerName != certv1.KubeletServingSignerName {
 		return nil
 	}
 	i := slices.IndexFunc(request.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool {
@@ -94,7 +108,7 @@ const (
 
 // Sync decides about one request.
 func (s *servings) Sync(ctx context.Context, request *certv1.CertificateSigningRequest) error {
-	if approval := served(request); approval != nil {
+	if approval := approval(request); approval != nil {
 		return s.remove(ctx, request, approval.LastUpdateTime.Time)
 	}
 	if !undecided(request) {
@@ -111,14 +125,26 @@ func (s *servings) Sync(ctx context.Context, request *certv1.CertificateSigningR
 	return s.decide(ctx, request, denial)
 }
 
-// remove deletes a request whose certificate was issued, a while after it was approved.
+// remove deletes a request that was approved: a while after that, if the certificate was issued, and at once without its virtual node.
 func (s *servings) remove(ctx context.Context, request *certv1.CertificateSigningRequest, approved time.Time) error {
-	if left := approved.Add(servedFor).Sub(s.options.Now()); left > 0 {
-		return kube.Wait(left, "the issued certificate is being read")
+	var err error
+	if account := accountOf(request); account.Name != "" {
+		err = s.direct.Get(ctx, account, &offv1beta1.VirtualNode{})
 	}
-	err := s.client.Delete(ctx, request, client.Preconditions{UID: &request.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the VirtualNode: %w", err)
+	}
+	if err == nil {
+		if len(request.Status.Certificate) == 0 {
+			return nil
+		}
+		if left := approved.Add(servedFor).Sub(s.options.Now()); left > 0 {
+			return kube.Wait(left, "the issued certificate is being read")
+		}
+	}
+	err = s.client.Delete(ctx, request, client.Preconditions{UID: &request.UID})
 	if err := client.IgnoreNotFound(err); err != nil {
-		return fmt.Errorf("removing the request of an issued certificate: %w", err)
+		return fmt.Errorf("removing the request for a certificate: %w", err)
 	}
 	return nil
 }
@@ -134,13 +160,18 @@ type asker struct {
 
 const accountPrefix = "system:serviceaccount:"
 
+// accountOf is the ServiceAccount that made a request, which is called like its VirtualNode; the zero value for another user.
+func accountOf(request *certv1.CertificateSigningRequest) (account types.NamespacedName) {
+	if rest, ok := strings.CutPrefix(request.Spec.Username, accountPrefix); ok {
+		account.Namespace, account.Name, _ = strings.Cut(rest, ":")
+	}
+	return account
+}
+
 // gather returns nil if the request is none of our business: it does not come from a ServiceAccount of a tenant
 // namespace and does not name a virtual node.
 func (s *servings) gather(ctx context.Context, request *certv1.CertificateSigningRequest) (*asker, error) {
-	in := &asker{}
-	if rest, ok := strings.CutPrefix(request.Spec.Username, accountPrefix); ok {
-		in.account.Namespace, in.account.Name, _ = strings.Cut(rest, ":")
-	}
+	in := &asker{account: accountOf(request)}
 	ours, err := s.ours(ctx, request, in.account)
 	if err != nil || !ours {
 		return nil, err

@@ -241,6 +241,33 @@ func TestServingRequestGoesAfterItsCertificateWasIssued(t *testing.T) {
 	}
 }
 
+func TestServingRequestGoesWithItsVirtualNode(t *testing.T) {
+	c := cluster(t)
+	runServing(t, c, ServingOptions{Now: func() time.Time { return time.Now().Add(-time.Hour) }}) // it is never time for it to go
+	ns := tenantNamespace(t, c, testkit.UniqueID())
+	k, other := newKubelet(t, c, ns), newKubelet(t, c, ns)
+	request := k.asks("10.9.8.4").send(t, as(t, c, ns, k.node, k.pod(t, c, nil, "10.9.8.4")))
+	others := other.asks("10.9.8.3").send(t, as(t, c, ns, other.node, other.pod(t, c, nil, "10.9.8.3")))
+	for _, r := range []*certv1.CertificateSigningRequest{request, others} {
+		if got := decision(t, c, r); got.Type != certv1.CertificateApproved {
+			t.Fatalf("%s: %s", got.Type, got.Message)
+		}
+	}
+	if err := c.Client.Delete(t.Context(), &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: k.node}}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, patient, func() error {
+		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading the request answers: %v", err)
+	})
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(others), others); err != nil {
+		t.Errorf("the request of another virtual node went, too: %v", err)
+	}
+}
+
 func TestServingRequestsAreCheckedWhole(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{})

@@ -4,7 +4,6 @@
 package ctl
 
 import (
-	"bytes"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -15,10 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
-
-	"liqo.io/liqo/internal/ctl/out"
 )
 
 // commandLines are what makes each command one that could run. A command that is missing here fails the tests about all of them.
@@ -148,8 +144,8 @@ var badValues = map[string]badValue{
 	"ns-selector":                      {"=", `"=" is not a label selector`},
 	"service-cidr":                     {"10.96.0.0/16,fd00::/108", "is more than one address range"},
 	"service-type":                     {"None", "it is one of LoadBalancer, NodePort, ClusterIP"},
-	"set":                              {"a[=1", `--set "a[=1"`},
-	"set-string":                       {"a[=1", `--set-string "a[=1"`},
+	"set":                              {"nothing", `--set "nothing"`},
+	"set-string":                       {"nothing", `--set-string "nothing"`},
 	"storage-classes":                  {"A", `"A" is no name of an object`},
 	"template-name":                    {"A", `"A" is no name of an object`},
 	"template-namespace":               {"A", `"A" is no name of a namespace`},
@@ -186,27 +182,25 @@ var anyValue = map[string]string{
 	"token":                "the API server judges it",
 }
 
-// tree are the commands that can be run, by their names without that of the program.
-func tree(t *testing.T) (*cobra.Command, map[string]*cobra.Command) {
+// commandTree are the commands that can be run, by their names without that of the program.
+func commandTree(t *testing.T) (*cobra.Command, map[string]*cobra.Command) {
 	t.Helper()
-	c := &cli{
-		Printer: out.New(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}), kubeFlags: genericclioptions.NewConfigFlags(true), executable: "liqoctl",
-	}
+	c := commands()
 	root := c.root()
 	c.finish(root)
 	all := map[string]*cobra.Command{}
-	each(root, func(cmd *cobra.Command) {
+	for _, cmd := range below(root) {
 		if _, known := commandLines[nameOf(cmd)]; known || !cmd.HasSubCommands() { // others are groups
 			all[nameOf(cmd)] = cmd
 		}
-	})
+	}
 	return root, all
 }
 
 func nameOf(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), "liqoctl ") }
 
 func TestEveryCommandHasALineThatCouldRun(t *testing.T) {
-	_, commands := tree(t)
+	_, commands := commandTree(t)
 	for name := range commands {
 		if _, ok := commandLines[name]; !ok {
 			t.Errorf("commandLines lacks %s", name)
@@ -265,7 +259,7 @@ func badValueOf(command string, f *pflag.Flag) (bad badValue, known bool) {
 func TestEveryFlagRefusesWhatItCannotMeanBeforeAnyClusterIsCalled(t *testing.T) {
 	local, called := silent(t)
 	remote, calledToo := silent(t)
-	root, commands := tree(t)
+	root, commands := commandTree(t)
 	tried := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(commands)) {
 		cmd := commands[name]
@@ -317,7 +311,7 @@ func sharedByAll(root, cmd *cobra.Command, f *pflag.Flag) bool {
 func TestArgumentsAreRefusedBeforeAnyClusterIsCalled(t *testing.T) {
 	local, called := silent(t)
 	remote, calledToo := silent(t)
-	root, commands := tree(t)
+	root, commands := commandTree(t)
 	// The arguments that are wrong by commands, and what is said of them.
 	wrong := map[string]badValue{
 		"create resourceslice": {"A", `"A" cannot be the name of a node`}, "create virtualnode": {"A", `"A" cannot be the name of a node`},
@@ -364,7 +358,7 @@ func TestArgumentsAreRefusedBeforeAnyClusterIsCalled(t *testing.T) {
 }
 
 func TestUnknownCommandsAreRefused(t *testing.T) {
-	root, _ := tree(t)
+	root, _ := commandTree(t)
 	for _, group := range append(root.Commands(), root) {
 		if !group.HasSubCommands() || group.Name() == "completion" {
 			continue
@@ -394,7 +388,7 @@ func TestWhatWritesCanPrintInsteadAndThenWritesNothing(t *testing.T) {
 	one, two := newTown(t, 0, "dry-one"), newTown(t, 1, "dry-two")
 	here, there := newFront(t, one.Config, false), newFront(t, two.Config, false)
 	local, remote := kubeconfigFile(t, &rest.Config{Host: here.URL}), kubeconfigFile(t, &rest.Config{Host: there.URL})
-	root, commands := tree(t)
+	root, commands := commandTree(t)
 	for name, cmd := range commands {
 		cmd.InheritedFlags()
 		if readers[name] != "" {

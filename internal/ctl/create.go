@@ -119,10 +119,13 @@ func (c *cli) resourceNamespace(asked string) (string, error) {
 		return asked, nil
 	}
 	namespace, _, err := c.kubeFlags.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return "", fmt.Errorf("reading the kubeconfig: %w", err)
+	if err == nil {
+		return namespace, nil
 	}
-	return namespace, nil
+	if _, unread := c.config(); unread != nil { // which says it in other words
+		return "", unread
+	}
+	return "", unusable(fmt.Errorf("reading the kubeconfig: %w", err), "")
 }
 
 // mapper knows the kinds of the cluster.

@@ -189,6 +189,9 @@ func awaitPeering(ctx context.Context, kube client.Client, namespace, user strin
 
 // previewDeletion prints the names of what would be deleted.
 func (c *cli) previewDeletion(kube client.Client, u *oldPeeringUser, o *deletePeeringUserOptions) error {
+	if len(u.objects) == 0 {
+		c.Info("Peering user for cluster with ID %q already deleted", o.consumer)
+	}
 	for _, obj := range u.objects {
 		bare, err := nameOnly(obj, kube.Scheme())
 		if err != nil {

@@ -125,7 +125,7 @@ func codeLines(text string) (lines, named []string) {
 // exists tells whether there is a command of that name, with flags of those names.
 func exists(line string) error {
 	root := commands().root()
-	all := words(line)[1:]
+	all := words(filled(line))[1:]
 	if all[0] == "completion" { // cobra makes it when a command line is read
 		return nil
 	}
@@ -147,10 +147,15 @@ func exists(line string) error {
 	return cmd.ValidateArgs(cmd.Flags().Args())
 }
 
+// toBeFilled is what a page leaves to its reader.
+var toBeFilled = regexp.MustCompile(`<[a-zA-Z-]+>…?`)
+
+func filled(line string) string { return toBeFilled.ReplaceAllString(line, "x") }
+
 // parses tells whether a line names a command, with flags and arguments that it takes.
 func parses(line string) error {
 	root := commands().root()
-	cmd, args, err := root.Find(words(line)[1:])
+	cmd, args, err := root.Find(words(filled(line))[1:])
 	if err != nil {
 		return err
 	}

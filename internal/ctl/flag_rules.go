@@ -62,6 +62,9 @@ var flagRules = map[string]flagRule{
 // checkFlags refuses the flags that were given a value that could mean nothing. The default may be none, as long as a value need not be given.
 func checkFlags(cmd *cobra.Command) (wrong error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if _, says := f.Value.(*choice); says {
+			return // what it allows
+		}
 		rule, needed := flagRules[f.Name], slices.Contains(f.Annotations[cobra.BashCompOneRequiredFlag], "true")
 		if rule == nil || wrong != nil || (!needed && f.Value.String() == f.DefValue) {
 			return
@@ -186,7 +189,7 @@ func checkIP(text string) error {
 }
 
 func checkAddress(text string) error {
-	if checkIP(text) != nil && len(validation.IsDNS1123Subdomain(strings.TrimSuffix(text, "."))) > 0 {
+	if checkIP(text) != nil && len(validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(text, ".")))) > 0 {
 		return out.Fail("%q is neither an IP address nor the name of a host; the port is another flag", text)
 	}
 	return nil
@@ -212,6 +215,9 @@ func checkOneCIDR(text string) error {
 
 func amountOf(name corev1.ResourceName) flagRule {
 	return func(text string) error {
+		if text == "" {
+			return nil // and leaves it out
+		}
 		_, err := readAmount(name, text)
 		return err
 	}

@@ -182,7 +182,7 @@ const milanAsADocument = `milan:
         pod:
         - 10.200.0.0/16
     alerts:
-    - the tunnel is down
+    - 'ConnectionError: the tunnel is down'
     connection:
       failedNodes:
       - worker-1
@@ -288,7 +288,7 @@ func TestInfoForWhoMayNotReadAll(t *testing.T) {
 		t.Errorf("%v: %q, %q", r.err, r.stdout, r.stderr)
 	}
 	ask("--get", "network.podcidrs").refuses(t, "error: reading the networks", "forbidden")
-	ask("--get", "health.healthy").refuses(t, "error: looking at the health of the ", "forbidden")
+	ask("--get", "health.healthy").refuses(t, "error: looking at the ", "forbidden")
 	ask().succeeds(t, "Cluster ID: ", "rome", " WARN  reading the peerings", " WARN  looking at the health of the gateways")
 }
 

@@ -160,7 +160,7 @@ func TestQueriesSayWhatTheyDoNotFind(t *testing.T) {
 		"peerings.peers.cl03":    `invalid query "peerings.peers.cl03": "cl03" is neither an index below 1 nor a name in the list`,
 		"local.labels.none":      `invalid query "local.labels.none": "none" not found`,
 		"local.labels.alerts":    `invalid query "local.labels.alerts": "alerts" not found`, // a field elsewhere
-		"health.alerts":          `invalid query "health.alerts": "alerts" not found`,
+		"health.moods":           `invalid query "health.moods": "moods" not found`,
 	} {
 		if _, err := lookUp(sampleReport(), query); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", query, err)

@@ -145,10 +145,18 @@ func (l *leftover) remove(ctx context.Context, in *side, wait bool) error {
 
 // awaitGone waits until that very object is gone.
 func (s *side) awaitGone(ctx context.Context, obj client.Object, list client.ObjectList) error {
+	return s.awaitThat(ctx, obj, list, func(client.Object) bool { return false })
+}
+
+// awaitThat waits until that very object is done, or gone.
+func (s *side) awaitThat(ctx context.Context, obj client.Object, list client.ObjectList, done func(client.Object) bool) error {
 	key, uid := client.ObjectKeyFromObject(obj), obj.GetUID()
 	return await.Until(ctx, s.kube, func(ctx context.Context) error {
 		if err := s.kube.Get(ctx, key, obj); err != nil || obj.GetUID() != uid {
 			return client.IgnoreNotFound(err)
+		}
+		if done(obj) {
+			return nil
 		}
 		text := await.One(list, key).String() + " is still there"
 		if held := obj.GetFinalizers(); len(held) > 0 {

@@ -30,11 +30,11 @@ func (s *side) find(ctx context.Context, list client.ObjectList, other string) (
 	return found, nil
 }
 
-// having is find by other labels.
-func (s *side) having(ctx context.Context, list client.ObjectList, of client.MatchingLabels) ([]client.Object, error) {
-	err := s.kube.List(ctx, list, of)
+// having is find by something else.
+func (s *side) having(ctx context.Context, list client.ObjectList, of ...client.ListOption) ([]client.Object, error) {
+	err := s.kube.List(ctx, list, of...)
 	if apierrors.IsForbidden(err) {
-		err = s.kube.List(ctx, list, of, client.InNamespace(s.namespace))
+		err = s.kube.List(ctx, list, append(slices.Clone(of), client.InNamespace(s.namespace))...)
 	}
 	if apimeta.IsNoMatchError(err) {
 		return nil, nil
@@ -52,7 +52,7 @@ func (s *side) having(ctx context.Context, list client.ObjectList, of client.Mat
 
 // requests are the ResourceSlices that were made here for a provider. They need no labels: the tenant namespace says whose they are.
 func (s *side) requests(ctx context.Context, list *authv1beta1.ResourceSliceList, provider string) ([]client.Object, error) {
-	all, err := s.having(ctx, list, nil)
+	all, err := s.having(ctx, list)
 	return slices.DeleteFunc(all, func(obj client.Object) bool {
 		to, about := obj.GetLabels()[names.ReplicationDestination], obj.GetLabels()[names.RemoteClusterID]
 		return peer.IsReplica(obj) || to != provider && about != provider && (to != "" || about != "" || obj.GetNamespace() != s.namespace)

@@ -51,14 +51,15 @@ func TestAnAPIServerThatAnsweredIsWaitedFor(t *testing.T) {
 		said    string
 		fails   bool
 	}{
-		"it answers":                {[]func() error{fine, missing, fine}, 3, "", false},
-		"it is away for a while":    {[]func() error{fine, refused, busy, refused, fine}, 2, connection, false},
-		"it is away again":          {[]func() error{fine, refused, fine, busy, fine}, 3, connection + waits + "no etcd\n", false},
-		"it is away after an error": {[]func() error{missing, refused, fine}, 2, connection, false},
-		"it says nothing":           {[]func() error{fine, slow}, 2, waits + "it does not answer\n", false},
-		"it never answered":         {[]func() error{refused, fine}, 1, "", true},
-		"it never answered well":    {[]func() error{busy, fine}, 1, "", true},
-		"it was slow to begin with": {[]func() error{refused, fine, busy, fine}, 3, waits + "no etcd\n", false},
+		"it answers":                  {[]func() error{fine, missing, fine}, 3, "", false},
+		"it is away for a while":      {[]func() error{fine, refused, refused, refused, fine}, 2, connection, false},
+		"it is away and has to start": {[]func() error{fine, refused, busy, refused, busy, fine}, 2, connection + waits + "no etcd\n", false},
+		"it is away again":            {[]func() error{fine, refused, fine, refused, fine}, 3, connection, false},
+		"it is away after an error":   {[]func() error{missing, refused, fine}, 2, connection, false},
+		"it says nothing":             {[]func() error{fine, slow}, 2, waits + "it does not answer\n", false},
+		"it never answered":           {[]func() error{refused, fine}, 1, "", true},
+		"it never answered well":      {[]func() error{busy, fine}, 1, "", true},
+		"it was slow to begin with":   {[]func() error{refused, fine, busy, fine}, 3, waits + "no etcd\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -79,6 +79,11 @@ func (r *request) resources(ctx context.Context) error {
 	if err != nil && (ctx.Err() != nil || within.Err() == nil) {
 		return err
 	}
+	if err != nil { // what was seen last is old if the API server was away meanwhile
+		if err := r.kube.Get(ctx, client.ObjectKeyFromObject(r.slice), r.slice); err != nil {
+			return fmt.Errorf("reading the ResourceSlice: %w", err)
+		}
+	}
 	step.Stop()
 	said, less := verdict(r.slice.Status.Conditions, ofResources), ungranted(r.slice)
 	if said.Status == authv1beta1.ResourceSliceConditionAccepted && less == "" {

@@ -12,16 +12,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/ctl/step"
@@ -82,8 +78,8 @@ func (u *unpeering) run(ctx context.Context) error {
 	}
 	p := step.New(u.Printer)
 	nodes := p.Add(u.endOffloading)
+	needs := p.Add(u.awaitDrained) // virtual kubelets end beside gateways
 	last := p.Add(u.endAuthentication, nodes)
-	needs := nodes
 	if u.inBand || u.reverse { // what was copied to the provider is removed by the tunnel
 		needs = last
 	}
@@ -183,6 +179,35 @@ func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error 
 		return err
 	}, p.All()...)
 	return disabling("offloading", p.Run(ctx))
+}
+
+// awaitDrained waits until no pod is left on the virtual nodes that endOffloading ends, which are there for a moment more.
+func (u *unpeering) awaitDrained(ctx context.Context, told *out.Printer) error {
+	s := u.consumer.via(told)
+	for _, of := range []struct {
+		list client.ObjectList
+		done func(client.Object) bool
+	}{{&authv1beta1.ResourceSliceList{}, ending}, {&offv1beta1.VirtualNodeList{}, drained}} { // no node is made for a slice that ends
+		found, err := u.ours(ctx, of.list)
+		if err != nil {
+			return disabling("offloading", s.wrong(err))
+		}
+		for _, obj := range found {
+			if err := s.awaitThat(ctx, obj, of.list, of.done); err != nil {
+				return disabling("offloading", s.wrong(err))
+			}
+		}
+	}
+	return nil
+}
+
+func ending(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }
+
+// drained tells of a virtual node whose kubelet is to end: after its pods have.
+func drained(obj client.Object) bool {
+	return ending(obj) && slices.ContainsFunc(obj.(*offv1beta1.VirtualNode).Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool {
+		return c.Type == offv1beta1.VirtualKubeletConditionType && c.Status == offv1beta1.DeletingConditionStatusType
+	})
 }
 
 // ours are the objects of a kind about the provider that were made here.
@@ -342,134 +367,4 @@ func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) (err e
 	local, remote := u.consumer.via(told), u.provider.via(told)
 	all := append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...)
 	return disabling("networking", u.via(told).removeAll(ctx, &networkOptions{wait: u.options.wait}, all))
-}
-
-// tidy waits until nothing of the peering is left, and removes the namespaces if that was asked for.
-func (u *unpeering) tidy(ctx context.Context, told *out.Printer) error {
-	p := step.New(told)
-	for _, s := range []struct {
-		*side
-		other string
-	}{{u.consumer, u.provider.id}, {u.provider, u.consumer.id}} {
-		var settled []*step.Step
-		if u.options.wait && !u.reverse {
-			settled = append(settled, s.step(p, "Waiting for what was made of the peering to go", "", func(ctx context.Context) error {
-				return s.awaitNothing(ctx, s.other)
-			}))
-		}
-		if u.options.deleteNamespaces {
-			p.Add(func(ctx context.Context, told *out.Printer) error {
-				return s.via(told).deleteNamespace(ctx, s.other, u.options.wait)
-			}, settled...)
-		}
-	}
-	if err := p.Run(ctx); err != nil {
-		return out.Fail("unable to end what was made of the peering: %w", err)
-	}
-	return nil
-}
-
-// made are the kinds of what is made of a peering, which goes by itself. The ForeignCluster goes last.
-func made() []client.ObjectList {
-	return []client.ObjectList{
-		&networkingv1beta1.WgGatewayServerList{}, &networkingv1beta1.WgGatewayClientList{}, &networkingv1beta1.ConnectionList{},
-		&appsv1.DeploymentList{}, &authv1beta1.RenewList{}, &liqov1beta1.ForeignClusterList{},
-	}
-}
-
-// awaitNothing waits until nothing is left of what was made of a peering. Who may not see it does not wait for it, and what was
-// there for something else is left to it.
-func (s *side) awaitNothing(ctx context.Context, other string) error {
-	if stays, err := s.staysFor(ctx, other); err != nil || stays != "" {
-		if stays != "" {
-			s.Warn("%s stays, and the ForeignCluster %s with it", stays, other)
-		}
-		return err
-	}
-	for _, list := range made() {
-		found, err := s.find(ctx, list, other)
-		found = slices.DeleteFunc(found, isSomebodys)
-		if apierrors.IsForbidden(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for _, obj := range found {
-			if err := s.awaitGone(ctx, obj, list); apierrors.IsForbidden(err) {
-				break
-			} else if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// isSomebodys tells of a Deployment that is neither a gateway nor a virtual kubelet.
-func isSomebodys(obj client.Object) bool {
-	_, is := obj.(*appsv1.Deployment)
-	return is && obj.GetLabels()[names.NetworkingComponent] != names.ComponentGateway && obj.GetLabels()[names.VirtualNode] == ""
-}
-
-// staysFor names something that was made by hand for a peering, "" for nothing.
-func (s *side) staysFor(ctx context.Context, other string) (string, error) {
-	found, err := s.find(ctx, &corev1.SecretList{}, other)
-	if err != nil {
-		if apierrors.IsForbidden(err) {
-			return "", nil
-		}
-		return "", err
-	}
-	for _, obj := range found {
-		if obj.GetLabels()[names.IdentityType] == string(authv1beta1.ControlPlaneIdentityType) && len(obj.GetOwnerReferences()) == 0 && obj.GetNamespace() == s.namespace {
-			return "the Secret " + client.ObjectKeyFromObject(obj).String() + ", with credentials that were made by hand,", nil
-		}
-	}
-	return "", nil
-}
-
-// deleteNamespace deletes the tenant namespace of the other cluster, with all that is in it.
-func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) error {
-	done := "Tenant namespace deleted"
-	ns := &corev1.Namespace{}
-	err := s.kube.Get(ctx, client.ObjectKey{Name: s.namespace}, ns)
-	if id, ok := peer.OfNamespace(ns); apierrors.IsNotFound(err) || err == nil && (!ok || string(id) != other) {
-		s.Success("Tenant namespace already deleted")
-		return nil
-	} else if err != nil {
-		return s.wrong(err)
-	}
-	namespaces := []client.Object{ns}
-	if err := s.during("Deleting tenant namespace", done, func() error { return s.removeAll(ctx, namespaces, &corev1.NamespaceList{}, false) }); err != nil {
-		return err
-	}
-	if !wait {
-		return nil
-	}
-	return s.awaiting(ctx, "Waiting for tenant namespace to go", "Ensured tenant namespace absence", func(ctx context.Context) error {
-		if err := s.awaitGone(ctx, ns, &corev1.NamespaceList{}); err != nil {
-			return err
-		}
-		return s.awaitKeys(ctx, other)
-	})
-}
-
-// awaitKeys waits for the keys for a cluster to go, which follow its tenant namespace.
-func (s *side) awaitKeys(ctx context.Context, other string) error {
-	found, err := s.find(ctx, &corev1.SecretList{}, other)
-	if err != nil {
-		if apierrors.IsForbidden(err) {
-			return nil
-		}
-		return err
-	}
-	for _, obj := range found {
-		if of := metav1.GetControllerOf(obj); of != nil && of.Kind == "Namespace" {
-			if err := s.awaitGone(ctx, obj, &corev1.SecretList{}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

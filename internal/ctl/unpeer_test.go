@@ -5,15 +5,25 @@ package ctl
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	certv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -55,5 +65,130 @@ func TestWhatDoesNotGoWithAPeeringIsToldWithWhatToDo(t *testing.T) {
 	}
 	if err := c.Client.Delete(t.Context(), fc); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A virtual node is drained before the network goes that its pods need, and not waited for any longer: its kubelet takes its time.
+func TestTheNetworkGoesWhenVirtualNodesAreDrained(t *testing.T) {
+	c := testkit.Cluster(t)
+	consumer, said := bareSide(t, c, "local", "rome-drained")
+	provider, _ := bareSide(t, c, "remote", "milan-drained")
+	about := map[string]string{names.RemoteClusterID: provider.id}
+	vn := &offv1beta1.VirtualNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: consumer.namespace, Name: "milan-drained", Labels: about, Finalizers: []string{"example.org/held"}},
+		Spec:       offv1beta1.VirtualNodeSpec{ClusterID: "milan-drained", KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "none"}},
+	}
+	network := newConfiguration(client.ObjectKey{Namespace: consumer.namespace, Name: "milan"}, provider.id, networkingv1beta1.ClusterConfigCIDR{})
+	testkit.Create(t, c.Client, vn, network)
+	kubeletIs := func(to offv1beta1.VirtualNodeConditionStatusType) {
+		testkit.UpdateStatus(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) {
+			vn.Status.Conditions = []offv1beta1.VirtualNodeCondition{{Type: offv1beta1.VirtualKubeletConditionType, Status: to}}
+		})
+	}
+	kubeletIs(offv1beta1.RunningConditionStatusType)
+	var early atomic.Bool
+	consumer.kube = testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/configurations/") {
+			now := &offv1beta1.VirtualNode{}
+			if err := c.Client.Get(r.Context(), client.ObjectKeyFromObject(vn), now); err != nil || !drained(now) {
+				early.Store(true)
+			}
+		}
+		return nil, nil
+	})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- (&unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{wait: true}, consumer: consumer, provider: provider}).run(t.Context())
+	}()
+	testkit.Eventually(t, time.Minute, func() error {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(vn), vn); err != nil || vn.DeletionTimestamp == nil {
+			return fmt.Errorf("the virtual node is not deleted: %w", err)
+		}
+		return nil
+	})
+	kubeletIs(offv1beta1.DeletingConditionStatusType)
+	testkit.Eventually(t, time.Minute, func() error {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(network), network); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the networks are still connected: %w", err)
+		}
+		return nil
+	})
+	if early.Load() {
+		t.Error("the network went before the pods")
+	}
+	testkit.Update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
+	if err := <-ended; err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+}
+
+// What the cluster takes away by itself is waited for, and what is somebody else's is not.
+func TestPodsLeasesAndRequestsOfAPeeringAreWaitedFor(t *testing.T) {
+	c := testkit.Cluster(t)
+	s, said := bareSide(t, c, "local", "rome-ending")
+	const other = "milan-ending"
+	meta := func(name string, labels map[string]string, of ...metav1.OwnerReference) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels, OwnerReferences: of}
+	}
+	pod := func(name string, labels map[string]string) *corev1.Pod {
+		labels[names.RemoteClusterID] = other
+		return &corev1.Pod{ObjectMeta: meta(name, labels), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "liqo"}}}}
+	}
+	theirs := metav1.OwnerReference{APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: other, UID: "gone"}
+	going := []client.Object{
+		pod("gw-ending", map[string]string{names.NetworkingComponent: names.ComponentGateway}),
+		pod("vk-ending", map[string]string{names.OffloadingComponent: names.ComponentVirtualKubelet, names.VirtualNode: other}),
+		&coordinationv1.Lease{ObjectMeta: meta("lease-ending", nil, theirs)},
+	}
+	staying := []client.Object{pod("hers", map[string]string{"app": "hers"}), &coordinationv1.Lease{ObjectMeta: meta("lease-hers", nil)}}
+	testkit.Create(t, c.Client, slices.Concat(going, staying)...)
+	var waited atomic.Int32
+	s.kube = testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+		for _, obj := range going {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+obj.GetName()) {
+				waited.Add(1)
+				return nil, client.IgnoreNotFound(c.Client.Delete(r.Context(), obj, client.GracePeriodSeconds(0)))
+			}
+		}
+		return nil, nil
+	})
+	if err := errors.Join(s.awaitKubelets(t.Context(), other), s.awaitNothing(t.Context(), other)); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	if n := waited.Load(); n != int32(len(going)) {
+		t.Errorf("%d of %d were waited for", n, len(going))
+	}
+	for _, obj := range staying {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWhichRequestsGoWithVirtualNodes(t *testing.T) {
+	s := &side{namespace: "liqo-tenant-milan"}
+	request := func(user string, conditions ...certv1.RequestConditionType) *certv1.CertificateSigningRequest {
+		out := &certv1.CertificateSigningRequest{Spec: certv1.CertificateSigningRequestSpec{Username: user}}
+		for _, c := range conditions {
+			out.Status.Conditions = append(out.Status.Conditions, certv1.CertificateSigningRequestCondition{Type: c})
+		}
+		return out
+	}
+	const kubelet = "system:serviceaccount:liqo-tenant-milan:milan"
+	for _, tc := range []struct {
+		name    string
+		request *certv1.CertificateSigningRequest
+		want    bool
+	}{
+		{"one that waits", request(kubelet), true},
+		{"one that was approved", request(kubelet, certv1.CertificateApproved), true},
+		{"not one that was denied", request(kubelet, certv1.CertificateDenied), false},
+		{"not one that failed", request(kubelet, certv1.CertificateApproved, certv1.CertificateFailed), false},
+		{"not that of a node", request("system:node:worker"), false},
+		{"not that of another provider", request("system:serviceaccount:liqo-tenant-milan-2:milan"), false},
+	} {
+		if got := s.askedInside(tc.request); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
 	}
 }

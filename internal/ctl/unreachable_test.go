@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -89,7 +90,9 @@ func troubles(t *testing.T, c *testkit.ControlPlane) map[string]trouble {
 	file := func(cfg *rest.Config) map[string]string {
 		return map[string]string{"kubeconfig": kubeconfigFile(t, cfg)}
 	}
-	foreign := httptest.NewTLSServer(http.NotFoundHandler())
+	foreign := httptest.NewUnstartedServer(http.NotFoundHandler())
+	foreign.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it
+	foreign.StartTLS()
 	t.Cleanup(foreign.Close)
 	expired := rest.AnonymousClientConfig(c.Config)
 	expired.BearerToken = "expired"
@@ -112,7 +115,7 @@ var forbidden = []string{"forbidden", "you are not allowed to"}
 
 func TestACommandWhoseClusterCannotBeUsedSaysWhatToDo(t *testing.T) {
 	c := testkit.Cluster(t)
-	_, commands := tree(t)
+	_, commands := commandTree(t)
 	for what, trouble := range troubles(t, c) {
 		for _, name := range slices.Sorted(maps.Keys(commands)) {
 			if commands[name].Flag("remote-kubeconfig") != nil || commands[name].Flag("remote-kubeconfigs") != nil {
@@ -166,7 +169,7 @@ func TestACommandChangesNothingWhereTheOtherClusterCannotBeUsed(t *testing.T) {
 	one, two := newTown(t, 0, "reach-one"), testkit.SecondCluster(t)
 	well := newFront(t, one.Config, false)
 	kubeconfig := kubeconfigFile(t, &rest.Config{Host: well.URL})
-	_, commands := tree(t)
+	_, commands := commandTree(t)
 	all := troubles(t, two)
 	all["the same cluster twice"] = trouble{map[string]string{"kubeconfig": kubeconfig}, []string{"clusters must be different"}}
 	for what, trouble := range all {

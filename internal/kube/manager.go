@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -37,6 +38,8 @@ type ManagerOptions struct {
 	// Identity of the process, as its pod has; a container that is started again is the holder of the lease that the one
 	// before it had. Empty is a new one for each process.
 	Identity string
+	// LeaseOwner is the object of the same namespace that the lease of a process with an identity goes with; nil for none.
+	LeaseOwner *metav1.OwnerReference
 	// LeaseDuration, RenewDeadline and RetryPeriod of the lease; 0 is 15, 10 and 2 seconds.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// HealthAddress serves /healthz and /readyz; empty is :8081, "0" is none.
@@ -103,12 +106,7 @@ func lease(cfg *rest.Config, o ManagerOptions) (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client of the lease: %w", err)
 	}
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, o.LeaderElectionNamespace, o.Name,
-		clients.CoreV1(), clients.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: o.Identity})
-	if err != nil {
-		return nil, fmt.Errorf("making the lease: %w", err)
-	}
-	return lock, nil
+	return NewLease(clients.CoordinationV1(), o.LeaderElectionNamespace, o.Name, o.Identity, o.LeaseOwner), nil
 }
 
 const defaultRenewDeadline = 10 * time.Second

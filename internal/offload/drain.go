@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
@@ -86,7 +87,7 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 	if err := v.direct.List(ctx, list, client.MatchingFields{"spec.nodeName": vn.Name}); err != nil {
 		return fmt.Errorf("listing the pods of the node: %w", err)
 	}
-	pods := slices.DeleteFunc(list.Items, staysOnNode)
+	pods := slices.DeleteFunc(slices.Clone(list.Items), staysOnNode)
 	if len(pods) == 0 {
 		return nil
 	}
@@ -103,6 +104,7 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 	if err != nil {
 		return err
 	}
+	v.departures.of(ctx, vn, list)
 	return kube.Wait(requeue, "pods are being drained")
 }
 
@@ -191,7 +193,11 @@ func (v *virtualNodes) remove(ctx context.Context, pod *metav1.PartialObjectMeta
 	}
 }
 
-// stopKubelet deletes the Deployment and waits for its pods: a kubelet that still runs would make the Node again.
+// kubeletPatience is how long the end of a virtual kubelet is left to the watch of its pods.
+const kubeletPatience = time.Minute
+
+// stopKubelet deletes the Deployment and waits until its pods have ended: a kubelet that still runs would make the Node again.
+// It does not wait until they are gone, which takes the node that they ran on up to a second more.
 func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	d := &appsv1.Deployment{}
 	err := v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, d)
@@ -208,11 +214,11 @@ func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 		}
 	}
 	pods := &corev1.PodList{}
-	if err := v.direct.List(ctx, pods, client.InNamespace(vn.Namespace), client.MatchingLabels(kubeletLabels(vn))); err != nil {
+	if err := v.direct.List(ctx, pods, client.InNamespace(vn.Namespace), client.MatchingLabels(kubeletLabels(vn)), client.MatchingFieldsSelector{Selector: mayRun}); err != nil {
 		return fmt.Errorf("listing the virtual kubelet's pods: %w", err)
 	}
 	if len(pods.Items) > 0 {
-		return kube.Wait(requeue/2, fmt.Sprintf("%d pods of the virtual kubelet are stopping", len(pods.Items)))
+		return kube.Wait(kubeletPatience, fmt.Sprintf("%d pods of the virtual kubelet are stopping", len(pods.Items)))
 	}
 	return nil
 }

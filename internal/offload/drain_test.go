@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
@@ -104,6 +107,86 @@ func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
 	}
 	gone(t, c, second)
 	gone(t, c, mapOf(second))
+}
+
+// The node that it ran on takes its time with what is left of a pod, of which nothing runs.
+func TestAVirtualNodeGoesWhenItsKubeletEndedAndNotWhenItsPodIsGone(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "lucca", "lucca-1", "")
+	node := run(t, c, vn)
+	condition(t, c, vn, running, running)
+	kubelet := podOn(t, c, vn.Namespace, "vk-lucca", "real", func(p *corev1.Pod) { p.Labels = kubeletLabels(vn) })
+	evicted := podOn(t, c, vn.Namespace, "vk-lucca-before", "real", func(p *corev1.Pod) { p.Labels = kubeletLabels(vn) })
+	phase := func(pod *corev1.Pod, to corev1.PodPhase) {
+		eventually(t, c, pod, func() error {
+			before := pod.DeepCopy()
+			pod.Status.Phase = to
+			return c.Client.Status().Patch(t.Context(), pod, client.MergeFrom(before))
+		})
+	}
+	phase(evicted, corev1.PodFailed)
+	for _, obj := range []client.Object{vn, kubelet} {
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	condition(t, c, vn, deleting, draining)
+	gone(t, c, kubeletOf(vn))
+	exists(t, c, node)
+	phase(kubelet, corev1.PodSucceeded)
+	for _, obj := range []client.Object{vn, node, serviceAccount(vn), clusterRoleBinding(vn)} {
+		gone(t, c, obj)
+	}
+	for _, pod := range []*corev1.Pod{kubelet, evicted} {
+		exists(t, c, pod)
+		if err := c.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhenAllPodsLeftANodeIsTold(t *testing.T) {
+	c := testkit.Cluster(t)
+	demo := testkit.Namespace(t, c, "leaving", nil)
+	nothing := func(*corev1.Pod) {}
+	const node = "leaving-1"
+	one, two := podOn(t, c, demo, "one", node, nothing), podOn(t, c, demo, "two", node, nothing)
+	podOn(t, c, demo, "daemon", node, func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
+	})
+	podOn(t, c, demo, "elsewhere", "leaving-2", nothing)
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := c.Client.List(t.Context(), list, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		t.Fatal(err)
+	}
+	leave := func(pod *corev1.Pod) {
+		t.Helper()
+		if err := c.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(one) // before anybody looks
+	late := podOn(t, c, demo, "late", node, nothing)
+	d := &departures{cluster: c.Client, told: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}
+	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: demo, Name: node, UID: "1"}}
+	for range 2 { // as each pass does
+		d.of(t.Context(), vn, list)
+	}
+	leave(two)
+	leave(late)
+	select {
+	case e := <-d.told:
+		if client.ObjectKeyFromObject(e.Object) != client.ObjectKeyFromObject(vn) {
+			t.Errorf("it is told of %s", client.ObjectKeyFromObject(e.Object))
+		}
+	case <-time.After(patience):
+		t.Fatal("nobody tells")
+	}
+	var left corev1.PodList
+	if err := c.Client.List(t.Context(), &left, client.InNamespace(demo), client.MatchingFields{"spec.nodeName": node}); err != nil || len(left.Items) != 1 {
+		t.Errorf("%d pods are there when it is told, not that of the DaemonSet alone: %v", len(left.Items), err)
+	}
 }
 
 func TestAPodThatCannotBeEvictedHoldsUpNoOther(t *testing.T) {

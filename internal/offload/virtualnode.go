@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -64,18 +66,31 @@ func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
 	if err != nil {
 		return err
 	}
-	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o}
+	kubelets, err := runningKubelets(mgr)
+	if err != nil {
+		return err
+	}
+	departures, err := newDepartures(mgr)
+	if err != nil {
+		return err
+	}
+	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, departures: departures, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o}
 	c := kube.NewController(mgr, kube.Options{Name: "virtualnode", Finalizer: names.VirtualNodeFinalizer, Workers: o.Workers}, v)
-	return c.Complete(v.watches(c.Builder()))
+	b := v.watches(c.Builder()).
+		WatchesRawSource(source.Kind(kubelets, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(servedBy), ended)).
+		WatchesRawSource(source.Channel(departures.told, &handler.EnqueueRequestForObject{}))
+	return c.Complete(b)
 }
 
 type virtualNodes struct {
 	client client.Client
 	// direct reads what is not worth a cache, pods, ServiceAccounts, Secrets, and what must not be overlooked.
-	direct   client.Client
-	evictor  evictor
-	recorder events.EventRecorder
-	options  VirtualNodeOptions
+	direct  client.Client
+	evictor evictor
+	// departures of the pods that are evicted.
+	departures *departures
+	recorder   events.EventRecorder
+	options    VirtualNodeOptions
 }
 
 // Sync runs the virtual kubelet with the rights that it needs, and keeps the NamespaceMap of its provider.

@@ -5,14 +5,20 @@ package offload
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -157,6 +163,45 @@ func (v *virtualNodes) watches(b *builder.Builder) *builder.Builder {
 		Watches(&offv1beta1.VkOptionsTemplate{}, v.nodes(func(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 			return v.templateKey(vn) == client.ObjectKeyFromObject(obj)
 		}))
+}
+
+// mayRun selects pods of which something may run: a kubelet says that one succeeded or failed once nothing of it does, up to a
+// second before the pod is gone.
+var mayRun = fields.AndSelectors(
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+)
+
+// runningKubelets holds the pods of virtual kubelets that may run, and nothing of them but their names.
+func runningKubelets(mgr ctrl.Manager) (cache.Cache, error) {
+	kubelets, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&corev1.Pod{}: {
+		Label: labels.SelectorFromSet(labels.Set{names.OffloadingComponent: names.ComponentVirtualKubelet}), Field: mayRun, Transform: nameOnly,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("watching virtual kubelets: %w", err)
+	}
+	return kubelets, nil
+}
+
+func nameOnly(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels,
+	}}, nil
+}
+
+// servedBy wakes the VirtualNode of a virtual kubelet's pod.
+func servedBy(_ context.Context, pod *corev1.Pod) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[names.VirtualNode]}}}
+}
+
+// ended lets through what a cache does not show any more.
+var ended = predicate.TypedFuncs[*corev1.Pod]{
+	CreateFunc: func(event.TypedCreateEvent[*corev1.Pod]) bool { return false },
+	UpdateFunc: func(event.TypedUpdateEvent[*corev1.Pod]) bool { return false },
 }
 
 // nodes wakes the VirtualNodes that an object concerns.

@@ -4,6 +4,7 @@
 package peering
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -69,16 +71,20 @@ func (v *view) role() liqov1beta1.RoleType {
 // said is what the peer says of its Liqo: as a consumer with the copy of its NamespaceMap, as a provider in the status of ours.
 func (v *view) said() (version string, capabilities []string) {
 	for i := range v.namespaceMaps {
-		m := &v.namespaceMaps[i]
-		version, capabilities = m.Status.ProviderVersion, m.Status.ProviderCapabilities
-		if peer.IsReplica(m) {
-			version, capabilities = m.Annotations[names.Version], release.Split(m.Annotations[names.Capabilities])
-		}
-		if version = release.SaidVersion(version); version != "" {
+		if version, capabilities = saidBy(&v.namespaceMaps[i]); version != "" {
 			return version, release.SaidCapabilities(capabilities)
 		}
 	}
 	return "", nil
+}
+
+// saidBy is what one of them says, "" for a version that is none.
+func saidBy(m *offv1beta1.NamespaceMap) (version string, capabilities []string) {
+	version, capabilities = m.Status.ProviderVersion, m.Status.ProviderCapabilities
+	if peer.IsReplica(m) {
+		version, capabilities = m.Annotations[names.Version], release.Split(m.Annotations[names.Capabilities])
+	}
+	return release.SaidVersion(version), capabilities
 }
 
 // apiServerURL comes from the Identity, or from a hand-made kubeconfig where there is none.
@@ -230,9 +236,20 @@ func (v *view) authentication() liqov1beta1.Module {
 	return m
 }
 
-// versionStatus says why nothing new is begun with the peer; it is there only while there is a reason.
+// versionStatus says why nothing new is begun with the peer; it is there only while there is a reason. Of two NamespaceMaps one may be of
+// a direction that ended badly, and say what was once: one that fits is enough.
 func (v *view) versionStatus() *liqov1beta1.Condition {
-	version, _ := v.said()
+	var version string
+	for i := range v.namespaceMaps {
+		said, _ := saidBy(&v.namespaceMaps[i])
+		if said == "" {
+			continue
+		}
+		if release.Between(v.own, said) == release.NoGap {
+			return nil
+		}
+		version = cmp.Or(version, said)
+	}
 	gap := release.Between(v.own, version)
 	if gap == release.NoGap {
 		return nil

@@ -548,6 +548,22 @@ func TestTheCapabilitiesOfAPeer(t *testing.T) {
 	}
 }
 
+// Of a direction that ended badly a NamespaceMap may be left that says what was once.
+func TestOneVersionThatFitsIsEnough(t *testing.T) {
+	says := func(version string) offv1beta1.NamespaceMap {
+		return offv1beta1.NamespaceMap{Status: offv1beta1.NamespaceMapStatus{ProviderVersion: version}}
+	}
+	for want, all := range map[string][]offv1beta1.NamespaceMap{
+		"":           {says("v1.1.0"), says(""), says("v1.2.0")},
+		"PeerTooOld": {says(""), says("v1.1.0"), says("v1.0.0")},
+	} {
+		v := view{own: "v1.3.0", namespaceMaps: all}
+		if c := v.versionStatus(); (c != nil) != (want != "") || c != nil && c.Reason != want {
+			t.Errorf("it is %v, want %q", c, want)
+		}
+	}
+}
+
 func TestAVersionThatDoesNotFitIsACondition(t *testing.T) {
 	for _, c := range []struct{ rule, own, peer, want string }{
 		{"the same", "v1.3.0", "v1.3.0", ""},

@@ -40,6 +40,8 @@ func (s *situation) condition(l *link) *liqov1beta1.Condition {
 		return nil
 	case state.failure != "":
 		return notReady(state.failure)
+	case state.refusal != "" && state.some:
+		return ready("the API server answers, and refuses one of our calls: " + state.refusal)
 	case state.refusal != "":
 		return ready(peer.RefusesCalls + state.refusal)
 	}

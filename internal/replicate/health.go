@@ -35,12 +35,14 @@ const access = ""
 type state struct {
 	looked           bool
 	failure, refusal string
+	some             bool // only of what the refusal says, not of everything
 }
 
 func (l *link) state() state {
 	l.health.mu.Lock()
 	defer l.health.mu.Unlock()
-	return state{l.health.looked, l.health.failure, l.health.refusal()}
+	_, all := l.health.refusals[access]
+	return state{l.health.looked, l.health.failure, l.health.refusal(), !all}
 }
 
 // refusal returns one of the refusals, always the same of the same set.

@@ -22,7 +22,8 @@ type Relay struct {
 	mu     sync.Mutex
 	opened int
 	live   map[int]net.Conn
-	refuse int // so many of the next connections
+	// refuse is how many of the next connections end at once, refused how many did.
+	refuse, refused int
 }
 
 // NewRelay returns a relay in front of the server of cfg, and cfg with the address of the relay.
@@ -76,6 +77,13 @@ func (r *Relay) Cut(connections int) {
 	}
 }
 
+// Refused returns the number of connections that Cut ended before they were made.
+func (r *Relay) Refused() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refused
+}
+
 func (r *Relay) accept() {
 	for {
 		conn, err := r.listener.Accept()
@@ -85,6 +93,7 @@ func (r *Relay) accept() {
 		r.mu.Lock()
 		if r.refuse > 0 {
 			r.refuse--
+			r.refused++
 			conn.Close()
 			r.mu.Unlock()
 			continue

@@ -92,6 +92,24 @@ func TestAVirtualNodeThatIsRefusedHandsOverWhatIsShared(t *testing.T) {
 	}
 	copied("before")
 
+	attached := func(lease string, to ...string) {
+		s.t.Helper()
+		eventually(s, s.here, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease, Namespace: s.tenant}}, func(l *coordinationv1.Lease) error {
+			var owners []string
+			for _, ref := range l.OwnerReferences {
+				owners = append(owners, ref.Kind+" "+ref.Name)
+			}
+			if slices.Sort(owners); !slices.Equal(owners, to) {
+				return fmt.Errorf("it goes with %v, not %v", owners, to)
+			}
+			return nil
+		})
+	}
+	s.step("leases go with the virtual nodes that held them", func() {
+		attached(first.Node, "VirtualNode "+first.Node)
+		attached(second.Node, "VirtualNode "+second.Node)
+		attached(sharedLease, "VirtualNode "+first.Node)
+	})
 	s.step("the other one goes on with what is shared", func() {
 		if err := s.there.Client.Delete(s.t.Context(), let); err != nil {
 			s.t.Fatal(err)
@@ -108,6 +126,7 @@ func TestAVirtualNodeThatIsRefusedHandsOverWhatIsShared(t *testing.T) {
 		if got := s.holder(); got != second.Node {
 			s.t.Errorf("%s reflects what is shared", got)
 		}
+		attached(sharedLease, "VirtualNode "+first.Node, "VirtualNode "+second.Node)
 	})
 	s.step("a node that is let in again is ready again", func() {
 		s.create(s.there, &rbacv1.ClusterRoleBinding{

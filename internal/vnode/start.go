@@ -17,10 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/kube"
@@ -197,11 +195,7 @@ func (p *process) whileFit(ctx context.Context, do func(context.Context) error) 
 // campaign waits for the shared lease, and sends a context that lasts as long as it is held.
 func (p *process) campaign(ctx context.Context, turns chan<- context.Context) error {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: p.options.TenantNamespace, Name: sharedLease},
-			Client:     p.clients.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: p.identity()},
-		},
+		Lock:            kube.NewLease(p.clients.CoordinationV1(), p.options.TenantNamespace, sharedLease, p.identity(), p.itself()),
 		LeaseDuration:   p.options.LeaseDuration,
 		RenewDeadline:   p.options.LeaseRenew,
 		RetryPeriod:     p.options.LeaseRetry,

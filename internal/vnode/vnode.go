@@ -94,7 +94,9 @@ func (p *process) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("waiting for the virtual node: %w", err)
 	}
-	if p.mgr, err = kube.NewManager(p.options.Config, managerOptions(p.options, secret)); err != nil {
+	managed := managerOptions(p.options, secret)
+	managed.LeaseOwner = p.itself()
+	if p.mgr, err = kube.NewManager(p.options.Config, managed); err != nil {
 		return err
 	}
 	p.broadcaster = p.newBroadcaster(ctx)
@@ -108,6 +110,12 @@ func (p *process) prepare(ctx context.Context) error {
 		return err
 	}
 	return p.mgr.Add(p)
+}
+
+// itself is the VirtualNode, as the owner of what goes with it.
+func (p *process) itself() *metav1.OwnerReference {
+	vn := p.virtual.Load()
+	return &metav1.OwnerReference{APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: vn.Name, UID: vn.UID}
 }
 
 // wake sends a signal, unless one is still on its way.

@@ -101,6 +101,7 @@ func (c *Cluster) Follow(ctx context.Context, heard func(line string), args ...s
 		out.WriteString(lines.Text() + "\n")
 		heard(lines.Text())
 	}
+	said.Close() // a line that is too long ends the loop, and the program must not wait for a reader
 	err := <-ended
 	if err != nil {
 		err = fmt.Errorf("liqoctl %v: %w\n%s", args, err, out.String())

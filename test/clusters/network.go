@@ -175,7 +175,7 @@ func (t *Tunnel) apply(kind string) error {
 // until waits for what must come.
 func until(ctx context.Context, what string, check func() error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})

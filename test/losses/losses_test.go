@@ -82,7 +82,11 @@ var phases = []struct {
 // LIQO_SOAK_LOSSES how many phases each of them meets, 4 at most.
 func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
 	length, each := time.Duration(number(t, "LIQO_SOAK_LOSS", 8))*time.Second, number(t, "LIQO_SOAK_LOSSES", 2)
-	b := &bench{length: length, objects: map[*clusters.Cluster]clusters.Listing{}, kernels: story.Kernels(t, consumer, provider), peered: map[string]string{}}
+	kernels, err := story.Kernels(t.Context(), consumer, provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{length: length, objects: map[*clusters.Cluster]clusters.Listing{}, kernels: kernels, peered: map[string]string{}}
 	for _, c := range []*clusters.Cluster{consumer, provider} {
 		b.objects[c] = listing(t, c)
 	}
@@ -162,8 +166,8 @@ func warnings(out string) string {
 	return all
 }
 
-// random are kinds whose objects have names that nobody chooses.
-var random = []string{"pods", "replicasets", "endpointslices", "certificatesigningrequests", "controllerrevisions"}
+// random are kinds whose objects have names that nobody chooses, or come with time.
+var random = []string{"pods", "replicasets", "endpointslices", "certificatesigningrequests", "controllerrevisions", "ipaddresses", "renews"}
 
 // look names all objects of both clusters, and says how the peering is.
 func (b *bench) look(t *testing.T) string {
@@ -186,7 +190,7 @@ func (b *bench) look(t *testing.T) string {
 			if err != nil {
 				out = err.Error()
 			}
-			lines = append(lines, c.ID+" "+ask[0]+": "+strings.TrimSpace(out))
+			lines = append(lines, c.ID+" "+ask[0]+": "+strings.Join(slices.Sorted(slices.Values(strings.Fields(out))), " "))
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -200,7 +204,7 @@ func (b *bench) settle(t *testing.T) {
 		now := b.look(t)
 		was := last
 		last = now
-		if now != was || !strings.Contains(now, "nodes: cl-provider True") {
+		if now != was || !strings.Contains(now, "nodes: True cl-provider") {
 			time.Sleep(2 * time.Second) // to rest is to stay so for a while
 			return fmt.Errorf("it is\n%s", now)
 		}
@@ -223,7 +227,7 @@ func (b *bench) isAs(t *testing.T, want string) {
 // nothingIsLeft wants objects and kernels to be as before.
 func (b *bench) nothingIsLeft(t *testing.T) {
 	t.Helper()
-	took := story.Eventually(t, "nothing to be left", time.Minute, func(context.Context) error {
+	took := story.Eventually(t, "nothing to be left", time.Minute, func(ctx context.Context) error {
 		for c, before := range b.objects {
 			now, err := c.Listing(t.Context())
 			if err != nil {
@@ -233,7 +237,11 @@ func (b *bench) nothingIsLeft(t *testing.T) {
 				return fmt.Errorf("in %s (-before +after):\n%s", c.ID, diff)
 			}
 		}
-		for node, now := range story.Kernels(t, consumer, provider) {
+		all, err := story.Kernels(ctx, consumer, provider)
+		if err != nil {
+			return err
+		}
+		for node, now := range all {
 			if was, now := still(b.kernels[node]), still(now); now != was {
 				return fmt.Errorf("in the kernel of %s:\n%s", node, cmp.Diff(strings.Split(was, "\n"), strings.Split(now, "\n")))
 			}

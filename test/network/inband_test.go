@@ -10,9 +10,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/test/clusters"
 )
 
 const inBandPod = `
@@ -29,61 +30,70 @@ spec:
     resources: {requests: {cpu: 5m, memory: 8Mi}}
 `
 
-// A consumer whose pods and nodes have no way to the API server of the provider, but the tunnel, peers with it, and uses what it is lent.
-func TestPeeringThroughTheTunnel(t *testing.T) {
-	began, its := time.Now(), nodes(t, a)
-	t.Cleanup(func() {
-		kubectl(t, a, "", "delete", "pod", "-n", "in-band", "--ignore-not-found", "guest")
-		_, err := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig, "--delete-namespaces")
+// throughTunnel has a cluster peer with another one, of which it has that kubeconfig, by the tunnel that is there already. Its pods and nodes have no other way to the API
+// server of the provider, and all of it works.
+func throughTunnel(t *testing.T, consumer, provider *clusters.Cluster, kubeconfig string) {
+	t.Helper()
+	its := nodes(t, consumer)
+	open := func() {
 		for _, n := range its {
-			err = errors.Join(err, mayAsk(n.Name))
+			if err := mayAsk(n.Name); err != nil {
+				t.Error(err)
+			}
 		}
-		if err != nil {
-			t.Error(err)
-		}
-		kubectl(t, a, "", "delete", "namespace", "--ignore-not-found", "--wait=false", "in-band")
-		t.Logf("took %s", time.Since(began).Round(100*time.Millisecond))
-	})
+	}
+	defer open()
 	for _, n := range its {
-		mayNotAsk(t, n.Name)
+		mayNotAsk(t, n.Name, nodes(t, provider))
 	}
-	says(t, peered, a, b, "peer", "--remote-kubeconfig", b.Kubeconfig, "--in-band")
-	eventually(t, "the virtual node", func(ctx context.Context) error { return virtualNode(ctx, corev1.ConditionTrue) })
-	if out := kubectl(t, a, "", "get", "foreigncluster", b.ID, "-o", "jsonpath={.status.foreignProxyUrl}"); !regexp.MustCompile(`^http://[0-9.]+:8118$`).MatchString(out) {
-		t.Errorf("the proxy is %q", out)
-	}
-
-	kubectl(t, a, "", "create", "namespace", "in-band")
-	if out, err := a.Say("offload", "namespace", "in-band", "--pod-offloading-strategy", "Remote"); err != nil {
+	if out, err := consumer.Say("peer", "--remote-kubeconfig", kubeconfig, "--in-band"); err != nil {
+		show(t)
 		t.Fatal(err, out)
 	}
-	kubectl(t, a, inBandPod, "apply", "-f", "-")
+	if out := kubectl(t, consumer, "", "get", "foreigncluster", provider.ID, "-o", "jsonpath={.status.foreignProxyUrl}"); !regexp.MustCompile(`^http://[0-9.]+:8118$`).MatchString(out) {
+		t.Errorf("the proxy is %q", out)
+	}
+	kubectl(t, consumer, "", "create", "namespace", "in-band")
+	if out, err := consumer.Say("offload", "namespace", "in-band", "--pod-offloading-strategy", "Remote"); err != nil {
+		t.Fatal(err, out)
+	}
+	kubectl(t, consumer, inBandPod, "apply", "-f", "-")
 	for what, args := range map[string][]string{
 		"the logs of a pod in the provider": {"logs", "-n", "in-band", "guest"},
 		"a command in it":                   {"exec", "-n", "in-band", "guest", "--", "echo", "is here"},
 	} {
 		eventually(t, what, func(context.Context) error {
-			out, err := a.Kubectl("", args...)
+			out, err := consumer.Kubectl("", args...)
 			if err == nil && strings.TrimSpace(out) != "is here" {
 				err = fmt.Errorf("it says %q", out)
 			}
 			return err
 		})
 	}
-
-	if said := kubectl(t, b, "", "logs", "-n", "liqo", "deployment/liqo-proxy"); strings.Contains(said, "not reached") {
-		t.Errorf("the proxy says\n%s", said)
-	}
+	kubectl(t, consumer, "", "delete", "namespace", "--wait=false", "in-band")
 }
 
-// mayNotAsk has a node drop what its pods, and itself, send by TCP to nodes of the provider, the API server among them.
-func mayNotAsk(t *testing.T, node string) {
+// hasGone waits for the end of what throughTunnel made beside the peering.
+func hasGone(t *testing.T, consumer *clusters.Cluster) {
 	t.Helper()
-	var provider []string
-	for _, n := range nodes(t, b) {
-		provider = append(provider, address(t, n).String())
+	eventually(t, "the namespace in-band to go", func(context.Context) error {
+		out, err := consumer.Kubectl("", "get", "namespace", "--ignore-not-found", "-o", "name", "in-band")
+		if err == nil && out != "" {
+			err = fmt.Errorf("%s is there", out)
+		}
+		return err
+	})
+}
+
+// mayNotAsk has a node drop each connection that its pods, and itself, begin with nodes of a provider, its API server among them. Answers
+// are let through: the other direction has a way of its own.
+func mayNotAsk(t *testing.T, node string, provider []corev1.Node) {
+	t.Helper()
+	var at []string
+	for _, n := range provider {
+		at = append(at, address(t, n).String())
 	}
-	drop := fmt.Sprintf("ip daddr { %s } meta l4proto tcp counter drop", strings.Join(provider, ", "))
+	drop := fmt.Sprintf("ip daddr { %s } tcp flags & (syn | ack) == syn counter drop", strings.Join(at, ", "))
 	if err := errors.Join(
 		nft(node, "add", "table", "ip", "in_band"),
 		nft(node, "add", "chain", "ip", "in_band", "through", "{ type filter hook prerouting priority -310 ; }"),

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,7 +66,7 @@ var peered = []string{
 }
 
 // besides are lines that newer versions print between those of the guide.
-var besides = regexp.MustCompile(`^ INFO   \((local|remote)\) Gateway (server|client) template "wireguard-(server|client)/liqo" correctly checked$`)
+var besides = regexp.MustCompile(`^ INFO   \((local|remote)\) Gateway (server|client) template "wireguard-(server|client)/liqo" correctly checked$|^ WARN   \((local|remote)\) Waiting for `)
 
 // The commands of the guide about peering, in its order: one direction, the other one, and the end of both, after which both clusters
 // and the kernels of their nodes are as before. The other direction is that of a peering user; its pods run on when the first one ends, whose
@@ -75,9 +76,14 @@ func TestPeeringByOneCommand(t *testing.T) {
 	if err != nil {
 		times = 1
 	}
-	objects, kernels := everything(t), story.Kernels(t, a, b)
+	objects := everything(t)
+	kernels, err := story.Kernels(t.Context(), a, b)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if t.Failed() { // other stories need the clusters, too
+			_, _ = b.Kubectl("", "delete", "namespace", "--wait=false", "in-band") // it may be gone
 			_, errA := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig)
 			_, errB := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces")
 			_, errUser := a.Say("delete", "peering-user", "--consumer-cluster-id", b.ID)
@@ -113,10 +119,9 @@ func TestPeeringByOneCommand(t *testing.T) {
 			}
 		}
 
-		of := peeringUser(t, b, a)
-		if out, err := b.Say("peer", "--remote-kubeconfig", of); err != nil {
-			t.Fatal(err, out)
-		}
+		of, began := peeringUser(t, b, a), time.Now()
+		throughTunnel(t, b, a, of)
+		t.Logf("the other direction, through the tunnel: %s", time.Since(began).Round(100*time.Millisecond))
 		roles(t, "ConsumerAndProvider", "ConsumerAndProvider")
 		work(t, a)
 		work(t, b)
@@ -141,6 +146,7 @@ func TestPeeringByOneCommand(t *testing.T) {
 		if _, err := b.Say("unpeer", "--remote-kubeconfig", a.Kubeconfig, "--delete-namespaces"); err != nil {
 			t.Fatal(err)
 		}
+		hasGone(t, b)
 		for c, before := range objects {
 			now, err := c.Listing(t.Context())
 			if err != nil {
@@ -150,8 +156,12 @@ func TestPeeringByOneCommand(t *testing.T) {
 				t.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff)
 			}
 		}
-		eventually(t, "the kernels of the nodes to be as before", func(context.Context) error {
-			for node, now := range story.Kernels(t, a, b) {
+		eventually(t, "the kernels of the nodes to be as before", func(ctx context.Context) error {
+			all, err := story.Kernels(ctx, a, b)
+			if err != nil {
+				return err
+			}
+			for node, now := range all {
 				if now != kernels[node] {
 					return fmt.Errorf("that of %s was\n%s\nand is\n%s", node, kernels[node], now)
 				}

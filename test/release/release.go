@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -46,7 +47,8 @@ func Build(root, ref, folder string) (liqoctl, image string, err error) {
 func output(folder, program string, args ...string) (string, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "MAKEFLAGS=") // of a make that runs this
+	cmd.Env = append(os.Environ(), "MAKEFLAGS=")                                                      // of a make that runs this
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(e string) bool { return strings.HasPrefix(e, "GIT_") }) // of a git that does
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, out)

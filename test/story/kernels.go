@@ -4,8 +4,10 @@
 package story
 
 import (
+	"context"
 	"regexp"
-	"testing"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,14 +17,14 @@ import (
 // changing is what counts in what a kernel says.
 var changing = regexp.MustCompile(`(packets|bytes) \d+|expires \S+`)
 
-// Kernels tells what each node's kernel has: rules, routes, links, and tables of nftables without their counts.
-func Kernels(t *testing.T, of ...*clusters.Cluster) map[string]string {
-	t.Helper()
+// Kernels tells what each node's kernel has: rules, routes, links, and tables of nftables without their counts, and in whatever order
+// their sets and chains were made.
+func Kernels(ctx context.Context, of ...*clusters.Cluster) (map[string]string, error) {
 	all := map[string]string{}
 	for _, c := range of {
 		var nodes corev1.NodeList
-		if err := c.Client.List(t.Context(), &nodes); err != nil {
-			t.Fatal(err)
+		if err := c.Client.List(ctx, &nodes); err != nil {
+			return nil, err
 		}
 		for _, node := range nodes.Items {
 			if node.Labels["liqo.io/type"] == "virtual-node" {
@@ -33,11 +35,25 @@ func Kernels(t *testing.T, of ...*clusters.Cluster) map[string]string {
 			} {
 				out, err := Output("exec", node.Name, "sh", "-c", command)
 				if err != nil {
-					t.Fatal(err)
+					return nil, err
 				}
-				all[node.Name] += "# " + command + "\n" + changing.ReplaceAllString(out, "")
+				all[node.Name] += "# " + command + "\n" + inOrder(changing.ReplaceAllString(out, ""))
 			}
 		}
 	}
-	return all
+	return all, nil
+}
+
+// inOrder sorts the sets and chains of a table, between which there are empty lines.
+func inOrder(text string) string {
+	head, rest, _ := strings.Cut(text, "\n")
+	if !strings.HasPrefix(head, "table ") {
+		return text
+	}
+	parts := strings.Split(strings.TrimSuffix(strings.TrimSpace(rest), "}"), "\n\n")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	slices.Sort(parts)
+	return head + "\n" + strings.Join(parts, "\n\n") + "\n"
 }

@@ -27,6 +27,7 @@ type Step struct {
 
 	// missing is what the step waits for, as far as is known.
 	missing string
+	told    []string
 	late    *time.Timer // nil before something is missing
 	over    bool        // nothing more is to be told
 }
@@ -88,18 +89,18 @@ func (s *Step) tell(missing string) {
 	}
 }
 
-// due tells whether that is still missing and can be told, which it is once.
+// due tells whether that is still missing and can be told, which each thing is once.
 func (s *Step) due(missing string, speaks bool) bool {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
 	switch {
-	case s.over || s.missing != missing:
+	case s.over || s.missing != missing || slices.Contains(s.told, missing):
 		return false
 	case !speaks:
 		s.watch()
 		return false
 	}
-	s.over = true
+	s.told = append(s.told, missing)
 	return true
 }
 

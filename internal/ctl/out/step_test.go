@@ -31,12 +31,14 @@ func TestAWaitThatLastsIsToldOnce(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}, " WARN   (remote) Waiting for the pod: no pod is ready\n"},
-		"and nothing of what comes then": {func(s *Step) {
-			s.Waits("no pod is ready")
-			time.Sleep(2 * patience)
-			s.Waits("the pod has no node")
-			time.Sleep(2 * patience)
-		}, " WARN   (remote) Waiting for the pod: no pod is ready\n"},
+		"each thing once": {func(s *Step) {
+			for range 2 {
+				s.Waits("no pod is ready")
+				time.Sleep(2 * patience)
+				s.Waits("the pod has no node")
+				time.Sleep(2 * patience)
+			}
+		}, " WARN   (remote) Waiting for the pod: no pod is ready\n WARN   (remote) Waiting for the pod: the pod has no node\n"},
 		"one that goes on is told once it stays the same": {func(s *Step) {
 			s.Waits("there is no pod")
 			time.Sleep(patience - time.Second)

@@ -175,7 +175,7 @@ func said(t *testing.T, in, of *clusters.Cluster) string {
 	if err != nil {
 		t.Log(err)
 	}
-	return out
+	return strings.TrimSpace(out)
 }
 
 // runs makes a pod, and waits until it runs in the provider and its log is read.

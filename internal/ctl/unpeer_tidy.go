@@ -1,0 +1,210 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	certv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// tidy waits until nothing of the peering is left, and removes the namespaces if that was asked for.
+func (u *unpeering) tidy(ctx context.Context, told *out.Printer) error {
+	p := step.New(told)
+	for _, s := range []struct {
+		*side
+		other string
+	}{{u.consumer, u.provider.id}, {u.provider, u.consumer.id}} {
+		var settled []*step.Step
+		if u.options.wait && s.side == u.consumer {
+			settled = append(settled, s.step(p, "Waiting for what was left of virtual kubelets to go", "", func(ctx context.Context) error {
+				return s.awaitKubelets(ctx, s.other)
+			}))
+		}
+		if u.options.wait && !u.reverse {
+			settled = append(settled, s.step(p, "Waiting for what was made of the peering to go", "", func(ctx context.Context) error {
+				return s.awaitNothing(ctx, s.other)
+			}))
+		}
+		if u.options.deleteNamespaces {
+			p.Add(func(ctx context.Context, told *out.Printer) error {
+				return s.via(told).deleteNamespace(ctx, s.other, u.options.wait)
+			}, settled...)
+		}
+	}
+	if err := p.Run(ctx); err != nil {
+		return out.Fail("unable to end what was made of the peering: %w", err)
+	}
+	return nil
+}
+
+// made are the kinds of what is made of a peering, which goes by itself. The ForeignCluster goes last.
+func made() []client.ObjectList {
+	return []client.ObjectList{
+		&networkingv1beta1.WgGatewayServerList{}, &networkingv1beta1.WgGatewayClientList{}, &networkingv1beta1.ConnectionList{},
+		&appsv1.DeploymentList{}, &corev1.PodList{}, &ipamv1alpha1.NetworkList{}, &ipamv1alpha1.IPList{},
+		&authv1beta1.RenewList{}, &liqov1beta1.ForeignClusterList{},
+	}
+}
+
+// awaitNothing waits until nothing is left of what was made of a peering. Who may not see it does not wait for it, and what was
+// there for something else is left to it.
+func (s *side) awaitNothing(ctx context.Context, other string) error {
+	if stays, err := s.staysFor(ctx, other); err != nil || stays != "" {
+		if stays != "" {
+			s.Warn("%s stays, and the ForeignCluster %s with it", stays, other)
+		}
+		return err
+	}
+	for _, list := range made() {
+		found, err := s.find(ctx, list, other)
+		if err == nil {
+			err = s.awaitAll(ctx, slices.DeleteFunc(found, isSomebodys), list)
+		}
+		if err != nil && !apierrors.IsForbidden(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitAll waits until objects of a kind are gone, which go by themselves.
+func (s *side) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList) error {
+	for _, obj := range found {
+		if err := s.awaitGone(ctx, obj, list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isSomebodys tells of what looks as if it was made of a peering, but was not: a workload that is neither a gateway nor a virtual
+// kubelet, and a network or an address that is not of a Configuration.
+func isSomebodys(obj client.Object) bool {
+	switch obj.(type) {
+	case *appsv1.Deployment, *corev1.Pod:
+		return obj.GetLabels()[names.NetworkingComponent] != names.ComponentGateway && obj.GetLabels()[names.VirtualNode] == ""
+	case *ipamv1alpha1.Network, *ipamv1alpha1.IP:
+		return !ownedBy(obj, "Configuration")
+	}
+	return false
+}
+
+func ownedBy(obj client.Object, kind string) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.Kind == kind })
+}
+
+// awaitKubelets waits until nothing is left of the virtual kubelets of a provider, of which none is to run any more: their pods, their
+// leases, and what they asked for to serve by. Who may not see it does not wait for it.
+func (s *side) awaitKubelets(ctx context.Context, provider string) error {
+	for _, of := range []struct {
+		list   client.ObjectList
+		among  []client.ListOption
+		theirs func(client.Object) bool
+	}{
+		{&corev1.PodList{}, []client.ListOption{client.MatchingLabels{
+			names.OffloadingComponent: names.ComponentVirtualKubelet, names.RemoteClusterID: provider,
+		}}, func(client.Object) bool { return true }},
+		{&coordinationv1.LeaseList{}, []client.ListOption{client.InNamespace(s.namespace)}, func(obj client.Object) bool { return ownedBy(obj, "VirtualNode") }},
+		{&certv1.CertificateSigningRequestList{}, []client.ListOption{client.MatchingFields{"spec.signerName": certv1.KubeletServingSignerName}}, s.askedInside},
+	} {
+		found, err := s.having(ctx, of.list, of.among...)
+		if err == nil {
+			err = s.awaitAll(ctx, slices.DeleteFunc(found, func(obj client.Object) bool { return !of.theirs(obj) }), of.list)
+		}
+		if err != nil && !apierrors.IsForbidden(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// askedInside tells of a request for a certificate that it was made by an account of the tenant namespace, and goes with its
+// virtual node. One that was refused stays to be read.
+func (s *side) askedInside(obj client.Object) bool {
+	request := obj.(*certv1.CertificateSigningRequest)
+	return strings.HasPrefix(request.Spec.Username, "system:serviceaccount:"+s.namespace+":") &&
+		!slices.ContainsFunc(request.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool {
+			return c.Type == certv1.CertificateDenied || c.Type == certv1.CertificateFailed
+		})
+}
+
+// staysFor names something that was made by hand for a peering, "" for nothing.
+func (s *side) staysFor(ctx context.Context, other string) (string, error) {
+	found, err := s.find(ctx, &corev1.SecretList{}, other)
+	if err != nil {
+		if apierrors.IsForbidden(err) {
+			return "", nil
+		}
+		return "", err
+	}
+	for _, obj := range found {
+		if obj.GetLabels()[names.IdentityType] == string(authv1beta1.ControlPlaneIdentityType) && len(obj.GetOwnerReferences()) == 0 && obj.GetNamespace() == s.namespace {
+			return "the Secret " + client.ObjectKeyFromObject(obj).String() + ", with credentials that were made by hand,", nil
+		}
+	}
+	return "", nil
+}
+
+// deleteNamespace deletes the tenant namespace of the other cluster, with all that is in it.
+func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) error {
+	done := "Tenant namespace deleted"
+	ns := &corev1.Namespace{}
+	err := s.kube.Get(ctx, client.ObjectKey{Name: s.namespace}, ns)
+	if id, ok := peer.OfNamespace(ns); apierrors.IsNotFound(err) || err == nil && (!ok || string(id) != other) {
+		s.Success("Tenant namespace already deleted")
+		return nil
+	} else if err != nil {
+		return s.wrong(err)
+	}
+	namespaces := []client.Object{ns}
+	if err := s.during("Deleting tenant namespace", done, func() error { return s.removeAll(ctx, namespaces, &corev1.NamespaceList{}, false) }); err != nil {
+		return err
+	}
+	if !wait {
+		return nil
+	}
+	return s.awaiting(ctx, "Waiting for tenant namespace to go", "Ensured tenant namespace absence", func(ctx context.Context) error {
+		if err := s.awaitGone(ctx, ns, &corev1.NamespaceList{}); err != nil {
+			return err
+		}
+		return s.awaitKeys(ctx, other)
+	})
+}
+
+// awaitKeys waits for the keys for a cluster to go, which follow its tenant namespace.
+func (s *side) awaitKeys(ctx context.Context, other string) error {
+	found, err := s.find(ctx, &corev1.SecretList{}, other)
+	if err != nil {
+		if apierrors.IsForbidden(err) {
+			return nil
+		}
+		return err
+	}
+	for _, obj := range found {
+		if of := metav1.GetControllerOf(obj); of != nil && of.Kind == "Namespace" {
+			if err := s.awaitGone(ctx, obj, &corev1.SecretList{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

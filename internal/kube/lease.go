@@ -1,0 +1,66 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// NewLease is the lock of a process that is called identity. Its Lease goes when all owners of those that held it are gone; without
+// one it stays.
+func NewLease(clients coordinationclient.LeasesGetter, namespace, name, identity string, owner *metav1.OwnerReference) resourcelock.Interface {
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: clients,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}
+	if owner == nil {
+		return lock
+	}
+	return &ownedLease{LeaseLock: lock, owner: *owner}
+}
+
+// ownedLease names its owner once it holds the lease. Who elects calls it from one goroutine.
+type ownedLease struct {
+	*resourcelock.LeaseLock
+	owner metav1.OwnerReference
+	named bool
+}
+
+func (l *ownedLease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.named = false
+	return l.held(ctx, l.LeaseLock.Create(ctx, record))
+}
+
+func (l *ownedLease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.held(ctx, l.LeaseLock.Update(ctx, record))
+}
+
+// held names the owner, with the next renewal if it cannot be done now: who holds the lease leads all the same.
+func (l *ownedLease) held(ctx context.Context, err error) error {
+	if err == nil && !l.named {
+		l.named = l.name(ctx) == nil
+	}
+	return err
+}
+
+func (l *ownedLease) name(ctx context.Context) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{l.owner}}})
+	if err != nil {
+		return fmt.Errorf("encoding the owner of a lease: %w", err)
+	}
+	leases := l.Client.Leases(l.LeaseMeta.Namespace)
+	// Those of others stay.
+	if _, err := leases.Patch(ctx, l.LeaseMeta.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("naming the owner of a lease: %w", err)
+	}
+	_, _, err = l.Get(ctx) // from which the next renewal goes on
+	return err
+}
