@@ -241,7 +241,7 @@ func TestInfoAboutPeers(t *testing.T) {
 		t.Errorf("both are %s", all.stdout)
 	}
 	// Those that are asked for are shown, whoever else there is.
-	lend(t, c, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "genoa"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "genoa"}})
+	lend(t, c, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "naples"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "naples"}})
 	if both := ask("-n", liqo, "milan", "turin"); both.err != nil || both.stdout != all.stdout {
 		t.Errorf("of two that are asked for it says %v\n%s%s", both.err, both.stderr, both.stdout)
 	}
