@@ -79,7 +79,7 @@ func approval(request *certv1.CertificateSigningRequest) *certv1.CertificateSign
 		return nil
 	}
 	i := slices.IndexFunc(request.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool {
-		return c.Type == certv1.CertificateApproved && c.Reason == reasonServingApproved
+		return c.Type == certv1.CertificateApproved && c.Reason == names.ServingApproved
 	})
 	if i < 0 {
 		return nil
@@ -334,17 +334,14 @@ func firstAddresses(pods []corev1.Pod) []netip.Addr {
 	return nil
 }
 
-// Reasons of the decision.
-const (
-	reasonServingApproved = "VirtualKubeletServing"
-	reasonServingDenied   = "NotVirtualKubeletServing"
-)
+// reasonServingDenied is the reason of a denial.
+const reasonServingDenied = "NotVirtualKubeletServing"
 
 func (s *servings) decide(ctx context.Context, request *certv1.CertificateSigningRequest, denial error) error {
 	condition := certv1.CertificateSigningRequestCondition{
 		Type:    certv1.CertificateApproved,
 		Status:  corev1.ConditionTrue,
-		Reason:  reasonServingApproved,
+		Reason:  names.ServingApproved,
 		Message: "the request is that of a virtual kubelet for its own node and addresses",
 	}
 	if denial != nil {

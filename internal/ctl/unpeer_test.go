@@ -5,6 +5,8 @@ package ctl
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,10 +23,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -165,15 +170,89 @@ func TestPodsLeasesAndRequestsOfAPeeringAreWaitedFor(t *testing.T) {
 	}
 }
 
+// A node that is lost never says that a pod ended.
+func TestALostNodeHoldsUpNoUnpeering(t *testing.T) {
+	t.Parallel()
+	c := testkit.Cluster(t)
+	s, said := bareSide(t, c, "local", "rome-lost")
+	const other = "milan-lost"
+	pod := func(name string, labels map[string]string) *corev1.Pod {
+		labels[names.RemoteClusterID] = other
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels},
+			Spec:       corev1.PodSpec{NodeName: "lost", Containers: []corev1.Container{{Name: "main", Image: "liqo"}}},
+		}
+	}
+	lost := pod("gw-lost", map[string]string{names.NetworkingComponent: names.ComponentGateway})
+	over := pod("gw-over", map[string]string{names.NetworkingComponent: names.ComponentGateway})
+	kubelet := pod("vk-lost", map[string]string{names.OffloadingComponent: names.ComponentVirtualKubelet, names.VirtualNode: other})
+	renew := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "renew-lost", Labels: map[string]string{names.RemoteClusterID: other}}}
+	testkit.Create(t, c.Client, lost, over, kubelet, renew)
+	testkit.UpdateStatus(t, c.Client, over, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
+	for _, obj := range []client.Object{lost, kubelet} {
+		if err := c.Client.Delete(t.Context(), obj, client.GracePeriodSeconds(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var waited atomic.Bool
+	s.kube = testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+renew.Name) && !waited.Swap(true) {
+			return nil, c.Client.Delete(r.Context(), renew)
+		}
+		return nil, nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := errors.Join(s.awaitKubelets(ctx, other), s.awaitNothing(ctx, other)); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	if !waited.Load() {
+		t.Error("what comes after the pods was not waited for")
+	}
+	for name, want := range map[string]int{lost.Name: 1, kubelet.Name: 1, over.Name: 0} {
+		if n := strings.Count(said.String(), "The node lost has not confirmed that the pod "+s.namespace+"/"+name+" ended"); n != want {
+			t.Errorf("of %s it warns %d times:\n%s", name, n, said)
+		}
+	}
+	// Nobody takes namespaces away here: only what is told of it counts.
+	testkit.Update(t, c.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, func(ns *corev1.Namespace) {
+		ns.Labels = map[string]string{names.RemoteClusterID: other, names.TenantNamespace: "true"}
+	})
+	if err := s.deleteNamespace(ctx, other, true); err != nil {
+		t.Fatal(err)
+	}
+	if want := "The tenant namespace " + s.namespace + " is being deleted, and goes with its pod "; !strings.Contains(said.String(), want) {
+		t.Errorf("it does not say %q:\n%s", want, said)
+	}
+}
+
+func TestTheTimeThatAPodHasToEnd(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		end  time.Duration
+		want time.Duration
+	}{
+		"some is left":                {10 * time.Second, 10 * time.Second},
+		"none is left":                {-time.Second, 0},
+		"our clock is an hour behind": {time.Hour, 30 * time.Second},
+	} {
+		at := metav1.NewTime(now.Add(tc.end))
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &at, DeletionGracePeriodSeconds: new(int64(30))}}
+		if got := timeToEnd(pod, now); got != tc.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 func TestWhichRequestsGoWithVirtualNodes(t *testing.T) {
 	s := &side{namespace: "liqo-tenant-milan"}
-	request := func(user string, conditions ...certv1.RequestConditionType) *certv1.CertificateSigningRequest {
+	type condition = certv1.CertificateSigningRequestCondition
+	request := func(user string, conditions ...condition) *certv1.CertificateSigningRequest {
 		out := &certv1.CertificateSigningRequest{Spec: certv1.CertificateSigningRequestSpec{Username: user}}
-		for _, c := range conditions {
-			out.Status.Conditions = append(out.Status.Conditions, certv1.CertificateSigningRequestCondition{Type: c})
-		}
+		out.Status.Conditions = conditions
 		return out
 	}
+	approved := condition{Type: certv1.CertificateApproved, Reason: "VirtualKubeletServing"}
 	const kubelet = "system:serviceaccount:liqo-tenant-milan:milan"
 	for _, tc := range []struct {
 		name    string
@@ -181,14 +260,60 @@ func TestWhichRequestsGoWithVirtualNodes(t *testing.T) {
 		want    bool
 	}{
 		{"one that waits", request(kubelet), true},
-		{"one that was approved", request(kubelet, certv1.CertificateApproved), true},
-		{"not one that was denied", request(kubelet, certv1.CertificateDenied), false},
-		{"not one that failed", request(kubelet, certv1.CertificateApproved, certv1.CertificateFailed), false},
+		{"one that was approved", request(kubelet, approved), true},
+		{"not one that somebody else approved", request(kubelet, condition{Type: certv1.CertificateApproved, Reason: "KubectlApprove"}), false},
+		{"not one that was denied", request(kubelet, condition{Type: certv1.CertificateDenied}), false},
+		{"not one that failed", request(kubelet, approved, condition{Type: certv1.CertificateFailed}), false},
 		{"not that of a node", request("system:node:worker"), false},
 		{"not that of another provider", request("system:serviceaccount:liqo-tenant-milan-2:milan"), false},
 	} {
 		if got := s.askedInside(tc.request); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
 		}
+	}
+}
+
+// A virtual kubelet that asks in its last moment is refused: its virtual node is gone.
+func TestARequestThatIsDecidedMeanwhileIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	c := testkit.Cluster(t)
+	for _, to := range []certv1.RequestConditionType{certv1.CertificateDenied, certv1.CertificateApproved} {
+		t.Run(string(to), func(t *testing.T) {
+			t.Parallel()
+			s, said := bareSide(t, c, "local", "rome-decided")
+			account, err := client.New(c.User(t, "system:serviceaccount:"+s.namespace+":milan", "system:masters"), client.Options{Scheme: kube.Scheme})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, key, err := ed25519.GenerateKey(rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asks, err := cred.NewCSR(key, cred.Subject{CommonName: "system:node:milan", Organization: "system:nodes"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := &certv1.CertificateSigningRequest{
+				ObjectMeta: metav1.ObjectMeta{Name: "decided-" + strings.ToLower(string(to))},
+				Spec: certv1.CertificateSigningRequestSpec{
+					Request: asks, SignerName: certv1.KubeletServingSignerName, Usages: []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageServerAuth},
+				},
+			}
+			testkit.Create(t, account, request)
+			var looked atomic.Bool
+			s.kube = testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+				if r.Method != http.MethodGet || testkit.IsWatch(r) || !strings.HasSuffix(r.URL.Path, "/"+request.Name) || looked.Swap(true) {
+					return nil, nil
+				}
+				decided := request.DeepCopy()
+				decided.Status.Conditions = []certv1.CertificateSigningRequestCondition{{Type: to, Status: corev1.ConditionTrue, Reason: "SomebodyDid"}}
+				return nil, c.Client.SubResource("approval").Update(r.Context(), decided)
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := s.awaitKubelets(ctx, "milan-decided"); err != nil || !looked.Load() {
+				t.Errorf("looked %v: %v\n%s", looked.Load(), err, said)
+			}
+		})
 	}
 }

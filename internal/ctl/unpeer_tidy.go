@@ -5,8 +5,10 @@ package ctl
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	certv1 "k8s.io/api/certificates/v1"
@@ -34,7 +36,7 @@ func (u *unpeering) tidy(ctx context.Context, told *out.Printer) error {
 		other string
 	}{{u.consumer, u.provider.id}, {u.provider, u.consumer.id}} {
 		var settled []*step.Step
-		if u.options.wait && s.side == u.consumer {
+		if u.options.wait && (s.side == u.consumer || !u.reverse) {
 			settled = append(settled, s.step(p, "Waiting for what was left of virtual kubelets to go", "", func(ctx context.Context) error {
 				return s.awaitKubelets(ctx, s.other)
 			}))
@@ -77,7 +79,7 @@ func (s *side) awaitNothing(ctx context.Context, other string) error {
 	for _, list := range made() {
 		found, err := s.find(ctx, list, other)
 		if err == nil {
-			err = s.awaitAll(ctx, slices.DeleteFunc(found, isSomebodys), list)
+			err = s.awaitAll(ctx, found, list, isSomebodys)
 		}
 		if err != nil && !apierrors.IsForbidden(err) {
 			return err
@@ -86,21 +88,79 @@ func (s *side) awaitNothing(ctx context.Context, other string) error {
 	return nil
 }
 
-// awaitAll waits until objects of a kind are gone, which go by themselves.
-func (s *side) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList) error {
-	for _, obj := range found {
-		if err := s.awaitGone(ctx, obj, list); err != nil {
+// awaitAll waits until objects of a kind are gone, which go by themselves, or stay for a reason. Pods need only have ended.
+func (s *side) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList, stays func(client.Object) bool) error {
+	for _, obj := range slices.DeleteFunc(found, stays) {
+		pod, is := obj.(*corev1.Pod)
+		if !is {
+			if err := s.awaitThat(ctx, obj, list, stays); err != nil {
+				return err
+			}
+			continue
+		}
+		confirmed, err := s.awaitEnded(ctx, pod)
+		if err != nil {
 			return err
+		}
+		if !confirmed {
+			s.Warn("The node %s has not confirmed that the pod %s ended, and is lost or busy: the pod is shown until it does, or until the Node is deleted",
+				pod.Spec.NodeName, client.ObjectKeyFromObject(pod))
 		}
 	}
 	return nil
+}
+
+// confirmation is how long a node may take to say that a pod ended, after the pod was to.
+const confirmation = 5 * time.Second
+
+// awaitEnded waits until nothing of a pod runs any more, or until the time is over that it had to end. It is not confirmed then: the
+// node may be lost, and would be waited for in vain.
+func (s *side) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
+	list, uid, there := &corev1.PodList{}, pod.UID, false
+	err = s.awaitThat(ctx, pod, list, func(obj client.Object) bool {
+		there = over(obj) || ending(obj)
+		return there
+	})
+	if err != nil || !there || over(pod) {
+		return err == nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, timeToEnd(pod, time.Now())+confirmation)
+	defer cancel()
+	if err := s.awaitThat(within, pod, list, over); err == nil || within.Err() == nil || ctx.Err() != nil {
+		return true, err
+	}
+	// The API server may have been silent meanwhile.
+	if err := s.kube.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+		return true, client.IgnoreNotFound(err)
+	}
+	return pod.UID != uid || over(pod), nil
+}
+
+// timeToEnd is what is left of the time that a pod has to end, by two clocks that may differ: never more than all of that time.
+func timeToEnd(pod *corev1.Pod, now time.Time) time.Duration {
+	if pod.DeletionTimestamp == nil {
+		return 0
+	}
+	var grace time.Duration
+	if given := pod.DeletionGracePeriodSeconds; given != nil {
+		grace = time.Duration(*given) * time.Second
+	}
+	return max(0, min(pod.DeletionTimestamp.Sub(now), grace))
+}
+
+// over tells of a pod of which nothing runs: the node that it ran on says so up to a second before it is gone.
+func over(obj client.Object) bool {
+	phase := obj.(*corev1.Pod).Status.Phase
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
 // isSomebodys tells of what looks as if it was made of a peering, but was not: a workload that is neither a gateway nor a virtual
 // kubelet, and a network or an address that is not of a Configuration.
 func isSomebodys(obj client.Object) bool {
 	switch obj.(type) {
-	case *appsv1.Deployment, *corev1.Pod:
+	case *corev1.Pod: // those of virtual kubelets are waited for with what else is left of them
+		return obj.GetLabels()[names.NetworkingComponent] != names.ComponentGateway
+	case *appsv1.Deployment:
 		return obj.GetLabels()[names.NetworkingComponent] != names.ComponentGateway && obj.GetLabels()[names.VirtualNode] == ""
 	case *ipamv1alpha1.Network, *ipamv1alpha1.IP:
 		return !ownedBy(obj, "Configuration")
@@ -128,7 +188,7 @@ func (s *side) awaitKubelets(ctx context.Context, provider string) error {
 	} {
 		found, err := s.having(ctx, of.list, of.among...)
 		if err == nil {
-			err = s.awaitAll(ctx, slices.DeleteFunc(found, func(obj client.Object) bool { return !of.theirs(obj) }), of.list)
+			err = s.awaitAll(ctx, found, of.list, func(obj client.Object) bool { return !of.theirs(obj) })
 		}
 		if err != nil && !apierrors.IsForbidden(err) {
 			return err
@@ -138,12 +198,12 @@ func (s *side) awaitKubelets(ctx context.Context, provider string) error {
 }
 
 // askedInside tells of a request for a certificate that it was made by an account of the tenant namespace, and goes with its
-// virtual node. One that was refused stays to be read.
+// virtual node. One that was refused stays to be read, and one that somebody else approved is left to them.
 func (s *side) askedInside(obj client.Object) bool {
 	request := obj.(*certv1.CertificateSigningRequest)
 	return strings.HasPrefix(request.Spec.Username, "system:serviceaccount:"+s.namespace+":") &&
 		!slices.ContainsFunc(request.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool {
-			return c.Type == certv1.CertificateDenied || c.Type == certv1.CertificateFailed
+			return c.Type != certv1.CertificateApproved || c.Reason != names.ServingApproved
 		})
 }
 
@@ -182,12 +242,42 @@ func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) err
 	if !wait {
 		return nil
 	}
-	return s.awaiting(ctx, "Waiting for tenant namespace to go", "Ensured tenant namespace absence", func(ctx context.Context) error {
+	var held client.Object
+	err = s.awaiting(ctx, "Waiting for tenant namespace to go", "", func(ctx context.Context) (err error) {
+		if held, err = s.heldBy(ctx, ns); err != nil || held != nil {
+			return err
+		}
 		if err := s.awaitGone(ctx, ns, &corev1.NamespaceList{}); err != nil {
 			return err
 		}
 		return s.awaitKeys(ctx, other)
 	})
+	switch {
+	case err != nil:
+		return err
+	case held != nil:
+		s.Warn("The tenant namespace %s is being deleted, and goes with its pod %s", ns.Name, held.GetName())
+	default:
+		s.Success("Ensured tenant namespace absence")
+	}
+	return nil
+}
+
+// heldBy waits until the pods in a namespace that is being deleted have ended, and returns one that may never be seen to, nil for none.
+func (s *side) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
+	pods := &corev1.PodList{}
+	if err := s.kube.List(ctx, pods, client.InNamespace(ns.Name)); err != nil {
+		if apierrors.IsForbidden(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("looking for pods in %s: %w", ns.Name, err)
+	}
+	for i := range pods.Items {
+		if confirmed, err := s.awaitEnded(ctx, &pods.Items[i]); err != nil || !confirmed {
+			return &pods.Items[i], err
+		}
+	}
+	return nil, nil
 }
 
 // awaitKeys waits for the keys for a cluster to go, which follow its tenant namespace.

@@ -81,6 +81,8 @@ const (
 	// OffloadingComponent is virtual-kubelet on the virtual kubelet's Deployment and pods.
 	OffloadingComponent     = "offloading.liqo.io/component"
 	ComponentVirtualKubelet = "virtual-kubelet"
+	// ServingApproved is the reason of our approvals of the serving certificates of virtual kubelets.
+	ServingApproved = "VirtualKubeletServing"
 	// SchedulingEnabled is "true" on offloaded namespaces.
 	SchedulingEnabled = "liqo.io/scheduling-enabled"
 	// ShadowPod is "true" on local pods that run remotely.

@@ -217,10 +217,37 @@ func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 	if err := v.direct.List(ctx, pods, client.InNamespace(vn.Namespace), client.MatchingLabels(kubeletLabels(vn)), client.MatchingFieldsSelector{Selector: mayRun}); err != nil {
 		return fmt.Errorf("listing the virtual kubelet's pods: %w", err)
 	}
-	if len(pods.Items) > 0 {
-		return kube.Wait(kubeletPatience, fmt.Sprintf("%d pods of the virtual kubelet are stopping", len(pods.Items)))
+	if len(pods.Items) == 0 {
+		return nil
 	}
-	return nil
+	text, again := stopping(pods.Items, time.Now())
+	setCondition(vn, kubeletCondition, deleting, text, metav1.Now())
+	return kube.Wait(again, text)
+}
+
+// confirmation is how long a node may take to say that a pod ended, after the pod was to.
+const confirmation = 5 * time.Second
+
+// stopping says of which pods of a virtual kubelet the end is waited for, and when to look again: a node that is lost never says
+// that one ended, and what does not change wakes nobody.
+func stopping(pods []corev1.Pod, now time.Time) (text string, again time.Duration) {
+	var all []string
+	again = kubeletPatience
+	for i := range pods {
+		pod := &pods[i]
+		end := now // of one that nobody deleted yet
+		if pod.DeletionTimestamp != nil {
+			end = pod.DeletionTimestamp.Time
+		}
+		if left := end.Add(confirmation).Sub(now); left > 0 {
+			all, again = append(all, "its pod "+pod.Name+" is stopping"), min(again, left)
+			continue
+		}
+		all = append(all, fmt.Sprintf("the node %s has not confirmed that its pod %s ended, which was to by %s: if the node is lost for good, delete its Node",
+			pod.Spec.NodeName, pod.Name, end.UTC().Format(time.RFC3339)))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", "), again
 }
 
 func (v *virtualNodes) deleteDeployment(ctx context.Context, d *appsv1.Deployment) (deleted bool, err error) {

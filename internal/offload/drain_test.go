@@ -145,6 +145,60 @@ func TestAVirtualNodeGoesWhenItsKubeletEndedAndNotWhenItsPodIsGone(t *testing.T)
 	}
 }
 
+// A node that is lost never says that a pod ended, and the virtual node says which one that is.
+func TestAVirtualNodeSaysWhichNodeHoldsIt(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "lost", "lost-1", "")
+	run(t, c, vn)
+	condition(t, c, vn, running, running)
+	kubelet := podOn(t, c, vn.Namespace, "vk-lost", "cellar", func(p *corev1.Pod) { p.Labels = kubeletLabels(vn) })
+	if err := c.Client.Delete(t.Context(), kubelet, client.GracePeriodSeconds(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Client.Delete(t.Context(), vn); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, c, vn, func() error {
+		for _, c := range vn.Status.Conditions {
+			if c.Type == kubeletCondition && strings.HasPrefix(c.Message, "the node cellar has not confirmed that its pod vk-lost ended") {
+				return nil
+			}
+		}
+		return fmt.Errorf("it says %+v", vn.Status.Conditions)
+	})
+	if err := c.Client.Delete(t.Context(), kubelet, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, vn)
+}
+
+func TestWhatIsSaidOfVirtualKubeletsThatStop(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	pod := func(name string, end *time.Duration) corev1.Pod {
+		out := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: "cellar"}}
+		if end != nil {
+			out.DeletionTimestamp = new(metav1.NewTime(now.Add(*end)))
+		}
+		return out
+	}
+	const lost = "the node cellar has not confirmed that its pod %s ended, which was to by %s: if the node is lost for good, delete its Node"
+	for name, tc := range map[string]struct {
+		pods  []corev1.Pod
+		text  string
+		again time.Duration
+	}{
+		"nobody deleted it yet":   {[]corev1.Pod{pod("a", nil)}, "its pod a is stopping", 5 * time.Second},
+		"it has time":             {[]corev1.Pod{pod("a", new(30*time.Second))}, "its pod a is stopping", 35 * time.Second},
+		"its node may be late":    {[]corev1.Pod{pod("a", new(-4*time.Second))}, "its pod a is stopping", time.Second},
+		"its node says nothing":   {[]corev1.Pod{pod("a", new(-5*time.Second))}, fmt.Sprintf(lost, "a", "2026-03-01T11:59:55Z"), time.Minute},
+		"one of two says nothing": {[]corev1.Pod{pod("b", new(-time.Minute)), pod("a", nil)}, "its pod a is stopping, " + fmt.Sprintf(lost, "b", "2026-03-01T11:59:00Z"), 5 * time.Second},
+	} {
+		if text, again := stopping(tc.pods, now); text != tc.text || again != tc.again {
+			t.Errorf("%s: %q, again after %s", name, text, again)
+		}
+	}
+}
+
 func TestWhenAllPodsLeftANodeIsTold(t *testing.T) {
 	c := testkit.Cluster(t)
 	demo := testkit.Namespace(t, c, "leaving", nil)
