@@ -219,6 +219,23 @@ func TestMirrorsOfAnotherDistributionAreKnownByTheirComponents(t *testing.T) {
 	}
 }
 
+// Peers compare the label: it is of what runs.
+func TestTheVersionIsThatOfTheImage(t *testing.T) {
+	for want, v := range map[string]values{
+		"v0.1.0":                            {},
+		"v2":                                {"tag": "v2"},
+		"v3":                                {"tag": "v2", "image": values{"version": "v3"}},
+		"sha256_" + strings.Repeat("a", 56): {"image": values{"version": "sha256:" + strings.Repeat("a", 64)}},
+		"nightly_1":                         {"tag": "_nightly+1-"},
+	} {
+		for _, obj := range mustRender(t, v).objects {
+			if got, ok := obj.GetLabels()["app.kubernetes.io/version"]; ok && got != want {
+				t.Fatalf("%s %s: the version is %q, want %q", obj.GetKind(), obj.GetName(), got, want)
+			}
+		}
+	}
+}
+
 func TestImage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		values values

@@ -141,6 +141,14 @@ func TestUnknownValueIsRefused(t *testing.T) {
 	}
 }
 
+func TestPortsThatTheProxyItselfHasAreRefused(t *testing.T) {
+	for port, refused := range map[int64]bool{8080: false, 8081: true, 8082: true, 8118: false} {
+		if _, err := render(t, loadChart(t), tree("proxy.config.listeningPort", port), nil); (err != nil) != refused {
+			t.Errorf("%d: %v", port, err)
+		}
+	}
+}
+
 // Every value either changes what is installed or is named by the notes, and never both.
 func TestEveryValueHasAnEffectOrIsReported(t *testing.T) {
 	c := loadChart(t)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -37,10 +38,10 @@ func (c *cli) authenticate() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.withBoth(cmd.Context(), o.timeout, &o.local, &o.remote, func(ctx context.Context, local, remote *side) error {
-				if err := fitTogether(ctx, local, remote); err != nil {
+				a := &authentication{cli: c, consumer: local, provider: remote, inBand: o.inBand, proxyURL: o.proxyURL, asBefore: !asksForWay(cmd.Flags())}
+				if err := a.mayBegin(ctx); err != nil {
 					return err
 				}
-				a := &authentication{cli: c, consumer: local, provider: remote, inBand: o.inBand, proxyURL: o.proxyURL}
 				if o.asked() {
 					return a.preview(ctx, o.format())
 				}
@@ -57,6 +58,9 @@ func (c *cli) authenticate() *cobra.Command {
 	return cmd
 }
 
+// asksForWay tells whether a flag about the way to the API server of the provider was given.
+func asksForWay(fs *pflag.FlagSet) bool { return fs.Changed("in-band") || fs.Changed("proxy-url") }
+
 // twoInstallations adds the flags of two clusters whose -n is where Liqo is. All else goes to tenant namespaces.
 func twoInstallations(cmd *cobra.Command, local, remote *sideFlags) {
 	liqoNamespace(cmd, &local.liqoNamespace)
@@ -72,6 +76,8 @@ type authentication struct {
 	// inBand has the consumer reach the API server through the tunnel, proxyURL through that proxy.
 	inBand   bool
 	proxyURL string
+	// asBefore has a way through the tunnel stay: nobody asked for another one.
+	asBefore bool
 
 	// What is known so far. The Tenant that is there is nil for none.
 	have      *authv1beta1.Tenant
@@ -93,6 +99,18 @@ func (a *authentication) run(ctx context.Context) error {
 	return nil
 }
 
+// mayBegin fails where the versions do not work together, and nothing is there that may have to be mended meanwhile.
+func (a *authentication) mayBegin(ctx context.Context) error {
+	have, err := a.provider.tenantOf(ctx, a.consumer.id)
+	if err != nil {
+		return a.provider.wrong(err)
+	}
+	if have != nil {
+		return nil
+	}
+	return fitTogether(ctx, a.consumer, a.provider)
+}
+
 // comeBack takes back that either cluster is gone for good.
 func (a *authentication) comeBack(ctx context.Context) error {
 	if err := a.provider.mayComeBack(ctx, a.consumer.id); err != nil {
@@ -109,10 +127,8 @@ func (a *authentication) look(ctx context.Context) (err error) {
 	if a.identity, err = a.consumer.identityFor(ctx, a.provider.id); err != nil {
 		return a.consumer.wrong(err)
 	}
-	if a.inBand && a.proxyURL == "" {
-		if a.proxyURL, err = a.throughTunnel(ctx); err != nil {
-			return err
-		}
+	if a.proxyURL, err = a.way(ctx); err != nil {
+		return err
 	}
 	if err := a.provider.demand(ctx, a.provider.providerRights()...); err != nil {
 		return err

@@ -5,6 +5,7 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -18,6 +19,26 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/remap"
 )
+
+// way is the proxy through which the consumer reaches the API server, "" for none.
+func (a *authentication) way(ctx context.Context) (string, error) {
+	switch {
+	case a.proxyURL != "":
+		return a.proxyURL, nil
+	case a.inBand:
+		return a.throughTunnel(ctx)
+	case !a.asBefore || a.have == nil || a.have.Spec.ProxyURL == nil:
+		return "", nil
+	}
+	proxy, err := a.throughTunnel(ctx)
+	switch _, none := errors.AsType[*out.Failure](err); {
+	case none, apierrors.IsForbidden(err):
+		return "", nil // what is there leads elsewhere
+	case err != nil || proxy != *a.have.Spec.ProxyURL:
+		return "", err
+	}
+	return proxy, nil
+}
 
 // throughTunnel is the proxy of the provider, as the consumer sees it.
 func (a *authentication) throughTunnel(ctx context.Context) (string, error) {

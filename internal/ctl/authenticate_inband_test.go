@@ -12,6 +12,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -47,5 +48,54 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 	refused("the Tenant default/in-band of rome-in-band is not in its tenant namespace")
 	if err := c.Client.Delete(t.Context(), tenant); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestTheWayThroughTheTunnelStays(t *testing.T) {
+	c := testkit.Cluster(t)
+	rome, _ := bareSide(t, c, "local", "rome-stays")
+	milan, said := bareSide(t, c, "remote", "milan-stays")
+	networks := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+	cfg := newConfiguration(client.ObjectKey{Namespace: rome.namespace, Name: milan.id}, milan.id, networks)
+	testkit.Create(t, c.Client, cfg)
+	testkit.UpdateStatus(t, c.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
+		seen := networks
+		seen.External = []networkingv1beta1.CIDR{"10.71.0.0/16"}
+		cfg.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: seen}
+		cfg.Status.Conditions = []metav1.Condition{{
+			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Configured", LastTransitionTime: metav1.Now(), ObservedGeneration: cfg.Generation,
+		}}
+	})
+	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: milan.liqoNamespace, Name: names.APIServerProxyIP}, Spec: ipamv1alpha1.IPSpec{IP: "10.96.0.20"}}
+	testkit.Create(t, c.Client, ip)
+	testkit.UpdateStatus(t, c.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })
+	tenant := &authv1beta1.Tenant{ObjectMeta: peerMeta(client.ObjectKey{Namespace: milan.namespace, Name: rome.id}, rome.id), Spec: authv1beta1.TenantSpec{ClusterID: "rome-stays"}}
+	testkit.Create(t, c.Client, tenant)
+	const tunnel = "http://10.71.0.9:8118"
+	for _, v := range []struct{ name, have, asked, want string }{
+		{"none", "", "", ""},
+		{"that of the tunnel", tunnel, "", tunnel},
+		{"another", "http://proxy.example:3128", "", ""},
+		{"another is asked for", tunnel, "http://proxy.example:3128", "http://proxy.example:3128"},
+		{"none is asked for", tunnel, "none", ""},
+	} {
+		testkit.Update(t, c.Client, tenant, func(tenant *authv1beta1.Tenant) {
+			tenant.Spec.ProxyURL = nil
+			if v.have != "" {
+				tenant.Spec.ProxyURL = &v.have
+			}
+		})
+		o := &peerOptions{networkingDisabled: true, wayAsked: v.asked != "", proxyURL: strings.TrimPrefix(v.asked, "none")}
+		r := &peeringRun{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, options: o}
+		if err := r.survey(t.Context()); err != nil || r.proxyURL != v.want {
+			t.Errorf("%s: it is %q: %v", v.name, r.proxyURL, err)
+		}
+	}
+	if err := c.Client.Delete(t.Context(), ip); err != nil {
+		t.Fatal(err)
+	}
+	a := &authentication{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, asBefore: true}
+	if err := a.look(t.Context()); err != nil || a.have == nil || a.proxyURL != "" {
+		t.Errorf("without a proxy it is %q: %v", a.proxyURL, err)
 	}
 }

@@ -35,6 +35,8 @@ type peerOptions struct {
 	resources corev1.ResourceList
 	// tunnelAsked says that somebody asked for something of the tunnel.
 	tunnelAsked bool
+	// wayAsked says that somebody asked for a way to the API server of the provider.
+	wayAsked bool
 }
 
 // Clusters that may have the server of the tunnel.
@@ -57,7 +59,7 @@ func (c *cli) peer() *cobra.Command {
 			"  liqoctl peer --remote-kubeconfig milan.kubeconfig --create-resource-slice=false",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.tunnelAsked = asksForTunnel(cmd.Flags())
+			o.tunnelAsked, o.wayAsked = asksForTunnel(cmd.Flags()), asksForWay(cmd.Flags())
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -116,8 +118,9 @@ type peeringRun struct {
 	options            *peerOptions
 	consumer, provider *side
 
-	network *connection // nil where the networks are left alone
-	slice   *authv1beta1.ResourceSlice
+	network  *connection // nil where the networks are left alone
+	slice    *authv1beta1.ResourceSlice
+	proxyURL string // through which the consumer reaches the API server, unless that is known once the networks are connected
 }
 
 // run looks at both clusters first, and changes nothing where it could not be done. Then all goes on at once that does not need
@@ -169,8 +172,10 @@ func (r *peeringRun) survey(ctx context.Context) error {
 				return ensuring("authentication", r.provider.wrong(err))
 			}
 		}
-		a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, proxyURL: r.options.proxyURL}
-		return ensuring("authentication", a.look(ctx))
+		a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, proxyURL: r.options.proxyURL, asBefore: !r.options.wayAsked}
+		err := a.look(ctx)
+		r.proxyURL = a.proxyURL
+		return ensuring("authentication", err)
 	})
 	if r.options.createSlice {
 		key := client.ObjectKey{Namespace: r.consumer.namespace, Name: r.provider.id}
@@ -245,7 +250,7 @@ func (r *peeringRun) buildTunnel(ctx context.Context, told *out.Printer) error {
 }
 
 func (r *peeringRun) authenticate(ctx context.Context, told *out.Printer) error {
-	a := &authentication{cli: r.via(told), consumer: r.consumer.via(told), provider: r.provider.via(told), inBand: r.options.inBand, proxyURL: r.options.proxyURL}
+	a := &authentication{cli: r.via(told), consumer: r.consumer.via(told), provider: r.provider.via(told), inBand: r.options.inBand, proxyURL: r.proxyURL}
 	return ensuring("authentication", a.run(ctx))
 }
 

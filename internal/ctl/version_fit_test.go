@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -58,5 +59,15 @@ func TestInstallationsThatDoNotFit(t *testing.T) {
 		if err := fitTogether(t.Context(), local, remote); (err != nil) != (v.want != "") || err != nil && !strings.Contains(err.Error(), v.want) {
 			t.Errorf("%s and %s: %v", v.local, v.remote, err)
 		}
+	}
+	a := &authentication{consumer: local, provider: remote}
+	if err := a.mayBegin(t.Context()); err == nil {
+		t.Error("clusters that do not fit may begin")
+	}
+	testkit.Create(t, c.Client, &authv1beta1.Tenant{
+		ObjectMeta: peerMeta(client.ObjectKey{Namespace: remote.namespace, Name: local.id}, local.id), Spec: authv1beta1.TenantSpec{ClusterID: "rome-fits"},
+	})
+	if err := a.mayBegin(t.Context()); err != nil {
+		t.Errorf("what is there cannot be mended: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ type Options struct {
 	Target string
 	// Hosts are those that clients may ask for, any if empty. They get the target in any case.
 	Hosts []string
-	// Connections is how many clients there may be at once; 0 for 1000.
+	// Connections is how many clients there may be at once, half of them from one address; 0 for 1000.
 	Connections int
 	// Head is how long the head of a request may take, Dial the way to the target, Linger an end of a connection after the other one has
 	// ended, and Grace what is still connected when the process has to end; 0 for 10, 10, 30 and 20 seconds.
@@ -41,7 +41,7 @@ type Proxy struct {
 	dialer  net.Dialer
 	metrics *metrics
 
-	clients  atomic.Int64 // those whose request is being read, and those that are connected
+	room     room // for those whose request is being read, and those that are connected
 	ready    atomic.Bool
 	reported atomic.Bool // that the target is not reached
 
@@ -76,7 +76,8 @@ func New(o Options) (*Proxy, error) {
 		}
 	}
 	p := &Proxy{options: o, rule: r, dialer: net.Dialer{Timeout: o.Dial, KeepAliveConfig: keepAlive}}
-	p.metrics = newMetrics(func() float64 { return float64(p.clients.Load()) })
+	p.room = room{most: o.Connections, of: map[string]int{}}
+	p.metrics = newMetrics(func() float64 { return float64(p.room.taken()) })
 	p.cut, p.cutAll = context.WithCancel(context.Background())
 	return p, nil
 }
@@ -127,7 +128,7 @@ func (p *Proxy) end() {
 		return
 	case <-patience.C:
 	}
-	p.options.Log.Info("cutting the connections that have not ended", "connections", p.clients.Load())
+	p.options.Log.Info("cutting the connections that have not ended", "connections", p.room.taken())
 	p.cutAll()
 	<-ended
 }
@@ -156,14 +157,14 @@ const full = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-L
 func (p *Proxy) admit(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		if p.clients.Add(1) > int64(p.options.Connections) {
+		if !p.room.enter(c.RemoteAddr()) {
 			p.metrics.count(resultFull)
 			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // an empty buffer takes it at once
 			_, _ = io.WriteString(c, full)
 			_ = c.Close()
 		}
 	case http.StateClosed:
-		p.clients.Add(-1)
+		p.room.leave(c.RemoteAddr())
 	}
 }
 
@@ -185,7 +186,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		_ = target.Close()
 		return
 	}
-	defer p.clients.Add(-1) // of a connection that was taken over the server tells no end
+	defer p.room.leave(client.RemoteAddr()) // of a connection that was taken over the server tells no end
 	t := tunnel{client: client, target: target, linger: p.options.Linger}
 	if !p.begin() {
 		t.close()

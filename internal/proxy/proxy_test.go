@@ -95,7 +95,12 @@ func run(t *testing.T, o Options) *running {
 // dial is a client of the proxy.
 func (r *running) dial(t *testing.T) *client {
 	t.Helper()
-	c, err := net.Dial("tcp", r.address)
+	return r.dialFrom(t, "127.0.0.1")
+}
+
+func (r *running) dialFrom(t *testing.T, source string) *client {
+	t.Helper()
+	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}).DialContext(t.Context(), "tcp", r.address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,17 +233,24 @@ func TestWhoSaysNothingIsSentAway(t *testing.T) {
 
 func TestThereIsRoomForSoMany(t *testing.T) {
 	to := newTarget(t)
-	r := run(t, Options{Target: to.Addr().String(), Connections: 2})
-	first := r.dial(t).connected("")
-	r.dial(t).connected("")
-	third := r.dial(t)
-	if resp, err := http.ReadResponse(third.reader, nil); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("got %v, %v", resp, err)
+	r := run(t, Options{Target: to.Addr().String(), Connections: 3})
+	first := r.dialFrom(t, "127.0.0.2").connected("")
+	r.dialFrom(t, "127.0.0.2").connected("")
+	wantFull := func(c *client) {
+		t.Helper()
+		if resp, err := http.ReadResponse(c.reader, nil); err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("got %v, %v", resp, err)
+		}
 	}
-	r.wantMetric(t, `liqo_proxy_requests_total{result="too_many"} 1`)
+	wantFull(r.dialFrom(t, "127.0.0.2")) // half of it is one's
+	r.wantMetric(t, "liqo_proxy_connections 2")
+	r.dialFrom(t, "127.0.0.3").connected("x").hears("x")
+	wantFull(r.dialFrom(t, "127.0.0.3"))
+	r.wantMetric(t, `liqo_proxy_requests_total{result="too_many"} 2`)
 	_ = first.Close()
-	r.wantMetric(t, "liqo_proxy_connections 1")
-	r.dial(t).connected("x").hears("x")
+	r.wantMetric(t, "liqo_proxy_connections 2")
+	r.dialFrom(t, "127.0.0.2").connected("x").hears("x")
+	r.wantMetric(t, "liqo_proxy_connections 3")
 }
 
 func TestATargetThatIsAwayIsToldOf(t *testing.T) {

@@ -44,7 +44,7 @@ func (r *remotes) grant(slice *authv1beta1.ResourceSlice, in *view) {
 			want.ResourcesDenied(why).Set(status, now)
 		}
 	case !own:
-		if deniedForTenant(slice) {
+		if deniedForTenant(slice, want.ResourcesDenied) {
 			want.Undecide(status, authv1beta1.ResourceSliceConditionTypeResources)
 		}
 	case r.options.DisableDefaultClass:
@@ -70,16 +70,14 @@ func (r *remotes) grantDefault(slice *authv1beta1.ResourceSlice, in *view) {
 	want.ResourcesAccepted().Set(status, now)
 }
 
-// deniedForTenant tells whether it was us who denied the resources, because of the Tenant alone.
-func deniedForTenant(slice *authv1beta1.ResourceSlice) bool {
-	for _, c := range slice.Status.Conditions {
-		if c.Type != authv1beta1.ResourceSliceConditionTypeResources || c.Reason != want.ReasonResourcesDenied {
-			continue
-		}
-		for _, why := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady, whyVersion} {
-			if strings.HasPrefix(c.Message, want.ResourcesDenied(why).Message) {
-				return true
-			}
+// deniedForTenant tells whether it was us who denied that side of the slice, because of the Tenant alone.
+func deniedForTenant(slice *authv1beta1.ResourceSlice, denied func(why string) want.Verdict) bool {
+	for _, why := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady, whyVersion} {
+		v := denied(why)
+		if slices.ContainsFunc(slice.Status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool {
+			return c.Type == v.Type && c.Reason == v.Reason && strings.HasPrefix(c.Message, v.Message)
+		}) {
+			return true
 		}
 	}
 	return false

@@ -161,8 +161,8 @@ func (r *remotes) Next(slice *authv1beta1.ResourceSlice) time.Duration {
 // authenticate gives the slice its credentials.
 func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
 	if len(slice.Spec.CSR) == 0 {
-		// A denial was of the Tenant, or of another request.
-		if want.Denied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
+		// A denial of another request stays: the key that it is about may be in use.
+		if deniedForTenant(slice, want.AuthenticationDenied) {
 			want.Undecide(&slice.Status, authv1beta1.ResourceSliceConditionTypeAuthentication)
 		}
 		return kube.Wait(0, "the slice has no certificate request yet")

@@ -401,6 +401,20 @@ func TestMaliciousRequestsAreDenied(t *testing.T) {
 	})
 }
 
+func TestASliceWithoutARequestIsUndecidedOnlyAfterADenialOfTheTenant(t *testing.T) {
+	for why, stays := range map[string]bool{whyDrained: false, whyNoTenant: false, whyNotReady + "said so": false, "the common name is another": true} {
+		slice := &authv1beta1.ResourceSlice{}
+		want.AuthenticationDenied(why).Set(&slice.Status, time.Now())
+		want.ResourcesDenied(whyDrained).Set(&slice.Status, time.Now())
+		if err := (&remotes{}).authenticate(t.Context(), slice, nil); err == nil {
+			t.Errorf("%s: the request is not waited for", why)
+		}
+		if want.Denied(slice, authentication) != stays {
+			t.Errorf("%s: the conditions are %v", why, slice.Status.Conditions)
+		}
+	}
+}
+
 func TestTenantSwitch(t *testing.T) {
 	c := cluster(t)
 	runRemote(t, c, RemoteOptions{})

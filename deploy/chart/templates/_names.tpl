@@ -3,8 +3,10 @@
 {{- .Values.nameOverride | default "liqo" | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
+{{- /* The version of the image that components have, as a label: a digest becomes one that is compared with no other. */ -}}
 {{- define "liqo.version" -}}
-{{- regexReplaceAll "[^A-Za-z0-9_.-]" (.Values.tag | default .Chart.AppVersion) "_" | trunc 63 -}}
+{{- $version := .Values.image.version | default .Values.tag | default .Chart.AppVersion -}}
+{{- regexReplaceAll "^[^A-Za-z0-9]+|[^A-Za-z0-9]+$" (regexReplaceAll "[^A-Za-z0-9_.-]" $version "_" | trunc 63) "" -}}
 {{- end -}}
 
 {{- /* Arguments: root, name, module (the name if absent). */ -}}
