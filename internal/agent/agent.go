@@ -21,6 +21,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/peer"
 )
@@ -185,7 +186,16 @@ func (s Sources) addresses(ctx context.Context, c client.Reader, out *Seen) erro
 	return nil
 }
 
-// services reads the Services whose addresses peers may be shown; the cache has no others.
+// shown tells whether an alias may stand for a Service: that of the API server, and that of its proxy.
+func (s Sources) shown(service *corev1.Service) bool {
+	switch client.ObjectKeyFromObject(service) {
+	case client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: names.APIServerService}, client.ObjectKey{Namespace: s.Home, Name: names.ProxyService}:
+		return true
+	}
+	return false
+}
+
+// services reads the Services whose addresses peers may be shown. The cache has others only where both are in one namespace.
 func (s Sources) services(ctx context.Context, c client.Reader, out *Seen) error {
 	var list corev1.ServiceList
 	if err := c.List(ctx, &list); err != nil {
@@ -193,6 +203,9 @@ func (s Sources) services(ctx context.Context, c client.Reader, out *Seen) error
 	}
 	for i := range list.Items {
 		service := &list.Items[i]
+		if !s.shown(service) {
+			continue
+		}
 		var behind discoveryv1.EndpointSliceList
 		if err := c.List(ctx, &behind, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}); err != nil {
 			return fmt.Errorf("listing EndpointSlices: %w", err)

@@ -48,7 +48,7 @@ type fabricOptions struct {
 // The Services that an alias may stand for: the API server's, and that of the proxy which leads peers there.
 // +kubebuilder:rbac:groups="",namespace=default,resources=services,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=default,resources=endpointslices,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",namespace=liqo,resources=services,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",namespace=liqo,resources=services,resourceNames=liqo-proxy,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=liqo,resources=endpointslices,verbs=get;list;watch
 
 // fabric leads a node to peers.
@@ -109,11 +109,13 @@ func (o *fabricOptions) cached() map[client.Object]cache.ByObject {
 	home := cache.ByObject{Namespaces: map[string]cache.Config{o.liqoNamespace: {}}}
 	services, slices := map[string]cache.Config{}, map[string]cache.Config{}
 	for _, s := range []types.NamespacedName{
-		{Namespace: o.liqoNamespace, Name: names.ProxyService},
-		{Namespace: metav1.NamespaceDefault, Name: names.APIServerService}, // last: in one namespace there is room for one of both
+		{Namespace: o.liqoNamespace, Name: names.ProxyService}, {Namespace: metav1.NamespaceDefault, Name: names.APIServerService},
 	} {
 		services[s.Namespace] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name)}
 		slices[s.Namespace] = cache.Config{LabelSelector: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: s.Name})}
+	}
+	if o.liqoNamespace == metav1.NamespaceDefault { // both are in one namespace, and no field selector finds two names
+		services, slices = map[string]cache.Config{o.liqoNamespace: {}}, map[string]cache.Config{o.liqoNamespace: {}}
 	}
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                              {Field: fields.OneTermEqualSelector("spec.nodeName", o.node), Transform: slimPod},

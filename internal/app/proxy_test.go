@@ -15,7 +15,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -151,7 +154,16 @@ func TestNodesKnowTheServicesThatAliasesMayStandFor(t *testing.T) {
 	}
 	var reader client.Reader
 	o := &fabricOptions{node: "worker", liqoNamespace: ns}
-	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "fabric-of-services", Objects: o.cached()}, func(mgr ctrl.Manager) error {
+	for marked, namespace := range map[string]string{"liqo": ns, "default": metav1.NamespaceDefault} {
+		role := "fabric-of-services-" + marked
+		testkit.ProcessRole(t, c, role, "fabric", marked)
+		testkit.Create(t, c.Client, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "fabric-of-services"}},
+		})
+	}
+	testkit.Manager(t, c.User(t, "fabric-of-services"), kube.ManagerOptions{Name: "fabric-of-services", Objects: o.cached()}, func(mgr ctrl.Manager) error {
 		reader = mgr.GetCache()
 		for _, obj := range []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}} {
 			if _, err := mgr.GetCache().GetInformer(t.Context(), obj); err != nil {
@@ -181,4 +193,16 @@ func TestNodesKnowTheServicesThatAliasesMayStandFor(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestNodesKnowBothServicesOfOneNamespace(t *testing.T) {
+	o := &fabricOptions{node: "worker", liqoNamespace: metav1.NamespaceDefault}
+	for obj, by := range o.cached() {
+		for namespace, c := range by.Namespaces {
+			if c.FieldSelector != nil && !c.FieldSelector.Matches(fields.Set{"metadata.name": names.ProxyService}) ||
+				c.LabelSelector != nil && !c.LabelSelector.Matches(labels.Set{discoveryv1.LabelServiceName: names.ProxyService}) {
+				t.Errorf("%T in %s is without the proxy", obj, namespace)
+			}
+		}
+	}
 }
