@@ -37,6 +37,7 @@ var volatile = [][]string{
 	{"metadata", "resourceVersion"},
 	{"metadata", "generation"},    // counts writes, those that were taken back as well
 	{"metadata", "managedFields"}, // say who wrote last, and when
+	{"metadata", "annotations", "endpoints.kubernetes.io/last-change-trigger-time"},
 }
 
 // renewed is what an installation changes by itself while it runs: its certificate of two minutes is one of the stories.
