@@ -148,7 +148,7 @@ func TestAVirtualNodeGoesWhenItsKubeletEndedAndNotWhenItsPodIsGone(t *testing.T)
 // A node that is lost never says that a pod ended, and the virtual node says which one that is.
 func TestAVirtualNodeSaysWhichNodeHoldsIt(t *testing.T) {
 	c := home(t)
-	vn := provide(t, c, "lost", "lost-1", "")
+	vn := provide(t, c, "lecce", "lecce-1", "")
 	run(t, c, vn)
 	condition(t, c, vn, running, running)
 	kubelet := podOn(t, c, vn.Namespace, "vk-lost", "cellar", func(p *corev1.Pod) { p.Labels = kubeletLabels(vn) })
