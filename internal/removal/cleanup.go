@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -39,16 +40,28 @@ func CleanUp(ctx context.Context, c client.WithWatch) error {
 		&liqov1beta1.ForeignClusterList{}, &networkingv1beta1.InternalNodeList{}, &ipamv1alpha1.IPList{}, &ipamv1alpha1.NetworkList{},
 	}
 	for _, list := range kinds {
-		if err := deleteAll(ctx, p, list); err != nil {
+		if err := deleteAll(ctx, p, list, notOfServices(list)...); err != nil {
 			return err
 		}
 	}
 	for _, list := range append(kinds, &offv1beta1.NamespaceOffloadingList{}) {
-		if err := WaitGone(ctx, c, list); err != nil {
+		if err := WaitGone(ctx, c, list, notOfServices(list)...); err != nil {
 			return err
 		}
 	}
 	return releaseRights(ctx, p)
+}
+
+// notOfServices leaves out the IP of the proxy: it is made again as long as its Service is there, and goes with it.
+func notOfServices(list client.ObjectList) []client.ListOption {
+	if _, ok := list.(*ipamv1alpha1.IPList); !ok {
+		return nil
+	}
+	others, err := labels.Parse(names.IPType + "!=" + names.IPTypeAPIServerProxy)
+	if err != nil {
+		panic(err) // it is a constant
+	}
+	return []client.ListOption{client.MatchingLabelsSelector{Selector: others}}
 }
 
 // releaseRights takes the finalizer off the bindings of tenant namespaces, which nobody would do later. They keep it where

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -145,6 +146,13 @@ func TestCleanUpRemovesWhatTheControllersKeep(t *testing.T) {
 	}
 	create(t, c, fc)
 	create(t, c, slow)
+	stays := &ipamv1alpha1.IP{ // as long as the Service does
+		ObjectMeta: held(meta(ns, "api-server-proxy", ""), map[string]string{names.IPType: names.IPTypeAPIServerProxy}, map[string]string{names.Preinstalled: "true"}),
+		Spec:       ipamv1alpha1.IPSpec{IP: "10.0.0.7"},
+	}
+	create(t, c, stays)
+	other := &ipamv1alpha1.IP{ObjectMeta: meta(ns, "other", ""), Spec: ipamv1alpha1.IPSpec{IP: "10.0.0.8"}}
+	create(t, c, other)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -164,6 +172,15 @@ func TestCleanUpRemovesWhatTheControllersKeep(t *testing.T) {
 		if err := c.Client.List(t.Context(), list); err != nil || len(describeAll(list)) > 0 {
 			t.Errorf("left: %v %v", describeAll(list), err)
 		}
+	}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(stays), stays); err != nil || stays.DeletionTimestamp != nil {
+		t.Errorf("what is made again was deleted: %v", err)
+	}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other); !apierrors.IsNotFound(err) {
+		t.Errorf("the other IP is there: %v", err)
+	}
+	if err := release(t.Context(), c.Client, stays); err != nil {
+		t.Fatal(err)
 	}
 }
 
