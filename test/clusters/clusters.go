@@ -40,6 +40,26 @@ type Cluster struct {
 	Program string
 }
 
+// kubeconfigs is the environment variable with the kubeconfigs of the clusters that tests are run on, with commas in between.
+const kubeconfigs = "LIQO_E2E_KUBECONFIGS"
+
+// Given are the clusters that tests are run on, which get these IDs.
+func Given(ids ...string) ([]*Cluster, error) {
+	files := strings.Split(os.Getenv(kubeconfigs), ",")
+	if len(files) != len(ids) {
+		return nil, fmt.Errorf("%s must name %d kubeconfigs, for %s: it is %q", kubeconfigs, len(ids), strings.Join(ids, ","), os.Getenv(kubeconfigs))
+	}
+	var all []*Cluster
+	for i, id := range ids {
+		c, err := New(id, files[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
 // New reads a kubeconfig.
 func New(id, kubeconfig string) (*Cluster, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

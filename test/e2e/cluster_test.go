@@ -19,11 +19,6 @@ type cluster struct {
 	empty clusters.Listing // the listing before anything was installed
 }
 
-func newCluster(id, kubeconfig string) (*cluster, error) {
-	c, err := clusters.New(id, kubeconfig)
-	return &cluster{Cluster: c}, err
-}
-
 // install has two replicas and a certificate of two minutes, which makes its rotation part of every story.
 func (c *cluster) install() error {
 	return c.Install("--set", "controllerManager.replicas=2", "--set", "webhook.certificateDuration=2m")

@@ -9,8 +9,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
+
+	"liqo.io/liqo/test/clusters"
 )
 
 var (
@@ -20,25 +21,19 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if err := setUp(os.Getenv("LIQO_E2E_KUBECONFIGS")); err != nil {
+	if err := setUp(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
-func setUp(kubeconfigs string) error {
-	files := strings.Split(kubeconfigs, ",")
-	if len(files) != 2 {
-		return fmt.Errorf("LIQO_E2E_KUBECONFIGS must name two kubeconfigs, consumer,provider: it is %q", kubeconfigs)
-	}
-	var err error
-	if consumer, err = newCluster("cl-consumer", files[0]); err != nil {
+func setUp() error {
+	both, err := clusters.Given("cl-consumer", "cl-provider")
+	if err != nil {
 		return err
 	}
-	if provider, err = newCluster("cl-provider", files[1]); err != nil {
-		return err
-	}
+	consumer, provider = &cluster{Cluster: both[0]}, &cluster{Cluster: both[1]}
 	for _, c := range []*cluster{consumer, provider} {
 		if c.empty, err = c.Listing(context.Background()); err != nil {
 			return err

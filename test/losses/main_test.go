@@ -9,7 +9,6 @@ package losses
 import (
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	"liqo.io/liqo/test/clusters"
@@ -18,7 +17,7 @@ import (
 var consumer, provider *clusters.Cluster
 
 func TestMain(m *testing.M) {
-	if err := setUp(os.Getenv("LIQO_E2E_KUBECONFIGS")); err != nil {
+	if err := setUp(); err != nil {
 		fmt.Fprintln(os.Stderr, "losses:", err)
 		os.Exit(1)
 	}
@@ -26,19 +25,13 @@ func TestMain(m *testing.M) {
 }
 
 // setUp installs with one replica of everything, so that whatever is killed is missed.
-func setUp(kubeconfigs string) error {
-	files := strings.Split(kubeconfigs, ",")
-	if len(files) != 2 {
-		return fmt.Errorf("LIQO_E2E_KUBECONFIGS must name two kubeconfigs, consumer,provider: it is %q", kubeconfigs)
-	}
-	var err error
-	if consumer, err = clusters.New("cl-consumer", files[0]); err != nil {
+func setUp() error {
+	both, err := clusters.Given("cl-consumer", "cl-provider")
+	if err != nil {
 		return err
 	}
-	if provider, err = clusters.New("cl-provider", files[1]); err != nil {
-		return err
-	}
-	for _, c := range []*clusters.Cluster{consumer, provider} {
+	consumer, provider = both[0], both[1]
+	for _, c := range both {
 		if err := c.Install("--set", "controllerManager.replicas=1"); err != nil {
 			return err
 		}

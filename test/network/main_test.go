@@ -28,26 +28,20 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if err := setUp(os.Getenv("LIQO_E2E_KUBECONFIGS")); err != nil {
+	if err := setUp(); err != nil {
 		fmt.Fprintln(os.Stderr, "network:", err)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
-func setUp(kubeconfigs string) error {
-	files := strings.Split(kubeconfigs, ",")
-	if len(files) != 2 {
-		return fmt.Errorf("LIQO_E2E_KUBECONFIGS must name two kubeconfigs: it is %q", kubeconfigs)
-	}
-	var err error
-	if a, err = clusters.New("cl-consumer", files[0]); err != nil {
+func setUp() error {
+	both, err := clusters.Given("cl-consumer", "cl-provider")
+	if err != nil {
 		return err
 	}
-	if b, err = clusters.New("cl-provider", files[1]); err != nil {
-		return err
-	}
-	for _, c := range []*clusters.Cluster{a, b} {
+	a, b = both[0], both[1]
+	for _, c := range both {
 		if err := c.Install(); err != nil {
 			return err
 		}

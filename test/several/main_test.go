@@ -9,7 +9,6 @@ package several
 import (
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	"liqo.io/liqo/test/clusters"
@@ -18,27 +17,21 @@ import (
 var a, b, c *clusters.Cluster
 
 func TestMain(m *testing.M) {
-	if err := setUp(os.Getenv("LIQO_E2E_KUBECONFIGS")); err != nil {
+	if err := setUp(); err != nil {
 		fmt.Fprintln(os.Stderr, "several:", err)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
 
-func setUp(kubeconfigs string) error {
-	files := strings.Split(kubeconfigs, ",")
-	if len(files) != 3 {
-		return fmt.Errorf("LIQO_E2E_KUBECONFIGS must name the kubeconfigs of clusters a, b and c: it is %q", kubeconfigs)
+func setUp() error {
+	given, err := clusters.Given("cl-a", "cl-b", "cl-c")
+	if err != nil {
+		return err
 	}
-	var err error
-	for i, cluster := range []struct {
-		id   string
-		into **clusters.Cluster
-	}{{"cl-a", &a}, {"cl-b", &b}, {"cl-c", &c}} {
-		if *cluster.into, err = clusters.New(cluster.id, files[i]); err != nil {
-			return err
-		}
-		if err := (*cluster.into).Install("--set", "controllerManager.replicas=1"); err != nil {
+	a, b, c = given[0], given[1], given[2]
+	for _, one := range given {
+		if err := one.Install("--set", "controllerManager.replicas=1"); err != nil {
 			return err
 		}
 	}

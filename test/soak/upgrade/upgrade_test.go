@@ -31,7 +31,7 @@ var a, b *clusters.Cluster
 func TestMain(m *testing.M) {
 	folder, err := os.MkdirTemp("", "liqo-before-")
 	if err == nil {
-		err = setUp(os.Getenv("LIQO_E2E_KUBECONFIGS"), folder)
+		err = setUp(folder)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "upgrade:", err)
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func setUp(kubeconfigs, folder string) error {
+func setUp(folder string) error {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		return err
@@ -56,16 +56,11 @@ func setUp(kubeconfigs, folder string) error {
 	if versionBefore, err = release.Previous(root); err != nil {
 		return err
 	}
-	files := strings.Split(kubeconfigs, ",")
-	if len(files) != 2 {
-		return fmt.Errorf("LIQO_E2E_KUBECONFIGS must name the kubeconfigs of clusters a and b: it is %q", kubeconfigs)
-	}
-	if a, err = clusters.New("cl-consumer", files[0]); err != nil {
+	both, err := clusters.Given("cl-consumer", "cl-provider")
+	if err != nil {
 		return err
 	}
-	if b, err = clusters.New("cl-provider", files[1]); err != nil {
-		return err
-	}
+	a, b = both[0], both[1]
 	var image string
 	if before, image, err = release.Build(root, versionBefore, folder); err != nil {
 		return err
