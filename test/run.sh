@@ -71,8 +71,7 @@ down_all() { bin/playground down && (apart bench "$bench_network" && bin/playgro
 clusters() { # NODES [NAMES [CNI]]: brings up clusters of so many nodes, a and b or those that are named, once
 	local names=${2:-a,b} cni=${3:-masquerade} name
 	[ "${clusters_up:-}" != "$1 $names $cni" ] || return 0
-	[ -z "${clusters_up:-}" ] || down
-	make --no-print-directory playground image build && clusters_up="$1 $names $cni" &&
+	make --no-print-directory playground image build && clusters_up="$1 $names $cni" && bin/playground down && # also what a killed run left
 		bin/playground up --clusters "$names" --workers "$1" --cni "$cni" --pod-cidr-overlap --audit &&
 		bin/playground load dist/liqo.tar || return 1
 	LIQO_E2E_KUBECONFIGS=
@@ -123,6 +122,7 @@ beside() ( # NAME NETWORK COMMAND...: with clusters of its own
 	make --no-print-directory playground && bin/playground build && apart "$1" "$2" || exit 1
 	trap 'bin/playground down' EXIT
 	shift 2
+	bin/playground down || exit 1 # what a killed run left
 	"$@"
 )
 
