@@ -22,6 +22,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -53,6 +54,26 @@ type gatewayOptions struct {
 // grow.
 const gatewayMemory = 192 << 20
 
+// giveWay lets whoever runs on a CPU go on for the rest of its time when a packet arrives for a process that this goroutine starts: see SCHED_BATCH
+// in sched(7). A CPU that has nothing to do takes the packet at once. Otherwise each datagram would interrupt whoever sends them, and be read,
+// encrypted and sent alone, for several times the work that it is among others.
+func giveWay() error {
+	runtime.LockOSThread() // processes inherit it from threads
+	attr, err := unix.SchedGetAttr(0, 0)
+	if err == nil {
+		attr.Policy = unix.SCHED_BATCH
+		err = unix.SchedSetAttr(0, attr, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("giving way to other threads: %w", err)
+	}
+	return nil
+}
+
+// half is how many CPUs a gateway uses at once: the kernel has as much to do with the same packets. With a thread for each CPU those that look for
+// work are in the way of it.
+func half(cpus int) int { return max(1, cpus/2) }
+
 // gateway is one end of the tunnel to a peer. Its rights are those of the ClusterRoles of the chart that are named after it.
 func gateway() *cobra.Command {
 	o := &gatewayOptions{}
@@ -61,6 +82,9 @@ func gateway() *cobra.Command {
 		Short: "One end of the tunnel to a peer",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if program.Alone() {
+				if err := giveWay(); err != nil {
+					ctrl.Log.Error(err, "many small datagrams will be slow")
+				}
 				return program.Keep(cmd.Context(), program.Settled, program.Again)
 			}
 			return o.run(cmd.Context())
@@ -150,6 +174,9 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 		return err
 	}
 	debug.SetMemoryLimit(gatewayMemory)
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(half(runtime.GOMAXPROCS(0)))
+	}
 	cfg, err := program.LocalConfig()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -178,6 +179,29 @@ func TestAGatewayRunsOnHalfOfTheCPUs(t *testing.T) {
 	} {
 		if got := threads(c.said, c.room); got != c.want {
 			t.Errorf("threads(%q, %d) = %d, want %d", c.said, c.room, got, c.want)
+		}
+	}
+}
+
+// The last of these fields of proc_pid_stat(5) are the policy and what is left; 3 is SCHED_BATCH.
+func TestAGatewayGivesWay(t *testing.T) {
+	policy := make(chan string)
+	go func() { // its thread ends with it
+		if err := giveWay(); err != nil {
+			t.Error(err)
+		}
+		out, err := exec.Command("cut", "-d", " ", "-f", "41", "/proc/self/stat").Output()
+		if err != nil {
+			t.Error(err)
+		}
+		policy <- strings.TrimSpace(string(out))
+	}()
+	if got := <-policy; got != "3" {
+		t.Errorf("a process that it starts has the policy %s", got)
+	}
+	for cpus, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 64: 32} {
+		if got := half(cpus); got != want {
+			t.Errorf("of %d CPUs it uses %d, not %d", cpus, got, want)
 		}
 	}
 }

@@ -24,21 +24,51 @@ import (
 
 // loss is something that is not there for a while, because it is cut off or killed.
 type loss struct {
-	what   string
-	strike func(t *testing.T, length time.Duration)
+	what    string
+	strike  func(t *testing.T, length time.Duration)
+	moments []moment
 }
 
-var losses = []loss{
-	{"API server of the consumer", away("a/apiserver")},
-	{"API server of the provider", away("b/apiserver")},
-	{"network between the clusters", away("b1", "--network")},
-	{"controller-manager of the consumer", killed(func() *clusters.Cluster { return consumer }, "app.kubernetes.io/name", "controller-manager")},
-	{"controller-manager of the provider", killed(func() *clusters.Cluster { return provider }, "app.kubernetes.io/name", "controller-manager")},
-	{"replicator of the consumer", killed(func() *clusters.Cluster { return consumer }, "app.kubernetes.io/name", "crd-replicator")},
-	{"gateway of the consumer", killed(func() *clusters.Cluster { return consumer }, "networking.liqo.io/component", "gateway")},
-	{"gateway of the provider", killed(func() *clusters.Cluster { return provider }, "networking.liqo.io/component", "gateway")},
-	{"virtual kubelet", killed(func() *clusters.Cluster { return consumer }, "liqo.io/virtual-node", "cl-provider")},
+// moment is a line of peer, and one of the unpeer after it, after which something is lost; without a line it is lost as the command begins.
+type moment struct {
+	name         string
+	peer, unpeer string
+	flags        []string
 }
+
+var withoutNetwork = []string{"--networking-disabled"}
+
+// What has a part in all of a peering is lost in any part of it, what has a part in one of them while it is there.
+var (
+	networks       = moment{"networks", "(local) Network configuration correctly set up", "(local) Gateway client correctly deleted", nil}
+	tunnel         = moment{"tunnel", "(remote) Gateway server correctly set up", "(local) All resourceslices deleted", nil}
+	authentication = moment{"authentication", "(remote) Nonce secret ensured", "(local) No leftover resourceslices on consumer cluster", withoutNetwork}
+	resources      = moment{"resources", "(local) ResourceSlice created", "(local) All virtualnodes deleted", nil}
+
+	gateways = []moment{
+		{"keys", "(remote) Public key correctly created", "", nil},
+		{"credentials", "(remote) Nonce secret ensured", "", nil},
+	}
+	virtualNodes = []moment{
+		{"nodes", "(local) ResourceSlice resources: Accepted", "", nil},
+		{"nodes without a network", "(local) ResourceSlice resources: Accepted", "", withoutNetwork},
+	}
+)
+
+var losses = []loss{
+	{"API server of the consumer", away("a/apiserver"), []moment{networks, authentication, tunnel, resources}},
+	{"API server of the provider", away("b/apiserver"), []moment{tunnel, resources, authentication, networks}},
+	{"network between the clusters", away("b1", "--network"), []moment{authentication, networks, resources, tunnel}},
+	{"controller-manager of the consumer", killed(theConsumer, "app.kubernetes.io/name", "controller-manager"), []moment{resources, tunnel, networks, authentication}},
+	{"controller-manager of the provider", killed(theProvider, "app.kubernetes.io/name", "controller-manager"), []moment{networks, authentication, tunnel, resources}},
+	{"replicator of the consumer", killed(theConsumer, "app.kubernetes.io/name", "crd-replicator"), []moment{authentication, resources}},
+	{"gateway of the consumer", killed(theConsumer, "networking.liqo.io/component", "gateway"), gateways},
+	{"gateway of the provider", killed(theProvider, "networking.liqo.io/component", "gateway"), gateways},
+	{"virtual kubelet", killed(theConsumer, "liqo.io/virtual-node", "cl-provider"), virtualNodes},
+}
+
+func theConsumer() *clusters.Cluster { return consumer }
+func theProvider() *clusters.Cluster { return provider }
 
 // away is a program or a node of the playground that is stopped or cut off.
 func away(target ...string) func(*testing.T, time.Duration) {
@@ -54,32 +84,20 @@ func away(target ...string) func(*testing.T, time.Duration) {
 	}
 }
 
-// killed is a process that gets no last word, as soon as there is one. It may have ended by then.
+// killed is a process that gets no last word, as soon as there is one.
 func killed(in func() *clusters.Cluster, label, value string) func(*testing.T, time.Duration) {
 	return func(t *testing.T, _ time.Duration) {
 		if err := story.Retry(t.Context(), 20*time.Second, func(ctx context.Context) error {
 			return story.KillPod(ctx, in(), "", client.MatchingLabels{label: value}, story.AnyPod)
 		}); err != nil {
-			t.Logf("nothing was killed: %v", err)
+			t.Errorf("nothing was killed: %v", err)
 		}
 	}
 }
 
-// phases are lines of peer, and of the unpeer after it, after which something is lost.
-var phases = []struct {
-	name         string
-	peer, unpeer string
-	flags        []string
-}{
-	{"networks", "(local) Network configuration correctly set up", "(local) Gateway client correctly deleted", nil},
-	{"tunnel", "(remote) Gateway server correctly set up", "(local) All resourceslices deleted", nil},
-	{"authentication", "(remote) Nonce secret ensured", "(local) No leftover resourceslices on consumer cluster", []string{"--networking-disabled"}},
-	{"resources", "(local) ResourceSlice created", "(local) All virtualnodes deleted", nil},
-}
-
 // Whatever is lost in the middle of peer and of unpeer, they end well once it is back, or say in one line why not and do so when they are
 // run again: the peering is then as any other, and of one that ended nothing is left. LIQO_SOAK_LOSS is how many seconds a loss lasts, and
-// LIQO_SOAK_LOSSES how many phases each of them meets, 4 at most.
+// LIQO_SOAK_LOSSES how many moments each of them meets, 4 at most.
 func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
 	length, each := time.Duration(number(t, "LIQO_SOAK_LOSS", 8))*time.Second, number(t, "LIQO_SOAK_LOSSES", 2)
 	kernels, err := story.Kernels(t.Context(), consumer, provider)
@@ -90,20 +108,19 @@ func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
 	for _, c := range []*clusters.Cluster{consumer, provider} {
 		b.objects[c] = listing(t, c)
 	}
-	for _, flags := range [][]string{nil, {"--networking-disabled"}} { // undisturbed
+	for _, flags := range [][]string{nil, withoutNetwork} { // undisturbed
 		b.run(t, nil, "", append([]string{"peer"}, flags...)...)
 		b.settle(t)
 		b.peered[fmt.Sprint(flags)] = b.look(t)
 		b.run(t, nil, "", "unpeer", "--delete-namespaces")
 		b.nothingIsLeft(t)
 	}
-	for i, l := range losses {
-		for k := range each {
-			phase := phases[(i+k*max(1, len(phases)/each))%len(phases)]
-			t.Run(l.what+" of "+phase.name, func(t *testing.T) {
-				b.run(t, &l, phase.peer, append([]string{"peer"}, phase.flags...)...)
-				b.isAs(t, b.peered[fmt.Sprint(phase.flags)])
-				b.run(t, &l, phase.unpeer, "unpeer", "--delete-namespaces")
+	for _, l := range losses {
+		for _, m := range l.moments[:min(each, len(l.moments))] {
+			t.Run(l.what+" lost with "+m.name, func(t *testing.T) {
+				b.run(t, &l, m.peer, append([]string{"peer"}, m.flags...)...)
+				b.isAs(t, b.peered[fmt.Sprint(m.flags)])
+				b.run(t, &l, m.unpeer, "unpeer", "--delete-namespaces")
 				b.nothingIsLeft(t)
 			})
 			if t.Failed() {
@@ -132,6 +149,9 @@ func (b *bench) run(t *testing.T, l *loss, after string, args ...string) {
 	begin := sync.OnceFunc(func() {
 		struck.Go(func() { l.strike(t, b.length) })
 	})
+	if l != nil && after == "" {
+		begin()
+	}
 	out, err := consumer.Follow(ctx, func(line string) {
 		if l != nil && strings.Contains(line, after) {
 			begin()
