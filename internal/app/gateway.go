@@ -70,10 +70,6 @@ func giveWay() error {
 	return nil
 }
 
-// half is how many CPUs a gateway uses at once: the kernel has as much to do with the same packets. With a thread for each CPU those that look for
-// work are in the way of it.
-func half(cpus int) int { return max(1, cpus/2) }
-
 // gateway is one end of the tunnel to a peer. Its rights are those of the ClusterRoles of the chart that are named after it.
 func gateway() *cobra.Command {
 	o := &gatewayOptions{}
@@ -174,9 +170,6 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 		return err
 	}
 	debug.SetMemoryLimit(gatewayMemory)
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(half(runtime.GOMAXPROCS(0)))
-	}
 	cfg, err := program.LocalConfig()
 	if err != nil {
 		return err

@@ -183,7 +183,7 @@ func TestAGatewayRunsOnHalfOfTheCPUs(t *testing.T) {
 	}
 }
 
-// The last of these fields of proc_pid_stat(5) are the policy and what is left; 3 is SCHED_BATCH.
+// The 41st field of proc_pid_stat(5) is the policy; 3 is SCHED_BATCH.
 func TestAGatewayGivesWay(t *testing.T) {
 	policy := make(chan string)
 	go func() { // its thread ends with it
@@ -198,10 +198,5 @@ func TestAGatewayGivesWay(t *testing.T) {
 	}()
 	if got := <-policy; got != "3" {
 		t.Errorf("a process that it starts has the policy %s", got)
-	}
-	for cpus, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 64: 32} {
-		if got := half(cpus); got != want {
-			t.Errorf("of %d CPUs it uses %d, not %d", cpus, got, want)
-		}
 	}
 }
