@@ -8,6 +8,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,7 @@ type KeysOptions struct {
 }
 
 // keys makes the key pair of this cluster, and one for each peer: what one peer's credentials sign is of no use with
-// another one. A key pair goes when its peer's tenant namespace goes.
+// another one. A key pair goes when the last tenant namespace of its peer goes.
 type keys struct {
 	client  client.Client // reads namespaces from the cache
 	direct  client.Client // reads Secrets
@@ -125,7 +126,7 @@ func (k *keys) make(ctx context.Context, name string, labels map[string]string, 
 		return err
 	}
 	if owner != nil {
-		if err := controllerutil.SetControllerReference(owner, secret, k.client.Scheme()); err != nil {
+		if err := controllerutil.SetOwnerReference(owner, secret, k.client.Scheme()); err != nil {
 			return fmt.Errorf("setting the owner of the key pair: %w", err)
 		}
 	}
@@ -135,17 +136,18 @@ func (k *keys) make(ctx context.Context, name string, labels map[string]string, 
 	return nil
 }
 
-// adopt keeps the key pair while the namespace exists: one of an earlier namespace of the same peer would be collected.
+// adopt keeps the key pair while the namespace exists: one of an earlier namespace of the same peer would be collected. A peer may have several
+// namespaces: the garbage collector takes what all owners are gone of, and forgets owners that are.
 func (k *keys) adopt(ctx context.Context, secret *corev1.Secret, owner *corev1.Namespace) error {
-	if owner == nil || metav1.IsControlledBy(secret, owner) {
+	owned := func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID }
+	if owner == nil || slices.ContainsFunc(secret.OwnerReferences, owned) {
 		return nil
 	}
 	if !secret.DeletionTimestamp.IsZero() {
 		return kube.BeingDeleted("Secret", secret.Name)
 	}
 	before := secret.DeepCopy()
-	secret.OwnerReferences = nil
-	if err := controllerutil.SetControllerReference(owner, secret, k.client.Scheme()); err != nil {
+	if err := controllerutil.SetOwnerReference(owner, secret, k.client.Scheme()); err != nil {
 		return fmt.Errorf("setting the owner of the key pair: %w", err)
 	}
 	if err := k.direct.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {

@@ -8,6 +8,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -118,8 +119,8 @@ func TestKeysThatExistAreKept(t *testing.T) {
 		if !bytes.Equal(secret.Data[names.PrivateKeyKey], private) {
 			t.Fatal("the key pair was replaced")
 		}
-		if owner := metav1.GetControllerOf(secret); owner == nil || owner.Name != ns {
-			return fmt.Errorf("the key pair does not go with its namespace: %v", owner)
+		if owners := secret.OwnerReferences; len(owners) != 1 || owners[0].Name != ns {
+			return fmt.Errorf("the key pair does not go with its namespace: %v", owners)
 		}
 		return nil
 	})
@@ -129,6 +130,39 @@ func TestKeysThatExistAreKept(t *testing.T) {
 	if got := keyPair(t, c, liqo, names.PeerKeysSecret(broken)).Data[names.PrivateKeyKey]; string(got) != "precious" {
 		t.Error("what is no key was overwritten")
 	}
+}
+
+// They took the key pair from each other, a hundred times a second.
+func TestTenantNamespacesOfAPeerShareItsKeys(t *testing.T) {
+	c := cluster(t)
+	liqo, peer := liqoNamespace(t, c), testkit.UniqueID()
+	namespaces := []string{tenantNamespace(t, c, peer)}
+	runKeys(t, c, KeysOptions{LiqoNamespace: liqo})
+	made := keyPair(t, c, liqo, names.PeerKeysSecret(peer))
+	namespaces = append(namespaces, tenantNamespace(t, c, peer))
+	for len(namespaces) > 0 {
+		testkit.Eventually(t, patient, func() error {
+			secret := keyPair(t, c, liqo, made.Name)
+			var owners []string
+			for _, ref := range secret.OwnerReferences {
+				owners = append(owners, ref.Name)
+			}
+			if secret.UID != made.UID || !slices.Equal(owners, namespaces) {
+				return fmt.Errorf("it is of %v, not of %v", owners, namespaces)
+			}
+			return nil
+		})
+		if err := c.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaces[0]}}); err != nil {
+			t.Fatal(err)
+		}
+		namespaces = namespaces[1:]
+	}
+	testkit.Eventually(t, patient, func() error {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(made), &corev1.Secret{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the key pair is still there: %v", err)
+		}
+		return nil
+	})
 }
 
 func TestKeysForPeersWithoutEd25519(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/story"
 )
 
 var (
@@ -25,7 +26,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := story.Rest(consumer.Cluster, provider.Cluster); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 func setUp() error {

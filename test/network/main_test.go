@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/story"
 )
 
 // a has the clients of tunnels, b the servers.
@@ -32,7 +33,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "network:", err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := story.Rest(a, b); err != nil {
+		fmt.Fprintln(os.Stderr, "network:", err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 func setUp() error {

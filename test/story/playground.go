@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,34 @@ func Audit(t *testing.T, c *clusters.Cluster, keep func(Request) bool) []Request
 		t.Fatal(err)
 	}
 	return all
+}
+
+// restless is how often one object may be written by Liqo while a suite runs. Statuses that tell of time are written each 10 s at most.
+const restless = 1000
+
+// Rest wants no object to be written again and again: what is written whenever it was written keeps all CPUs busy, and no story notices. Leases
+// are written for nothing else.
+func Rest(of ...*clusters.Cluster) error {
+	for _, c := range of {
+		written, most := map[string]int{}, ""
+		all, err := ReadAudit(c, func(r Request) bool {
+			return !slices.Contains([]string{"get", "list", "watch"}, r.Verb) && r.Ref.Resource != "leases" && r.Ref.Name != "" && strings.Contains(r.User.Username, "liqo")
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range all {
+			what := fmt.Sprintf("%s %s %s/%s by %s", r.Verb, r.Ref.Resource, r.Ref.Namespace, r.Ref.Name, r.User.Username)
+			if written[what]++; written[what] > written[most] {
+				most = what
+			}
+		}
+		fmt.Printf("%s: most often, %d times: %s\n", c.ID, written[most], most)
+		if written[most] > restless {
+			return fmt.Errorf("%s: %d times of %d at most: %s", c.ID, written[most], restless, most)
+		}
+	}
+	return nil
 }
 
 // Retry calls check until it succeeds. Each call ends after a while: an API server that was cut off does not answer.
