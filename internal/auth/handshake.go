@@ -166,7 +166,6 @@ func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *auth
 	data[cred.NonceEntry(nonce)] = []byte(mine)
 	served.Data = data
 	served.Labels = map[string]string{names.RemoteClusterID: string(tenant.Spec.ClusterID), names.ServedNonces: "true"}
-	served.OwnerReferences = nil // of a namespace that was there before
 	if err := controllerutil.SetOwnerReference(ns, served, h.direct.Scheme()); err != nil {
 		return fmt.Errorf("setting the owner of the nonces that served: %w", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -139,8 +138,7 @@ func (k *keys) make(ctx context.Context, name string, labels map[string]string, 
 // adopt keeps the key pair while the namespace exists: one of an earlier namespace of the same peer would be collected. A peer may have several
 // namespaces: the garbage collector takes what all owners are gone of, and forgets owners that are.
 func (k *keys) adopt(ctx context.Context, secret *corev1.Secret, owner *corev1.Namespace) error {
-	owned := func(ref metav1.OwnerReference) bool { return ref.UID == owner.UID }
-	if owner == nil || slices.ContainsFunc(secret.OwnerReferences, owned) {
+	if owner == nil || kube.Owns(owner, secret) {
 		return nil
 	}
 	if !secret.DeletionTimestamp.IsZero() {

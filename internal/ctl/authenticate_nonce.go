@@ -12,12 +12,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -48,7 +48,7 @@ func (s *side) keyFor(ctx context.Context, provider string) (crypto.Signer, erro
 	} else if err != nil {
 		return nil, fmt.Errorf("reading the key pair for %s: %w", provider, err)
 	}
-	if !metav1.IsControlledBy(secret, ns) || secret.DeletionTimestamp != nil {
+	if !kube.Owns(ns, secret) || secret.DeletionTimestamp != nil {
 		return nil, missing
 	}
 	key, err := cred.ParseKey(secret.Data[names.PrivateKeyKey])

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,6 +72,11 @@ func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...En
 	}
 	now, err := application.Apply(ctx, c, current)
 	return now != nil, err
+}
+
+// Owns tells whether an object goes with that one, with others or alone: names may have been used before.
+func Owns(owner, obj client.Object) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }
 
 func owned(want client.Object, o ensureOptions) (client.Object, error) {
