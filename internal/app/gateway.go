@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -90,7 +89,7 @@ func gateway() *cobra.Command {
 	o.flags(cmd.Flags())
 	cmd.AddCommand(&cobra.Command{
 		Use:   "prepare",
-		Short: "Have the pod of a gateway forward packets, if it does not yet, without work that it has no use for",
+		Short: "Have the pod of a gateway forward packets, if it does not yet",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return forwardPackets("/proc/sys/net") },
 	})
@@ -231,33 +230,22 @@ func (o *gatewayOptions) cached() map[client.Object]cache.ByObject {
 	}
 }
 
-// sysctls of a gateway's network namespace, below /proc/sys/net. What is not needed saves work: tables say already whose sources come from where, and
-// next to nothing is for sockets here, so nobody has to look for the way back of each packet, nor for the socket of each.
-var sysctls = []struct {
-	pattern, value string
-	needed         bool
-}{
-	{"ipv4/ip_forward", "1", true},
-	{"ipv6/conf/all/forwarding", "1", true},
-	{"ipv4/conf/*/rp_filter", "0", false},
-	{"ipv4/ip_early_demux", "0", false},
-}
-
-// forwardPackets has packets forwarded. It writes only what is not so already: it may be all that it may not write.
-func forwardPackets(dir string) error {
-	for _, s := range sysctls {
-		paths, err := filepath.Glob(filepath.Join(dir, s.pattern)) // without IPv6 there is none
-		if err != nil {
-			return err
+// forwardPackets writes only what is not so already: it may be all that it may not write.
+func forwardPackets(sysctls string) error {
+	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/forwarding"} {
+		path := sysctls + "/" + name
+		have, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // there is no IPv6
 		}
-		for _, path := range paths {
-			have, err := os.ReadFile(path)
-			if err == nil && strings.TrimSpace(string(have)) != s.value {
-				err = os.WriteFile(path, []byte(s.value), 0o644)
-			}
-			if err != nil && s.needed {
-				return fmt.Errorf("having packets forwarded: %w", err)
-			}
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", path, err)
+		}
+		if strings.TrimSpace(string(have)) == "1" {
+			continue
+		}
+		if err := os.WriteFile(path, []byte("1"), 0o644); err != nil {
+			return fmt.Errorf("having packets forwarded: %w", err)
 		}
 	}
 	return nil

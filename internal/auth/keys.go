@@ -125,7 +125,8 @@ func (k *keys) make(ctx context.Context, name string, labels map[string]string, 
 		return err
 	}
 	if owner != nil {
-		if err := controllerutil.SetOwnerReference(owner, secret, k.client.Scheme()); err != nil {
+		// The first one controls it: older versions of liqoctl look for that.
+		if err := controllerutil.SetControllerReference(owner, secret, k.client.Scheme()); err != nil {
 			return fmt.Errorf("setting the owner of the key pair: %w", err)
 		}
 	}

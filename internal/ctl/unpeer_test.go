@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -33,6 +35,52 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
+
+// A peer may have another tenant namespace, whose keys stay. What the garbage collector does is done here once somebody waits for it.
+func TestKeysThatWentWithATenantNamespaceAreWaitedFor(t *testing.T) {
+	c := testkit.Cluster(t)
+	s, _ := bareSide(t, c, "local", "milan-keys")
+	gone, stays := testkit.Namespace(t, c, "gone", nil), testkit.Namespace(t, c, "stays", nil)
+	owners := map[string]*corev1.Namespace{gone: {}, stays: {}}
+	for name, ns := range owners {
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Name: name}, ns); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret := func(of ...string) *corev1.Secret {
+		made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: gone, GenerateName: "keys-", Labels: map[string]string{names.RemoteClusterID: "rome-keys"}}}
+		for _, name := range of {
+			if err := controllerutil.SetOwnerReference(owners[name], made, c.Client.Scheme()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		testkit.Create(t, c.Client, made)
+		return made
+	}
+	alone, shared := secret(gone), secret(gone, stays)
+	secret(stays)
+	var once sync.Once
+	s.kube = testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+		if testkit.IsWatch(r) && strings.Contains(r.URL.Path, "/secrets") {
+			once.Do(func() {
+				testkit.Update(t, c.Client, shared.DeepCopy(), func(s *corev1.Secret) { s.OwnerReferences = s.OwnerReferences[1:] })
+				if err := c.Client.Delete(t.Context(), alone); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return nil, nil
+	})
+	if err := s.awaitKeys(t.Context(), "rome-keys", owners[gone]); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(alone), &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("keys that went with the namespace were not waited for: %v", err)
+	}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(shared), shared); err != nil || kube.Owns(owners[gone], shared) {
+		t.Errorf("keys that go with others still go with the namespace: %v, %v", shared.OwnerReferences, err)
+	}
+}
 
 // Nobody removes the ForeignCluster here, and nothing holds it.
 func TestWhatDoesNotGoWithAPeeringIsToldWithWhatToDo(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/ctl/step"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 )
@@ -243,6 +244,7 @@ func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) err
 		return nil
 	}
 	var held client.Object
+	was := ns.DeepCopy() // its UID: ns is read again
 	err = s.awaiting(ctx, "Waiting for tenant namespace to go", "", func(ctx context.Context) (err error) {
 		if held, err = s.heldBy(ctx, ns); err != nil || held != nil {
 			return err
@@ -250,7 +252,7 @@ func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) err
 		if err := s.awaitGone(ctx, ns, &corev1.NamespaceList{}); err != nil {
 			return err
 		}
-		return s.awaitKeys(ctx, other)
+		return s.awaitKeys(ctx, other, was)
 	})
 	switch {
 	case err != nil:
@@ -280,8 +282,8 @@ func (s *side) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object,
 	return nil, nil
 }
 
-// awaitKeys waits for the keys for a cluster to go, which follow its tenant namespace.
-func (s *side) awaitKeys(ctx context.Context, other string) error {
+// awaitKeys waits until the keys for a cluster that went with a tenant namespace are gone, or go with others only.
+func (s *side) awaitKeys(ctx context.Context, other string, ns *corev1.Namespace) error {
 	found, err := s.find(ctx, &corev1.SecretList{}, other)
 	if err != nil {
 		if apierrors.IsForbidden(err) {
@@ -289,11 +291,13 @@ func (s *side) awaitKeys(ctx context.Context, other string) error {
 		}
 		return err
 	}
+	released := func(obj client.Object) bool { return !kube.Owns(ns, obj) }
 	for _, obj := range found {
-		if of := metav1.GetControllerOf(obj); of != nil && of.Kind == "Namespace" {
-			if err := s.awaitGone(ctx, obj, &corev1.SecretList{}); err != nil {
-				return err
-			}
+		if released(obj) {
+			continue
+		}
+		if err := s.awaitThat(ctx, obj, &corev1.SecretList{}, released); err != nil {
+			return err
 		}
 	}
 	return nil

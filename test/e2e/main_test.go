@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"liqo.io/liqo/test/clusters"
 	"liqo.io/liqo/test/story"
@@ -26,8 +27,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
+	began := time.Now()
 	code := m.Run()
-	if err := story.Rest(consumer.Cluster, provider.Cluster); err != nil {
+	if err := story.Rest(began, consumer.Cluster, provider.Cluster); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		code = 1
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/test/clusters"
@@ -27,6 +28,7 @@ type loss struct {
 	what    string
 	strike  func(t *testing.T, length time.Duration)
 	moments []moment
+	there   func(ctx context.Context) error // says why it cannot be lost yet; nil for what is always there
 }
 
 // moment is a line of peer, and one of the unpeer after it, after which something is lost; without a line it is lost as the command begins.
@@ -56,15 +58,15 @@ var (
 )
 
 var losses = []loss{
-	{"API server of the consumer", away("a/apiserver"), []moment{networks, authentication, tunnel, resources}},
-	{"API server of the provider", away("b/apiserver"), []moment{tunnel, resources, authentication, networks}},
-	{"network between the clusters", away("b1", "--network"), []moment{authentication, networks, resources, tunnel}},
-	{"controller-manager of the consumer", killed(theConsumer, "app.kubernetes.io/name", "controller-manager"), []moment{resources, tunnel, networks, authentication}},
-	{"controller-manager of the provider", killed(theProvider, "app.kubernetes.io/name", "controller-manager"), []moment{networks, authentication, tunnel, resources}},
-	{"replicator of the consumer", killed(theConsumer, "app.kubernetes.io/name", "crd-replicator"), []moment{authentication, resources}},
-	{"gateway of the consumer", killed(theConsumer, "networking.liqo.io/component", "gateway"), gateways},
-	{"gateway of the provider", killed(theProvider, "networking.liqo.io/component", "gateway"), gateways},
-	{"virtual kubelet", killed(theConsumer, "liqo.io/virtual-node", "cl-provider"), virtualNodes},
+	{"API server of the consumer", away("a/apiserver"), []moment{networks, authentication, tunnel, resources}, nil},
+	{"API server of the provider", away("b/apiserver"), []moment{tunnel, resources, authentication, networks}, nil},
+	{"network between the clusters", away("b1", "--network"), []moment{authentication, networks, resources, tunnel}, nil},
+	killed("controller-manager of the consumer", theConsumer, client.MatchingLabels{"app.kubernetes.io/name": "controller-manager"}, []moment{resources, tunnel, networks, authentication}),
+	killed("controller-manager of the provider", theProvider, client.MatchingLabels{"app.kubernetes.io/name": "controller-manager"}, []moment{networks, authentication, tunnel, resources}),
+	killed("replicator of the consumer", theConsumer, client.MatchingLabels{"app.kubernetes.io/name": "crd-replicator"}, []moment{authentication, resources}),
+	killed("gateway of the consumer", theConsumer, client.MatchingLabels{"networking.liqo.io/component": "gateway"}, gateways),
+	killed("gateway of the provider", theProvider, client.MatchingLabels{"networking.liqo.io/component": "gateway"}, gateways),
+	killed("virtual kubelet", theConsumer, client.MatchingLabels{"liqo.io/virtual-node": "cl-provider"}, virtualNodes),
 }
 
 func theConsumer() *clusters.Cluster { return consumer }
@@ -85,14 +87,25 @@ func away(target ...string) func(*testing.T, time.Duration) {
 }
 
 // killed is a process that gets no last word, as soon as there is one.
-func killed(in func() *clusters.Cluster, label, value string) func(*testing.T, time.Duration) {
-	return func(t *testing.T, _ time.Duration) {
+func killed(what string, in func() *clusters.Cluster, labels client.MatchingLabels, moments []moment) loss {
+	return loss{what, func(t *testing.T, _ time.Duration) {
 		if err := story.Retry(t.Context(), 20*time.Second, func(ctx context.Context) error {
-			return story.KillPod(ctx, in(), "", client.MatchingLabels{label: value}, story.AnyPod)
+			return story.KillPod(ctx, in(), "", labels, story.AnyPod)
 		}); err != nil {
 			t.Errorf("nothing was killed: %v", err)
 		}
-	}
+	}, moments, func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := in().Client.List(ctx, &pods, labels); err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			if states := pod.Status.ContainerStatuses; pod.DeletionTimestamp == nil && len(states) > 0 && states[0].Ready {
+				return nil
+			}
+		}
+		return fmt.Errorf("no such pod of %v is ready", labels)
+	}}
 }
 
 // Whatever is lost in the middle of peer and of unpeer, they end well once it is back, or say in one line why not and do so when they are
@@ -142,6 +155,9 @@ type bench struct {
 func (b *bench) run(t *testing.T, l *loss, after string, args ...string) {
 	t.Helper()
 	args = append(args, "--remote-kubeconfig", provider.Kubeconfig, "--timeout", "3m")
+	if l != nil && after == "" && l.there != nil {
+		story.Eventually(t, l.what+" to be there", time.Minute, l.there)
+	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -150,7 +166,7 @@ func (b *bench) run(t *testing.T, l *loss, after string, args ...string) {
 		struck.Go(func() { l.strike(t, b.length) })
 	})
 	if l != nil && after == "" {
-		begin()
+		begin() // while the command looks at what there is
 	}
 	out, err := consumer.Follow(ctx, func(line string) {
 		if l != nil && strings.Contains(line, after) {

@@ -33,8 +33,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "network:", err)
 		os.Exit(1)
 	}
+	began := time.Now()
 	code := m.Run()
-	if err := story.Rest(a, b); err != nil {
+	if err := story.Rest(began, a, b); err != nil {
 		fmt.Fprintln(os.Stderr, "network:", err)
 		code = 1
 	}
