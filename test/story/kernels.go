@@ -14,8 +14,8 @@ import (
 	"liqo.io/liqo/test/clusters"
 )
 
-// changing is what counts in what a kernel says.
-var changing = regexp.MustCompile(`(packets|bytes) \d+|expires \S+`)
+// changing is what counts in what a kernel says, and that a set may hold ranges: one that held some before goes on so.
+var changing = regexp.MustCompile(`(?m)(packets|bytes) \d+|expires \S+|\n\s*flags interval$`)
 
 // Kernels tells what each node's kernel has: rules, routes, links, and tables of nftables without their counts, and in whatever order
 // their sets and chains were made.
