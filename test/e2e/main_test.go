@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"liqo.io/liqo/test/clusters"
 	"liqo.io/liqo/test/story"
@@ -27,13 +26,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
-	began := time.Now()
-	code := m.Run()
-	if err := story.Rest(began, consumer.Cluster, provider.Cluster); err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(story.Run(m, consumer.Cluster, provider.Cluster))
 }
 
 func setUp() error {

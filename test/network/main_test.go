@@ -33,13 +33,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "network:", err)
 		os.Exit(1)
 	}
-	began := time.Now()
-	code := m.Run()
-	if err := story.Rest(began, a, b); err != nil {
-		fmt.Fprintln(os.Stderr, "network:", err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(story.Run(m, a, b))
 }
 
 func setUp() error {

@@ -121,9 +121,20 @@ func Audit(t *testing.T, c *clusters.Cluster, keep func(Request) bool) []Request
 // restless is how often one object may be written by Liqo while a suite runs. Statuses that tell of time are written each 10 s at most.
 const restless = 1000
 
-// Rest wants that no object was written again and again since then: what is written whenever it was written keeps all CPUs busy, and no story
+// Run runs the tests of a suite, and fails it if Liqo did not rest. It returns what the process exits with.
+func Run(m *testing.M, of ...*clusters.Cluster) int {
+	began := time.Now()
+	code := m.Run()
+	if err := rest(began, of...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// rest wants that no object was written again and again since then: what is written whenever it was written keeps all CPUs busy, and no story
 // notices. Clusters elsewhere than in the playground have no log of that.
-func Rest(since time.Time, of ...*clusters.Cluster) error {
+func rest(since time.Time, of ...*clusters.Cluster) error {
 	for _, c := range of {
 		all, err := ReadAudit(c, func(r Request) bool { return r.At.After(since) && r.writes() })
 		if errors.Is(err, fs.ErrNotExist) {
