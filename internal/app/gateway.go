@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -70,6 +71,24 @@ func giveWay() error {
 	return nil
 }
 
+// steady has the runtime of a command look after its threads each 10 ms. Otherwise its monitor sleeps as soon as there is nothing to do, and
+// the first system call after that wakes it: for each packet of a sparse flow, which waits meanwhile. What is asked of the runtime is a line
+// on the error output each 25 days, the longest time it takes: its monitor does not sleep then. On a machine that runs for longer already the
+// first line comes at once.
+func steady(cmd *exec.Cmd) *exec.Cmd {
+	const name = "GODEBUG"
+	said := os.Getenv(name)
+	if strings.Contains(said, "schedtrace=") {
+		return cmd
+	}
+	trace := "schedtrace=" + strconv.Itoa(math.MaxInt32) // in milliseconds
+	if said != "" {
+		trace = said + "," + trace
+	}
+	cmd.Env = append(cmd.Environ(), name+"="+trace)
+	return cmd
+}
+
 // gateway is one end of the tunnel to a peer. Its rights are those of the ClusterRoles of the chart that are named after it.
 func gateway() *cobra.Command {
 	o := &gatewayOptions{}
@@ -81,7 +100,7 @@ func gateway() *cobra.Command {
 				if err := giveWay(); err != nil {
 					ctrl.Log.Error(err, "many small datagrams will be slow")
 				}
-				return program.Keep(cmd.Context(), program.Settled, program.Again)
+				return program.Keep(cmd.Context(), program.Settled, func() *exec.Cmd { return steady(program.Again()) })
 			}
 			return o.run(cmd.Context())
 		},

@@ -200,3 +200,17 @@ func TestAGatewayGivesWay(t *testing.T) {
 		t.Errorf("a process that it starts has the policy %s", got)
 	}
 }
+
+func TestTheRuntimeOfAGatewayStaysAwake(t *testing.T) {
+	for said, want := range map[string]string{
+		"":                       "schedtrace=2147483647",
+		"gctrace=1":              "gctrace=1,schedtrace=2147483647",
+		"schedtrace=5,gctrace=1": "schedtrace=5,gctrace=1",
+	} {
+		t.Setenv("GODEBUG", said)
+		out, err := steady(exec.Command("sh", "-c", "echo $GODEBUG")).Output()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want {
+			t.Errorf("with %q it begins with %q, want %q (%v)", said, got, want, err)
+		}
+	}
+}
