@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -167,7 +168,7 @@ func disabling(what string, err error) error {
 // endOffloading takes back what runs in the provider. Virtual nodes are drained at once, while they have their credentials.
 func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error {
 	p, s := step.New(told), u.consumer
-	ended := u.endAll(p, &authv1beta1.ResourceSliceList{}, "resourceslices")
+	ended := u.endAll(p, &authv1beta1.ResourceSliceList{}, "resourceslices", p.Add(u.deleteMadeByHand))
 	u.endAll(p, &offv1beta1.VirtualNodeList{}, "virtualnodes", ended)
 	// It goes with the last virtual node, unless somebody made it or it was left behind.
 	s.step(p, "Waiting for the namespaces in the provider to go", "", func(ctx context.Context) error {
@@ -179,6 +180,17 @@ func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error 
 		return err
 	}, p.All()...)
 	return disabling("offloading", p.Run(ctx))
+}
+
+// deleteMadeByHand deletes the virtual nodes that no slice made: a slice whose credentials they use waits for those that are being deleted
+// when it is.
+func (u *unpeering) deleteMadeByHand(ctx context.Context, told *out.Printer) error {
+	list := &offv1beta1.VirtualNodeList{}
+	found, err := u.ours(ctx, list)
+	if err == nil {
+		err = u.consumer.removeAll(ctx, slices.DeleteFunc(found, func(obj client.Object) bool { return metav1.GetControllerOf(obj) != nil }), list, false)
+	}
+	return u.consumer.via(told).wrong(err)
 }
 
 // awaitDrained waits until no pod is left on the virtual nodes that endOffloading ends, which are there for a moment more.

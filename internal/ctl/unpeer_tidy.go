@@ -89,7 +89,7 @@ func (s *side) awaitNothing(ctx context.Context, other string) error {
 	return nil
 }
 
-// awaitAll waits until objects of a kind are gone, which go by themselves, or stay for a reason. Pods need only have ended.
+// awaitAll waits until objects of a kind are gone, which go by themselves, or stay for a reason.
 func (s *side) awaitAll(ctx context.Context, found []client.Object, list client.ObjectList, stays func(client.Object) bool) error {
 	for _, obj := range slices.DeleteFunc(found, stays) {
 		pod, is := obj.(*corev1.Pod)
@@ -114,20 +114,20 @@ func (s *side) awaitAll(ctx context.Context, found []client.Object, list client.
 // confirmation is how long a node may take to say that a pod ended, after the pod was to.
 const confirmation = 5 * time.Second
 
-// awaitEnded waits until nothing of a pod runs any more, or until the time is over that it had to end. It is not confirmed then: the
-// node may be lost, and would be waited for in vain.
+// awaitEnded waits until a pod is gone, or until the time is over that it had to end. Whether it ended may not be confirmed then: the node
+// may be lost, and would be waited for in vain.
 func (s *side) awaitEnded(ctx context.Context, pod *corev1.Pod) (confirmed bool, err error) {
 	list, uid, there := &corev1.PodList{}, pod.UID, false
 	err = s.awaitThat(ctx, pod, list, func(obj client.Object) bool {
 		there = over(obj) || ending(obj)
 		return there
 	})
-	if err != nil || !there || over(pod) {
+	if err != nil || !there {
 		return err == nil, err
 	}
 	within, cancel := context.WithTimeout(ctx, timeToEnd(pod, time.Now())+confirmation)
 	defer cancel()
-	if err := s.awaitThat(within, pod, list, over); err == nil || within.Err() == nil || ctx.Err() != nil {
+	if err := s.awaitGone(within, pod, list); err == nil || within.Err() == nil || ctx.Err() != nil {
 		return true, err
 	}
 	// The API server may have been silent meanwhile.
@@ -149,7 +149,7 @@ func timeToEnd(pod *corev1.Pod, now time.Time) time.Duration {
 	return max(0, min(pod.DeletionTimestamp.Sub(now), grace))
 }
 
-// over tells of a pod of which nothing runs: the node that it ran on says so up to a second before it is gone.
+// over tells of a pod of which nothing runs: the node that it ran on says so before it is gone.
 func over(obj client.Object) bool {
 	phase := obj.(*corev1.Pod).Status.Phase
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
@@ -265,7 +265,7 @@ func (s *side) deleteNamespace(ctx context.Context, other string, wait bool) err
 	return nil
 }
 
-// heldBy waits until the pods in a namespace that is being deleted have ended, and returns one that may never be seen to, nil for none.
+// heldBy waits until the pods in a namespace that is being deleted are gone, and returns one that may never be seen to, nil for none.
 func (s *side) heldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
 	pods := &corev1.PodList{}
 	if err := s.kube.List(ctx, pods, client.InNamespace(ns.Name)); err != nil {

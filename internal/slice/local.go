@@ -64,11 +64,9 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 	l := &locals{client: mgr.GetClient(), direct: direct, notes: newNotes(), options: o}
 	isLocal := predicate.NewPredicateFuncs(func(obj client.Object) bool { return !peer.IsReplica(obj) })
 	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{
-		Name:      "resourceslice_local",
-		Finalizer: names.ResourceSliceFinalizer,
-		NeedsFinalizer: func(obj client.Object) bool {
-			return !o.DisableOffloading && !peer.IsReplica(obj) && want.AsksForVirtualNode(obj.(*authv1beta1.ResourceSlice))
-		},
+		Name:           "resourceslice_local",
+		Finalizer:      names.ResourceSliceFinalizer,
+		NeedsFinalizer: func(obj client.Object) bool { return !o.DisableOffloading && !peer.IsReplica(obj) },
 	}, l)
 	b := c.Builder(isLocal).
 		Owns(&authv1beta1.Identity{}).
@@ -122,12 +120,15 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 	return l.virtualNode(ctx, slice, provider, identity, vn)
 }
 
-// Cleanup removes the VirtualNode of the slice and waits until it is drained: the pods on it are ended with the credentials
-// that go when the copy of the slice goes.
+// Cleanup removes the VirtualNode of the slice and waits until it is drained, and each that somebody made with its credentials and deleted, too:
+// the pods on them are ended with what the provider takes back when the copy of the slice goes.
 func (l *locals) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
 	vn, err := l.existingNode(ctx, l.direct, slice) // live: a node made a moment ago counts
-	if err != nil || vn == nil {
+	if err != nil {
 		return err
+	}
+	if vn == nil {
+		return l.awaitUsers(ctx, slice)
 	}
 	if vn.DeletionTimestamp.IsZero() {
 		if err := l.client.Delete(ctx, vn, client.Preconditions{UID: &vn.UID}); client.IgnoreNotFound(err) != nil {
@@ -136,6 +137,36 @@ func (l *locals) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSlice) 
 	}
 	return kube.Wait(0, "the VirtualNode of the slice is being drained")
 }
+
+// awaitUsers waits for the VirtualNodes that are drained with the credentials of the slice.
+func (l *locals) awaitUsers(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
+	if l.options.DisableOffloading {
+		return nil
+	}
+	identity := &authv1beta1.Identity{}
+	err := l.direct.Get(ctx, types.NamespacedName{Namespace: slice.Namespace, Name: names.SliceIdentity(slice.Name)}, identity)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the Identity of the slice: %w", err)
+	}
+	secret := identity.Status.KubeconfigSecretRef
+	if err != nil || secret == nil {
+		return nil
+	}
+	var all offv1beta1.VirtualNodeList
+	if err := l.direct.List(ctx, &all, client.InNamespace(slice.Namespace)); err != nil {
+		return fmt.Errorf("looking for VirtualNodes that use the slice: %w", err)
+	}
+	for i := range all.Items {
+		vn := &all.Items[i]
+		if uses := vn.Spec.KubeconfigSecretRef; !vn.DeletionTimestamp.IsZero() && uses != nil && uses.Name == secret.Name {
+			return kube.Wait(usersDelay, "the VirtualNode "+vn.Name+", which uses the credentials of the slice, is being drained")
+		}
+	}
+	return nil
+}
+
+// usersDelay is how soon the VirtualNodes that use a slice are looked at again: no watch of it knows them.
+const usersDelay = time.Second
 
 // Report tells what was made of the slice, and what its author must change.
 func (l *locals) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {

@@ -155,6 +155,16 @@ func giveKubeconfig(t *testing.T, c *testkit.ControlPlane, identity *authv1beta1
 	})
 }
 
+func gone(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
+	t.Helper()
+	testkit.Eventually(t, patient, func() error {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s is still there: %v", obj.GetName(), err)
+		}
+		return nil
+	})
+}
+
 func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 	c := cluster(t)
 	h := newHome(t, c)
@@ -269,12 +279,33 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 			t.Fatalf("the slice went before its node: %v", err)
 		}
 		testkit.Update(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
-		testkit.Eventually(t, patient, func() error {
-			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(going), going); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("it is still there: %v", err)
+		gone(t, c, going)
+	})
+	t.Run("and waits, deleted, for a node that somebody made with its credentials and deleted", func(t *testing.T) {
+		going := h.typed(t, name(t))
+		going.Annotations = nil // it asks for no node
+		testkit.Create(t, c.Client, going)
+		answer(t, c, going)
+		giveKubeconfig(t, c, h.identity(t, c, going.Name))
+		theirs := &offv1beta1.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name(t), Finalizers: []string{"test/draining"}},
+			Spec:       offv1beta1.VirtualNodeSpec{ClusterID: "milan", KubeconfigSecretRef: h.identity(t, c, going.Name).Status.KubeconfigSecretRef},
+		}
+		testkit.Create(t, c.Client, theirs)
+		for _, obj := range []client.Object{theirs, going} {
+			if err := c.Client.Delete(t.Context(), obj); err != nil {
+				t.Fatal(err)
 			}
-			return nil
-		})
+		}
+		next := h.typed(t, name(t)) // what came later was handled
+		testkit.Create(t, c.Client, next)
+		answer(t, c, next)
+		h.identity(t, c, next.Name)
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(going), going); err != nil {
+			t.Fatalf("the slice went before the node: %v", err)
+		}
+		testkit.Update(t, c.Client, theirs, func(vn *offv1beta1.VirtualNode) { vn.Finalizers = nil })
+		gone(t, c, going)
 	})
 	t.Run("and gets a new request when the key is lost", func(t *testing.T) {
 		key := h.giveKey(t, c)
