@@ -95,6 +95,9 @@ func (l Listing) add(resource string, obj *unstructured.Unstructured) error {
 	for _, field := range volatile {
 		unstructured.RemoveNestedField(obj.Object, field...)
 	}
+	if len(obj.GetAnnotations()) == 0 { // one that had none but those
+		unstructured.RemoveNestedField(obj.Object, "metadata", "annotations")
+	}
 	renewed(resource, obj.Object)
 	text, err := json.MarshalIndent(obj.Object, "", " ")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,8 +111,9 @@ func (w *world) answers(ctx context.Context, ends [2]place, port uint16) error {
 	})
 }
 
-// peerOnce peers, waits until the virtual node is Ready and until works, which may be nil, has no error, and parts. It returns
-// how many seconds both took, the latter until nothing is left but what the first time left: tenant namespaces, and what every namespace has.
+// peerOnce peers, waits until the virtual node is Ready and until works, which may be nil, has no error, and, once that is at
+// rest, parts. It returns how many seconds both commands took. When the latter returns nothing is left but what the first time left:
+// tenant namespaces, and what every namespace has.
 func (w *world) peerOnce(ctx context.Context, works func(context.Context) error, flags ...string) (took, parted float64, err error) {
 	consumer, provider := w.clusters[0], w.clusters[1]
 	began := time.Now()
@@ -132,13 +134,39 @@ func (w *world) peerOnce(ctx context.Context, works func(context.Context) error,
 		return 0, 0, err
 	}
 	took = time.Since(began).Seconds()
+	if err := until(ctx, "a peering at rest", func() error { return w.atRest(ctx) }); err != nil {
+		return 0, 0, err
+	}
 
 	began = time.Now()
 	if _, err := consumer.Liqoctl("unpeer", "--remote-kubeconfig", provider.Kubeconfig); err != nil {
 		return 0, 0, err
 	}
-	err = until(ctx, "nothing to be left", func() error { return w.parts(ctx) })
-	return took, time.Since(began).Seconds(), err
+	parted = time.Since(began).Seconds()
+	return took, parted, w.parts(ctx)
+}
+
+// rest is how long pods have been ready, by whole seconds, that their nodes are not busy with any more: a kubelet looks each second at what
+// runs, and has to look twice to end what it has only just begun.
+const rest = 4 * time.Second
+
+// atRest fails while a pod in a tenant namespace is not ready, or became so only now.
+func (w *world) atRest(ctx context.Context) error {
+	for _, c := range w.clusters {
+		var pods corev1.PodList
+		if err := c.Client.List(ctx, &pods); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if strings.HasPrefix(pod.Namespace, "liqo-tenant-") && !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && time.Since(c.LastTransitionTime.Time) > rest
+			}) {
+				return fmt.Errorf("pod %s in %s is not ready, or is so only now", pod.Name, c.ID)
+			}
+		}
+	}
+	return nil
 }
 
 // parts fails while anything is left of a peering that was not left when the first one ended.
