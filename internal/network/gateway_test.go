@@ -638,7 +638,7 @@ func TestAnEndpointIsNeverThatOfAnEarlierService(t *testing.T) {
 	node := s.node("192.0.2.9")
 	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
 	made.Spec.Service.Spec = corev1.ServiceSpec{
-		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 51840, NodePort: 31841, Protocol: corev1.ProtocolUDP}},
+		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 51840, NodePort: 30081, Protocol: corev1.ProtocolUDP}},
 	}
 	s.create(made)
 	var lagging *corev1.Service
@@ -652,7 +652,7 @@ func TestAnEndpointIsNeverThatOfAnEarlierService(t *testing.T) {
 		},
 	})
 	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: cached, all: s.c.Client, keys: &keyring{live: s.c.Client}}
-	for _, port := range []int32{31841, 31842} {
+	for _, port := range []int32{30081, 30082} {
 		made.Spec.Service.Spec.Ports[0].NodePort = port
 		if err := w.outside(t.Context(), wireguardOf(made)); err != nil {
 			t.Fatal(err)

@@ -62,11 +62,14 @@ spec:
 ---
 `
 
+// NodePorts up to 30085 are given to who asks for none only where no other is free, see
+// https://kubernetes.io/docs/concepts/services-networking/service/#avoid-nodeport-collisions.
 const (
 	port          = 8080
 	hostPort      = 18080 // of processes of nodes
-	nodePort      = 31080 // with externalTrafficPolicy Cluster
-	localNodePort = 31081 // with externalTrafficPolicy Local
+	nodePort      = 30080 // with externalTrafficPolicy Cluster
+	localNodePort = 30081 // with externalTrafficPolicy Local
+	otherNodePort = 30082 // of a gateway that moves
 )
 
 const request = "GET /cgi-bin/who HTTP/1.0\r\n\r\n"

@@ -29,7 +29,7 @@ func follows(t *testing.T, tunnel *clusters.Tunnel, works func()) {
 		comeBack(t, n.Name)
 	}
 	for _, move := range []struct{ to, endpoint string }{
-		{"another port of the nodes", `{"nodePort": 31841}`},
+		{"another port of the nodes", fmt.Sprintf(`{"nodePort": %d}`, otherNodePort)},
 		{"a load balancer", `{"serviceType": "LoadBalancer", "nodePort": null}`},
 	} {
 		left := theServer(t, tunnel).Status.Endpoint
