@@ -46,10 +46,10 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// certificatesLast is how long certificates of the provider last: they are renewed every 50 s. A machine that is busy has 25 s then to bring
+// certificatesLast is how long certificates of the provider last: they are renewed every 80 s. A machine that is busy has 40 s then to bring
 // the other ones, and an Identity takes over what is offered each 30 s at most, however late it was the last time.
 const (
-	certificatesLast = 75 * time.Second
+	certificatesLast = 2 * time.Minute
 	renewedAfter     = certificatesLast * 2 / 3
 )
 

@@ -70,11 +70,9 @@ func (j Job) RunsEachIndexOnce(t *testing.T, meanwhile func(t *testing.T)) {
 			t.Errorf("pod %s was made %d times", name, n)
 		}
 	}
-	if len(made) != j.Pods {
-		t.Errorf("the audit log of the provider has %d pods made, want %d", len(made), j.Pods)
-	}
-	here.Check(t, "consumer")
-	there.Check(t, "provider")
+	// An API server that is killed takes its last half second of the log with it, so not every pod is in it.
+	here.Check(t, "consumer", j.Pods)
+	there.Check(t, "provider", j.Pods)
 	if _, err := j.Consumer.Kubectl("", "delete", "job", "many", "-n", j.Namespace, "--timeout=3m"); err != nil {
 		t.Error(err)
 	}

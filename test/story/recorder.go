@@ -98,8 +98,8 @@ func (r *Recorder) see(pod *corev1.Pod) {
 	r.restarts[pod.UID] = restarts
 }
 
-// Check fails the test for each name that had more than one UID, and for all that went backwards.
-func (r *Recorder) Check(t *testing.T, where string) {
+// Check fails the test for another number of names than there were to be, for each that had more than one UID, and for all that went backwards.
+func (r *Recorder) Check(t *testing.T, where string, want int) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,5 +111,7 @@ func (r *Recorder) Check(t *testing.T, where string) {
 	for _, what := range r.back {
 		t.Errorf("%s: %s", where, what)
 	}
-	t.Logf("%s: %d pods were seen", where, len(r.uids))
+	if len(r.uids) != want {
+		t.Errorf("%s: %d pods were seen, want %d", where, len(r.uids), want)
+	}
 }
