@@ -103,11 +103,16 @@ func (c *Cluster) Say(args ...string) (string, error) {
 	return string(out), err
 }
 
-// Follow is Say, and calls heard with each line as soon as the program says it.
+// patience is how long a program that is interrupted may take to end.
+const patience = 30 * time.Second
+
+// Follow is Say, and calls heard with each line as soon as the program says it. When the context ends the program is interrupted, as by Ctrl-C.
 func (c *Cluster) Follow(ctx context.Context, heard func(line string), args ...string) (string, error) {
 	said, saying := io.Pipe()
 	cmd := exec.CommandContext(ctx, c.liqoctl(), append(args, "--kubeconfig", c.Kubeconfig)...)
 	cmd.Stdout, cmd.Stderr = saying, saying
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = patience
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}

@@ -50,11 +50,7 @@ func TestTheGuideWorksAsTyped(t *testing.T) {
 	desk := &desk{dir: t.TempDir(), env: append(os.Environ(),
 		"CLUSTER_1_KUBECONFIG_PATH="+a.Kubeconfig, "CLUSTER_2_KUBECONFIG_PATH="+b.Kubeconfig,
 		"PATH="+bin+":"+filepath.Dir(kubectlPath)+":"+os.Getenv("PATH"))}
-	guide, err := os.ReadFile("testdata/guide.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range read(t, string(guide)) {
+	for _, line := range guide(t, "network") {
 		t.Logf("%s$ %s", line.cluster, line.line)
 		check := func(context.Context) error {
 			out, err := desk.typeIn(line)
@@ -73,6 +69,16 @@ func TestTheGuideWorksAsTyped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// guide are the lines to be typed of one of the guides.
+func guide(t *testing.T, name string) []typed {
+	t.Helper()
+	text, err := os.ReadFile("../guides/" + name + ".txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, string(text))
 }
 
 // read are the lines to be typed of a transcript.

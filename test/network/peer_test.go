@@ -23,59 +23,18 @@ import (
 	"liqo.io/liqo/test/story"
 )
 
-// peered is what the user guide says that the command prints, in its order.
-var peered = []string{
-	"(local) Network configuration correctly retrieved",
-	"(remote) Network configuration correctly retrieved",
-	"(local) Network configuration correctly set up",
-	"(remote) Network configuration correctly set up",
-	"(local) Configuration applied successfully",
-	"(remote) Configuration applied successfully",
-	"(local) Network correctly initialized",
-	"(remote) Network correctly initialized",
-	"(remote) Gateway server correctly set up",
-	"(remote) Gateway pod gw-CONSUMER is ready",
-	"(remote) Gateway server Service created successfully",
-	"(local) Gateway client correctly set up",
-	"(local) Gateway pod gw-PROVIDER is ready",
-	"(remote) Gateway server Secret created successfully",
-	"(local) Public key correctly created",
-	"(local) Gateway client Secret created successfully",
-	"(remote) Public key correctly created",
-	"(remote) Connection created successfully",
-	"(local) Connection created successfully",
-	"(local) Connection is established",
-	"(remote) Connection is established",
-	"(local) Tenant namespace correctly ensured",
-	"(remote) Tenant namespace correctly ensured",
-	"(remote) Nonce secret ensured",
-	"(remote) Nonce generated successfully",
-	"(remote) Nonce retrieved",
-	"(local) Signed nonce secret ensured",
-	"(local) Nonce is signed",
-	"(local) Signed nonce retrieved",
-	"(local) Tenant correctly generated",
-	"(remote) Tenant correctly applied on provider cluster",
-	"(remote) Tenant status is filled",
-	"(remote) Identity correctly generated",
-	"(local) Identity correctly applied on consumer cluster",
-	"(local) Identity status is filled",
-	"(local) ResourceSlice created",
-	"(local) ResourceSlice authentication: Accepted",
-	"(local) ResourceSlice resources: Accepted",
-}
-
 // besides are lines that newer versions print between those of the guide.
 var besides = regexp.MustCompile(`^ INFO   \((local|remote)\) Gateway (server|client) template "wireguard-(server|client)/liqo" correctly checked$|^ WARN   \((local|remote)\) Waiting for `)
 
 // The commands of the guide about peering, in its order: one direction, the other one, and the end of both, after which both clusters
-// and the kernels of their nodes are as before. The other direction is that of a peering user; its pods run on when the first one ends, whose
+// and the kernels of their nodes are as before. Both commands are interrupted once. The other direction is that of a peering user; its pods run on when the first one ends, whose
 // pods run at home then. LIQO_PEERINGS repeats all of it.
 func TestPeeringByOneCommand(t *testing.T) {
 	times, err := strconv.Atoi(os.Getenv("LIQO_PEERINGS"))
 	if err != nil {
 		times = 1
 	}
+	peered := guide(t, "peering")[0].shown
 	objects := everything(t)
 	kernels, err := story.Kernels(t.Context(), a, b)
 	if err != nil {
@@ -97,7 +56,8 @@ func TestPeeringByOneCommand(t *testing.T) {
 		if t.Failed() {
 			return
 		}
-		says(t, peered, a, b, "peer", "--remote-kubeconfig", b.Kubeconfig)
+		interrupted(t, "(remote) Public key correctly created", "peer", "--remote-kubeconfig", b.Kubeconfig)
+		says(t, peered, "peer", "--remote-kubeconfig", b.Kubeconfig)
 		for _, look := range []struct {
 			c    *clusters.Cluster
 			want string
@@ -110,7 +70,7 @@ func TestPeeringByOneCommand(t *testing.T) {
 		if out := kubectl(t, a, "", "get", "nodes", "-l", "liqo.io/type=virtual-node"); !regexp.MustCompile(`(?m)^cl-provider +Ready +agent +\S+ +v1\.\d+\.\d+`).MatchString(out) {
 			t.Errorf("the virtual node is\n%s", out)
 		}
-		says(t, peered, a, b, "peer", "--remote-kubeconfig", b.Kubeconfig) // changes nothing
+		says(t, peered, "peer", "--remote-kubeconfig", b.Kubeconfig) // changes nothing
 		for _, args := range [][]string{
 			{"info"}, {"info", "peer"}, {"info", "peer", "cl-provider"}, {"info", "peer", "-o", "json"}, {"info", "peer", "cl-provider", "--get", "authentication.resourceslices"},
 		} {
@@ -127,6 +87,7 @@ func TestPeeringByOneCommand(t *testing.T) {
 		work(t, b)
 		works(t, a, b.ID)
 		before := works(t, b, a.ID)
+		interrupted(t, "(local) All virtualnodes deleted", "unpeer", "--remote-kubeconfig", b.Kubeconfig)
 		if _, err := a.Say("unpeer", "--remote-kubeconfig", b.Kubeconfig); err != nil {
 			t.Fatal(err)
 		}
@@ -283,18 +244,19 @@ func peeringUser(t *testing.T, cluster, provider *clusters.Cluster) string {
 	return file
 }
 
-// says wants the lines that the command prints to be those of the guide, in its order, and none but those that are known.
-func says(t *testing.T, lines []string, local, remote *clusters.Cluster, args ...string) {
+// says wants the lines that a command of cluster a prints to be those of the guide, in its order, and none but those that are known.
+func says(t *testing.T, lines []string, args ...string) {
 	t.Helper()
-	out, err := local.Say(args...)
+	out, err := a.Say(args...)
 	if err != nil {
 		show(t)
 		t.Fatal(err)
 	}
 	want := slices.Clone(lines)
+	ids := strings.NewReplacer("$CONSUMER", a.ID, "$PROVIDER", b.ID)
 	for line := range strings.Lines(out) {
 		line = strings.TrimRight(line, "\n")
-		if len(want) > 0 && line == " INFO   "+strings.NewReplacer("CONSUMER", local.ID, "PROVIDER", remote.ID).Replace(want[0]) {
+		if len(want) > 0 && line == " "+ids.Replace(want[0]) {
 			want = want[1:]
 		} else if !besides.MatchString(line) {
 			t.Errorf("nobody expects the line %q", line)
@@ -302,6 +264,21 @@ func says(t *testing.T, lines []string, local, remote *clusters.Cluster, args ..
 	}
 	if len(want) > 0 {
 		t.Fatalf("%q is missing, or what follows it is, in\n%s", want[0], out)
+	}
+}
+
+// interrupted sends a command of cluster a the signal of Ctrl-C after a line: it ends with one error.
+func interrupted(t *testing.T, after string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, err := a.Follow(ctx, func(line string) {
+		if strings.Contains(line, after) {
+			cancel()
+		}
+	}, args...)
+	if err == nil || ctx.Err() == nil || strings.Count(out, " ERRO ") != 1 {
+		t.Errorf("liqoctl %v, interrupted after %q: %v\n%s", args, after, err, out)
 	}
 }
 
