@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -20,7 +21,8 @@ import (
 	"liqo.io/liqo/test/figures"
 )
 
-// peer has the clusters peer and part once and so many times again with a network, and as often without: each time right after the one before.
+// peer has the clusters peer and part so many times with a network, and as often without: each time as if for the first time, and again right
+// after that.
 func (w *world) peer(ctx context.Context, times int) ([]figures.Promise, error) {
 	if times < 1 {
 		return nil, nil
@@ -46,30 +48,41 @@ func (w *world) peer(ctx context.Context, times int) ([]figures.Promise, error) 
 	defer listener.Close()
 	port := uint16(listener.Addr().(*net.TCPAddr).Port)
 
-	var all, alone, parted, partedAlone []float64
-	for range times + 1 { // the first time is another
-		took, undone, err := w.peerOnce(ctx, func(ctx context.Context) error { return w.answers(ctx, ends, port) })
-		if err != nil {
+	for i, c := range w.clusters {
+		if w.apart[i], err = c.Listing(ctx); err != nil {
 			return nil, err
 		}
-		say("peered after %.2f s, parted after %.2f s", took, undone)
-		all, parted = append(all, took), append(parted, undone)
 	}
-	for range times {
-		took, undone, err := w.peerOnce(ctx, nil, "--networking-disabled")
-		if err != nil {
-			return nil, err
+	var out []figures.Promise
+	for _, kind := range []struct {
+		name, until string
+		works       func(context.Context) error
+		flags       []string
+		limit       float64
+	}{
+		{"", "until a pod is answered and the node is Ready", func(ctx context.Context) error { return w.answers(ctx, ends, port) }, nil, 8},
+		{" without a network", "until the node is Ready", nil, []string{"--networking-disabled"}, 4},
+	} {
+		var first, again, parted []float64
+		for range times {
+			for _, all := range []*[]float64{&first, &again} {
+				took, undone, err := w.peerOnce(ctx, kind.works, kind.flags...)
+				if err != nil {
+					return nil, err
+				}
+				say("peered%s after %.2f s, parted after %.2f s", kind.name, took, undone)
+				*all, parted = append(*all, took), append(parted, undone)
+			}
+			if err := w.forget(ctx); err != nil {
+				return nil, err
+			}
 		}
-		say("without a network: peered after %.2f s, parted after %.2f s", took, undone)
-		alone, partedAlone = append(alone, took), append(partedAlone, undone)
+		out = append(out,
+			figures.Promise{What: "peer" + kind.name + " for the first time, " + kind.until, Value: figures.Median(first), Limit: kind.limit, Unit: "s"},
+			figures.Promise{What: "peer" + kind.name + " again, right after an unpeer", Value: figures.Median(again), Limit: kind.limit, Unit: "s"},
+			figures.Promise{What: "unpeer" + kind.name + ", until nothing is left", Value: figures.Median(parted), Limit: 2.5, Unit: "s"})
 	}
-	return []figures.Promise{
-		{What: "peer for the first time, until a pod is answered and the node is Ready", Value: all[0], Limit: 8, Unit: "s"},
-		{What: "peer again, right after an unpeer", Value: figures.Median(all[1:]), Limit: 8, Unit: "s"},
-		{What: "peer without a network, until the node is Ready", Value: figures.Median(alone), Limit: 4, Unit: "s"},
-		{What: "unpeer, until nothing is left", Value: figures.Median(parted), Limit: 2.5, Unit: "s"},
-		{What: "unpeer without a network, until nothing is left", Value: figures.Median(partedAlone), Limit: 2.5, Unit: "s"},
-	}, nil
+	return out, nil
 }
 
 // ends are a pod in each cluster.
@@ -112,8 +125,7 @@ func (w *world) answers(ctx context.Context, ends [2]place, port uint16) error {
 }
 
 // peerOnce peers, waits until the virtual node is Ready and until works, which may be nil, has no error, and, once that is at
-// rest, parts. It returns how many seconds both commands took. When the latter returns nothing is left but what the first time left:
-// tenant namespaces, and what every namespace has.
+// rest, parts. It returns how many seconds both commands took. When the latter returns nothing is left but what stays.
 func (w *world) peerOnce(ctx context.Context, works func(context.Context) error, flags ...string) (took, parted float64, err error) {
 	consumer, provider := w.clusters[0], w.clusters[1]
 	began := time.Now()
@@ -143,7 +155,15 @@ func (w *world) peerOnce(ctx context.Context, works func(context.Context) error,
 		return 0, 0, err
 	}
 	parted = time.Since(began).Seconds()
-	return took, parted, w.parts(ctx)
+	return took, parted, w.nothingIsLeft(ctx, stays)
+}
+
+// forget removes what stays, too.
+func (w *world) forget(ctx context.Context) error {
+	if _, err := w.clusters[0].Liqoctl("unpeer", "--remote-kubeconfig", w.clusters[1].Kubeconfig, "--delete-namespaces"); err != nil {
+		return err
+	}
+	return w.nothingIsLeft(ctx, func(string) bool { return false })
 }
 
 // rest is how long pods have been ready, by whole seconds, that their nodes are not busy with any more: a kubelet looks each second at what
@@ -169,44 +189,28 @@ func (w *world) atRest(ctx context.Context) error {
 	return nil
 }
 
-// parts fails while anything is left of a peering that was not left when the first one ended.
-func (w *world) parts(ctx context.Context) error {
-	after, err := listings(ctx, w.clusters[:])
-	if err != nil {
-		return err
-	}
+// stays tells of an object that is there until tenant namespaces go: these, what every namespace has, the key of the consumer, and which nonces
+// served.
+func stays(name string) bool {
+	return strings.Contains(name, " liqo-tenant-") || strings.Contains(name, " authentication-keys-") || strings.Contains(name, " authentication-nonces-")
+}
+
+// nothingIsLeft fails where there is anything that was not there before they ever peered, and does not stay, or other than it was.
+func (w *world) nothingIsLeft(ctx context.Context, stays func(name string) bool) error {
 	for i, c := range w.clusters {
-		if err := after[i].Settled(); err != nil {
+		after, err := c.Listing(ctx)
+		if err == nil {
+			err = after.Settled()
+		}
+		if err != nil {
 			return err
 		}
-		if w.parted == nil {
-			continue // tenant namespaces stay from the first time on
-		}
-		if diff := clusters.Changes(w.parted[i], after[i]); diff != "" {
+		maps.DeleteFunc(after, func(name, _ string) bool { return stays(name) })
+		if diff := clusters.Changes(w.apart[i], after); diff != "" {
 			return fmt.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff)
 		}
 	}
-	if w.parted == nil {
-		w.parted = after
-	}
 	return nil
-}
-
-func listings(ctx context.Context, of []*clusters.Cluster) (out []clusters.Listing, err error) {
-	for _, c := range of {
-		one, err := c.Listing(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for name := range one {
-			// Kubernetes clears requests away, an hour later; which nonces served is remembered as long as there is a tenant namespace.
-			if strings.HasPrefix(name, "certificatesigningrequests ") || strings.Contains(name, " authentication-nonces-") {
-				delete(one, name)
-			}
-		}
-		out = append(out, one)
-	}
-	return out, nil
 }
 
 // nodeReady wants one virtual node, which is.

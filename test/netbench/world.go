@@ -34,7 +34,7 @@ const (
 type world struct {
 	clusters [2]*clusters.Cluster
 	peerings []figures.Promise
-	parted   []clusters.Listing // when they had peered once
+	apart    [2]clusters.Listing // when they had never peered
 	tunnel   *clusters.Tunnel
 	gateways [2]corev1.Pod
 	nodes    [2]place  // where the gateways run
