@@ -101,7 +101,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := program.LocalConfig()
+	cfg, err := program.LocalConfig(ctx, o.healthAddress)
 	if err != nil {
 		return err
 	}

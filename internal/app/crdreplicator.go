@@ -63,7 +63,7 @@ func (o *crdReplicatorOptions) run(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	cfg, err := program.LocalConfig()
+	cfg, err := program.LocalConfig(ctx, o.healthAddress)
 	if err != nil {
 		return err
 	}

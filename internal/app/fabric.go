@@ -78,7 +78,7 @@ func (o *fabricOptions) run(ctx context.Context) error {
 	if o.pingInterval < 0 || o.pingLossThreshold <= 0 {
 		return errors.New("--ping-interval is not below zero, and --ping-loss-threshold above")
 	}
-	cfg, err := program.LocalConfig()
+	cfg, err := program.LocalConfig(ctx, o.healthAddress)
 	if err != nil {
 		return err
 	}

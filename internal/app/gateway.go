@@ -189,7 +189,7 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 		return err
 	}
 	debug.SetMemoryLimit(gatewayMemory)
-	cfg, err := program.LocalConfig()
+	cfg, err := program.LocalConfig(ctx, o.healthAddress)
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,10 @@
 package app
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"testing"
 
+	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -19,9 +18,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "" {
 		testkit.Main(m)
 	}
-	if err := Command(os.Args).ExecuteContext(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "liqo:", err)
-		os.Exit(1)
-	}
+	program.Main(Command(os.Args))
 	os.Exit(0)
 }

@@ -32,7 +32,7 @@ func uninstaller() *cobra.Command {
 		Use:   "uninstaller",
 		Short: "Refuse the removal of Liqo while it is in use, and clean up after it",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := program.LocalConfig()
+			cfg, err := program.LocalConfig(cmd.Context(), "0")
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,8 @@ package kube
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,8 +28,15 @@ type lettingManager struct {
 
 func (m *lettingManager) Start(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { close(m.end) })()
-	return m.Manager.Start(ctx)
+	err := m.Manager.Start(ctx)
+	if err != nil && strings.Contains(err.Error(), "leader election lost") { // which has no type
+		return ErrLeadershipLost
+	}
+	return err
 }
+
+// ErrLeadershipLost is what a manager ends with that could not renew its lease in time: another may lead by now.
+var ErrLeadershipLost = errors.New("the lease of the leader was not renewed in time")
 
 type lettingCache struct {
 	cache.Cache

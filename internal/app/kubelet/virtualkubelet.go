@@ -169,7 +169,7 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if o.Config, err = program.LocalConfig(); err != nil {
+	if o.Config, err = program.LocalConfig(ctx, o.HealthAddress); err != nil {
 		return err
 	}
 	if o.Config.CAFile == "" && len(o.Config.CAData) == 0 {

@@ -35,9 +35,12 @@ func Keep(ctx context.Context, settled time.Duration, command func() *exec.Cmd) 
 	}
 }
 
+// self is the program that this process runs.
+const self = "/proc/self/exe"
+
 // Again is the command line of this process.
 func Again() *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd := exec.Command(self, os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return cmd

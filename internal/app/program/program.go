@@ -22,6 +22,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"liqo.io/liqo/internal/kube"
 )
 
 // Version is set by the linker.
@@ -70,7 +72,13 @@ var PublicRoots = sync.OnceFunc(func() {
 func Main(cmd *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := cmd.ExecuteContext(ctx)
+	ended := ctx.Err() != nil
 	stop()
+	if errors.Is(err, kube.ErrLeadershipLost) && !ended {
+		// All of it is begun anew, but not the container.
+		ctrl.Log.Error(err, "beginning again")
+		err = syscall.Exec(self, os.Args, os.Environ())
+	}
 	if err != nil {
 		if ended := new(exec.ExitError); !errors.As(err, &ended) { // that process has told why
 			fmt.Fprintln(os.Stderr, "liqo:", err)
@@ -100,11 +108,13 @@ func (p Profiling) Address() string {
 	return ""
 }
 
-// LocalConfig is the way to this cluster: that of the pod, or of KUBECONFIG.
-func LocalConfig() (*rest.Config, error) {
+// LocalConfig is the way to this cluster: that of the pod, or of KUBECONFIG. It returns once the API server answers, and serves /healthz at
+// that address meanwhile, "0" for nowhere: a process that ended instead would be begun again by its kubelet later and later, up to five
+// minutes after the API server is back.
+func LocalConfig(ctx context.Context, health string) (*rest.Config, error) {
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding this cluster's API server: %w", err)
 	}
-	return cfg, nil
+	return cfg, awaitAnswer(ctx, cfg, health)
 }

@@ -1,0 +1,76 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package program
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/names"
+)
+
+// An attempt to reach an API server may take so long, and the next one follows so soon.
+const (
+	attempt = 5 * time.Second
+	pause   = time.Second
+)
+
+// awaitAnswer returns once an API server answers, whatever it says, or the context ends. Nothing tells when: it asks.
+func awaitAnswer(ctx context.Context, cfg *rest.Config, health string) error {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Timeout = attempt
+	server, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return fmt.Errorf("making a client of this cluster's API server: %w", err)
+	}
+	waits := false
+	for {
+		err := server.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+		if !await.Transient(err) {
+			return nil // of another error speaks who meets it
+		}
+		if !waits {
+			waits = true
+			ctrl.Log.Error(err, "waiting for the API server")
+			end, err := serveHealth(health)
+			if err != nil {
+				return err
+			}
+			defer end()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the API server: %w", err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// serveHealth tells kubelets that the process lives, and is not ready.
+func serveHealth(address string) (end func(), err error) {
+	if address == "0" {
+		return func() {}, nil
+	}
+	listener, err := net.Listen("tcp", cmp.Or(address, fmt.Sprintf(":%d", names.HealthPort)))
+	if err != nil {
+		return nil, fmt.Errorf("serving /healthz: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the API server does not answer", http.StatusServiceUnavailable)
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(listener) }() // until it is closed
+	return func() { _ = server.Close() }, nil
+}
