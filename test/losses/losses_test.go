@@ -111,9 +111,9 @@ func killed(what string, in func() *clusters.Cluster, labels client.MatchingLabe
 
 // Whatever is lost in the middle of peer and of unpeer, they end well once it is back, or say in one line why not and do so when they are
 // run again: the peering is then as any other, and of one that ended nothing is left. LIQO_SOAK_LOSS is how many seconds a loss lasts, and
-// LIQO_SOAK_LOSSES how many moments each of them meets, 4 at most, which is also what it is without.
+// LIQO_SOAK_LOSSES how many moments each of them meets, 4 at most.
 func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
-	length, each := time.Duration(number(t, "LIQO_SOAK_LOSS", 8))*time.Second, number(t, "LIQO_SOAK_LOSSES", 4)
+	length, each := time.Duration(number(t, "LIQO_SOAK_LOSS", 8))*time.Second, number(t, "LIQO_SOAK_LOSSES", 2)
 	kernels, err := story.Kernels(t.Context(), consumer, provider)
 	if err != nil {
 		t.Fatal(err)
