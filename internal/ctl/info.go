@@ -34,8 +34,8 @@ func (c *cli) info() *cobra.Command {
 		Use:   "info",
 		Short: "Show the installed Liqo, its health and its peerings",
 		Long: "Show the installed Liqo, its health and its peerings. The health is that of the pods of Liqo, of the gateways and of the virtual kubelets,\n" +
-			"wherever these are; pods of Jobs, pods that are being deleted and those that ended and were replaced do not count. It is also that of the CRDs,\n" +
-			"of the webhook, and of the certificates that peers gave.\n\n" +
+			"wherever these are; pods of Jobs, pods that are being deleted and those that ended and were replaced do not count. Workloads that the chart installs\n" +
+			"and somebody deleted are missing. It is also that of the CRDs, of the webhook, of the networks of the cluster, and of the certificates that peers gave.\n\n" +
 			"What cannot be read is a warning, and the rest is shown. The exit code is 0 also where something is not well, unless --exit-code is given.\n" +
 			"--get prints one field: a scalar as it is, the rest as a document. Names are those of the document without regard to case, elements of lists are\n" +
 			"named by their index or their name, as in peerings.peers[0].role or peerings.peers.milan.role. An empty field is no error, one that\n" +

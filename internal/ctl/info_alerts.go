@@ -17,16 +17,18 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/names"
 )
 
-// What is wrong with an installation beside its pods: its kinds, its webhook and the certificates that it was given.
+// What is wrong with an installation beside its pods: its kinds, its webhook, its networks and the certificates that it was given.
 
 // alerts looks at all that. What it cannot see it does not judge.
 func (f *collector) alerts(ctx context.Context, now time.Time) (all []string, problems []error) {
@@ -39,6 +41,7 @@ func (f *collector) alerts(ctx context.Context, now time.Time) (all []string, pr
 			return f.kindAlerts(ctx, crds)
 		},
 		f.webhookAlerts,
+		f.networkAlerts,
 		func(ctx context.Context) ([]string, error) { return f.certificateAlerts(ctx, now) },
 	} {
 		found, err := look(ctx)
@@ -166,6 +169,28 @@ func trusts(bundle []byte, now time.Time) bool {
 
 func answers(s discoveryv1.EndpointSlice) bool {
 	return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready })
+}
+
+// networkAlerts looks at the networks of the cluster, without whose prefixes no peer is connected.
+func (f *collector) networkAlerts(ctx context.Context) (all []string, err error) {
+	var networks ipamv1alpha1.NetworkList
+	if err := f.List(ctx, &networks, client.InNamespace(f.namespace), client.HasLabels{names.NetworkType}); apimeta.IsNoMatchError(err) {
+		return nil, nil // which is told of its CRD
+	} else if err != nil {
+		return nil, fmt.Errorf("looking at the networks: %w", err)
+	}
+	for i := range networks.Items {
+		n := &networks.Items[i]
+		if n.Status.CIDR != "" || n.DeletionTimestamp != nil {
+			continue
+		}
+		why := "the controller-manager grants it at once, and its log says why it does not"
+		if c := apimeta.FindStatusCondition(n.Status.Conditions, ipamv1alpha1.ConditionAllocated); c != nil && c.Status == metav1.ConditionFalse {
+			why = c.Message + ": make room for it, or delete it and give liqoctl install another range"
+		}
+		all = append(all, fmt.Sprintf("the Network %s has no prefix: %s", client.ObjectKeyFromObject(n), why))
+	}
+	return all, nil
 }
 
 // certificateAlerts looks at the certificates that peers gave, which are renewed when a third of their time is left at the latest.

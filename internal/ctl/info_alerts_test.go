@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	"liqo.io/liqo/deploy"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/names"
@@ -172,5 +173,39 @@ func TestHealthTellsOfCertificatesThatWereNotRenewed(t *testing.T) {
 		" and was not renewed: is the API server of milan reached?"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestHealthTellsOfNetworksWithoutPrefix(t *testing.T) {
+	c := testkit.Cluster(t)
+	f := &collector{Reader: c.Client, namespace: testkit.Namespace(t, c, "without-prefix", nil)}
+	tenant := testkit.Namespace(t, c, "tenant-without-prefix", nil)
+	allocated := func(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
+		return []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}}
+	}
+	for _, n := range []struct {
+		namespace, kind string
+		status          ipamv1alpha1.NetworkStatus
+	}{
+		{f.namespace, names.NetworkTypePod, ipamv1alpha1.NetworkStatus{CIDR: "10.200.0.0/16", Conditions: allocated(metav1.ConditionTrue, "Allocated", "10.200.0.0/16 is allocated")}},
+		{f.namespace, names.NetworkTypeExternal, ipamv1alpha1.NetworkStatus{Conditions: allocated(metav1.ConditionFalse, "Conflict", "10.70.0.0/16 overlaps 10.70.3.0/24 of Network a/b")}},
+		{f.namespace, names.NetworkTypeService, ipamv1alpha1.NetworkStatus{}},
+		{f.namespace, "", ipamv1alpha1.NetworkStatus{}},                   // somebody's own
+		{tenant, names.NetworkTypeInternal, ipamv1alpha1.NetworkStatus{}}, // not of this cluster
+	} {
+		network := &ipamv1alpha1.Network{Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.70.0.0/16"}}
+		network.Namespace, network.Name = n.namespace, "of-a-user"
+		if n.kind != "" {
+			network.Name, network.Labels = n.kind, map[string]string{names.NetworkType: n.kind}
+		}
+		lendWithStatus(t, c, network, func(have *ipamv1alpha1.Network) { have.Status = n.status })
+	}
+	got, err := f.networkAlerts(t.Context())
+	want := []string{
+		"the Network " + f.namespace + "/external-cidr has no prefix: 10.70.0.0/16 overlaps 10.70.3.0/24 of Network a/b: make room for it, or delete it and give liqoctl install another range",
+		"the Network " + f.namespace + "/service-cidr has no prefix: the controller-manager grants it at once, and its log says why it does not",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
 	}
 }

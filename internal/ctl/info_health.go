@@ -12,10 +12,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/names"
 )
+
+const installation = "installation"
 
 // parts are where the pods are on which Liqo depends: those of the installation, the gateways and the virtual kubelets.
 func (f *collector) parts() []struct {
@@ -26,7 +30,7 @@ func (f *collector) parts() []struct {
 		what string
 		opts []client.ListOption
 	}{
-		{"installation", []client.ListOption{client.InNamespace(f.namespace)}},
+		{installation, []client.ListOption{client.InNamespace(f.namespace)}},
 		{"gateways", []client.ListOption{client.MatchingLabels{names.NetworkingComponent: names.ComponentGateway}}},
 		{"virtual kubelets", []client.ListOption{client.MatchingLabels{names.OffloadingComponent: names.ComponentVirtualKubelet}}},
 	}
@@ -41,10 +45,16 @@ func (f *collector) health(ctx context.Context) (healthInfo, []error) {
 		var pods corev1.PodList
 		var deployments appsv1.DeploymentList
 		var daemons appsv1.DaemonSetList
+		var err error
 		for _, list := range []client.ObjectList{&pods, &deployments, &daemons} {
-			if err := f.List(ctx, list, part.opts...); err != nil {
+			if err = f.List(ctx, list, part.opts...); err != nil {
 				problems = append(problems, fmt.Errorf("looking at the health of the %s: %w", part.what, err))
 				break
+			}
+		}
+		if part.what == installation && err == nil {
+			if info.MissingPods, err = f.gone(ctx, deployments.Items, daemons.Items); err != nil {
+				problems = append(problems, err)
 			}
 		}
 		for i := range pods.Items {
@@ -70,6 +80,63 @@ func (f *collector) health(ctx context.Context) (healthInfo, []error) {
 	}
 	info.Healthy = seen > 0 && len(info.UnhealthyPods)+len(info.MissingPods) == 0
 	return info, problems
+}
+
+// chartWorkload is a workload that the chart installs.
+type chartWorkload struct {
+	kind string
+	// component is its label app.kubernetes.io/name, and the end of its name.
+	component string
+	// beside is what the chart installs with it, and what stays where somebody deletes the workload alone: where that is missing, a value
+	// switched both off. Nil for a workload that no value switches off.
+	beside client.Object
+}
+
+// workloads are all that an installation may have.
+func (f *collector) workloads() []chartWorkload {
+	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: f.namespace, Name: name} }
+	return []chartWorkload{
+		{"Deployment", "controller-manager", nil},
+		{"Deployment", "crd-replicator", nil},
+		{"DaemonSet", "fabric", &corev1.ServiceAccount{ObjectMeta: in(names.Fabric)}},
+		{"Deployment", "proxy", &corev1.Service{ObjectMeta: in(names.ProxyService)}},
+	}
+}
+
+// gone are the workloads that the installation should have, by the names that they would have.
+func (f *collector) gone(ctx context.Context, deployments []appsv1.Deployment, daemons []appsv1.DaemonSet) (map[string]missingPods, error) {
+	prefix, there := "liqo", map[string]bool{}
+	note := func(kind string, obj client.Object) {
+		component := obj.GetLabels()[names.AppName]
+		if obj.GetLabels()[names.AppPartOf] != "liqo" {
+			return // somebody's own
+		}
+		there[kind+component] = true
+		if begin, ok := strings.CutSuffix(obj.GetName(), "-"+component); ok {
+			prefix = begin // which a value chose
+		}
+	}
+	for i := range deployments {
+		note("Deployment", &deployments[i])
+	}
+	for i := range daemons {
+		note("DaemonSet", &daemons[i])
+	}
+	all := map[string]missingPods{}
+	for _, w := range f.workloads() {
+		if there[w.kind+w.component] {
+			continue
+		}
+		if w.beside != nil {
+			if err := f.Get(ctx, client.ObjectKeyFromObject(w.beside), w.beside); apierrors.IsNotFound(err) {
+				continue
+			} else if err != nil {
+				return all, fmt.Errorf("looking for the %s of the %s: %w", w.kind, w.component, err)
+			}
+		}
+		all[prefix+"-"+w.component] = missingPods{Kind: w.kind, Wanted: 1, Reason: "the " + w.kind + " is missing: liqoctl install makes it"}
+	}
+	return all, nil
 }
 
 // named says where something is that is not in the namespace of the installation.

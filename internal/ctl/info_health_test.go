@@ -4,12 +4,15 @@
 package ctl
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -118,6 +121,14 @@ func TestHealthIsThatOfAllPodsOfLiqo(t *testing.T) {
 		}
 	}
 	none := map[string]unhealthyPod{}
+	lost := map[string]missingPods{}
+	for _, component := range []string{"controller-manager", "crd-replicator"} {
+		lost["liqo-"+component] = missingPods{Kind: "Deployment", Wanted: 1, Reason: "the Deployment is missing: liqoctl install makes it"}
+	}
+	wants("without anything", healthInfo{UnhealthyPods: none, MissingPods: lost})
+	for _, component := range []string{"controller-manager", "crd-replicator"} {
+		lendWithStatus(t, c, deploymentOf(liqo, component), func(d *appsv1.Deployment) { d.Status.Replicas = 1 })
+	}
 	wants("without pods", healthInfo{UnhealthyPods: none, MissingPods: map[string]missingPods{}})
 	pod(liqo, "liqo-controller-manager", nil, corev1.ConditionTrue)
 	gateway := pod(tenant, "gw-milan", map[string]string{names.NetworkingComponent: names.ComponentGateway}, corev1.ConditionTrue)
@@ -137,4 +148,101 @@ func TestHealthIsThatOfAllPodsOfLiqo(t *testing.T) {
 		UnhealthyPods: map[string]unhealthyPod{tenant + "/gw-milan": one, tenant + "/vk-milan": one},
 		MissingPods:   map[string]missingPods{"liqo-fabric": {Kind: "DaemonSet", Pods: 1, Wanted: 3}},
 	})
+}
+
+// deploymentOf is a part of an installation.
+func deploymentOf(liqo, component string) *appsv1.Deployment {
+	labels := map[string]string{names.AppName: component, names.AppComponent: component, names.AppPartOf: "liqo"}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: liqo, Name: "liqo-" + component, Labels: labels}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}},
+	}}
+}
+
+// What the chart installs is made, and each workload deleted, as somebody might by mistake. Nothing makes pods here.
+func TestHealthMissesEachWorkloadOfTheChart(t *testing.T) {
+	c := testkit.Cluster(t)
+	for rule, tc := range map[string]struct {
+		set  []string
+		want []string
+	}{
+		"by default":          {nil, []string{"liqo-controller-manager", "liqo-crd-replicator", "liqo-fabric", "liqo-proxy"}},
+		"with another name":   {[]string{"nameOverride=mesh"}, []string{"mesh-controller-manager", "mesh-crd-replicator", "mesh-fabric", "mesh-proxy"}},
+		"without the network": {[]string{"networking.enabled=false"}, []string{"liqo-controller-manager", "liqo-crd-replicator"}},
+		"without the proxy":   {[]string{"proxy.enabled=false"}, []string{"liqo-controller-manager", "liqo-crd-replicator", "liqo-fabric"}},
+		"with all that there may be": {
+			[]string{"metrics.enabled=true", "metricAgent.enabled=true", "telemetry.enabled=true", "storage.enabled=true", "controllerManager.replicas=2"},
+			[]string{"liqo-controller-manager", "liqo-crd-replicator", "liqo-fabric", "liqo-proxy"},
+		},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			liqo := testkit.Namespace(t, c, "liqo", nil)
+			args := installArgs("-n", liqo, "-o", "yaml")
+			for _, set := range tc.set {
+				args = append(args, "--set", set)
+			}
+			installed := liqoctl(t, c.Config, args...)
+			installed.succeeds(t)
+			var workloads []client.Object
+			for _, obj := range documents(t, installed.stdout) {
+				switch {
+				case slices.Contains([]string{"Deployment", "DaemonSet", "StatefulSet", "CronJob"}, obj.GetKind()):
+					workloads = append(workloads, obj)
+				case !slices.Contains([]string{"ServiceAccount", "Service"}, obj.GetKind()):
+					continue
+				}
+				lend(t, c, obj)
+			}
+			from := &collector{Reader: c.Client, namespace: liqo}
+			missing := func() (named, gone []string) {
+				info, problems := from.health(t.Context())
+				if len(problems) > 0 || info.Healthy {
+					t.Errorf("healthy is %t; %v", info.Healthy, problems)
+				}
+				for name, m := range info.MissingPods {
+					if want := "the " + m.Kind + " is missing: liqoctl install makes it"; m.Reason == want {
+						gone = append(gone, name)
+					}
+				}
+				slices.Sort(gone)
+				return slices.Sorted(maps.Keys(info.MissingPods)), gone
+			}
+			if _, gone := missing(); len(gone) > 0 {
+				t.Errorf("%v are told as missing, and are there", gone)
+			}
+			for _, obj := range workloads {
+				if err := c.Client.Delete(t.Context(), obj); err != nil {
+					t.Fatal(err)
+				}
+				if named, gone := missing(); !slices.Contains(named, obj.GetName()) || !slices.Equal(gone, []string{obj.GetName()}) {
+					t.Errorf("without %s %v are told as missing", obj.GetName(), gone)
+				}
+				obj.SetResourceVersion("")
+				testkit.Create(t, c.Client, obj)
+			}
+			var got []string
+			for _, obj := range workloads {
+				got = append(got, obj.GetName())
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("the chart has other workloads (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAWorkloadOfSomebodyElseIsNotTakenForOurs(t *testing.T) {
+	c := testkit.Cluster(t)
+	liqo := testkit.Namespace(t, c, "liqo", nil)
+	own := deploymentOf(liqo, "crd-replicator")
+	own.Name = "copies"
+	delete(own.Labels, names.AppPartOf)
+	lend(t, c, own)
+	lend(t, c, deploymentOf(liqo, "controller-manager"))
+	info, problems := (&collector{Reader: c.Client, namespace: liqo}).health(t.Context())
+	want := missingPods{Kind: "Deployment", Wanted: 1, Reason: "the Deployment is missing: liqoctl install makes it"}
+	if diff := cmp.Diff(want, info.MissingPods["liqo-crd-replicator"]); diff != "" || len(problems) > 0 {
+		t.Errorf("%v\n%s", problems, diff)
+	}
 }

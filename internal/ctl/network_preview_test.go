@@ -528,13 +528,22 @@ func managerWith(c *town, pools string) *appsv1.Deployment {
 // applyStream is kubectl apply of several documents.
 func applyStream(t *testing.T, c *town, stream string) {
 	t.Helper()
+	for _, obj := range documents(t, stream) {
+		testkit.Create(t, client.WithFieldValidation(c.Client, metav1.FieldValidationStrict), obj)
+	}
+}
+
+// documents are the objects that a command printed as YAML.
+func documents(t *testing.T, stream string) (all []*unstructured.Unstructured) {
+	t.Helper()
 	for doc := range strings.SplitSeq(strings.TrimSuffix(stream, "---\n"), "\n---\n") {
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(doc), obj); err != nil {
 			t.Fatalf("%v in\n%s", err, doc)
 		}
-		testkit.Create(t, client.WithFieldValidation(c.Client, metav1.FieldValidationStrict), obj)
+		all = append(all, obj)
 	}
+	return all
 }
 
 func awaitConnected(t *testing.T, c *town, namespace, name string) {
