@@ -5,8 +5,10 @@ package ctl
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -65,6 +68,37 @@ func TestDryRunChecksEverythingAndChangesNothing(t *testing.T) {
 		" INFO  Installation completed (dry-run)\n"
 	if diff := cmp.Diff(want, r.stderr); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	changesNothing(t, c)
+}
+
+func TestInstallPrintsWhatItWouldApply(t *testing.T) {
+	c := testkit.Cluster(t)
+	asYAML, asJSON := liqoctl(t, c.Config, installArgs("-o", "yaml")...), liqoctl(t, c.Config, installArgs("-o", "json", "--dry-run")...)
+	asJSON.succeeds(t)
+	asYAML.succeeds(t)
+	var names []string
+	for _, obj := range documents(t, asYAML.stdout) {
+		names = append(names, obj.GetKind()+" "+obj.GetNamespace()+"/"+obj.GetName())
+	}
+	for _, want := range []string{
+		"CustomResourceDefinition /tenants.authentication.liqo.io", "Deployment liqo/liqo-controller-manager", "DaemonSet liqo/liqo-fabric",
+		"ConfigMap liqo/liqo-clusterid-configmap",
+	} {
+		if !slices.Contains(names, want) {
+			t.Errorf("-o yaml lacks %s", want)
+		}
+	}
+	var inJSON []string
+	for stream := json.NewDecoder(strings.NewReader(asJSON.stdout)); stream.More(); {
+		obj := &unstructured.Unstructured{}
+		if err := stream.Decode(&obj.Object); err != nil {
+			t.Fatal(err)
+		}
+		inJSON = append(inJSON, obj.GetKind()+" "+obj.GetNamespace()+"/"+obj.GetName())
+	}
+	if diff := cmp.Diff(names, inJSON); diff != "" {
+		t.Errorf("-o yaml and -o json differ:\n%s", diff)
 	}
 	changesNothing(t, c)
 }

@@ -25,6 +25,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -97,6 +98,8 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	}
 	liqoctl(t, c.Config, "upgrade", "--timeout", "60s", "--version", "v9").succeeds(t, "All Set!")
 
+	doomed := wouldBeDeleted(t, c)
+
 	// Nobody serves the webhooks here, and nobody outside of this machine may be asked.
 	for _, webhooks := range []client.Object{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}} {
 		if err := c.Client.DeleteAllOf(t.Context(), webhooks); err != nil {
@@ -105,7 +108,6 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	}
 	liqoctl(t, c.Config, "uninstall").refuses(t, "--skip-confirm")
 	refusesWhileUsed(t, c)
-	liqoctl(t, c.Config, "uninstall", "--dry-run").succeeds(t, "Pre-uninstall checks passed\n INFO  Uninstallation completed (dry-run)\n")
 	for _, dry := range []string{"--dry-run", "--skip-confirm"} {
 		liqoctl(t, c.Config, "uninstall", "-n", "elsewhere", dry).refuses(t, "cluster-wide resources are still present - did you specify the right namespace?")
 	}
@@ -118,12 +120,60 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	uninstalled := liqoctl(t, c.Config, "uninstall", "--purge", "--skip-confirm", "--timeout", "60s")
 	uninstalled.succeeds(t)
 	wantLines(t, uninstalled.stderr, "Pre-uninstall checks passed", "Liqo uninstalled", "Liqo CRDs purged", "Liqo namespaces deleted")
+	for _, obj := range doomed {
+		testkit.Eventually(t, time.Minute, func() error { return isGone(c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)) })
+	}
 	// The test cluster came with our CRDs: they are gone too, with what other stories have of these kinds.
 	after := listing(t, c.Config)
 	before = slices.DeleteFunc(before, func(s string) bool { return strings.HasSuffix(s, ".liqo.io") || strings.Contains(s, ".liqo.io/") })
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("something is left or missing (-before +after):\n%s", diff)
 	}
+}
+
+// wouldBeDeleted is what a dry run of uninstall --purge names, all of which is there before and after.
+func wouldBeDeleted(t *testing.T, c *testkit.ControlPlane) []*unstructured.Unstructured {
+	t.Helper()
+	named := func(args ...string) (all []string) {
+		t.Helper()
+		r := liqoctl(t, c.Config, append([]string{"uninstall"}, args...)...)
+		r.succeeds(t, "Pre-uninstall checks passed\n INFO  Uninstallation completed (dry-run)\n")
+		for _, obj := range documents(t, r.stdout) {
+			all = append(all, obj.GetKind()+" "+client.ObjectKeyFromObject(obj).String())
+			there := obj.DeepCopy()
+			if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), there); err != nil {
+				t.Errorf("uninstall %v: %v", args, err)
+			}
+			bare := map[string]any{"name": obj.GetName()}
+			if obj.GetNamespace() != "" {
+				bare["namespace"] = obj.GetNamespace()
+			}
+			if diff := cmp.Diff(map[string]any{"apiVersion": obj.GetAPIVersion(), "kind": obj.GetKind(), "metadata": bare}, obj.Object); diff != "" {
+				t.Errorf("uninstall %v prints more than names:\n%s", args, diff)
+			}
+		}
+		return all
+	}
+	plain, purge := named("--dry-run"), named("--dry-run", "--purge")
+	if diff := cmp.Diff(plain, named("-o", "yaml")); diff != "" {
+		t.Errorf("--dry-run and -o yaml differ:\n%s", diff)
+	}
+	for name, in := range map[string]struct{ plain, purge bool }{
+		"Deployment liqo/liqo-controller-manager":                  {true, true},
+		"ClusterRole /liqo-remote-controlplane":                    {true, true},
+		"CustomResourceDefinition /tenants.authentication.liqo.io": {false, true},
+		"Namespace /liqo": {false, true},
+	} {
+		if slices.Contains(plain, name) != in.plain || slices.Contains(purge, name) != in.purge {
+			t.Errorf("%s: named %t, with --purge %t", name, slices.Contains(plain, name), slices.Contains(purge, name))
+		}
+	}
+	asJSON := liqoctl(t, c.Config, "uninstall", "-o", "json")
+	asJSON.succeeds(t)
+	if got := strings.Count(asJSON.stdout, `"kind": "`); got != len(plain) {
+		t.Errorf("-o json names %d objects, -o yaml %d", got, len(plain))
+	}
+	return documents(t, liqoctl(t, c.Config, "uninstall", "--dry-run", "--purge").stdout)
 }
 
 // whatWasInterruptedIsTakenUp kills an installer and an uninstaller at every point at which Helm remembers what they did.

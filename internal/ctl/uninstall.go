@@ -40,7 +40,7 @@ func (c *cli) uninstall() *cobra.Command {
 	}
 	liqoNamespace(cmd, &o.namespace)
 	cmd.Flags().BoolVar(&o.purge, "purge", false, "Remove the CRDs, the namespaces of Liqo and everything else that is left too")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Check everything, and uninstall nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "Check everything, print the names of what would be deleted, as yaml unless --output says otherwise, and uninstall nothing")
 	outputFlag(cmd, cmd.Flags(), &o.output, "", "Check everything, print the names of what would be deleted as json or yaml, and uninstall nothing")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Minute, "How long the whole operation may take")
 	return cmd
@@ -80,11 +80,8 @@ func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
 	})
 }
 
-// previewUninstall prints the names of what would be deleted, where that is asked for.
+// previewUninstall prints the names of what would be deleted.
 func (c *cli) previewUninstall(ctx context.Context, o *uninstallOptions, kube client.Client) error {
-	if o.output == "" {
-		return nil
-	}
 	released, err := install.Released(c.kubeFlags, o.namespace, c.helmLog())
 	if err != nil {
 		return err
@@ -105,7 +102,7 @@ func (c *cli) previewUninstall(ctx context.Context, o *uninstallOptions, kube cl
 		if err != nil {
 			return err
 		}
-		if err := c.printObject(bare, o.output); err != nil {
+		if err := c.printObject(bare, o.format()); err != nil {
 			return err
 		}
 	}
