@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"math/big"
@@ -20,6 +21,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -27,6 +29,7 @@ import (
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
 )
 
 // ecdsaKey is one that does not sign alike twice.
@@ -182,5 +185,34 @@ func TestAKubeconfigOfAnEarlierCertificateIsNotUpToDate(t *testing.T) {
 	}
 	if upToDate(&corev1.Secret{}, identity) {
 		t.Error("an empty one is not up to date")
+	}
+}
+
+func TestGenerateTenantTellsWhatItWouldWriteHere(t *testing.T) {
+	c := &town{ControlPlane: testkit.Cluster(t), id: testkit.UniqueID()}
+	c.liqo = testkit.Namespace(t, c.ControlPlane, "liqo", nil)
+	lend(t, c.ControlPlane, identityOf(c.id, c.liqo))
+	provider, nonce := testkit.UniqueID(), strings.Repeat("YWFh", 21)+"YQ=="
+	r := there(t, c, "generate", "tenant", "--remote-cluster-id", provider, "--nonce", nonce, "--dry-run")
+	r.succeeds(t)
+	written := documents(t, r.stdout)
+	if len(written) != 2 || written[0].GetKind() != "Namespace" || written[1].GetKind() != "Secret" {
+		t.Fatalf("it prints\n%s", r.stdout)
+	}
+	namespace, secret := written[0], written[1]
+	if namespace.GetName() != "liqo-tenant-"+provider || namespace.GetLabels()[names.TenantNamespace] != "true" || namespace.GetLabels()[names.RemoteClusterID] != provider {
+		t.Errorf("the namespace is\n%s", r.stdout)
+	}
+	held, _, err := unstructured.NestedString(secret.Object, "data", names.NonceKey)
+	if want := base64.StdEncoding.EncodeToString([]byte(nonce)); err != nil || held != want {
+		t.Errorf("it has the nonce %q, want %q: %v", held, want, err)
+	}
+	if secret.GetNamespace() != namespace.GetName() || secret.GetName() != names.SignedNonceSecret || secret.GetLabels()[names.SignedNonce] != "true" || secret.GetLabels()[names.RemoteClusterID] != provider {
+		t.Errorf("the Secret is\n%s", r.stdout)
+	}
+	for _, obj := range written {
+		if err := isGone(c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)); err != nil {
+			t.Errorf("a dry run made the %s: %v", obj.GetKind(), err)
+		}
 	}
 }

@@ -14,7 +14,19 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
 )
 
 // commandLines are what makes each command one that could run. A command that is missing here fails the tests about all of them.
@@ -34,7 +46,7 @@ var commandLines = map[string]string{
 	"delete gatewayclient":   "x",
 	"delete gatewayserver":   "x",
 	"delete identity":        "x",
-	"delete peering-user":    "--consumer-cluster-id rome",
+	"delete peering-user":    "--consumer-cluster-id milan",
 	"delete publickey":       "x",
 	"delete resourceslice":   "x",
 	"delete tenant":          "x",
@@ -63,7 +75,7 @@ var commandLines = map[string]string{
 	"test network":           "",
 	"unauthenticate":         "",
 	"uncordon resourceslice": "big --remote-cluster-id rome --skip-confirm",
-	"uncordon tenant":        "rome",
+	"uncordon tenant":        "milan",
 	"uninstall":              "--skip-confirm",
 	"unoffload namespace":    "x --skip-confirm",
 	"unpeer":                 "",
@@ -384,28 +396,117 @@ var readers = map[string]string{
 	"version":                "it reads",
 }
 
+// refusing are the commands for which these clusters are not, what they say then, and where their dry run is tested.
+var refusing = map[string]struct{ said, elsewhere string }{
+	"install":         {"already has the cluster ID", "TestInstallPrintsWhatItWouldApply has a cluster without Liqo"},
+	"install k3s":     {"already has the cluster ID", "TestInstallPrintsWhatItWouldApply has a cluster without Liqo"},
+	"install kind":    {"was not made by kubeadm", "TestInstallPrintsWhatItWouldApply has a cluster that was"},
+	"install kubeadm": {"was not made by kubeadm", "TestInstallPrintsWhatItWouldApply has a cluster that was"},
+	"uninstall":       {"you should:", "TestTheLifeOfAnInstallation has nothing in use"},
+}
+
+// undoing are the commands about what two clusters have of each other. All others are tried before it is there.
+var undoing = []string{"network disconnect", "network reset", "unauthenticate", "unpeer"}
+
 func TestWhatWritesCanPrintInsteadAndThenWritesNothing(t *testing.T) {
 	one, two := newTown(t, 0, "dry-one"), newTown(t, 1, "dry-two")
+	one.stop() // nobody is to act upon what is there to look at
+	two.stop()
 	here, there := newFront(t, one.Config, false), newFront(t, two.Config, false)
 	local, remote := kubeconfigFile(t, &rest.Config{Host: here.URL}), kubeconfigFile(t, &rest.Config{Host: there.URL})
 	root, commands := commandTree(t)
-	for name, cmd := range commands {
+	tenant := knowRome(t, one)
+	try := func(name string) {
+		cmd := commands[name]
 		cmd.InheritedFlags()
-		if readers[name] != "" {
-			continue
-		}
 		if cmd.Flag("dry-run") == nil || cmd.Flag("output") == nil {
 			t.Errorf("%s has no --dry-run, or no --output", name)
-			continue
+			return
 		}
 		line := append(lineOf(root, name, local, remote), "--dry-run", "-o", "yaml")
 		line = inLiqo(cmd, inLiqo(cmd, line, "", one.liqo), "remote-", two.liqo)
+		if strings.HasPrefix(name, "delete ") && cmd.Flag("namespace") != nil {
+			line = append(line, "--namespace", tenant)
+		}
 		r := liqoctl(t, nil, line...)
 		if n, m := here.writes.Swap(0), there.writes.Swap(0); n+m > 0 {
 			t.Errorf("%v: %d writes to the local cluster, %d to the remote one:\n%s%s", line, n, m, r.stdout, r.stderr)
 		}
-		if r.err == nil && !strings.Contains(r.stdout, "kind: ") && !strings.Contains(r.stdout, "# nothing") && !strings.Contains(r.stderr, " INFO ") {
-			t.Errorf("%v prints nothing:\n%s%s", line, r.stdout, r.stderr)
+		refusal := refusing[name]
+		switch {
+		case r.err != nil && (refusal.said == "" || !strings.Contains(r.stderr, refusal.said)):
+			t.Errorf("%v has a reason to refuse that refusing does not tell:\n%s%s", line, r.stdout, r.stderr)
+		case r.err == nil && refusal.said != "":
+			t.Errorf("%v refuses nothing: refusing is wrong", line)
+		case r.err == nil && !strings.Contains(r.stdout, "kind: "):
+			t.Errorf("%v prints no object:\n%s%s", line, r.stdout, r.stderr)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(commands)) {
+		if readers[name] == "" && !slices.Contains(undoing, name) {
+			try(name)
+		}
+	}
+	knowEachOther(t, one, two)
+	for _, name := range undoing {
+		try(name)
+	}
+}
+
+// knowRome gives a cluster one object of all that the lines of commands name: of the consumer rome, and of milan, which is cordoned and has a user.
+func knowRome(t *testing.T, c *town) (tenant string) {
+	t.Helper()
+	welcome(t, c)
+	namespaceOf := func(id string) string {
+		return testkit.Namespace(t, c.ControlPlane, "tenant-"+id, map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: id})
+	}
+	tenant = namespaceOf("rome")
+	of := func(name string) metav1.ObjectMeta {
+		return peerMeta(client.ObjectKey{Namespace: tenant, Name: name}, "rome")
+	}
+	big := &authv1beta1.ResourceSlice{ObjectMeta: of("big")}
+	big.Labels[names.Replicated], big.Labels[names.ReplicationOrigin] = "true", "rome"
+	cordoned := &authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{ClusterID: "milan", TenantCondition: authv1beta1.TenantConditionCordoned}}
+	cordoned.ObjectMeta = peerMeta(client.ObjectKey{Namespace: namespaceOf("milan"), Name: "milan"}, "milan")
+	signed := newHandshakeSecret(client.ObjectKey{Namespace: tenant, Name: names.SignedNonceSecret}, names.SignedNonce, "rome")
+	signed.Data = map[string][]byte{names.NonceKey: cred.NewNonce()}
+	user := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "of-a-user", Labels: ofPeeringUser("milan")}}
+	user.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "x"}
+	for _, obj := range []client.Object{
+		&liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "rome"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "rome"}},
+		&authv1beta1.Tenant{ObjectMeta: of("rome"), Spec: authv1beta1.TenantSpec{ClusterID: "rome"}},
+		cordoned, big, signed, user,
+		&authv1beta1.Tenant{ObjectMeta: of("x"), Spec: authv1beta1.TenantSpec{ClusterID: "x"}},
+		&authv1beta1.ResourceSlice{ObjectMeta: of("x")},
+		&authv1beta1.Identity{ObjectMeta: of("x"), Spec: authv1beta1.IdentitySpec{ClusterID: "rome", Type: authv1beta1.ResourceSliceIdentityType}},
+		&networkingv1beta1.Configuration{ObjectMeta: of("x")},
+		&networkingv1beta1.GatewayServer{ObjectMeta: of("x")},
+		&networkingv1beta1.GatewayClient{ObjectMeta: of("x")},
+		&networkingv1beta1.PublicKey{ObjectMeta: of("x")},
+		&offv1beta1.VirtualNode{ObjectMeta: of("x"), Spec: offv1beta1.VirtualNodeSpec{ClusterID: "rome", KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "s"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
+		&offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: names.NamespaceOffloading}},
+	} {
+		lend(t, c.ControlPlane, obj)
+	}
+	return tenant
+}
+
+// knowEachOther gives two clusters what a peering leaves in them.
+func knowEachOther(t *testing.T, consumer, provider *town) {
+	t.Helper()
+	for _, in := range []struct{ c, other *town }{{consumer, provider}, {provider, consumer}} {
+		tenant := testkit.Namespace(t, in.c.ControlPlane, "tenant-"+in.other.id, map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: in.other.id})
+		of := peerMeta(client.ObjectKey{Namespace: tenant, Name: in.other.id}, in.other.id)
+		objs := []client.Object{&networkingv1beta1.Configuration{ObjectMeta: of}}
+		if in.c == provider {
+			objs = append(objs, &networkingv1beta1.GatewayServer{ObjectMeta: of}, &authv1beta1.Tenant{ObjectMeta: of, Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(in.other.id)}})
+		} else {
+			objs = append(objs, &networkingv1beta1.GatewayClient{ObjectMeta: of},
+				&authv1beta1.Identity{ObjectMeta: of, Spec: authv1beta1.IdentitySpec{ClusterID: liqov1beta1.ClusterID(in.other.id), Type: authv1beta1.ControlPlaneIdentityType}})
+		}
+		for _, obj := range objs {
+			lend(t, in.c.ControlPlane, obj)
 		}
 	}
 }

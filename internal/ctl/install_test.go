@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -58,8 +59,15 @@ func changesNothing(t *testing.T, c *testkit.ControlPlane) {
 	}
 }
 
+// awaitVacant waits for the namespaces of tests before, in which Liqo seemed to be installed.
+func awaitVacant(t *testing.T, c *testkit.ControlPlane) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute, func() error { return liqoctl(t, c.Config, installArgs("--dry-run")...).err })
+}
+
 func TestDryRunChecksEverythingAndChangesNothing(t *testing.T) {
 	c := testkit.Cluster(t)
+	awaitVacant(t, c)
 	r := liqoctl(t, c.Config, installArgs("--dry-run")...)
 	r.succeeds(t)
 	want := " INFO  Installer initialized\n" +
@@ -74,6 +82,15 @@ func TestDryRunChecksEverythingAndChangesNothing(t *testing.T) {
 
 func TestInstallPrintsWhatItWouldApply(t *testing.T) {
 	c := testkit.Cluster(t)
+	awaitVacant(t, c)
+	create(t, c, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kubeadm-config"},
+		Data:       map[string]string{"ClusterConfiguration": "networking:\n  podSubnet: 10.210.0.0/16\n  serviceSubnet: " + serviceCIDR + "\n"},
+	})
+	for provider, pods := range map[string]string{"kubeadm": "10.210.0.0/16", "kind": "10.210.0.0/16", "k3s": "10.42.0.0/16"} {
+		args := []string{"install", provider, "--cluster-id", "cl-test", "--dry-run", "-o", "yaml", "--skip-validation"}
+		liqoctl(t, c.Config, args...).succeeds(t, "\nkind: DaemonSet\n", "cidr: "+pods)
+	}
 	asYAML, asJSON := liqoctl(t, c.Config, installArgs("-o", "yaml")...), liqoctl(t, c.Config, installArgs("-o", "json", "--dry-run")...)
 	asJSON.succeeds(t)
 	asYAML.succeeds(t)

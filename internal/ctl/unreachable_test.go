@@ -50,6 +50,14 @@ func newFront(t *testing.T, cfg *rest.Config, bare bool) *front {
 	}}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asks := strings.Contains(r.URL.Path, "accessreviews") || r.URL.Query().Get("dryRun") == "All"
+		if r.Method == http.MethodDelete { // which says so in its body
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			r.Body, asks = io.NopCloser(bytes.NewReader(body)), asks || bytes.Contains(body, []byte(`"dryRun":["All"]`))
+		}
 		if r.Method != http.MethodGet && !asks {
 			f.writes.Add(1)
 		}
