@@ -27,6 +27,7 @@ type testNetworkOptions struct {
 	nodePortOutside, nodePortPods      bool
 	loadBalancer, ip                   bool
 	nodePortNodes                      string
+	dryRun                             bool
 	output                             string
 }
 
@@ -64,6 +65,7 @@ func (c *cli) testNetwork(common *testOptions) *cobra.Command {
 	fs.BoolVar(&o.nodePortPods, "pod-np", false, "Try NodePorts from pods, too")
 	fs.BoolVar(&o.loadBalancer, "lb", false, "Try load balancers from this machine, too")
 	fs.BoolVar(&o.ip, "ip", false, "Try addresses that IPs show, too: each cluster shows one of a node, where a pod answers")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "Print the objects that would be made, as yaml unless --output says otherwise, and change nothing")
 	outputFlag(cmd, fs, &o.output, "", "Print a document of all checks instead of the tables: json or yaml")
 	kinds := []string{allNodes, workers, controlPlanes}
 	fs.Var(oneOf(&o.nodePortNodes, allNodes, kinds), "np-nodes", "The nodes whose NodePorts are tried: "+strings.Join(kinds, ", "))
@@ -85,6 +87,9 @@ func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
 	t, err := c.parties(ctx, o)
 	if err != nil {
 		return err
+	}
+	if o.dryRun {
+		return t.preview(ctx)
 	}
 	if o.info && o.output == "" {
 		t.showNetworks()

@@ -35,8 +35,16 @@ const (
 
 // clear removes what a run that was killed has left.
 func (t *networkTest) clear(ctx context.Context) error {
+	if left, err := t.left(ctx); err != nil || !left {
+		return err
+	}
+	t.Info("Removing what another run has left")
+	return t.removeAll(ctx)
+}
+
+// left tells whether a run that was killed has left anything. It fails where a namespace that is needed is somebody else's.
+func (t *networkTest) left(ctx context.Context) (left bool, err error) {
 	var errs []error
-	left := false
 	for _, p := range t.all() {
 		ns, err := p.madeBefore(ctx)
 		switch {
@@ -49,11 +57,7 @@ func (t *networkTest) clear(ctx context.Context) error {
 			left = true
 		}
 	}
-	if err := errors.Join(errs...); err != nil || !left {
-		return err
-	}
-	t.Info("Removing what another run has left")
-	return t.removeAll(ctx)
+	return left, errors.Join(errs...)
 }
 
 // madeBefore is the namespace that the test makes in a cluster, nil if there is none.
@@ -139,18 +143,13 @@ func (t *networkTest) furnish(ctx context.Context) error {
 			return err
 		}
 	}
-	var servers []*corev1.Pod
-	for i, provider := range t.providers {
-		service := t.service(i)
-		if !t.basic {
-			t.stamp(service)
-			if err := t.ensureMade(ctx, t.consumer, service); err != nil {
-				return t.consumer.wrong(err)
-			}
+	for _, service := range t.services() {
+		t.stamp(service)
+		if err := t.ensureMade(ctx, t.consumer, service); err != nil {
+			return t.consumer.wrong(err)
 		}
-		servers = append(servers, t.remoteServers(i, provider)...)
 	}
-	servers = append(servers, t.localServers()...)
+	servers := t.allServers()
 	done := fmt.Sprintf("%d pods to ask are ready", len(servers))
 	return t.consumer.during("Waiting for the pods to ask", done, func() error {
 		if err := t.awaitAccount(ctx, t.consumer); err != nil {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
@@ -58,12 +59,8 @@ func (t *networkTest) showAll(ctx context.Context) error {
 }
 
 func (t *networkTest) show(ctx context.Context, p *party) error {
-	var all ipamv1alpha1.IPList
-	if err := p.kube.List(ctx, &all); err != nil {
-		return fmt.Errorf("reading the IPs: %w", err)
-	}
-	if p.shown.node = unshown(p.nodes, all.Items); p.shown.node == nil {
-		return out.Fail("--ip has no node to try: IPs show the addresses of all that take pods, and of two for one address the older counts")
+	if err := p.chooseShown(ctx); err != nil {
+		return err
 	}
 	if err := t.awaitAccount(ctx, p); err != nil {
 		return err
@@ -90,6 +87,19 @@ func (t *networkTest) show(ctx context.Context, p *party) error {
 		p.shown.alias, err = netip.ParseAddr(string(ip.Status.IP))
 		return err
 	}, its, await.One(&ipamv1alpha1.IPList{}, client.ObjectKeyFromObject(ip)))
+}
+
+// chooseShown finds a node to show.
+func (p *party) chooseShown(ctx context.Context) error {
+	var all ipamv1alpha1.IPList
+	if err := p.kube.List(ctx, &all); err != nil {
+		return fmt.Errorf("reading the IPs: %w", err)
+	}
+	others := slices.DeleteFunc(all.Items, func(ip ipamv1alpha1.IP) bool { return ip.Namespace == p.askers }) // what a run before has left goes
+	if p.shown.node = unshown(p.nodes, others); p.shown.node == nil {
+		return out.Fail("--ip has no node to try: IPs show the addresses of all that take pods, and of two for one address the older counts")
+	}
+	return nil
 }
 
 // unshown is a node whose address no IP shows yet, nil if there is none.

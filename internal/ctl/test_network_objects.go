@@ -72,6 +72,17 @@ func ofClusters(ids ...string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{{Key: names.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: ids}}
 }
 
+// services are one for each provider.
+func (t *networkTest) services() (all []*corev1.Service) {
+	if t.basic {
+		return nil
+	}
+	for n := range t.providers {
+		all = append(all, t.service(n))
+	}
+	return all
+}
+
 // service has the pods of the consumer and of its n-th provider.
 func (t *networkTest) service(n int) *corev1.Service {
 	kind := corev1.ServiceTypeClusterIP
@@ -88,6 +99,14 @@ func (t *networkTest) service(n int) *corev1.Service {
 	s.Namespace, s.Name = t.consumer.servers, serviceName(n)
 	s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
 	return s
+}
+
+// allServers are the pods that are asked.
+func (t *networkTest) allServers() (all []*corev1.Pod) {
+	for n, p := range t.providers {
+		all = append(all, t.remoteServers(n, p)...)
+	}
+	return append(all, t.localServers()...)
 }
 
 // localServers are one on each node of the consumer, behind all Services.

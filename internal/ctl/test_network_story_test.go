@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,6 +65,7 @@ func TestTheNetworkIsTried(t *testing.T) {
 	p := newTheatre(t)
 	nothingIsTriedWrongly(t, p)
 	whoMayNotIsTold(t, p)
+	aDryRunMakesNothing(t, p)
 	allIsWell(t, p)
 	whatFailsIsTold(t, p)
 	theFirstFailureIsEnough(t, p)
@@ -422,6 +425,57 @@ func whoMayNotIsTold(t *testing.T, p *theatre) {
 	p.nothingIsLeft(t)
 }
 
+func aDryRunMakesNothing(t *testing.T, p *theatre) {
+	t.Helper()
+	here, there := newFront(t, p.oslo.Config, false), newFront(t, p.bergen.Config, false)
+	try := func(args ...string) result {
+		t.Helper()
+		r := p.tryUntil(t.Context(), t, &rest.Config{Host: here.URL}, &rest.Config{Host: there.URL}, append(args, "--dry-run", "--global-labels", "team=net")...)
+		r.succeeds(t, " WARN  The pods that ask are not shown: ")
+		if n, m := here.writes.Swap(0), there.writes.Swap(0); n+m > 0 {
+			t.Errorf("%v: %d writes in oslo, %d in bergen", args, n, m)
+		}
+		return r
+	}
+	named := func(objs []*unstructured.Unstructured) (all []string) {
+		for _, obj := range objs {
+			all = append(all, obj.GetKind()+" "+obj.GetNamespace()+"/"+obj.GetName())
+			if obj.GetLabels()["team"] != "net" {
+				t.Errorf("the %s %s has the labels %v", obj.GetKind(), obj.GetName(), obj.GetLabels())
+			}
+		}
+		return all
+	}
+	served := []string{"Pod liqo-test-network/server-1-0", "Pod liqo-test-network/server-0-0"}
+	for _, tc := range []struct {
+		args         []string
+		oslo, bergen []string
+	}{
+		{[]string{"--basic"}, served, nil},
+		{[]string{"--info"}, slices.Concat([]string{"Service liqo-test-network/echo-1"}, served), nil},
+		{
+			[]string{"--ip"}, slices.Concat([]string{"Service liqo-test-network/echo-1"}, served, []string{"Pod liqo-test-network/external-ip", "IP liqo-test-network/external-ip"}),
+			[]string{"Pod liqo-test-network-oslo/external-ip", "IP liqo-test-network-oslo/external-ip"},
+		},
+	} {
+		oslo := slices.Concat([]string{"Namespace /liqo-test-network", "NamespaceOffloading liqo-test-network/offloading"}, tc.oslo)
+		bergen := slices.Concat([]string{"Namespace /liqo-test-network-oslo"}, tc.bergen)
+		asYAML := try(tc.args...).stdout
+		first, second, _ := strings.Cut(strings.TrimPrefix(asYAML, "# oslo cluster\n"), "# bergen cluster\n")
+		if diff := cmp.Diff(oslo, named(documents(t, first))) + cmp.Diff(bergen, named(documents(t, second))); diff != "" {
+			t.Errorf("%v -want +got:\n%s\n%s", tc.args, diff, asYAML)
+		}
+		var asJSON map[string]struct{ Items []*unstructured.Unstructured }
+		if err := json.Unmarshal([]byte(try(append(tc.args, "-o", "json")...).stdout), &asJSON); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(oslo, named(asJSON["oslo"].Items)) + cmp.Diff(bergen, named(asJSON["bergen"].Items)); diff != "" {
+			t.Errorf("%v in JSON -want +got:\n%s", tc.args, diff)
+		}
+	}
+	p.nothingIsLeft(t)
+}
+
 func allIsWell(t *testing.T, p *theatre) {
 	t.Helper()
 	var mu sync.Mutex
@@ -599,12 +653,13 @@ func anInterruptedTestIsRemoved(t *testing.T, p *theatre) {
 func whatAKilledTestLeftIsRemoved(t *testing.T, p *theatre) {
 	t.Helper()
 	p.play(reachable)
-	left := p.try(t, "--rm=false", "--basic", "--global-labels", names.AppManagedBy+"=somebody")
+	left := p.try(t, "--rm=false", "--ip", "--global-labels", names.AppManagedBy+"=somebody")
 	left.succeeds(t, "The namespace liqo-test-network and those like it in the other clusters are left")
 	pods := &corev1.PodList{}
-	if err := p.bergen.Client.List(t.Context(), pods, client.InNamespace(testNamespace+"-oslo")); err != nil || len(pods.Items) != 1 {
+	if err := p.bergen.Client.List(t.Context(), pods, client.InNamespace(testNamespace+"-oslo")); err != nil || len(pods.Items) != 3 {
 		t.Errorf("%d pods are left, %v", len(pods.Items), err)
 	}
+	p.try(t, "--dry-run", "--ip").succeeds(t, " WARN  What another run has left would be removed first\n", "\nkind: IP\n")
 	r := p.try(t, "--basic", "--info", "-o", "json")
 	r.succeeds(t, "Removing what another run has left", "All checks completed")
 	if diff := cmp.Diff(reported, r.stdout); diff != "" {

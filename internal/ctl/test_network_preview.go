@@ -1,0 +1,63 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"cmp"
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// toTry is the heading of what a dry run prints of each cluster, which goes by its ID in all that the test says.
+const toTry = "%[2]s cluster"
+
+// preview prints what the test would make in each cluster, as far as that can be known.
+func (t *networkTest) preview(ctx context.Context) error {
+	left, err := t.left(ctx)
+	if err != nil {
+		return err
+	}
+	if left {
+		t.Warn("What another run has left would be removed first")
+	}
+	var pages []*page
+	for _, p := range t.all() {
+		its, err := t.page(ctx, p, left)
+		if err != nil {
+			return p.wrong(err)
+		}
+		pages = append(pages, its)
+	}
+	t.Warn("The pods that ask are not shown: what they ask follows from the addresses of those that are asked")
+	return t.printPages(cmp.Or(t.output, "yaml"), toTry, pages...)
+}
+
+// page has what is made in one cluster. The API server is asked about the namespace alone: it cannot tell of what would be in it.
+func (t *networkTest) page(ctx context.Context, p *party, left bool) (*page, error) {
+	its, ns := &page{side: p.side}, t.namespaceOf(p)
+	if !left {
+		if err := client.NewDryRunClient(p.kube).Create(ctx, ns.DeepCopy()); err != nil {
+			return nil, err
+		}
+	}
+	its.entries = append(its.entries, pageEntry{obj: ns}) // which has its labels
+	if p == t.consumer {
+		its.add(t.cli, t.offloading(), "")
+		for _, service := range t.services() {
+			its.add(t.cli, service, "")
+		}
+		for _, pod := range t.allServers() {
+			its.add(t.cli, pod, "")
+		}
+	}
+	if t.ip {
+		if err := p.chooseShown(ctx); err != nil {
+			return nil, err
+		}
+		its.add(t.cli, p.shownPod(), "")
+		its.add(t.cli, p.shownIP(), "")
+	}
+	return its, nil
+}
