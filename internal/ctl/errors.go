@@ -76,6 +76,7 @@ func describe(err error) string {
 		text = strings.ReplaceAll(text, kind.Error(), "the cluster has no kind "+kind.GroupKind.Kind+": Liqo is not installed there")
 	}
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "timed out waiting for the condition")
+	text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted") // by nobody but who runs the command
 	text = strings.ReplaceAll(text, "client rate limiter Wait returned an error: ", "")
 	return text
 }

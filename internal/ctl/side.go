@@ -102,9 +102,9 @@ func (c *cli) toldBy(ctx context.Context, said string, timeout time.Duration, lo
 	return overdue(ctx, run(ctx, l, r))
 }
 
-// overdue says what to do where a command was not done in time, unless something better was said.
+// overdue says what to do where a command was not done in time, or was interrupted, unless something better was said.
 func overdue(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != context.DeadlineExceeded {
+	if err == nil || ctx.Err() == nil {
 		return err
 	}
 	const onward = "Run it again to go on from here"

@@ -644,7 +644,7 @@ func anInterruptedTestIsRemoved(t *testing.T, p *theatre) {
 	default:
 		t.Error("nobody asked")
 	}
-	if r.err == nil || !strings.Contains(r.stderr, "context canceled") {
+	if r.err == nil || !strings.Contains(r.stderr, "interrupted") {
 		t.Errorf("it was not interrupted:\n%s%s", r.stdout, r.stderr)
 	}
 	p.nothingIsLeft(t)
