@@ -44,6 +44,7 @@ func TestAServiceReachesItsBackendsFromBothClusters(t *testing.T) {
 	// A key that is taken back ends the tunnel: nobody is sent to the other side any more.
 	kubectl(t, b, "", "delete", "publickey", "-n", tunnel.ServerNamespace, a.ID)
 	wantAnswers(t, b, p.Twin(), "away", []string{"away"})
+	wantAnswers(t, a, p.Namespace, "home", []string{"home"})
 	kubectl(t, b, strings.ReplaceAll(publicKey, "ID", a.ID)+tunnel.ClientKey, "apply", "-n", tunnel.ServerNamespace, "-f", "-")
 	wantAnswers(t, b, p.Twin(), "away", all)
 	wantAnswers(t, a, p.Namespace, "home", all)
@@ -61,27 +62,29 @@ metadata: {name: ID, labels: {liqo.io/remote-cluster-id: ID}}
 spec:
   publicKey: `
 
-// wantAnswers waits until exactly these pods answer behind the Service of a namespace, when a pod there asks, and each question is answered:
-// one that is not shows that a backend is there still which cannot be reached.
+// wantAnswers waits until exactly these pods answer behind both Services of a namespace, when a pod there asks them by name, and each question
+// is answered: one that is not shows that a backend is there still which cannot be reached.
 func wantAnswers(t *testing.T, c *clusters.Cluster, namespace, from string, want []string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%v to answer in %s", want, c.ID), func(ctx context.Context) error {
-		var service corev1.Service
-		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "web"}, &service); err != nil {
-			return err
-		}
-		// Twenty questions: that one of two backends never answers is one chance in half a million.
-		ask := fmt.Sprintf(`for i in $(seq 20); do printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 2 %s 80 2>/dev/null | tail -n 1 | grep . || { echo nobody; break; }; done`, service.Spec.ClusterIP)
-		out, err := c.Kubectl("", "exec", "-n", namespace, from, "--", "sh", "-c", ask)
-		if err != nil {
-			return err
-		}
-		answered := map[string]bool{}
-		for _, name := range strings.Fields(out) {
-			answered[name] = true
-		}
-		if got := slices.Sorted(maps.Keys(answered)); !slices.Equal(got, want) {
-			return fmt.Errorf("%v answered", got)
+		for service, addresses := range map[string]string{
+			// Twenty questions: that one of two backends never answers is one chance in half a million.
+			"web": `for i in $(seq 20); do echo web; done`,
+			// All that the name stands for: who asks would take the first one.
+			"headless": fmt.Sprintf(`nslookup headless.%s.svc.cluster.local | awk '/^Name:/ {found = 1} found && /^Address/ {print $NF}'`, namespace),
+		} {
+			ask := fmt.Sprintf(`for to in $(%s); do printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 2 $to 8080 2>/dev/null | tail -n 1 | grep . || { echo nobody; break; }; done`, addresses)
+			out, err := c.Kubectl("", "exec", "-n", namespace, from, "--", "sh", "-c", ask)
+			if err != nil {
+				return err
+			}
+			answered := map[string]bool{}
+			for _, name := range strings.Fields(out) {
+				answered[name] = true
+			}
+			if got := slices.Sorted(maps.Keys(answered)); !slices.Equal(got, want) {
+				return fmt.Errorf("%v answered behind the Service %s", got, service)
+			}
 		}
 		return nil
 	})
