@@ -128,6 +128,9 @@ func (c *Cluster) Follow(ctx context.Context, heard func(line string), args ...s
 	}
 	said.Close() // a line that is too long ends the loop, and the program must not wait for a reader
 	err := <-ended
+	if cmd.ProcessState.Success() { // it was done before it was interrupted
+		err = nil
+	}
 	if err != nil {
 		err = fmt.Errorf("liqoctl %v: %w\n%s", args, err, out.String())
 	}

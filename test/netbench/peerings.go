@@ -192,7 +192,10 @@ func (w *world) atRest(ctx context.Context) error {
 // stays tells of an object that is there until tenant namespaces go: these, what every namespace has, the key of the consumer, and which nonces
 // served.
 func stays(name string) bool {
-	return strings.Contains(name, " liqo-tenant-") || strings.Contains(name, " authentication-keys-") || strings.Contains(name, " authentication-nonces-")
+	of := strings.SplitN(name, " ", 3) // kind, namespace, name
+	namespace, object := of[1], of[2]
+	return of[0] == "namespaces" && strings.HasPrefix(object, "liqo-tenant-") || strings.HasPrefix(namespace, "liqo-tenant-") ||
+		strings.HasPrefix(object, "authentication-keys-") || strings.HasPrefix(object, "authentication-nonces-")
 }
 
 // nothingIsLeft fails where there is anything that was not there before they ever peered, and does not stay, or other than it was.
