@@ -417,7 +417,7 @@ func TestAGatewayThatIsDeletedGoesWhole(t *testing.T) {
 		if err := s.get(readers); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(readers.Subjects, func(x rbacv1.Subject) bool { return x.Namespace == s.where && x.Name == "rome" }) {
+		if slices.ContainsFunc(readers.Subjects, func(x rbacv1.Subject) bool { return x.Namespace == s.where && x.Name == "gw-rome" }) {
 			return errors.New("it may still read")
 		}
 		return nil
