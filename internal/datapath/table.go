@@ -15,6 +15,9 @@ import (
 // TableName is the name of our own tables of nftables, one per family. Users may ask for more.
 const TableName = "liqo"
 
+// UnsettledName is the name of a table of IPv4 that is a mark, with nothing in it.
+const UnsettledName = "liqo_unsettled"
+
 // Table is a table of nftables, whole.
 type Table struct {
 	Family Family

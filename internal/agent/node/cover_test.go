@@ -73,6 +73,8 @@ func (f *flows) Forget(of ...netip.Prefix) (int, error) {
 func (*flows) Apply(context.Context, datapath.State) (kernel.Changes, error) {
 	return kernel.Changes{}, nil
 }
+func (*flows) Unsettle() (bool, error)                        { return false, nil }
+func (*flows) Settle() error                                  { return nil }
 func (*flows) Counted() (map[string]uint64, error)            { return nil, nil }
 func (*flows) Watch(context.Context) (<-chan struct{}, error) { return nil, nil }
 func (*flows) Source(netip.Addr) (netip.Addr, error)          { return netip.Addr{}, nil }
@@ -108,7 +110,7 @@ func TestFlowsBeginAnewWhenTheirTranslationChanges(t *testing.T) {
 		{plan.Cluster{}, ""},
 	} {
 		f.forgotten = ""
-		if err := n.forget(step.cluster); err != nil || f.forgotten != step.want {
+		if err := n.forget(translations(step.cluster)); err != nil || f.forgotten != step.want {
 			t.Errorf("step %d: forgot %q, want %q: %v", name, f.forgotten, step.want, err)
 		}
 	}
@@ -117,7 +119,7 @@ func TestFlowsBeginAnewWhenTheirTranslationChanges(t *testing.T) {
 func TestAProcessThatFindsAllInPlaceForgetsNothing(t *testing.T) {
 	f := &flows{}
 	n := &node{kernel: f}
-	if err := n.forget(plan.Cluster{Peers: peers("10.71.0.0/16")}); err != nil || f.forgotten != "" {
+	if err := n.forget(translations(plan.Cluster{Peers: peers("10.71.0.0/16")})); err != nil || f.forgotten != "" {
 		t.Errorf("forgot %q: %v", f.forgotten, err)
 	}
 }
@@ -126,11 +128,11 @@ func TestFlowsThatCouldNotBeForgottenAreLater(t *testing.T) {
 	f := &flows{broken: errors.New("interrupted")}
 	n := &node{kernel: f, changed: true}
 	cluster := plan.Cluster{Peers: peers("10.71.0.0/16")}
-	if err := n.forget(cluster); err == nil {
+	if err := n.forget(translations(cluster)); err == nil {
 		t.Error("an error is lost")
 	}
 	f.broken, f.forgotten = nil, ""
-	if err := n.forget(cluster); err != nil || f.forgotten != "10.71.0.0/16 " {
+	if err := n.forget(translations(cluster)); err != nil || f.forgotten != "10.71.0.0/16 " {
 		t.Errorf("forgot %q: %v", f.forgotten, err)
 	}
 }

@@ -46,6 +46,8 @@ type Host interface {
 	agent.Kernel
 	Source(to netip.Addr) (netip.Addr, error)
 	Forget(...netip.Prefix) (int, error)
+	Unsettle() (already bool, err error)
+	Settle() error
 }
 
 // Setup registers the agent of a node whose network namespace k is.
@@ -94,8 +96,10 @@ type node struct {
 	wake     chan struct{}
 	// translated are the prefixes whose flows are translated as they should be; nil before the first run.
 	translated map[netip.Prefix]translation
-	// changed is true if this process wrote anything before that.
+	// changed is true if before that this process wrote anything, or found that one before it did and forgot nothing.
 	changed bool
+	// unsettled is true while there is a mark that flows may have to be forgotten.
+	unsettled bool
 }
 
 // translation is what becomes of what is sent to a prefix: of an alias the address, if nodes know it, too.
@@ -158,12 +162,15 @@ func (n *node) run(ctx context.Context) (time.Duration, error) {
 	}
 	state, problems := plan.Node(plan.NodeInput{Cluster: seen.Cluster, Name: n.options.Node, RulePriority: n.options.RulePriority})
 	problems = append(seen.Problems, problems...)
+	translated := translations(seen.Cluster)
+	unmarked := n.unsettle(translated)
 	changes, failed := n.kernel.Apply(ctx, state)
 	n.state.Set(failed)
 	n.changed = n.changed || len(changes.Writes) > 0
 	if failed == nil {
-		failed = n.forget(seen.Cluster)
+		failed = n.forget(translated)
 	}
+	failed = errors.Join(unmarked, failed)
 	if len(changes.Writes) > 0 {
 		log.FromContext(ctx).Info("changed the node", "writes", len(changes.Writes))
 		for _, w := range changes.Writes {
@@ -175,37 +182,68 @@ func (n *node) run(ctx context.Context) (time.Duration, error) {
 	return 0, errors.Join(failed, n.reporter.Applied(ctx, seen, problems, failed), n.tell(ctx, seen))
 }
 
-// forget has flows begin anew that were translated before a prefix or an alias came, or after it went: connection tracking keeps what
-// it decided with the first packet for ever. A process that finds all as it should be has not missed anything.
-func (n *node) forget(c plan.Cluster) error {
-	now := map[netip.Prefix]translation{}
+// translations are what becomes of what is sent to peers and to aliases. The networks that aliases are of stand for those that went unseen.
+func translations(c plan.Cluster) map[netip.Prefix]translation {
+	out := map[netip.Prefix]translation{}
+	for _, p := range c.External {
+		out[p] = translation{}
+	}
 	for _, p := range c.Peers {
 		for _, pair := range append(slices.Clone(p.Pods), p.External...) {
-			now[pair.Here] = translation{}
+			out[pair.Here] = translation{}
 		}
 	}
 	for _, a := range c.Aliases {
-		now[netip.PrefixFrom(a.Alias, a.Alias.BitLen())] = translation{a.Address, a.Masquerade}
+		out[netip.PrefixFrom(a.Alias, a.Alias.BitLen())] = translation{a.Address, a.Masquerade}
 	}
-	var stale []netip.Prefix
+	return out
+}
+
+// unsettle marks that flows are to be forgotten, before anything changes because of which they are. Whether a process that begins has to change
+// anything it knows too late, so it always does.
+func (n *node) unsettle(now map[netip.Prefix]translation) error {
+	if n.unsettled || n.translated != nil && len(n.stale(now)) == 0 {
+		return nil
+	}
+	already, err := n.kernel.Unsettle()
+	n.changed, n.unsettled = n.changed || already, err == nil
+	return err
+}
+
+// stale are the prefixes whose flows may be translated otherwise than now. A process that finds all as it should be has not missed anything.
+func (n *node) stale(now map[netip.Prefix]translation) []netip.Prefix {
+	var out []netip.Prefix
 	for p, as := range now {
 		was, known := n.translated[p]
 		if n.translated == nil && n.changed || n.translated != nil && (!known || was != as) {
-			stale = append(stale, p)
+			out = append(out, p)
 		}
 	}
 	for p := range n.translated {
 		if _, still := now[p]; !still {
-			stale = append(stale, p)
+			out = append(out, p)
 		}
 	}
-	slices.SortFunc(stale, netip.Prefix.Compare)
-	if len(stale) > 0 {
+	slices.SortFunc(out, netip.Prefix.Compare)
+	return out
+}
+
+// forget has flows begin anew that were translated before a prefix or an alias came, or after it went: connection tracking keeps what
+// it decided with the first packet for ever.
+func (n *node) forget(now map[netip.Prefix]translation) error {
+	if stale := n.stale(now); len(stale) > 0 {
 		if _, err := n.kernel.Forget(stale...); err != nil {
 			return err
 		}
 	}
 	n.translated = now
+	if !n.unsettled {
+		return nil
+	}
+	if err := n.kernel.Settle(); err != nil {
+		return err
+	}
+	n.unsettled = false
 	return nil
 }
 

@@ -103,6 +103,23 @@ func TestAKilledApplyIsFinishedByTheNext(t *testing.T) {
 	})
 }
 
+func TestAMarkStaysUntilAllIsSettled(t *testing.T) {
+	eachFamily(t, func(t *testing.T, p sample) {
+		k := newSpace(t).open(t)
+		fatal(t, k.Settle())
+		for i, state := range []datapath.State{p.node(), p.moved(), {}, p.node()} {
+			if already, err := k.Unsettle(); err != nil || already != (i > 0) {
+				t.Errorf("before state %d there is a mark: %t, %v", i, already, err)
+			}
+			k.mustApply(t, state)
+		}
+		fatal(t, k.Settle())
+		if already, err := k.Unsettle(); err != nil || already {
+			t.Errorf("there still is a mark: %t, %v", already, err)
+		}
+	})
+}
+
 // guarded is what holds at every moment: no route without its last resort, and no route, hop or device without filters.
 func guarded(t *testing.T, p sample, s datapath.State) {
 	t.Helper()

@@ -9,10 +9,37 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/datapath"
 )
+
+// unsettled is there from before a change until the flows that began before it are forgotten. Apply leaves it alone.
+var unsettled = tableID{unix.NFPROTO_IPV4, datapath.UnsettledName}
+
+// Unsettle leaves a mark for whoever comes after this process, if that is ended before it has forgotten what it must: all else is in place
+// then. It returns true if the mark of another is there.
+func (k *Kernel) Unsettle() (already bool, err error) {
+	b := &batch{}
+	b.add(unsettled, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add all", attr(unix.NFTA_TABLE_NAME, zeroEnded(unsettled.name)))
+	if err = k.sockets.commit(b); errors.Is(err, syscall.EEXIST) {
+		return true, nil
+	}
+	return false, err
+}
+
+// Settle takes the mark away.
+func (k *Kernel) Settle() error {
+	b := &batch{}
+	b.add(unsettled, unix.NFT_MSG_DELTABLE, 0, "delete all", attr(unix.NFTA_TABLE_NAME, zeroEnded(unsettled.name)))
+	if err := k.sockets.commit(b); !errors.Is(err, syscall.ENOENT) {
+		return err
+	}
+	return nil
+}
 
 // Forget deletes the tracked flows that have to do with the prefixes: those with any of the four addresses, of the first packet
 // or of replies to it, in one of them. A flow is translated as its first packet was, for ever; deleted, the next packet of either

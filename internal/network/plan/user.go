@@ -80,8 +80,8 @@ func (s *survey) addFirewalls(out *datapath.State, in []Firewall) added {
 	var all added
 	owner := map[key]Object{}
 	for _, f := range byRank(in, func(f Firewall) Object { return f.Of }, func(f Firewall) time.Time { return f.Since }) {
-		if i := slices.IndexFunc(f.Tables, func(t datapath.Table) bool { return t.Name == datapath.TableName }); i >= 0 {
-			s.problem(f.Of, "the table %s is not for users", datapath.TableName)
+		if i := slices.IndexFunc(f.Tables, func(t datapath.Table) bool { return t.Name == datapath.TableName || t.Name == datapath.UnsettledName }); i >= 0 {
+			s.problem(f.Of, "the table %s is not for users", f.Tables[i].Name)
 			continue
 		}
 		if i := slices.IndexFunc(f.Tables, func(t datapath.Table) bool { return owner[key{t.Family, t.Name}] != Object{} }); i >= 0 {

@@ -220,7 +220,7 @@ func TestObjectsOfUsersThatContradict(t *testing.T) {
 		return Firewall{Of: Object{"FirewallConfiguration", "liqo", name}, Tables: []datapath.Table{{Family: datapath.IPv4, Name: table}}}
 	}
 	c.Routings = []Routing{routing("second", 7), routing("first", 7), routing("third", peersTable), routing("main", 254)}
-	c.Firewalls = []Firewall{wall("second", "t"), wall("first", "t"), wall("ours", datapath.TableName)}
+	c.Firewalls = []Firewall{wall("second", "t"), wall("first", "t"), wall("ours", datapath.TableName), wall("mark", datapath.UnsettledName)}
 	_, problems := Node(NodeInput{Cluster: c, Name: "worker-1"})
 	var got []string
 	for _, p := range problems {
@@ -228,6 +228,7 @@ func TestObjectsOfUsersThatContradict(t *testing.T) {
 	}
 	want := []string{
 		"RouteConfiguration liqo/main: table 254 is not for users",
+		"FirewallConfiguration liqo/mark: the table liqo_unsettled is not for users",
 		"FirewallConfiguration liqo/ours: the table liqo is not for users",
 		"FirewallConfiguration liqo/second: the table t is that of FirewallConfiguration liqo/first",
 		"RouteConfiguration liqo/second: table 7 is that of RouteConfiguration liqo/first",
