@@ -169,7 +169,7 @@ func (g *gateway) quotedIn(f datapath.Family) datapath.Chain {
 }
 
 // innerChains have what passes: a gateway is a way between the fabric and the tunnel, for nothing else. To itself go checks,
-// echoes and errors.
+// echoes and errors, by the addresses that are asked for them: that of its pod is among those of pods, and nothing there answers peers.
 func (g *gateway) innerChains(f datapath.Family) []datapath.Chain {
 	forward := base("forward", datapath.Filter, datapath.Forward, filter,
 		rule{protocol(datapath.TCP), datapath.SYN{}, datapath.ClampMSS{}},
@@ -178,9 +178,12 @@ func (g *gateway) innerChains(f datapath.Family) []datapath.Chain {
 		refuse(CounterForward),
 	)
 	forward.Policy = datapath.Drop
-	self := []rule{with(icmpEcho(f), accept)}
+	var self []rule
+	if a := g.unknownSource(f); a.IsValid() {
+		self = append(self, with(icmpEcho(f), within(datapath.Destination, host(a)), accept))
+	}
 	if f == datapath.IPv4 {
-		self = append(self, rule{
+		self = append(self, with(icmpEcho(f), within(datapath.Destination, tunnelNetwork), accept), rule{
 			from(names.TunnelDevice), within(datapath.Source, tunnelNetwork), within(datapath.Destination, tunnelNetwork),
 			protocol(datapath.UDP), toPort(cmp.Or(g.in.ProbePort, names.ConnectionCheckPort)), accept,
 		})

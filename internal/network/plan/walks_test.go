@@ -137,6 +137,11 @@ func udp(src, dst string, port uint16) packet {
 	return packet{src: addr(src), dst: addr(dst), protocol: datapath.UDP, port: port}
 }
 
+// ping is an echo that is asked for.
+func ping(src, dst string) packet {
+	return packet{src: addr(src), dst: addr(dst), protocol: datapath.ICMP, icmp: 8}
+}
+
 // tooBig is an error about a packet.
 func tooBig(src, dst, qsrc, qdst string) packet {
 	return packet{src: addr(src), dst: addr(dst), protocol: datapath.ICMP, icmp: 3, qsrc: addr(qsrc), qdst: addr(qdst)}
@@ -223,7 +228,7 @@ func TestPacketsOnTheirWay(t *testing.T) {
 		}},
 		{"health: of the tunnel, and from a node to the peer's gateway", pair(nil), []step{
 			{"milan/to-rome", "tunnel", udp("169.254.18.1", "169.254.18.2", 12345), "169.254.18.1 > 169.254.18.2", "delivered", ""},
-			{"milan/worker-2", "", packet{src: addr("10.70.0.12"), dst: addr("10.68.0.0"), protocol: datapath.ICMP, icmp: 8}, "10.68.0.12 > 10.70.0.0", "delivered", ""},
+			{"milan/worker-2", "", ping("10.70.0.12", "10.68.0.0"), "10.68.0.12 > 10.70.0.0", "delivered", ""},
 			{"rome/to-milan", "", packet{src: addr("10.70.0.0"), dst: addr("10.68.0.12"), protocol: datapath.ICMP, icmp: 0}, "10.68.0.0 > 10.70.0.12", "delivered", ""},
 		}},
 		{"IPv6 over a fabric of IPv4", dual(), []step{
@@ -242,6 +247,7 @@ func TestPacketsOnTheirWay(t *testing.T) {
 			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.70.0.12"), "10.71.1.5 > 10.70.0.12", CounterFreshLocal, ""},
 			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.70.0.0"), "10.71.1.5 > 10.70.0.0", CounterInput, ""},
 			{"rome/to-milan", "tunnel", udp("10.200.1.5", "10.70.0.0", 6091), "10.71.1.5 > 10.70.0.0", CounterOuter, ""},
+			{"rome/to-milan", "tunnel", ping("10.200.1.5", "10.200.1.9"), "10.71.1.5 > 10.200.1.9", CounterInput, "the gateway's pod"},
 		}},
 		{"what is not from here", pair(nil), []step{
 			{"milan/worker-1", "forged 10.200.1.9", tcp("10.200.2.7", "10.200.1.5"), "10.200.2.7 > 10.200.1.5", CounterOuter, "a pod poses as the gateway and as another pod"},
