@@ -11,8 +11,10 @@ import (
 	"io"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +27,8 @@ type Target struct {
 	At string `json:"at"`
 	// Answers are names, each of which has to answer at least once, and nobody else.
 	Answers []string `json:"answers"`
+	// Times is how many answers there have to be at least, for somebody else to be found who answers by chance.
+	Times int `json:"times,omitempty"`
 }
 
 // Options bound how a question is asked. Where several have to answer, there is more time.
@@ -80,7 +84,7 @@ func Ask(ctx context.Context, targets []Target, o Options) []error {
 	}
 	// A connection that is kept would always lead to the same backend.
 	asking := &http.Client{
-		Transport: &http.Transport{DisableKeepAlives: true}, Timeout: o.Each,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: byName(net.DefaultResolver.LookupNetIP)}, Timeout: o.Each,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	errs := make([]error, len(targets))
@@ -134,6 +138,7 @@ type question struct {
 	Target
 	mu      sync.Mutex
 	missing map[string]bool
+	answers int
 	// stranger is an answer of somebody else, last what went wrong last.
 	stranger, last error
 }
@@ -170,28 +175,54 @@ func (q *question) heard(name string, err error) bool {
 		q.stranger = fmt.Errorf("%q answers instead of %s", name, strings.Join(q.Answers, ", "))
 		return true
 	default:
+		q.answers++
 		delete(q.missing, name)
 	}
-	return len(q.missing) == 0
+	return q.done()
 }
+
+func (q *question) done() bool { return len(q.missing) == 0 && q.answers >= q.Times }
 
 // result is what came of it, which may have been cut off.
 func (q *question) result(cut bool) error {
 	switch {
 	case q.stranger != nil:
 		return q.stranger
-	case len(q.missing) == 0:
+	case q.done():
 		return nil
 	case cut && q.last == nil:
 		return ErrUntried
-	case len(q.missing) == len(q.Answers) && q.last != nil:
+	case q.answers == 0 && q.last != nil:
 		return q.last
 	}
 	silent := fmt.Errorf("no answer from %s", strings.Join(slices.Sorted(maps.Keys(q.missing)), ", "))
+	if len(q.missing) == 0 {
+		silent = fmt.Errorf("only %d answers of %d", q.answers, q.Times)
+	}
 	if q.last == nil {
 		return silent
 	}
 	return fmt.Errorf("%w; the last error is: %w", silent, q.last)
+}
+
+// byName connects to any of the addresses of a host. A headless Service has those of all its backends, and what is always the first one is no
+// chance: caches of name servers keep the order, and RFC 6724 makes one.
+func byName(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		addrs, err := lookup(ctx, "ip", host)
+		if err != nil {
+			return nil, err
+		}
+		if len(addrs) > 0 {
+			host = addrs[rand.IntN(len(addrs))].Unmap().String()
+		}
+		var d net.Dialer
+		return d.DialContext(ctx, network, net.JoinHostPort(host, port))
+	}
 }
 
 // answer is the name of whoever answers.

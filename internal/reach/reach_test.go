@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,21 @@ func service(t *testing.T, names ...string) string {
 	var n atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, names[int(n.Add(1)-1)%len(names)])
+	}))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// once answers with a name, and then no more.
+func once(t *testing.T, name string) string {
+	t.Helper()
+	var asked atomic.Bool
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Swap(true) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprint(w, name)
 	}))
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
@@ -86,15 +102,18 @@ func TestWhoAnswers(t *testing.T) {
 		want   string
 		o      Options
 	}{
-		"the right one":           {Target{serve(t, "a"), []string{"a"}}, "", Options{}},
-		"everybody behind it":     {Target{service(t, "a", "a", "b", "c"), []string{"c", "b", "a"}}, "", Options{}},
-		"a stranger":              {Target{serve(t, "x"), []string{"a", "b"}}, `"x" answers instead of a, b`, Options{}},
-		"a stranger among others": {Target{service(t, "a", "x"), []string{"a", "b"}}, `"x" answers instead of a, b`, Options{}},
-		"one of two":              {Target{service(t, "a"), []string{"a", "b"}}, "no answer from b", shortly},
-		"nobody":                  {Target{closed(t), []string{"a"}}, "connect: connection refused", shortly},
-		"somebody who is silent":  {Target{silent(t), []string{"a"}}, "no answer in time", Options{For: shortly.For, Each: 200 * time.Millisecond}},
-		"somebody else's server":  {Target{status(t, 404), []string{"a"}}, "the answer is 404 Not Found", shortly},
-		"what is no address":      {Target{"a b:80", []string{"a"}}, `invalid character " " in host name`, shortly},
+		"the right one":           {Target{At: serve(t, "a"), Answers: []string{"a"}}, "", Options{}},
+		"everybody behind it":     {Target{At: service(t, "a", "a", "b", "c"), Answers: []string{"c", "b", "a"}}, "", Options{}},
+		"a stranger":              {Target{At: serve(t, "x"), Answers: []string{"a", "b"}}, `"x" answers instead of a, b`, Options{}},
+		"a stranger among others": {Target{At: service(t, "a", "x"), Answers: []string{"a", "b"}}, `"x" answers instead of a, b`, Options{}},
+		"one of two":              {Target{At: service(t, "a"), Answers: []string{"a", "b"}}, "no answer from b", shortly},
+		"nobody":                  {Target{At: closed(t), Answers: []string{"a"}}, "connect: connection refused", shortly},
+		"somebody who is silent":  {Target{At: silent(t), Answers: []string{"a"}}, "no answer in time", Options{For: shortly.For, Each: 200 * time.Millisecond}},
+		"somebody else's server":  {Target{At: status(t, 404), Answers: []string{"a"}}, "the answer is 404 Not Found", shortly},
+		"the right one, often":    {Target{At: serve(t, "a"), Answers: []string{"a"}, Times: 9}, "", Options{}},
+		"a stranger, later":       {Target{At: service(t, "a", "a", "x"), Answers: []string{"a"}, Times: 9}, `"x" answers instead of a`, Options{}},
+		"one who stops answering": {Target{At: once(t, "a"), Answers: []string{"a"}, Times: 9}, "only 1 answers of 9; the last error is: the answer is 503", shortly},
+		"what is no address":      {Target{At: "a b:80", Answers: []string{"a"}}, `invalid character " " in host name`, shortly},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,6 +128,36 @@ func TestWhoAnswers(t *testing.T) {
 	}
 }
 
+// A name server that always tells the same address first is no reason to ask nobody else.
+func TestAllAddressesOfANameAreAsked(t *testing.T) {
+	t.Parallel()
+	first := serve(t, "a")
+	_, port, err := net.SplitHostPort(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on, err := net.Listen("tcp", net.JoinHostPort("127.0.0.2", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "b") }), ReadHeaderTimeout: time.Minute}
+	go func() { _ = second.Serve(on) }()
+	defer second.Close()
+	asking := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: byName(func(_ context.Context, _, host string) ([]netip.Addr, error) {
+		if host != "headless.default.svc" {
+			return nil, &net.DNSError{Err: "no such host", Name: host}
+		}
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::ffff:127.0.0.2")}, nil
+	})}}
+	if err := (Target{At: "headless.default.svc:" + port, Answers: []string{"a", "b"}}).ask(t.Context(), asking, time.Minute); err != nil {
+		t.Error(err)
+	}
+	unknown := Target{At: "another.default.svc:" + port, Answers: []string{"a"}}.ask(t.Context(), asking, time.Second)
+	if dns, ok := errors.AsType[*net.DNSError](unknown); !ok || dns.Name != "another.default.svc" {
+		t.Errorf("of another name: %v", unknown)
+	}
+}
+
 func TestWhatComesLateIsWaitedFor(t *testing.T) {
 	var asked atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -119,7 +168,7 @@ func TestWhatComesLateIsWaitedFor(t *testing.T) {
 		fmt.Fprint(w, "a")
 	}))
 	defer s.Close()
-	if err := Ask(t.Context(), []Target{{s.Listener.Addr().String(), []string{"a"}}}, Options{})[0]; err != nil {
+	if err := Ask(t.Context(), []Target{{At: s.Listener.Addr().String(), Answers: []string{"a"}}}, Options{})[0]; err != nil {
 		t.Error(err)
 	}
 }
@@ -129,7 +178,7 @@ func TestAllOfItEndsInTime(t *testing.T) {
 	at := closed(t)
 	targets := make([]Target, 3*askedAtOnce)
 	for i := range targets {
-		targets[i] = Target{at, []string{"a"}}
+		targets[i] = Target{At: at, Answers: []string{"a"}}
 	}
 	began := time.Now()
 	for i, err := range Ask(t.Context(), targets, Options{For: time.Hour, Within: time.Second}) {
@@ -161,7 +210,7 @@ func TestAllOfManyAreFound(t *testing.T) {
 		fmt.Fprint(w, names[n%59])
 	}))
 	defer s.Close()
-	if err := Ask(t.Context(), []Target{{s.Listener.Addr().String(), names}}, Options{})[0]; err != nil {
+	if err := Ask(t.Context(), []Target{{At: s.Listener.Addr().String(), Answers: names}}, Options{})[0]; err != nil {
 		t.Errorf("after %d answers: %v", asked.Load(), err)
 	}
 }
@@ -188,7 +237,7 @@ func TestWhatIsNotAskedIsUntried(t *testing.T) {
 	defer s.Close()
 	targets := make([]Target, 3*askedAtOnce)
 	for i := range targets {
-		targets[i] = Target{s.Listener.Addr().String(), []string{"a"}}
+		targets[i] = Target{At: s.Listener.Addr().String(), Answers: []string{"a"}}
 	}
 	at := closed(t)
 	for i, err := range Ask(ctx, targets, Options{For: time.Hour, Each: time.Hour}) {
@@ -197,7 +246,7 @@ func TestWhatIsNotAskedIsUntried(t *testing.T) {
 		}
 	}
 	// What was found wrong before the time was over stays wrong.
-	for i, err := range Ask(t.Context(), []Target{{at, []string{"a"}}}, Options{For: time.Hour, Within: 5 * time.Second}) {
+	for i, err := range Ask(t.Context(), []Target{{At: at, Answers: []string{"a"}}}, Options{For: time.Hour, Within: 5 * time.Second}) {
 		if err == nil || errors.Is(err, ErrUntried) {
 			t.Errorf("target %d: %v", i, err)
 		}
@@ -207,7 +256,7 @@ func TestWhatIsNotAskedIsUntried(t *testing.T) {
 func TestManyAreAskedAtOnce(t *testing.T) {
 	targets := make([]Target, 40)
 	for i := range targets {
-		targets[i] = Target{serve(t, "a"), []string{"a"}}
+		targets[i] = Target{At: serve(t, "a"), Answers: []string{"a"}}
 	}
 	targets[7].Answers = []string{"b"}
 	for i, err := range Ask(t.Context(), targets, Options{}) {
