@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -21,6 +22,7 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/reach"
+	"liqo.io/liqo/internal/remap"
 )
 
 // plan finds out where everybody is, and says who asks whom.
@@ -85,9 +87,48 @@ func (t *networkTest) planOutside(ctx context.Context) (checks []*check, err err
 		return nil, fmt.Errorf("waiting for load balancers: %w", ctx.Err())
 	}
 	for n, provider := range t.providers {
-		checks = append(checks, planOutside(t.testNetworkOptions, [2]*party{t.consumer, provider}, t.exposures[n])...)
+		pair := [2]*party{t.consumer, provider}
+		for i, p := range pair {
+			if !t.nodePortOutside {
+				break
+			}
+			within := t.exposures[n][p].leaveOut(pair[1-i].seen[p.id].networks, sourceTo)
+			if within > 0 && (n == 0 || p == provider) {
+				p.Warn("NodePorts with policy Local are not tried of %d nodes: this machine is one of them, or has an address of pods", within)
+			}
+		}
+		checks = append(checks, planOutside(t.testNetworkOptions, pair, t.exposures[n])...)
 	}
 	return checks, nil
+}
+
+// leaveOut forgets the pods of nodes that this machine asks from within: a node serves itself and pods of its cluster as by policy Cluster,
+// or not, as its proxy likes. It returns how many these are.
+func (e exposure) leaveOut(networks []remap.Pair, source func(address string) netip.Addr) (nodes int) {
+	for i := range e.of.reached {
+		node := &e.of.reached[i]
+		if len(e.own[node.Name]) == 0 {
+			continue
+		}
+		from := source(externalAddress(node))
+		if slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == from.String() }) ||
+			slices.ContainsFunc(networks, func(n remap.Pair) bool { return n.There.Contains(from) }) {
+			delete(e.own, node.Name)
+			nodes++
+		}
+	}
+	return nodes
+}
+
+// sourceTo is the address that this machine has for somebody. Nothing is sent.
+func sourceTo(address string) netip.Addr {
+	conn, err := net.Dial("udp", at(address, servicePort))
+	if err != nil {
+		return netip.Addr{} // asking tells why
+	}
+	defer conn.Close()
+	addr, _ := netip.ParseAddrPort(conn.LocalAddr().String())
+	return addr.Addr().Unmap()
 }
 
 // findLoadBalancers waits for those of all clusters at once. Where there is none the check of it fails.
@@ -157,20 +198,38 @@ func (p *party) places(ctx context.Context) (map[string]string, error) {
 	return on, nil
 }
 
-// expose finds out where the Service of the n-th provider is reached in a cluster.
+// expose finds out where the Services of the n-th provider are reached in a cluster. The endpoints of all are waited for at once.
 func (t *networkTest) expose(ctx context.Context, p *party, n int, servers []responder) (exposure, error) {
-	e := exposure{of: p, name: fmt.Sprintf("%s.%s.svc", serviceName(n), p.servers)}
-	for i := range servers {
-		e.answers = append(e.answers, servers[i].name)
+	e := exposure{of: p, name: hostOf(serviceName(n), p), headless: hostOf(headlessName(n), p), own: map[string][]string{}}
+	for _, s := range servers {
+		e.answers = append(e.answers, s.name)
+		if s.of == p && s.node != "" {
+			e.own[s.node] = append(e.own[s.node], s.name)
+		}
 	}
-	step := p.Step("Waiting for the endpoints of the Service " + serviceName(n))
+	step := p.Step("Waiting for the endpoints of the Services " + serviceName(n))
 	defer step.Stop()
-	service, err := t.awaitEndpoints(ctx, p, serviceName(n), len(servers))
-	if err == nil && len(service.Spec.Ports) > 0 {
-		e.nodePort = service.Spec.Ports[0].NodePort
+	waiting, within := errgroup.WithContext(ctx)
+	for _, one := range t.servicesOf(n) {
+		waiting.Go(func() error {
+			service, err := t.awaitEndpoints(within, p, one.Name, len(servers))
+			if err != nil || len(service.Spec.Ports) == 0 {
+				return err
+			}
+			switch port := service.Spec.Ports[0].NodePort; one.Name { // each is another field
+			case serviceName(n):
+				e.nodePort = port
+			case localName(n):
+				e.localPort = port
+			}
+			return nil
+		})
 	}
+	err := waiting.Wait()
 	return e, err
 }
+
+func hostOf(service string, in *party) string { return fmt.Sprintf("%s.%s.svc", service, in.servers) }
 
 // errEnough ends a wait because something failed already.
 var errEnough = errors.New("something failed")

@@ -22,9 +22,11 @@ const (
 	podToPod              = "pod to pod"
 	nodeToPod             = "node to pod"
 	podToService          = "pod to Service"
+	podToHeadless         = "pod to headless Service"
 	podToIP               = "pod to IP"
 	podToNodePort         = "pod to NodePort"
 	outsideToNodePort     = "outside to NodePort"
+	outsideToLocal        = "outside to NodePort (Local)"
 	outsideToLoadBalancer = "outside to load balancer"
 )
 
@@ -95,17 +97,19 @@ func (s *responder) String() string {
 	return fmt.Sprintf("the pod on node %s of %s", s.node, s.of.id)
 }
 
-// exposure is how the Service of the consumer and of one provider is reached in a cluster.
+// exposure is how the Services of the consumer and of one provider are reached in a cluster.
 type exposure struct {
 	of *party
-	// name is that of its host, in DNS.
-	name         string
-	nodePort     int32
-	loadBalancer string
+	// name and headless are those of hosts, in DNS.
+	name, headless string
+	// localPort is the NodePort with externalTrafficPolicy Local.
+	nodePort, localPort int32
+	loadBalancer        string
 	// err is why it has no load balancer.
 	err error
-	// answers are all that are behind it.
+	// answers are all that are behind them, own those of this cluster by their nodes.
 	answers []string
+	own     map[string][]string
 }
 
 // plan is what is asked from all nodes of two clusters that see each other.
@@ -124,6 +128,9 @@ func plan(o *testNetworkOptions, pair [2]*party, servers []responder, services m
 			inside.checks = append(inside.checks, &check{
 				way: podToService, from: from.id, to: to.id, origin: origin, goal: "a Service",
 				target: reach.Target{At: at(service.name, servicePort), Answers: service.answers},
+			}, &check{
+				way: podToHeadless, from: from.id, to: to.id, origin: origin, goal: "a headless Service",
+				target: reach.Target{At: at(service.headless, serverPort), Answers: service.answers},
 			})
 			if o.nodePortPods {
 				inside.checks = append(inside.checks, toNodePorts(podToNodePort, origin, from.id, to.id, o.nodePortNodes, service, internalAddress)...)
@@ -160,6 +167,23 @@ func toNodePorts(way, origin, from, to, kind string, service exposure, address f
 	return checks
 }
 
+// untilNoStranger is how often a node must answer with its own pods only: that one of two who answer by chance is never heard is one chance in 65536.
+const untilNoStranger = 16
+
+// toLocalNodePorts asks at each node that has a pod of its own, which alone may answer: a pod of the other cluster is on no node here. What
+// a node without one does is up to the proxy there, IPVS hands on even so.
+func toLocalNodePorts(origin, from, kind string, service exposure) (checks []*check) {
+	for _, node := range ofKind(service.of.reached, kind) {
+		if its := service.own[node.Name]; len(its) > 0 {
+			checks = append(checks, &check{
+				way: outsideToLocal, from: from, to: service.of.id, origin: origin, goal: fmt.Sprintf("the NodePort (Local) of node %s of %s", node.Name, service.of.id),
+				target: reach.Target{At: at(externalAddress(node), service.localPort), Answers: its, Times: untilNoStranger},
+			})
+		}
+	}
+	return checks
+}
+
 // ofKind are the nodes that --np-nodes asks for.
 func ofKind(nodes []corev1.Node, kind string) (found []*corev1.Node) {
 	for i := range nodes {
@@ -179,6 +203,7 @@ func planOutside(o *testNetworkOptions, pair [2]*party, services map[*party]expo
 		service := services[p]
 		if o.nodePortOutside {
 			checks = append(checks, toNodePorts(outsideToNodePort, origin, here, p.id, o.nodePortNodes, service, externalAddress)...)
+			checks = append(checks, toLocalNodePorts(origin, here, o.nodePortNodes, service)...)
 		}
 		if !o.loadBalancer {
 			continue
@@ -286,7 +311,7 @@ func summary(checks []*check) (rows []*row) {
 		}
 		rows[i].counts[c.state]++
 	}
-	order := []string{podToPod, podToService, nodeToPod, podToIP, podToNodePort, outsideToNodePort, outsideToLoadBalancer}
+	order := []string{podToPod, podToService, podToHeadless, nodeToPod, podToIP, podToNodePort, outsideToNodePort, outsideToLocal, outsideToLoadBalancer}
 	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(slices.Index(order, a.way), slices.Index(order, b.way)) })
 	return rows
 }

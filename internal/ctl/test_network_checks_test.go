@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/reach"
+	"liqo.io/liqo/internal/remap"
 )
 
 func testNode(name, address string, labels ...string) corev1.Node {
@@ -51,8 +53,14 @@ func romeAndMilan() ([2]*party, []responder, map[*party]exposure) {
 	}
 	all := []string{"server-0-0", "server-0-1", "server-1-0"}
 	return [2]*party{rome, milan}, servers, map[*party]exposure{
-		rome:  {of: rome, name: "echo-1.rome.svc", nodePort: 30001, loadBalancer: "203.0.113.1", answers: all},
-		milan: {of: milan, name: "echo-1.milan.svc", nodePort: 30002, loadBalancer: "", err: fmt.Errorf("it has none"), answers: all},
+		rome: {
+			of: rome, name: "echo-1.rome.svc", headless: "echo-1-headless.rome.svc", nodePort: 30001, localPort: 30003, loadBalancer: "203.0.113.1", answers: all,
+			own: map[string][]string{"r1": {"server-0-0"}, "r2": {"server-0-1"}},
+		},
+		milan: {
+			of: milan, name: "echo-1.milan.svc", headless: "echo-1-headless.milan.svc", nodePort: 30002, localPort: 30004, loadBalancer: "", err: fmt.Errorf("it has none"), answers: all,
+			own: map[string][]string{"m1": {"server-1-0"}},
+		},
 	}
 }
 
@@ -77,13 +85,16 @@ pod to pod, milan > rome: a pod on node m1 of milan > the pod on node r2 of rome
 		"only pods": {testNetworkOptions{basic: true}, fromPods},
 		"the usual": {testNetworkOptions{}, `pod to pod, rome > milan: a pod on node r1 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
 pod to Service, rome > milan: a pod on node r1 of rome > a Service, echo-1.rome.svc:80 = all
+pod to headless Service, rome > milan: a pod on node r1 of rome > a headless Service, echo-1-headless.rome.svc:8080 = all
 node to pod, rome > milan: a process of node r1 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
 pod to pod, rome > milan: a pod on node r2 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
 pod to Service, rome > milan: a pod on node r2 of rome > a Service, echo-1.rome.svc:80 = all
+pod to headless Service, rome > milan: a pod on node r2 of rome > a headless Service, echo-1-headless.rome.svc:8080 = all
 node to pod, rome > milan: a process of node r2 of rome > pod server-1-0 of milan, [fd00::1]:8080 = server-1-0
 pod to pod, milan > rome: a pod on node m1 of milan > the pod on node r1 of rome, 10.71.0.1:8080 = server-0-0
 pod to pod, milan > rome: a pod on node m1 of milan > the pod on node r2 of rome, 10.71.0.2:8080 = server-0-1
 pod to Service, milan > rome: a pod on node m1 of milan > a Service, echo-1.milan.svc:80 = all
+pod to headless Service, milan > rome: a pod on node m1 of milan > a headless Service, echo-1-headless.milan.svc:8080 = all
 node to pod, milan > rome: a process of node m1 of milan > the pod on node r1 of rome, 10.71.0.1:8080 = server-0-0
 node to pod, milan > rome: a process of node m1 of milan > the pod on node r2 of rome, 10.71.0.2:8080 = server-0-1
 `},
@@ -94,13 +105,17 @@ pod to NodePort, milan > rome: a pod on node m1 of milan > the NodePort of node 
 		"NodePorts of control planes, from outside": {testNetworkOptions{nodePortOutside: true, nodePortNodes: controlPlanes},
 			`outside to NodePort, here > rome: this machine > the NodePort of node r0 of rome, 192.0.2.9:30001 = all
 outside to NodePort, here > rome: this machine > the NodePort of node r1 of rome, 192.0.2.1:30001 = all
+outside to NodePort (Local), here > rome: this machine > the NodePort (Local) of node r1 of rome, 192.0.2.1:30003 = server-0-0
 `},
 		"all NodePorts, and load balancers": {testNetworkOptions{nodePortOutside: true, loadBalancer: true, nodePortNodes: allNodes},
 			`outside to NodePort, here > rome: this machine > the NodePort of node r0 of rome, 192.0.2.9:30001 = all
 outside to NodePort, here > rome: this machine > the NodePort of node r1 of rome, 192.0.2.1:30001 = all
 outside to NodePort, here > rome: this machine > the NodePort of node r2 of rome, 192.0.2.2:30001 = all
+outside to NodePort (Local), here > rome: this machine > the NodePort (Local) of node r1 of rome, 192.0.2.1:30003 = server-0-0
+outside to NodePort (Local), here > rome: this machine > the NodePort (Local) of node r2 of rome, 192.0.2.2:30003 = server-0-1
 outside to load balancer, here > rome: this machine > the load balancer of rome, 203.0.113.1:80 = all
 outside to NodePort, here > milan: this machine > the NodePort of node m1 of milan, 198.51.100.1:30002 = all
+outside to NodePort (Local), here > milan: this machine > the NodePort (Local) of node m1 of milan, 198.51.100.1:30004 = server-1-0
 outside to load balancer, here > milan: this machine > the load balancer of milan, :80 = all it has none
 `},
 	} {
@@ -126,6 +141,37 @@ outside to load balancer, here > milan: this machine > the load balancer of mila
 	}
 }
 
+// Who asks from a node, or with an address of pods, is no stranger to it.
+func TestNodePortsWithPolicyLocalAreAskedFromOutside(t *testing.T) {
+	networks := []remap.Pair{{There: netip.MustParsePrefix("10.200.0.0/16"), Here: netip.MustParsePrefix("10.71.0.0/16")}}
+	for name, tc := range map[string]struct {
+		source string
+		want   string
+	}{
+		"a machine of the world":          {"203.0.113.9", "r1 r2"},
+		"one with an address of the peer": {"10.71.0.9", "r1 r2"},
+		"one of the nodes":                {"192.0.2.2", "r1"},
+		"a pod":                           {"10.200.3.4", ""},
+		"nobody knows":                    {"", "r1 r2"},
+	} {
+		_, _, services := romeAndMilan()
+		var rome exposure
+		for p, e := range services {
+			if p.id == "rome" {
+				rome = e
+			}
+		}
+		source, _ := netip.ParseAddr(tc.source)
+		n := rome.leaveOut(networks, func(string) netip.Addr { return source })
+		if got := strings.Join(sortedKeys(rome.own), " "); got != tc.want || n+len(rome.own) != 2 {
+			t.Errorf("from %s: %q are asked, want %q; %d are not", name, got, tc.want, n)
+		}
+	}
+	if got := sourceTo("127.0.0.1"); got != netip.MustParseAddr("127.0.0.1") {
+		t.Errorf("this machine asks itself from %s", got)
+	}
+}
+
 func TestANodeHasOneAskerForAllProviders(t *testing.T) {
 	pair, servers, services := romeAndMilan()
 	first := plan(&testNetworkOptions{}, pair, servers, services)
@@ -139,8 +185,8 @@ func TestANodeHasOneAskerForAllProviders(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s/%s %v: %d", a.name, a.of.id, a.node, a.host, len(a.checks)))
 	}
 	if diff := cmp.Diff([]string{
-		"asker-0 rome/r1 false: 4", "asker-1 rome/r1 true: 2", "asker-2 rome/r2 false: 4", "asker-3 rome/r2 true: 2",
-		"asker-4 milan/m1 false: 3", "asker-5 milan/m1 true: 2", "asker-6 turin/m1 false: 1",
+		"asker-0 rome/r1 false: 6", "asker-1 rome/r1 true: 2", "asker-2 rome/r2 false: 6", "asker-3 rome/r2 true: 2",
+		"asker-4 milan/m1 false: 4", "asker-5 milan/m1 true: 2", "asker-6 turin/m1 false: 2",
 	}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

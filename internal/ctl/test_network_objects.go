@@ -36,6 +36,12 @@ const (
 // serviceName is that of the pods of the consumer and of its n-th provider.
 func serviceName(n int) string { return "echo-" + strconv.Itoa(n+1) }
 
+// headlessName is that of the same without an address of its own.
+func headlessName(n int) string { return serviceName(n) + "-headless" }
+
+// localName is that of the same whose nodes answer with pods of their own only.
+func localName(n int) string { return serviceName(n) + "-local" }
+
 // backendLabel is on those pods.
 func backendLabel(n int) string { return "test-network.liqo.io/" + serviceName(n) }
 
@@ -72,18 +78,27 @@ func ofClusters(ids ...string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{{Key: names.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: ids}}
 }
 
-// services are one for each provider.
+// services are those of all providers.
 func (t *networkTest) services() (all []*corev1.Service) {
 	if t.basic {
 		return nil
 	}
 	for n := range t.providers {
-		all = append(all, t.service(n))
+		all = append(all, t.servicesOf(n)...)
 	}
 	return all
 }
 
-// service has the pods of the consumer and of its n-th provider.
+// servicesOf have the pods of the consumer and of its n-th provider.
+func (t *networkTest) servicesOf(n int) []*corev1.Service {
+	all := []*corev1.Service{t.service(n), t.headlessService(n)}
+	if t.nodePortOutside {
+		all = append(all, t.localService(n))
+	}
+	return all
+}
+
+// service has an address of its own.
 func (t *networkTest) service(n int) *corev1.Service {
 	kind := corev1.ServiceTypeClusterIP
 	switch {
@@ -98,6 +113,19 @@ func (t *networkTest) service(n int) *corev1.Service {
 	}}
 	s.Namespace, s.Name = t.consumer.servers, serviceName(n)
 	s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+	return s
+}
+
+// headlessService is a name for the addresses of the pods, which are asked at their own port.
+func (t *networkTest) headlessService(n int) *corev1.Service {
+	s := t.service(n)
+	s.Name, s.Spec.Type, s.Spec.ClusterIP, s.Spec.Ports[0].Port = headlessName(n), corev1.ServiceTypeClusterIP, corev1.ClusterIPNone, serverPort
+	return s
+}
+
+func (t *networkTest) localService(n int) *corev1.Service {
+	s := t.service(n)
+	s.Name, s.Spec.Type, s.Spec.ExternalTrafficPolicy = localName(n), corev1.ServiceTypeNodePort, corev1.ServiceExternalTrafficPolicyLocal
 	return s
 }
 

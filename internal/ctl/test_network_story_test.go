@@ -231,12 +231,17 @@ func (p *theatre) service(ctx context.Context, r reconcile.Request) (reconcile.R
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	there := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: s.Name}, Spec: corev1.ServiceSpec{Type: s.Spec.Type, Ports: []corev1.ServicePort{{Port: s.Spec.Ports[0].Port}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: s.Name}, Spec: corev1.ServiceSpec{
+			Type: s.Spec.Type, Ports: []corev1.ServicePort{{Port: s.Spec.Ports[0].Port}}, ExternalTrafficPolicy: s.Spec.ExternalTrafficPolicy,
+		},
+	}
+	if s.Spec.ClusterIP == corev1.ClusterIPNone {
+		there.Spec.ClusterIP = corev1.ClusterIPNone
 	}
 	if err := gone(p.bergen.Client.Create(ctx, there)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, errors.Join(p.expose(nodeOfOslo, s), p.expose(nodeOfBergen, there))
+	return reconcile.Result{}, errors.Join(p.expose(nodeOfOslo, s, 0), p.expose(nodeOfBergen, there, 1))
 }
 
 // allocate is the controller of IPs.
@@ -249,8 +254,8 @@ func allocate(ctx context.Context, c *testkit.ControlPlane, key client.ObjectKey
 	return gone(c.Client.Status().Update(ctx, ip))
 }
 
-// expose is kube-proxy on the node of a cluster.
-func (p *theatre) expose(node string, s *corev1.Service) error {
+// expose is kube-proxy on the node of the n-th cluster.
+func (p *theatre) expose(node string, s *corev1.Service, cluster int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	address := at(node, s.Spec.Ports[0].NodePort)
@@ -263,9 +268,14 @@ func (p *theatre) expose(node string, s *corev1.Service) error {
 	}
 	p.ports[address] = on
 	var n atomic.Int64
+	local := s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	go func() { // until the test ends
 		_ = http.Serve(on, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprintf(w, "server-%d-0", n.Add(1)%2)
+			who := n.Add(1) % 2
+			if local {
+				who = cluster
+			}
+			fmt.Fprintf(w, "server-%d-0", who)
 		}))
 	}()
 	return nil
@@ -282,8 +292,14 @@ func gone(err error) error {
 // pod is the kubelets, the virtual one too.
 func (p *theatre) pod(ctx context.Context, c *testkit.ControlPlane, key client.ObjectKey) (reconcile.Result, error) {
 	pod := &corev1.Pod{}
-	if err := c.Client.Get(ctx, key, pod); err != nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
+	if err := c.Client.Get(ctx, key, pod); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" {
+		return reconcile.Result{}, client.IgnoreNotFound(c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
+	}
+	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
+		return reconcile.Result{}, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -327,19 +343,29 @@ func (p *theatre) ask(ctx context.Context, c *testkit.ControlPlane, pod *corev1.
 // start makes a pod ready, and tells both clusters of it: p.mu is locked.
 func (p *theatre) start(ctx context.Context, pod *corev1.Pod) error {
 	address := "10.200.0.7"
-	if pod.Labels[serverLabel] != "0" {
+	if pod.Labels[serverLabel] == "0" {
+		on := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "oslo-1"}}
+		if err := p.oslo.Client.SubResource("binding").Create(ctx, pod, on); err != nil && !apierrors.IsConflict(err) {
+			return err
+		}
+		if err := p.oslo.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	} else {
 		address = "10.71.0.7"
-		copied := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: pod.Name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+		copied := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: pod.Name}, Spec: corev1.PodSpec{NodeName: "bergen-1", Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 		if err := gone(p.bergen.Client.Create(ctx, copied)); err != nil {
 			return err
 		}
 	}
 	for c, namespace := range map[*testkit.ControlPlane]string{p.oslo: testNamespace, p.bergen: twin} {
-		if err := gone(c.Client.Create(ctx, &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: pod.Name, Labels: map[string]string{discoveryv1.LabelServiceName: "echo-1"}},
-			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
-		})); err != nil {
-			return err
+		for _, service := range []string{"echo-1", "echo-1-headless", "echo-1-local"} {
+			if err := gone(c.Client.Create(ctx, &discoveryv1.EndpointSlice{
+				ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: pod.Name + "-" + service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+				AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
+			})); err != nil {
+				return err
+			}
 		}
 	}
 	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, address, []corev1.PodIP{{IP: address}}
@@ -452,9 +478,13 @@ func aDryRunMakesNothing(t *testing.T, p *theatre) {
 		oslo, bergen []string
 	}{
 		{[]string{"--basic"}, served, nil},
-		{[]string{"--info"}, slices.Concat([]string{"Service liqo-test-network/echo-1"}, served), nil},
+		{[]string{"--info"}, slices.Concat([]string{"Service liqo-test-network/echo-1", "Service liqo-test-network/echo-1-headless"}, served), nil},
 		{
-			[]string{"--ip"}, slices.Concat([]string{"Service liqo-test-network/echo-1"}, served, []string{"Pod liqo-test-network/external-ip", "IP liqo-test-network/external-ip"}),
+			[]string{"--np-ext"},
+			slices.Concat([]string{"Service liqo-test-network/echo-1", "Service liqo-test-network/echo-1-headless", "Service liqo-test-network/echo-1-local"}, served), nil,
+		},
+		{
+			[]string{"--ip"}, slices.Concat([]string{"Service liqo-test-network/echo-1", "Service liqo-test-network/echo-1-headless"}, served, []string{"Pod liqo-test-network/external-ip", "IP liqo-test-network/external-ip"}),
 			[]string{"Pod liqo-test-network-oslo/external-ip", "IP liqo-test-network-oslo/external-ip"},
 		},
 	} {
@@ -497,21 +527,25 @@ oslo      bergen   10.70.0.0/16    10.80.0.0/16
 bergen    oslo     10.200.0.0/16   10.72.0.0/16
 bergen    oslo     10.70.0.0/16    10.80.0.0/16
 
-WAY                   FROM     TO       PASSED   FAILED   NOT TRIED
-pod to pod            oslo     bergen   1        0        0
-pod to pod            bergen   oslo     1        0        0
-pod to Service        oslo     bergen   1        0        0
-pod to Service        bergen   oslo     1        0        0
-node to pod           oslo     bergen   1        0        0
-node to pod           bergen   oslo     1        0        0
-pod to IP             oslo     oslo     1        0        0
-pod to IP             oslo     bergen   1        0        0
-pod to IP             bergen   oslo     1        0        0
-pod to IP             bergen   bergen   1        0        0
-pod to NodePort       oslo     bergen   1        0        0
-pod to NodePort       bergen   oslo     1        0        0
-outside to NodePort   here     oslo     1        0        0
-outside to NodePort   here     bergen   1        0        0
+WAY                           FROM     TO       PASSED   FAILED   NOT TRIED
+pod to pod                    oslo     bergen   1        0        0
+pod to pod                    bergen   oslo     1        0        0
+pod to Service                oslo     bergen   1        0        0
+pod to Service                bergen   oslo     1        0        0
+pod to headless Service       oslo     bergen   1        0        0
+pod to headless Service       bergen   oslo     1        0        0
+node to pod                   oslo     bergen   1        0        0
+node to pod                   bergen   oslo     1        0        0
+pod to IP                     oslo     oslo     1        0        0
+pod to IP                     oslo     bergen   1        0        0
+pod to IP                     bergen   oslo     1        0        0
+pod to IP                     bergen   bergen   1        0        0
+pod to NodePort               oslo     bergen   1        0        0
+pod to NodePort               bergen   oslo     1        0        0
+outside to NodePort           here     oslo     1        0        0
+outside to NodePort           here     bergen   1        0        0
+outside to NodePort (Local)   here     oslo     1        0        0
+outside to NodePort (Local)   here     bergen   1        0        0
 `
 	if diff := cmp.Diff(want, r.stdout); diff != "" || r.err != nil {
 		t.Errorf("%v\n-want +got:\n%s\n%s", r.err, diff, r.stderr)
@@ -523,7 +557,7 @@ outside to NodePort   here     bergen   1        0        0
  INFO   (bergen) IP external-ip shows node bergen-1 as 10.70.0.9
  INFO   (oslo) 2 pods to ask are ready
  INFO  Running checks ...
- INFO  Checks succeeded counter=14
+ INFO  Checks succeeded counter=18
  INFO  All checks completed
  INFO   (oslo) What was made for the test is removed
  INFO   (bergen) What was made for the test is removed
@@ -534,14 +568,16 @@ outside to NodePort   here     bergen   1        0        0
 	if diff := cmp.Diff(map[string]bool{
 		"liqo-test-network false 10.71.0.7:8080 server-1-0": true, "liqo-test-network true 10.71.0.7:8080 server-1-0": true,
 		"liqo-test-network-oslo false 10.72.0.7:8080 server-0-0": true, "liqo-test-network-oslo true 10.72.0.7:8080 server-0-0": true,
-		"liqo-test-network false echo-1.liqo-test-network.svc:80 server-0-0,server-1-0":         true,
-		"liqo-test-network-oslo false echo-1.test-network-of-oslo.svc:80 server-0-0,server-1-0": true,
-		"liqo-test-network false 127.0.0.2 server-0-0,server-1-0":                               true,
-		"liqo-test-network-oslo false 127.0.0.3 server-0-0,server-1-0":                          true,
-		"liqo-test-network false 10.70.0.9:16080 external-of-oslo":                              true,
-		"liqo-test-network false 10.80.0.9:16080 external-of-bergen":                            true,
-		"liqo-test-network-oslo false 10.70.0.9:16080 external-of-bergen":                       true,
-		"liqo-test-network-oslo false 10.80.0.9:16080 external-of-oslo":                         true,
+		"liqo-test-network false echo-1.liqo-test-network.svc:80 server-0-0,server-1-0":                    true,
+		"liqo-test-network false echo-1-headless.liqo-test-network.svc:8080 server-0-0,server-1-0":         true,
+		"liqo-test-network-oslo false echo-1.test-network-of-oslo.svc:80 server-0-0,server-1-0":            true,
+		"liqo-test-network-oslo false echo-1-headless.test-network-of-oslo.svc:8080 server-0-0,server-1-0": true,
+		"liqo-test-network false 127.0.0.2 server-0-0,server-1-0":                                          true,
+		"liqo-test-network-oslo false 127.0.0.3 server-0-0,server-1-0":                                     true,
+		"liqo-test-network false 10.70.0.9:16080 external-of-oslo":                                         true,
+		"liqo-test-network false 10.80.0.9:16080 external-of-bergen":                                       true,
+		"liqo-test-network-oslo false 10.70.0.9:16080 external-of-bergen":                                  true,
+		"liqo-test-network-oslo false 10.80.0.9:16080 external-of-oslo":                                    true,
 	}, asked); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -561,14 +597,14 @@ func whatFailsIsTold(t *testing.T, p *theatre) {
 	})
 	r := p.try(t, "--image", "mirror/liqo:v1")
 	const lines = ` INFO  Running checks ...
- ERRO  node to pod: from a process of node oslo-1 of oslo to pod server-1-0 of bergen (10.71.0.7:8080): no answer in time
- INFO  Checks succeeded counter=5
+ ERRO  node to pod: from a process of node oslo-1 of oslo to the pod on node bergen-1 of bergen (10.71.0.7:8080): no answer in time
+ INFO  Checks succeeded counter=7
  INFO  Checks failed counter=1
  INFO   (oslo) What was made for the test is removed
  INFO   (bergen) What was made for the test is removed
  ERRO  some checks failed
 `
-	if r.err == nil || !strings.Contains(r.stderr, lines) || !strings.Contains(r.stdout, "node to pod      oslo     bergen   0        1        0\n") {
+	if r.err == nil || !strings.Contains(r.stderr, lines) || !strings.Contains(r.stdout, "node to pod               oslo     bergen   0        1        0\n") {
 		t.Errorf("%v\n%s%s", r.err, r.stdout, r.stderr)
 	}
 	if diff := cmp.Diff(map[string]bool{"mirror/liqo:v1": true}, p.seenImages()); diff != "" {
@@ -720,7 +756,7 @@ const reported = `{
       "from": "oslo",
       "to": "bergen",
       "origin": "a pod on node oslo-1 of oslo",
-      "goal": "pod server-1-0 of bergen",
+      "goal": "the pod on node bergen-1 of bergen",
       "address": "10.71.0.7:8080",
       "result": "Passed"
     },
@@ -729,7 +765,7 @@ const reported = `{
       "from": "bergen",
       "to": "oslo",
       "origin": "a pod on node bergen-1 of bergen",
-      "goal": "pod server-0-0 of oslo",
+      "goal": "the pod on node oslo-1 of oslo",
       "address": "10.72.0.7:8080",
       "result": "Passed"
     }

@@ -122,7 +122,7 @@ func TestEndpointsOfANetworkTestAreWaitedForAtOnce(t *testing.T) {
 	var there atomic.Int64
 	meet := func(r *http.Request) (*http.Response, error) {
 		if testkit.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/services") {
-			if there.Add(1) == 2 {
+			if there.Add(1) == 4 {
 				close(both)
 			}
 			select {
@@ -135,9 +135,10 @@ func TestEndpointsOfANetworkTestAreWaitedForAtOnce(t *testing.T) {
 	}
 	consumer, provider := partyIn(t, c, "endpoints", meet), partyIn(t, c, "others", meet)
 	for _, p := range []*party{consumer, provider} {
-		s := testOf(consumer, provider).service(0)
-		s.Namespace = p.servers
-		testkit.Create(t, c.Client, s)
+		for _, s := range testOf(consumer, provider).services() {
+			s.Namespace = p.servers
+			testkit.Create(t, c.Client, s)
+		}
 	}
 	test := testOf(consumer, provider)
 	if err := test.exposeAll(ctx, [][]responder{{}}); err != nil || len(test.exposures[0]) != 2 {
