@@ -38,7 +38,7 @@ func (c *cli) testNetwork(common *testOptions) *cobra.Command {
 		Aliases: []string{"net"},
 		Short:   "Try the network between a consumer and its providers, from every node to every node",
 		Long: "Try the network between a consumer and its providers, from every node to every node. Pods of the consumer ask those of each provider, " +
-			"and the other way around, by their addresses and by a Service; so do processes of nodes.\n\n" +
+			"and the other way around, by their addresses, by a Service and by a headless one; so do processes of nodes.\n\n" +
 			"It makes a namespace in each cluster and offloads that of the consumer, and removes them in the end, also after Ctrl-C. " +
 			"A run that was killed leaves them to the next one. The pods are of the image that Liqo runs with.",
 		Example: "  liqoctl test network --kubeconfig rome.kubeconfig --remote-kubeconfigs milan.kubeconfig,turin.kubeconfig\n" +
@@ -61,7 +61,7 @@ func (c *cli) testNetwork(common *testOptions) *cobra.Command {
 	fs.BoolVar(&o.info, "info", false, "First show under which networks the clusters see each other")
 	fs.BoolVar(&o.remove, "rm", true, "Remove the namespaces in the end")
 	fs.BoolVar(&o.basic, "basic", false, "Only try the way from pods to pods")
-	fs.BoolVar(&o.nodePortOutside, "np-ext", false, "Try NodePorts from this machine, too")
+	fs.BoolVar(&o.nodePortOutside, "np-ext", false, "Try NodePorts from this machine, too, also with externalTrafficPolicy Local")
 	fs.BoolVar(&o.nodePortPods, "pod-np", false, "Try NodePorts from pods, too")
 	fs.BoolVar(&o.loadBalancer, "lb", false, "Try load balancers from this machine, too")
 	fs.BoolVar(&o.ip, "ip", false, "Try addresses that IPs show, too: each cluster shows one of a node, where a pod answers")

@@ -37,10 +37,13 @@ func TestTheCommandTriesEveryWay(t *testing.T) {
 		{"pod to pod +cl-consumer +cl-provider", n * m}, {"pod to pod +cl-provider +cl-consumer", n * m},
 		{"node to pod +cl-consumer +cl-provider", n * m}, {"node to pod +cl-provider +cl-consumer", n * m},
 		{"pod to Service +cl-consumer +cl-provider", n}, {"pod to Service +cl-provider +cl-consumer", m},
+		{"pod to headless Service +cl-consumer +cl-provider", n}, {"pod to headless Service +cl-provider +cl-consumer", m},
 		{"pod to IP +cl-consumer +cl-provider", n}, {"pod to IP +cl-provider +cl-consumer", m},
 		{"pod to IP +cl-consumer +cl-consumer", n}, {"pod to IP +cl-provider +cl-provider", m},
 		{"pod to NodePort +cl-consumer +cl-provider", n * n}, {"pod to NodePort +cl-provider +cl-consumer", m * m},
 		{"outside to NodePort +here +cl-consumer", n}, {"outside to NodePort +here +cl-provider", m},
+		// Each node has a pod of its own, which answers alone.
+		{`outside to NodePort \(Local\) +here +cl-consumer`, n}, {`outside to NodePort \(Local\) +here +cl-provider`, m},
 		{"outside to load balancer +here +cl-consumer", 1}, {"outside to load balancer +here +cl-provider", 1},
 	} {
 		if !regexp.MustCompile(fmt.Sprintf(`(?m)^%s +%d +0 +0$`, want.way, want.passed)).MatchString(out) {
