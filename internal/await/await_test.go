@@ -121,6 +121,29 @@ func TestAWaitTellsWhatItIsFor(t *testing.T) {
 	})
 }
 
+// Whoever polled would look again in a day of which nothing is heard.
+func TestAWaitLooksOnlyWhenSomethingHappens(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cluster client.WithWatch
+		checks  int
+	}{"nothing happens": {still{}, 1}, "something happens": {changing{}, 2}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+				defer cancel()
+				checks := 0
+				err := Until(ctx, tc.cluster, func(context.Context) error {
+					checks++
+					return Pending("a is red")
+				}, One(&corev1.ConfigMapList{}, client.ObjectKey{Namespace: "liqo", Name: "a"}))
+				if checks != tc.checks || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("it looked %d times, not %d, and ended with %v", checks, tc.checks, err)
+				}
+			})
+		})
+	}
+}
+
 // changing is a cluster where something happens after 20 s.
 type changing struct{ client.WithWatch }
 
