@@ -168,9 +168,9 @@ func (s *Step) resume() {
 		WithWriter(s.printer.stderr).
 		WithStyle(pterm.NewStyle(s.colour)).
 		WithRemoveWhenDone(true).
-		WithStartedAt(s.started).
 		Start(s.says())
 	if err == nil {
+		spinner.SetStartedAt(s.started) // Start takes the time for that, whatever was said
 		s.spinner = spinner
 	}
 }
