@@ -213,8 +213,12 @@ func Transient(err error) bool {
 		return status.ErrStatus.Code >= http.StatusInternalServerError || status.ErrStatus.Code == http.StatusTooManyRequests
 	}
 	_, unreached := errors.AsType[net.Error](err)
-	return unreached || errors.Is(err, io.ErrUnexpectedEOF)
+	return unreached || errors.Is(err, io.ErrUnexpectedEOF) || err != nil && strings.Contains(err.Error(), brokenOff)
 }
+
+// brokenOff is how client-go says that an answer broke off, whose error has no type of its own: by the end of its connection, or of
+// its stream.
+const brokenOff = "when reading response body"
 
 var (
 	errWatchEnded = errors.New("the watch ended")

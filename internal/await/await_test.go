@@ -5,7 +5,11 @@ package await
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"testing"
@@ -14,9 +18,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -175,4 +182,32 @@ func TestACallInACheckIsTriedAgainWithTheCheck(t *testing.T) {
 			t.Errorf("%d checks made %d calls: %v", checks, calls, err)
 		}
 	})
+}
+
+func TestAnAnswerThatBreaksOffIsAskedForAgain(t *testing.T) {
+	asked := 0
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"ConfigMap","apiVersion":"v1",`)
+		if asked++; asked == 1 {
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, `"metadata":{"namespace":"liqo","name":"a"}}`)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	trusted := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	cluster, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: trusted}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Through(t.Context(), func() error {
+		_, err := cluster.CoreV1().ConfigMaps("liqo").Get(t.Context(), "a", metav1.GetOptions{})
+		return err
+	})
+	if err != nil || asked != 2 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
 }
