@@ -122,6 +122,15 @@ func (s *servings) Sync(ctx context.Context, request *certv1.CertificateSigningR
 	if denial != nil && in.addressMissing() && s.options.Now().Sub(request.CreationTimestamp.Time) < addressLimit {
 		return kube.Wait(addressDelay, "the pod of the virtual kubelet has no address yet")
 	}
+	if denial != nil {
+		gone, err := s.gone(ctx, request, in.account)
+		if err != nil {
+			return err
+		}
+		if gone {
+			return s.discard(ctx, request)
+		}
+	}
 	return s.decide(ctx, request, denial)
 }
 
@@ -142,11 +151,36 @@ func (s *servings) remove(ctx context.Context, request *certv1.CertificateSignin
 			return kube.Wait(left, "the issued certificate is being read")
 		}
 	}
-	err = s.client.Delete(ctx, request, client.Preconditions{UID: &request.UID})
+	return s.discard(ctx, request)
+}
+
+func (s *servings) discard(ctx context.Context, request *certv1.CertificateSigningRequest) error {
+	err := s.client.Delete(ctx, request, client.Preconditions{UID: &request.UID})
 	if err := client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("removing the request for a certificate: %w", err)
 	}
 	return nil
+}
+
+// endingDelay is how soon a pod that ends is looked at again.
+const endingDelay = time.Second
+
+// gone tells whether the pod that asked is not there any more, and waits for one that ends: nobody reads what it is told, and its Deployment,
+// which tells that it is a virtual kubelet, may be gone before it. It is false for who asked from no pod.
+func (s *servings) gone(ctx context.Context, request *certv1.CertificateSigningRequest, account types.NamespacedName) (bool, error) {
+	name, uid := request.Spec.Extra[podNameExtra], request.Spec.Extra[podUIDExtra]
+	if account.Namespace == "" || len(name) != 1 || len(uid) != 1 {
+		return false, nil
+	}
+	var found corev1.PodList
+	if err := s.direct.List(ctx, &found, client.InNamespace(account.Namespace), client.MatchingFields{"metadata.name": name[0]}); err != nil {
+		return false, fmt.Errorf("looking for the pod that asked: %w", err)
+	}
+	i := slices.IndexFunc(found.Items, func(pod corev1.Pod) bool { return string(pod.UID) == uid[0] })
+	if i >= 0 && !found.Items[i].DeletionTimestamp.IsZero() {
+		return false, kube.Wait(endingDelay, "the pod that asked ends")
+	}
+	return i < 0, nil
 }
 
 // asker is the ServiceAccount that made the request, and what it runs.

@@ -241,6 +241,37 @@ func TestServingRequestGoesAfterItsCertificateWasIssued(t *testing.T) {
 	}
 }
 
+// A virtual kubelet that begins while its Deployment goes is not told that it is none.
+func TestServingRequestOfAPodThatEndsGoesWithIt(t *testing.T) {
+	c := cluster(t)
+	runServing(t, c, ServingOptions{})
+	ns := tenantNamespace(t, c, testkit.UniqueID())
+	k, other := newKubelet(t, c, ns), newKubelet(t, c, ns)
+	pod := k.pod(t, c, func(p *corev1.Pod) { p.Finalizers = []string{"test/ending"} }, "10.9.8.2")
+	mine := as(t, c, ns, k.node, pod)
+	for _, obj := range []client.Object{k.set, pod} {
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request := k.asks("10.9.8.2").send(t, mine)
+	later := other.asks("10.9.8.3").send(t, as(t, c, ns, other.node, other.pod(t, c, nil, "10.9.8.3")))
+	if got := decision(t, c, later); got.Type != certv1.CertificateApproved {
+		t.Fatalf("%s: %s", got.Type, got.Message)
+	}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request); err != nil || len(request.Status.Conditions) > 0 {
+		t.Fatalf("while the pod ends the request has the conditions %v: %v", request.Status.Conditions, err)
+	}
+	testkit.Update(t, c.Client, pod, func(p *corev1.Pod) { p.Finalizers = nil })
+	testkit.Eventually(t, patient, func() error {
+		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading the request answers %v, its conditions are %v", err, request.Status.Conditions)
+	})
+}
+
 func TestServingRequestGoesWithItsVirtualNode(t *testing.T) {
 	c := cluster(t)
 	runServing(t, c, ServingOptions{Now: func() time.Time { return time.Now().Add(-time.Hour) }}) // it is never time for it to go
