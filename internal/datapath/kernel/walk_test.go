@@ -70,13 +70,15 @@ var ways = []struct{ name, from, to, server string }{
 }
 
 // dead are ends of ways: where what is sent there is counted, and as what. A frame is a packet of the fabric with that inner source,
-// a loose packet, which the gateway of b puts into the tunnel as it is, or "A by B": a packet in the name of A, given to B.
+// a loose packet, which the gateway of b puts into the tunnel as it is, an echo, or "A by B": a packet in the name of A, given to B.
 var dead = []struct{ name, from, to, frame, at, counter string }{
 	{name: "a node by its address in front of peers", from: "b/pod", to: "10.68.0.11:7", at: "a/one", counter: plan.CounterFreshLocal},
 	{name: "the other node", from: "b/far", to: "10.68.0.12:7", at: "a/two", counter: plan.CounterFreshLocal},
 	{name: "a node by its bridge", from: "b/pod", to: "10.71.1.1:7", at: "a/one", counter: plan.CounterFreshLocal},
 	{name: "a port of Services by a node", from: "b/pod", to: "10.68.0.11:30080", at: "a/one", counter: plan.CounterFreshLocal},
 	{name: "the gateway as a pod", from: "b/pod", to: "10.71.1.9:7", at: "a/gateway", counter: plan.CounterInput},
+	{name: "the gateway as a pod, with an echo", from: "b/pod", to: "10.71.1.9:0", frame: "echo", at: "a/gateway", counter: plan.CounterInput},
+	{name: "the gateway as a pod, with an echo from a node", from: "b/one", to: "10.71.1.9:0", frame: "echo", at: "a/gateway", counter: plan.CounterInput},
 	{name: "the gateway by its address in front of peers", from: "b/pod", to: "10.68.0.0:7", at: "a/gateway", counter: plan.CounterInput},
 	{name: "an alias that nobody has", from: "b/pod", to: "10.68.0.99:7", at: "a/gateway", counter: plan.CounterPeerDestination},
 
@@ -129,6 +131,9 @@ func TestPacketsGoTheirWays(t *testing.T) {
 					l.spaces[trace.from].inside(t, func() error { return follow(addr(trace.to), strings.Fields(trace.hops)) })
 				})
 			}
+			t.Run("nodes ask gateways", func(t *testing.T) {
+				l.spaces["b/one"].inside(t, func() error { return answered(addr("10.68.0.0")) })
+			})
 			t.Run("packets stay large", l.large)
 			l.only(nil)
 			l.valid()
@@ -220,6 +225,14 @@ func attempts(to netip.AddrPort, frame string) []func(context.Context) error {
 	switch {
 	case frame == "":
 		return []func(context.Context) error{datagram(to), connection(to)}
+	case frame == "echo":
+		return []func(context.Context) error{func(context.Context) error {
+			c, err := ping(to.Addr())
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		}}
 	case frame == "loose":
 		return []func(context.Context) error{loose(to)}
 	case inTheName:
@@ -240,6 +253,35 @@ func datagram(to netip.AddrPort, payload ...byte) func(context.Context) error {
 		_, err = c.Write(append(payload, 0))
 		return err
 	}
+}
+
+// ping asks for an echo, and has where the answer comes.
+func ping(to netip.Addr) (*net.IPConn, error) {
+	c, err := net.DialIP("ip4:icmp", nil, &net.IPAddr{IP: to.AsSlice()})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Write([]byte{8, 0, 0xf7, 0xff, 0, 0, 0, 0}); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// answered waits for the answer to an echo.
+func answered(to netip.Addr) error {
+	c, err := ping(to)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	answer := make([]byte, 100)
+	if _, _, err := c.ReadFrom(answer); err != nil || answer[0] != 0 { // without the header of IP
+		return fmt.Errorf("an echo from %s: type %d, error %v", to, answer[0], err)
+	}
+	return nil
 }
 
 // connection tries to connect until there is no time any more.
