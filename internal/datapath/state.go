@@ -30,11 +30,13 @@ type State struct {
 	Tables    []Table
 }
 
-// Link is a device. A VXLAN is made and removed; any other is made by whoever uses it, and only its MTU and being up are ours.
+// Link is a device. A VXLAN and the ends of a veth are made and removed; any other is made by whoever uses it, and only its MTU and being up
+// are ours.
 type Link struct {
 	Name  string
-	VXLAN *VXLAN // nil: the device is somebody else's to make, and may be absent
-	MTU   int    // bytes; 0: as it is
+	VXLAN *VXLAN
+	Veth  *Veth // both nil: the device is somebody else's to make, and may be absent
+	MTU   int   // bytes; 0: as it is
 }
 
 // VXLAN is a device that learns nothing and has no address of its own: all it sends goes where hops say.
@@ -44,18 +46,25 @@ type VXLAN struct {
 	MAC  [6]byte
 }
 
+// Veth is one end of a pair of devices, which has no address of its own: what one end sends the other one receives. The other end is a link,
+// too.
+type Veth struct {
+	Peer string
+	MAC  [6]byte
+}
+
 // Address is one of ours on a device.
 type Address struct {
 	Device string
 	Prefix netip.Prefix // with host bits
 }
 
-// Hop is a permanent neighbour on a VXLAN, and where frames for it are sent.
+// Hop is a permanent neighbour on a device that is made, and where a VXLAN sends frames for it.
 type Hop struct {
 	Device string
 	Next   netip.Addr // next hop of routes
 	MAC    [6]byte
-	Outer  netip.Addr // destination of the outer packet
+	Outer  netip.Addr // destination of the outer packet; the zero value on a veth
 }
 
 // Route is one route of a table of routes.
@@ -183,6 +192,9 @@ func (l Link) String() string {
 	if v := l.VXLAN; v != nil {
 		w.add("address", hardware(v.MAC), "vxlan id", v.ID, "dstport", v.Port, "nolearning")
 	}
+	if v := l.Veth; v != nil {
+		w.add("address", hardware(v.MAC), "veth peer", v.Peer)
+	}
 	if l.MTU != 0 {
 		w.add("mtu", l.MTU)
 	}
@@ -192,7 +204,11 @@ func (l Link) String() string {
 func (a Address) String() string { return fmt.Sprintf("addr %s dev %s", a.Prefix, a.Device) }
 
 func (h Hop) String() string {
-	return fmt.Sprintf("neigh %s lladdr %s dev %s dst %s", h.Next, hardware(h.MAC), h.Device, h.Outer)
+	w := words{"neigh", h.Next, "lladdr", hardware(h.MAC), "dev", h.Device}
+	if h.Outer.IsValid() {
+		w.add("dst", h.Outer)
+	}
+	return w.line()
 }
 
 func (r Route) String() string {

@@ -194,6 +194,9 @@ const (
 const (
 	FabricDevice = "liqo.fabric"
 	TunnelDevice = "liqo-tunnel"
+	// What one of these sends the other one gets: by them nodes probe peers as pods reach them.
+	ProbeDevice = "liqo.probe"
+	EchoDevice  = "liqo.echo"
 )
 
 // Finalizers.

@@ -134,6 +134,17 @@ func (s *Space) Route(t testing.TB, to, device string) {
 // anything of ours.
 func (s *Space) Lose(t testing.TB, device string, above uint16) (mend func()) {
 	t.Helper()
+	return s.lose(t, nftables.ChainHookPrerouting, expr.MetaKeyIIFNAME, device, above)
+}
+
+// LoseForwarded is Lose for packets that are passed on to a device, and not for those of the namespace itself.
+func (s *Space) LoseForwarded(t testing.TB, device string, above uint16) (mend func()) {
+	t.Helper()
+	return s.lose(t, nftables.ChainHookForward, expr.MetaKeyOIFNAME, device, above)
+}
+
+func (s *Space) lose(t testing.TB, hook *nftables.ChainHook, by expr.MetaKey, device string, above uint16) (mend func()) {
+	t.Helper()
 	space, err := os.Open(s.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -146,10 +157,10 @@ func (s *Space) Lose(t testing.TB, device string, above uint16) (mend func()) {
 	t.Cleanup(func() { _ = c.CloseLasting() })
 	table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: "loss"})
 	chain := c.AddChain(&nftables.Chain{
-		Table: table, Name: "loss", Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRef(-500),
+		Table: table, Name: "loss", Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: nftables.ChainPriorityRef(-500),
 	})
 	c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
+		&expr.Meta{Key: by, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: append([]byte(device), make([]byte, unix.IFNAMSIZ-len(device))...)},
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 2, Len: 2}, // the length of all of it
 		&expr.Cmp{Op: expr.CmpOpGt, Register: 1, Data: binary.BigEndian.AppendUint16(nil, above)},

@@ -6,14 +6,19 @@ package node
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network/plan"
 )
 
-// echo is an ICMP echo of either family, as a question: header, which way it is of, when it was asked, and padding.
+// echo is an ICMP echo of either family, as a question: headers, which way it is of, when it was asked, and padding.
 type echo struct {
 	way   uint64
 	asked time.Time
@@ -27,8 +32,10 @@ const (
 )
 
 const (
-	icmpHeader = 8
-	body       = 16 // way and time
+	ethernetHeader = 14
+	icmpHeader     = 8
+	body           = 16 // way and time
+	hops           = 64
 )
 
 // smallest is the size of a small probe.
@@ -41,8 +48,41 @@ func ipHeader(a netip.Addr) int {
 	return 40
 }
 
-// question is the message of an echo to an address, without the IP header. The kernel fills in the checksum of IPv6.
-func (e echo) question(to netip.Addr, id, sequence uint16) []byte {
+// frame is the question with its headers of IP and of Ethernet, for the device that takes probes in. It is not to be fragmented, as packets of
+// pods are not.
+func (e echo) frame(from, to netip.Addr, id, sequence uint16) []byte {
+	out := make([]byte, ethernetHeader, ethernetHeader+max(e.size, smallest(to)))
+	mac := plan.ProbeMAC()
+	copy(out, mac[:])
+	binary.BigEndian.PutUint16(out[12:], unix.ETH_P_IPV6)
+	if to.Is4() {
+		binary.BigEndian.PutUint16(out[12:], unix.ETH_P_IP)
+	}
+	question := e.question(from, to, id, sequence)
+	return append(append(out, header(from, to, len(question))...), question...)
+}
+
+// header is that of IP before so many bytes of ICMP.
+func header(from, to netip.Addr, payload int) []byte {
+	out := make([]byte, ipHeader(to))
+	if !to.Is4() {
+		out[0], out[6], out[7] = 6<<4, unix.IPPROTO_ICMPV6, hops
+		binary.BigEndian.PutUint16(out[4:], uint16(payload))
+		copy(out[8:], from.AsSlice())
+		copy(out[24:], to.AsSlice())
+		return out
+	}
+	const dontFragment = 0x40
+	out[0], out[6], out[8], out[9] = 4<<4|5, dontFragment, hops, unix.IPPROTO_ICMP
+	binary.BigEndian.PutUint16(out[2:], uint16(len(out)+payload))
+	copy(out[12:], from.AsSlice())
+	copy(out[16:], to.AsSlice())
+	binary.BigEndian.PutUint16(out[10:], checksum(out))
+	return out
+}
+
+// question is the message of ICMP.
+func (e echo) question(from, to netip.Addr, id, sequence uint16) []byte {
 	out := make([]byte, max(e.size-ipHeader(to), icmpHeader+body))
 	out[0] = request6
 	if to.Is4() {
@@ -52,25 +92,57 @@ func (e echo) question(to netip.Addr, id, sequence uint16) []byte {
 	binary.BigEndian.PutUint16(out[6:], sequence)
 	binary.BigEndian.PutUint64(out[icmpHeader:], e.way)
 	binary.BigEndian.PutUint64(out[icmpHeader+8:], uint64(e.asked.UnixNano()))
-	if to.Is4() {
-		binary.BigEndian.PutUint16(out[2:], checksum(out))
-	}
+	binary.BigEndian.PutUint16(out[2:], icmpChecksum(from, to, out))
 	return out
 }
 
-// decodeEcho reads an answer; false if it is none.
-func decodeEcho(from netip.Addr, data []byte) (echo, bool) {
-	want := byte(reply6)
-	if from.Is4() {
-		want = reply4
+// icmpChecksum is that of a message whose own is zero. That of IPv6 covers addresses, length and protocol, too (RFC 4443, section 2.3).
+func icmpChecksum(from, to netip.Addr, message []byte) uint16 {
+	if to.Is4() {
+		return checksum(message)
 	}
-	if len(data) < icmpHeader+body || data[0] != want || data[1] != 0 {
-		return echo{}, false
+	pseudo := append(from.AsSlice(), to.AsSlice()...)
+	pseudo = binary.BigEndian.AppendUint32(pseudo, uint32(len(message)))
+	pseudo = binary.BigEndian.AppendUint32(pseudo, unix.IPPROTO_ICMPV6)
+	return checksum(append(pseudo, message...))
+}
+
+// decodeEcho reads the answer in a frame, and from where it is; false if it is none.
+func decodeEcho(frame []byte) (netip.Addr, echo, bool) {
+	if len(frame) < ethernetHeader {
+		return netip.Addr{}, echo{}, false
 	}
-	return echo{
-		way:   binary.BigEndian.Uint64(data[icmpHeader:]),
-		asked: time.Unix(0, int64(binary.BigEndian.Uint64(data[icmpHeader+8:]))),
-		size:  ipHeader(from) + len(data),
+	packet := frame[ethernetHeader:]
+	var from netip.Addr
+	var message []byte
+	var want byte
+	switch binary.BigEndian.Uint16(frame[12:]) {
+	case unix.ETH_P_IP:
+		if len(packet) < 20 || packet[0] != 4<<4|5 || packet[9] != unix.IPPROTO_ICMP || binary.BigEndian.Uint16(packet[6:])&0x3fff != 0 {
+			return from, echo{}, false // others, with options, or a fragment
+		}
+		size := int(binary.BigEndian.Uint16(packet[2:]))
+		if size < 20 || size > len(packet) {
+			return from, echo{}, false
+		}
+		from, message, want = netip.AddrFrom4([4]byte(packet[12:])), packet[20:size], reply4
+	case unix.ETH_P_IPV6:
+		if len(packet) < 40 || packet[6] != unix.IPPROTO_ICMPV6 {
+			return from, echo{}, false
+		}
+		size := 40 + int(binary.BigEndian.Uint16(packet[4:]))
+		if size > len(packet) {
+			return from, echo{}, false
+		}
+		from, message, want = netip.AddrFrom16([16]byte(packet[8:])), packet[40:size], reply6
+	}
+	if len(message) < icmpHeader+body || message[0] != want || message[1] != 0 {
+		return from, echo{}, false
+	}
+	return from, echo{
+		way:   binary.BigEndian.Uint64(message[icmpHeader:]),
+		asked: time.Unix(0, int64(binary.BigEndian.Uint64(message[icmpHeader+8:]))),
+		size:  ipHeader(from) + len(message),
 	}, true
 }
 
@@ -89,47 +161,20 @@ func checksum(data []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// listen opens a socket that asks from an address of this node. It hears answers to that address, and nothing else: a node gets many
-// messages that are for others. What fits the route is not to be fragmented, as packets of pods are not.
-func listen(from netip.Addr) (*net.IPConn, error) {
-	network := "ip6:ipv6-icmp"
-	if from.Is4() {
-		network = "ip4:icmp"
-	}
-	conn, err := net.ListenIP(network, &net.IPAddr{IP: from.AsSlice()})
+// listen opens a socket whose frames this node gets as those of a pod, and that hears what the node sends back.
+func listen() (io.ReadWriteCloser, error) {
+	device, err := net.InterfaceByName(names.EchoDevice)
 	if err != nil {
-		return nil, fmt.Errorf("listening for echoes at %s: %w", from, err)
+		return nil, fmt.Errorf("looking for the device %s: %w", names.EchoDevice, err)
 	}
-	raw, err := conn.SyscallConn()
-	if err == nil {
-		if failed := raw.Control(func(fd uintptr) { err = onlyAnswers(int(fd), from.Is4()) }); failed != nil {
-			err = failed
-		}
-	}
+	all := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL))
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0) // hears nothing until it is bound
 	if err != nil {
-		_ = conn.Close()
-		return nil, fmt.Errorf("preparing a socket for echoes at %s: %w", from, err)
+		return nil, fmt.Errorf("opening a socket for frames: %w", err)
 	}
-	return conn, nil
-}
-
-// onlyAnswers sets which types are not wanted, one bit each.
-func onlyAnswers(fd int, four bool) error {
-	if four {
-		const all uint32 = 1<<32 - 1
-		unwanted := all &^ (1 << reply4)
-		if err := unix.SetsockoptInt(fd, unix.SOL_RAW, unix.ICMP_FILTER, int(int32(unwanted))); err != nil {
-			return err
-		}
-		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_WANT)
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: device.Index}); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("listening on %s: %w", names.EchoDevice, err)
 	}
-	var filter unix.ICMPv6Filter
-	for i := range filter.Data {
-		filter.Data[i] = 1<<32 - 1
-	}
-	filter.Data[reply6>>5] &^= 1 << (reply6 & 31)
-	if err := unix.SetsockoptICMPv6Filter(fd, unix.IPPROTO_ICMPV6, unix.ICMPV6_FILTER, &filter); err != nil {
-		return err
-	}
-	return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_WANT)
+	return os.NewFile(uintptr(fd), names.EchoDevice), nil
 }

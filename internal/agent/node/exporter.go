@@ -54,11 +54,11 @@ func (e *exporter) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		gauge := func(d *prometheus.Desc, value float64) {
-			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, w.peer)
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, w.Peer)
 		}
 		for size, a := range map[string]agent.Answers{"small": w.pulse.Small, "full": w.pulse.Full} {
-			out <- prometheus.MustNewConstMetric(e.asked, prometheus.CounterValue, float64(a.Sent), w.peer, size)
-			out <- prometheus.MustNewConstMetric(e.heard, prometheus.CounterValue, float64(a.Heard), w.peer, size)
+			out <- prometheus.MustNewConstMetric(e.asked, prometheus.CounterValue, float64(a.Sent), w.Peer, size)
+			out <- prometheus.MustNewConstMetric(e.heard, prometheus.CounterValue, float64(a.Heard), w.Peer, size)
 		}
 		if !w.pulse.Up(time.Now()) {
 			gauge(e.connected, 0)

@@ -177,7 +177,7 @@ func (n *node) run(ctx context.Context) (time.Duration, error) {
 			log.FromContext(ctx).V(1).Info("changed", "write", w)
 		}
 	}
-	n.prober.to(targets(seen.Peers, state))
+	n.prober.to(plan.Probes(seen.Peers, state))
 	n.reporter.Tell(ctx, seen, problems)
 	return 0, errors.Join(failed, n.reporter.Applied(ctx, seen, problems, failed), n.tell(ctx, seen))
 }

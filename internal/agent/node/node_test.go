@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
-	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -60,15 +61,18 @@ func newWorld(t *testing.T, ping time.Duration) *world {
 	w := &world{cluster: testkit.Cluster(t), node: testkit.UniqueID(), space: testkit.NewSpace(t, "lqag"), far: testkit.NewSpace(t, "lqag")}
 	w.Client = w.cluster.Client
 	w.home = testkit.Namespace(t, w.cluster, "home", nil)
+	if err := w.space.Inside(forwards); err != nil {
+		t.Fatal(err)
+	}
 	testkit.Cable(t, w.space, "10.200.1.1/24", w.far, "10.200.1.9/24")
 	w.space.Route(t, foreign, "eth0")
 	w.objects(t)
 	w.kernel = w.open(t)
 	w.stop = testkit.Manager(t, w.cluster.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
 		n := newNode(mgr, w.kernel, Options{Node: w.node, LiqoNamespace: w.home, PingInterval: ping, PingLossThreshold: 5})
-		n.prober.listen = func(from netip.Addr) (conn *net.IPConn, err error) {
+		n.prober.listen = func() (conn io.ReadWriteCloser, err error) {
 			err = w.space.Inside(func() error {
-				conn, err = listen(from)
+				conn, err = listen()
 				return err
 			})
 			return conn, err
@@ -76,6 +80,15 @@ func newWorld(t *testing.T, ping time.Duration) *world {
 		return n.setup(mgr)
 	})
 	return w
+}
+
+// forwards makes a network namespace one of a node, with strict reverse paths.
+func forwards() error {
+	var errs []error
+	for _, name := range []string{"ip_forward", "conf/all/rp_filter", "conf/default/rp_filter"} {
+		errs = append(errs, os.WriteFile("/proc/sys/net/ipv4/"+name, []byte("1"), 0o644))
+	}
+	return errors.Join(errs...)
 }
 
 func (w *world) open(t *testing.T) *kernel.Kernel { return open(t, w.space) }

@@ -18,13 +18,13 @@ import (
 func peersOf(was []networkingv1beta1.InternalNodePeer, ways []way) []networkingv1beta1.InternalNodePeer {
 	var out []networkingv1beta1.InternalNodePeer
 	for _, w := range ways {
-		i := slices.IndexFunc(was, func(p networkingv1beta1.InternalNodePeer) bool { return p.ClusterID == w.peer })
+		i := slices.IndexFunc(was, func(p networkingv1beta1.InternalNodePeer) bool { return p.ClusterID == w.Peer })
 		known := w.value == networkingv1beta1.Connected || w.value == networkingv1beta1.ConnectionError
 		switch {
 		case i >= 0 && (!known || was[i].Value == w.value):
 			out = append(out, was[i])
 		case known:
-			p := networkingv1beta1.InternalNodePeer{ClusterID: w.peer, Value: w.value, Since: metav1.NewTime(w.since.Truncate(time.Second))}
+			p := networkingv1beta1.InternalNodePeer{ClusterID: w.Peer, Value: w.value, Since: metav1.NewTime(w.since.Truncate(time.Second))}
 			if w.value == networkingv1beta1.Connected {
 				p.Latency = agent.LatencyText(w.pulse.Small.Latency)
 			}

@@ -4,11 +4,9 @@
 package node
 
 import (
-	"cmp"
 	"context"
+	"io"
 	"math/rand/v2"
-	"net"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -17,40 +15,14 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
-	"liqo.io/liqo/internal/datapath"
-	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// target is where probes of the way to a peer go.
-type target struct {
-	peer     string // ID of its cluster
-	from, to netip.Addr
-	mtu      int // of the route, in bytes
-}
-
-// targets are the peers that routes of a node lead to. What goes to the address that a peer's gateways have, and back, took the whole way
-// to them. There is no other such address: of a peer without a route there nothing is known.
-func targets(peers []plan.Peer, state datapath.State) []target {
-	var out []target
-	for _, p := range peers {
-		here := p.Gateways()
-		i := slices.IndexFunc(state.Routes, func(r datapath.Route) bool {
-			return r.To == here && r.Device == names.FabricDevice && r.Source.IsValid() && r.MTU > 0
-		})
-		if i >= 0 {
-			r := state.Routes[i]
-			out = append(out, target{p.Key.ClusterID, r.Source, here.Addr(), r.MTU})
-		}
-	}
-	slices.SortFunc(out, func(a, b target) int { return cmp.Compare(a.peer, b.peer) })
-	return out
-}
-
 // way is what is known of the way to a peer.
 type way struct {
-	target
-	id    uint64    // tells its answers from those of another one
+	plan.Probe
+	tag   uint64    // tells its answers from those of another one
+	id    uint16    // of its echoes: they are one flow
 	next  time.Time // when it is asked
 	pulse agent.Pulse
 	value networkingv1beta1.ConnectionStatusValue
@@ -63,24 +35,23 @@ type prober struct {
 	threshold int
 	log       logr.Logger
 	beat      func() // is called when something else is to be said of a way
-	listen    func(netip.Addr) (*net.IPConn, error)
+	listen    func() (io.ReadWriteCloser, error)
 	news      chan struct{}                     // a way is new
 	phase     func(time.Duration) time.Duration // is any time that is shorter
 
 	listening  sync.WaitGroup
-	id         uint16
 	sequence   uint16
 	complained string
 
-	mu    sync.Mutex // guards what follows
-	ways  []*way
-	conns map[netip.Addr]*net.IPConn
+	mu   sync.Mutex // guards what follows
+	ways []*way
+	conn io.ReadWriteCloser // nil: none is open
 }
 
 func newProber(o Options, log logr.Logger, beat func()) *prober {
 	return &prober{
 		interval: o.PingInterval, threshold: o.PingLossThreshold, log: log, beat: beat, listen: listen,
-		news: make(chan struct{}, 1), phase: rand.N[time.Duration], id: uint16(rand.Uint32()), conns: map[netip.Addr]*net.IPConn{},
+		news: make(chan struct{}, 1), phase: rand.N[time.Duration],
 	}
 }
 
@@ -89,7 +60,7 @@ func (p *prober) NeedLeaderElection() bool { return false }
 
 // to has these probed, and no others. Of one that is as it was, all that is known stays. A new one is asked at some time of the interval:
 // all nodes hear of a gateway at once, and their questions share a tunnel.
-func (p *prober) to(want []target) {
+func (p *prober) to(want []plan.Probe) {
 	if p.interval <= 0 {
 		return
 	}
@@ -97,13 +68,13 @@ func (p *prober) to(want []target) {
 	defer p.mu.Unlock()
 	var ways []*way
 	for _, t := range want {
-		i := slices.IndexFunc(p.ways, func(w *way) bool { return w.target == t })
+		i := slices.IndexFunc(p.ways, func(w *way) bool { return w.Probe == t })
 		if i >= 0 {
 			ways = append(ways, p.ways[i])
 			continue
 		}
 		ways = append(ways, &way{
-			target: t, id: rand.Uint64(), next: time.Now().Add(p.phase(p.interval)),
+			Probe: t, tag: rand.Uint64(), id: uint16(rand.Uint32()), next: time.Now().Add(p.phase(p.interval)),
 			pulse: agent.Pulse{Interval: p.interval, Threshold: p.threshold, Pads: true},
 		})
 		select {
@@ -112,11 +83,8 @@ func (p *prober) to(want []target) {
 		}
 	}
 	p.ways = ways
-	for from, conn := range p.conns {
-		if !slices.ContainsFunc(ways, func(w *way) bool { return w.from == from }) {
-			_ = conn.Close()
-			delete(p.conns, from)
-		}
+	if len(ways) == 0 {
+		p.shut()
 	}
 }
 
@@ -152,10 +120,7 @@ func (p *prober) Start(ctx context.Context) error {
 
 func (p *prober) close() {
 	p.mu.Lock()
-	for _, conn := range p.conns {
-		_ = conn.Close()
-	}
-	clear(p.conns)
+	p.shut()
 	p.mu.Unlock()
 	p.listening.Wait()
 }
@@ -163,40 +128,30 @@ func (p *prober) close() {
 // ask sends the questions that are due, a small and a full one for each way. Of a way by which none could ever be asked nothing is known;
 // where none can be asked any more none is answered.
 func (p *prober) ask(now time.Time) {
-	type asked struct {
-		way
-		conn *net.IPConn
-	}
-	var all []asked
-	var failed error
-	due := 0
+	var all []way
 	p.mu.Lock()
-	for _, w := range p.ways {
-		if now.Before(w.next) {
-			continue
-		}
+	due := slices.DeleteFunc(slices.Clone(p.ways), func(w *way) bool { return now.Before(w.next) })
+	if len(due) == 0 {
+		p.mu.Unlock()
+		return
+	}
+	conn, err := p.open()
+	for _, w := range due {
 		w.next = now.Add(p.interval)
-		conn, err := p.conn(w.from)
 		if err == nil || !w.pulse.Began.IsZero() {
 			w.pulse.Ask(now)
 		}
-		due++
-		if err != nil {
-			failed = err
-			continue
-		}
-		all = append(all, asked{*w, conn})
+		all = append(all, *w)
 	}
 	p.mu.Unlock()
-	if due == 0 {
+	p.complain(err)
+	if err != nil {
 		return
 	}
-	p.complain(failed)
 	p.sequence++
-	for _, a := range all {
-		for _, size := range []int{smallest(a.to), a.mtu} {
-			question := echo{way: a.id, asked: now, size: size}.question(a.to, p.id, p.sequence)
-			_, _ = a.conn.WriteToIP(question, &net.IPAddr{IP: a.to.AsSlice()}) // what is not sent is not answered
+	for _, w := range all {
+		for _, size := range []int{smallest(w.To), w.MTU} {
+			_, _ = conn.Write(echo{way: w.tag, asked: now, size: size}.frame(w.From, w.To, w.id, p.sequence)) // what is not sent is not answered
 		}
 	}
 }
@@ -213,52 +168,57 @@ func (p *prober) complain(err error) {
 	p.complained = text
 }
 
-// conn is the socket with which an address asks. It is opened as soon as the node has the address.
-func (p *prober) conn(from netip.Addr) (*net.IPConn, error) {
-	if conn := p.conns[from]; conn != nil {
-		return conn, nil
+// open is the socket that asks. There is one as soon as the node has the device.
+func (p *prober) open() (io.ReadWriteCloser, error) {
+	if p.conn != nil {
+		return p.conn, nil
 	}
-	conn, err := p.listen(from)
+	conn, err := p.listen()
 	if err != nil {
 		return nil, err
 	}
-	p.conns[from] = conn
-	p.listening.Go(func() { p.hearAll(conn, from) })
+	p.conn = conn
+	p.listening.Go(func() { p.hearAll(conn) })
 	return conn, nil
 }
 
-// hearAll takes answers in until the socket is closed.
-func (p *prober) hearAll(conn *net.IPConn, at netip.Addr) {
-	buffer := make([]byte, 1<<16)
+// hearAll takes answers in until the socket is closed, or its device is gone.
+func (p *prober) hearAll(conn io.ReadWriteCloser) {
+	buffer := make([]byte, 1<<17)
 	for {
-		n, from, err := conn.ReadFromIP(buffer)
+		n, err := conn.Read(buffer)
 		if err != nil {
 			break
 		}
-		if addr, ok := netip.AddrFromSlice(from.IP); ok {
-			p.hear(addr.Unmap(), buffer[:n], time.Now())
-		}
+		p.hear(buffer[:n], time.Now())
 	}
-	_ = conn.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.conns[at] == conn {
-		delete(p.conns, at)
+	if p.conn == conn {
+		p.shut()
 	}
 }
 
-func (p *prober) hear(from netip.Addr, data []byte, now time.Time) {
-	answer, ok := decodeEcho(from, data)
+// shut closes the socket, so that the next question opens another one.
+func (p *prober) shut() {
+	if p.conn != nil {
+		_ = p.conn.Close()
+		p.conn = nil
+	}
+}
+
+func (p *prober) hear(frame []byte, now time.Time) {
+	from, answer, ok := decodeEcho(frame)
 	if !ok {
 		return
 	}
 	p.mu.Lock()
 	changed := false
 	for _, w := range p.ways {
-		if w.to != from || w.id != answer.way {
+		if w.To != from || w.tag != answer.way {
 			continue
 		}
-		if answer.size >= w.mtu {
+		if answer.size >= w.MTU {
 			w.pulse.Full.Hear(answer.asked, now)
 		} else {
 			w.pulse.Small.Hear(answer.asked, now)

@@ -6,10 +6,10 @@ package node
 import (
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"net/http/httptest"
 	"net/netip"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,7 +25,6 @@ import (
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
-	"liqo.io/liqo/internal/remap"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -80,18 +79,21 @@ func TestANodeSaysWhetherItsPodsReachAPeer(t *testing.T) {
 	w.says(t, connected)
 	const everything, large = 0, 1000
 	for name, test := range map[string]struct {
-		at     *testkit.Space
+		lose   func(tb testing.TB, device string, above uint16) func()
 		device string
 		above  uint16 // bytes of a packet
 	}{
-		"everything, to the gateway":      {w.far, names.FabricDevice, everything},
-		"large packets, to the gateway":   {w.far, names.FabricDevice, large},
-		"everything, from the gateway":    {w.space, names.FabricDevice, everything},
-		"large packets, from the gateway": {w.space, names.FabricDevice, large},
-		"the fabric itself":               {w.far, "eth0", everything},
+		"everything, to the gateway":      {w.far.Lose, names.FabricDevice, everything},
+		"large packets, to the gateway":   {w.far.Lose, names.FabricDevice, large},
+		"everything, from the gateway":    {w.space.Lose, names.FabricDevice, everything},
+		"large packets, from the gateway": {w.space.Lose, names.FabricDevice, large},
+		"the fabric itself":               {w.far.Lose, "eth0", everything},
+		"what pods send":                  {w.space.LoseForwarded, names.FabricDevice, everything},
+		"large packets that pods send":    {w.space.LoseForwarded, names.FabricDevice, large},
+		"what pods get":                   {w.space.LoseForwarded, names.ProbeDevice, everything},
 	} {
 		t.Log(name)
-		mend := test.at.Lose(t, test.device, test.above)
+		mend := test.lose(t, test.device, test.above)
 		w.says(t, broken)
 		mend()
 		w.says(t, connected)
@@ -121,7 +123,7 @@ func TestWhatIsSaidOfPeers(t *testing.T) {
 		return networkingv1beta1.InternalNodePeer{ClusterID: id, Value: value, Latency: latency, Since: since}
 	}
 	of := func(id string, value networkingv1beta1.ConnectionStatusValue) way {
-		w := way{target: target{peer: id}, value: value, since: now}
+		w := way{Probe: plan.Probe{Peer: id}, value: value, since: now}
 		w.pulse.Small.Latency = 3 * time.Millisecond
 		return w
 	}
@@ -148,84 +150,67 @@ func TestWhatIsSaidOfPeers(t *testing.T) {
 	}
 }
 
-func TestWhereProbesGo(t *testing.T) {
-	pair := func(there, here string) remap.Pair {
-		return remap.Pair{There: netip.MustParsePrefix(there), Here: netip.MustParsePrefix(here)}
+// answerTo is the frame by which a gateway answers.
+func answerTo(question []byte) []byte {
+	out := slices.Clone(question)
+	if packet := out[ethernetHeader:]; packet[0]>>4 == 4 {
+		from := [4]byte(packet[12:])
+		copy(packet[12:], packet[16:20])
+		copy(packet[16:], from[:])
+		packet[20] = reply4
+	} else {
+		from := [16]byte(packet[8:])
+		copy(packet[8:], packet[24:40])
+		copy(packet[24:], from[:])
+		packet[40] = reply6
 	}
-	route := func(to string, edit func(*datapath.Route)) datapath.Route {
-		r := datapath.Route{To: netip.MustParsePrefix(to), Device: names.FabricDevice, Source: netip.MustParseAddr("10.70.0.11"), MTU: 1340}
-		if edit != nil {
-			edit(&r)
-		}
-		return r
-	}
-	rome := plan.Peer{Key: plan.PeerKey{ClusterID: "rome"}, Pods: []remap.Pair{pair("10.200.0.0/16", "10.71.0.0/16")}, External: []remap.Pair{pair("10.80.0.0/16", "10.66.0.0/16"), pair("10.70.0.0/16", "10.68.0.0/16")}}
-	milan := plan.Peer{Key: plan.PeerKey{ClusterID: "milan"}, External: []remap.Pair{pair("10.70.0.0/16", "10.67.0.0/16")}}
-	for name, test := range map[string]struct {
-		peers  []plan.Peer
-		routes []datapath.Route
-		want   string
-	}{
-		"nobody":              {},
-		"no gateway":          {peers: []plan.Peer{rome}, routes: []datapath.Route{{To: netip.MustParsePrefix("10.68.0.0/16"), Unreachable: true}}},
-		"by pods alone":       {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.71.0.0/16", nil)}},
-		"one":                 {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.68.0.0/16", nil)}, want: "rome from 10.70.0.11 to 10.68.0.0, 1340 bytes"},
-		"only to another one": {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.66.0.0/16", nil)}},
-		"both":                {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.66.0.0/16", nil), route("10.68.0.0/16", nil)}, want: "rome from 10.70.0.11 to 10.68.0.0, 1340 bytes"},
-		"two": {
-			peers: []plan.Peer{rome, milan}, routes: []datapath.Route{route("10.68.0.0/16", nil), route("10.67.0.0/16", nil)},
-			want: "milan from 10.70.0.11 to 10.67.0.0, 1340 bytes; rome from 10.70.0.11 to 10.68.0.0, 1340 bytes",
-		},
-		"no source": {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.68.0.0/16", func(r *datapath.Route) { r.Source = netip.Addr{} })}},
-		"a user's":  {peers: []plan.Peer{rome}, routes: []datapath.Route{route("10.68.0.0/16", func(r *datapath.Route) { r.Device = "eth0" })}},
-	} {
-		var all []string
-		for _, to := range targets(test.peers, datapath.State{Routes: test.routes}) {
-			all = append(all, fmt.Sprintf("%s from %s to %s, %d bytes", to.peer, to.from, to.to, to.mtu))
-		}
-		if got := strings.Join(all, "; "); got != test.want {
-			t.Errorf("%s: %s, want %s", name, got, test.want)
-		}
-	}
+	return out
 }
 
 func TestEchoes(t *testing.T) {
-	for _, text := range []string{"10.68.0.0", "fd00:68::"} {
-		to := netip.MustParseAddr(text)
+	for from, to := range map[string]string{"10.200.255.254": "10.68.0.0", "fd00:200::fffe": "fd00:68::"} {
+		from, to := netip.MustParseAddr(from), netip.MustParseAddr(to)
 		for _, size := range []int{smallest(to), 1340, 1341} {
 			e := echo{way: 7<<40 + 1, asked: time.Unix(5, 6), size: size}
-			data := e.question(to, 3, 4)
-			if len(data) != size-ipHeader(to) {
-				t.Errorf("%s: a question of %d bytes has %d", to, size, len(data))
+			frame := e.frame(from, to, 3, 4)
+			if len(frame) != ethernetHeader+size {
+				t.Errorf("%s: a frame for %d bytes has %d", to, size, len(frame))
 			}
-			if to.Is4() && checksum(data) != 0 {
-				t.Errorf("the checksum of a question of %d bytes is wrong", size)
+			packet := frame[ethernetHeader:]
+			if icmpChecksum(from, to, packet[ipHeader(to):]) != 0 || to.Is4() && checksum(packet[:20]) != 0 {
+				t.Errorf("%s: a checksum of a question of %d bytes is wrong", to, size)
 			}
-			if _, ok := decodeEcho(to, data); ok {
+			if _, _, ok := decodeEcho(frame); ok {
 				t.Errorf("%s: a question is taken for an answer", to)
 			}
-			if data[0] = reply6; to.Is4() {
-				data[0] = reply4
+			answer := append(answerTo(frame), 0, 0) // what short frames are padded with is none of it
+			by, got, ok := decodeEcho(answer)
+			if !ok || by != to || got.way != e.way || got.size != size || !got.asked.Equal(e.asked) {
+				t.Errorf("%s: %+v of %s (%t), want %+v", to, got, by, ok, e)
 			}
-			got, ok := decodeEcho(to, data)
-			if !ok || got.way != e.way || got.size != size || !got.asked.Equal(e.asked) {
-				t.Errorf("%s: %+v (%t), want %+v", to, got, ok, e)
+			for end := range len(frame) {
+				if _, _, ok := decodeEcho(answer[:end]); ok {
+					t.Errorf("%s: the first %d bytes of %d are an answer", to, end, len(frame))
+				}
 			}
 		}
+	}
+	fragment := answerTo(echo{size: 100}.frame(netip.MustParseAddr("10.200.255.254"), netip.MustParseAddr("10.68.0.0"), 3, 4))
+	fragment[ethernetHeader+6] = 0x20 // more fragments
+	if _, _, ok := decodeEcho(fragment); ok {
+		t.Error("a fragment is taken for an answer")
 	}
 }
 
 func FuzzEcho(f *testing.F) {
-	four := netip.MustParseAddr("10.68.0.0")
-	f.Add(echo{way: 1, asked: time.Unix(5, 6)}.question(four, 3, 4))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, from := range []netip.Addr{four, netip.IPv6Loopback()} {
-			e, ok := decodeEcho(from, data)
-			if ok && e.size != ipHeader(from)+len(data) {
-				t.Errorf("%d bytes are read as %d", len(data), e.size)
-			}
+	e := echo{way: 1, asked: time.Unix(5, 6)}
+	f.Add(answerTo(e.frame(netip.MustParseAddr("10.200.255.254"), netip.MustParseAddr("10.68.0.0"), 3, 4)))
+	f.Add(answerTo(e.frame(netip.MustParseAddr("fd00:200::fffe"), netip.MustParseAddr("fd00:68::"), 3, 4)))
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		if from, e, ok := decodeEcho(frame); ok && (!from.IsValid() || e.size < smallest(from) || ethernetHeader+e.size > len(frame)) {
+			t.Errorf("%d bytes are read as a packet of %d from %s", len(frame), e.size, from)
 		}
-		if w := checksum(data); len(data) == 0 && w != 0xffff {
+		if w := checksum(frame); len(frame) == 0 && w != 0xffff {
 			t.Errorf("the checksum of nothing is %d", w)
 		}
 	})
@@ -234,29 +219,27 @@ func FuzzEcho(f *testing.F) {
 func TestAnswersOfOthersDoNotCount(t *testing.T) {
 	beats, now := 0, time.Now()
 	p := newProber(Options{PingInterval: time.Second, PingLossThreshold: 3}, logr.Discard(), func() { beats++ })
-	at := target{peer: "rome", from: netip.MustParseAddr("10.70.0.11"), to: netip.MustParseAddr("10.68.0.0"), mtu: 1340}
-	p.to([]target{at})
-	p.to([]target{at}) // which keeps it
+	at := plan.Probe{Peer: "rome", From: netip.MustParseAddr("10.200.255.254"), To: netip.MustParseAddr("10.68.0.0"), MTU: 1340}
+	p.to([]plan.Probe{at})
+	p.to([]plan.Probe{at}) // which keeps it
 	w := p.ways[0]
 	w.next = now.Add(time.Minute)
 	w.pulse.Ask(now)
-	answer := func(way uint64, asked time.Time, size int) []byte {
-		data := echo{way: way, asked: asked, size: size}.question(at.to, 1, 1)
-		data[0] = reply4
-		return data
+	answer := func(by string, way uint64, asked time.Time, size int) []byte {
+		return answerTo(echo{way: way, asked: asked, size: size}.frame(at.From, netip.MustParseAddr(by), 1, 1))
 	}
-	p.hear(netip.MustParseAddr("10.68.0.1"), answer(w.id, now, 0), now)
-	p.hear(at.to, answer(w.id+1, now, 0), now)
-	p.hear(at.to, answer(w.id, now.Add(1), 0), now)
-	p.hear(at.to, []byte("nonsense"), now)
+	p.hear(answer("10.68.0.1", w.tag, now, 0), now)
+	p.hear(answer("10.68.0.0", w.tag+1, now, 0), now)
+	p.hear(answer("10.68.0.0", w.tag, now.Add(1), 0), now)
+	p.hear([]byte("nonsense"), now)
 	if got := p.now()[0]; got.pulse.Small.Heard+got.pulse.Full.Heard != 0 {
 		t.Fatalf("answers count: %+v", got.pulse)
 	}
-	p.hear(at.to, answer(w.id, now, 0), now)
+	p.hear(answer("10.68.0.0", w.tag, now, 0), now)
 	if got := p.now()[0]; got.value != connecting {
 		t.Errorf("after the small answer alone: %s", got.value)
 	}
-	p.hear(at.to, answer(w.id, now, 1340), now)
+	p.hear(answer("10.68.0.0", w.tag, now, 1340), now)
 	if got := p.now()[0]; got.value != connected {
 		t.Errorf("after both answers: %s", got.value)
 	}
@@ -275,14 +258,14 @@ func TestAnswersOfOthersDoNotCount(t *testing.T) {
 // Each way has a time of its own, which another one that is new does not change. Nothing is sent here: what is asked is not answered.
 func TestEachWayIsAskedInItsOwnTime(t *testing.T) {
 	p := newProber(Options{PingInterval: time.Second, PingLossThreshold: 3}, logr.Discard(), func() {})
-	nowhere := errors.New("no such address")
-	p.listen = func(netip.Addr) (*net.IPConn, error) { return nil, nowhere }
-	var all []target
+	nowhere := errors.New("no such device")
+	p.listen = func() (io.ReadWriteCloser, error) { return nil, nowhere }
+	var all []plan.Probe
 	began := time.Now()
 	phases := []time.Duration{300 * time.Millisecond, 700 * time.Millisecond}
 	for i, phase := range phases {
 		p.phase = func(time.Duration) time.Duration { return phase }
-		all = append(all, target{peer: fmt.Sprint(i), from: netip.MustParseAddr("10.70.0.11"), to: netip.MustParseAddr("10.68.0.0"), mtu: 1340})
+		all = append(all, plan.Probe{Peer: fmt.Sprint(i), From: netip.MustParseAddr("10.200.255.254"), To: netip.MustParseAddr("10.68.0.0"), MTU: 1340})
 		p.to(all)
 		if after := p.ways[i].next.Sub(began); after < phase || p.ways[i].pulse.Small.Sent != 0 {
 			t.Errorf("way %d is asked first after %s", i, after)
@@ -319,15 +302,15 @@ func TestEachWayIsAskedInItsOwnTime(t *testing.T) {
 }
 
 func TestWhatPrometheusIsToldOfPeers(t *testing.T) {
-	up := way{target: target{peer: "milan"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}}
+	up := way{Probe: plan.Probe{Peer: "milan"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}}
 	asked := time.Now()
 	up.pulse.Ask(asked)
 	up.pulse.Small.Hear(asked, asked.Add(2500*time.Microsecond))
 	up.pulse.Full.Hear(asked, asked.Add(3*time.Millisecond))
-	down := way{target: target{peer: "rome"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}}
+	down := way{Probe: plan.Probe{Peer: "rome"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}}
 	down.pulse.Ask(asked)
 	r := prometheus.NewPedanticRegistry()
-	silent := way{target: target{peer: "turin"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}} // nothing was asked yet
+	silent := way{Probe: plan.Probe{Peer: "turin"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3, Pads: true}} // nothing was asked yet
 	dropped := func() (map[string]uint64, error) {
 		return map[string]uint64{plan.CounterOuter: 7, plan.CounterFreshLocal: 0}, nil
 	}
@@ -367,7 +350,7 @@ liqo_node_peer_probes_total{cluster_id="rome",node="worker",size="small"} 1
 
 // The kernel may not answer, while there is more to tell.
 func TestWhatPrometheusIsToldOfASilentKernel(t *testing.T) {
-	up := way{target: target{peer: "milan"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3}}
+	up := way{Probe: plan.Probe{Peer: "milan"}, pulse: agent.Pulse{Interval: time.Minute, Threshold: 3}}
 	up.pulse.Ask(time.Now())
 	silent := func() (map[string]uint64, error) { return nil, errors.New("mute") }
 	r := prometheus.NewPedanticRegistry()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// A hop is two things to the kernel: a neighbour has a MAC, and frames for a MAC are forwarded to an outer address.
+// A hop is two things to the kernel: a neighbour has a MAC, and a VXLAN forwards frames for a MAC to an outer address.
 
 // neighbour is a next hop on a device.
 type neighbour struct {
@@ -41,20 +42,20 @@ func compareForwards(a, b forward) int {
 
 func (k *Kernel) readHops(l links) (map[neighbour][6]byte, map[forward]netip.Addr, error) {
 	neighbours, forwards := map[neighbour][6]byte{}, map[forward]netip.Addr{}
-	fabric, ok := l.fabric()
-	if !ok {
+	ours := l.ours()
+	if len(ours) == 0 {
 		return neighbours, forwards, nil
 	}
 	read := func(msg []byte) error {
 		h, ok := parseNeighbour(msg)
-		if !ok || h.index != fabric.index || h.state&netlink.NUD_PERMANENT == 0 {
+		if !ok || !slices.Contains(ours, l.names[h.index]) || h.state&netlink.NUD_PERMANENT == 0 {
 			return nil
 		}
 		if h.family != unix.AF_BRIDGE {
 			neighbours[neighbour{h.index, h.addr}] = h.mac
-			return nil
+		} else if l.names[h.index] == names.FabricDevice {
+			forwards[forward{h.index, h.mac}] = h.addr
 		}
-		forwards[forward{h.index, h.mac}] = h.addr
 		return nil
 	}
 	for _, family := range []byte{unix.AF_UNSPEC, unix.AF_BRIDGE} {
@@ -104,7 +105,9 @@ func (r *run) wantedHops() (map[neighbour][6]byte, map[forward]netip.Addr) {
 			continue
 		}
 		neighbours[neighbour{l.index, h.Next}] = h.MAC
-		forwards[forward{l.index, h.MAC}] = h.Outer
+		if h.Outer.IsValid() {
+			forwards[forward{l.index, h.MAC}] = h.Outer
+		}
 	}
 	return neighbours, forwards
 }
@@ -118,7 +121,7 @@ func (r *run) addHops() {
 	}
 	for _, n := range missing(neighbours, r.have.neighbours, compareNeighbours) {
 		mac := neighbours[n]
-		what := fmt.Sprintf("neigh replace %s lladdr %s dev %s", n.addr, net.HardwareAddr(mac[:]), names.FabricDevice)
+		what := fmt.Sprintf("neigh replace %s lladdr %s dev %s", n.addr, net.HardwareAddr(mac[:]), r.have.names[n.index])
 		r.write(what, func() error { return r.setHop(unix.RTM_NEWNEIGH, n.request(mac)) })
 	}
 }
@@ -126,7 +129,7 @@ func (r *run) addHops() {
 func (r *run) removeHops() {
 	neighbours, forwards := r.wantedHops()
 	for _, n := range surplus(neighbours, r.have.neighbours, compareNeighbours) {
-		r.write(fmt.Sprintf("neigh delete %s dev %s", n.addr, names.FabricDevice), func() error {
+		r.write(fmt.Sprintf("neigh delete %s dev %s", n.addr, r.have.names[n.index]), func() error {
 			return r.setHop(unix.RTM_DELNEIGH, n.request(r.have.neighbours[n]))
 		}, gone...)
 	}

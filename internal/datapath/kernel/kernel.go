@@ -223,24 +223,33 @@ func possible(want datapath.State) (datapath.State, []error) {
 		return true
 	}
 	want.Links = slices.DeleteFunc(slices.Clone(want.Links), func(l datapath.Link) bool {
-		return l.VXLAN != nil && l.Name != names.FabricDevice &&
-			refuse("a VXLAN called %s would not be found again: only %s is made", l.Name, names.FabricDevice)
+		kind := kindOf(l)
+		return kind != "" && !isMade(l.Name, kind) && refuse("a %s called %s would not be found again: it is not made", kind, l.Name)
 	})
 	hops := slices.Clone(want.Hops)
 	slices.SortFunc(hops, func(a, b datapath.Hop) int { return a.Next.Compare(b.Next) }) // it is always the same one that is left out
 	macs := map[[6]byte]datapath.Hop{}
+	var first datapath.Hop // on the fabric
 	want.Hops = nil
 	for _, h := range hops {
+		fabric := h.Device == names.FabricDevice
 		other, ok := macs[h.MAC]
 		switch {
-		case h.Device != names.FabricDevice:
-			refuse("hop %s is on %s, which is no fabric", h.Next, h.Device)
+		case !fabric && !isMade(h.Device, kindVeth):
+			refuse("hop %s is on %s, which is not made", h.Next, h.Device)
+		case fabric != h.Outer.IsValid():
+			refuse("hop %s is on %s: only and all those on %s go to an outer address", h.Next, h.Device, names.FabricDevice)
+		case !fabric:
+			want.Hops = append(want.Hops, h)
 		case ok && other.Outer != h.Outer:
 			refuse("hops %s and %s have one MAC and go to %s and %s: the first is made", other.Next, h.Next, other.Outer, h.Outer)
-		case len(want.Hops) > 0 && h.Outer.Is4() != want.Hops[0].Outer.Is4():
-			refuse("hops %s and %s go to outer addresses of two families, and a VXLAN has one: the first is made", want.Hops[0].Next, h.Next)
+		case first.Outer.IsValid() && h.Outer.Is4() != first.Outer.Is4():
+			refuse("hops %s and %s go to outer addresses of two families, and a VXLAN has one: the first is made", first.Next, h.Next)
 		default:
 			macs[h.MAC] = h
+			if !first.Outer.IsValid() {
+				first = h
+			}
 			want.Hops = append(want.Hops, h)
 		}
 	}

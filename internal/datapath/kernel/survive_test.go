@@ -110,7 +110,7 @@ func TestAStrangerInOurPlaceIsToldAndStays(t *testing.T) {
 			make  func(t *testing.T, s *space, k *Kernel)
 			error string
 		}{
-			{"a device", func(t *testing.T, s *space, _ *Kernel) { s.device(t, names.FabricDevice) }, `link liqo.fabric is there already and is no VXLAN of ours but of kind "veth"`},
+			{"a device", func(t *testing.T, s *space, _ *Kernel) { s.device(t, names.FabricDevice) }, `link liqo.fabric is there already and is no vxlan of ours but of kind "veth"`},
 			{"an address", func(t *testing.T, s *space, _ *Kernel) { s.address(t, "lo", own) }, "addr add " + own + " dev lo: one of others is there already"},
 			{"a route", func(t *testing.T, s *space, _ *Kernel) {
 				fatal(t, s.RouteAdd(&netlink.Route{Dst: ipNet(p.peer.String()), Type: unix.RTN_BLACKHOLE, Table: 6091, Priority: datapath.UnreachableMetric}))
@@ -239,10 +239,10 @@ func TestWhatNoKernelHoldsIsLeftOut(t *testing.T) {
 		return datapath.Hop{Device: names.FabricDevice, Next: addr(next), Outer: addr(outer), MAC: mac}
 	}
 	for want, add := range map[string]func(*datapath.State){
-		"a VXLAN called other would not be found again": func(s *datapath.State) {
+		"a vxlan called other would not be found again": func(s *datapath.State) {
 			s.Links = append(s.Links, datapath.Link{Name: "other", VXLAN: &datapath.VXLAN{ID: 1}})
 		},
-		"hop 10.0.0.1 is on eth0, which is no fabric": func(s *datapath.State) { s.Hops = append(s.Hops, datapath.Hop{Device: "eth0", Next: addr("10.0.0.1")}) },
+		"hop 10.0.0.1 is on eth0, which is not made": func(s *datapath.State) { s.Hops = append(s.Hops, datapath.Hop{Device: "eth0", Next: addr("10.0.0.1")}) },
 		"hops 10.200.1.9 and 11.0.0.1 have one MAC and go to": func(s *datapath.State) {
 			s.Hops = slices.Insert(s.Hops, 0, hop("11.0.0.1", "10.1.0.1", datapath.MAC(p.gateway)))
 		},

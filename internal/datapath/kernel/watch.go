@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/datapath"
-	"liqo.io/liqo/internal/names"
 )
 
 // coalescing is how long changes are gathered before one word is said of them all.
@@ -28,14 +27,17 @@ const watchBuffer = 4 << 20
 // interest is what of all that happens in the namespace may concern us. The zero value, before the first Apply, is all.
 type interest struct {
 	devices map[string]bool
-	indices map[int32]bool // of those devices that are there, but for lo
-	fabric  int32
+	indices map[int32]bool  // of those devices that are there, but for lo
+	made    map[int32]bool  // those that we made
 	tables  map[uint32]bool // of routes
 	nft     map[tableID]bool
 }
 
 func interestOf(want datapath.State, have *held) interest {
-	i := interest{devices: map[string]bool{names.FabricDevice: true}, indices: map[int32]bool{}, tables: map[uint32]bool{}, nft: map[tableID]bool{}}
+	i := interest{devices: map[string]bool{}, indices: map[int32]bool{}, made: map[int32]bool{}, tables: map[uint32]bool{}, nft: map[tableID]bool{}}
+	for _, m := range made {
+		i.devices[m.name] = true
+	}
 	for _, l := range want.Links {
 		i.devices[l.Name] = true
 	}
@@ -55,8 +57,9 @@ func interestOf(want datapath.State, have *held) interest {
 			i.indices[l.index] = true
 		}
 	}
-	f, _ := have.fabric()
-	i.fabric = f.index
+	for _, name := range have.ours() {
+		i.made[have.byName[name].index] = true
+	}
 	for _, t := range want.Tables {
 		i.nft[idOf(t)] = true
 	}
@@ -184,7 +187,7 @@ func (i interest) concernsRoute(m syscall.NetlinkMessage) bool {
 		return marked || i.indices[a.index]
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		h, ok := parseNeighbour(m.Data)
-		return ok && h.index == i.fabric
+		return ok && i.made[h.index]
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		key, _, ours := parseRoute(m.Data)
 		return ours || i.tables[key.table]

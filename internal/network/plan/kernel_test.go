@@ -391,6 +391,9 @@ func (w *world) travel(n *namespace, in string, p *packet) string {
 				return why
 			}
 			n, in = to, device
+		case "liqo.probe":
+			w.note(n, "%s to who probes", p)
+			return "leaves"
 		default:
 			w.note(n, "%s leaves", p)
 			return "leaves"

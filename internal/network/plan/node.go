@@ -25,6 +25,7 @@ type node struct {
 	self     Member
 	name     string
 	families []datapath.Family
+	far      []netip.Addr // of gateways of peers
 }
 
 // Node is all that the network namespace of a node must have, and what is left out of it.
@@ -38,13 +39,15 @@ func Node(in NodeInput) (datapath.State, []Problem) {
 	n := node{survey: look(in.Cluster, netip.Addr{}, Object{}), name: in.Name}
 	n.self = n.member(in.Name)
 	n.families = families(n.asked)
+	n.far = n.farGateways(in.Peers)
 	var out datapath.State
 	n.fabric(&out)
 	n.routes(&out, priority)
+	n.probes(&out, priority)
 	for _, f := range n.families {
 		out.Tables = append(out.Tables, n.table(f))
 	}
-	n.addUsers(&out, in.Cluster, userPlace{tables: []int{peersTable}, before: priority})
+	n.addUsers(&out, in.Cluster, userPlace{tables: []int{peersTable, probesTable}, before: priority})
 	out.Sort()
 	return out, sortedProblems(n.problems)
 }
@@ -149,6 +152,7 @@ func (n *node) sets(f datapath.Family) []datapath.Set {
 	}
 	return []datapath.Set{
 		prefixes("peers", f, peers),
+		prefixes("gateways", f, hosts(n.far...)),
 		prefixes("pods", f, n.pods),
 		prefixes("services", f, n.services),
 		prefixes("direct", f, append(slices.Clone(n.services), peers...)),
@@ -276,10 +280,10 @@ func guardChains(services bool) []datapath.Chain {
 }
 
 // postChains give the sources by which peers know who speaks: pods keep theirs if they meant the peer or a Service, all else has the
-// node's address. Nothing translates after that.
+// node's address. So has who asks a gateway of a peer: the node's probes have a source that is nobody's. Nothing translates after that.
 func (n *node) postChains(f datapath.Family) []datapath.Chain {
 	leave := []rule{{
-		datapath.Word{Field: datapath.SourceScope, Not: true, Word: datapath.Local},
+		datapath.Word{Field: datapath.SourceScope, Not: true, Word: datapath.Local}, notIn("gateways", datapath.Destination),
 		in("pods", datapath.Source), in("direct", datapath.OriginalDestination), datapath.TranslateSource{Identity: true},
 	}}
 	if a := n.self.externalOf(f); a.IsValid() {

@@ -478,3 +478,46 @@ func TestRoutesIntoATunnelThatLessPasses(t *testing.T) {
 		t.Errorf("too little passes for IPv6: %v\n%s", problems, state)
 	}
 }
+
+// Nodes ask by the way of their pods where there is one, and from an address of pods that is no host's for other reasons.
+func TestProbes(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*Cluster)
+		want []string
+	}{
+		"one peer":   {nil, []string{"rome from 10.200.255.254 to 10.68.0.0 as 10.70.0.12, 1340 bytes"}},
+		"no gateway": {func(c *Cluster) { c.Tunnels = nil }, nil},
+		"two peers": {func(c *Cluster) { *c = hub() }, []string{
+			"oslo from 10.200.255.254 to 10.64.0.0 as 10.70.0.12, 1340 bytes", "rome from 10.200.255.254 to 10.68.0.0 as 10.70.0.12, 1340 bytes",
+		}},
+		"no address in front of peers": {func(c *Cluster) { c.Members[1].External = nil }, nil},
+		"no pods":                      {func(c *Cluster) { c.Pods = nil }, nil},
+		"a network that is taken":      {func(c *Cluster) { c.Peers[0].External = pairs("10.70.0.0/16 10.70.0.0/16") }, nil},
+		"several networks": {func(c *Cluster) {
+			c.Peers[0].External = pairs("10.80.0.0/16 10.66.0.0/16", "10.70.0.0/16 10.68.0.0/16")
+		}, []string{
+			"rome from 10.200.255.254 to 10.68.0.0 as 10.70.0.12, 1340 bytes",
+		}},
+		"few pods":   {func(c *Cluster) { c.Pods = nets("10.200.0.0/30") }, []string{"rome from 10.200.0.2 to 10.68.0.0 as 10.70.0.12, 1340 bytes"}},
+		"two pods":   {func(c *Cluster) { c.Pods = nets("10.200.0.0/31") }, []string{"rome from 10.200.0.0 to 10.68.0.0 as 10.70.0.12, 1340 bytes"}},
+		"one pod":    {func(c *Cluster) { c.Pods = nets("10.200.0.7/32") }, []string{"rome from 10.200.0.7 to 10.68.0.0 as 10.70.0.12, 1340 bytes"}},
+		"IPv6 alone": {func(c *Cluster) { *c = only6() }, []string{"rome from fd00:200:0:ff:ffff:ffff:ffff:fffe to fd00:68:: as fd00:70::ff02, 1340 bytes"}},
+		"both families": {func(c *Cluster) {
+			*c = with6(milan())
+			c.Members[1].External = addrs("10.70.0.12", "fd00:70::12")
+		}, []string{"rome from 10.200.255.254 to 10.68.0.0 as 10.70.0.12, 1340 bytes"}},
+	} {
+		c := milan()
+		if test.edit != nil {
+			test.edit(&c)
+		}
+		state, _ := Node(NodeInput{Cluster: c, Name: "worker-2"})
+		var got []string
+		for _, p := range Probes(c.Peers, state) {
+			got = append(got, fmt.Sprintf("%s from %s to %s as %s, %d bytes", p.Peer, p.From, p.To, p.Node, p.MTU))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}

@@ -116,16 +116,18 @@ func gatewayNetwork(external []netip.Prefix, f datapath.Family) netip.Prefix {
 
 // Gateways is the network of a peer, as it is seen here, whose first address the peer's gateways have. The zero value: there is none.
 func (p Peer) Gateways() netip.Prefix {
+	external := slices.Clone(p.External)
+	slices.SortFunc(external, func(a, b remap.Pair) int { return a.Here.Compare(b.Here) }) // whatever their order: it is always the same one
 	var theirs []netip.Prefix
-	for _, pair := range p.External {
+	for _, pair := range external {
 		theirs = append(theirs, pair.There)
 	}
 	theirs, _ = own(theirs)
 	for _, f := range []datapath.Family{datapath.IPv4, datapath.IPv6} {
 		first := gatewayNetwork(theirs, f)
-		i := slices.IndexFunc(p.External, func(pair remap.Pair) bool { return first.IsValid() && pair.There.Masked() == first })
+		i := slices.IndexFunc(external, func(pair remap.Pair) bool { return first.IsValid() && pair.There.Masked() == first })
 		if i >= 0 {
-			return p.External[i].Here
+			return external[i].Here
 		}
 	}
 	return netip.Prefix{}

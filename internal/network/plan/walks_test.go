@@ -228,8 +228,8 @@ func TestPacketsOnTheirWay(t *testing.T) {
 		}},
 		{"health: of the tunnel, and from a node to the peer's gateway", pair(nil), []step{
 			{"milan/to-rome", "tunnel", udp("169.254.18.1", "169.254.18.2", 12345), "169.254.18.1 > 169.254.18.2", "delivered", ""},
-			{"milan/worker-2", "", ping("10.70.0.12", "10.68.0.0"), "10.68.0.12 > 10.70.0.0", "delivered", ""},
-			{"rome/to-milan", "", packet{src: addr("10.70.0.0"), dst: addr("10.68.0.12"), protocol: datapath.ICMP, icmp: 0}, "10.68.0.0 > 10.70.0.12", "delivered", ""},
+			{"milan/worker-2", "liqo.probe", ping("10.200.255.254", "10.68.0.0"), "10.68.0.12 > 10.70.0.0", "delivered", "as one of its pods, but in its own name"},
+			{"rome/to-milan", "", packet{src: addr("10.70.0.0"), dst: addr("10.68.0.12"), protocol: datapath.ICMP, icmp: 0}, "10.68.0.0 > 10.200.255.254", "leaves", ""},
 		}},
 		{"IPv6 over a fabric of IPv4", dual(), []step{
 			{"milan/worker-2", "cni0", tcp("fd00:200:0:2::7", "fd00:71:0:1::5"), "fd01:71:0:2::7 > fd00:200:0:1::5", "leaves", ""},
