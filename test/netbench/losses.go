@@ -31,8 +31,9 @@ type loss struct {
 }
 
 var (
-	// The echoes of a node go the way of its pods, so they are dropped, too; what gateways send each other is not.
-	fabricLoss = loss{(*world).otherNode, "postrouting", `oifname "liqo.fabric"`}
+	// Of a node what it forwards for its pods, and not what it sends itself.
+	fabricLoss      = loss{(*world).otherNode, "forward", `oifname "liqo.fabric"`}
+	largeFabricLoss = loss{(*world).otherNode, "forward", `oifname "liqo.fabric" meta length > 1000`}
 	// What a gateway itself asks the other one is not forwarded.
 	podLoss    = loss{(*world).clientGateway, "forward", `oifname "liqo-tunnel"`}
 	largeLoss  = loss{(*world).clientGateway, "postrouting", `oifname "liqo-tunnel" meta length > 1000`}
@@ -122,7 +123,7 @@ func (w *world) flushed(ctx context.Context, asking *watcher) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, command := range []string{"nft delete table ip liqo", "ip rule del pref 105", "ip route flush table 6091"} {
+	for _, command := range []string{"nft delete table ip liqo", "ip rule del table 6091", "ip rule del table 6092", "ip route flush table 6091", "ip route flush table 6092"} {
 		if _, err := node.run(ctx, strings.Fields(command)...); err != nil {
 			return 0, err
 		}
@@ -145,7 +146,7 @@ func (w *world) flushed(ctx context.Context, asking *watcher) (float64, error) {
 // kernel is what a node has for peers, a line for each thing.
 func (p place) kernel(ctx context.Context) ([]string, error) {
 	var out []string
-	for _, command := range []string{"nft -s list table ip liqo", "ip rule show pref 105", "ip route show table 6091"} {
+	for _, command := range []string{"nft -s list table ip liqo", "ip rule show pref 105", "ip route show table 6091", "ip route show table 6092"} {
 		text, err := p.run(ctx, strings.Fields(command)...)
 		if err != nil {
 			return nil, err

@@ -25,7 +25,8 @@ func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 		limit      float64
 		tell       func(context.Context, *watcher) (float64, error)
 	}{
-		{"packets between a node and its gateway dropped: the Connection is not Connected", "s", 5, w.downAfter(fabricLoss)},
+		{"packets of pods dropped on a node, by the fabric: the Connection is not Connected", "s", 5, w.downAfter(fabricLoss)},
+		{"packets of pods of more than 1000 bytes dropped on a node: the Connection is not Connected", "s", 5, w.downAfter(largeFabricLoss)},
 		{"packets of pods dropped in the tunnel: the Connection is not Connected", "s", 5, w.downAfter(podLoss)},
 		{"packets of more than 1000 bytes dropped in the tunnel: the Connection is not Connected", "s", 5, w.downAfter(largeLoss)},
 		{"all packets dropped in the tunnel: endpoints of the peer withdrawn", "s", 5, w.withdrawn(false)},

@@ -18,7 +18,7 @@ import (
 )
 
 // A Connection is not Connected while packets between a node and its gateway get lost, though the tunnel has none of it: all of them, or
-// only large ones; of one node, or of all. Nodes ask themselves: what is dropped only of what they forward for pods is not seen.
+// only large ones; of one node, or of all. What is dropped is what nodes forward for pods alone.
 func TestAConnectionIsDownWhileTheFabricLosesPackets(t *testing.T) {
 	connect(t)
 	var all []string
@@ -57,13 +57,13 @@ func TestAConnectionIsDownWhileTheFabricLosesPackets(t *testing.T) {
 	}
 }
 
-// lose drops what a node sends by the fabric, as somebody else; the tunnel is not led that way.
+// lose drops what a node forwards by the fabric, as somebody else; what it sends itself passes, and the tunnel is not led that way.
 func lose(t *testing.T, node, which string) {
 	t.Helper()
 	t.Cleanup(func() { _ = story.Playground("exec", node, "nft", "delete", "table", "ip", "loss") }) // it may be gone
 	for _, words := range [][]string{
 		{"add", "table", "ip", "loss"},
-		{"add", "chain", "ip", "loss", "out", "{ type filter hook postrouting priority 300 ; }"},
+		{"add", "chain", "ip", "loss", "out", "{ type filter hook forward priority 300 ; }"},
 		{"add", "rule", "ip", "loss", "out", `oifname "liqo.fabric" ` + which + ` counter drop`},
 	} {
 		if err := story.Playground(append([]string{"exec", node, "nft"}, words...)...); err != nil {

@@ -28,7 +28,8 @@ func (p sample) moved() datapath.State {
 	q := p
 	q.gateway, q.outer, q.own = p.gateway.Next(), p.outer.Next(), p.own.Next()
 	s := q.node()
-	s.Links[0].VXLAN.ID, s.Links[0].MTU = 2, 1400
+	s.Links[1].VXLAN.ID, s.Links[1].MTU = 2, 1400
+	s.Links[2].Veth.MAC[5], s.Links[0].MTU, s.Hops[1].MAC[5] = 7, 1400, 7
 	s.Rules = append(s.Rules, datapath.Rule{Priority: 105, Family: p.family, Input: "lo", Mark: 4, Table: 6092}, datapath.Rule{Priority: 120, Family: p.family, To: p.pods, Output: "lo", Table: 6091})
 	t := &s.Tables[0]
 	t.Counters = append(t.Counters, "seen")
@@ -245,9 +246,9 @@ func TestASmallChangeIsASmallWrite(t *testing.T) {
 			want   []string
 		}{
 			{"the outer address of a hop", func(s *datapath.State) { s.Hops[0].Outer = p.outer.Next() }, []string{"fdb replace MAC dev liqo.fabric dst OUTER2"}},
-			{"the MAC", func(s *datapath.State) { s.Links[0].VXLAN.MAC[5] = 9 }, []string{"link set liqo.fabric address " + otherMAC(p), "neigh replace GATEWAY lladdr MAC dev liqo.fabric"}},
+			{"the MAC", func(s *datapath.State) { s.Links[1].VXLAN.MAC[5] = 9 }, []string{"link set liqo.fabric address " + otherMAC(p), "neigh replace GATEWAY lladdr MAC dev liqo.fabric"}},
 			{"a route", func(s *datapath.State) { s.Routes[0].MTU = 1200 }, []string{"replace route PEER via GATEWAY dev liqo.fabric onlink src OWN mtu 1200 table 6091"}},
-			{"a rule of routing", func(s *datapath.State) { s.Rules[0].Table = 6092 }, []string{"add RULE lookup 6092", "delete RULE lookup 6091"}},
+			{"a rule of routing", func(s *datapath.State) { s.Rules[0].Table = 6093 }, []string{"add RULE lookup 6093", "delete RULE lookup 6091"}},
 			{"an element", func(s *datapath.State) {
 				s.Tables[0].Sets[0].Elements = append(s.Tables[0].Sets[0].Elements, one(p.alias.Next(), p.target))
 			}, []string{"nft: add 1 elements of alias in table FAMILY liqo"}},
@@ -290,19 +291,21 @@ func TestFiltersComeFirstAndGoLast(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"nft: add all",
+		"link liqo.echo address", "link set liqo.echo", "link set liqo.echo", "link set liqo.echo",
 		"link liqo.fabric address", "link set liqo.fabric", "link set liqo.fabric", "link set liqo.fabric",
+		"link set liqo.probe", "link set liqo.probe", "link set liqo.probe", "link set liqo.probe",
 		"addr add 10.70.0.12/32",
-		"fdb replace 02:6c:0a:c8:01:09", "neigh replace 10.200.1.9",
-		"add route unreachable", "add route 10.71.0.0/16",
-		"add rule pref", "add rule pref",
+		"fdb replace 02:6c:0a:c8:01:09", "neigh replace 172.29.1.100", "neigh replace 10.200.1.9",
+		"add route unreachable", "add route 10.71.0.0/16", "add route 172.29.1.100/32",
+		"add rule pref", "add rule pref", "add rule pref",
 	}, verbs(k.mustApply(t, samples["ip"].node()))); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{
-		"delete rule pref", "delete rule pref",
-		"delete route 10.71.0.0/16", "delete route unreachable",
+		"delete rule pref", "delete rule pref", "delete rule pref",
+		"delete route 172.29.1.100/32", "delete route 10.71.0.0/16", "delete route unreachable",
 		"addr delete 10.70.0.12/32",
-		"link delete liqo.fabric",
+		"link delete liqo.fabric", "link delete liqo.probe",
 		"nft: delete all",
 	}, verbs(k.mustApply(t, datapath.State{}))); diff != "" {
 		t.Error(diff)

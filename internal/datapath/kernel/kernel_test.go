@@ -48,15 +48,28 @@ func (p sample) node() datapath.State {
 	is := func(f datapath.Field, v ...datapath.Value) datapath.Is { return datapath.Is{Field: f, Values: v} }
 	outer := []datapath.Statement{is(datapath.L4Protocol, datapath.ProtocolValue(datapath.UDP)), is(datapath.DestinationPort, datapath.Port(6091))}
 	drop := []datapath.Statement{datapath.Count{Name: "dropped"}, datapath.Verdict{Kind: datapath.Drop}}
+	scope := datapath.ScopeGlobal
+	if p.family == datapath.IPv4 {
+		scope = datapath.ScopeLink
+	}
 	s := datapath.State{
-		Links:     []datapath.Link{{Name: names.FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(p.own)}, MTU: 1340}},
+		Links: []datapath.Link{
+			{Name: names.FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(p.own)}, MTU: 1340},
+			{Name: names.ProbeDevice, Veth: &datapath.Veth{Peer: names.EchoDevice, MAC: [6]byte{2, 1}}, MTU: 65535},
+			{Name: names.EchoDevice, Veth: &datapath.Veth{Peer: names.ProbeDevice, MAC: [6]byte{2, 2}}, MTU: 65535},
+		},
 		Addresses: []datapath.Address{{Device: "lo", Prefix: host(p.own)}},
-		Hops:      []datapath.Hop{{Device: names.FabricDevice, Next: p.gateway, MAC: datapath.MAC(p.gateway), Outer: p.outer}},
+		Hops: []datapath.Hop{
+			{Device: names.FabricDevice, Next: p.gateway, MAC: datapath.MAC(p.gateway), Outer: p.outer},
+			{Device: names.ProbeDevice, Next: p.target, MAC: [6]byte{2, 3}},
+		},
 		Routes: []datapath.Route{
 			{Table: 6091, To: p.peer, Unreachable: true, Metric: datapath.UnreachableMetric},
 			{Table: 6091, To: p.peer, Via: p.gateway, Device: names.FabricDevice, OnLink: true, Source: p.own, MTU: 1340},
+			{Table: 6092, To: host(p.target), Device: names.ProbeDevice, Scope: scope},
 		},
 		Rules: []datapath.Rule{
+			{Priority: 105, Family: p.family, From: host(p.peer.Addr()), To: host(p.target), Table: 6092},
 			{Priority: 105, Family: p.family, Table: 6091},
 			{Priority: 110, Family: p.family, From: p.peer, Unreachable: true},
 		},

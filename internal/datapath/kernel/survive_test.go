@@ -144,6 +144,36 @@ func TestAStrangerInOurPlaceIsToldAndStays(t *testing.T) {
 	})
 }
 
+// A pair of devices is one only as a whole, and what has the name of one end of it is no stranger if it is of that kind.
+func TestAPairThatIsNoneIsMadeAgain(t *testing.T) {
+	p := samples["ip"]
+	veth := func(name, other string) *netlink.Veth {
+		return &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: other}
+	}
+	for name, pairs := range map[string][]*netlink.Veth{
+		"one has another end":   {veth(names.ProbeDevice, "other")},
+		"the other one, too":    {veth(names.ProbeDevice, "other"), veth(names.EchoDevice, "more")},
+		"the pair is the other": {veth(names.EchoDevice, names.ProbeDevice)},
+	} {
+		s := newSpace(t)
+		for _, one := range pairs {
+			fatal(t, s.LinkAdd(one))
+		}
+		k := s.open(t)
+		if _, err := k.Apply(t.Context(), p.node()); err != nil {
+			t.Logf("%s: %v", name, err) // while one is in the place of the other
+		}
+		k.mustApply(t, p.node())
+		if diff := cmp.Diff(p.node().String(), k.mustObserve(t)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		k.mustApply(t, datapath.State{})
+		if got := k.mustObserve(t); got != "" {
+			t.Errorf("%s: still ours:\n%s", name, got)
+		}
+	}
+}
+
 func TestAStrangerInOnePlaceWithUsIsNotReplaced(t *testing.T) {
 	p := samples["ip"] // in IPv6 two such routes are one
 	s := newSpace(t)
