@@ -67,7 +67,7 @@ const (
 )
 
 // NewManager makes the manager of a process: caches without managed fields that fail on kinds nobody watches, protobuf
-// for the Kubernetes kinds, metrics for authorised clients only, a lease given up on exit.
+// for the Kubernetes kinds, metrics for authorised clients only, a lease given up on exit, watches that go on as soon as an API server is back.
 func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	cfg = rest.CopyConfig(cfg)
 	if o.Name != "" {
@@ -76,6 +76,7 @@ func NewManager(cfg *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	if cfg.QPS == 0 {
 		cfg.QPS, cfg.Burst = clientQPS, clientBurst
 	}
+	patiently(cfg)
 	options := managerOptions(o)
 	end := make(stopping)
 	options.NewCache = end.newCache

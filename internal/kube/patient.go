@@ -1,0 +1,48 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// The waits between two attempts to connect to an API server that is away.
+const (
+	patienceMin = 100 * time.Millisecond
+	patienceMax = time.Second
+)
+
+// patiently has watches wait for an API server that cannot be connected to. Reflectors that are told of each attempt wait longer and longer
+// for the next one, up to a minute, and remember that for two minutes: long after the API server is back they would know nothing.
+func patiently(cfg *rest.Config) {
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return patient{next} })
+}
+
+type patient struct{ http.RoundTripper }
+
+// RoundTrip sends a watch again until there is a connection to send it by, or nobody waits for it any more.
+func (p patient) RoundTrip(req *http.Request) (*http.Response, error) {
+	wait := patienceMin
+	for {
+		answer, err := p.RoundTripper.RoundTrip(req)
+		var network *net.OpError
+		if err == nil || req.URL.Query().Get("watch") == "" || !errors.As(err, &network) || network.Op != "dial" {
+			return answer, err
+		}
+		again := time.NewTimer(wait + rand.N(wait/2))
+		select {
+		case <-again.C:
+		case <-req.Context().Done():
+			again.Stop()
+			return nil, err
+		}
+		wait = min(2*wait, patienceMax)
+	}
+}
