@@ -35,11 +35,21 @@ func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 		{"the process of the client's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a *watcher) (float64, error) { return w.killed(ctx, a, 0) }},
 		{"the process of the server's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a *watcher) (float64, error) { return w.killed(ctx, a, 1) }},
 		{"a fabric's pod replaced: questions without answer", "", 0, w.fabricReplaced},
-		{"the pod of the client's gateway deleted: first answer after the new one runs", "s", 5, func(ctx context.Context, a *watcher) (float64, error) { return w.replaced(ctx, a, 0) }},
-		{"the pod of the server's gateway deleted: first answer after the new one runs", "s", 5, func(ctx context.Context, a *watcher) (float64, error) { return w.replaced(ctx, a, 1) }},
-		{"both gateways' pods deleted: first answer after the new ones run", "s", 5, func(ctx context.Context, a *watcher) (float64, error) { return w.replaced(ctx, a, 0, 1) }},
-		{"the last PublicKey applied: first answer", "s", 5, w.keyLast},
+		{"the pod of the client's gateway deleted: first answer after the new one runs", "s", 5, w.replaced([]int{0})},
+		{"the pod of the server's gateway deleted: first answer after the new one runs", "s", 5, w.replaced([]int{1})},
+		{"both gateways' pods deleted: first answer after the new ones run", "s", 5, w.replaced([]int{0, 1})},
+		{"both gateways' pods killed without a last word: first answer after the new ones run", "s", 5, w.replaced([]int{0, 1}, client.GracePeriodSeconds(0))},
+		{"the client's PublicKey applied last: first answer", "s", 5, func(ctx context.Context, a *watcher) (float64, error) {
+			return w.last(ctx, a, 0, w.tunnel.Server, &networkingv1beta1.PublicKey{}, nil)
+		}},
+		{"the server's PublicKey applied last: first answer", "s", 5, func(ctx context.Context, a *watcher) (float64, error) {
+			return w.last(ctx, a, 1, w.tunnel.Client, &networkingv1beta1.PublicKey{}, nil)
+		}},
+		{"the client's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a *watcher) (float64, error) {
+			return w.last(ctx, a, 0, w.tunnel.Server, &networkingv1beta1.Configuration{}, nil)
+		}},
 		{"the GatewayClient applied last: first answer", "s", 10, w.clientLast},
+		{"the GatewayServer applied last: first answer", "s", 10, w.serverLast},
 	} {
 		value, err := w.watched(ctx, story.tell)
 		if err != nil {
@@ -92,32 +102,34 @@ func (w *world) killed(ctx context.Context, asking *watcher, cluster int) (float
 }
 
 // replaced deletes gateways' pods, and returns the time between the start of the last new process and the first answer after.
-func (w *world) replaced(ctx context.Context, asking *watcher, which ...int) (float64, error) {
-	before := w.gateways
-	for _, i := range which {
-		if err := w.clusters[i].Client.Delete(ctx, &w.gateways[i]); err != nil {
-			return 0, err
-		}
-	}
-	if err := until(ctx, "new gateways", func() error {
-		if err := w.findGateways(ctx); err != nil {
-			return err
-		}
+func (w *world) replaced(which []int, how ...client.DeleteOption) func(context.Context, *watcher) (float64, error) {
+	return func(ctx context.Context, asking *watcher) (float64, error) {
+		before := w.gateways
 		for _, i := range which {
-			if w.gateways[i].UID == before[i].UID {
-				return fmt.Errorf("the old gateway %s is there", before[i].Name)
+			if err := w.clusters[i].Client.Delete(ctx, &w.gateways[i], how...); err != nil {
+				return 0, err
 			}
-			if _, err := program(w.gateways[i].UID); err != nil {
+		}
+		if err := until(ctx, "new gateways", func() error {
+			if err := w.findGateways(ctx); err != nil {
 				return err
 			}
+			for _, i := range which {
+				if w.gateways[i].UID == before[i].UID {
+					return fmt.Errorf("the old gateway %s is there", before[i].Name)
+				}
+				if _, err := program(w.gateways[i].UID); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return 0, err
 		}
-		return nil
-	}); err != nil {
-		return 0, err
+		runs := time.Now()
+		first, err := asking.answered(ctx, runs)
+		return first.Sub(runs).Seconds(), err
 	}
-	runs := time.Now()
-	first, err := asking.answered(ctx, runs)
-	return first.Sub(runs).Seconds(), err
 }
 
 // fabricReplaced deletes the fabric's pod of the node that asks.
@@ -155,31 +167,48 @@ func (w *world) fabricReplaced(ctx context.Context, asking *watcher) (float64, e
 	return float64(lost), nil
 }
 
-// keyLast takes the server's key from the client, and gives it back.
-func (w *world) keyLast(ctx context.Context, asking *watcher) (float64, error) {
-	return w.last(ctx, asking, w.tunnel.Server, &networkingv1beta1.PublicKey{}, func(client.Object) {})
-}
-
 // clientLast makes the client's gateway anew, with the key that the server knows.
 func (w *world) clientLast(ctx context.Context, asking *watcher) (float64, error) {
-	c := w.clusters[0].Client
-	var made corev1.Secret
-	if err := c.Get(ctx, client.ObjectKey{Namespace: where, Name: "gw-client"}, &made); err != nil {
+	kept, err := w.keep(ctx, 0, "gw-client")
+	if err != nil {
 		return 0, err
 	}
-	kept := corev1.Secret{Data: made.Data}
-	kept.Namespace, kept.Name, kept.Labels = where, "kept", made.Labels
-	if err := c.Create(ctx, &kept); err != nil {
-		return 0, err
-	}
-	return w.last(ctx, asking, "client", &networkingv1beta1.GatewayClient{}, func(obj client.Object) {
-		obj.(*networkingv1beta1.GatewayClient).Spec.SecretRef.Name = kept.Name
+	return w.last(ctx, asking, 0, "client", &networkingv1beta1.GatewayClient{}, func(obj client.Object) {
+		obj.(*networkingv1beta1.GatewayClient).Spec.SecretRef.Name = kept
 	})
 }
 
-// last deletes an object of the client's, waits until nobody answers, and applies it again, with a change.
-func (w *world) last(ctx context.Context, asking *watcher, name string, obj client.Object, change func(client.Object)) (float64, error) {
-	c := w.clusters[0].Client
+// serverLast makes the server's gateway anew, with the key and where the client knows it.
+func (w *world) serverLast(ctx context.Context, asking *watcher) (float64, error) {
+	kept, err := w.keep(ctx, 1, "gw-server")
+	if err != nil {
+		return 0, err
+	}
+	return w.last(ctx, asking, 1, "server", &networkingv1beta1.GatewayServer{}, func(obj client.Object) {
+		s := obj.(*networkingv1beta1.GatewayServer)
+		s.Spec.SecretRef.Name = kept
+		if at := s.Status.Endpoint; s.Spec.Endpoint.ServiceType == corev1.ServiceTypeLoadBalancer {
+			s.Spec.Endpoint.LoadBalancerIP = &at.Addresses[0]
+		} else {
+			s.Spec.Endpoint.NodePort = &at.Port
+		}
+	})
+}
+
+// keep copies the key of a gateway, which goes with it, and returns the name of the copy.
+func (w *world) keep(ctx context.Context, in int, name string) (string, error) {
+	var made corev1.Secret
+	if err := w.clusters[in].Client.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, &made); err != nil {
+		return "", err
+	}
+	kept := corev1.Secret{Data: made.Data}
+	kept.Namespace, kept.Name, kept.Labels = where, "kept", made.Labels
+	return kept.Name, w.clusters[in].Client.Create(ctx, &kept)
+}
+
+// last deletes an object of a cluster, waits until nobody answers, and applies it again, with a change.
+func (w *world) last(ctx context.Context, asking *watcher, in int, name string, obj client.Object, change func(client.Object)) (float64, error) {
+	c := w.clusters[in].Client
 	if err := c.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, obj); err != nil {
 		return 0, err
 	}
@@ -203,7 +232,9 @@ func (w *world) last(ctx context.Context, asking *watcher, name string, obj clie
 	fresh.SetResourceVersion("")
 	fresh.SetManagedFields(nil)
 	fresh.SetFinalizers(nil)
-	change(fresh)
+	if change != nil {
+		change(fresh)
+	}
 	applied := time.Now()
 	if err := c.Create(ctx, fresh); err != nil {
 		return 0, err
