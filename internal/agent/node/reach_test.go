@@ -106,6 +106,15 @@ func TestANodeSaysWhetherItsPodsReachAPeer(t *testing.T) {
 	testkit.UpdateStatus(t, w, w.gate, func(g *networkingv1beta1.GatewayServer) { g.Status.InternalEndpoint = endpoint })
 	w.says(t, connected)
 
+	t.Log("somebody deletes the devices by which it asks")
+	if err := w.space.LinkDel(w.space.Link(t, names.EchoDevice)); err != nil {
+		t.Fatal(err)
+	}
+	mend := w.space.LoseForwarded(t, names.FabricDevice, everything)
+	w.says(t, broken)
+	mend()
+	w.says(t, connected)
+
 	t.Log("somebody else withdraws it")
 	testkit.UpdateStatus(t, w, w.member, func(n *networkingv1beta1.InternalNode) { n.Status.Peers = nil })
 	w.says(t, connected)
