@@ -128,7 +128,7 @@ func (n *node) mouths() []speaker {
 }
 
 func (n *node) sets(f datapath.Family) []datapath.Set {
-	peers := here(n.networks, f)
+	peers, nodes := here(n.networks, f), n.nodeAddresses()
 	var shown, hidden, beyond, local, translated []Alias // to peers, to them behind a node's address, behind other nodes maybe, to this cluster
 	for _, a := range n.aliases {
 		if datapath.FamilyOf(a.Alias) != f {
@@ -139,7 +139,7 @@ func (n *node) sets(f datapath.Family) []datapath.Set {
 			switch {
 			case a.Masquerade:
 				hidden = append(hidden, a)
-			case n.isBeyond(a.Address):
+			case !nodes[a.Address] && !contains(n.pods, a.Address) && !contains(n.services, a.Address):
 				beyond = append(beyond, a)
 			}
 		}
@@ -169,10 +169,16 @@ func (n *node) ofPeer(a netip.Addr) bool {
 	return slices.ContainsFunc(n.networks, func(net network) bool { return net.Here.Contains(a) })
 }
 
-// isBeyond is true for what no node finds on itself: what a peer sends there leaves the gateway's node as the peer's, and may come by others.
-func (n *node) isBeyond(a netip.Addr) bool {
-	return !contains(n.pods, a) && !contains(n.services, a) &&
-		!slices.ContainsFunc(n.members, func(m Member) bool { return slices.Contains(m.nodeAddresses(), a) })
+// nodeAddresses are those of all nodes: what a peer sends to any others that are no pods' leaves the gateway's node as the peer's, and may
+// come by other nodes.
+func (n *node) nodeAddresses() map[netip.Addr]bool {
+	out := map[netip.Addr]bool{}
+	for _, m := range n.members {
+		for _, a := range m.nodeAddresses() {
+			out[a] = true
+		}
+	}
+	return out
 }
 
 // serviceSets translate cluster IPs, and aliases of cluster IPs, to what is ready behind them, and say which ports these are; some

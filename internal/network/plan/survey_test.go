@@ -442,22 +442,63 @@ func TestValuesThatAreNone(t *testing.T) {
 	}
 }
 
-// A large cluster: 1000 nodes, 100 peers, 5000 aliases.
-func BenchmarkGateway(b *testing.B) {
+// large is a cluster with that many peers, nodes, and aliases of each kind: of a peer's pods, nodes, pods, others, and others with masquerade.
+func large(peers, nodes, aliases int) Cluster {
 	c := milan()
 	c.Peers, c.Tunnels, c.Members = nil, nil, nil
-	for i := range 100 {
+	for i := range peers {
 		id := fmt.Sprint("peer-", i)
 		c.Peers = append(c.Peers, peer(id, pairs(fmt.Sprintf("10.200.0.0/16 11.%d.0.0/16", i)), pairs(fmt.Sprintf("10.70.0.0/16 12.%d.0.0/16", i))))
 		c.Tunnels = append(c.Tunnels, tunnel(id, fmt.Sprintf("10.200.0.%d", i+1)))
 	}
-	for i := range 1000 {
+	for i := range nodes {
 		c.Members = append(c.Members, member(fmt.Sprint("worker-", i), fmt.Sprintf("10.70.%d.%d", 240+i/250, i%250),
 			fmt.Sprintf("10.200.%d.1", i/4), fmt.Sprintf("172.29.%d.%d", i/250, i%250), fmt.Sprintf("10.200.%d.%d/26", i/4, i%4*64)))
 	}
-	for i := range 5000 {
-		c.Aliases = append(c.Aliases, alias(fmt.Sprint("ip-", i), fmt.Sprintf("10.70.%d.%d", 1+i/250, i%250), fmt.Sprintf("11.1.%d.%d", i/250, i%250), false))
+	for kind, network := range []string{"11.1", "172.29", "10.200", "198.18", "198.19"} {
+		for i := range aliases {
+			c.Aliases = append(c.Aliases, alias(fmt.Sprintf("ip-%d-%d", kind, i), fmt.Sprintf("10.70.%d.%d", 1+10*kind+i/250, i%250),
+				fmt.Sprintf("%s.%d.%d", network, i/250, i%250), network == "198.19"))
+		}
 	}
+	return c
+}
+
+// A packet passes no more chains and rules in a large cluster: what is of each node and of each alias are elements of sets, and routes.
+func TestRulesAreAsManyHoweverLargeTheClusterIs(t *testing.T) {
+	for name, plan := range map[string]func(Cluster) (datapath.State, []Problem){
+		"node": func(c Cluster) (datapath.State, []Problem) { return Node(NodeInput{Cluster: c, Name: "worker-0"}) },
+		"gateway": func(c Cluster) (datapath.State, []Problem) {
+			return Gateway(GatewayInput{Cluster: c, Of: c.Tunnels[0].Of, Peer: key("peer-0"), Address: addr("10.200.0.1"), Node: "worker-0"})
+		},
+	} {
+		shape := func(nodes, aliases int) (rules string, elements int) {
+			s, problems := plan(large(2, nodes, aliases))
+			if len(problems) > 0 {
+				t.Errorf("%s: left out: %v", name, problems[0])
+			}
+			for _, table := range s.Tables {
+				for i := range table.Sets {
+					elements += len(table.Sets[i].Elements)
+					table.Sets[i].Elements = nil
+				}
+			}
+			return datapath.State{Rules: s.Rules, Tables: s.Tables}.String(), elements
+		}
+		want, _ := shape(1, 1)
+		got, elements := shape(1000, 1000)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if elements < 5000 {
+			t.Errorf("%s: its sets have %d elements", name, elements)
+		}
+	}
+}
+
+// A large cluster: 1000 nodes, 100 peers, 5000 aliases.
+func BenchmarkGateway(b *testing.B) {
+	c := large(100, 1000, 1000)
 	for b.Loop() {
 		_, _ = Gateway(GatewayInput{Cluster: c, Of: c.Tunnels[0].Of, Peer: key("peer-0"), Address: addr("10.200.0.1"), Node: "worker-1"})
 	}
