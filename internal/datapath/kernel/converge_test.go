@@ -21,6 +21,8 @@ import (
 
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network/plan"
+	"liqo.io/liqo/internal/remap"
 )
 
 // moved is the node after its gateway and its own address moved, and whatever else can change did.
@@ -71,37 +73,75 @@ func applyUntil(t *testing.T, s *space, want datapath.State, n int) (killed bool
 	return false
 }
 
-func TestAKilledApplyIsFinishedByTheNext(t *testing.T) {
-	eachFamily(t, func(t *testing.T, p sample) {
-		for _, tc := range []struct {
-			name     string
-			from, to datapath.State
-		}{
-			{"in", datapath.State{}, p.node()},
-			{"over", p.node(), p.moved()},
-			{"back", p.moved(), p.node()},
-			{"out", p.moved(), datapath.State{}},
-		} {
-			t.Run(tc.name, func(t *testing.T) {
-				for n := 1; ; n++ {
-					s := newSpace(t)
-					s.open(t).mustApply(t, tc.from)
-					killed := applyUntil(t, s, tc.to, n)
-					k := s.open(t)
-					between, err := k.Observe()
-					fatal(t, err)
-					guarded(t, p, between)
-					k.mustApply(t, tc.to)
-					if diff := cmp.Diff(tc.to.String(), k.mustObserve(t)); diff != "" {
-						t.Fatalf("after a kill before write %d: %s", n, diff)
-					}
-					if !killed {
-						break
-					}
-				}
-			})
+// killed has Apply be killed before each of its writes on the way from one state to another, and be finished by another process: it all
+// ends as it does where nobody is killed.
+func killed(t *testing.T, name string, from, to datapath.State) {
+	t.Run(name, func(t *testing.T) {
+		space := func() *space {
+			s := newSpace(t)
+			s.device(t, names.TunnelDevice)
+			s.open(t).mustApply(t, from)
+			return s
+		}
+		k := space().open(t)
+		k.mustApply(t, to)
+		want := k.mustObserve(t)
+		for n, stopped := 1, true; stopped; n++ {
+			s := space()
+			stopped = applyUntil(t, s, to, n)
+			k := s.open(t)
+			between, err := k.Observe()
+			fatal(t, err)
+			guarded(t, between, from, to)
+			k.mustApply(t, to)
+			if diff := cmp.Diff(want, k.mustObserve(t)); diff != "" {
+				t.Fatalf("after a kill before write %d: %s", n, diff)
+			}
+			if c := k.mustApply(t, to); len(c.Writes)+len(c.Waiting) > 0 {
+				t.Fatalf("after a kill before write %d there is still something to do: %q", n, c)
+			}
 		}
 	})
+}
+
+func TestAKilledApplyIsFinishedByTheNext(t *testing.T) {
+	eachFamily(t, func(t *testing.T, p sample) {
+		killed(t, "in", datapath.State{}, p.node())
+		killed(t, "over", p.node(), p.moved())
+		killed(t, "back", p.moved(), p.node())
+		killed(t, "out", p.moved(), datapath.State{})
+	})
+}
+
+// The same with what agents apply. In between all addresses change, IPv6 comes, and the gateway begins to remember flows.
+func TestAKilledApplyOfAPlanIsFinishedByTheNext(t *testing.T) {
+	l := &lab{T: t}
+	first, second := l.cluster("a"), l.cluster("b")
+	second.Pods, second.Peers[0].Pods = append(second.Pods, prefix("fd00:200::/56")), []remap.Pair{
+		{There: prefix("10.200.0.0/16"), Here: prefix("10.72.0.0/16")}, {There: prefix("fd00:200::/56"), Here: prefix("fd00:71::/56")},
+	}
+	second.Members[0].PodCIDRs = append(second.Members[0].PodCIDRs, prefix("fd00:200:0:1::/64"))
+	second.Firewalls = []plan.Firewall{{Of: plan.Object{Kind: "FirewallConfiguration", Name: "marks"}, Stateful: true}}
+	for name, of := range map[string]func(plan.Cluster) (datapath.State, []plan.Problem){
+		"node": func(c plan.Cluster) (datapath.State, []plan.Problem) {
+			return plan.Node(plan.NodeInput{Cluster: c, Name: "one"})
+		},
+		"gateway": func(c plan.Cluster) (datapath.State, []plan.Problem) {
+			g := c.Tunnels[0]
+			return plan.Gateway(plan.GatewayInput{Cluster: c, Of: g.Of, Peer: g.Peer, Address: g.Active, Node: "one", Server: true, MTU: 1400})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, problems := of(first)
+			to, more := of(second)
+			if len(problems)+len(more) > 0 {
+				t.Fatal(problems, more)
+			}
+			killed(t, "in", datapath.State{}, from)
+			killed(t, "over", from, to)
+			killed(t, "out", to, datapath.State{})
+		})
+	}
 }
 
 func TestAMarkStaysUntilAllIsSettled(t *testing.T) {
@@ -121,12 +161,19 @@ func TestAMarkStaysUntilAllIsSettled(t *testing.T) {
 	})
 }
 
-// guarded is what holds at every moment: no route without its last resort, and no route, hop or device without filters.
-func guarded(t *testing.T, p sample, s datapath.State) {
+// guarded is what holds at every moment between two states: no route without its last resort, and no route, hop or device without filters.
+func guarded(t *testing.T, s, from, to datapath.State) {
 	t.Helper()
 	leads := slices.ContainsFunc(s.Routes, func(r datapath.Route) bool { return !r.Unreachable })
-	if leads && !slices.ContainsFunc(s.Routes, func(r datapath.Route) bool { return r.Unreachable && r.To == p.peer }) {
-		t.Errorf("a route without its last resort:\n%s", s)
+	for _, last := range slices.Concat(from.Routes, to.Routes) {
+		same := func(unreachable bool) func(datapath.Route) bool {
+			return func(r datapath.Route) bool {
+				return r.Table == last.Table && r.To == last.To && r.Unreachable == unreachable
+			}
+		}
+		if last.Unreachable && slices.ContainsFunc(s.Routes, same(false)) && !slices.ContainsFunc(s.Routes, same(true)) {
+			t.Errorf("a route to %s without its last resort:\n%s", last.To, s)
+		}
 	}
 	filtered := slices.ContainsFunc(s.Tables, func(t datapath.Table) bool { return t.Name == datapath.TableName && len(t.Chains) > 0 })
 	if (leads || len(s.Links)+len(s.Hops) > 0) && !filtered {
