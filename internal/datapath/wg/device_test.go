@@ -732,7 +732,7 @@ func TestDatagramsThatTheTUNHoldsAreReadTogether(t *testing.T) {
 	a, _ := world(t)
 	var tn *tunnel
 	a.do(func() (err error) {
-		tn, err = openTunnel(tunnelName, quiet())
+		tn, err = openTunnel(tunnelName, quiet(), nil)
 		return errors.Join(err, addAddresses(tunnelName, a.inner[0]), up(tunnelName))
 	})
 	defer tn.Close()

@@ -16,7 +16,7 @@ import (
 
 // choose decides where WireGuard runs and, for the kernel, makes the link. A link that exists decides alone: its routes
 // are worth more than the faster implementation.
-func choose(name string, impl Implementation) (Implementation, error) {
+func choose(name string, impl Implementation, before hook) (Implementation, error) {
 	if impl != Auto && impl != Kernel && impl != Userspace {
 		return "", fmt.Errorf("there is no implementation %q", impl)
 	}
@@ -30,6 +30,7 @@ func choose(name string, impl Implementation) (Implementation, error) {
 	if impl == Userspace {
 		return Userspace, nil
 	}
+	before.write("making the link in the kernel")
 	err = netlink.LinkAdd(&netlink.Wireguard{LinkAttrs: netlink.LinkAttrs{Name: name}})
 	switch {
 	case err == nil:
@@ -86,7 +87,7 @@ func headers(outer netip.Addr) int {
 	return 40 + 8 + 32
 }
 
-func setMTU(name string, mtu int) error {
+func setMTU(name string, mtu int, before hook) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("looking for the link: %w", err)
@@ -94,13 +95,14 @@ func setMTU(name string, mtu int) error {
 	if link.Attrs().MTU == mtu {
 		return nil
 	}
+	before.write("setting the MTU")
 	if err := netlink.LinkSetMTU(link, mtu); err != nil {
 		return fmt.Errorf("setting the MTU to %d: %w", mtu, err)
 	}
 	return nil
 }
 
-func setUp(name string) error {
+func setUp(name string, before hook) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("looking for the link: %w", err)
@@ -108,6 +110,7 @@ func setUp(name string) error {
 	if link.Attrs().Flags&net.FlagUp != 0 {
 		return nil
 	}
+	before.write("setting the link up")
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("setting the link up: %w", err)
 	}

@@ -28,6 +28,7 @@ const atOnce = 16
 type tunnel struct {
 	tun.Device
 	log    *slog.Logger
+	before hook
 	mtu    atomic.Int64
 	events chan tun.Event
 
@@ -40,17 +41,18 @@ type tunnel struct {
 }
 
 // openTunnel attaches to the persistent TUN of that name, or makes it. Offloads are on: segments of up to 64 KiB cross it.
-func openTunnel(name string, log *slog.Logger) (*tunnel, error) {
-	fd, err := attach(name)
+func openTunnel(name string, log *slog.Logger, before hook) (*tunnel, error) {
+	fd, err := attach(name, before)
 	if err != nil {
 		return nil, err
 	}
+	before.write("turning offloads on")
 	inner, _, err := tun.CreateUnmonitoredTUNFromFD(fd) // owns fd, and has non-blocking reads
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("preparing the TUN: %w", err)
 	}
-	t := &tunnel{Device: inner, log: log, events: make(chan tun.Event, 1)}
+	t := &tunnel{Device: inner, log: log, before: before, events: make(chan tun.Event, 1)}
 	if t.waiting, err = readable(inner.File()); err != nil {
 		_ = inner.Close()
 		return nil, err
@@ -67,7 +69,7 @@ func openTunnel(name string, log *slog.Logger) (*tunnel, error) {
 	return t, nil
 }
 
-func attach(name string) (int, error) {
+func attach(name string, before hook) (int, error) {
 	ifr, err := unix.NewIfreq(name)
 	if err != nil {
 		return 0, fmt.Errorf("naming the TUN: %w", err)
@@ -77,6 +79,7 @@ func attach(name string) (int, error) {
 		return 0, fmt.Errorf("opening %s: %w", cloneDevice, err)
 	}
 	ifr.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+	before.write("attaching to the TUN")
 	err = unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr)
 	if err == nil {
 		return fd, nil
@@ -119,6 +122,7 @@ func (t *tunnel) persist(on bool) error {
 	if err != nil {
 		return fmt.Errorf("reaching the TUN: %w", err)
 	}
+	t.before.write("making the TUN persistent or not")
 	if ctrl := conn.Control(func(fd uintptr) { err = unix.IoctlSetInt(int(fd), unix.TUNSETPERSIST, flag) }); ctrl != nil {
 		err = ctrl
 	}

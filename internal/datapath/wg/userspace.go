@@ -22,8 +22,8 @@ type userspaceEngine struct {
 	device *device.Device
 }
 
-func openUserspace(name string, log *slog.Logger) (*userspaceEngine, error) {
-	t, err := openTunnel(name, log)
+func openUserspace(name string, log *slog.Logger, before hook) (*userspaceEngine, error) {
+	t, err := openTunnel(name, log, before)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +67,7 @@ func (e *userspaceEngine) close() error {
 
 func (e *userspaceEngine) remove() error {
 	err := e.tun.persist(false) // the kernel deletes the TUN when its file is closed
+	e.tun.before.write("closing the TUN")
 	e.device.Close()
 	return err
 }

@@ -79,14 +79,24 @@ const (
 
 // Device is one WireGuard device. Its methods may be called at the same time.
 type Device struct {
-	name string
-	log  *slog.Logger
+	name   string
+	log    *slog.Logger
+	before hook
 
 	mu     sync.Mutex // guards what follows
 	impl   Implementation
 	engine engine
 	last   *applied // nil = unknown, or the last Apply failed half-way
 	closed bool
+}
+
+// hook is called before each step that the kernel does, with what it is. nil: nothing is.
+type hook func(what string)
+
+func (h hook) write(what string) {
+	if h != nil {
+		h(what)
+	}
 }
 
 // engine is what differs between kernel and user space.
@@ -109,13 +119,13 @@ func Open(name string, impl Implementation, log *slog.Logger) (*Device, error) {
 }
 
 func (d *Device) open() error {
-	impl, err := choose(d.name, d.impl)
+	impl, err := choose(d.name, d.impl, d.before)
 	if err != nil {
 		return err
 	}
 	var opened engine = &kernelEngine{name: d.name}
 	if impl == Userspace {
-		if opened, err = openUserspace(d.name, d.log); err != nil {
+		if opened, err = openUserspace(d.name, d.log, d.before); err != nil {
 			return err
 		}
 	}
@@ -161,18 +171,20 @@ func (d *Device) apply(want Config) error {
 	if err != nil {
 		return err
 	}
-	if err := setMTU(d.name, want.MTU); err != nil {
+	if err := setMTU(d.name, want.MTU, d.before); err != nil {
 		return err
 	}
 	if todo := diff(have, d.last, want); !todo.empty() {
+		d.before.write("writing the change")
 		if err := d.engine.set(todo); err != nil {
 			return err
 		}
 		d.log.Info("WireGuard device changed", "interface", d.name, "peers", len(want.Peers), "changed", len(todo.peers))
 	}
-	if err := setUp(d.name); err != nil {
+	if err := setUp(d.name, d.before); err != nil {
 		return err
 	}
+	d.before.write("opening the sockets")
 	return d.engine.start(want.MTU)
 }
 
