@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat agent.Pulse
 		return nil
 	}
 	switch {
-	case min(quiet, now.Sub(latest(handshake, g.moved))) >= silence:
+	case min(quiet, now.Sub(latest(handshake, g.moved))) >= cmp.Or(g.silence, silence):
 		g.moved = now
 		log.FromContext(ctx).Info("no handshake, taking another way", "endpoint", g.endpoints.next(ctx))
 		return g.device.Rebind()

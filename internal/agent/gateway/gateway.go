@@ -114,6 +114,7 @@ type gateway struct {
 	prober    *prober
 	exporter  *exporter
 	wake      chan struct{}
+	silence   time.Duration // without a handshake, after which another way is taken; 0: the usual
 	state     agent.Health
 
 	learned   memory    // endpoint of the client, for the next process

@@ -12,15 +12,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/api/networking/v1beta1/firewall"
+	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
@@ -120,6 +124,10 @@ const (
 
 func TestTwoGateways(t *testing.T) {
 	a, b := newSides(t)
+	var server atomic.Pointer[netip.Addr] // what a name server says
+	server.Store(new(netip.MustParseAddr(serverAt)))
+	b.resolve = func(context.Context, string, string) ([]netip.Addr, error) { return []netip.Addr{*server.Load()}, nil }
+	b.options.Endpoints, b.silence = []string{"server.example:51840"}, 3*time.Second
 	stop := a.run(t)
 	b.run(t)
 	of := a.trust(t, "peer", b)
@@ -148,17 +156,17 @@ func TestTwoGateways(t *testing.T) {
 
 	t.Log("what the filter drops is counted")
 	refused := fmt.Sprintf("liqo_gateway_dropped_packets_total{cluster_id=%q,reason=%q} ", b.options.RemoteClusterID, plan.CounterInput)
-	before := exposed(t, b.exporter)
-	if !strings.Contains(before, refused) {
-		t.Errorf("there is no %s in\n%s", refused, before)
+	text := exposed(t, b.exporter)
+	if !strings.Contains(text, refused) {
+		t.Errorf("there is no %s in\n%s", refused, text)
 	}
 	_, theirs := plan.TunnelAddresses(a.options.Server)
 	if err := a.space.Inside(func() error { return send(netip.AddrPortFrom(theirs, 9)) }); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, patience, func() error {
-		if text := exposed(t, b.exporter); valueOf(text, refused) <= valueOf(before, refused) {
-			return fmt.Errorf("nothing more was refused:\n%s", text)
+		if now := exposed(t, b.exporter); valueOf(now, refused) <= valueOf(text, refused) {
+			return fmt.Errorf("nothing more was refused:\n%s", now)
 		}
 		return nil
 	})
@@ -196,7 +204,34 @@ func TestTwoGateways(t *testing.T) {
 	t.Log("the server's process is another one")
 	stop()
 	b.is(t, broken)
+	stop = a.run(t)
+	both(connected)
+
+	t.Log("the server's pod is another one elsewhere, and then its name leads there")
+	before, err := b.device.Observe()
+	if err != nil || len(before.Peers) != 1 {
+		t.Fatalf("the device has %+v, %v", before, err)
+	}
+	moved := netip.MustParseAddr("192.0.2.3")
+	stop()
+	eth0 := a.space.Link(t, "eth0")
+	address := func(ip string) *netlink.Addr {
+		return &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(ip), Mask: net.CIDRMask(24, 32)}}
+	}
+	if err := errors.Join(a.space.AddrDel(eth0, address(serverAt)), a.space.AddrAdd(eth0, address(moved.String()))); err != nil {
+		t.Fatal(err)
+	}
+	a.options.StateDir = t.TempDir() // it does not know where its client is
 	a.run(t)
+	b.is(t, broken)
+	server.Store(&moved)
+	testkit.Eventually(t, patience, func() error {
+		now, err := b.device.Observe()
+		if want := netip.AddrPortFrom(moved, 51840); err != nil || len(now.Peers) != 1 || now.Peers[0].Endpoint != want || now.ListenPort == before.ListenPort {
+			return fmt.Errorf("the device has %+v, %v; want a peer at %s, and another port than %d", now, err, want, before.ListenPort)
+		}
+		return nil
+	})
 	both(connected)
 
 	t.Log("the server's tunnel is deleted under it")
@@ -362,6 +397,80 @@ func TestAPeerIsRevokedWhateverElseFails(t *testing.T) {
 		spoil(false)
 		a.peers(t, key)
 		both(connected)
+	}
+}
+
+// Nobody looks for that by the clock, which would come round in an hour: the kernel tells.
+func TestWhatOthersUndoInAGatewayIsDoneAgain(t *testing.T) {
+	a, _ := newSides(t)
+	a.options.PingInterval = time.Hour
+	n := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: testkit.UniqueID()}}
+	n.Spec.Interface.Node.IP, n.Spec.Interface.Gateway.Name = "10.70.0.11", names.FabricDevice
+	testkit.Create(t, a, n)
+	t.Cleanup(func() { _ = client.IgnoreNotFound(a.Delete(context.Background(), n)) }) // gateways of other tests see it, too
+	testkit.UpdateStatus(t, a, n, func(n *networkingv1beta1.InternalNode) {
+		n.Status.NodeIP.Local, n.Status.NodeIP.Remote = new(networkingv1beta1.IP(clientAt)), new(networkingv1beta1.IP(clientAt))
+	})
+	a.run(t)
+	testkit.Eventually(t, patience, func() error {
+		return errors.Join(a.holds("neigh 10.70.0.11 "), a.holds("rule pref 110 from 10.71.0.0/16 "), a.holds("table ip liqo"))
+	})
+	k, err := kernel.Open(kernel.Options{Namespace: a.space.Path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	before, err := k.Observe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	some := func(n int, err error) error {
+		if n == 0 {
+			err = errors.Join(err, errors.New("there is none"))
+		}
+		return err
+	}
+	for what, undo := range map[string]func() error{
+		"tables of nftables": func() error {
+			return a.space.Inside(func() error {
+				nft, err := nftables.New()
+				if err != nil {
+					return err
+				}
+				nft.FlushRuleset()
+				return nft.Flush()
+			})
+		},
+		"routes": func() error {
+			all, err := a.space.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: datapath.Protocol}, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
+			for _, one := range all {
+				err = errors.Join(err, a.space.RouteDel(&one))
+			}
+			return some(len(all), err)
+		},
+		"rules of routing": func() error {
+			n := 0
+			all, err := a.space.RuleList(netlink.FAMILY_V4)
+			for _, one := range all {
+				if one.Protocol == datapath.Protocol {
+					n, err = n+1, errors.Join(err, a.space.RuleDel(&one))
+				}
+			}
+			return some(n, err)
+		},
+		"the fabric's device": func() error { return a.space.LinkDel(a.space.Link(t, names.FabricDevice)) },
+	} {
+		t.Logf("%s: gone", what)
+		if err := undo(); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, patience, func() error {
+			now, err := k.Observe()
+			if diff := cmp.Diff(before.String(), now.String()); err == nil && diff != "" {
+				err = errors.New(diff)
+			}
+			return err
+		})
 	}
 }
 

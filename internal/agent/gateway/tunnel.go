@@ -22,7 +22,7 @@ import (
 // keepalive keeps what is on the way between both ends, such as NAT, in mind of them.
 const keepalive = 10 * time.Second
 
-// silence is how long a client without a handshake waits until it takes another way: the address may have moved, or something on the
+// silence is how long a client without a handshake usually waits until it takes another way: the address may have moved, or something on the
 // way may hold the old source port for what is gone.
 const silence = 15 * time.Second
 

@@ -79,6 +79,8 @@ type side struct {
 	options  Options
 	key      wg.PrivateKey
 	exporter *exporter
+	resolve  resolver      // nil: that of this machine
+	silence  time.Duration // 0: the usual
 }
 
 // The peer of either side has the same networks. Both gateways have addresses of one cable, which is the outer network.
@@ -203,7 +205,10 @@ func (s *side) run(t *testing.T) (stop func()) {
 	device := s.device
 	end := testkit.Manager(t, s.user(t), kube.ManagerOptions{Objects: s.cached()}, func(mgr ctrl.Manager) error {
 		g := newGateway(mgr, &s.kernel, device, s.options)
-		s.exporter = g.exporter
+		s.exporter, g.silence = g.exporter, s.silence
+		if s.resolve != nil {
+			g.endpoints.resolve = s.resolve
+		}
 		g.prober.search.again = 10 * time.Second // a busy machine may answer too late for the first search
 		g.prober.bind = func(at netip.AddrPort) (conn *net.UDPConn, err error) {
 			err = s.space.Inside(func() error {
