@@ -115,6 +115,9 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 		}
 		return nil, kube.Invalid(ReasonNoCluster, fmt.Errorf("the label %s is missing: it names the cluster whose networks these are", names.RemoteClusterID))
 	}
+	if err := s.showLocal(ctx, cfg); err != nil { // also where it does not count: it may have
+		return nil, err
+	}
 	if err := s.alone(ctx, cfg, id); err != nil {
 		return nil, err
 	}
@@ -126,9 +129,6 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 		return nil, err
 	}
 	if err := s.takeOver(ctx, cfg, id, len(have) == 0); err != nil {
-		return nil, err
-	}
-	if err := s.showLocal(ctx, cfg); err != nil {
 		return nil, err
 	}
 	var out *networkingv1beta1.ClusterConfig

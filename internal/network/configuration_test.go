@@ -39,7 +39,15 @@ type cluster struct {
 
 func newCluster(t *testing.T, pools ...string) *cluster {
 	t.Helper()
-	s := &cluster{T: t, c: testkit.Cluster(t, testkit.WithControllers("garbage-collector-controller"))}
+	s := installed(t)
+	s.start(pools...)
+	return s
+}
+
+// installed is one whose controllers are not started yet.
+func installed(t *testing.T) *cluster {
+	t.Helper()
+	s := &cluster{stop: func() {}, T: t, c: testkit.Cluster(t, testkit.WithControllers("garbage-collector-controller"))}
 	s.installation, s.ns = testkit.Namespace(t, s.c, "liqo", nil), testkit.Namespace(t, s.c, "tenant", nil)
 	for kind, cidr := range map[string]string{names.NetworkTypePod: "10.200.0.0/16", names.NetworkTypeExternal: "10.70.0.0/16"} {
 		n := &ipamv1alpha1.Network{Spec: ipamv1alpha1.NetworkSpec{CIDR: networkingv1beta1.CIDR(cidr)}}
@@ -53,7 +61,6 @@ func newCluster(t *testing.T, pools ...string) *cluster {
 		}
 		testkit.Create(t, s.c.Client, n)
 	}
-	s.start(pools...)
 	t.Cleanup(func() {
 		s.stop()
 		wipe(t, s.c.Client)
