@@ -187,11 +187,23 @@ func (s *puzzle) steps() []step {
 	return out
 }
 
-// shuffled are the steps in a random order. Some pieces are made, deleted, and made again, with others in between.
+// shuffled are the steps in a random order. Some pieces are made, deleted, and made again: with others in between, or when all is at work.
 func (s *puzzle) shuffled(random *rand.Rand) []step {
 	out := s.steps()
 	random.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	for _, i := range random.Perm(len(s.pieces))[:4] {
+	const some = 4
+	again := random.Perm(len(s.pieces))[:some]
+	if random.IntN(2) == 0 {
+		out = append(out, step{"wait", func() { testkit.Eventually(s.T, limit, s.works) }})
+		for _, i := range again {
+			out = append(out, s.unmake(s.pieces[i]))
+		}
+		for _, i := range random.Perm(some) {
+			out = append(out, s.make(s.pieces[again[i]]))
+		}
+		return out
+	}
+	for _, i := range again {
 		p := s.pieces[i]
 		made := slices.IndexFunc(out, func(one step) bool { return one.name == s.make(p).name })
 		gone := made + 1 + random.IntN(len(out)-made)
