@@ -113,40 +113,56 @@ func (w *world) connectionIs(ctx context.Context, up bool) error {
 	})
 }
 
-// flushed has all be gone that a node has for peers but its links, and measures until it is there again.
-func (w *world) flushed(ctx context.Context, asking *watcher) (float64, error) {
-	node, err := w.otherNode()
-	if err != nil {
-		return 0, err
+// ofANode and ofAGateway are what these have for peers but links, as commands that take all of it away, and as those that list it.
+var (
+	ofANode = remains{
+		flush: []string{"nft delete table ip liqo", "ip rule del table 6091", "ip rule del table 6092", "ip route flush table 6091", "ip route flush table 6092"},
+		list:  []string{"nft -s list table ip liqo", "ip rule", "ip route show table 6091", "ip route show table 6092", "ip neighbour show nud permanent"},
 	}
-	before, err := node.kernel(ctx)
-	if err != nil {
-		return 0, err
+	// Links go with their neighbours and routes.
+	linksOfANode = remains{flush: []string{"ip link del liqo.fabric", "ip link del liqo.probe"}, list: ofANode.list}
+	ofAGateway   = remains{
+		flush: []string{"nft delete table ip liqo", "ip rule flush", "ip rule add pref 32766 table main", "ip rule add pref 32767 table default", "ip route flush table 100", "ip route flush table 101", "ip link del liqo.fabric"},
+		list:  []string{"nft -s list table ip liqo", "ip rule", "ip route show table 100", "ip route show table 101", "ip neighbour show nud permanent"},
 	}
-	for _, command := range []string{"nft delete table ip liqo", "ip rule del table 6091", "ip rule del table 6092", "ip route flush table 6091", "ip route flush table 6092"} {
-		if _, err := node.run(ctx, strings.Fields(command)...); err != nil {
+)
+
+type remains struct{ flush, list []string }
+
+// flushed takes all of that away at once, and measures until it is there again.
+func (w *world) flushed(at func(*world) (place, error), what remains) func(context.Context, *watcher) (float64, error) {
+	return func(ctx context.Context, asking *watcher) (float64, error) {
+		there, err := at(w)
+		if err != nil {
 			return 0, err
 		}
-	}
-	began := time.Now()
-	if err := until(ctx, "the state of the node", func() error {
-		now, err := node.kernel(ctx)
-		if err == nil && !slices.Equal(now, before) {
-			err = fmt.Errorf("it has %d lines, and had %d", len(now), len(before))
+		before, err := there.kernel(ctx, what.list)
+		if err != nil {
+			return 0, err
 		}
-		return err
-	}); err != nil {
-		return 0, err
+		if _, err := there.run(ctx, "sh", "-ec", strings.Join(what.flush, "; ")); err != nil {
+			return 0, err
+		}
+		began := time.Now()
+		if err := until(ctx, "the state that was there", func() error {
+			now, err := there.kernel(ctx, what.list)
+			if err == nil && !slices.Equal(now, before) {
+				err = fmt.Errorf("it has %d lines, and had %d", len(now), len(before))
+			}
+			return err
+		}); err != nil {
+			return 0, err
+		}
+		took := time.Since(began).Seconds()
+		_, err = asking.answered(ctx, time.Now())
+		return took, err
 	}
-	took := time.Since(began).Seconds()
-	_, err = asking.answered(ctx, time.Now())
-	return took, err
 }
 
-// kernel is what a node has for peers, a line for each thing.
-func (p place) kernel(ctx context.Context) ([]string, error) {
+// kernel is what lists of the place say, a line for each thing.
+func (p place) kernel(ctx context.Context, lists []string) ([]string, error) {
 	var out []string
-	for _, command := range []string{"nft -s list table ip liqo", "ip rule show pref 105", "ip route show table 6091", "ip route show table 6092"} {
+	for _, command := range lists {
 		text, err := p.run(ctx, strings.Fields(command)...)
 		if err != nil {
 			return nil, err

@@ -31,7 +31,9 @@ func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 		{"packets of more than 1000 bytes dropped in the tunnel: the Connection is not Connected", "s", 5, w.downAfter(largeLoss)},
 		{"all packets dropped in the tunnel: endpoints of the peer withdrawn", "s", 5, w.withdrawn(false)},
 		{"no packets dropped any more: endpoints of the peer there again", "s", 5, w.withdrawn(true)},
-		{"tables, rules and routes of a node flushed: all there again", "s", 2, w.flushed},
+		{"tables, rules and routes of a node flushed: all there again", "s", 2, w.flushed((*world).otherNode, ofANode)},
+		{"links of a node deleted: all there again", "s", 2, w.flushed((*world).otherNode, linksOfANode)},
+		{"tables, rules, routes and link of a gateway flushed: all there again", "s", 2, w.flushed((*world).clientGateway, ofAGateway)},
 		{"the process of the client's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a *watcher) (float64, error) { return w.killed(ctx, a, 0) }},
 		{"the process of the server's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a *watcher) (float64, error) { return w.killed(ctx, a, 1) }},
 		{"a fabric's pod replaced: questions without answer", "", 0, w.fabricReplaced},
@@ -47,6 +49,9 @@ func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 		}},
 		{"the client's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a *watcher) (float64, error) {
 			return w.last(ctx, a, 0, w.tunnel.Server, &networkingv1beta1.Configuration{}, nil)
+		}},
+		{"the server's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a *watcher) (float64, error) {
+			return w.last(ctx, a, 1, w.tunnel.Client, &networkingv1beta1.Configuration{}, nil)
 		}},
 		{"the GatewayClient applied last: first answer", "s", 10, w.clientLast},
 		{"the GatewayServer applied last: first answer", "s", 10, w.serverLast},

@@ -12,13 +12,15 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/test/clusters"
 	"liqo.io/liqo/test/story"
 )
 
 // A Connection is not Connected while packets between a node and its gateway get lost, though the tunnel has none of it: all of them, or
-// only large ones; of one node, or of all. What is dropped is what nodes forward for pods alone.
+// only large ones; of one node, or of all; on their way there or back. What is dropped is what nodes forward for pods alone. The ForeignCluster
+// says so, too.
 func TestAConnectionIsDownWhileTheFabricLosesPackets(t *testing.T) {
 	connect(t)
 	var all []string
@@ -30,15 +32,20 @@ func TestAConnectionIsDownWhileTheFabricLosesPackets(t *testing.T) {
 	}
 	connectionIs(t, a, "gw-client", networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.Connected})
 
+	foreignClusterSays(t, a, b.ID, liqov1beta1.ConditionEstablished)
+
+	const to, from, large = `oifname "liqo.fabric"`, `iifname "liqo.fabric"`, " meta length > 1000"
 	for name, test := range map[string]struct {
 		on    []string // nodes
 		which string   // packets, in the language of nft
 		reach networkingv1beta1.ConnectionReach
+		fc    liqov1beta1.ConditionStatus
 	}{
-		"all packets of a node":         {all[:1], "", networkingv1beta1.ReachSome},
-		"large packets of a node":       {all[1:2], "meta length > 1000", networkingv1beta1.ReachSome},
-		"all packets of all nodes":      {all, "", networkingv1beta1.ReachNone},
-		"the large packets of them all": {all, "meta length > 1000", networkingv1beta1.ReachNone},
+		"all packets of a node":        {all[:1], to, networkingv1beta1.ReachSome, liqov1beta1.ConditionSomeNotReady},
+		"all that comes to pods of it": {all[:1], from, networkingv1beta1.ReachSome, liqov1beta1.ConditionSomeNotReady},
+		"large packets of a node":      {all[1:2], to + large, networkingv1beta1.ReachSome, liqov1beta1.ConditionSomeNotReady},
+		"all packets of all nodes":     {all, to, networkingv1beta1.ReachNone, liqov1beta1.ConditionError},
+		"large ones that come to any":  {all, from + large, networkingv1beta1.ReachNone, liqov1beta1.ConditionError},
 	} {
 		t.Log(name)
 		for _, n := range test.on {
@@ -46,6 +53,7 @@ func TestAConnectionIsDownWhileTheFabricLosesPackets(t *testing.T) {
 		}
 		failed := slices.Sorted(slices.Values(test.on))
 		connectionIs(t, a, "gw-client", networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Reach: test.reach, FailedNodes: failed})
+		foreignClusterSays(t, a, b.ID, test.fc)
 		for _, n := range test.on {
 			reaches(t, a, n, b.ID, networkingv1beta1.ConnectionError)
 			mend(t, n)
@@ -57,14 +65,31 @@ func TestAConnectionIsDownWhileTheFabricLosesPackets(t *testing.T) {
 	}
 }
 
-// lose drops what a node forwards by the fabric, as somebody else; what it sends itself passes, and the tunnel is not led that way.
+// foreignClusterSays waits until the module of networking of a peer is so.
+func foreignClusterSays(t *testing.T, c *clusters.Cluster, peer string, want liqov1beta1.ConditionStatus) {
+	t.Helper()
+	eventually(t, "the ForeignCluster "+peer, func(ctx context.Context) error {
+		var fc liqov1beta1.ForeignCluster
+		if err := c.Client.Get(ctx, client.ObjectKey{Name: peer}, &fc); err != nil {
+			return err
+		}
+		for _, said := range fc.Status.Modules.Networking.Conditions {
+			if said.Type == liqov1beta1.NetworkConnectionStatus && said.Status == want {
+				return nil
+			}
+		}
+		return fmt.Errorf("it says %+v, want %s", fc.Status.Modules.Networking.Conditions, want)
+	})
+}
+
+// lose drops what a node forwards from or to the fabric, as somebody else; what it sends itself passes, and the tunnel is not led that way.
 func lose(t *testing.T, node, which string) {
 	t.Helper()
 	t.Cleanup(func() { _ = story.Playground("exec", node, "nft", "delete", "table", "ip", "loss") }) // it may be gone
 	for _, words := range [][]string{
 		{"add", "table", "ip", "loss"},
 		{"add", "chain", "ip", "loss", "out", "{ type filter hook forward priority 300 ; }"},
-		{"add", "rule", "ip", "loss", "out", `oifname "liqo.fabric" ` + which + ` counter drop`},
+		{"add", "rule", "ip", "loss", "out", which + " counter drop"},
 	} {
 		if err := story.Playground(append([]string{"exec", node, "nft"}, words...)...); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,9 @@ import (
 // driver is what the tunnel is made with; the original has a label for it.
 const driver = "wireguard"
 
+// refusedByWireGuard is the reason of packets that the filter never sees.
+const refusedByWireGuard = "wireguard_refused"
+
 // latencyBuckets are those of the original, in microseconds.
 var latencyBuckets = []float64{
 	10000, 15000, 20000, 36250, 52500, 68750, 85000, 101250, 117500, 133750, 150000, 178380, 212129, 252264, 299992,
@@ -46,7 +49,7 @@ func newExporter(o Options, device Device, counted func() (map[string]uint64, er
 		asked:     desc("liqo_peer_probes_total", "Probes that were sent to the peer, small ones and full packets.", "size"),
 		heard:     desc("liqo_peer_probe_answers_total", "Probes that the peer answered.", "size"),
 		size:      desc("liqo_peer_mtu_bytes", "Largest packets that are sent to the peer, in bytes."),
-		dropped: prometheus.NewDesc("liqo_gateway_dropped_packets_total", "Packets that the filter of the gateway dropped.",
+		dropped: prometheus.NewDesc("liqo_gateway_dropped_packets_total", "Packets that the gateway dropped because nobody may send them.",
 			[]string{"reason"}, prometheus.Labels{"cluster_id": o.RemoteClusterID}),
 		implementation: prometheus.NewDesc("liqo_wireguard_implementation", "1 for what runs WireGuard: kernel or userspace.",
 			[]string{"implementation"}, prometheus.Labels{"driver": driver}),
@@ -85,6 +88,7 @@ func (e *exporter) Collect(out chan<- prometheus.Metric) {
 		}
 		count(e.received, received)
 		count(e.sent, sent)
+		count(e.dropped, status.Refused, refusedByWireGuard)
 	}
 	beat := e.now()
 	for size, a := range map[string]agent.Answers{"small": beat.Small, "full": beat.Full} {

@@ -37,15 +37,16 @@ func TestWhatPrometheusIsToldOfATunnel(t *testing.T) {
 	h.padded(0, 0.0124)
 	h.ask(1)
 	h.Small.Hear(wire(h.at(1)), h.at(1.0124))
-	device := &patient{status: wg.Status{Peers: []wg.PeerStatus{{Received: 1100, Sent: 2200}}}}
+	device := &patient{status: wg.Status{Peers: []wg.PeerStatus{{Received: 1100, Sent: 2200}}, Refused: 3}}
 	e := newExporter(Options{RemoteClusterID: "milan"}, device, refusals, func() agent.Pulse { return h.Pulse }, func() int { return 1340 })
 	for _, after := range []time.Duration{9 * time.Millisecond, 12400 * time.Microsecond, 400 * time.Millisecond} {
 		e.answered(after)
 	}
-	want := `# HELP liqo_gateway_dropped_packets_total Packets that the filter of the gateway dropped.
+	want := `# HELP liqo_gateway_dropped_packets_total Packets that the gateway dropped because nobody may send them.
 # TYPE liqo_gateway_dropped_packets_total counter
 liqo_gateway_dropped_packets_total{cluster_id="milan",reason="input_refused"} 0
 liqo_gateway_dropped_packets_total{cluster_id="milan",reason="peer_source_refused"} 7
+liqo_gateway_dropped_packets_total{cluster_id="milan",reason="wireguard_refused"} 3
 # HELP liqo_peer_is_connected 1 while packets of all sizes pass to the peer and back, else 0.
 # TYPE liqo_peer_is_connected gauge
 liqo_peer_is_connected{cluster_id="milan",driver="wireguard"} 1

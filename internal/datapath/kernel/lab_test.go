@@ -60,6 +60,7 @@ type lab struct {
 	*testing.T
 	spaces  map[string]*space
 	kernels map[string]*Kernel // of nodes and gateways
+	world   *Kernel
 	labSettings
 }
 
@@ -73,8 +74,9 @@ type labSettings struct {
 }
 
 func newLab(t *testing.T, settings labSettings) *lab {
-	l := &lab{t, map[string]*space{}, map[string]*Kernel{}, settings}
+	l := &lab{T: t, spaces: map[string]*space{}, kernels: map[string]*Kernel{}, labSettings: settings}
 	l.host("world", "br0", world+"/16")
+	l.watchStrays()
 	for _, c := range []string{"a", "b"} {
 		for _, n := range labNodes {
 			l.node(c, n.name, outer[c]+n.number, n.bridge)
@@ -199,6 +201,18 @@ func (l *lab) kubernetes(at string) {
 	l.kernels[at].foreign(l, table)
 }
 
+// watchStrays has the world count what is on its way to addresses of clusters, and came to it.
+func (l *lab) watchStrays() {
+	l.world = l.spaces["world"].open(l)
+	l.world.foreign(l, datapath.Table{Family: datapath.IPv4, Name: "kubernetes", Counters: []string{"strays"}, Chains: []datapath.Chain{
+		{Name: "in", Type: datapath.Filter, Hook: datapath.Prerouting, Rules: [][]datapath.Statement{
+			{datapath.Is{Field: datapath.Destination, Values: []datapath.Value{datapath.Prefix(prefix("10.0.0.0/8"))}}, datapath.Count{Name: "strays"}},
+		}},
+	}})
+}
+
+func (l *lab) strays() uint64 { return l.world.counted(l, "strays") }
+
 // foreign makes a table that is not ours.
 func (k *Kernel) foreign(tb testing.TB, table datapath.Table) {
 	tb.Helper()
@@ -307,6 +321,17 @@ func (l *lab) apply() {
 	}
 }
 
+// disconnect has the nodes of a cluster know that its gateway is gone.
+func (l *lab) disconnect(cluster string) {
+	l.Helper()
+	known := l.cluster(cluster)
+	known.Tunnels = nil
+	for _, n := range labNodes {
+		state, _ := plan.Node(plan.NodeInput{Cluster: known, Name: n.name, RulePriority: l.priority})
+		l.kernels[cluster+"/"+n.name].mustApply(l, state)
+	}
+}
+
 // serve has somebody listen wherever packets may come to, and where none may.
 func (l *lab) serve() {
 	echo(l.T, l.spaces["world"], addr(world))
@@ -346,8 +371,12 @@ func (l *lab) refusals(at string) (map[string]uint64, error) {
 }
 
 // invalid is how many packets a node or a gateway dropped because connection tracking made nothing of them.
-func (l *lab) invalid(at string) uint64 {
+func (l *lab) invalid(at string) uint64 { return l.kernels[at].counted(l, "invalid") }
+
+// counted is a counter of what is not ours.
+func (k *Kernel) counted(tb testing.TB, counter string) uint64 {
+	tb.Helper()
 	table := &heldTable{counters: map[string]uint64{}}
-	fatal(l, l.kernels[at].readCounters(tableID{unix.NFPROTO_IPV4, "kubernetes"}, table))
-	return table.counters["invalid"]
+	fatal(tb, k.readCounters(tableID{unix.NFPROTO_IPV4, "kubernetes"}, table))
+	return table.counters[counter]
 }

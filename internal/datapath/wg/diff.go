@@ -14,6 +14,7 @@ type state struct {
 	privateKey PrivateKey
 	listenPort uint16
 	peers      map[PublicKey]peerState
+	refused    uint64
 }
 
 type peerState struct {

@@ -33,7 +33,11 @@ func (e *kernelEngine) get() (state, error) {
 	if err != nil {
 		return state{}, fmt.Errorf("reading the state: %w", err)
 	}
-	return parseDump(answer)
+	s, err := parseDump(answer)
+	if link, gone := netlink.LinkByName(e.name); gone == nil && link.Attrs().Statistics != nil {
+		s.refused = link.Attrs().Statistics.RxFrameErrors
+	}
+	return s, err
 }
 
 func (e *kernelEngine) set(c change) error {

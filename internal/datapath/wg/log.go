@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.zx2c4.com/wireguard/device"
@@ -17,11 +18,19 @@ import (
 // errorInterval is how often the same kind of error is logged: the library logs one per batch of packets.
 const errorInterval = 10 * time.Second
 
-// libraryLog hands the library's lines on. They name peers by a few letters of their public keys and never hold a key.
-func libraryLog(log *slog.Logger) *device.Logger {
+// ofAStranger is in the format of the line that the library has for each packet that it drops because the peer may not send from its source.
+// It counts none, and tells of them nowhere else.
+const ofAStranger = "disallowed source address"
+
+// libraryLog hands the library's lines on, and counts packets that it refused. They name peers by a few letters of their public keys and never
+// hold a key.
+func libraryLog(log *slog.Logger, refused *atomic.Uint64) *device.Logger {
 	var mu sync.Mutex
 	last := map[string]time.Time{} // by format, of which the library has a few dozen
 	debugf := func(format string, args ...any) {
+		if strings.Contains(format, ofAStranger) {
+			refused.Add(1)
+		}
 		if log.Enabled(context.Background(), slog.LevelDebug) {
 			log.Debug("WireGuard library", "line", fmt.Sprintf(format, args...))
 		}

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.zx2c4.com/wireguard/device"
@@ -18,8 +19,9 @@ import (
 
 // userspaceEngine is WireGuard in this process.
 type userspaceEngine struct {
-	tun    *tunnel
-	device *device.Device
+	tun     *tunnel
+	device  *device.Device
+	refused *atomic.Uint64 // packets from where their peer may not send
 }
 
 func openUserspace(name string, log *slog.Logger, before hook) (*userspaceEngine, error) {
@@ -29,7 +31,8 @@ func openUserspace(name string, log *slog.Logger, before hook) (*userspaceEngine
 	}
 	out, in := newWindow(packetsInside), newWindow(packetsInside)
 	t.out, t.in = gate{window: out}, in
-	return &userspaceEngine{tun: t, device: device.NewDevice(t, newBind(out, in), libraryLog(log.With("interface", name)))}, nil
+	refused := &atomic.Uint64{}
+	return &userspaceEngine{t, device.NewDevice(t, newBind(out, in), libraryLog(log.With("interface", name), refused)), refused}, nil
 }
 
 func (e *userspaceEngine) get() (state, error) {
@@ -42,7 +45,9 @@ func (e *userspaceEngine) get() (state, error) {
 	if err != nil {
 		return state{}, fmt.Errorf("reading the state: %w", err)
 	}
-	return parseUAPI(text)
+	s, err := parseUAPI(text)
+	s.refused = e.refused.Load()
+	return s, err
 }
 
 func (e *userspaceEngine) set(c change) error {

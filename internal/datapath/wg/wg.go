@@ -52,6 +52,8 @@ type Status struct {
 	ListenPort uint16
 	// Peers are ordered by key.
 	Peers []PeerStatus
+	// Refused counts packets that a peer sent from where it may not, since the device was made or, in user space, opened.
+	Refused uint64
 }
 
 // PeerStatus is what is known of one peer.
@@ -226,7 +228,7 @@ func (d *Device) Observe() (Status, error) {
 	if err != nil {
 		return Status{}, fmt.Errorf("observing WireGuard device %q: %w", d.name, err)
 	}
-	status := Status{ListenPort: have.listenPort}
+	status := Status{ListenPort: have.listenPort, Refused: have.refused}
 	for _, p := range have.peers {
 		status.Peers = append(status.Peers, p.PeerStatus)
 	}
