@@ -54,10 +54,9 @@ func (g *gateway) show(ctx context.Context, beat agent.Pulse, nodes []report, no
 	if status.MTU = g.mtu; apiequality.Semantic.DeepEqual(status, was) {
 		return nil
 	}
-	changed := conn.DeepCopy()
-	changed.Status = status
-	if err := g.client.Status().Patch(ctx, changed, client.MergeFrom(conn)); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the status of the Connection: %w", err)
+	changed, err := g.write(ctx, conn, status)
+	if err != nil {
+		return err
 	}
 	g.shown = shown{all: status, kept: changed.Status}
 	if status.Value != was.Value || status.Reach != was.Reach || !slices.Equal(status.FailedNodes, was.FailedNodes) {
@@ -66,6 +65,22 @@ func (g *gateway) show(ctx context.Context, beat agent.Pulse, nodes []report, no
 			"reach", status.Reach, "failedNodes", status.FailedNodes)
 	}
 	return nil
+}
+
+// anything differs in each field from every status that is wanted.
+var anything = networkingv1beta1.ConnectionStatus{
+	Value: "-", Latency: networkingv1beta1.ConnectionLatency{Value: "-", Timestamp: metav1.Unix(1, 0)}, Lost: "-", Reach: "-", FailedNodes: []string{"-"}, MTU: -1,
+}
+
+// write writes a status whole. What is known of the Connection may be older than what was written last: a patch of what differs from that would
+// leave the rest of what is there.
+func (g *gateway) write(ctx context.Context, conn *networkingv1beta1.Connection, status networkingv1beta1.ConnectionStatus) (*networkingv1beta1.Connection, error) {
+	before, changed := conn.DeepCopy(), conn.DeepCopy()
+	before.Status, changed.Status = anything, status
+	if err := g.client.Status().Patch(ctx, changed, client.MergeFrom(before)); err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("writing the status of the Connection: %w", err)
+	}
+	return changed, nil
 }
 
 // care has a gateway keep where its peer is, and a client do what WireGuard itself does late or not at all. It waits for nobody.

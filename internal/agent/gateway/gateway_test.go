@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -362,6 +364,36 @@ func TestAConnectionIsDownWhileNodesDoNotReachThePeer(t *testing.T) {
 	}
 	a.is(t, connected)
 	b.is(t, connected)
+}
+
+// The tunnel goes down right after some nodes failed, and the cache knows nothing of that yet.
+func TestAStatusIsWrittenWholeWhateverIsKnownOfTheLast(t *testing.T) {
+	c := testkit.Cluster(t).Client
+	conn := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: testkit.UniqueID()}}
+	testkit.Create(t, c, conn)
+	g, stale := &gateway{client: c}, conn.DeepCopy()
+	for i := range reflect.TypeFor[networkingv1beta1.ConnectionStatus]().NumField() {
+		if reflect.ValueOf(anything).Field(i).IsZero() {
+			t.Errorf("field %d is not written", i)
+		}
+	}
+	latency := networkingv1beta1.ConnectionLatency{Value: "7ms", Timestamp: metav1.Unix(1764072000, 0)}
+	for _, want := range []networkingv1beta1.ConnectionStatus{
+		{Value: broken, Reach: networkingv1beta1.ReachSome, FailedNodes: []string{"a", "b"}, Latency: latency, MTU: 1340},
+		{Value: broken, Lost: networkingv1beta1.LostAll},
+		{Value: connected, Latency: latency, MTU: 1340},
+		{},
+	} {
+		if _, err := g.write(t.Context(), stale, want); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(conn), conn); err != nil {
+			t.Fatal(err)
+		}
+		if !apiequality.Semantic.DeepEqual(conn.Status, want) {
+			t.Errorf("the status is %+v, want %+v", conn.Status, want)
+		}
+	}
 }
 
 func TestAPeerIsRevokedWhateverElseFails(t *testing.T) {
