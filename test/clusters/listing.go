@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,7 +28,6 @@ type Listing map[string]string
 // passing are the resources whose objects come, change and go by time, whatever a story does.
 var passing = []string{
 	"events",            // are forgotten after an hour
-	"leases",            // are renewed every few seconds
 	"componentstatuses", // are not stored: they are made up when they are read
 }
 
@@ -40,10 +40,18 @@ var volatile = [][]string{
 	{"metadata", "annotations", "endpoints.kubernetes.io/last-change-trigger-time"},
 }
 
+// elsewhere tells of an object that no installation has a part in, and that comes and goes: Kubernetes itself takes turns by such leases.
+func elsewhere(resource string, obj *unstructured.Unstructured) bool {
+	return resource == "leases" && obj.GetNamespace() == metav1.NamespaceSystem
+}
+
 // renewed is what an installation changes by itself while it runs: its certificate of two minutes is one of the stories.
 func renewed(resource string, obj map[string]any) {
 	name, _, _ := unstructured.NestedString(obj, "metadata", "name")
 	switch {
+	case resource == "leases": // every few seconds, by whoever holds it
+		delete(obj, "spec")
+		unstructured.RemoveNestedField(obj, "metadata", "annotations")
 	case resource == "secrets" && name == "liqo-webhook-certs":
 		unstructured.RemoveNestedField(obj, "data")
 		unstructured.RemoveNestedField(obj, "metadata", "annotations")
@@ -82,6 +90,9 @@ func (c *Cluster) Listing(ctx context.Context) (Listing, error) {
 				return nil, fmt.Errorf("listing %s of %s: %w", r.Name, c.ID, err)
 			}
 			for i := range list.Items {
+				if elsewhere(r.Name, &list.Items[i]) {
+					continue
+				}
 				if err := all.add(r.Name, &list.Items[i]); err != nil {
 					return nil, err
 				}
@@ -105,6 +116,29 @@ func (l Listing) add(resource string, obj *unstructured.Unstructured) error {
 	}
 	l[strings.Join([]string{resource, obj.GetNamespace(), obj.GetName()}, " ")] = string(text)
 	return nil
+}
+
+// Staying names what an unpeer leaves in each cluster until the tenant namespaces go: these with what every namespace has, the rights of
+// Liqo in them, the key for the peer that goes with each, and in the provider which nonces served.
+func Staying(consumer, provider string) map[string][]string {
+	in := func(peer string) []string {
+		tenant := "liqo-tenant-" + peer
+		return []string{
+			"namespaces  " + tenant, "serviceaccounts " + tenant + " default", "configmaps " + tenant + " kube-root-ca.crt",
+			"rolebindings " + tenant + " liqo-binding-liqo-tenant-secrets", "rolebindings " + tenant + " liqo-binding-liqo-tenant-replication",
+			"secrets liqo authentication-keys-" + peer,
+		}
+	}
+	return map[string][]string{consumer: in(provider), provider: append(in(consumer), "secrets liqo authentication-nonces-"+consumer)}
+}
+
+// Without is the listing without objects of these names.
+func (l Listing) Without(names ...string) Listing {
+	left := maps.Clone(l)
+	for _, name := range names {
+		delete(left, name)
+	}
+	return left
 }
 
 // Settled returns an error while something is being deleted.

@@ -34,3 +34,26 @@ func TestAnAnnotationThatComesAndGoesIsNoChange(t *testing.T) {
 		}
 	}
 }
+
+func TestOfALeaseItsNameCounts(t *testing.T) {
+	lease := func(namespace, name, holder string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"namespace": namespace, "name": name}, "spec": map[string]any{"holderIdentity": holder},
+		}}
+	}
+	before, after := Listing{}, Listing{}
+	for l, obj := range map[*Listing]*unstructured.Unstructured{&before: lease("liqo", "turns", "one"), &after: lease("liqo", "turns", "another")} {
+		if err := l.add("leases", obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := Changes(before, after); diff != "" {
+		t.Errorf("one that changed hands is another one:\n%s", diff)
+	}
+	if err := after.add("leases", lease("liqo-tenant-milan", "left", "")); err != nil {
+		t.Fatal(err)
+	}
+	if Changes(before, after) == "" || Changes(before, after.Without("leases liqo-tenant-milan left")) != "" {
+		t.Error("one that is left is not seen, or not alone")
+	}
+}

@@ -49,7 +49,7 @@ var (
 
 	gateways = []moment{
 		{"keys", "(remote) Public key correctly created", "", nil},
-		{"credentials", "(remote) Nonce secret ensured", "", nil},
+		{"credentials", "(remote) Nonce secret ensured", "(local) All resourceslices deleted", nil},
 	}
 	virtualNodes = []moment{
 		{"nodes", "(local) ResourceSlice resources: Accepted", "", nil},
@@ -64,6 +64,7 @@ var losses = []loss{
 	killed("controller-manager of the consumer", theConsumer, client.MatchingLabels{"app.kubernetes.io/name": "controller-manager"}, []moment{resources, tunnel, networks, authentication}),
 	killed("controller-manager of the provider", theProvider, client.MatchingLabels{"app.kubernetes.io/name": "controller-manager"}, []moment{networks, authentication, tunnel, resources}),
 	killed("replicator of the consumer", theConsumer, client.MatchingLabels{"app.kubernetes.io/name": "crd-replicator"}, []moment{authentication, resources}),
+	killed("replicator of the provider", theProvider, client.MatchingLabels{"app.kubernetes.io/name": "crd-replicator"}, []moment{resources}),
 	killed("gateway of the consumer", theConsumer, client.MatchingLabels{"networking.liqo.io/component": "gateway"}, gateways),
 	killed("gateway of the provider", theProvider, client.MatchingLabels{"networking.liqo.io/component": "gateway"}, gateways),
 	{"command itself", nil, []moment{tunnel, authentication, networks, resources}, nil},
@@ -114,20 +115,14 @@ func killed(what string, in func() *clusters.Cluster, labels client.MatchingLabe
 // LIQO_SOAK_LOSSES how many moments each of them meets, 4 at most.
 func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
 	length, each := time.Duration(number(t, "LIQO_SOAK_LOSS", 8))*time.Second, number(t, "LIQO_SOAK_LOSSES", 2)
-	kernels, err := story.Kernels(t.Context(), consumer, provider)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{length: length, objects: map[*clusters.Cluster]clusters.Listing{}, kernels: kernels, peered: map[string]string{}}
-	for _, c := range []*clusters.Cluster{consumer, provider} {
-		b.objects[c] = listing(t, c)
-	}
+	b := newBench(t)
+	b.length = length
 	for _, flags := range [][]string{nil, withoutNetwork} { // undisturbed
 		b.run(t, nil, "", append([]string{"peer"}, flags...)...)
 		b.settle(t)
 		b.peered[fmt.Sprint(flags)] = b.look(t)
 		b.run(t, nil, "", "unpeer", "--delete-namespaces")
-		b.nothingIsLeft(t)
+		b.nothingIsLeft(t, consumer, provider)
 	}
 	for _, l := range losses {
 		for _, m := range l.moments[:min(each, len(l.moments))] {
@@ -135,7 +130,7 @@ func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
 				b.run(t, &l, m.peer, append([]string{"peer"}, m.flags...)...)
 				b.isAs(t, b.peered[fmt.Sprint(m.flags)])
 				b.run(t, &l, m.unpeer, "unpeer", "--delete-namespaces")
-				b.nothingIsLeft(t)
+				b.nothingIsLeft(t, consumer, provider)
 			})
 			if t.Failed() {
 				return // the clusters are not as they were
@@ -144,12 +139,54 @@ func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
 	}
 }
 
+// A provider that died is forgotten by force, with all that is in its tenant namespace. Should it come back, it is told the same, and then
+// nothing is left in it either.
+func TestAProviderThatDiedIsForgotten(t *testing.T) {
+	b := newBench(t)
+	b.run(t, nil, "", "peer")
+	b.settle(t)
+	if err := story.Playground("fail", "b/apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	heal := sync.OnceFunc(func() {
+		if err := story.Playground("heal", "b/apiserver"); err != nil {
+			t.Error(err)
+		}
+	})
+	defer heal()
+	force := func(c, gone *clusters.Cluster) {
+		t.Helper()
+		began := time.Now()
+		if out, err := c.Say("force", "unpeer", gone.ID, "--skip-confirm"); err != nil {
+			t.Fatal(err, out)
+		}
+		t.Logf("%s forgot %s after %s", c.ID, gone.ID, time.Since(began).Round(100*time.Millisecond))
+	}
+	force(consumer, provider)
+	b.nothingIsLeft(t, consumer)
+	heal()
+	force(provider, consumer)
+	b.nothingIsLeft(t, consumer, provider)
+}
+
 // bench is what there was before, and is of a peering that nothing disturbed.
 type bench struct {
 	length  time.Duration
 	objects map[*clusters.Cluster]clusters.Listing
 	kernels map[string]string
 	peered  map[string]string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	kernels, err := story.Kernels(t.Context(), consumer, provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench{
+		objects: map[*clusters.Cluster]clusters.Listing{consumer: listing(t, consumer), provider: listing(t, provider)},
+		kernels: kernels, peered: map[string]string{},
+	}
 }
 
 // run runs a command, loses something after a line, and runs the command again if it failed for that.
@@ -265,20 +302,20 @@ func (b *bench) isAs(t *testing.T, want string) {
 	t.Logf("as any other after %s", took)
 }
 
-// nothingIsLeft wants objects and kernels to be as before.
-func (b *bench) nothingIsLeft(t *testing.T) {
+// nothingIsLeft wants objects and kernels of clusters to be as before.
+func (b *bench) nothingIsLeft(t *testing.T, in ...*clusters.Cluster) {
 	t.Helper()
 	took := story.Eventually(t, "nothing to be left", time.Minute, func(ctx context.Context) error {
-		for c, before := range b.objects {
+		for _, c := range in {
 			now, err := c.Listing(t.Context())
 			if err != nil {
 				return err
 			}
-			if diff := clusters.Changes(steady(before), steady(now)); diff != "" {
+			if diff := clusters.Changes(steady(b.objects[c]), steady(now)); diff != "" {
 				return fmt.Errorf("in %s (-before +after):\n%s", c.ID, diff)
 			}
 		}
-		all, err := story.Kernels(ctx, consumer, provider)
+		all, err := story.Kernels(ctx, in...)
 		if err != nil {
 			return err
 		}

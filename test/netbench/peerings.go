@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -155,7 +154,7 @@ func (w *world) peerOnce(ctx context.Context, works func(context.Context) error,
 		return 0, 0, err
 	}
 	parted = time.Since(began).Seconds()
-	return took, parted, w.nothingIsLeft(ctx, stays)
+	return took, parted, w.nothingIsLeft(ctx, clusters.Staying(consumer.ID, provider.ID))
 }
 
 // forget removes what stays, too.
@@ -163,7 +162,7 @@ func (w *world) forget(ctx context.Context) error {
 	if _, err := w.clusters[0].Liqoctl("unpeer", "--remote-kubeconfig", w.clusters[1].Kubeconfig, "--delete-namespaces"); err != nil {
 		return err
 	}
-	return w.nothingIsLeft(ctx, func(string) bool { return false })
+	return w.nothingIsLeft(ctx, nil)
 }
 
 // rest is how long pods have been ready, by whole seconds, that their nodes are not busy with any more: a kubelet looks each second at what
@@ -189,17 +188,8 @@ func (w *world) atRest(ctx context.Context) error {
 	return nil
 }
 
-// stays tells of an object that is there until tenant namespaces go: these, what every namespace has, the key of the consumer, and which nonces
-// served.
-func stays(name string) bool {
-	of := strings.SplitN(name, " ", 3) // kind, namespace, name
-	namespace, object := of[1], of[2]
-	return of[0] == "namespaces" && strings.HasPrefix(object, "liqo-tenant-") || strings.HasPrefix(namespace, "liqo-tenant-") ||
-		strings.HasPrefix(object, "authentication-keys-") || strings.HasPrefix(object, "authentication-nonces-")
-}
-
 // nothingIsLeft fails where there is anything that was not there before they ever peered, and does not stay, or other than it was.
-func (w *world) nothingIsLeft(ctx context.Context, stays func(name string) bool) error {
+func (w *world) nothingIsLeft(ctx context.Context, stays map[string][]string) error {
 	for i, c := range w.clusters {
 		after, err := c.Listing(ctx)
 		if err == nil {
@@ -208,8 +198,7 @@ func (w *world) nothingIsLeft(ctx context.Context, stays func(name string) bool)
 		if err != nil {
 			return err
 		}
-		maps.DeleteFunc(after, func(name, _ string) bool { return stays(name) })
-		if diff := clusters.Changes(w.apart[i], after); diff != "" {
+		if diff := clusters.Changes(w.apart[i], after.Without(stays[c.ID]...)); diff != "" {
 			return fmt.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff)
 		}
 	}

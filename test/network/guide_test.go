@@ -6,6 +6,7 @@ package network
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,6 +40,61 @@ func TestTheGuideWorksAsTyped(t *testing.T) {
 			kubectl(t, c, "", "delete", "namespace", "--ignore-not-found", "liqo-tenant-"+a.ID, "liqo-tenant-"+b.ID)
 		}
 	})
+	typeAll(t, "network", inOrder)
+}
+
+// The clusters peer both ways and part again, and say nothing that the guide does not tell of. What is left then is what stays, and
+// nothing when that goes, too.
+func TestTheGuideOfPeeringWorksAsTyped(t *testing.T) {
+	typedAndUndone(t, "peering", clusters.Staying(a.ID, b.ID), clusters.Staying(b.ID, a.ID))
+}
+
+func TestAuthenticationByHandWorksAsTyped(t *testing.T) {
+	typedAndUndone(t, "authentication", clusters.Staying(a.ID, b.ID))
+}
+
+// typedAndUndone types a guide whose end undoes what it did, but for what stays.
+func typedAndUndone(t *testing.T, name string, staying ...map[string][]string) {
+	t.Helper()
+	before := everything(t)
+	t.Cleanup(func() {
+		if t.Failed() { // other stories need the clusters, too
+			t.Log(errors.Join(unpeer(a, b), unpeer(b, a, "--delete-namespaces")))
+		}
+	})
+	typeAll(t, name, only)
+	isAsBefore(t, before, staying...)
+	if err := unpeer(a, b, "--delete-namespaces"); err != nil {
+		t.Fatal(err)
+	}
+	isAsBefore(t, before)
+}
+
+func unpeer(consumer, provider *clusters.Cluster, flags ...string) error {
+	_, err := consumer.Say(append([]string{"unpeer", "--remote-kubeconfig", provider.Kubeconfig}, flags...)...)
+	return err
+}
+
+// isAsBefore wants all objects to be as they were, but for some that stay.
+func isAsBefore(t *testing.T, before map[*clusters.Cluster]clusters.Listing, staying ...map[string][]string) {
+	t.Helper()
+	for c, before := range before {
+		now, err := c.Listing(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, stays := range staying {
+			now = now.Without(stays[c.ID]...)
+		}
+		if diff := clusters.Changes(before, now); diff != "" {
+			t.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff)
+		}
+	}
+}
+
+// typeAll types a guide line by line, and has shows compare what is seen with what the guide says.
+func typeAll(t *testing.T, name string, shows func(seen string, lines []string) error) {
+	t.Helper()
 	bin, err := filepath.Abs("../../bin")
 	if err != nil {
 		t.Fatal(err)
@@ -48,14 +104,15 @@ func TestTheGuideWorksAsTyped(t *testing.T) {
 		t.Fatal(err)
 	}
 	desk := &desk{dir: t.TempDir(), env: append(os.Environ(),
-		"CLUSTER_1_KUBECONFIG_PATH="+a.Kubeconfig, "CLUSTER_2_KUBECONFIG_PATH="+b.Kubeconfig,
+		"CLUSTER_1_KUBECONFIG_PATH="+a.Kubeconfig, "CLUSTER_2_KUBECONFIG_PATH="+b.Kubeconfig, "CONSUMER="+a.ID, "PROVIDER="+b.ID,
+		"CONSUMER_KUBECONFIG_PATH="+a.Kubeconfig, "PROVIDER_KUBECONFIG_PATH="+b.Kubeconfig,
 		"PATH="+bin+":"+filepath.Dir(kubectlPath)+":"+os.Getenv("PATH"))}
-	for _, line := range guide(t, "network") {
+	for _, line := range guide(t, name) {
 		t.Logf("%s$ %s", line.cluster, line.line)
 		check := func(context.Context) error {
 			out, err := desk.typeIn(line)
 			if err == nil {
-				err = inOrder(out, desk.filled(line.shown))
+				err = shows(out, desk.filled(line.shown))
 			}
 			if err != nil {
 				err = fmt.Errorf("%w; all that is shown is\n%s", err, out)
@@ -177,6 +234,22 @@ func inOrder(seen string, lines []string) error {
 	}
 	return nil
 }
+
+// only is inOrder, and wants what liqoctl says of its steps to be among those lines, or what newer versions say besides.
+func only(seen string, lines []string) error {
+	if err := inOrder(seen, lines); err != nil {
+		return err
+	}
+	for line := range strings.Lines(seen) {
+		line = strings.TrimRight(line, "\n")
+		if steps.MatchString(line) && !besides.MatchString(line) && !slices.ContainsFunc(lines, func(l string) bool { return inOrder(line, []string{l}) == nil }) {
+			return fmt.Errorf("nobody expects the line %q", line)
+		}
+	}
+	return nil
+}
+
+var steps = regexp.MustCompile(`^ *(INFO|WARN|ERRO) `)
 
 // newTerminal has two ends: what is written into the first one is typed at the second one.
 func newTerminal() (keyboard, terminal *os.File, err error) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -108,15 +107,7 @@ func TestPeeringByOneCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		hasGone(t, b)
-		for c, before := range objects {
-			now, err := c.Listing(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := clusters.Changes(before, now); diff != "" {
-				t.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff)
-			}
-		}
+		isAsBefore(t, objects)
 		eventually(t, "the kernels of the nodes to be as before", func(ctx context.Context) error {
 			all, err := story.Kernels(ctx, a, b)
 			if err != nil {
@@ -252,18 +243,9 @@ func says(t *testing.T, lines []string, args ...string) {
 		show(t)
 		t.Fatal(err)
 	}
-	want := slices.Clone(lines)
-	ids := strings.NewReplacer("$CONSUMER", a.ID, "$PROVIDER", b.ID)
-	for line := range strings.Lines(out) {
-		line = strings.TrimRight(line, "\n")
-		if len(want) > 0 && line == " "+ids.Replace(want[0]) {
-			want = want[1:]
-		} else if !besides.MatchString(line) {
-			t.Errorf("nobody expects the line %q", line)
-		}
-	}
-	if len(want) > 0 {
-		t.Fatalf("%q is missing, or what follows it is, in\n%s", want[0], out)
+	ids := &desk{env: []string{"CONSUMER=" + a.ID, "PROVIDER=" + b.ID}}
+	if err := only(out, ids.filled(lines)); err != nil {
+		t.Fatalf("%v; all that is said is\n%s", err, out)
 	}
 }
 

@@ -1,0 +1,58 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The client dials the address and the port that peer was asked for, of a load balancer and of a node.
+func TestTheServerIsDialedWhereFlagsSay(t *testing.T) {
+	t.Cleanup(func() {
+		if err := unpeer(a, b, "--delete-namespaces"); err != nil {
+			t.Error(err)
+		}
+	})
+	var nodes corev1.NodeList
+	if err := b.Client.List(t.Context(), &nodes); err != nil {
+		t.Fatal(err)
+	}
+	node := address(t, nodes.Items[len(nodes.Items)-1])
+	given := node.As4()
+	given[3] = 240 // the load balancers of the playground give it to who asks for it
+	balancer := netip.AddrFrom4(given)
+	for _, way := range []struct {
+		to    netip.AddrPort
+		flags []string
+	}{
+		{netip.AddrPortFrom(balancer, 51999), []string{"--gw-server-service-loadbalancerip", balancer.String(), "--gw-server-service-port", "51999"}},
+		{netip.AddrPortFrom(node, 31840), []string{"--gw-server-service-type", "NodePort", "--gw-server-service-nodeport", "31840", "--gw-client-address", node.String(), "--gw-client-port", "31840"}},
+	} {
+		captured := capture(t)
+		if out, err := a.Say(append([]string{"peer", "--remote-kubeconfig", b.Kubeconfig, "--create-resource-slice=false"}, way.flags...)...); err != nil {
+			show(t)
+			t.Fatal(err, out)
+		}
+		if !slices.ContainsFunc(captured(), func(frame []byte) bool { return dialed(frame) == way.to }) {
+			t.Errorf("peer %v connected the clusters, and not by %s", way.flags, way.to)
+		}
+		if err := unpeer(a, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// dialed is where a frame of UDP goes.
+func dialed(frame []byte) (to netip.AddrPort) {
+	const head, udp = 14, 17
+	if len(frame) < head+28 || binary.BigEndian.Uint16(frame[12:]) != 0x0800 || frame[head+9] != udp {
+		return to
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(frame[head+16:])), binary.BigEndian.Uint16(frame[head+4*int(frame[head]&0xf)+2:]))
+}
