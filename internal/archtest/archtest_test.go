@@ -247,6 +247,34 @@ func TestNoTestSkips(t *testing.T) {
 	})
 }
 
+// timed is what the CLI may do by the clock, by why it cannot watch.
+var timed = map[string]string{
+	"internal/ctl/delete_peeringuser.go": "what the API server thinks of rights is told to nobody who does not ask",
+	"internal/ctl/install/stuck.go":      "how long a pod has been stuck changes without any event",
+}
+
+func TestCommandsWatchAndDoNotPoll(t *testing.T) {
+	polls := regexp.MustCompile(`\btime\.(After|Sleep|Tick|NewTicker|NewTimer)\(|\bwait\.(Poll|Until|Jitter|ExponentialBackoff)`)
+	seen := map[string]bool{}
+	walk(t, func(path string, data []byte) {
+		file, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file = filepath.ToSlash(file); !strings.HasPrefix(file, "internal/ctl/") || strings.HasSuffix(file, "_test.go") || !polls.Match(data) {
+			return
+		}
+		if seen[file] = true; timed[file] == "" {
+			t.Errorf("%s waits by the clock, %s: wait by await.Until, or say in timed why nothing can be watched", file, polls.Find(data))
+		}
+	})
+	for file := range timed {
+		if !seen[file] {
+			t.Errorf("%s does nothing by the clock", file)
+		}
+	}
+}
+
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 
 func walk(t *testing.T, visit func(path string, data []byte)) {

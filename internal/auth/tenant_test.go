@@ -16,12 +16,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/issue"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -262,6 +265,28 @@ func TestBindingCheck(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// The hashes of these two IDs begin with the same 48 bits, which are all that names of users of slices have of them.
+func TestOfTwoConsumersWhoseSlicesCouldHaveOneUserTheOlderCounts(t *testing.T) {
+	const first, second = "cluster-953a586cf47b", "cluster-0521d40e54c8"
+	if a, b := cred.SliceSubject("slice", first), cred.SliceSubject("slice", second); a.CommonName != b.CommonName {
+		t.Fatalf("their users are %s and %s", a.CommonName, b.CommonName)
+	}
+	older, newer, another := typedTenant("older", first), typedTenant("newer", second), typedTenant("another", first+"-bis")
+	in := &surroundings{}
+	for n, tenant := range []*authv1beta1.Tenant{older, newer, another} {
+		tenant.UID, tenant.CreationTimestamp = types.UID(tenant.Namespace), metav1.Unix(int64(n), 0)
+		in.tenants = append(in.tenants, *tenant)
+	}
+	for tenant, want := range map[*authv1beta1.Tenant]string{older: "", newer: reasonIDTaken, another: ""} {
+		in.namespace.Labels = map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: string(tenant.Spec.ClusterID)}
+		err := in.refusal(tenant)
+		reason, refused := kube.InvalidReason(err)
+		if reason != want || refused && !strings.Contains(err.Error(), `the users of slices of "`+second+`" and of "`+first+`" could have the same name`) {
+			t.Errorf("%s: %q: %v", tenant.Namespace, reason, err)
+		}
 	}
 }
 

@@ -152,10 +152,12 @@ func nobodyIsAuthenticatedWrongly(t *testing.T, genoa, turin *town) {
 // oneCommandAuthenticates also where it is interrupted after each line, and where it is run again, which changes nothing.
 func oneCommandAuthenticates(t *testing.T, genoa, turin *town) {
 	t.Helper()
-	eachLine := func(command, lines string) {
-		for n := range strings.Count(lines, "\n") {
-			interruptedAt(t, n+1, introducing(t, genoa, turin, command)...)
+	eachLine := func(command, says string) {
+		all := lines(says)
+		for n := range all - 1 {
+			interruptedAt(t, n+1, 0, introducing(t, genoa, turin, command)...)
 		}
+		interruptedAt(t, all, all, introducing(t, genoa, turin, command)...)
 	}
 	eachLine("authenticate", identities+authenticated)
 	eachLine("unauthenticate", identities+unauthenticated)

@@ -46,14 +46,19 @@ func (c *cli) fail(err error) {
 	}
 }
 
+const (
+	choose = "--kubeconfig, --context and --user choose it, and those with --remote- before them the other one of two"
+	// askForRights says what to do where a user may not do something.
+	askForRights = "Ask the administrator of that cluster for the right, or take another user of it: " + choose
+)
+
 // advise says what to do about a cluster that cannot be used, "" about all else.
 func advise(err error) string {
-	const choose = "--kubeconfig, --context and --user choose it, and those with --remote- before them the other one of two"
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return "Have they expired? Get a new kubeconfig from whoever gave it, or take another user of the cluster: " + choose
 	case apierrors.IsForbidden(err):
-		return "Ask the administrator of that cluster for the right, or take another user of it: " + choose
+		return askForRights
 	case apimeta.IsNoMatchError(err):
 		return "Install Liqo there by liqoctl install, or take another cluster: " + choose
 	}

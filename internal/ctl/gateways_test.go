@@ -37,6 +37,7 @@ type town struct {
 	id, liqo string
 	stop     func()
 	deaf     atomic.Bool // nothing comes back to its gateways
+	idle     atomic.Bool // nobody starts them
 }
 
 func newTown(t *testing.T, n int, id string) *town {
@@ -124,6 +125,9 @@ func (c *town) play(ctx context.Context, req reconcile.Request) (reconcile.Resul
 	d := &appsv1.Deployment{}
 	if err := c.Client.Get(ctx, req.NamespacedName, d); err != nil || d.Labels[names.NetworkingComponent] != names.ComponentGateway || !d.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if c.idle.Load() {
+		return reconcile.Result{RequeueAfter: probing}, nil
 	}
 	d.Status.Replicas, d.Status.ReadyReplicas = 1, 1
 	if err := c.Client.Status().Update(ctx, d); err != nil {

@@ -6,47 +6,164 @@ package ctl
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/testkit"
 )
 
-// undoneAfter are lines of peer after which what was begun is undone, too: networks are exchanged, there is half a tunnel, a consumer
-// without its Identity, and all but a granted slice.
-var undoneAfter = []int{4, 12, 33, 36}
-
-// whatIsInterruptedIsTakenUp sends the signal of Ctrl-C after a line, and after the next one of the next run. Gateways and the handshake
-// go on at once: the lines of the handshake are come by one by one where it is alone.
+// whatIsInterruptedIsTakenUp sends the signal of Ctrl-C after each line, the next time after the next one. Each run that follows ends as
+// one does that nothing disturbs. Gateways and the handshake go on at once: the lines of the handshake are come by one by one where it is
+// alone, and those of Connections may come with all that follows.
 func whatIsInterruptedIsTakenUp(t *testing.T, one, two *town) {
-	before := census(t, one, two)
-	for n := range strings.Count(guided(), "\n") {
-		interruptedAt(t, n+1, peers(t, one, two, "peer")...)
-		if slices.Contains(undoneAfter, n+1) {
+	before := portrait(t, one, two)
+	for _, of := range []struct {
+		peer                []string
+		peered, unpeered    string
+		interrupted, strict int // lines of peer
+	}{
+		{[]string{"peer"}, guided(), ended + disconnected, lines(initialised + connected + established), lines(initialised + connected)},
+		{[]string{"peer", "--networking-disabled"}, authenticated + sliced, "", lines(authenticated + sliced), lines(authenticated+sliced) - 1},
+	} {
+		want := undisturbed(t, one, two, of.peer...)
+		for n := 1; ; n++ {
+			undone := lines(of.unpeered)
+			if n <= undone { // at last it looks for what is left
+				interruptedAt(t, n, 0, peers(t, one, two, "unpeer")...)
+			}
 			peered(t, one, two, "unpeer").succeeds(t)
-			nothingIsLeft(t, before, one, two)
+			itIs(t, before, one, two)
+			if n > of.interrupted && n >= undone {
+				break
+			}
+			if n <= of.interrupted {
+				all := 0
+				if n > of.strict {
+					all = lines(of.peered)
+				}
+				interruptedAt(t, n, all, peers(t, one, two, of.peer...)...)
+			}
+			wantTranscript(t, peered(t, one, two, of.peer...), of.peered)
+			itIs(t, want, one, two)
 		}
 	}
-	wantTranscript(t, peered(t, one, two, "peer"), guided())
-	for n := range strings.Count(ended+disconnected, "\n") {
-		interruptedAt(t, n+1, peers(t, one, two, "unpeer")...)
-	}
-	peered(t, one, two, "unpeer").succeeds(t)
 }
 
-// interruptedAt interrupts a command after so many lines.
-func interruptedAt(t *testing.T, n int, args ...string) {
+func lines(of string) int { return strings.Count(of, "\n") }
+
+// itIs waits for controllers that go on for a moment after a command.
+func itIs(t *testing.T, want []string, one, two *town) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute, func() error {
+		if diff := cmp.Diff(want, portrait(t, one, two)); diff != "" {
+			return fmt.Errorf("-want +got:\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// interruptedAt interrupts a command after so many lines, with which it cannot end well: something is to be done after them. Where all lines
+// are given, it can if it says that many: nothing need be.
+func interruptedAt(t *testing.T, n, all int, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stderr := &counter{left: n, then: cancel}
 	err := Run(ctx, Options{Args: append([]string{"liqoctl"}, args...), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: stderr})
-	if err != nil && (stderr.left > 0 || strings.Count(stderr.String(), " ERRO ") != 1) {
-		t.Errorf("interrupted after %d lines it said:\n%s", n, stderr)
+	said := lateness.ReplaceAllString(stderr.String(), "")
+	if err == nil && (all == 0 || lines(said) != all) || err != nil && (stderr.left > 0 || strings.Count(said, " ERRO ") != 1) {
+		t.Errorf("interrupted after %d lines it said, and ended with %v:\n%s", n, err, said)
 	}
+}
+
+// peeringKinds are those of what a peering is made of.
+func peeringKinds() []client.ObjectList {
+	return []client.ObjectList{
+		&networkingv1beta1.ConfigurationList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.GatewayClientList{}, &networkingv1beta1.PublicKeyList{},
+		&authv1beta1.TenantList{}, &authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{},
+		&liqov1beta1.ForeignClusterList{}, &corev1.NamespaceList{},
+	}
+}
+
+// followingKinds are those of what controllers make of that.
+func followingKinds() []client.ObjectList {
+	return []client.ObjectList{
+		&networkingv1beta1.WgGatewayServerList{}, &networkingv1beta1.WgGatewayClientList{}, &networkingv1beta1.ConnectionList{}, &ipamv1alpha1.NetworkList{}, &ipamv1alpha1.IPList{},
+		&offv1beta1.NamespaceMapList{}, &offv1beta1.QuotaList{}, &appsv1.DeploymentList{}, &corev1.NodeList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.ServiceAccountList{},
+		&rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleBindingList{},
+	}
+}
+
+// objectsOf are those of some kinds in both clusters, each said in words.
+func objectsOf(t *testing.T, one, two *town, kinds []client.ObjectList, say func(client.Object) string) (all []string) {
+	t.Helper()
+	for _, c := range []*town{one, two} {
+		for _, list := range kinds {
+			if err := c.Client.List(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+			for _, obj := range objects(list) {
+				all = append(all, fmt.Sprintf("%s %T %s %s", c.id, obj, client.ObjectKeyFromObject(obj), say(obj)))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// drawn are fields that are by chance: keys, what was signed with them, and ports of nodes.
+var drawn = regexp.MustCompile(`"(csr|publicKey|signature|signedCRT|port)":("[^"]*"|\d+)`)
+
+// portrait is what a peering is made of with its labels and its spec, and the names of what follows from it.
+func portrait(t *testing.T, one, two *town) []string {
+	t.Helper()
+	all := objectsOf(t, one, two, peeringKinds(), func(obj client.Object) string {
+		whole, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(map[string]any{"labels": obj.GetLabels(), "spec": whole["spec"]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return drawn.ReplaceAllString(string(text), `"$1":"drawn"`)
+	})
+	return slices.DeleteFunc(append(all, objectsOf(t, one, two, followingKinds(), func(client.Object) string { return "" })...), uncounted.MatchString)
+}
+
+// undisturbed makes a peering, and again until a run of the same command changed nothing, while no controller did either. It is portrayed.
+func undisturbed(t *testing.T, one, two *town, command ...string) []string {
+	t.Helper()
+	peered(t, one, two, command...).succeeds(t)
+	testkit.Eventually(t, time.Minute, func() error {
+		versions := func() []string { return objectsOf(t, one, two, peeringKinds(), client.Object.GetResourceVersion) }
+		before := append(portrait(t, one, two), versions()...)
+		peered(t, one, two, command...).succeeds(t)
+		if diff := cmp.Diff(before, append(portrait(t, one, two), versions()...)); diff != "" {
+			return fmt.Errorf("it changes what there is (-before +after):\n%s", diff)
+		}
+		return nil
+	})
+	return portrait(t, one, two)
 }
 
 // counter does something after some lines.
@@ -67,27 +184,26 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// whatIsLostIsWaitedFor has commands lose the API server of either cluster in each of their phases, until they ask for it again.
+// whatIsLostIsWaitedFor has commands lose the API server of one cluster after each of their lines, until they ask for it again.
 func whatIsLostIsWaitedFor(t *testing.T, one, two *town) {
 	local, near := relayed(t, one)
 	remote, far := relayed(t, two)
-	for _, of := range []struct {
-		command, want string
-		every         int
-	}{{"peer", guided(), 6}, {"unpeer", ended + disconnected, 3}} {
-		said, before := &losses{local: local, remote: remote, every: of.every}, []int{local.Refused(), remote.Refused()}
-		args := append([]string{"liqoctl"}, peers(t, near, far, of.command)...)
-		if err := Run(t.Context(), Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said}); err != nil {
-			t.Errorf("%s ended: %v", of.command, err)
+	for _, lost := range []*testkit.Relay{local, remote} {
+		for _, of := range []struct{ command, want string }{{"peer", guided()}, {"unpeer", ended + disconnected}} {
+			said, before := &losses{of: lost}, lost.Refused()
+			args := append([]string{"liqoctl"}, peers(t, near, far, of.command)...)
+			if err := Run(t.Context(), Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said}); err != nil {
+				t.Errorf("%s ended: %v", of.command, err)
+			}
+			// A node goes with its slice, while nobody can be asked whether it is there.
+			if got := strings.Replace(said.String(), "No virtualnodes found", "All virtualnodes deleted", 1); got != of.want {
+				t.Errorf("%s said\n%s\nnot\n%s", of.command, got, of.want)
+			}
+			if lost.Refused() == before {
+				t.Errorf("%s lost nothing", of.command)
+			}
+			lost.Cut(0)
 		}
-		if got := said.String(); got != of.want {
-			t.Errorf("%s said\n%s\nnot\n%s", of.command, got, of.want)
-		}
-		if local.Refused() == before[0] || remote.Refused() == before[1] {
-			t.Errorf("%s lost nothing", of.command)
-		}
-		local.Cut(0)
-		remote.Cut(0)
 	}
 	// One that does not come back ends the command when its time is over, and another run goes on from there.
 	command := []string{"peer", "--networking-disabled"}
@@ -109,19 +225,16 @@ func relayed(t *testing.T, c *town) (*testkit.Relay, *town) {
 	return relay, &town{ControlPlane: &behind, id: c.id, liqo: c.liqo}
 }
 
-// losses takes one API server away after some lines, and the other one after some more, each until somebody asks for it.
+// losses takes an API server away after each line, until somebody asks for it.
 type losses struct {
 	bytes.Buffer
-	local, remote *testkit.Relay
-	every, lines  int
+	of *testkit.Relay
 }
 
 func (l *losses) Write(p []byte) (int, error) {
 	if strings.Contains(string(p), " Waiting for the API server: ") { // not where the libraries try again by themselves
 		return len(p), nil
 	}
-	if l.lines++; l.lines%l.every == 0 {
-		[]*testkit.Relay{l.local, l.remote}[l.lines/l.every%2].Cut(1)
-	}
+	l.of.Cut(1)
 	return l.Buffer.Write(p)
 }

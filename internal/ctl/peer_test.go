@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -185,6 +187,7 @@ func TestTwoClustersArePeered(t *testing.T) {
 		{"both ways undone at once", bothDirectionsEndAtOnce},
 		{"a lost consumer", whatALostConsumerLeftIsUndone},
 		{"without networks", theyArePeeredWithoutNetworks},
+		{"beside gateways that do not start", onlyTheTunnelWaitsForGateways},
 		{"interrupted", whatIsInterruptedIsTakenUp},
 		{"an API server away", whatIsLostIsWaitedFor},
 		{"begun and undone", whatIsBegunIsUndone},
@@ -200,19 +203,21 @@ func TestTwoClustersArePeered(t *testing.T) {
 	})
 }
 
-// census names all that there is in both clusters, but for requests that Kubernetes clears away, and for which nonces served, which
-// is remembered as long as there is a tenant namespace.
+// census names all that there is in both clusters, but for requests that Kubernetes clears away, for addresses that it draws for Services, and
+// for which nonces served, which is remembered as long as there is a tenant namespace.
 func census(t *testing.T, one, two *town) (all []string) {
 	t.Helper()
 	for _, c := range []*town{one, two} {
 		for _, name := range listing(t, c.Config) {
-			if !strings.Contains(name, " certificatesigningrequests ") && !strings.Contains(name, " authentication-nonces-") {
+			if !uncounted.MatchString(name) {
 				all = append(all, c.id+" "+name)
 			}
 		}
 	}
 	return all
 }
+
+var uncounted = regexp.MustCompile(` (certificatesigningrequests|ipaddresses) |[ /]authentication-nonces-`)
 
 // nothingIsLeft compares with what there was. What earlier tests left may go meanwhile.
 func nothingIsLeft(t *testing.T, before []string, one, two *town) {
@@ -225,9 +230,9 @@ func nothingIsLeft(t *testing.T, before []string, one, two *town) {
 }
 
 func theyArePeeredByOneCommand(t *testing.T, one, two *town) {
-	for range 2 {
-		wantTranscript(t, peered(t, one, two, "peer", "--cpu", "2", "--memory", "4Gi", "--pods", "20", "--resource", "nvidia.com/gpu=2"), guided())
-	}
+	asks := []string{"peer", "--cpu", "2", "--memory", "4Gi", "--pods", "20", "--resource", "nvidia.com/gpu=2"}
+	wantTranscript(t, peered(t, one, two, asks...), guided())
+	undisturbed(t, one, two, asks...)
 	granted := &authv1beta1.ResourceSlice{}
 	get(t, one, "liqo-tenant-cluster2", "cluster2", granted)
 	if got := granted.Spec.Resources; got.Cpu().String() != "2" || got.Memory().String() != "4Gi" || got.Pods().String() != "20" || got.Name("nvidia.com/gpu", "").String() != "2" {
@@ -236,6 +241,7 @@ func theyArePeeredByOneCommand(t *testing.T, one, two *town) {
 	roleIs(t, one, two, liqov1beta1.ProviderRole)
 	roleIs(t, two, one, liqov1beta1.ConsumerRole)
 	testkit.Eventually(t, time.Minute, func() error { return one.Client.Get(t.Context(), client.ObjectKey{Name: "cluster2"}, &corev1.Node{}) })
+	whoMayNotDoAllOfItChangesNothing(t, one, two, "unpeer")
 	dry := peered(t, one, two, "unpeer", "--dry-run", "--delete-namespaces")
 	dry.succeeds(t)
 	if got, want := kindsOf(dry.stdout), "| ResourceSlice VirtualNode Identity Secret GatewayClient Configuration Namespace Tenant Secret GatewayServer Configuration Namespace"; got != want {
@@ -359,6 +365,78 @@ func bothDirectionsEndAtOnce(t *testing.T, one, two *town) {
 	}
 }
 
+// onlyTheTunnelWaitsForGateways has none of them start: all that needs none is done, and is told after the lines of the network.
+func onlyTheTunnelWaitsForGateways(t *testing.T, one, two *town) {
+	for _, c := range []*town{one, two} {
+		c.idle.Store(true)
+		defer c.idle.Store(false)
+	}
+	told := &listened{}
+	end := overtime{t.Context(), make(chan struct{})}
+	args := append([]string{"liqoctl"}, peers(t, one, two, "peer")...)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(end, Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: told})
+	}()
+	before, _, _ := strings.Cut(guided(), " INFO   (remote) Gateway pod")
+	testkit.Eventually(t, time.Minute, func() error {
+		identity, granted := &authv1beta1.Identity{}, &authv1beta1.ResourceSlice{}
+		err := errors.Join(one.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-cluster2", Name: names.ControlPlaneIdentity("cluster2")}, identity),
+			one.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-cluster2", Name: "cluster2"}, granted))
+		if said := told.String(); err == nil && (len(granted.Status.Conditions) < 2 || said != before) {
+			err = fmt.Errorf("the slice has %v, and it said:\n%s", granted.Status.Conditions, said)
+		}
+		return err
+	})
+	granted := &authv1beta1.ResourceSlice{}
+	get(t, one, "liqo-tenant-cluster2", "cluster2", granted)
+	for _, c := range granted.Status.Conditions {
+		if c.Status != authv1beta1.ResourceSliceConditionAccepted {
+			t.Errorf("the slice is not accepted: %+v", c)
+		}
+	}
+	close(end.over)
+	err := <-ended
+	result{stderr: told.String(), err: err}.refuses(t, "in the remote cluster: no pod of gw-cluster1 is ready: ", "timed out waiting for the condition", "Run it again to go on from here")
+	peered(t, one, two, "unpeer").succeeds(t)
+}
+
+// listened is output that is read while a command writes it.
+type listened struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *listened) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String leaves out what a busy machine is waited for.
+func (l *listened) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return lateness.ReplaceAllString(l.text.String(), "")
+}
+
+// overtime is a context whose time is over when somebody says so.
+type overtime struct {
+	context.Context
+	over chan struct{}
+}
+
+func (o overtime) Done() <-chan struct{} { return o.over }
+
+func (o overtime) Err() error {
+	select {
+	case <-o.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // whatALostConsumerLeftIsUndone is about a consumer that forgot the provider, which still has its requests.
 func whatALostConsumerLeftIsUndone(t *testing.T, one, two *town) {
 	peered(t, one, two, "peer", "--networking-disabled").succeeds(t)
@@ -433,6 +511,7 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 	if strings.Contains(asked.stdout, names.CreateVirtualNode) {
 		t.Errorf("a virtual node is asked for:\n%s", asked.stdout)
 	}
+	whoMayNotDoAllOfItChangesNothing(t, one, two, "peer")
 	nobody := &town{ControlPlane: two.ControlPlane, liqo: "elsewhere"}
 	peered(t, one, nobody, "peer").refuses(t, `in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
 	liqoctl(t, one.Config, "force", "unpeer", "--skip-confirm").refuses(t, "Cluster ID must be specified")
@@ -441,6 +520,43 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 	guest := two.User(t, "guest-of-none")
 	liqoctl(t, nil, "peer", "--kubeconfig", kubeconfigFile(t, one.Config), "--remote-kubeconfig", kubeconfigFile(t, guest), "-n", one.liqo, "--remote-namespace", two.liqo).
 		refuses(t, "in the remote cluster: ", "forbidden")
+}
+
+// whoMayNotDoAllOfItChangesNothing is about users who may do a part of what a command does, in one of the clusters.
+func whoMayNotDoAllOfItChangesNothing(t *testing.T, one, two *town, command string) {
+	t.Helper()
+	looks := []string{"get", "list", "watch"}
+	allBut := func(one string) (rules []rbacv1.PolicyRule) {
+		for _, group := range []string{"", "apps", authv1beta1.GroupName, liqov1beta1.GroupName, "ipam.liqo.io", networkingv1beta1.GroupName, offv1beta1.GroupName} {
+			verbs := []string{"*"}
+			if group == one {
+				verbs = looks
+			}
+			rules = append(rules, testkit.Rule(group, "*", verbs...))
+		}
+		return rules
+	}
+	for user, rules := range map[string][]rbacv1.PolicyRule{
+		"half-looks": {testkit.Rule("*", "*", looks...)}, "half-no-secrets": allBut(""), "half-no-tenants": allBut(authv1beta1.GroupName), "half-no-gateways": allBut(networkingv1beta1.GroupName),
+	} {
+		for side, c := range map[string]*town{"local": one, "remote": two} {
+			testkit.Allow(t, c.ControlPlane, "", user, rules...)
+			ways := map[*town]*front{one: newFront(t, one.Config, false), two: newFront(t, two.Config, false)}
+			ways[c] = newFront(t, c.User(t, user), false)
+			r := liqoctl(t, nil, command, "--kubeconfig", kubeconfigFile(t, &rest.Config{Host: ways[one].URL}), "--remote-kubeconfig", kubeconfigFile(t, &rest.Config{Host: ways[two].URL}),
+				"--namespace", one.liqo, "--remote-namespace", two.liqo, "--timeout", "60s")
+			r.refuses(t, "in the "+side+" cluster: you are not allowed to ", "\n INFO  Ask the administrator of that cluster for the right")
+			if here, there := ways[one].writes.Load(), ways[two].writes.Load(); here+there > 0 {
+				t.Errorf("%s as %s in the %s cluster: %d and %d writes:\n%s", command, user, side, here, there, r.stderr)
+			}
+			for _, obj := range []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
+				obj.SetName(user)
+				if err := c.Client.Delete(t.Context(), obj); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
 }
 
 // whatIsGoneIsForgotten is about a provider and consumer whose API server does not answer any more.

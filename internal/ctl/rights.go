@@ -71,7 +71,7 @@ func (s *side) demandOf(ctx context.Context, name string, wanted ...rights) erro
 	if !slices.Contains(denied, true) {
 		return nil
 	}
-	return s.wrong(out.Fail("you are not allowed to %s", listed(asked, denied)))
+	return s.wrong(out.Fail("you are not allowed to %s", listed(asked, denied)).Hint(askForRights))
 }
 
 // listed names what is denied. Neighbours in one namespace name it once.

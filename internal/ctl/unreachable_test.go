@@ -5,10 +5,17 @@ package ctl
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"log"
 	"maps"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -17,6 +24,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +52,7 @@ func newFront(t *testing.T, cfg *rest.Config, bare bool) *front {
 		t.Fatal(err)
 	}
 	f := &front{bare: bare}
-	proxy := &httputil.ReverseProxy{Transport: transport, ModifyResponse: f.hide, Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := &httputil.ReverseProxy{Transport: transport, ModifyResponse: f.hide, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Header.Set("Accept", "application/json")
 	}}
@@ -104,15 +112,41 @@ func troubles(t *testing.T, c *testkit.ControlPlane) map[string]trouble {
 	t.Cleanup(foreign.Close)
 	expired := rest.AnonymousClientConfig(c.Config)
 	expired.BearerToken = "expired"
+	outdated := rest.AnonymousClientConfig(c.Config)
+	outdated.CertData, outdated.KeyData = expiredCertificate(t)
 	return map[string]trouble{
 		"a kubeconfig that is not there":  {map[string]string{"kubeconfig": "/nowhere/kubeconfig"}, []string{"/nowhere/kubeconfig", "kubeconfig"}},
 		"a context that is not there":     {map[string]string{"kubeconfig": kubeconfigFile(t, c.Config), "context": "none"}, []string{`context "none" does not exist`, "context"}},
 		"a server that is not there":      {file(&rest.Config{Host: "https://127.0.0.1:1"}), []string{"the connection to the server https://127.0.0.1:1 was refused", "kubeconfig"}},
 		"a server of another authority":   {file(&rest.Config{Host: foreign.URL}), []string{"signed by an authority that the kubeconfig does not know", "kubeconfig"}},
 		"credentials that expired":        {file(expired), []string{"does not accept the credentials of the kubeconfig", "kubeconfig"}},
+		"a certificate that expired":      {file(outdated), []string{"does not accept the credentials of the kubeconfig", "kubeconfig"}},
 		"a user without rights":           {file(c.User(t, "unreachable-nobody")), nil},
 		"a cluster that does not have it": {file(&rest.Config{Host: newFront(t, c.Config, true).URL}), []string{"iqo"}},
 	}
+}
+
+// expiredCertificate is one of an authority of the name of that of the clusters, which refuse it for its time before they look who signed it.
+func expiredCertificate(t *testing.T) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := &x509.Certificate{Subject: pkix.Name{CommonName: "testkit"}}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, authority, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
 // nowhere is a namespace without Liqo.

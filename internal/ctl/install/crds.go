@@ -6,16 +6,15 @@ package install
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -30,33 +29,40 @@ func crdObject(name string) *metav1.PartialObjectMetadata {
 
 // applyCRDs installs or upgrades the CRDs and waits until they are served.
 func (i *Installer) applyCRDs(ctx context.Context, crds []*unstructured.Unstructured) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for _, crd := range crds {
 		group.Go(func() error {
-			if err := i.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd.DeepCopy()), client.FieldOwner(names.CLIFieldManager), client.ForceOwnership); err != nil {
+			if err := i.Client.Apply(within, client.ApplyConfigurationFromUnstructured(crd.DeepCopy()), client.FieldOwner(names.CLIFieldManager), client.ForceOwnership); err != nil {
 				return fmt.Errorf("applying CRD %s: %w", crd.GetName(), err)
 			}
-			return i.waitEstablished(ctx, crd.GetName())
+			return nil
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return i.awaitEstablished(ctx, crds)
 }
 
-func (i *Installer) waitEstablished(ctx context.Context, name string) error {
-	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(crdKind)
-	// It takes a fraction of a second: a watch for each of two dozen would cost more than these reads.
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if err := i.Client.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
-			return false, err
+// awaitEstablished watches the names of all of them at once: a watch for each of two dozen would cost more.
+func (i *Installer) awaitEstablished(ctx context.Context, crds []*unstructured.Unstructured) error {
+	all := &metav1.PartialObjectMetadataList{}
+	all.SetGroupVersionKind(crdKind.GroupVersion().WithKind(crdKind.Kind + "List"))
+	waiting := crds
+	return await.Until(ctx, i.Client, func(ctx context.Context) error {
+		for ; len(waiting) > 0; waiting = waiting[1:] {
+			now, name := &unstructured.Unstructured{}, waiting[0].GetName()
+			now.SetGroupVersionKind(crdKind)
+			if err := i.Client.Get(ctx, client.ObjectKey{Name: name}, now); err != nil {
+				return fmt.Errorf("reading CRD %s: %w", name, err)
+			}
+			if !isEstablished(now) {
+				return await.Pending("the CRD " + name + " is not served yet")
+			}
 		}
-		return isEstablished(crd), nil
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for CRD %s to be served: %w", name, err)
-	}
-	return nil
+		return nil
+	}, await.Watched{List: all})
 }
 
 func isEstablished(crd *unstructured.Unstructured) bool {

@@ -90,6 +90,7 @@ func (i *Installer) accesses(crds, objects []*unstructured.Unstructured) ([]acce
 		{"get", crdKind.Group, "customresourcedefinitions", ""},
 		{"create", crdKind.Group, "customresourcedefinitions", ""},
 		{"patch", crdKind.Group, "customresourcedefinitions", ""},
+		{"watch", crdKind.Group, "customresourcedefinitions", ""},
 	}
 	for _, verb := range []string{"get", "list", "create", "update", "delete"} {
 		all = append(all, access{verb, "", "secrets", i.Namespace}) // where Helm keeps its releases
