@@ -62,20 +62,20 @@ func (w *world) downAfter(l loss) func(context.Context, *watcher) (float64, erro
 	}
 }
 
-// withdrawn is how long endpoints of the peer stay when nothing passes the tunnel, or until they are back when all does again.
-func (w *world) withdrawn(back bool) func(context.Context, *watcher) (float64, error) {
+// withdrawn is how long endpoints of the peer stay in a cluster when nothing passes the tunnel, or until they are back when all does again.
+func (w *world) withdrawn(in int, back bool) func(context.Context, *watcher) (float64, error) {
 	return func(ctx context.Context, asking *watcher) (took float64, err error) {
-		if err := w.shown(ctx, 1); err != nil {
+		if err := w.shown(ctx, in, 1); err != nil {
 			return 0, err
 		}
 		err = w.during(ctx, tunnelLoss, func() error {
 			began := time.Now()
-			err := w.shown(ctx, 0)
+			err := w.shown(ctx, in, 0)
 			took = time.Since(began).Seconds()
 			return err
 		})
 		mended := time.Now()
-		if err = errors.Join(err, w.shown(ctx, 1)); err != nil {
+		if err = errors.Join(err, w.shown(ctx, in, 1)); err != nil {
 			return 0, err
 		}
 		if back {
@@ -198,8 +198,9 @@ func nodeFile(node string) string {
 	return "/run/netns/" + cmp.Or(os.Getenv("LIQO_PLAYGROUND_NAME"), "liqo-pg") + "-" + node
 }
 
-// far is a Service of the client's cluster whose backend is a pod there, which the other cluster is shown.
-const far = `apiVersion: v1
+// far is a Service of the client's cluster whose backend is a pod there, which the other cluster is shown; near is one whose backend runs in the
+// other cluster.
+const farAndNear = `apiVersion: v1
 kind: Service
 metadata: {name: far}
 spec: {ports: [{port: 80, targetPort: 8080}]}
@@ -210,6 +211,19 @@ metadata: {name: far, labels: {kubernetes.io/service-name: far}}
 addressType: IPv4
 ports: [{port: 8080, protocol: TCP}]
 endpoints: [{addresses: [%s], conditions: {ready: true}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: near}
+spec: {selector: {app: near}, ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: near, labels: {app: near}}
+spec:
+  terminationGracePeriodSeconds: 0
+  nodeSelector: {liqo.io/type: virtual-node}
+  containers: [{name: near, image: "docker.io/library/busybox:latest", imagePullPolicy: IfNotPresent, command: [sleep, infinity]}]
 `
 
 // lend has the client's cluster borrow from the server's, and show it a Service.
@@ -231,18 +245,19 @@ func (w *world) lend(ctx context.Context) error {
 			return err
 		}
 	}
-	w.twin = p.Twin()
-	if _, err := w.clusters[0].Kubectl(fmt.Sprintf(far, w.paths[1].from.own), "apply", "-n", p.Namespace, "-f", "-"); err != nil {
+	w.services = [2]client.ObjectKey{{Namespace: p.Namespace, Name: "near"}, {Namespace: p.Twin(), Name: "far"}}
+	if _, err := w.clusters[0].Kubectl(fmt.Sprintf(farAndNear, w.paths[1].from.own), "apply", "-n", p.Namespace, "-f", "-"); err != nil {
 		return err
 	}
-	return w.shown(ctx, 1)
+	return errors.Join(w.shown(ctx, 0, 1), w.shown(ctx, 1, 1))
 }
 
-// shown waits until the server's cluster has so many endpoints of the client's that are ready.
-func (w *world) shown(ctx context.Context, want int) error {
+// shown waits until a cluster has so many endpoints in the other one that are ready.
+func (w *world) shown(ctx context.Context, in, want int) error {
 	return until(ctx, "endpoints of the peer", func() error {
 		var list discoveryv1.EndpointSliceList
-		if err := w.clusters[1].Client.List(ctx, &list, client.InNamespace(w.twin), client.MatchingLabels{discoveryv1.LabelServiceName: "far"}); err != nil {
+		of := w.services[in]
+		if err := w.clusters[in].Client.List(ctx, &list, client.InNamespace(of.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: of.Name}); err != nil {
 			return err
 		}
 		ready := 0

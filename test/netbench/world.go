@@ -37,10 +37,10 @@ type world struct {
 	apart    [2]clusters.Listing // when they had never peered
 	tunnel   *clusters.Tunnel
 	gateways [2]corev1.Pod
-	nodes    [2]place  // where the gateways run
-	others   [2]string // nodes without gateways
-	paths    []path    // from a pod to a pod of the other cluster
-	twin     string    // namespace of the server's cluster that the client's shows a Service in
+	nodes    [2]place            // where the gateways run
+	others   [2]string           // nodes without gateways
+	paths    []path              // from a pod to a pod of the other cluster
+	services [2]client.ObjectKey // of each cluster, the one whose endpoint is in the other one
 }
 
 var (
