@@ -21,6 +21,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
 )
 
 // What a user made, by the name that a story gives it.
@@ -139,7 +140,7 @@ func (w *world) up(t *testing.T, n int) {
 // Whatever the order, nothing is left: no object, no finalizer, no binding, no namespace. Where the provider forgot the
 // consumer before that one was done, it takes the word of the user that the provider is not coming back.
 func TestAnyOrderOfDeletionLeavesNothing(t *testing.T) {
-	inWorlds(t, seedsOf(t, 9), func(t *testing.T, w *world, seed uint64) {
+	inWorlds(t, testkit.Seeds(t, 9), func(t *testing.T, w *world, seed uint64) {
 		began := time.Now()
 		w.up(t, int(seed)+3000)
 		up := time.Now()
@@ -152,7 +153,7 @@ func TestAnyOrderOfDeletionLeavesNothing(t *testing.T) {
 
 // A consumer that is done before its provider forgets it needs no word of its user.
 func TestAConsumerThatGoesFirstNeedsNoWord(t *testing.T) {
-	inWorlds(t, seedsOf(t, 2), func(t *testing.T, w *world, seed uint64) {
+	inWorlds(t, testkit.Seeds(t, 2), func(t *testing.T, w *world, seed uint64) {
 		w.up(t, int(seed)+2000)
 		random := rand.New(rand.NewPCG(seed, 3))
 		for _, of := range []struct {

@@ -8,36 +8,22 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-// seedsOf is the number of seeds of a story: soak runs more.
-func seedsOf(t *testing.T, usual int) int {
-	t.Helper()
-	text := os.Getenv("LIQO_SEEDS")
-	if text == "" {
-		return usual
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("reading LIQO_SEEDS: %v", err)
-	}
-	return n
-}
+	"liqo.io/liqo/internal/testkit"
+)
 
 // All objects of a peering and of an application in it are applied in a random order, and between them the processes of
 // both clusters start, in a random order too. What comes of it is always the same.
 func TestAnyOrderOfManifestsEndsTheSame(t *testing.T) {
 	var first sync.Once
 	var want map[string]string
-	inWorlds(t, seedsOf(t, 20), func(t *testing.T, w *world, seed uint64) {
+	inWorlds(t, testkit.Seeds(t, 20), func(t *testing.T, w *world, seed uint64) {
 		first.Do(func() { want = w.inOrder(t) })
 		if want == nil {
 			t.Fatal("the story that all others are compared with failed")

@@ -196,7 +196,7 @@ func whatIsLostIsWaitedFor(t *testing.T, one, two *town) {
 				t.Errorf("%s ended: %v", of.command, err)
 			}
 			// A node goes with its slice, while nobody can be asked whether it is there.
-			if got := strings.Replace(said.String(), "No virtualnodes found", "All virtualnodes deleted", 1); got != of.want {
+			if got := strings.Replace(lateness.ReplaceAllString(said.String(), ""), "No virtualnodes found", "All virtualnodes deleted", 1); got != of.want {
 				t.Errorf("%s said\n%s\nnot\n%s", of.command, got, of.want)
 			}
 			if lost.Refused() == before {

@@ -373,6 +373,8 @@ func onlyTheTunnelWaitsForGateways(t *testing.T, one, two *town) {
 	}
 	told := &listened{}
 	end := overtime{t.Context(), make(chan struct{})}
+	over := sync.OnceFunc(func() { close(end.over) })
+	defer over()
 	args := append([]string{"liqoctl"}, peers(t, one, two, "peer")...)
 	ended := make(chan error, 1)
 	go func() {
@@ -395,7 +397,7 @@ func onlyTheTunnelWaitsForGateways(t *testing.T, one, two *town) {
 			t.Errorf("the slice is not accepted: %+v", c)
 		}
 	}
-	close(end.over)
+	over()
 	err := <-ended
 	result{stderr: told.String(), err: err}.refuses(t, "in the remote cluster: no pod of gw-cluster1 is ready: ", "timed out waiting for the condition", "Run it again to go on from here")
 	peered(t, one, two, "unpeer").succeeds(t)

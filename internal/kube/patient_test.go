@@ -71,19 +71,20 @@ func TestWatchesWaitForTheAPIServer(t *testing.T) {
 	}); !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, context.Canceled) || n != 2 {
 		t.Errorf("a watch that nobody waits for is sent %d times: %v", n, err)
 	}
-	var server *httptest.Server
-	defer func() { server.Close() }()
-	n, err := get(t.Context(), "?watch=true", func(n int) {
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	n, err := get(ctx, "?watch=true", func(n int) {
 		if n != 3 {
 			return
 		}
 		again, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Error(err)
+		if err != nil { // another one has the port by now
+			cancel()
 			return
 		}
-		server = &httptest.Server{Listener: again, Config: &http.Server{Handler: http.NotFoundHandler()}}
+		server := &httptest.Server{Listener: again, Config: &http.Server{Handler: http.NotFoundHandler()}}
 		server.Start()
+		t.Cleanup(server.Close)
 	})
 	if err != nil || n != 4 {
 		t.Errorf("a watch is sent %d times: %v", n, err)

@@ -115,10 +115,8 @@ func (s *configurations) remote(ctx context.Context, cfg *networkingv1beta1.Conf
 		}
 		return nil, kube.Invalid(ReasonNoCluster, fmt.Errorf("the label %s is missing: it names the cluster whose networks these are", names.RemoteClusterID))
 	}
-	if err := s.showLocal(ctx, cfg); err != nil { // also where it does not count: it may have
-		return nil, err
-	}
-	if err := s.alone(ctx, cfg, id); err != nil {
+	alone := s.alone(ctx, cfg, id)
+	if err := errors.Join(alone, s.showLocal(ctx, cfg)); err != nil { // also where it does not count: it may have
 		return nil, err
 	}
 	if err := usable(cfg.Spec.Remote.CIDR); err != nil {

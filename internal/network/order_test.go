@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -34,26 +32,12 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// seedsOf is the number of seeds of a story: soak runs more.
-func seedsOf(t *testing.T, usual int) int {
-	t.Helper()
-	text := os.Getenv("LIQO_SEEDS")
-	if text == "" {
-		return usual
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("reading LIQO_SEEDS: %v", err)
-	}
-	return n
-}
-
 // Whatever a tunnel is made of comes in a random order, and the controllers start in between; some of it goes and comes back. It ends as it
 // does where all comes once, as the guide has it.
 func TestAnyOrderOfTheObjectsOfATunnelEndsTheSame(t *testing.T) {
 	private, public := keyPair(t)
 	var want [2]string // by where the server is
-	for seed := range uint64(2 + seedsOf(t, 6)) {
+	for seed := range uint64(2 + testkit.Seeds(t, 6)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inTenant := seed % 2
 			s := newPuzzle(t, private, public, inTenant == 1)

@@ -132,13 +132,19 @@ func Staying(consumer, provider string) map[string][]string {
 	return map[string][]string{consumer: in(provider), provider: append(in(consumer), "secrets liqo authentication-nonces-"+consumer)}
 }
 
-// Without is the listing without objects of these names.
-func (l Listing) Without(names ...string) Listing {
-	left := maps.Clone(l)
+// Without is the listing without objects of these names. One that is not there is an error, beside the listing without the others.
+func (l Listing) Without(names ...string) (Listing, error) {
+	left, missing := maps.Clone(l), []string(nil)
 	for _, name := range names {
+		if _, ok := left[name]; !ok {
+			missing = append(missing, name)
+		}
 		delete(left, name)
 	}
-	return left
+	if len(missing) > 0 {
+		return left, fmt.Errorf("missing is %q", missing)
+	}
+	return left, nil
 }
 
 // Settled returns an error while something is being deleted.

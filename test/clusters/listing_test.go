@@ -53,7 +53,8 @@ func TestOfALeaseItsNameCounts(t *testing.T) {
 	if err := after.add("leases", lease("liqo-tenant-milan", "left", "")); err != nil {
 		t.Fatal(err)
 	}
-	if Changes(before, after) == "" || Changes(before, after.Without("leases liqo-tenant-milan left")) != "" {
+	left, err := after.Without("leases liqo-tenant-milan left")
+	if Changes(before, after) == "" || Changes(before, left) != "" || err != nil {
 		t.Error("one that is left is not seen, or not alone")
 	}
 }

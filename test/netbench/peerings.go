@@ -198,7 +198,11 @@ func (w *world) nothingIsLeft(ctx context.Context, stays map[string][]string) er
 		if err != nil {
 			return err
 		}
-		if diff := clusters.Changes(w.apart[i], after.Without(stays[c.ID]...)); diff != "" {
+		left, err := after.Without(stays[c.ID]...)
+		if err != nil {
+			return fmt.Errorf("in %s: %w", c.ID, err)
+		}
+		if diff := clusters.Changes(w.apart[i], left); diff != "" {
 			return fmt.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff)
 		}
 	}

@@ -54,5 +54,9 @@ func dialed(frame []byte) (to netip.AddrPort) {
 	if len(frame) < head+28 || binary.BigEndian.Uint16(frame[12:]) != 0x0800 || frame[head+9] != udp {
 		return to
 	}
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(frame[head+16:])), binary.BigEndian.Uint16(frame[head+4*int(frame[head]&0xf)+2:]))
+	ports := frame[min(head+4*int(frame[head]&0xf), len(frame)):]
+	if len(ports) < 4 {
+		return to
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(frame[head+16:])), binary.BigEndian.Uint16(ports[2:]))
 }

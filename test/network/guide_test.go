@@ -63,6 +63,9 @@ func typedAndUndone(t *testing.T, name string, staying ...map[string][]string) {
 		}
 	})
 	typeAll(t, name, only)
+	if name == "authentication" { // by hand nobody waits for what follows from objects
+		eventually(t, "only what stays to be left", func(ctx context.Context) error { return areAsBefore(ctx, before, staying...) })
+	}
 	isAsBefore(t, before, staying...)
 	if err := unpeer(a, b, "--delete-namespaces"); err != nil {
 		t.Fatal(err)
@@ -78,18 +81,28 @@ func unpeer(consumer, provider *clusters.Cluster, flags ...string) error {
 // isAsBefore wants all objects to be as they were, but for some that stay.
 func isAsBefore(t *testing.T, before map[*clusters.Cluster]clusters.Listing, staying ...map[string][]string) {
 	t.Helper()
+	if err := areAsBefore(t.Context(), before, staying...); err != nil {
+		t.Error(err)
+	}
+}
+
+func areAsBefore(ctx context.Context, before map[*clusters.Cluster]clusters.Listing, staying ...map[string][]string) error {
+	var errs []error
 	for c, before := range before {
-		now, err := c.Listing(t.Context())
+		now, err := c.Listing(ctx)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		for _, stays := range staying {
-			now = now.Without(stays[c.ID]...)
+			if now, err = now.Without(stays[c.ID]...); err != nil {
+				errs = append(errs, fmt.Errorf("in %s: %w", c.ID, err))
+			}
 		}
 		if diff := clusters.Changes(before, now); diff != "" {
-			t.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff)
+			errs = append(errs, fmt.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff))
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // typeAll types a guide line by line, and has shows compare what is seen with what the guide says.
@@ -219,37 +232,40 @@ func (d *desk) filled(lines []string) []string {
 
 // inOrder wants lines among those that are seen, each after the one before it. Only the width of gaps may differ, and each * is a word.
 func inOrder(seen string, lines []string) error {
-	rest := strings.Split(seen, "\n")
-	for _, line := range lines {
-		words := strings.Fields(line)
-		for i, w := range words {
-			words[i] = strings.ReplaceAll(regexp.QuoteMeta(w), `\*`, `\S+`)
-		}
-		wanted := regexp.MustCompile(`^\s*` + strings.Join(words, `\s+`) + `\s*$`)
-		at := slices.IndexFunc(rest, wanted.MatchString)
-		if at < 0 {
-			return fmt.Errorf("%q is not shown where it should be", line)
-		}
-		rest = rest[at+1:]
-	}
-	return nil
+	return walk(seen, lines, func(string) bool { return false })
 }
 
-// only is inOrder, and wants what liqoctl says of its steps to be among those lines, or what newer versions say besides.
+// only is inOrder, and wants what liqoctl says of its steps to be those lines, or what newer versions say besides.
 func only(seen string, lines []string) error {
-	if err := inOrder(seen, lines); err != nil {
-		return err
-	}
-	for line := range strings.Lines(seen) {
-		line = strings.TrimRight(line, "\n")
-		if steps.MatchString(line) && !besides.MatchString(line) && !slices.ContainsFunc(lines, func(l string) bool { return inOrder(line, []string{l}) == nil }) {
-			return fmt.Errorf("nobody expects the line %q", line)
-		}
-	}
-	return nil
+	return walk(seen, lines, func(line string) bool { return steps.MatchString(line) && !besides.MatchString(line) })
 }
 
 var steps = regexp.MustCompile(`^ *(INFO|WARN|ERRO) `)
+
+// walk goes through what is seen, line by line, and comes by those that are wanted, one after the other. None of the others may be strange.
+func walk(seen string, lines []string, strange func(string) bool) error {
+	for line := range strings.Lines(seen) {
+		line = strings.TrimRight(line, "\r\n")
+		switch {
+		case len(lines) > 0 && pattern(lines[0]).MatchString(line):
+			lines = lines[1:]
+		case strange(line):
+			return fmt.Errorf("nobody expects the line %q here", line)
+		}
+	}
+	if len(lines) > 0 {
+		return fmt.Errorf("%q is not shown where it should be", lines[0])
+	}
+	return nil
+}
+
+func pattern(line string) *regexp.Regexp {
+	words := strings.Fields(line)
+	for i, w := range words {
+		words[i] = strings.ReplaceAll(regexp.QuoteMeta(w), `\*`, `\S+`)
+	}
+	return regexp.MustCompile(`^\s*` + strings.Join(words, `\s+`) + `\s*$`)
+}
 
 // newTerminal has two ends: what is written into the first one is typed at the second one.
 func newTerminal() (keyboard, terminal *os.File, err error) {

@@ -34,10 +34,20 @@ func (e *kernelEngine) get() (state, error) {
 		return state{}, fmt.Errorf("reading the state: %w", err)
 	}
 	s, err := parseDump(answer)
-	if link, gone := netlink.LinkByName(e.name); gone == nil && link.Attrs().Statistics != nil {
-		s.refused = link.Attrs().Statistics.RxFrameErrors
+	if err != nil {
+		return state{}, err
 	}
-	return s, err
+	link, err := netlink.LinkByName(e.name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) { // it went meanwhile
+		return s, nil
+	}
+	if err != nil {
+		return state{}, fmt.Errorf("reading what the link counted: %w", err)
+	}
+	if counted := link.Attrs().Statistics; counted != nil {
+		s.refused = counted.RxFrameErrors
+	}
+	return s, nil
 }
 
 func (e *kernelEngine) set(c change) error {
