@@ -93,7 +93,7 @@ suite_several() { # fresh ones, which no other story has installed anything in
 	clusters 1 a,b,c && gotest -count=1 -v -timeout 20m ./test/several
 }
 
-suite_upgrade() { # fresh ones: the release before this tree is installed in one of them
+suite_upgrade() { # fresh ones: the release before this tree is installed in one of them, and then this tree as versions that are too far apart
 	[ -z "${clusters_up:-}" ] || down
 	clusters 1 && gotest -count=1 -v -timeout 30m ./test/soak/upgrade && down
 }

@@ -29,8 +29,8 @@ func Previous(root string) (ref string, err error) {
 	return ref, nil
 }
 
-// Build makes liqoctl and the image of a release in a folder.
-func Build(root, ref, folder string) (liqoctl, image string, err error) {
+// Build makes liqoctl and the image of what a ref names in a folder, which say that they are this version.
+func Build(root, ref, version, folder string) (liqoctl, image string, err error) {
 	archive := filepath.Join(folder, "source.tar")
 	if _, err := output(root, "git", "archive", "--output", archive, ref); err != nil {
 		return "", "", err
@@ -38,7 +38,7 @@ func Build(root, ref, folder string) (liqoctl, image string, err error) {
 	if _, err := output(folder, "tar", "-xf", archive); err != nil {
 		return "", "", err
 	}
-	if _, err := output(folder, "make", "build", "image", "VERSION="+ref); err != nil {
+	if _, err := output(folder, "make", "build", "image", "VERSION="+version); err != nil {
 		return "", "", fmt.Errorf("building %s: %w", ref, err)
 	}
 	return filepath.Join(folder, "bin", "liqoctl"), filepath.Join(folder, "dist", "liqo.tar"), nil

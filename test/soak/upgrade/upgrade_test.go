@@ -26,6 +26,9 @@ import (
 // before is the liqoctl of the release before.
 var before, versionBefore, versionNow string
 
+// root is the folder of this tree.
+var root string
+
 var a, b *clusters.Cluster
 
 func TestMain(m *testing.M) {
@@ -44,8 +47,8 @@ func TestMain(m *testing.M) {
 }
 
 func setUp(folder string) error {
-	root, err := filepath.Abs("../../..")
-	if err != nil {
+	var err error
+	if root, err = filepath.Abs("../../.."); err != nil {
 		return err
 	}
 	if os.Getenv("LIQO_PLAYGROUND") == "" {
@@ -62,7 +65,7 @@ func setUp(folder string) error {
 	}
 	a, b = both[0], both[1]
 	var image string
-	if before, image, err = release.Build(root, versionBefore, folder); err != nil {
+	if before, image, err = release.Build(root, versionBefore, versionBefore, folder); err != nil {
 		return err
 	}
 	if err := story.Playground("load", image); err != nil {
@@ -94,9 +97,7 @@ func TestAnOlderConsumerAndThenNoMore(t *testing.T) {
 }
 
 func TestAnOlderProviderAndThenNoMore(t *testing.T) {
-	if _, err := b.Liqoctl("uninstall", "--skip-confirm", "--purge"); err != nil {
-		t.Fatal(err)
-	}
+	uninstall(t, b)
 	install(t, a, "")
 	install(t, b, before)
 	tell(t, b)
@@ -109,6 +110,13 @@ func install(t *testing.T, c *clusters.Cluster, liqoctl string) {
 	c.Program = liqoctl
 	if err := c.Install("--set", "controllerManager.replicas=1"); err != nil {
 		show(t)
+		t.Fatal(err)
+	}
+}
+
+func uninstall(t *testing.T, c *clusters.Cluster) {
+	t.Helper()
+	if _, err := c.Liqoctl("uninstall", "--skip-confirm", "--purge"); err != nil {
 		t.Fatal(err)
 	}
 }
