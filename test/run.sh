@@ -104,6 +104,7 @@ suite_soak() { # the playground itself, faults under load on two clusters, three
 	clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -timeout 30m -run TestPeeringByOneCommand ./test/network || return 1
 	gotest -count=1 -v -timeout 60m ./test/losses || return 1
 	down
+	LIQO_EACH_LINE=1 gotest -count=1 -timeout 20m -run 'TestTwoClustersArePeered/(as_the_guide|interrupted)' ./internal/ctl || return 1
 	LIQO_SEEDS=21 gotest -count=1 -v -timeout 20m -run 'TestAnyOrder' ./internal/app ./internal/network || return 1
 	LIQO_LAG=300ms gotest -count=1 -timeout 25m -p 2 ./internal/{agent/...,auth,host,mirror,network,offload,peering,remote,replicate,slice,vnode} || return 1
 	local file name # go would spend most of the minute on making inputs smaller

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,8 +34,13 @@ import (
 
 // whatIsInterruptedIsTakenUp sends the signal of Ctrl-C after each line, the next time after the next one. Each run that follows ends as
 // one does that nothing disturbs. Gateways and the handshake go on at once: the lines of the handshake are come by one by one where it is
-// alone, and those of Connections may come with all that follows.
+// alone, and those of Connections may come with all that follows. All lines take minutes: LIQO_EACH_LINE=1
+// asks for them, as soak does; else it is each fifth one.
 func whatIsInterruptedIsTakenUp(t *testing.T, one, two *town) {
+	step := 5
+	if os.Getenv("LIQO_EACH_LINE") == "1" {
+		step = 1
+	}
 	before := portrait(t, one, two)
 	for _, of := range []struct {
 		peer                []string
@@ -45,7 +51,7 @@ func whatIsInterruptedIsTakenUp(t *testing.T, one, two *town) {
 		{[]string{"peer", "--networking-disabled"}, authenticated + sliced, "", lines(authenticated + sliced), lines(authenticated+sliced) - 1},
 	} {
 		want := undisturbed(t, one, two, of.peer...)
-		for n := 1; ; n++ {
+		for n := 1; ; n += step {
 			undone := lines(of.unpeered)
 			if n <= undone { // at last it looks for what is left
 				interruptedAt(t, n, 0, peers(t, one, two, "unpeer")...)
