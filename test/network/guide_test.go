@@ -93,10 +93,13 @@ func areAsBefore(ctx context.Context, before map[*clusters.Cluster]clusters.List
 		if err != nil {
 			return err
 		}
-		for _, stays := range staying {
-			if now, err = now.Without(stays[c.ID]...); err != nil {
-				errs = append(errs, fmt.Errorf("in %s: %w", c.ID, err))
-			}
+		var stays []string // some of it for both directions
+		for _, of := range staying {
+			stays = append(stays, of[c.ID]...)
+		}
+		slices.Sort(stays)
+		if now, err = now.Without(slices.Compact(stays)...); err != nil {
+			errs = append(errs, fmt.Errorf("in %s: %w", c.ID, err))
 		}
 		if diff := clusters.Changes(before, now); diff != "" {
 			errs = append(errs, fmt.Errorf("left in %s, or gone from it (-before +after):\n%s", c.ID, diff))
