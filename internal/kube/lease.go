@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -27,16 +28,25 @@ func NewLease(clients coordinationclient.LeasesGetter, namespace, name, identity
 	return &ownedLease{LeaseLock: lock, owner: *owner}
 }
 
-// ownedLease names its owner once it holds the lease. Who elects calls it from one goroutine.
+// ownedLease names its owner once it holds the lease that others made. Who elects calls it from one goroutine.
 type ownedLease struct {
 	*resourcelock.LeaseLock
 	owner metav1.OwnerReference
 	named bool
 }
 
+// Create makes the Lease with its owner: were it named afterwards, a process that ends between the two would leave a Lease that stays.
 func (l *ownedLease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	l.named = false
-	return l.held(ctx, l.LeaseLock.Create(ctx, record))
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.LeaseMeta.Namespace, Name: l.LeaseMeta.Name, OwnerReferences: []metav1.OwnerReference{l.owner}},
+		Spec:       resourcelock.LeaderElectionRecordToLeaseSpec(&record),
+	}
+	if _, err := l.Client.Leases(lease.Namespace).Create(ctx, lease, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	l.named = true
+	_, _, err := l.Get(ctx) // from which the next renewal goes on
+	return err
 }
 
 func (l *ownedLease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
