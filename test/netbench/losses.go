@@ -223,7 +223,12 @@ metadata: {name: near, labels: {app: near}}
 spec:
   terminationGracePeriodSeconds: 0
   nodeSelector: {liqo.io/type: virtual-node}
-  containers: [{name: near, image: "docker.io/library/busybox:latest", imagePullPolicy: IfNotPresent, command: [sleep, infinity]}]
+  containers:
+  - name: near
+    image: docker.io/library/busybox:latest
+    imagePullPolicy: IfNotPresent
+    command: [sleep, infinity]
+    resources: {requests: {cpu: 5m, memory: 8Mi}}
 `
 
 // lend has the client's cluster borrow from the server's, and show it a Service.
