@@ -80,7 +80,7 @@ func TestRenewedCertificatesCutNothing(t *testing.T) {
 	processes := []map[string]*testkit.Process{maps.Clone(w.consumer.running), maps.Clone(w.provider.running)}
 
 	late := false // on a machine that is so busy nothing follows from a node that was not Ready
-	for range 2 {
+	for renewals := range int32(2) {
 		before := w.inUse(t)
 		w.eventually(t, "other certificates", func(ctx context.Context) error {
 			for kind, now := range w.inUse(t) {
@@ -109,15 +109,16 @@ func TestRenewedCertificatesCutNothing(t *testing.T) {
 			return nil
 		})
 		command.says(t, "after")
+		// What watches the provider with these certificates goes on.
+		testkit.UpdateStatus(t, w.provider.Client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Twin(), Name: "shop"}}, func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].RestartCount = 7 + renewals
+		})
+		awaitEvent(t, pods, func(p *corev1.Pod) bool {
+			return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 7+renewals
+		})
+		w.replicates(t, fmt.Sprint("renewed-", renewals))
 	}
 
-	testkit.UpdateStatus(t, w.provider.Client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Twin(), Name: "shop"}}, func(p *corev1.Pod) {
-		p.Status.ContainerStatuses[0].RestartCount = 7
-	})
-	awaitEvent(t, pods, func(p *corev1.Pod) bool {
-		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount == 7
-	})
-	w.replicates(t)
 	w.execute(t).says(t, "again")
 	if longest := silence(); longest > 10*time.Second {
 		late = true
@@ -464,10 +465,10 @@ func awaitEvent(t *testing.T, w watch.Interface, is func(*corev1.Pod) bool) {
 }
 
 // replicates says something new of the slice, and waits until the provider knows.
-func (w *world) replicates(t *testing.T) {
+func (w *world) replicates(t *testing.T, team string) {
 	t.Helper()
 	slice := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: w.ConsumerTenant, Name: w.Slice}}
-	if err := w.consumer.Client.Patch(t.Context(), slice, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"a"}}}`))); err != nil {
+	if err := w.consumer.Client.Patch(t.Context(), slice, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"team":%q}}}`, team))); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually(t, "the slice to be replicated", func(ctx context.Context) error {
@@ -475,7 +476,7 @@ func (w *world) replicates(t *testing.T) {
 		if err := w.provider.Client.Get(ctx, client.ObjectKey{Namespace: w.ProviderTenant, Name: w.Slice}, &copied); err != nil {
 			return err
 		}
-		if copied.Labels["team"] != "a" {
+		if copied.Labels["team"] != team {
 			return errors.New("the copy does not say so")
 		}
 		return nil

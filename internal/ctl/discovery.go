@@ -19,13 +19,17 @@ import (
 // A client asks the API server for its kinds when it needs the first one of a group. These requests know nothing of the context of
 // the call that needs them, and an API server that takes them and says nothing would hold up the command for ever.
 
-// lateDiscovery bounds a request for kinds after the end of the command's time, by what still takes back what was made.
-const lateDiscovery = 10 * time.Second
+// A request for kinds is bounded, and so is one after the end of the command's time, by what still takes back what was made. Before the first
+// answer nobody is waited for who may be the wrong one, or none.
+const (
+	patientDiscovery = 30 * time.Second
+	lateDiscovery    = 10 * time.Second
+)
 
 // clientOf is a client that finds out what kinds there are no longer than ctx lasts. All else follows the contexts of its calls.
 func clientOf(ctx context.Context, cfg *rest.Config) (client.WithWatch, error) {
 	asking := rest.CopyConfig(cfg)
-	asking.Wrap(func(next http.RoundTripper) http.RoundTripper { return within{ctx, next} })
+	asking.Wrap(func(next http.RoundTripper) http.RoundTripper { return within{ctx, next, patientDiscovery} })
 	asker, err := rest.HTTPClientFor(asking)
 	if err != nil {
 		return nil, err
@@ -37,17 +41,19 @@ func clientOf(ctx context.Context, cfg *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme, Mapper: mapper})
 }
 
-// within ends requests with a context, besides their own.
+// within ends requests with a context, besides their own, and after some time.
 type within struct {
 	ctx  context.Context
 	next http.RoundTripper
+	most time.Duration
 }
 
 func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
-	limit, end := w.ctx, context.CancelFunc(func() {})
-	if limit.Err() != nil {
-		limit, end = context.WithTimeout(context.WithoutCancel(limit), lateDiscovery)
+	limit, end := context.WithTimeout(w.ctx, w.most)
+	if w.ctx.Err() != nil {
+		end()
+		limit, end = context.WithTimeout(context.WithoutCancel(w.ctx), lateDiscovery)
 	}
 	stop := context.AfterFunc(limit, func() { cancel(context.Cause(limit)) })
 	over := func() {

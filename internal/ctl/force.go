@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -77,14 +78,25 @@ func (c *cli) runForce(ctx context.Context, id string) error {
 		return out.Fail("Failed to get info about remote cluster: %w", err)
 	} else if err != nil && s.missing {
 		return out.Fail("Remote cluster with ID %s not found", id)
-	} else if err == nil {
+	}
+	known := err == nil
+	if known {
 		c.Success("Info about the remote cluster retrieved successfully")
+	}
+	all, err := s.aboutPeer(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := s.demandToForget(ctx, fc, all); err != nil {
+		return err
+	}
+	if known {
 		if err := declareGone(ctx, cluster, fc); err != nil {
 			return out.Fail("Failed to declare ForeignCluster as permanently unreachable: %w", err)
 		}
 		c.Success("Foreign cluster declared as permanently unreachable successfully")
 	}
-	if err := s.forget(ctx, id); err != nil {
+	if err := s.forget(ctx, id, all); err != nil {
 		return out.Fail("Failed to delete tenant namespace on consumer cluster: %w", err)
 	}
 	c.Success("Force unpeer executed successfully")
@@ -101,13 +113,13 @@ func (c *cli) previewForce(ctx context.Context, p *preview, id string) error {
 	if err := s.findNamespace(ctx, id); err != nil {
 		return err
 	}
+	about, err := s.aboutPeer(ctx, id)
+	if err != nil {
+		return err
+	}
 	var all []client.Object
-	for _, list := range aboutPeers() {
-		found, err := s.find(ctx, list, id)
-		if err != nil {
-			return err
-		}
-		all = append(all, found...)
+	for _, a := range about {
+		all = append(all, a.found...)
 	}
 	if !s.missing {
 		all = append(all, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
@@ -160,30 +172,41 @@ func (s *side) mayComeBack(ctx context.Context, id string) error {
 	return err
 }
 
-// aboutPeers are the kinds of what is about one cluster, wherever it is, in the order in which it is removed.
-func aboutPeers() []client.ObjectList {
-	return []client.ObjectList{
+// aboutPeer is all that is about one cluster, wherever it is, in the order in which it is removed.
+func (s *side) aboutPeer(ctx context.Context, id string) (all []foundOf, err error) {
+	for _, list := range []client.ObjectList{
 		&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}, &authv1beta1.TenantList{}, &authv1beta1.IdentityList{},
 		&networkingv1beta1.GatewayClientList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.ConfigurationList{},
+	} {
+		found, err := s.find(ctx, list, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, foundOf{found, list})
 	}
+	return all, nil
+}
+
+// demandToForget fails where the user may not say that a cluster is gone, unless it has no name, or not remove all that is about it.
+func (s *side) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluster, all []foundOf) error {
+	var wanted []rights
+	if fc.Name != "" {
+		wanted = append(wanted, rights{"", schema.GroupResource{Group: liqov1beta1.GroupName, Resource: liqov1beta1.ForeignClusterResource}, []string{"patch"}})
+	}
+	for _, a := range all {
+		more, err := s.toRemove(a.found, a.list)
+		if err != nil {
+			return err
+		}
+		wanted = append(wanted, more...)
+	}
+	return errors.Join(s.demand(ctx, wanted...), s.mayDeleteNamespace(ctx))
 }
 
 // forget removes all about a cluster, also what is not in its tenant namespace.
-func (s *side) forget(ctx context.Context, id string) error {
-	type kind struct {
-		list  client.ObjectList
-		found []client.Object
-	}
-	var all []*kind
-	for _, list := range aboutPeers() {
-		all = append(all, &kind{list: list})
-	}
-	for _, k := range all {
-		var err error
-		if k.found, err = s.find(ctx, k.list, id); err != nil {
-			return err
-		}
-		if err := s.removeAll(ctx, k.found, k.list, false); err != nil {
+func (s *side) forget(ctx context.Context, id string, all []foundOf) error {
+	for _, a := range all {
+		if err := s.removeAll(ctx, a.found, a.list, false); err != nil {
 			return err
 		}
 	}
@@ -191,9 +214,9 @@ func (s *side) forget(ctx context.Context, id string) error {
 		return s.unlessAlive(ctx, id, err)
 	}
 	return s.during("Waiting for what is elsewhere to go", "", func() error {
-		for _, k := range all {
-			for _, obj := range k.found {
-				if err := s.awaitGone(ctx, obj, k.list); err != nil {
+		for _, a := range all {
+			for _, obj := range a.found {
+				if err := s.awaitGone(ctx, obj, a.list); err != nil {
 					return s.unlessAlive(ctx, id, err)
 				}
 			}

@@ -215,9 +215,12 @@ func (f *collector) certificateAlerts(ctx context.Context, now time.Time) (all [
 	return all, nil
 }
 
+// backdated is what the signer of Kubernetes lets a certificate begin before it was signed.
+const backdated = 5 * time.Minute
+
 // aging says of a certificate that it has ended, or that it ends soon although it should have been renewed.
 func aging(certificate *x509.Certificate, now time.Time) error {
-	end, life := certificate.NotAfter, certificate.NotAfter.Sub(certificate.NotBefore)
+	end, life := certificate.NotAfter, certificate.NotAfter.Sub(certificate.NotBefore)-backdated
 	switch left := end.Sub(now); {
 	case left <= 0:
 		return errors.New("ended at " + end.UTC().Format(time.RFC3339))

@@ -70,6 +70,13 @@ func TestACertificateAgesWhenItShouldHaveBeenRenewed(t *testing.T) {
 			t.Errorf("after %s: %q, want %q", after, got, want)
 		}
 	}
+	short := lasting(t, begin, begin.Add(backdated+2*time.Minute)) // which is renewed 40 s before its end
+	if err := aging(short, short.NotAfter.Add(-39*time.Second)); err != nil {
+		t.Errorf("a certificate that was backdated: %v", err)
+	}
+	if aging(short, short.NotAfter.Add(-time.Second)) == nil {
+		t.Error("a certificate of two minutes is not late a second before its end")
+	}
 	if !trusts(pemOf(certificate), begin) || trusts(pemOf(certificate), begin.Add(7*time.Hour)) || trusts(nil, begin) {
 		t.Error("an authority is trusted that has ended, or one that has not is not")
 	}

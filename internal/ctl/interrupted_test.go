@@ -29,18 +29,15 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
 
 // whatIsInterruptedIsTakenUp sends the signal of Ctrl-C after each line, the next time after the next one. Each run that follows ends as
 // one does that nothing disturbs. Gateways and the handshake go on at once: the lines of the handshake are come by one by one where it is
-// alone, and those of Connections may come with all that follows. All lines take minutes: LIQO_EACH_LINE=1
-// asks for them, as soak does; else it is each fifth one.
+// alone, and those of Connections may come with all that follows.
 func whatIsInterruptedIsTakenUp(t *testing.T, one, two *town) {
-	step := 5
-	if os.Getenv("LIQO_EACH_LINE") == "1" {
-		step = 1
-	}
+	step := stride()
 	before := portrait(t, one, two)
 	for _, of := range []struct {
 		peer                []string
@@ -70,6 +67,49 @@ func whatIsInterruptedIsTakenUp(t *testing.T, one, two *town) {
 			}
 			wantTranscript(t, peered(t, one, two, of.peer...), of.peered)
 			itIs(t, want, one, two)
+		}
+	}
+}
+
+// stride is from one line to the next after which a command is interrupted. All of them take minutes: LIQO_EACH_LINE=1 asks for them, as soak
+// does; else it is each fifth one.
+func stride() int {
+	if os.Getenv("LIQO_EACH_LINE") == "1" {
+		return 1
+	}
+	return 5
+}
+
+// oneOfTwoDirectionsIsTakenUp interrupts what peer and unpeer do of the second direction, while the first one stays as it is, and then unpeer
+// that removes the namespaces, too.
+func oneOfTwoDirectionsIsTakenUp(t *testing.T, one, two *town) {
+	first := undisturbed(t, one, two, "peer")
+	both := undisturbed(t, two, one, "peer")
+	for n := 1; n <= lines(secondDirection); n += stride() {
+		if n <= lines(ended) { // at last it looks for what is left
+			interruptedAt(t, n, 0, peers(t, two, one, "unpeer")...)
+		}
+		wantTranscript(t, peered(t, two, one, "unpeer"), ended)
+		itIs(t, first, one, two)
+		interruptedAt(t, n, lines(secondDirection), peers(t, two, one, "peer")...)
+		wantTranscript(t, peered(t, two, one, "peer"), secondDirection)
+		itIs(t, both, one, two)
+	}
+	peered(t, two, one, "unpeer").succeeds(t)
+	all := lines(ended + disconnected + namespacesDeleted)
+	for n := 1; n <= all; n += stride() {
+		peered(t, one, two, "peer").succeeds(t)
+		interruptedAt(t, n, all, peers(t, one, two, "unpeer", "--delete-namespaces")...)
+		peered(t, one, two, "unpeer", "--delete-namespaces").succeeds(t)
+		for _, c := range []*town{one, two} {
+			for _, list := range append(peeringKinds(), followingKinds()...) {
+				if err := c.Client.List(t.Context(), list, client.HasLabels{names.RemoteClusterID}); err != nil {
+					t.Fatal(err)
+				}
+				for _, obj := range objects(list) {
+					t.Errorf("interrupted after %d lines and done again it leaves %s %T %s", n, c.id, obj, client.ObjectKeyFromObject(obj))
+				}
+			}
 		}
 	}
 }

@@ -38,6 +38,16 @@ func (c *cli) network() *cobra.Command {
 	return cmd
 }
 
+// joining is between for what begins to connect the clusters: their versions have to work together.
+func (c *cli) joining(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *side) error) error {
+	return c.between(ctx, o, func(ctx context.Context, local, remote *side) error {
+		if err := fitTogether(ctx, local, remote); err != nil {
+			return err
+		}
+		return run(ctx, local, remote)
+	})
+}
+
 // between runs a command on the two clusters, once they are known.
 func (c *cli) between(ctx context.Context, o *networkOptions, run func(ctx context.Context, local, remote *side) error) error {
 	return c.withBoth(ctx, o.timeout, &o.local, &o.remote, run)

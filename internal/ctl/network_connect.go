@@ -59,7 +59,7 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 			if err := o.check(); err != nil {
 				return err
 			}
-			return c.between(cmd.Context(), common, func(ctx context.Context, local, remote *side) error {
+			return c.joining(cmd.Context(), common, func(ctx context.Context, local, remote *side) error {
 				return c.runConnect(ctx, o, local, remote)
 			})
 		},

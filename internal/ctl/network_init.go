@@ -32,7 +32,7 @@ func (c *cli) networkInit(o *networkOptions) *cobra.Command {
 		Example: "  liqoctl network init --remote-kubeconfig milan.kubeconfig",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.between(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
+			return c.joining(cmd.Context(), o, func(ctx context.Context, local, remote *side) error {
 				i, err := meet(ctx, local, remote)
 				if err != nil {
 					return err

@@ -28,6 +28,7 @@ type offloadOptions struct {
 	selectors                        []string
 	namespaceSelector                string
 	timeout                          time.Duration
+	exitCode                         bool
 	preview
 }
 
@@ -58,6 +59,7 @@ func (c *cli) offload() *cobra.Command {
 	fs.StringVar(&o.namespaceSelector, "ns-selector", "", "Which namespaces, by their labels, instead of by names")
 	o.preview.flags(cmd, fs)
 	fs.DurationVar(&o.timeout, "timeout", 20*time.Second, "How long all of it may take")
+	fs.BoolVar(&o.exitCode, "exit-code", false, "Fail if no cluster is selected")
 	for flag, values := range map[string][]string{"pod-offloading-strategy": pods, "namespace-mapping-strategy": mappings} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -100,7 +102,7 @@ func (c *cli) runOffload(ctx context.Context, o *offloadOptions, args []string) 
 			}
 			continue
 		}
-		if err := c.offloadOne(ctx, kube, nso); err != nil {
+		if err := c.offloadOne(ctx, o, kube, nso); err != nil {
 			c.fail(fmt.Errorf("offloading namespace %q: %w", ns, err))
 			failed = true
 		}
@@ -192,7 +194,7 @@ var operators = map[selection.Operator]corev1.NodeSelectorOperator{
 	selection.LessThan:     corev1.NodeSelectorOpLt,
 }
 
-func (c *cli) offloadOne(ctx context.Context, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) error {
+func (c *cli) offloadOne(ctx context.Context, o *offloadOptions, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) error {
 	step := c.Step(fmt.Sprintf("Offloading namespace %q", want.Namespace))
 	defer step.Stop()
 	before, err := c.enable(ctx, kube, want)
@@ -213,7 +215,11 @@ func (c *cli) offloadOne(ctx context.Context, kube client.WithWatch, want *offv1
 	case offv1beta1.ReadyOffloadingPhaseType:
 		c.Success("Offloading completed successfully")
 	case offv1beta1.NoClusterSelectedOffloadingPhaseType:
-		c.Warn("Offloading completed, but no cluster was selected")
+		const none = "Offloading completed, but no cluster was selected"
+		if o.exitCode {
+			return out.Fail(none).Hint("--selector chooses clusters by the labels of their virtual nodes: kubectl get nodes -l %s=%s --show-labels", names.NodeType, names.NodeTypeVirtualNode)
+		}
+		c.Warn(none)
 	default:
 		return offloadingFailure(final)
 	}

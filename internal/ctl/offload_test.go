@@ -82,19 +82,22 @@ func TestOffloadRefusesWhatItCannotMean(t *testing.T) {
 
 func TestOffloadWaitsForTheControllers(t *testing.T) {
 	c := testkit.Cluster(t)
-	for phase, tc := range map[offv1beta1.OffloadingPhaseType]struct {
+	for story, tc := range map[string]struct {
+		phase offv1beta1.OffloadingPhaseType
+		flags []string
 		fails bool
 		words []string
 	}{
-		offv1beta1.ReadyOffloadingPhaseType:             {false, []string{"Offloading completed successfully"}},
-		offv1beta1.NoClusterSelectedOffloadingPhaseType: {false, []string{" WARN  Offloading completed, but no cluster was selected"}},
-		offv1beta1.SomeFailedOffloadingPhaseType:        {true, []string{`the offloading is in "SomeFailed" state`, "Cluster cl02: Refused: reserved name"}},
+		"ready":        {offv1beta1.ReadyOffloadingPhaseType, nil, false, []string{"Offloading completed successfully"}},
+		"none":         {offv1beta1.NoClusterSelectedOffloadingPhaseType, nil, false, []string{" WARN  Offloading completed, but no cluster was selected"}},
+		"none-is-less": {offv1beta1.NoClusterSelectedOffloadingPhaseType, []string{"--exit-code"}, true, []string{"Offloading completed, but no cluster was selected", "kubectl get nodes -l liqo.io/type=virtual-node"}},
+		"some-failed":  {offv1beta1.SomeFailedOffloadingPhaseType, nil, true, []string{`the offloading is in "SomeFailed" state`, "Cluster cl02: Refused: reserved name"}},
 	} {
-		t.Run(string(phase), func(t *testing.T) {
-			ns := testkit.Namespace(t, c, "offload", map[string]string{"story": string(phase)})
+		t.Run(story, func(t *testing.T) {
+			ns := testkit.Namespace(t, c, "offload", map[string]string{"story": story})
 			done := make(chan error, 1)
-			go func() { done <- answer(t.Context(), c.Client, ns, 1, phase) }()
-			r := liqoctl(t, c.Config, "offload", "namespace", "--ns-selector", "story="+string(phase), "--timeout", "30s")
+			go func() { done <- answer(t.Context(), c.Client, ns, 1, tc.phase) }()
+			r := liqoctl(t, c.Config, append([]string{"offload", "namespace", "--ns-selector", "story=" + story, "--timeout", "30s"}, tc.flags...)...)
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}

@@ -168,6 +168,18 @@ const disconnected = ` INFO   (local) Gateway client correctly deleted
  INFO   (remote) Network configuration correctly deleted
 `
 
+// secondDirection is what peer says where the clusters are connected already.
+const secondDirection = initialised + ` INFO   (local) Network correctly initialized
+ INFO   (remote) Network correctly initialized
+` + established + authenticated + sliced
+
+// namespacesDeleted is what unpeer adds at the end where it deletes them.
+const namespacesDeleted = ` INFO   (local) Tenant namespace deleted
+ INFO   (remote) Tenant namespace deleted
+ INFO   (local) Ensured tenant namespace absence
+ INFO   (remote) Ensured tenant namespace absence
+`
+
 // The story of the guide about peerings, and of what may go wrong with them.
 func TestTwoClustersArePeered(t *testing.T) {
 	t.Parallel()
@@ -189,6 +201,7 @@ func TestTwoClustersArePeered(t *testing.T) {
 		{"without networks", theyArePeeredWithoutNetworks},
 		{"beside gateways that do not start", onlyTheTunnelWaitsForGateways},
 		{"interrupted", whatIsInterruptedIsTakenUp},
+		{"interrupted in one of two directions", oneOfTwoDirectionsIsTakenUp},
 		{"an API server away", whatIsLostIsWaitedFor},
 		{"begun and undone", whatIsBegunIsUndone},
 	} {
@@ -242,6 +255,7 @@ func theyArePeeredByOneCommand(t *testing.T, one, two *town) {
 	roleIs(t, two, one, liqov1beta1.ConsumerRole)
 	testkit.Eventually(t, time.Minute, func() error { return one.Client.Get(t.Context(), client.ObjectKey{Name: "cluster2"}, &corev1.Node{}) })
 	whoMayNotDoAllOfItChangesNothing(t, one, two, "unpeer")
+	whoMayNotRemoveItKeepsIt(t, one, two)
 	dry := peered(t, one, two, "unpeer", "--dry-run", "--delete-namespaces")
 	dry.succeeds(t)
 	if got, want := kindsOf(dry.stdout), "| ResourceSlice VirtualNode Identity Secret GatewayClient Configuration Namespace Tenant Secret GatewayServer Configuration Namespace"; got != want {
@@ -329,9 +343,7 @@ func slicesAndNodesByHand(t *testing.T, one, two *town) {
 
 func theyArePeeredBothWays(t *testing.T, one, two *town) {
 	peered(t, one, two, "peer").succeeds(t)
-	wantTranscript(t, peered(t, two, one, "peer"), initialised+` INFO   (local) Network correctly initialized
- INFO   (remote) Network correctly initialized
-`+established+authenticated+sliced)
+	wantTranscript(t, peered(t, two, one, "peer"), secondDirection)
 	roleIs(t, one, two, liqov1beta1.ConsumerAndProviderRole)
 	peered(t, one, two, "unpeer", "--delete-namespaces").refuses(t, "cannot delete the tenant namespace when a bidirectional is enabled, please remove the --delete-namespaces flag")
 	wantTranscript(t, peered(t, one, two, "unpeer"), ended)
@@ -497,6 +509,9 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 	}
 	apart := installed(t, map[*town]string{one: "v0.3.0", two: "v0.1.0"})
 	peered(t, one, two, "peer").refuses(t, "the local cluster has Liqo v0.3.0 and the remote one v0.1.0, which do not work together", "Upgrade the remote cluster by liqoctl install")
+	for _, command := range []string{"init", "connect"} {
+		between(t, one, two, command).refuses(t, "the local cluster has Liqo v0.3.0 and the remote one v0.1.0, which do not work together")
+	}
 	peered(t, two, one, "peer", "--dry-run").refuses(t, "the local cluster has Liqo v0.1.0 and the remote one v0.3.0", "Upgrade the local cluster")
 	apart()
 	for _, format := range []string{"yaml", "json"} {
@@ -524,41 +539,73 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 		refuses(t, "in the remote cluster: ", "forbidden")
 }
 
+// looks are the verbs of who changes nothing.
+var looks = []string{"get", "list", "watch"}
+
+// allBut are all rights but those to change what is of one group.
+func allBut(one string) (rules []rbacv1.PolicyRule) {
+	for _, group := range []string{"", "apps", authv1beta1.GroupName, liqov1beta1.GroupName, "ipam.liqo.io", networkingv1beta1.GroupName, offv1beta1.GroupName} {
+		verbs := []string{"*"}
+		if group == one {
+			verbs = looks
+		}
+		rules = append(rules, testkit.Rule(group, "*", verbs...))
+	}
+	return rules
+}
+
 // whoMayNotDoAllOfItChangesNothing is about users who may do a part of what a command does, in one of the clusters.
 func whoMayNotDoAllOfItChangesNothing(t *testing.T, one, two *town, command string) {
 	t.Helper()
-	looks := []string{"get", "list", "watch"}
-	allBut := func(one string) (rules []rbacv1.PolicyRule) {
-		for _, group := range []string{"", "apps", authv1beta1.GroupName, liqov1beta1.GroupName, "ipam.liqo.io", networkingv1beta1.GroupName, offv1beta1.GroupName} {
-			verbs := []string{"*"}
-			if group == one {
-				verbs = looks
-			}
-			rules = append(rules, testkit.Rule(group, "*", verbs...))
-		}
-		return rules
-	}
 	for user, rules := range map[string][]rbacv1.PolicyRule{
 		"half-looks": {testkit.Rule("*", "*", looks...)}, "half-no-secrets": allBut(""), "half-no-tenants": allBut(authv1beta1.GroupName), "half-no-gateways": allBut(networkingv1beta1.GroupName),
 	} {
 		for side, c := range map[string]*town{"local": one, "remote": two} {
-			testkit.Allow(t, c.ControlPlane, "", user, rules...)
-			ways := map[*town]*front{one: newFront(t, one.Config, false), two: newFront(t, two.Config, false)}
-			ways[c] = newFront(t, c.User(t, user), false)
-			r := liqoctl(t, nil, command, "--kubeconfig", kubeconfigFile(t, &rest.Config{Host: ways[one].URL}), "--remote-kubeconfig", kubeconfigFile(t, &rest.Config{Host: ways[two].URL}),
-				"--namespace", one.liqo, "--remote-namespace", two.liqo, "--timeout", "60s")
-			r.refuses(t, "in the "+side+" cluster: you are not allowed to ", "\n INFO  Ask the administrator of that cluster for the right")
-			if here, there := ways[one].writes.Load(), ways[two].writes.Load(); here+there > 0 {
-				t.Errorf("%s as %s in the %s cluster: %d and %d writes:\n%s", command, user, side, here, there, r.stderr)
-			}
-			for _, obj := range []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
-				obj.SetName(user)
-				if err := c.Client.Delete(t.Context(), obj); err != nil {
-					t.Fatal(err)
-				}
-			}
+			changesNothingAs(t, c, user, rules, one, two, "in the "+side+" cluster: you are not allowed to ", command)
 		}
 	}
+}
+
+// whoMayNotRemoveItKeepsIt is about what unpeer removes last, or in one cluster only.
+func whoMayNotRemoveItKeepsIt(t *testing.T, one, two *town) {
+	t.Helper()
+	changesNothingAs(t, one, "half-no-offloading", allBut(offv1beta1.GroupName), one, two, "in the local cluster: you are not allowed to delete ", "unpeer")
+	noNamespaces := append(allBut(""), testkit.Rule("", "secrets", "*"))
+	for side, c := range map[string]*town{"local": one, "remote": two} {
+		changesNothingAs(t, c, "half-no-namespaces", noNamespaces, one, two, "in the "+side+" cluster: you are not allowed to delete namespaces", "unpeer", "--delete-namespaces")
+	}
+}
+
+// changesNothingAs runs a command of a user who has some rights in one of the clusters, which refuses and writes nothing.
+func changesNothingAs(t *testing.T, c *town, user string, rules []rbacv1.PolicyRule, one, two *town, want string, command ...string) {
+	t.Helper()
+	ways := map[*town]*front{one: newFront(t, one.Config, false), two: newFront(t, two.Config, false)}
+	ways[c] = frontOf(t, c, user, rules)
+	r := liqoctl(t, nil, append(command, "--kubeconfig", kubeconfigFile(t, &rest.Config{Host: ways[one].URL}), "--remote-kubeconfig", kubeconfigFile(t, &rest.Config{Host: ways[two].URL}),
+		"--namespace", one.liqo, "--remote-namespace", two.liqo, "--timeout", "60s")...)
+	r.refuses(t, want, "\n INFO  Ask the administrator of that cluster for the right")
+	if here, there := ways[one].writes.Load(), ways[two].writes.Load(); here+there > 0 {
+		t.Errorf("%v as %s: %d and %d writes:\n%s", command, user, here, there, r.stderr)
+	}
+	forbid(t, c, user)
+}
+
+// forbid takes the rights of a user away again.
+func forbid(t *testing.T, c *town, user string) {
+	t.Helper()
+	for _, obj := range []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
+		obj.SetName(user)
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// frontOf is a way to a cluster as a user who has these rights.
+func frontOf(t *testing.T, c *town, user string, rules []rbacv1.PolicyRule) *front {
+	t.Helper()
+	testkit.Allow(t, c.ControlPlane, "", user, rules...)
+	return newFront(t, c.User(t, user), false)
 }
 
 // whatIsGoneIsForgotten is about a provider and consumer whose API server does not answer any more.
@@ -573,6 +620,17 @@ func whatIsGoneIsForgotten(t *testing.T, one, two *town) {
 	liqoctl(t, one.Config, "unpeer", "--remote-kubeconfig", kubeconfigFile(t, gone), "--namespace", one.liqo).refuses(t, "in the remote cluster: ", "the connection to the server https://127.0.0.1:1 was refused")
 	force := func(c, other *town) result {
 		return liqoctl(t, c.Config, "force", "unpeer", other.id, "--skip-confirm", "--timeout", "60s")
+	}
+	keepers := map[string][]rbacv1.PolicyRule{
+		"delete tenants.authentication.liqo.io": allBut(authv1beta1.GroupName), "patch foreignclusters.core.liqo.io": allBut(liqov1beta1.GroupName), "delete namespaces": allBut(""),
+	}
+	for right, rules := range keepers {
+		way := frontOf(t, one, "keeper", rules)
+		liqoctl(t, &rest.Config{Host: way.URL}, "force", "unpeer", two.id, "--skip-confirm", "--timeout", "60s").refuses(t, "you are not allowed to ", right)
+		if n := way.writes.Load(); n > 0 {
+			t.Errorf("force unpeer without the right to %s writes %d times", right, n)
+		}
+		forbid(t, one, "keeper")
 	}
 	var there result // one answers it, and grants nothing any more
 	var forgetting sync.WaitGroup

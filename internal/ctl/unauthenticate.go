@@ -99,6 +99,11 @@ func (d *deauthentication) gather(ctx context.Context) (err error) {
 	if err := p.demandNonce(ctx, "list", "delete"); err != nil {
 		return err
 	}
+	for _, obj := range d.tenants { // a policy may keep one that the user has the right to delete
+		if err := p.drop(ctx, obj, client.DryRunAll); err != nil {
+			return p.wrong(err)
+		}
+	}
 	if d.signed, err = c.handshakeSecrets(ctx, names.SignedNonce, p.id); err != nil {
 		return c.wrong(err)
 	}
@@ -187,9 +192,9 @@ func (s *side) dropAll(ctx context.Context, found []client.Object, list client.O
 	})
 }
 
-func (s *side) drop(ctx context.Context, obj client.Object) error {
+func (s *side) drop(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	uid := obj.GetUID()
-	if err := s.kube.Delete(ctx, obj, client.Preconditions{UID: &uid}); err != nil && !apierrors.IsNotFound(err) {
+	if err := s.kube.Delete(ctx, obj, append(opts, client.Preconditions{UID: &uid})...); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
 	return nil

@@ -6,6 +6,7 @@ package ctl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,8 +102,13 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 	if u.reverse && u.options.deleteNamespaces {
 		return out.Fail("cannot delete the tenant namespace when a bidirectional is enabled, please remove the --delete-namespaces flag")
 	}
-	for resource, list := range map[string]client.ObjectList{authv1beta1.ResourceSliceResource: &authv1beta1.ResourceSliceList{}, offv1beta1.VirtualNodeResource: &offv1beta1.VirtualNodeList{}} {
-		if err := u.mayEnd(ctx, resource, list); err != nil {
+	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}, &offv1beta1.NamespaceMapList{}} {
+		if err := u.mayEnd(ctx, list); err != nil {
+			return err
+		}
+	}
+	if u.options.deleteNamespaces {
+		if err := errors.Join(u.consumer.mayDeleteNamespace(ctx), u.provider.mayDeleteNamespace(ctx)); err != nil {
 			return err
 		}
 	}
@@ -120,18 +126,14 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 }
 
 // mayEnd fails where the user may not delete what there is of a kind.
-func (u *unpeering) mayEnd(ctx context.Context, resource string, list client.ObjectList) error {
+func (u *unpeering) mayEnd(ctx context.Context, list client.ObjectList) error {
 	found, err := u.ours(ctx, list)
 	if err != nil {
 		return u.consumer.wrong(err)
 	}
-	gvk, err := u.consumer.kube.GroupVersionKindFor(list)
+	wanted, err := u.consumer.toRemove(found, list)
 	if err != nil {
 		return err
-	}
-	var wanted []rights
-	for _, obj := range found {
-		wanted = append(wanted, rights{obj.GetNamespace(), schema.GroupResource{Group: gvk.Group, Resource: resource}, []string{"get", "watch", "delete"}})
 	}
 	return u.consumer.demand(ctx, wanted...)
 }
@@ -289,6 +291,25 @@ func (s *side) troubles(ctx context.Context, other string) string {
 	return strings.Join(all, "; ")
 }
 
+// toRemove are the rights that removeAll needs.
+func (s *side) toRemove(found []client.Object, list client.ObjectList) (wanted []rights, err error) {
+	if len(found) == 0 {
+		return nil, nil
+	}
+	gvk, err := s.kube.GroupVersionKindFor(list)
+	if err != nil {
+		return nil, err
+	}
+	mapping, err := s.kube.RESTMapper().RESTMapping(schema.GroupKind{Group: gvk.Group, Kind: strings.TrimSuffix(gvk.Kind, "List")}, gvk.Version)
+	if err != nil {
+		return nil, s.wrong(err)
+	}
+	for _, obj := range found {
+		wanted = append(wanted, rights{obj.GetNamespace(), mapping.Resource.GroupResource(), []string{"get", "watch", "delete"}})
+	}
+	return wanted, nil
+}
+
 // removeAll deletes objects of a kind, unless that was done, and waits for them to go.
 func (s *side) removeAll(ctx context.Context, found []client.Object, list client.ObjectList, wait bool) error {
 	for _, obj := range found {
@@ -326,7 +347,7 @@ func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) er
 
 // replicas are what the provider has of the consumer's objects and nobody takes back any more, because the consumer has no credentials:
 // it forgot the provider, or lost all it knew. Who may not see them is shown none.
-func (u *unpeering) replicas(ctx context.Context) (all []replicasOf, err error) {
+func (u *unpeering) replicas(ctx context.Context) (all []foundOf, err error) {
 	identities, err := u.consumer.find(ctx, &authv1beta1.IdentityList{}, u.provider.id)
 	if err != nil {
 		return nil, u.consumer.wrong(err)
@@ -342,13 +363,13 @@ func (u *unpeering) replicas(ctx context.Context) (all []replicasOf, err error) 
 		if err != nil {
 			return nil, u.provider.wrong(fmt.Errorf("looking for what %s left: %w", u.consumer.id, err))
 		}
-		all = append(all, replicasOf{found, kind.List})
+		all = append(all, foundOf{found, kind.List})
 	}
 	return all, nil
 }
 
-// replicasOf are those of a kind.
-type replicasOf struct {
+// foundOf is what was found of one kind.
+type foundOf struct {
 	found []client.Object
 	list  client.ObjectList
 }

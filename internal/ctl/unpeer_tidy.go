@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -223,6 +224,14 @@ func (s *side) staysFor(ctx context.Context, other string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// mayDeleteNamespace fails where the user may not delete the tenant namespace of the other cluster, if there is one.
+func (s *side) mayDeleteNamespace(ctx context.Context) error {
+	if s.self().missing {
+		return nil
+	}
+	return s.demandOf(ctx, s.namespace, rights{"", schema.GroupResource{Resource: "namespaces"}, []string{"get", "delete"}})
 }
 
 // deleteNamespace deletes the tenant namespace of the other cluster, with all that is in it.

@@ -281,6 +281,7 @@ func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSign
 func sameRequest(want, have *certv1.CertificateSigningRequest) bool {
 	return bytes.Equal(want.Spec.Request, have.Spec.Request) &&
 		want.Spec.SignerName == have.Spec.SignerName &&
+		have.Spec.ExpirationSeconds != nil && *want.Spec.ExpirationSeconds == *have.Spec.ExpirationSeconds &&
 		slices.Equal(want.Spec.Usages, have.Spec.Usages)
 }
 

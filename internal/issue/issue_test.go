@@ -172,6 +172,8 @@ func TestARequestThatIsNotOursIsNotApproved(t *testing.T) {
 	for what, edit := range map[string]func(*certv1.CertificateSigningRequestSpec){
 		"of another key":    func(s *certv1.CertificateSigningRequestSpec) { s.Request = foreign },
 		"to another signer": func(s *certv1.CertificateSigningRequestSpec) { s.SignerName = "example.com/signer" },
+		"for longer":        func(s *certv1.CertificateSigningRequestSpec) { *s.ExpirationSeconds *= 10 },
+		"for any time":      func(s *certv1.CertificateSigningRequestSpec) { s.ExpirationSeconds = nil },
 		"for more than needed": func(s *certv1.CertificateSigningRequestSpec) {
 			s.Usages = append(slices.Clone(s.Usages), certv1.UsageServerAuth)
 		},

@@ -10,20 +10,18 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/test/clusters"
 )
 
-// The client dials the address and the port that peer was asked for, of a load balancer and of a node.
+// The client dials the address and the port that peer was asked for, of a load balancer and of a node, in either cluster.
 func TestTheServerIsDialedWhereFlagsSay(t *testing.T) {
 	t.Cleanup(func() {
 		if err := unpeer(a, b, "--delete-namespaces"); err != nil {
 			t.Error(err)
 		}
 	})
-	var nodes corev1.NodeList
-	if err := b.Client.List(t.Context(), &nodes); err != nil {
-		t.Fatal(err)
-	}
-	node := address(t, nodes.Items[len(nodes.Items)-1])
+	node, here := lastNode(t, b), lastNode(t, a)
 	given := node.As4()
 	given[3] = 240 // the load balancers of the playground give it to who asks for it
 	balancer := netip.AddrFrom4(given)
@@ -33,6 +31,8 @@ func TestTheServerIsDialedWhereFlagsSay(t *testing.T) {
 	}{
 		{netip.AddrPortFrom(balancer, 51999), []string{"--gw-server-service-loadbalancerip", balancer.String(), "--gw-server-service-port", "51999"}},
 		{netip.AddrPortFrom(node, 31840), []string{"--gw-server-service-type", "NodePort", "--gw-server-service-nodeport", "31840", "--gw-client-address", node.String(), "--gw-client-port", "31840"}},
+		{netip.AddrPortFrom(here, 31841), []string{"--gw-server-service-location", "Consumer", "--gw-server-service-type", "NodePort", "--gw-server-service-nodeport", "31841",
+			"--gw-client-address", here.String(), "--gw-client-port", "31841"}},
 	} {
 		captured := capture(t)
 		if out, err := a.Say(append([]string{"peer", "--remote-kubeconfig", b.Kubeconfig, "--create-resource-slice=false"}, way.flags...)...); err != nil {
@@ -46,6 +46,15 @@ func TestTheServerIsDialedWhereFlagsSay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func lastNode(t *testing.T, c *clusters.Cluster) netip.Addr {
+	t.Helper()
+	var nodes corev1.NodeList
+	if err := c.Client.List(t.Context(), &nodes); err != nil {
+		t.Fatal(err)
+	}
+	return address(t, nodes.Items[len(nodes.Items)-1])
 }
 
 // dialed is where a frame of UDP goes.

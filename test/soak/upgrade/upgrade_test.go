@@ -121,7 +121,7 @@ func uninstall(t *testing.T, c *clusters.Cluster) {
 	}
 }
 
-// tell peers, offloads a pod, upgrades one of the two, and wants the pod and the peering to be there after that.
+// tell peers, unpeers and peers again, offloads a pod, upgrades one of the two, and wants the pod and the peering to be there after that.
 func tell(t *testing.T, older *clusters.Cluster) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -129,7 +129,9 @@ func tell(t *testing.T, older *clusters.Cluster) {
 		}
 	})
 	t.Logf("consumer %s has %s, provider %s has %s", a.ID, has(a), b.ID, has(b))
-	say(t, a, "peer", "--remote-kubeconfig", b.Kubeconfig)
+	for _, command := range []string{"peer", "unpeer", "peer"} {
+		say(t, a, command, "--remote-kubeconfig", b.Kubeconfig)
+	}
 	kubectl(t, a, "", "create", "namespace", "upgraded")
 	say(t, a, "offload", "namespace", "upgraded", "--pod-offloading-strategy", "Remote")
 	runs(t, "before")
