@@ -67,6 +67,8 @@ var losses = []loss{
 	killed("replicator of the provider", theProvider, client.MatchingLabels{"app.kubernetes.io/name": "crd-replicator"}, []moment{resources}),
 	killed("gateway of the consumer", theConsumer, client.MatchingLabels{"networking.liqo.io/component": "gateway"}, gateways),
 	killed("gateway of the provider", theProvider, client.MatchingLabels{"networking.liqo.io/component": "gateway"}, gateways),
+	killed("fabric of the consumer", theConsumer, client.MatchingLabels{"app.kubernetes.io/name": "fabric"}, []moment{tunnel}),
+	killed("fabric of the provider", theProvider, client.MatchingLabels{"app.kubernetes.io/name": "fabric"}, []moment{tunnel}),
 	{"command itself", nil, []moment{tunnel, authentication, networks, resources}, nil},
 	killed("virtual kubelet", theConsumer, client.MatchingLabels{"liqo.io/virtual-node": "cl-provider"}, virtualNodes),
 }
