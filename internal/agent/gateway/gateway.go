@@ -136,7 +136,7 @@ func (g *gateway) matters(old, now client.Object) bool {
 	if was, ok := old.(*networkingv1beta1.InternalNode); ok && saysOf(was, g.options.RemoteClusterID).Value != saysOf(now.(*networkingv1beta1.InternalNode), g.options.RemoteClusterID).Value {
 		return true
 	}
-	return agent.Matters(old, now)
+	return agent.Matters(old, now) || g.reporter.Lost(old, now)
 }
 
 // beat has the loop look how the tunnel fares.

@@ -151,7 +151,7 @@ func (n *node) matters(old, now client.Object) bool {
 		!apiequality.Semantic.DeepEqual(was.Status.Peers, now.(*networkingv1beta1.InternalNode).Status.Peers) {
 		return true
 	}
-	return agent.Matters(old, now)
+	return agent.Matters(old, now) || n.reporter.Lost(old, now)
 }
 
 // run makes the node what it should be, and says how it is reached.
