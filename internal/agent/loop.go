@@ -41,6 +41,7 @@ type Loop struct {
 
 // Kernel is what an agent does with its network namespace.
 type Kernel interface {
+	Tracker
 	Apply(context.Context, datapath.State) (kernel.Changes, error)
 	Watch(context.Context) (<-chan struct{}, error)
 	// Counted are packets that were dropped, by why.

@@ -5,20 +5,23 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
 )
 
@@ -32,6 +35,7 @@ type Reporter struct {
 	Namespace string
 
 	told []plan.Problem
+	said map[types.UID]networkingv1beta1.HostCondition // of users' objects that are for this host
 }
 
 // Tell makes a line of the log, and an event if it may, of each problem that was not there before. Refusals are the same
@@ -52,16 +56,47 @@ func (r *Reporter) Tell(ctx context.Context, seen *Seen, problems []plan.Problem
 // Applied says on the objects of users whether all of them is done here. There are many gateways, and what is for all of them has no
 // place for what each did: that stays in their logs.
 func (r *Reporter) Applied(ctx context.Context, seen *Seen, problems []plan.Problem, failed error) error {
+	if r.said == nil {
+		r.said = map[types.UID]networkingv1beta1.HostCondition{}
+	}
+	here := map[types.UID]bool{}
 	var errs []error
+	say := func(kind string, obj client.Object) {
+		of := plan.Object{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+		here[obj.GetUID()] = true
+		errs = append(errs, r.applied(ctx, of, obj, verdict(of, problems, failed)))
+	}
 	for _, o := range seen.Routes {
-		of := plan.Object{Kind: "RouteConfiguration", Namespace: o.Namespace, Name: o.Name}
-		errs = append(errs, r.applied(ctx, o, &o.Status.Conditions, verdict(of, problems, failed)))
+		say("RouteConfiguration", o)
 	}
 	for _, o := range seen.Firewalls {
-		of := plan.Object{Kind: "FirewallConfiguration", Namespace: o.Namespace, Name: o.Name}
-		errs = append(errs, r.applied(ctx, o, &o.Status.Conditions, verdict(of, problems, failed)))
+		say("FirewallConfiguration", o)
 	}
+	maps.DeleteFunc(r.said, func(uid types.UID, _ networkingv1beta1.HostCondition) bool { return !here[uid] })
 	return errors.Join(errs...)
+}
+
+// Lost tells whether somebody took away what this host said of an object.
+func (r *Reporter) Lost(old, now client.Object) bool {
+	return r.entry(old) != nil && r.entry(now) == nil
+}
+
+// entry is what this host says of an object as that shows it; nil for nothing.
+func (r *Reporter) entry(obj client.Object) *networkingv1beta1.HostCondition {
+	var all []networkingv1beta1.HostCondition
+	switch o := obj.(type) {
+	case *networkingv1beta1.RouteConfiguration:
+		all = o.Status.Conditions
+	case *networkingv1beta1.FirewallConfiguration:
+		all = o.Status.Conditions
+	}
+	i := slices.IndexFunc(all, func(c networkingv1beta1.HostCondition) bool {
+		return c.Host == r.Host && c.Type == networkingv1beta1.HostConditionApplied
+	})
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
 }
 
 func (r *Reporter) mayWrite(obj client.Object) bool {
@@ -89,26 +124,43 @@ func verdict(of plan.Object, problems []plan.Problem, failed error) networkingv1
 	return c
 }
 
-// applied writes the condition of this host, if it changes. Others write theirs to the same list: a conflict is an error like any
-// other, for the news of their write are no reason to run.
-func (r *Reporter) applied(ctx context.Context, obj client.Object, conditions *[]networkingv1beta1.HostCondition, c networkingv1beta1.HostCondition) error {
-	c.Host, c.LastTransitionTime = r.Host, metav1.Now()
-	i := slices.IndexFunc(*conditions, func(c networkingv1beta1.HostCondition) bool { return c.Host == r.Host })
-	if i >= 0 && (*conditions)[i].Status == c.Status {
-		c.LastTransitionTime = (*conditions)[i].LastTransitionTime
-	}
-	if i >= 0 && (*conditions)[i] == c || !r.mayWrite(obj) {
+// applied writes the condition of this host, if it changes. Each host owns its own entry of the list, so that all may write at once. What
+// this process said last counts where the cache does not show it yet.
+func (r *Reporter) applied(ctx context.Context, of plan.Object, obj client.Object, c networkingv1beta1.HostCondition) error {
+	if !r.mayWrite(obj) {
 		return nil
 	}
-	before := obj.DeepCopyObject().(client.Object)
-	if i >= 0 {
-		(*conditions)[i] = c
-	} else {
-		*conditions = append(*conditions, c)
+	c.Host, c.LastTransitionTime = r.Host, metav1.Now()
+	shown := r.entry(obj)
+	last := shown
+	if said, ok := r.said[obj.GetUID()]; ok {
+		last = &said
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, obj, patch); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the status of %s: %w", obj.GetName(), err)
+	if last != nil && last.Status == c.Status {
+		c.LastTransitionTime = last.LastTransitionTime
 	}
+	if shown != nil && saysSame(*shown, c) && saysSame(*last, c) {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": networkingv1beta1.GroupVersion.String(), "kind": of.Kind,
+		"metadata": map[string]any{"namespace": of.Namespace, "name": of.Name, "uid": obj.GetUID()},
+		"status":   map[string]any{"conditions": []networkingv1beta1.HostCondition{c}},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the status of %s: %w", of, err)
+	}
+	answer := obj.DeepCopyObject().(client.Object)
+	err = r.Client.Status().Patch(ctx, answer, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(names.HostFieldManager(r.Host)), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status of %s: %w", of, err)
+	}
+	r.said[obj.GetUID()] = c
 	return nil
+}
+
+// saysSame compares what conditions say, not since when.
+func saysSame(a, b networkingv1beta1.HostCondition) bool {
+	a.LastTransitionTime = b.LastTransitionTime
+	return a == b
 }

@@ -6,17 +6,20 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/api/networking/v1beta1/firewall"
 	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -38,20 +41,17 @@ func TestEachHostSaysOnceWhatItDid(t *testing.T) {
 	obj := &networkingv1beta1.RouteConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "a"}}
 	obj.Spec.Table = networkingv1beta1.Table{Name: "a", Rules: []networkingv1beta1.Rule{{Routes: []networkingv1beta1.Route{{Dst: new(networkingv1beta1.CIDR("192.0.2.0/24")), Dev: new("eth0")}}}}}
 	testkit.Create(t, c, obj)
-	one, other := Reporter{Client: c, Host: "one"}, Reporter{Client: c, Host: "other"}
+	one, other := &Reporter{Client: c, Host: "one"}, &Reporter{Client: c, Host: "other"}
 	problem := []plan.Problem{{Of: plan.Object{Kind: "RouteConfiguration", Namespace: ns, Name: "a"}, Message: "no"}}
-	say := func(r Reporter, seen *Seen, problems []plan.Problem, failed error) error {
+	say := func(r *Reporter, seen *Seen, problems []plan.Problem, failed error) error {
 		return r.Applied(context.Background(), seen, problems, failed)
 	}
 	old := seenRoutes(t, c, obj)
 	if err := say(one, seenRoutes(t, c, obj), nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := say(other, old, problem, nil); !apierrors.IsConflict(err) {
-		t.Errorf("a host whose cache is old is told %v, want a conflict", err)
-	}
-	if err := say(other, seenRoutes(t, c, obj), problem, nil); err != nil {
-		t.Fatal(err)
+	if err := say(other, old, problem, nil); err != nil {
+		t.Errorf("a host whose cache is old is told %v", err)
 	}
 	done := networkingv1beta1.HostCondition{Status: metav1.ConditionTrue}
 	wantConditions(t, c, obj, done, networkingv1beta1.HostCondition{Status: metav1.ConditionFalse, Reason: "NotApplied", Message: "no"})
@@ -76,6 +76,69 @@ func TestEachHostSaysOnceWhatItDid(t *testing.T) {
 	}
 	if now := seenRoutes(t, c, obj).Routes[0].ResourceVersion; now != version {
 		t.Error("what did not change was written")
+	}
+	t.Log("what a host said last counts, whatever its cache shows yet")
+	old = seenRoutes(t, c, obj)
+	for _, failed := range []error{errors.New("the kernel said no"), nil} {
+		if err := say(other, old, nil, failed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantConditions(t, c, obj, networkingv1beta1.HostCondition{Status: metav1.ConditionFalse, Reason: "NotApplied", Message: "never; no"}, done)
+}
+
+func TestHostsReportAtOnce(t *testing.T) {
+	cluster := testkit.Cluster(t)
+	c := cluster.Client
+	obj := &networkingv1beta1.FirewallConfiguration{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, cluster, "report", nil), Name: "a"}}
+	obj.Spec.Table = firewall.Table{Name: new("a"), Family: new(firewall.TableFamilyIPv4), Chains: []firewall.Chain{}}
+	testkit.Create(t, c, obj)
+	const hosts = 20
+	var all sync.WaitGroup
+	var errs [hosts]error
+	for i := range hosts {
+		all.Go(func() {
+			r := Reporter{Client: c, Host: fmt.Sprint("host-", i)}
+			for _, failed := range []error{errors.New("not yet"), nil} {
+				errs[i] = errors.Join(errs[i], r.Applied(t.Context(), &Seen{Firewalls: []*networkingv1beta1.FirewallConfiguration{obj}}, nil, failed))
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Error(err)
+	}
+	now := &networkingv1beta1.FirewallConfiguration{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(obj), now); err != nil {
+		t.Fatal(err)
+	}
+	done := slices.DeleteFunc(slices.Clone(now.Status.Conditions), func(c networkingv1beta1.HostCondition) bool { return c.Status != metav1.ConditionTrue })
+	if len(done) != hosts || len(now.Status.Conditions) != hosts {
+		t.Errorf("%d hosts say that it is done: %+v", len(done), now.Status.Conditions)
+	}
+}
+
+func TestAHostNoticesThatWhatItSaidIsGone(t *testing.T) {
+	r := Reporter{Host: "one"}
+	says := func(hosts ...string) client.Object {
+		f := &networkingv1beta1.FirewallConfiguration{}
+		for _, h := range hosts {
+			f.Status.Conditions = append(f.Status.Conditions, networkingv1beta1.HostCondition{Host: h, Type: networkingv1beta1.HostConditionApplied})
+		}
+		return f
+	}
+	for name, tc := range map[string]struct {
+		old, now client.Object
+		want     bool
+	}{
+		"its own":          {says("other", "one"), says("other"), true},
+		"another's":        {says("other", "one"), says("one"), false},
+		"nothing was said": {says("other"), says(), false},
+		"another kind":     {&networkingv1beta1.InternalNode{}, &networkingv1beta1.InternalNode{}, false},
+	} {
+		if got := r.Lost(tc.old, tc.now); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
 

@@ -43,12 +43,12 @@ import (
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=namespaceoffloadings;shadowpods,verbs=get;list;watch;update;patch;delete
 // +kubebuilder:rbac:groups=offloading.liqo.io,resources=shadowendpointslices;vkoptionstemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=networking.liqo.io,resources=connections;gatewayclients;gatewayservers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=connections;firewallconfigurations;gatewayclients;gatewayservers;routeconfigurations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=internalnodes,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=configurations/status;configurations/finalizers,verbs=update;patch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=wggatewayclients;wggatewayservers,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=wggatewayclienttemplates;wggatewayservertemplates,verbs=get;list;watch
-// +kubebuilder:rbac:groups=networking.liqo.io,resources=connections/status;gatewayclients/status;gatewayservers/status;internalnodes/status;wggatewayclients/status;wggatewayservers/status,verbs=patch
+// +kubebuilder:rbac:groups=networking.liqo.io,resources=connections/status;firewallconfigurations/status;gatewayclients/status;gatewayservers/status;internalnodes/status;routeconfigurations/status;wggatewayclients/status;wggatewayservers/status,verbs=patch
 // +kubebuilder:rbac:groups=networking.liqo.io,resources=gatewayclients/finalizers;gatewayservers/finalizers;wggatewayclients/finalizers;wggatewayservers/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=ipam.liqo.io,resources=ips;networks,verbs=get;list;watch;create;update;patch;delete
@@ -132,6 +132,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		when(o.networking, with(network.SetupGateways, settings.gateways)),
 		when(o.networking, with(network.SetupRefusals, network.RefusalOptions{LiqoNamespace: o.liqoNamespace})),
 		when(o.networking, network.SetupSilentNodes),
+		when(o.networking, with(network.SetupHosts, network.HostOptions{LiqoNamespace: o.liqoNamespace})),
 		// What is asked of providers, and what is granted to consumers.
 		with(slice.SetupLocal, settings.local),
 		with(slice.SetupRemote, settings.remote),

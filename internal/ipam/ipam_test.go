@@ -418,6 +418,40 @@ func TestNodesHaveAddressesInFrontOfPeers(t *testing.T) {
 	})
 }
 
+// An InternalNode has no conditions: that there is no address for it is told by an event.
+func TestANodeWithoutAnAddressIsToldOf(t *testing.T) {
+	nodes := []*corev1.Node{nodeAt(t, "172.29.1.1"), nodeAt(t, "172.29.1.2"), nodeAt(t, "172.29.1.3"), nodeAt(t, "172.29.1.4")}
+	external := newNetwork("external-cidr", "10.70.0.0/30", names.NetworkTypeExternal)
+	external.Spec.PreAllocated = 1
+	s := begin(t, usualPools, external)
+	var with, without []*networkingv1beta1.InternalNode
+	testkit.Eventually(t, limit, func() error {
+		with, without = nil, nil
+		for _, node := range nodes {
+			n := &networkingv1beta1.InternalNode{}
+			if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(node), n); err != nil {
+				return err
+			}
+			if n.Spec.Interface.Node.IP == "" {
+				without = append(without, n)
+			} else {
+				with = append(with, n)
+			}
+		}
+		if len(with) != 3 {
+			return fmt.Errorf("%d nodes have an address, want 3", len(with))
+		}
+		return nil
+	})
+	testkit.WantEvent(t, s.c, without[0], reasonExhausted, "no address is free in 10.70.0.0/30 of Network "+s.where+"/external-cidr")
+
+	gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: with[0].Name}}
+	if err := errors.Join(s.c.Client.Delete(t.Context(), gone), s.c.Client.Delete(t.Context(), with[0])); err != nil {
+		t.Fatal(err)
+	}
+	s.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: without[0].Name}}, string(with[0].Spec.Interface.Node.IP))
+}
+
 // node waits until a node has an address that begins so, and returns it.
 func (s *story) node(node *corev1.Node, begins string) string {
 	s.Helper()

@@ -31,6 +31,9 @@ func TokenSecret(pod string) string { return shorten(pod+"-token", 253) }
 // Label is a name as the value of a label.
 func Label(name string) string { return shorten(name, maxLabel) }
 
+// HostFieldManager is the field manager of what a node or a gateway says in a status that it shares with others.
+func HostFieldManager(host string) string { return shorten("liqo-host-"+host, 128) }
+
 // SliceIdentity names the Identity of a ResourceSlice.
 func SliceIdentity(slice string) string { return Join("resourceslice", slice) }
 

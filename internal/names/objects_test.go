@@ -30,6 +30,7 @@ func TestNamesFitAndNeverMeet(t *testing.T) {
 		"GatewayKeys":               {63, GatewayKeys},
 		"GatewayLabel":              {63, GatewayLabel},
 		"DefaultTenantNamespace":    {63, DefaultTenantNamespace},
+		"HostFieldManager":          {128, HostFieldManager},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := map[string]string{}

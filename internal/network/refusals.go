@@ -57,24 +57,28 @@ const gathering = time.Second
 // SetupRefusals registers the controller that tells users of what nobody does.
 func SetupRefusals(mgr ctrl.Manager, o RefusalOptions) error {
 	r := &refusals{client: mgr.GetClient(), events: mgr.GetEventRecorder("liqo-refusals"), home: o.LiqoNamespace}
-	once := reconcile.Request{NamespacedName: client.ObjectKey{Name: "all"}}
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	later := handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(once, gathering) },
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(once, gathering) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(once, gathering) },
-	}
 	b := ctrl.NewControllerManagedBy(mgr).Named("refusals")
 	for _, kind := range []client.Object{
 		&networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{},
 		&networkingv1beta1.InternalNode{}, &ipamv1alpha1.IP{}, &ipamv1alpha1.Network{}, &corev1.Node{},
 	} {
-		b.Watches(kind, later, builder.WithPredicates(predicate.Funcs{UpdateFunc: decides}))
+		b.Watches(kind, altogether(), builder.WithPredicates(predicate.Funcs{UpdateFunc: decides}))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("registering controller refusals: %w", err)
 	}
 	return nil
+}
+
+// altogether has a controller look at everything at once, a while after the first news.
+func altogether() handler.Funcs {
+	once := reconcile.Request{NamespacedName: client.ObjectKey{Name: "all"}}
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(once, gathering) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(once, gathering) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(once, gathering) },
+	}
 }
 
 // decides leaves out what changes all the time and is of no importance to others.

@@ -41,8 +41,8 @@ var (
 )
 
 // downAfter is how long the Connection of the client stays Connected while packets are dropped.
-func (w *world) downAfter(l loss) func(context.Context, *watcher) (float64, error) {
-	return func(ctx context.Context, asking *watcher) (took float64, err error) {
+func (w *world) downAfter(l loss) func(context.Context, watchers) (float64, error) {
+	return func(ctx context.Context, asking watchers) (took float64, err error) {
 		if err := w.connectionIs(ctx, true); err != nil {
 			return 0, err
 		}
@@ -63,8 +63,8 @@ func (w *world) downAfter(l loss) func(context.Context, *watcher) (float64, erro
 }
 
 // withdrawn is how long endpoints of the peer stay in a cluster when nothing passes the tunnel, or until they are back when all does again.
-func (w *world) withdrawn(in int, back bool) func(context.Context, *watcher) (float64, error) {
-	return func(ctx context.Context, asking *watcher) (took float64, err error) {
+func (w *world) withdrawn(in int, back bool) func(context.Context, watchers) (float64, error) {
+	return func(ctx context.Context, asking watchers) (took float64, err error) {
 		if err := w.shown(ctx, in, 1); err != nil {
 			return 0, err
 		}
@@ -113,25 +113,39 @@ func (w *world) connectionIs(ctx context.Context, up bool) error {
 	})
 }
 
-// ofANode and ofAGateway are what these have for peers but links, as commands that take all of it away, and as those that list it.
+// ofANode and ofAGateway are what these have for peers but links, as commands that take all of it away, and as those that list it. All that
+// is not in a table of its own is known by a label or a device.
 var (
 	ofANode = remains{
-		flush: []string{"nft delete table ip liqo", "ip rule del table 6091", "ip rule del table 6092", "ip route flush table 6091", "ip route flush table 6092"},
-		list:  []string{"nft -s list table ip liqo", "ip rule", "ip route show table 6091", "ip route show table 6092", "ip neighbour show nud permanent"},
+		flush: []string{
+			"nft delete table ip liqo", "ip rule del table 6091", "ip rule del table 6092", "ip route flush table 6091", "ip route flush table 6092",
+			"ip address flush dev lo label lo:liqo", "ip neighbour flush dev liqo.fabric nud permanent", "ip neighbour flush dev liqo.probe nud permanent",
+			"bridge fdb show dev liqo.fabric | while read -r mac words; do bridge fdb del $mac dev liqo.fabric $words; done",
+		},
+		list: []string{
+			"nft -s list table ip liqo", "ip rule", "ip route show table 6091", "ip route show table 6092",
+			"ip -o -4 address show dev lo", "ip neighbour show nud permanent", "bridge fdb show dev liqo.fabric",
+		},
 	}
 	// Links go with their neighbours and routes.
 	linksOfANode = remains{flush: []string{"ip link del liqo.fabric", "ip link del liqo.probe"}, list: ofANode.list}
 	ofAGateway   = remains{
-		flush: []string{"nft delete table ip liqo", "ip rule flush", "ip rule add pref 32766 table main", "ip rule add pref 32767 table default", "ip route flush table 100", "ip route flush table 101", "ip link del liqo.fabric"},
-		list:  []string{"nft -s list table ip liqo", "ip rule", "ip route show table 100", "ip route show table 101", "ip neighbour show nud permanent"},
+		flush: []string{
+			"nft delete table ip liqo", "ip rule flush", "ip rule add pref 32766 table main", "ip rule add pref 32767 table default",
+			"ip route flush table 100", "ip route flush table 101", "ip address flush dev lo label lo:liqo", "ip link del liqo.fabric",
+		},
+		list: []string{
+			"nft -s list table ip liqo", "ip rule", "ip route show table 100", "ip route show table 101",
+			"ip -o -4 address show dev lo", "ip neighbour show nud permanent", "bridge fdb show dev liqo.fabric",
+		},
 	}
 )
 
 type remains struct{ flush, list []string }
 
 // flushed takes all of that away at once, and measures until it is there again.
-func (w *world) flushed(at func(*world) (place, error), what remains) func(context.Context, *watcher) (float64, error) {
-	return func(ctx context.Context, asking *watcher) (float64, error) {
+func (w *world) flushed(at func(*world) (place, error), what remains) func(context.Context, watchers) (float64, error) {
+	return func(ctx context.Context, asking watchers) (float64, error) {
 		there, err := at(w)
 		if err != nil {
 			return 0, err

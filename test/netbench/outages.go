@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -16,14 +17,14 @@ import (
 	"liqo.io/liqo/test/figures"
 )
 
-// outages drops packets, ends one part after the other, and measures until pods of both sides hear each other. Each question has an answer,
-// so both directions count. The path is that between the nodes without gateways: all parts are on it.
+// outages drops packets, ends one part after the other, and measures until pods of both sides hear each other: both ask, and the later one
+// counts. The path is that between the nodes without gateways: all parts are on it.
 func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 	var out []figures.Promise
 	for _, story := range []struct {
 		what, unit string
 		limit      float64
-		tell       func(context.Context, *watcher) (float64, error)
+		tell       func(context.Context, watchers) (float64, error)
 	}{
 		{"packets of pods dropped on a node, by the fabric: the Connection is not Connected", "s", 5, w.downAfter(fabricLoss)},
 		{"packets of pods of more than 1000 bytes dropped on a node: the Connection is not Connected", "s", 5, w.downAfter(largeFabricLoss)},
@@ -33,26 +34,29 @@ func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 		{"no packets dropped any more: endpoints of the consumer there again", "s", 5, w.withdrawn(1, true)},
 		{"all packets dropped in the tunnel: endpoints of the provider withdrawn in the consumer", "s", 5, w.withdrawn(0, false)},
 		{"no packets dropped any more: endpoints of the provider there again", "s", 5, w.withdrawn(0, true)},
-		{"tables, rules and routes of a node flushed: all there again", "s", 2, w.flushed((*world).otherNode, ofANode)},
+		{"tables, rules, routes, addresses, neighbours and forwards of a node flushed: all there again", "s", 2, w.flushed((*world).otherNode, ofANode)},
 		{"links of a node deleted: all there again", "s", 2, w.flushed((*world).otherNode, linksOfANode)},
-		{"tables, rules, routes and link of a gateway flushed: all there again", "s", 2, w.flushed((*world).clientGateway, ofAGateway)},
-		{"the process of the client's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a *watcher) (float64, error) { return w.killed(ctx, a, 0) }},
-		{"the process of the server's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a *watcher) (float64, error) { return w.killed(ctx, a, 1) }},
-		{"a fabric's pod replaced: questions without answer", "", 0, w.fabricReplaced},
+		{"tables, rules, routes, addresses and link of a gateway flushed: all there again", "s", 2, w.flushed((*world).clientGateway, ofAGateway)},
+		{"the process of the client's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a watchers) (float64, error) { return w.killed(ctx, a, 0) }},
+		{"the process of the server's gateway killed: nobody answers", "s", 1, func(ctx context.Context, a watchers) (float64, error) { return w.killed(ctx, a, 1) }},
+		{"the fabric's pod of the client's other node replaced: questions without answer", "", 0, w.fabricReplaced(0, w.others[0])},
+		{"the fabric's pod beside the client's gateway replaced: questions without answer", "", 0, w.fabricReplaced(0, w.gateways[0].Spec.NodeName)},
+		{"the fabric's pod of the server's other node replaced: questions without answer", "", 0, w.fabricReplaced(1, w.others[1])},
+		{"the fabric's pod beside the server's gateway replaced: questions without answer", "", 0, w.fabricReplaced(1, w.gateways[1].Spec.NodeName)},
 		{"the pod of the client's gateway deleted: first answer after the new one runs", "s", 5, w.replaced([]int{0})},
 		{"the pod of the server's gateway deleted: first answer after the new one runs", "s", 5, w.replaced([]int{1})},
 		{"both gateways' pods deleted: first answer after the new ones run", "s", 5, w.replaced([]int{0, 1})},
 		{"both gateways' pods killed without a last word: first answer after the new ones run", "s", 5, w.replaced([]int{0, 1}, client.GracePeriodSeconds(0))},
-		{"the client's PublicKey applied last: first answer", "s", 5, func(ctx context.Context, a *watcher) (float64, error) {
+		{"the client's PublicKey applied last: first answer", "s", 5, func(ctx context.Context, a watchers) (float64, error) {
 			return w.last(ctx, a, 0, w.tunnel.Server, &networkingv1beta1.PublicKey{}, nil)
 		}},
-		{"the server's PublicKey applied last: first answer", "s", 5, func(ctx context.Context, a *watcher) (float64, error) {
+		{"the server's PublicKey applied last: first answer", "s", 5, func(ctx context.Context, a watchers) (float64, error) {
 			return w.last(ctx, a, 1, w.tunnel.Client, &networkingv1beta1.PublicKey{}, nil)
 		}},
-		{"the client's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a *watcher) (float64, error) {
+		{"the client's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a watchers) (float64, error) {
 			return w.last(ctx, a, 0, w.tunnel.Server, &networkingv1beta1.Configuration{}, nil)
 		}},
-		{"the server's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a *watcher) (float64, error) {
+		{"the server's Configuration applied last: first answer", "s", 5, func(ctx context.Context, a watchers) (float64, error) {
 			return w.last(ctx, a, 1, w.tunnel.Client, &networkingv1beta1.Configuration{}, nil)
 		}},
 		{"the GatewayClient applied last: first answer", "s", 10, w.clientLast},
@@ -69,7 +73,7 @@ func (w *world) outages(ctx context.Context) ([]figures.Promise, error) {
 }
 
 // watched tells a story while somebody asks all the time, from before, when all is well, until after, when it is again.
-func (w *world) watched(ctx context.Context, tell func(context.Context, *watcher) (float64, error)) (float64, error) {
+func (w *world) watched(ctx context.Context, tell func(context.Context, watchers) (float64, error)) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	asking, err := w.paths[1].watch()
@@ -83,7 +87,7 @@ func (w *world) watched(ctx context.Context, tell func(context.Context, *watcher
 	return tell(ctx, asking)
 }
 
-func (w *world) killed(ctx context.Context, asking *watcher, cluster int) (float64, error) {
+func (w *world) killed(ctx context.Context, asking watchers, cluster int) (float64, error) {
 	pid, err := program(w.gateways[cluster].UID)
 	if err != nil {
 		return 0, err
@@ -109,8 +113,8 @@ func (w *world) killed(ctx context.Context, asking *watcher, cluster int) (float
 }
 
 // replaced deletes gateways' pods, and returns the time between the start of the last new process and the first answer after.
-func (w *world) replaced(which []int, how ...client.DeleteOption) func(context.Context, *watcher) (float64, error) {
-	return func(ctx context.Context, asking *watcher) (float64, error) {
+func (w *world) replaced(which []int, how ...client.DeleteOption) func(context.Context, watchers) (float64, error) {
+	return func(ctx context.Context, asking watchers) (float64, error) {
 		before := w.gateways
 		for _, i := range which {
 			if err := w.clusters[i].Client.Delete(ctx, &w.gateways[i], how...); err != nil {
@@ -139,43 +143,60 @@ func (w *world) replaced(which []int, how ...client.DeleteOption) func(context.C
 	}
 }
 
-// fabricReplaced deletes the fabric's pod of the node that asks.
-func (w *world) fabricReplaced(ctx context.Context, asking *watcher) (float64, error) {
-	began := time.Now()
-	c := w.clusters[0].Client
-	var old corev1.Pod
-	find := func() error {
-		var pods corev1.PodList
-		if err := c.List(ctx, &pods, client.InNamespace("liqo"), client.MatchingLabels{"app.kubernetes.io/name": "fabric"}); err != nil {
-			return err
+// fabricReplaced deletes the fabric's pod of a node, and counts questions that are lost, also between the pods beside the gateways.
+func (w *world) fabricReplaced(in int, node string) func(context.Context, watchers) (float64, error) {
+	return func(ctx context.Context, asking watchers) (float64, error) {
+		beside, err := w.paths[0].watch()
+		if err != nil {
+			return 0, err
 		}
-		for _, p := range pods.Items {
-			ready := len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].Ready
-			if p.Spec.NodeName != w.gateways[0].Spec.NodeName && p.UID != old.UID && p.DeletionTimestamp == nil && ready {
-				old = p
-				return nil
+		defer beside.close()
+		all := slices.Concat(asking, beside)
+		if _, err := all.answered(ctx, time.Now()); err != nil {
+			return 0, err
+		}
+		began := time.Now()
+		old, err := w.fabric(ctx, in, node)
+		if err != nil {
+			return 0, err
+		}
+		if err := w.clusters[in].Client.Delete(ctx, old.DeepCopy()); err != nil {
+			return 0, err
+		}
+		if err := until(ctx, "a new fabric", func() error {
+			now, err := w.fabric(ctx, in, node)
+			if err == nil && now.UID == old.UID {
+				err = fmt.Errorf("the old one is there")
 			}
+			return err
+		}); err != nil {
+			return 0, err
 		}
-		return fmt.Errorf("no other fabric is ready")
+		if _, err := all.answered(ctx, time.Now()); err != nil {
+			return 0, err
+		}
+		_, lost := all.gap(began)
+		return float64(lost), nil
 	}
-	if err := find(); err != nil {
-		return 0, err
+}
+
+// fabric is the pod of a node that is ready and stays.
+func (w *world) fabric(ctx context.Context, in int, node string) (*corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := w.clusters[in].Client.List(ctx, &pods, client.InNamespace("liqo"), client.MatchingLabels{"app.kubernetes.io/name": "fabric"}); err != nil {
+		return nil, err
 	}
-	if err := c.Delete(ctx, old.DeepCopy()); err != nil {
-		return 0, err
+	for i, p := range pods.Items {
+		ready := len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].Ready
+		if p.Spec.NodeName == node && p.DeletionTimestamp == nil && ready {
+			return &pods.Items[i], nil
+		}
 	}
-	if err := until(ctx, "a new fabric", find); err != nil {
-		return 0, err
-	}
-	if _, err := asking.answered(ctx, time.Now()); err != nil {
-		return 0, err
-	}
-	_, lost := asking.gap(began)
-	return float64(lost), nil
+	return nil, fmt.Errorf("no fabric is ready on %s", node)
 }
 
 // clientLast makes the client's gateway anew, with the key that the server knows.
-func (w *world) clientLast(ctx context.Context, asking *watcher) (float64, error) {
+func (w *world) clientLast(ctx context.Context, asking watchers) (float64, error) {
 	kept, err := w.keep(ctx, 0, "gw-client")
 	if err != nil {
 		return 0, err
@@ -186,7 +207,7 @@ func (w *world) clientLast(ctx context.Context, asking *watcher) (float64, error
 }
 
 // serverLast makes the server's gateway anew, with the key and where the client knows it.
-func (w *world) serverLast(ctx context.Context, asking *watcher) (float64, error) {
+func (w *world) serverLast(ctx context.Context, asking watchers) (float64, error) {
 	kept, err := w.keep(ctx, 1, "gw-server")
 	if err != nil {
 		return 0, err
@@ -214,7 +235,7 @@ func (w *world) keep(ctx context.Context, in int, name string) (string, error) {
 }
 
 // last deletes an object of a cluster, waits until nobody answers, and applies it again, with a change.
-func (w *world) last(ctx context.Context, asking *watcher, in int, name string, obj client.Object, change func(client.Object)) (float64, error) {
+func (w *world) last(ctx context.Context, asking watchers, in int, name string, obj client.Object, change func(client.Object)) (float64, error) {
 	c := w.clusters[in].Client
 	if err := c.Get(ctx, client.ObjectKey{Namespace: where, Name: name}, obj); err != nil {
 		return 0, err

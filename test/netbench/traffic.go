@@ -252,7 +252,62 @@ type watcher struct {
 	asked []question
 }
 
-func (p path) watch() (*watcher, error) {
+// watchers ask all the time, those of one end and those of the other: what somebody begins may pass where what others begin does not.
+type watchers []*watcher
+
+func (p path) watch() (watchers, error) {
+	forth, err := p.watchFrom()
+	if err != nil {
+		return nil, err
+	}
+	back, err := path{name: p.name + ", the other way", from: p.to, to: p.from}.watchFrom()
+	if err != nil {
+		forth.close()
+		return nil, err
+	}
+	return watchers{forth, back}, nil
+}
+
+// answered waits until all are, as a watcher does, and returns when the last of them was for the first time.
+func (all watchers) answered(ctx context.Context, after time.Time) (first time.Time, err error) {
+	for _, w := range all {
+		at, err := w.answered(ctx, after)
+		if err != nil {
+			return first, err
+		}
+		if at.After(first) {
+			first = at
+		}
+	}
+	return first, nil
+}
+
+// silent waits until nobody is answered.
+func (all watchers) silent(ctx context.Context) error {
+	for _, w := range all {
+		if err := w.silent(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gap is the longest of any, and how many questions all of them lost.
+func (all watchers) gap(since time.Time) (longest time.Duration, lost int) {
+	for _, w := range all {
+		long, n := w.gap(since)
+		longest, lost = max(longest, long), lost+n
+	}
+	return longest, lost
+}
+
+func (all watchers) close() {
+	for _, w := range all {
+		w.close()
+	}
+}
+
+func (p path) watchFrom() (*watcher, error) {
 	near, far, err := p.sockets()
 	if err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
@@ -75,7 +76,7 @@ func Setup(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) error {
 
 func newGateway(mgr ctrl.Manager, k agent.Kernel, device Device, o Options) *gateway {
 	g := &gateway{
-		client: mgr.GetClient(), kernel: k, device: device, options: o, wake: make(chan struct{}, 1),
+		client: mgr.GetClient(), kernel: k, device: device, options: o, wake: make(chan struct{}, 1), flows: agent.Flows{Tracker: k},
 		learned: memoryIn(o.StateDir),
 		sources: agent.Sources{
 			Home:          o.LiqoNamespace,
@@ -116,6 +117,7 @@ type gateway struct {
 	wake      chan struct{}
 	silence   time.Duration // without a handshake, after which another way is taken; 0: the usual
 	state     agent.Health
+	flows     agent.Flows
 
 	learned   memory    // endpoint of the client, for the next process
 	opened    bool      // the device is up, with or without peers
@@ -136,7 +138,7 @@ func (g *gateway) matters(old, now client.Object) bool {
 	if was, ok := old.(*networkingv1beta1.InternalNode); ok && saysOf(was, g.options.RemoteClusterID).Value != saysOf(now.(*networkingv1beta1.InternalNode), g.options.RemoteClusterID).Value {
 		return true
 	}
-	return agent.Matters(old, now)
+	return agent.Matters(old, now) || g.reporter.Lost(old, now)
 }
 
 // beat has the loop look how the tunnel fares.
@@ -214,7 +216,7 @@ func (g *gateway) apply(ctx context.Context, state datapath.State, peers []wg.Pe
 		tunnel = g.device.Apply(config)
 		g.opened = tunnel == nil
 	}
-	changes, rules := g.kernel.Apply(ctx, state)
+	changes, rules, flows := g.translate(ctx, state)
 	if len(changes.Writes) > 0 {
 		log.FromContext(ctx).Info("changed the gateway", "writes", len(changes.Writes))
 	}
@@ -227,7 +229,20 @@ func (g *gateway) apply(ctx context.Context, state datapath.State, peers []wg.Pe
 	if tunnel == nil {
 		g.have(config.Peers)
 	}
-	return errors.Join(revoked, rules, tunnel)
+	return errors.Join(revoked, rules, flows, tunnel)
+}
+
+// translate makes the namespace what it should be, and has flows begin anew that are translated otherwise now. What is wrong with flows that
+// began before keeps no new ones from passing.
+func (g *gateway) translate(ctx context.Context, state datapath.State) (changes kernel.Changes, rules, flows error) {
+	translated := agent.Translations(plan.Translations(state.Tables))
+	unmarked := g.flows.Unsettle(translated)
+	changes, rules = g.kernel.Apply(ctx, state)
+	g.flows.Changed(changes)
+	if rules == nil {
+		flows = g.flows.Forget(translated)
+	}
+	return changes, rules, errors.Join(unmarked, flows)
 }
 
 // have notes the peers of the device. Of another one nothing is known yet, and one that is elsewhere has its time from now on, whoever said so.

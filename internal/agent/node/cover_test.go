@@ -4,8 +4,6 @@
 package node
 
 import (
-	"context"
-	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -13,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/remap"
@@ -57,27 +55,18 @@ func TestPrefixesThatCoverPods(t *testing.T) {
 	}
 }
 
-// flows notes which prefixes are forgotten.
-type flows struct {
-	forgotten string
-	broken    error
-}
+// forgetful notes which prefixes are forgotten.
+type forgetful struct{ forgotten string }
 
-func (f *flows) Forget(of ...netip.Prefix) (int, error) {
+func (f *forgetful) Forget(of ...netip.Prefix) (int, error) {
 	for _, p := range of {
 		f.forgotten += p.String() + " "
 	}
-	return len(of), f.broken
+	return len(of), nil
 }
 
-func (*flows) Apply(context.Context, datapath.State) (kernel.Changes, error) {
-	return kernel.Changes{}, nil
-}
-func (*flows) Unsettle() (bool, error)                        { return false, nil }
-func (*flows) Settle() error                                  { return nil }
-func (*flows) Counted() (map[string]uint64, error)            { return nil, nil }
-func (*flows) Watch(context.Context) (<-chan struct{}, error) { return nil, nil }
-func (*flows) Source(netip.Addr) (netip.Addr, error)          { return netip.Addr{}, nil }
+func (*forgetful) Unsettle() (bool, error) { return false, nil }
+func (*forgetful) Settle() error           { return nil }
 
 func peers(prefixes ...string) (out []plan.Peer) {
 	for _, p := range prefixes {
@@ -91,8 +80,9 @@ func alias(masquerade bool, alias, address string) plan.Alias {
 }
 
 func TestFlowsBeginAnewWhenTheirTranslationChanges(t *testing.T) {
-	f := &flows{}
-	n := &node{kernel: f, changed: true}
+	f := &forgetful{}
+	n := agent.Flows{Tracker: f}
+	n.Changed(kernel.Changes{Writes: []string{"all"}})
 	external := peers("10.71.0.0/16")
 	external[0].External = []remap.Pair{{Here: netip.MustParsePrefix("10.68.0.0/16")}}
 	for name, step := range []struct {
@@ -110,29 +100,8 @@ func TestFlowsBeginAnewWhenTheirTranslationChanges(t *testing.T) {
 		{plan.Cluster{}, ""},
 	} {
 		f.forgotten = ""
-		if err := n.forget(translations(step.cluster)); err != nil || f.forgotten != step.want {
+		if err := n.Forget(translations(step.cluster)); err != nil || f.forgotten != step.want {
 			t.Errorf("step %d: forgot %q, want %q: %v", name, f.forgotten, step.want, err)
 		}
-	}
-}
-
-func TestAProcessThatFindsAllInPlaceForgetsNothing(t *testing.T) {
-	f := &flows{}
-	n := &node{kernel: f}
-	if err := n.forget(translations(plan.Cluster{Peers: peers("10.71.0.0/16")})); err != nil || f.forgotten != "" {
-		t.Errorf("forgot %q: %v", f.forgotten, err)
-	}
-}
-
-func TestFlowsThatCouldNotBeForgottenAreLater(t *testing.T) {
-	f := &flows{broken: errors.New("interrupted")}
-	n := &node{kernel: f, changed: true}
-	cluster := plan.Cluster{Peers: peers("10.71.0.0/16")}
-	if err := n.forget(translations(cluster)); err == nil {
-		t.Error("an error is lost")
-	}
-	f.broken, f.forgotten = nil, ""
-	if err := n.forget(translations(cluster)); err != nil || f.forgotten != "10.71.0.0/16 " {
-		t.Errorf("forgot %q: %v", f.forgotten, err)
 	}
 }

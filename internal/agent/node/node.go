@@ -45,9 +45,6 @@ type Options struct {
 type Host interface {
 	agent.Kernel
 	Source(to netip.Addr) (netip.Addr, error)
-	Forget(...netip.Prefix) (int, error)
-	Unsettle() (already bool, err error)
-	Settle() error
 }
 
 // Setup registers the agent of a node whose network namespace k is.
@@ -61,7 +58,7 @@ func Setup(mgr ctrl.Manager, k Host, o Options) error {
 
 func newNode(mgr ctrl.Manager, k Host, o Options) *node {
 	n := &node{
-		client: mgr.GetClient(), kernel: k, options: o, wake: make(chan struct{}, 1),
+		client: mgr.GetClient(), kernel: k, options: o, wake: make(chan struct{}, 1), flows: agent.Flows{Tracker: k},
 		sources: agent.Sources{
 			Home: o.LiqoNamespace, Node: true,
 			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnNode(obj, o.LiqoNamespace) },
@@ -94,18 +91,7 @@ type node struct {
 	state    agent.Health
 	prober   *prober
 	wake     chan struct{}
-	// translated are the prefixes whose flows are translated as they should be; nil before the first run.
-	translated map[netip.Prefix]translation
-	// changed is true if before that this process wrote anything, or found that one before it did and forgot nothing.
-	changed bool
-	// unsettled is true while there is a mark that flows may have to be forgotten.
-	unsettled bool
-}
-
-// translation is what becomes of what is sent to a prefix: of an alias the address, if nodes know it, too.
-type translation struct {
-	address    netip.Addr
-	masquerade bool
+	flows    agent.Flows
 }
 
 // beat has the loop look which peers are reached.
@@ -151,7 +137,7 @@ func (n *node) matters(old, now client.Object) bool {
 		!apiequality.Semantic.DeepEqual(was.Status.Peers, now.(*networkingv1beta1.InternalNode).Status.Peers) {
 		return true
 	}
-	return agent.Matters(old, now)
+	return agent.Matters(old, now) || n.reporter.Lost(old, now)
 }
 
 // run makes the node what it should be, and says how it is reached.
@@ -163,12 +149,12 @@ func (n *node) run(ctx context.Context) (time.Duration, error) {
 	state, problems := plan.Node(plan.NodeInput{Cluster: seen.Cluster, Name: n.options.Node, RulePriority: n.options.RulePriority})
 	problems = append(seen.Problems, problems...)
 	translated := translations(seen.Cluster)
-	unmarked := n.unsettle(translated)
+	unmarked := n.flows.Unsettle(translated)
 	changes, failed := n.kernel.Apply(ctx, state)
 	n.state.Set(failed)
-	n.changed = n.changed || len(changes.Writes) > 0
+	n.flows.Changed(changes)
 	if failed == nil {
-		failed = n.forget(translated)
+		failed = n.flows.Forget(translated)
 	}
 	failed = errors.Join(unmarked, failed)
 	if len(changes.Writes) > 0 {
@@ -182,69 +168,22 @@ func (n *node) run(ctx context.Context) (time.Duration, error) {
 	return 0, errors.Join(failed, n.reporter.Applied(ctx, seen, problems, failed), n.tell(ctx, seen))
 }
 
-// translations are what becomes of what is sent to peers and to aliases. The networks that aliases are of stand for those that went unseen.
-func translations(c plan.Cluster) map[netip.Prefix]translation {
-	out := map[netip.Prefix]translation{}
+// translations are what becomes of what is sent to peers and to aliases: of an alias the address, if nodes know it, too. The networks that
+// aliases are of stand for those that went unseen.
+func translations(c plan.Cluster) agent.Translations {
+	out := agent.Translations{}
 	for _, p := range c.External {
-		out[p] = translation{}
+		out[p] = ""
 	}
 	for _, p := range c.Peers {
 		for _, pair := range append(slices.Clone(p.Pods), p.External...) {
-			out[pair.Here] = translation{}
+			out[pair.Here] = ""
 		}
 	}
 	for _, a := range c.Aliases {
-		out[netip.PrefixFrom(a.Alias, a.Alias.BitLen())] = translation{a.Address, a.Masquerade}
+		out[netip.PrefixFrom(a.Alias, a.Alias.BitLen())] = fmt.Sprint(a.Address, a.Masquerade)
 	}
 	return out
-}
-
-// unsettle marks that flows are to be forgotten, before anything changes because of which they are. Whether a process that begins has to change
-// anything it knows too late, so it always does.
-func (n *node) unsettle(now map[netip.Prefix]translation) error {
-	if n.unsettled || n.translated != nil && len(n.stale(now)) == 0 {
-		return nil
-	}
-	already, err := n.kernel.Unsettle()
-	n.changed, n.unsettled = n.changed || already, err == nil
-	return err
-}
-
-// stale are the prefixes whose flows may be translated otherwise than now. A process that finds all as it should be has not missed anything.
-func (n *node) stale(now map[netip.Prefix]translation) []netip.Prefix {
-	var out []netip.Prefix
-	for p, as := range now {
-		was, known := n.translated[p]
-		if n.translated == nil && n.changed || n.translated != nil && (!known || was != as) {
-			out = append(out, p)
-		}
-	}
-	for p := range n.translated {
-		if _, still := now[p]; !still {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, netip.Prefix.Compare)
-	return out
-}
-
-// forget has flows begin anew that were translated before a prefix or an alias came, or after it went: connection tracking keeps what
-// it decided with the first packet for ever.
-func (n *node) forget(now map[netip.Prefix]translation) error {
-	if stale := n.stale(now); len(stale) > 0 {
-		if _, err := n.kernel.Forget(stale...); err != nil {
-			return err
-		}
-	}
-	n.translated = now
-	if !n.unsettled {
-		return nil
-	}
-	if err := n.kernel.Settle(); err != nil {
-		return err
-	}
-	n.unsettled = false
-	return nil
 }
 
 // tell writes into the InternalNode how gateways reach this node.

@@ -295,6 +295,9 @@ func (w *world) firewall(t *testing.T) {
 	})
 	w.applied(t, f, metav1.ConditionTrue)
 	w.holds(t, "192.0.2.1-192.0.2.9", true)
+	t.Log("what the node said is taken away")
+	testkit.UpdateStatus(t, w, f, func(f *networkingv1beta1.FirewallConfiguration) { f.Status.Conditions = nil })
+	w.applied(t, f, metav1.ConditionTrue)
 	if err := w.Delete(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}

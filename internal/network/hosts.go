@@ -1,0 +1,186 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network/plan"
+)
+
+// HostOptions say where the installation is.
+type HostOptions struct {
+	// LiqoNamespace holds the objects that are for nodes.
+	LiqoNamespace string
+}
+
+// hosts takes back what a host says of a RouteConfiguration or a FirewallConfiguration that is not for it any more, or after it is gone:
+// nobody is there to take it back. A host that finds what it says missing says it again.
+type hosts struct {
+	client client.Client
+	home   string
+}
+
+// SetupHosts registers the controller that takes back what hosts said that are gone.
+func SetupHosts(mgr ctrl.Manager, o HostOptions) error {
+	h := &hosts{client: mgr.GetClient(), home: o.LiqoNamespace}
+	b := ctrl.NewControllerManagedBy(mgr).Named("hosts")
+	no := func(event.UpdateEvent) bool { return false }
+	for _, kind := range []client.Object{&networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{}} {
+		b.Watches(kind, altogether(), builder.WithPredicates(predicate.Funcs{UpdateFunc: said}))
+	}
+	for _, kind := range []client.Object{&corev1.Node{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{}} {
+		b.Watches(kind, altogether(), builder.WithPredicates(predicate.Funcs{UpdateFunc: no}))
+	}
+	if err := b.Complete(h); err != nil {
+		return fmt.Errorf("registering controller hosts: %w", err)
+	}
+	return nil
+}
+
+// said is true for news of hosts, and of whom an object is for.
+func said(e event.UpdateEvent) bool {
+	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) || !slices.Equal(*saidOf(e.ObjectOld), *saidOf(e.ObjectNew))
+}
+
+// Reconcile looks at all of them: they are few, and most of what happens is about all of them.
+func (h *hosts) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	return kube.Result(h.sync(ctx))
+}
+
+func (h *hosts) sync(ctx context.Context) error {
+	objects, err := h.objects(ctx)
+	if err != nil || len(objects) == 0 {
+		return err
+	}
+	there, err := h.there(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, obj := range objects {
+		errs = append(errs, h.keep(ctx, obj, there.saying(obj, h.home)))
+	}
+	return errors.Join(errs...)
+}
+
+// objects are those of which hosts say something.
+func (h *hosts) objects(ctx context.Context) ([]client.Object, error) {
+	var out []client.Object
+	var routes networkingv1beta1.RouteConfigurationList
+	if err := h.client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing RouteConfigurations: %w", err)
+	}
+	for i := range routes.Items {
+		out = append(out, &routes.Items[i])
+	}
+	var firewalls networkingv1beta1.FirewallConfigurationList
+	if err := h.client.List(ctx, &firewalls, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing FirewallConfigurations: %w", err)
+	}
+	for i := range firewalls.Items {
+		out = append(out, &firewalls.Items[i])
+	}
+	return slices.DeleteFunc(out, func(obj client.Object) bool { return len(*saidOf(obj)) == 0 || obj.GetDeletionTimestamp() != nil }), nil
+}
+
+// thereAre are the hosts of this cluster: all that have an agent, and maybe some that have none.
+type thereAre struct {
+	nodes    map[string]bool
+	gateways []client.Object
+}
+
+func (h *hosts) there(ctx context.Context) (thereAre, error) {
+	out := thereAre{nodes: map[string]bool{}}
+	var nodes corev1.NodeList
+	if err := h.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return out, fmt.Errorf("listing Nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		out.nodes[nodes.Items[i].Name] = true
+	}
+	var servers networkingv1beta1.GatewayServerList
+	if err := h.client.List(ctx, &servers, client.UnsafeDisableDeepCopy); err != nil {
+		return out, fmt.Errorf("listing GatewayServers: %w", err)
+	}
+	for i := range servers.Items {
+		out.gateways = append(out.gateways, &servers.Items[i])
+	}
+	var clients networkingv1beta1.GatewayClientList
+	if err := h.client.List(ctx, &clients, client.UnsafeDisableDeepCopy); err != nil {
+		return out, fmt.Errorf("listing GatewayClients: %w", err)
+	}
+	for i := range clients.Items {
+		out.gateways = append(out.gateways, &clients.Items[i])
+	}
+	return out, nil
+}
+
+// saying tells which hosts an object is for.
+func (t thereAre) saying(obj client.Object, home string) func(host string) bool {
+	onNode, onGateway := routesOn(obj, home)
+	if _, ok := obj.(*networkingv1beta1.FirewallConfiguration); ok {
+		onNode, onGateway = firewallOn(obj, home)
+	}
+	return func(host string) bool {
+		return t.nodes[host] && onNode(host) || slices.ContainsFunc(t.gateways, func(g client.Object) bool {
+			key := plan.PeerKey{Namespace: g.GetNamespace(), ClusterID: g.GetLabels()[names.RemoteClusterID]}
+			return g.GetName() == host && g.GetNamespace() == obj.GetNamespace() && onGateway(key)
+		})
+	}
+}
+
+// routesOn has a gateway keep its word on routes for gateways of one node: where it runs is known here later than there.
+func routesOn(obj client.Object, home string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
+	return func(string) bool { return plan.RoutesOnNode(obj, home) },
+		func(key plan.PeerKey) bool {
+			return plan.RoutesOnGateway(obj, home, key, obj.GetLabels()[names.RouteUnique])
+		}
+}
+
+func firewallOn(obj client.Object, home string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
+	return func(name string) bool { return plan.FirewallOnNode(obj, home, name) },
+		func(key plan.PeerKey) bool { return plan.FirewallOnGateway(obj, home, key) }
+}
+
+// keep takes back what others say than those who should. Who writes meanwhile makes it a conflict, and it is decided anew.
+func (h *hosts) keep(ctx context.Context, obj client.Object, who func(host string) bool) error {
+	changed := obj.DeepCopyObject().(client.Object)
+	all := saidOf(changed)
+	*all = slices.DeleteFunc(*all, func(c networkingv1beta1.HostCondition) bool { return !who(c.Host) })
+	if len(*all) == len(*saidOf(obj)) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{})
+	if err := h.client.Status().Patch(ctx, changed, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("taking back what hosts said of %s: %w", client.ObjectKeyFromObject(obj), err)
+	}
+	return nil
+}
+
+// saidOf are the conditions that hosts write.
+func saidOf(obj client.Object) *[]networkingv1beta1.HostCondition {
+	switch o := obj.(type) {
+	case *networkingv1beta1.RouteConfiguration:
+		return &o.Status.Conditions
+	case *networkingv1beta1.FirewallConfiguration:
+		return &o.Status.Conditions
+	}
+	return new([]networkingv1beta1.HostCondition{})
+}
