@@ -5,11 +5,14 @@ package network
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
@@ -126,11 +129,37 @@ func innerEndpoint(pods []corev1.Pod, now *networkingv1beta1.InternalGatewayEndp
 	}
 }
 
-// dialled is what a template is told of the server: what its user wrote, else what the peer says. A gateway that runs follows what the
-// peer says by itself; in its arguments each change would cost a new pod.
+// dialled is what a template is told of the server: what its user wrote, else what the peer says.
 func dialled(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {
 	if told == nil || len(spec.Addresses) > 0 {
 		return spec
 	}
 	return *told.DeepCopy()
+}
+
+// follows tells whether a template renders a gateway that reads by itself what the peer says of the server. In its arguments each change would
+// cost a new pod, so that it keeps what was said when it was made. Kinds of others get each change.
+func (g *gateway) follows(kind schema.GroupVersionKind) bool {
+	return g.told && kind == kindOf(&networkingv1beta1.WgGatewayClient{})
+}
+
+// firstTold is what the peer said when the gateway was made, nil if nothing is made yet.
+func firstTold(made []client.Object) *networkingv1beta1.EndpointStatus {
+	for _, obj := range made {
+		var out networkingv1beta1.EndpointStatus
+		if err := json.Unmarshal([]byte(obj.GetAnnotations()[names.GatewayTold]), &out); err == nil && len(out.Addresses) > 0 {
+			return &out
+		}
+	}
+	return nil
+}
+
+// keepTold notes on what is rendered what the peer says now.
+func keepTold(rendered client.Object, e networkingv1beta1.EndpointStatus) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("noting what the peer says: %w", err)
+	}
+	rendered.SetAnnotations(merged(rendered.GetAnnotations(), map[string]string{names.GatewayTold: string(text)}))
+	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
@@ -132,5 +134,26 @@ func TestWhatATemplateIsToldOfTheServer(t *testing.T) {
 		if diff := cmp.Diff(tc.want, dialled(tc.spec, tc.told)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Nobody else would tell gateways of other kinds, and what the user says always counts.
+func TestOnlyOurGatewaysFollowByThemselves(t *testing.T) {
+	ours, others := networkingv1beta1.GroupVersion.WithKind("WgGatewayClient"), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Tube"}
+	told, spec := &networkingv1beta1.GatewayClient{}, &networkingv1beta1.GatewayClient{}
+	told.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"a"}, Port: 1}
+	spec.Spec.Endpoint, spec.Status.Endpoint = *told.Status.Endpoint, told.Status.Endpoint
+	if !gatewayOf(told).follows(ours) || gatewayOf(told).follows(others) || gatewayOf(spec).follows(ours) {
+		t.Error("the wrong ones follow")
+	}
+	made := &networkingv1beta1.WgGatewayClient{}
+	if first := firstTold([]client.Object{made}); first != nil {
+		t.Errorf("it was told %+v by nobody", first)
+	}
+	if err := keepTold(made, *told.Status.Endpoint); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(told.Status.Endpoint, firstTold([]client.Object{made})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

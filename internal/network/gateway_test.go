@@ -193,6 +193,58 @@ func TestAClientIsMade(t *testing.T) {
 	s.hasArg("rome", "--endpoint-ports=30742")
 }
 
+// A gateway reads by itself where its server went: its pod stays, until something else of it changes, or its user says where.
+func TestAServerThatMovesCostsNoPod(t *testing.T) {
+	s := begin(t)
+	of := s.clientTemplate()
+	peer := s.client("rome", of)
+	peer.Spec.Endpoint = networkingv1beta1.EndpointStatus{}
+	s.create(of, peer)
+	s.start()
+	says := func(port int32, addresses ...string) {
+		t.Helper()
+		testkit.UpdateStatus(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) {
+			c.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: addresses, Port: port}
+		})
+	}
+	says(30742, "198.51.100.1", "198.51.100.2")
+	s.hasArg("rome", "--endpoint-address=198.51.100.1,198.51.100.2")
+	s.wantReady(peer, reasonPending, "no replica")
+	before := s.deployment("rome")
+	made := &networkingv1beta1.WgGatewayClient{ObjectMeta: s.meta("rome")}
+	if err := s.get(made); err != nil {
+		t.Fatal(err)
+	}
+	generation := made.Generation
+
+	says(30743, "198.51.100.3", "198.51.100.1")
+	testkit.Update(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) { c.Spec.Endpoint.Port = 7 }) // to see when it is read
+	s.wantReady(peer, reasonPending, "no replica")
+	if err := s.get(made); err != nil || made.Generation != generation {
+		t.Errorf("the WgGatewayClient has the generation %d, after %d: %v", made.Generation, generation, err)
+	}
+	if now := s.deployment("rome"); now.Generation != before.Generation {
+		t.Errorf("the Deployment changed: %s", gocmp.Diff(before.Spec, now.Spec))
+	}
+	testkit.Update(t, s.c.Client, of, func(o *networkingv1beta1.WgGatewayClientTemplate) {
+		o.Spec.Template.Raw = []byte(strings.ReplaceAll(string(o.Spec.Template.Raw), "--ping-interval=1s", "--ping-interval=3s"))
+	})
+	s.hasArg("rome", "--ping-interval=3s")
+	s.hasArg("rome", "--endpoint-address=198.51.100.1,198.51.100.2")
+
+	if err := s.c.Client.Delete(t.Context(), &networkingv1beta1.WgGatewayClient{ObjectMeta: s.meta("rome")}); err != nil {
+		t.Fatal(err)
+	}
+	s.hasArg("rome", "--endpoint-address=198.51.100.3,198.51.100.1") // it is made anew
+	testkit.Update(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) {
+		c.Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{"203.0.113.1"}, Port: 7}
+	})
+	s.hasArg("rome", "--endpoint-address=203.0.113.1")
+	s.hasArg("rome", "--endpoint-ports=7")
+	testkit.Update(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) { c.Spec.Endpoint = networkingv1beta1.EndpointStatus{} })
+	s.hasArg("rome", "--endpoint-address=198.51.100.3,198.51.100.1")
+}
+
 func (s *story) hasArg(name, arg string) {
 	s.Helper()
 	s.eventually(func() error {

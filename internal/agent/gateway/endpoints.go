@@ -27,6 +27,18 @@ const (
 	maxNames = 16
 )
 
+// said are the endpoints of the server. Where its user says nothing, a gateway was started with what the peer said when it was made, which
+// counts only while the peer says nothing.
+func said(started []string, gw *networkingv1beta1.GatewayClient) []string {
+	switch {
+	case gw == nil:
+		return started
+	case len(gw.Spec.Endpoint.Addresses) == 0 && gw.Status.Endpoint != nil && len(gw.Status.Endpoint.Addresses) > 0:
+		return dialled(nil, gw.Status.Endpoint)
+	}
+	return dialled(started, gw.Status.Endpoint)
+}
+
 // dialled are the endpoints that a gateway was started with, which its user says, and then those that the peer says.
 func dialled(spec []string, told *networkingv1beta1.EndpointStatus) []string {
 	out := slices.Clone(spec)
