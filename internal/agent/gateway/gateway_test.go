@@ -282,6 +282,27 @@ func TestTwoGateways(t *testing.T) {
 	}
 }
 
+// Nobody counts answers there, and still a client finds its server, and the server remembers its client.
+func TestGatewaysThatNobodyWatchesFindEachOther(t *testing.T) {
+	a, b := newSides(t)
+	a.options.Unwatched, b.options.Unwatched = true, true
+	b.options.Endpoints, b.silence = []string{"192.0.2.9:51840", serverAt + ":51840"}, 2*time.Second
+	a.run(t)
+	b.run(t)
+	a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	testkit.Eventually(t, patience, func() error {
+		status, err := b.device.Observe()
+		if err == nil && (len(status.Peers) != 1 || status.Peers[0].LastHandshake.IsZero() || status.Peers[0].Endpoint.Addr().String() != serverAt) {
+			err = fmt.Errorf("the client has %+v", status)
+		}
+		if at := memoryIn(a.options.StateDir).recall(); err == nil && at.Addr().String() != clientAt {
+			err = fmt.Errorf("the server remembers a client at %s", at)
+		}
+		return err
+	})
+}
+
 // Loss is seen at both ends, also of large packets alone, and of one direction.
 func TestAConnectionIsDownWhateverPacketsAreLost(t *testing.T) {
 	a, b := newSides(t)
