@@ -55,6 +55,32 @@ func endpointOf(service *corev1.Service, nodes []corev1.Node) (*networkingv1beta
 	return out, nil
 }
 
+// firstNodePort is what templates get as the only node port: most know of one.
+func firstNodePort(e networkingv1beta1.Endpoint) *int32 {
+	if e.NodePort == nil && len(e.NodePorts) > 0 {
+		return &e.NodePorts[0]
+	}
+	return e.NodePort
+}
+
+// checkPorts tells of several ports that are asked for which one the Service of a template would not serve. The templates of the chart have one
+// port; others may have more.
+func checkPorts(asked networkingv1beta1.Endpoint, service corev1.ServiceSpec) error {
+	missing := func(what string, numbers []int32, of func(corev1.ServicePort) int32) error {
+		for _, n := range numbers {
+			if len(numbers) > 1 && !slices.ContainsFunc(service.Ports, func(p corev1.ServicePort) bool { return of(p) == n }) {
+				return kube.Invalid(reasonInvalidService, fmt.Errorf(
+					"spec.endpoint.%s has %d, which the Service of the template does not serve: leave one in the list, or name a template whose Service has each of them", what, n))
+			}
+		}
+		return nil
+	}
+	if err := missing("ports", asked.Ports, func(p corev1.ServicePort) int32 { return p.Port }); err != nil {
+		return err
+	}
+	return missing("nodePorts", asked.NodePorts, func(p corev1.ServicePort) int32 { return p.NodePort })
+}
+
 // balancerAddresses are those of a load balancer, in its order.
 func balancerAddresses(ingress []corev1.LoadBalancerIngress) []string {
 	var out []string

@@ -4,6 +4,7 @@
 package network
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,6 +75,39 @@ func TestWhereAServerIsReached(t *testing.T) {
 		}
 		if _, invalid := kube.InvalidReason(err); invalid != tc.invalid || (err == nil) != (tc.want != nil) {
 			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// A template may serve several ports, and those of the chart serve one. What would be left out without a word is refused.
+func TestSeveralPortsAreServedOrRefused(t *testing.T) {
+	serves := func(ports ...int32) corev1.ServiceSpec {
+		var out corev1.ServiceSpec
+		for _, p := range ports {
+			out.Ports = append(out.Ports, corev1.ServicePort{Port: p, NodePort: 30000 + p})
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		asked    networkingv1beta1.Endpoint
+		service  corev1.ServiceSpec
+		nodePort int32
+		problem  string
+	}{
+		"one":                          {asked: networkingv1beta1.Endpoint{Port: 7, NodePort: new(int32(30007))}, service: serves(7), nodePort: 30007},
+		"one, as a list":               {asked: networkingv1beta1.Endpoint{Ports: []int32{7}, NodePorts: []int32{30007}}, service: serves(7), nodePort: 30007},
+		"one, that the template knows": {asked: networkingv1beta1.Endpoint{Ports: []int32{7}}, service: serves(9)},
+		"several, all of them":         {asked: networkingv1beta1.Endpoint{Ports: []int32{7, 8}, NodePorts: []int32{30007, 30008}}, service: serves(8, 7), nodePort: 30007},
+		"several, the first of them":   {asked: networkingv1beta1.Endpoint{Ports: []int32{7, 8}}, service: serves(7), problem: "spec.endpoint.ports has 8"},
+		"several node ports":           {asked: networkingv1beta1.Endpoint{Port: 7, NodePorts: []int32{30007, 30008}}, service: serves(7), nodePort: 30007, problem: "spec.endpoint.nodePorts has 30008"},
+	} {
+		first := firstNodePort(tc.asked)
+		if (first != nil) != (tc.nodePort != 0) || first != nil && *first != tc.nodePort {
+			t.Errorf("%s: the node port is not %d", name, tc.nodePort)
+		}
+		err := checkPorts(tc.asked, tc.service)
+		if reason, invalid := kube.InvalidReason(err); (err != nil) != (tc.problem != "") || err != nil && (!invalid || reason != reasonInvalidService || !strings.Contains(err.Error(), tc.problem)) {
+			t.Errorf("%s: %v, want %q", name, err, tc.problem)
 		}
 	}
 }

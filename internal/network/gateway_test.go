@@ -327,6 +327,20 @@ func TestTheAccountOfAVirtualNodeIsNoGateways(t *testing.T) {
 	}
 }
 
+// A list of one is as good as the one.
+func TestTheNodePortOfAListIsUsed(t *testing.T) {
+	s := begin(t)
+	s.start()
+	server := s.server("rome", s.serverTemplate())
+	server.Spec.Endpoint.Port, server.Spec.Endpoint.Ports, server.Spec.Endpoint.NodePorts = 0, []int32{7}, []int32{30083}
+	s.create(s.serverTemplate(), server)
+	service := &corev1.Service{ObjectMeta: s.meta("gw-rome")}
+	s.eventually(func() error { return s.get(service) })
+	if p := service.Spec.Ports; len(p) != 1 || p[0].Port != 7 || p[0].NodePort != 30083 {
+		t.Errorf("the Service has %+v", p)
+	}
+}
+
 // The right to patch pods is only for those who need it.
 func TestReplicasMayMarkThemselves(t *testing.T) {
 	s := begin(t)
@@ -413,6 +427,9 @@ func TestBadGatewaysSaySo(t *testing.T) {
 		"original": {of: variant("original", "", replaced(`"containers":[`, `"containers":[{"name":"wireguard","image":"w"},{"name":"geneve","image":"g"},`)), reason: reasonInvalidTemplate,
 			text: "docs/migration.md"},
 		"refused": {of: variant("refused", "", replaced(`"imagePullPolicy":"IfNotPresent"`, `"imagePullPolicy":"Perhaps"`)), reason: reasonRefused, text: "Perhaps"},
+		"several": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) {
+			g.Spec.Endpoint.Port, g.Spec.Endpoint.Ports = 0, []int32{7, 8}
+		}, reason: reasonInvalidService, text: "spec.endpoint.ports has 8"},
 		"outward": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.Endpoint.ServiceType = corev1.ServiceTypeExternalName }, reason: reasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -253,6 +253,11 @@ func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSp
 		return nil, broken(err)
 	}
 	out.GetObjectKind().SetGroupVersionKind(kind)
+	if made, ok := out.(*networkingv1beta1.WgGatewayServer); ok {
+		if server, ok := gw.spec.(*networkingv1beta1.GatewayServerSpec); ok {
+			return out, checkPorts(server.Endpoint, made.Spec.Service.Spec)
+		}
+	}
 	return out, nil
 }
 

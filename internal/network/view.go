@@ -45,7 +45,9 @@ func gatewayOf(obj client.Object) *gateway {
 	out := &gateway{Object: obj}
 	switch o := obj.(type) {
 	case *networkingv1beta1.GatewayServer:
-		out.spec, out.templateRef, out.field, out.secretName = &o.Spec, o.Spec.ServerTemplateRef, "spec.serverTemplateRef", o.Spec.SecretRef.Name
+		spec := o.Spec.DeepCopy()
+		spec.Endpoint.NodePort = firstNodePort(o.Spec.Endpoint)
+		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ServerTemplateRef, "spec.serverTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ServerRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
 		out.endpoint, out.mtu, out.public = &o.Status.Endpoint, &o.Status.MTU, &o.Status.PublicKey
 	case *networkingv1beta1.GatewayClient:
