@@ -56,6 +56,8 @@ type Options struct {
 	PingPort                     uint16
 	PingInterval, StatusInterval time.Duration
 	PingLossThreshold            int
+	// NoIPv6 is a kernel without IPv6.
+	NoIPv6 bool
 	// Unwatched is a tunnel that nobody probes: it counts as connected.
 	Unwatched bool
 }
@@ -249,7 +251,7 @@ func (g *gateway) input(seen *agent.Seen) plan.GatewayInput {
 	return plan.GatewayInput{
 		Cluster: seen.Cluster, Of: plan.Object{Kind: kind, Namespace: g.options.Namespace, Name: g.options.Name}, Peer: g.options.key(),
 		Address: g.options.Address, Node: g.options.Node, Server: g.options.Server, MTU: g.options.MTU,
-		Passing: g.mtu, ProbePort: g.options.PingPort,
+		Passing: g.mtu, ProbePort: g.options.PingPort, NoIPv6: g.options.NoIPv6,
 	}
 }
 
