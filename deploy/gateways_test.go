@@ -221,9 +221,9 @@ func otherPort(spec values) {
 
 // Examples are the templates of the chart, one thing changed: so none can grow old.
 func TestExamplesOfGatewayTemplates(t *testing.T) {
-	const folder = "../examples/networking"
+	const folder, namespace = "../examples/networking", "liqo" // where Liqo is installed by default
 	for file, e := range examples {
-		r, err := render(t, loadChart(t), util.MergeTables(values{}, e.v), nil)
+		r, err := renderIn(t, namespace, loadChart(t), util.MergeTables(values{}, e.v), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,6 @@ func TestExamplesOfGatewayTemplates(t *testing.T) {
 			e.edit(obj.Object["spec"].(values))
 		}
 		obj.SetName(strings.TrimSuffix(file, ".yaml"))
-		obj.SetNamespace("liqo")
 		obj.SetLabels(nil)
 		body, err := yaml.Marshal(obj.Object)
 		if err != nil {
@@ -255,10 +254,15 @@ func TestExamplesOfGatewayTemplates(t *testing.T) {
 		if err := yaml.UnmarshalStrict(have, &read.Object); err != nil {
 			t.Fatal(err)
 		}
+		var deployment networkingv1beta1.DeploymentTemplate
 		if e.of == "WgGatewayServerTemplate" {
-			renderedServer(t, read, "rome", networkingv1beta1.Endpoint{Port: 51840, ServiceType: corev1.ServiceTypeLoadBalancer})
+			deployment = renderedServer(t, read, "rome", networkingv1beta1.Endpoint{Port: 51840, ServiceType: corev1.ServiceTypeLoadBalancer}).Spec.Deployment
 		} else {
-			renderedClient(t, read, "rome", networkingv1beta1.EndpointStatus{Addresses: []string{"203.0.113.1"}, Port: 51840})
+			deployment = renderedClient(t, read, "rome", networkingv1beta1.EndpointStatus{Addresses: []string{"203.0.113.1"}, Port: 51840}).Spec.Deployment
+		}
+		args, home := deployment.Spec.Template.Spec.Containers[0].Args, read.GetNamespace()
+		if home != namespace || !slices.Contains(args, "--liqo-namespace="+home) { // a gateway that looks elsewhere carries nothing
+			t.Errorf("%s lies in %s, and its gateway looks elsewhere: %q", file, home, args)
 		}
 	}
 	files, err := os.ReadDir(folder)

@@ -110,7 +110,7 @@ func gateway() *cobra.Command {
 		Use:   "prepare",
 		Short: "Have the pod of a gateway forward packets, if it does not yet",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return forwardPackets("/proc/sys/net") },
+		RunE:  func(*cobra.Command, []string) error { return forwardPackets(sysctls) },
 	})
 	return cmd
 }
@@ -203,6 +203,7 @@ func (o *gatewayOptions) run(ctx context.Context) error {
 			return fmt.Errorf("finding the MTU of the tunnel: %w", err)
 		}
 	}
+	o.NoIPv6 = !hasIPv6(sysctls)
 	device, err := wg.Open(names.TunnelDevice, wg.Implementation(o.implementation), slog.New(logr.ToSlogHandler(ctrl.Log.WithName("wireguard"))))
 	if err != nil {
 		return err
@@ -247,6 +248,14 @@ func (o *gatewayOptions) cached() map[client.Object]cache.ByObject {
 		&networkingv1beta1.RouteConfiguration{}:    rules,
 		&networkingv1beta1.FirewallConfiguration{}: rules,
 	}
+}
+
+// sysctls are settings of the network that this process is in.
+const sysctls = "/proc/sys/net"
+
+func hasIPv6(sysctls string) bool {
+	_, err := os.Stat(sysctls + "/ipv6")
+	return !errors.Is(err, os.ErrNotExist)
 }
 
 // forwardPackets writes only what is not so already: it may be all that it may not write.

@@ -111,6 +111,9 @@ func TestForwardPackets(t *testing.T) {
 		if err := forwardPackets(dir); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		if _, want := test.before[v6]; hasIPv6(dir) != want {
+			t.Errorf("%s: it is said that there is IPv6: %t", name, !want)
+		}
 		got := map[string]string{}
 		for _, file := range []string{v4, v6} {
 			if data, err := os.ReadFile(filepath.Join(dir, file)); err == nil {

@@ -17,6 +17,9 @@ const (
 	GatewayActive = "networking.liqo.io/active"
 )
 
+// GatewayTold is an annotation of a WgGatewayClient: what its peer said of the server when it was made.
+const GatewayTold = "networking.liqo.io/told-endpoint"
+
 // GatewayKeysVolume is the volume of a gateway's pods that holds its keys.
 const GatewayKeysVolume = "wireguard-config"
 

@@ -5,11 +5,14 @@ package network
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
@@ -50,6 +53,32 @@ func endpointOf(service *corev1.Service, nodes []corev1.Node) (*networkingv1beta
 		out.Ports = numbers
 	}
 	return out, nil
+}
+
+// firstNodePort is what templates get as the only node port: most know of one.
+func firstNodePort(e networkingv1beta1.Endpoint) *int32 {
+	if e.NodePort == nil && len(e.NodePorts) > 0 {
+		return &e.NodePorts[0]
+	}
+	return e.NodePort
+}
+
+// checkPorts tells of several ports that are asked for which one the Service of a template would not serve. The templates of the chart have one
+// port; others may have more.
+func checkPorts(asked networkingv1beta1.Endpoint, service corev1.ServiceSpec) error {
+	missing := func(what string, numbers []int32, of func(corev1.ServicePort) int32) error {
+		for _, n := range numbers {
+			if len(numbers) > 1 && !slices.ContainsFunc(service.Ports, func(p corev1.ServicePort) bool { return of(p) == n }) {
+				return kube.Invalid(reasonInvalidService, fmt.Errorf(
+					"spec.endpoint.%s has %d, which the Service of the template does not serve: leave one in the list, or name a template whose Service has each of them", what, n))
+			}
+		}
+		return nil
+	}
+	if err := missing("ports", asked.Ports, func(p corev1.ServicePort) int32 { return p.Port }); err != nil {
+		return err
+	}
+	return missing("nodePorts", asked.NodePorts, func(p corev1.ServicePort) int32 { return p.NodePort })
 }
 
 // balancerAddresses are those of a load balancer, in its order.
@@ -126,11 +155,37 @@ func innerEndpoint(pods []corev1.Pod, now *networkingv1beta1.InternalGatewayEndp
 	}
 }
 
-// dialled is what a template is told of the server: what its user wrote, else what the peer says. A gateway that runs follows what the
-// peer says by itself; in its arguments each change would cost a new pod.
+// dialled is what a template is told of the server: what its user wrote, else what the peer says.
 func dialled(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {
 	if told == nil || len(spec.Addresses) > 0 {
 		return spec
 	}
 	return *told.DeepCopy()
+}
+
+// follows tells whether a template renders a gateway that reads by itself what the peer says of the server. In its arguments each change would
+// cost a new pod, so that it keeps what was said when it was made. Kinds of others get each change.
+func (g *gateway) follows(kind schema.GroupVersionKind) bool {
+	return g.told && kind == kindOf(&networkingv1beta1.WgGatewayClient{})
+}
+
+// firstTold is what the peer said when the gateway was made, nil if nothing is made yet.
+func firstTold(made []client.Object) *networkingv1beta1.EndpointStatus {
+	for _, obj := range made {
+		var out networkingv1beta1.EndpointStatus
+		if err := json.Unmarshal([]byte(obj.GetAnnotations()[names.GatewayTold]), &out); err == nil && len(out.Addresses) > 0 {
+			return &out
+		}
+	}
+	return nil
+}
+
+// keepTold notes on what is rendered what the peer says now.
+func keepTold(rendered client.Object, e networkingv1beta1.EndpointStatus) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("noting what the peer says: %w", err)
+	}
+	rendered.SetAnnotations(merged(rendered.GetAnnotations(), map[string]string{names.GatewayTold: string(text)}))
+	return nil
 }

@@ -4,11 +4,14 @@
 package network
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
@@ -76,6 +79,39 @@ func TestWhereAServerIsReached(t *testing.T) {
 	}
 }
 
+// A template may serve several ports, and those of the chart serve one. What would be left out without a word is refused.
+func TestSeveralPortsAreServedOrRefused(t *testing.T) {
+	serves := func(ports ...int32) corev1.ServiceSpec {
+		var out corev1.ServiceSpec
+		for _, p := range ports {
+			out.Ports = append(out.Ports, corev1.ServicePort{Port: p, NodePort: 30000 + p})
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		asked    networkingv1beta1.Endpoint
+		service  corev1.ServiceSpec
+		nodePort int32
+		problem  string
+	}{
+		"one":                          {asked: networkingv1beta1.Endpoint{Port: 7, NodePort: new(int32(30007))}, service: serves(7), nodePort: 30007},
+		"one, as a list":               {asked: networkingv1beta1.Endpoint{Ports: []int32{7}, NodePorts: []int32{30007}}, service: serves(7), nodePort: 30007},
+		"one, that the template knows": {asked: networkingv1beta1.Endpoint{Ports: []int32{7}}, service: serves(9)},
+		"several, all of them":         {asked: networkingv1beta1.Endpoint{Ports: []int32{7, 8}, NodePorts: []int32{30007, 30008}}, service: serves(8, 7), nodePort: 30007},
+		"several, the first of them":   {asked: networkingv1beta1.Endpoint{Ports: []int32{7, 8}}, service: serves(7), problem: "spec.endpoint.ports has 8"},
+		"several node ports":           {asked: networkingv1beta1.Endpoint{Port: 7, NodePorts: []int32{30007, 30008}}, service: serves(7), nodePort: 30007, problem: "spec.endpoint.nodePorts has 30008"},
+	} {
+		first := firstNodePort(tc.asked)
+		if (first != nil) != (tc.nodePort != 0) || first != nil && *first != tc.nodePort {
+			t.Errorf("%s: the node port is not %d", name, tc.nodePort)
+		}
+		err := checkPorts(tc.asked, tc.service)
+		if reason, invalid := kube.InvalidReason(err); (err != nil) != (tc.problem != "") || err != nil && (!invalid || reason != reasonInvalidService || !strings.Contains(err.Error(), tc.problem)) {
+			t.Errorf("%s: %v, want %q", name, err, tc.problem)
+		}
+	}
+}
+
 func replica(name, ip string, edit func(*corev1.Pod)) corev1.Pod {
 	out := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{names.GatewayActive: "true"}},
@@ -132,5 +168,26 @@ func TestWhatATemplateIsToldOfTheServer(t *testing.T) {
 		if diff := cmp.Diff(tc.want, dialled(tc.spec, tc.told)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Nobody else would tell gateways of other kinds, and what the user says always counts.
+func TestOnlyOurGatewaysFollowByThemselves(t *testing.T) {
+	ours, others := networkingv1beta1.GroupVersion.WithKind("WgGatewayClient"), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Tube"}
+	told, spec := &networkingv1beta1.GatewayClient{}, &networkingv1beta1.GatewayClient{}
+	told.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"a"}, Port: 1}
+	spec.Spec.Endpoint, spec.Status.Endpoint = *told.Status.Endpoint, told.Status.Endpoint
+	if !gatewayOf(told).follows(ours) || gatewayOf(told).follows(others) || gatewayOf(spec).follows(ours) {
+		t.Error("the wrong ones follow")
+	}
+	made := &networkingv1beta1.WgGatewayClient{}
+	if first := firstTold([]client.Object{made}); first != nil {
+		t.Errorf("it was told %+v by nobody", first)
+	}
+	if err := keepTold(made, *told.Status.Endpoint); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(told.Status.Endpoint, firstTold([]client.Object{made})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

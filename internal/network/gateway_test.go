@@ -193,6 +193,58 @@ func TestAClientIsMade(t *testing.T) {
 	s.hasArg("rome", "--endpoint-ports=30742")
 }
 
+// A gateway reads by itself where its server went: its pod stays, until something else of it changes, or its user says where.
+func TestAServerThatMovesCostsNoPod(t *testing.T) {
+	s := begin(t)
+	of := s.clientTemplate()
+	peer := s.client("rome", of)
+	peer.Spec.Endpoint = networkingv1beta1.EndpointStatus{}
+	s.create(of, peer)
+	s.start()
+	says := func(port int32, addresses ...string) {
+		t.Helper()
+		testkit.UpdateStatus(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) {
+			c.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: addresses, Port: port}
+		})
+	}
+	says(30742, "198.51.100.1", "198.51.100.2")
+	s.hasArg("rome", "--endpoint-address=198.51.100.1,198.51.100.2")
+	s.wantReady(peer, reasonPending, "no replica")
+	before := s.deployment("rome")
+	made := &networkingv1beta1.WgGatewayClient{ObjectMeta: s.meta("rome")}
+	if err := s.get(made); err != nil {
+		t.Fatal(err)
+	}
+	generation := made.Generation
+
+	says(30743, "198.51.100.3", "198.51.100.1")
+	testkit.Update(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) { c.Spec.Endpoint.Port = 7 }) // to see when it is read
+	s.wantReady(peer, reasonPending, "no replica")
+	if err := s.get(made); err != nil || made.Generation != generation {
+		t.Errorf("the WgGatewayClient has the generation %d, after %d: %v", made.Generation, generation, err)
+	}
+	if now := s.deployment("rome"); now.Generation != before.Generation {
+		t.Errorf("the Deployment changed: %s", gocmp.Diff(before.Spec, now.Spec))
+	}
+	testkit.Update(t, s.c.Client, of, func(o *networkingv1beta1.WgGatewayClientTemplate) {
+		o.Spec.Template.Raw = []byte(strings.ReplaceAll(string(o.Spec.Template.Raw), "--ping-interval=1s", "--ping-interval=3s"))
+	})
+	s.hasArg("rome", "--ping-interval=3s")
+	s.hasArg("rome", "--endpoint-address=198.51.100.1,198.51.100.2")
+
+	if err := s.c.Client.Delete(t.Context(), &networkingv1beta1.WgGatewayClient{ObjectMeta: s.meta("rome")}); err != nil {
+		t.Fatal(err)
+	}
+	s.hasArg("rome", "--endpoint-address=198.51.100.3,198.51.100.1") // it is made anew
+	testkit.Update(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) {
+		c.Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{"203.0.113.1"}, Port: 7}
+	})
+	s.hasArg("rome", "--endpoint-address=203.0.113.1")
+	s.hasArg("rome", "--endpoint-ports=7")
+	testkit.Update(t, s.c.Client, peer, func(c *networkingv1beta1.GatewayClient) { c.Spec.Endpoint = networkingv1beta1.EndpointStatus{} })
+	s.hasArg("rome", "--endpoint-address=198.51.100.3,198.51.100.1")
+}
+
 func (s *story) hasArg(name, arg string) {
 	s.Helper()
 	s.eventually(func() error {
@@ -272,6 +324,20 @@ func TestTheAccountOfAVirtualNodeIsNoGateways(t *testing.T) {
 	s.checkRights("rome")
 	if err := s.get(kubelets); err != nil || len(kubelets.OwnerReferences) != 0 || kubelets.Labels[names.GatewayName] != "" {
 		t.Errorf("the account became %+v: %v", kubelets.ObjectMeta, err)
+	}
+}
+
+// A list of one is as good as the one.
+func TestTheNodePortOfAListIsUsed(t *testing.T) {
+	s := begin(t)
+	s.start()
+	server := s.server("rome", s.serverTemplate())
+	server.Spec.Endpoint.Port, server.Spec.Endpoint.Ports, server.Spec.Endpoint.NodePorts = 0, []int32{7}, []int32{30083}
+	s.create(s.serverTemplate(), server)
+	service := &corev1.Service{ObjectMeta: s.meta("gw-rome")}
+	s.eventually(func() error { return s.get(service) })
+	if p := service.Spec.Ports; len(p) != 1 || p[0].Port != 7 || p[0].NodePort != 30083 {
+		t.Errorf("the Service has %+v", p)
 	}
 }
 
@@ -361,6 +427,9 @@ func TestBadGatewaysSaySo(t *testing.T) {
 		"original": {of: variant("original", "", replaced(`"containers":[`, `"containers":[{"name":"wireguard","image":"w"},{"name":"geneve","image":"g"},`)), reason: reasonInvalidTemplate,
 			text: "docs/migration.md"},
 		"refused": {of: variant("refused", "", replaced(`"imagePullPolicy":"IfNotPresent"`, `"imagePullPolicy":"Perhaps"`)), reason: reasonRefused, text: "Perhaps"},
+		"several": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) {
+			g.Spec.Endpoint.Port, g.Spec.Endpoint.Ports = 0, []int32{7, 8}
+		}, reason: reasonInvalidService, text: "spec.endpoint.ports has 8"},
 		"outward": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) { g.Spec.Endpoint.ServiceType = corev1.ServiceTypeExternalName }, reason: reasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {

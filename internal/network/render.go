@@ -128,11 +128,15 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	if err != nil {
 		return err
 	}
-	want, err := g.render(gw, t)
+	made, err := g.made(ctx, gw)
 	if err != nil {
 		return err
 	}
-	if err := g.prune(ctx, gw, want); err != nil {
+	want, err := g.render(gw, t, made)
+	if err != nil {
+		return err
+	}
+	if err := g.prune(ctx, made, want); err != nil {
 		return err
 	}
 	if err := ensure(ctx, g.client, obj, want); err != nil {
@@ -195,8 +199,25 @@ func decode(fields, into any) error {
 	return json.Unmarshal(data, into)
 }
 
+// made is what templates rendered for the gateway.
+func (g *gateways[T]) made(ctx context.Context, gw *gateway) ([]client.Object, error) {
+	var out []client.Object
+	for _, kind := range g.kinds {
+		all, err := listOf(ctx, g.client, kind, client.InNamespace(gw.GetNamespace()))
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range all {
+			if metav1.IsControlledBy(obj, gw.Object) {
+				out = append(out, obj)
+			}
+		}
+	}
+	return out, nil
+}
+
 // render fills the template.
-func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSpec) (client.Object, error) {
+func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSpec, made []client.Object) (client.Object, error) {
 	ref := g.reference(gw)
 	broken := func(err error) error {
 		return kube.Invalid(reasonInvalidTemplate, fmt.Errorf("the template %s/%s: %w", ref.Namespace, ref.Name, err))
@@ -204,6 +225,9 @@ func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSp
 	kind := t.ObjectKind.GroupVersionKind()
 	if !slices.Contains(g.kinds, kind) {
 		return nil, broken(fmt.Errorf("it renders %s of %s, which is not among what templates may render", kind.Kind, kind.GroupVersion()))
+	}
+	if first := firstTold(made); gw.follows(kind) && first != nil {
+		*gw.dials = *first
 	}
 	rendered, err := template.Render(*t, template.Gateway{
 		Spec: gw.spec, Name: gw.GetName(), Namespace: gw.GetNamespace(), GatewayUID: string(gw.GetUID()),
@@ -216,6 +240,11 @@ func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSp
 		return nil, broken(errors.New("it is made for other images, with a container for each of gateway, wireguard and geneve; here one container does it all: see docs/migration.md"))
 	}
 	rendered.SetLabels(merged(rendered.GetLabels(), map[string]string{names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]}))
+	if gw.follows(kind) {
+		if err := keepTold(rendered, *gw.dials); err != nil {
+			return nil, err
+		}
+	}
 	out := objectOf(kind)
 	if _, other := out.(*unstructured.Unstructured); other {
 		return rendered, nil
@@ -224,6 +253,11 @@ func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSp
 		return nil, broken(err)
 	}
 	out.GetObjectKind().SetGroupVersionKind(kind)
+	if made, ok := out.(*networkingv1beta1.WgGatewayServer); ok {
+		if server, ok := gw.spec.(*networkingv1beta1.GatewayServerSpec); ok {
+			return out, checkPorts(server.Endpoint, made.Spec.Service.Spec)
+		}
+	}
 	return out, nil
 }
 
@@ -239,20 +273,15 @@ func specOf(kind schema.GroupVersionKind) any {
 }
 
 // prune deletes what an earlier template rendered for the gateway under another name or kind.
-func (g *gateways[T]) prune(ctx context.Context, gw *gateway, want client.Object) error {
-	for _, kind := range g.kinds {
-		all, err := listOf(ctx, g.client, kind, client.InNamespace(gw.GetNamespace()))
-		if err != nil {
-			return err
+func (g *gateways[T]) prune(ctx context.Context, made []client.Object, want client.Object) error {
+	for _, obj := range made {
+		kind := kindOf(obj)
+		if kind == want.GetObjectKind().GroupVersionKind() && obj.GetName() == want.GetName() {
+			continue
 		}
-		for _, obj := range all {
-			if !metav1.IsControlledBy(obj, gw.Object) || kind == want.GetObjectKind().GroupVersionKind() && obj.GetName() == want.GetName() {
-				continue
-			}
-			uid := obj.GetUID()
-			if err := g.client.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("deleting %s %s, which is not rendered any more: %w", kind.Kind, obj.GetName(), err)
-			}
+		uid := obj.GetUID()
+		if err := g.client.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting %s %s, which is not rendered any more: %w", kind.Kind, obj.GetName(), err)
 		}
 	}
 	return nil

@@ -36,15 +36,18 @@ type gateway struct {
 	inner      **networkingv1beta1.InternalGatewayEndpoint
 	mtu        *int
 	conditions *[]metav1.Condition
-	// dials are the addresses of the server; nil for a server.
+	// dials are the addresses of the server; nil for a server. They are told if they are what the peer says, and not the user.
 	dials *networkingv1beta1.EndpointStatus
+	told  bool
 }
 
 func gatewayOf(obj client.Object) *gateway {
 	out := &gateway{Object: obj}
 	switch o := obj.(type) {
 	case *networkingv1beta1.GatewayServer:
-		out.spec, out.templateRef, out.field, out.secretName = &o.Spec, o.Spec.ServerTemplateRef, "spec.serverTemplateRef", o.Spec.SecretRef.Name
+		spec := o.Spec.DeepCopy()
+		spec.Endpoint.NodePort = firstNodePort(o.Spec.Endpoint)
+		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ServerTemplateRef, "spec.serverTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ServerRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
 		out.endpoint, out.mtu, out.public = &o.Status.Endpoint, &o.Status.MTU, &o.Status.PublicKey
 	case *networkingv1beta1.GatewayClient:
@@ -52,7 +55,7 @@ func gatewayOf(obj client.Object) *gateway {
 		spec.Endpoint = dialled(o.Spec.Endpoint, o.Status.Endpoint)
 		out.spec, out.templateRef, out.field, out.secretName = spec, o.Spec.ClientTemplateRef, "spec.clientTemplateRef", o.Spec.SecretRef.Name
 		out.child, out.keys, out.inner, out.conditions = &o.Status.ClientRef, &o.Status.SecretRef, &o.Status.InternalEndpoint, &o.Status.Conditions
-		out.dials, out.mtu, out.public = &spec.Endpoint, &o.Status.MTU, &o.Status.PublicKey
+		out.dials, out.told, out.mtu, out.public = &spec.Endpoint, len(o.Spec.Endpoint.Addresses) == 0, &o.Status.MTU, &o.Status.PublicKey
 	}
 	return out
 }

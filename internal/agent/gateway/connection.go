@@ -33,6 +33,8 @@ func (g *gateway) tend(ctx context.Context, nodes []report) (time.Duration, erro
 	if len(g.peers) > 0 && !g.options.Unwatched {
 		beat = g.prober.now()
 		again = beat.Next(now)
+	}
+	if len(g.peers) > 0 {
 		failed = g.care(ctx, g.peers[0].PublicKey, beat, now)
 	}
 	return again, errors.Join(failed, g.show(ctx, beat, nodes, now))
@@ -90,16 +92,23 @@ func (g *gateway) care(ctx context.Context, key wg.PublicKey, beat agent.Pulse, 
 		return err
 	}
 	i := slices.IndexFunc(status.Peers, func(p wg.PeerStatus) bool { return p.PublicKey == key })
-	switch {
-	case i < 0:
+	if i < 0 {
 		return nil
+	}
+	peer := status.Peers[i]
+	handshake := g.greeted.last(peer.LastHandshake, now, now.Round(0))
+	up := beat.Up(now)
+	if g.options.Unwatched {
+		up = now.Sub(handshake) <= alive && (g.options.Server || handshake.After(g.moved))
+	}
+	switch {
 	case !g.options.Server:
-		if beat.Up(now) {
+		if up {
 			g.endpoints.works()
 		}
-		return g.help(ctx, status.Peers[i], beat, now)
-	case beat.Up(now):
-		return g.learned.keep(status.Peers[i].Endpoint)
+		return g.help(ctx, peer, handshake, beat, now)
+	case up:
+		return g.learned.keep(peer.Endpoint)
 	}
 	return nil
 }
@@ -111,19 +120,23 @@ const restartAfter = 2
 const alive = 180 * time.Second
 
 // help gets a tunnel going again from which nothing comes. One that loses probes and carries other packets has none of it, while it has
-// a session and its server is not deaf: a server that hears nothing of its client sends, too.
-func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat agent.Pulse, now time.Time) error {
+// a session and its server is not deaf: a server that hears nothing of its client sends, too. One that nobody watches goes by that alone:
+// a peer sends something in a while, if only that it is there.
+func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, handshake time.Time, beat agent.Pulse, now time.Time) error {
 	if peer.Received > g.received {
 		g.heard = g.looked
 	}
 	g.received, g.looked = peer.Received, now
-	handshake := g.greeted.last(peer.LastHandshake, now, now.Round(0))
+	watched := !g.options.Unwatched
 	last := latest(beat.Small.At, beat.Began)
-	if now.Sub(handshake) <= alive && !deaf(beat, now) {
+	switch session := now.Sub(handshake) <= alive; {
+	case session && !watched:
+		last = g.heard.Add(keepalive)
+	case session && !deaf(beat, now):
 		last = latest(last, g.heard)
 	}
 	quiet := now.Sub(last)
-	if beat.Began.IsZero() || quiet < restartAfter*beat.Interval || !peer.Endpoint.IsValid() {
+	if !peer.Endpoint.IsValid() || watched && (beat.Began.IsZero() || quiet < restartAfter*beat.Interval) {
 		return nil
 	}
 	switch {
@@ -131,7 +144,7 @@ func (g *gateway) help(ctx context.Context, peer wg.PeerStatus, beat agent.Pulse
 		g.moved = now
 		log.FromContext(ctx).Info("no handshake, taking another way", "endpoint", g.endpoints.next(ctx))
 		return g.device.Rebind()
-	case now.Sub(latest(g.restarted, handshake)) >= tryFor(beat):
+	case watched && now.Sub(latest(g.restarted, handshake)) >= tryFor(beat):
 		g.restarted = now
 		return g.device.Restart(peer.PublicKey)
 	}

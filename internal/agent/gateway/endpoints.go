@@ -27,6 +27,19 @@ const (
 	maxNames = 16
 )
 
+// said are the endpoints of the server, those that its user says first. Where the user says nothing, a gateway was started with what the peer
+// said when it was made, or with what is in its template: the peer knows better now.
+func said(started []string, gw *networkingv1beta1.GatewayClient) []string {
+	switch {
+	case gw == nil:
+		return started
+	case len(gw.Spec.Endpoint.Addresses) == 0 && gw.Status.Endpoint != nil && len(gw.Status.Endpoint.Addresses) > 0:
+		out := dialled(nil, gw.Status.Endpoint)
+		return append(out, slices.DeleteFunc(slices.Clone(started), func(one string) bool { return slices.Contains(out, one) })...)
+	}
+	return dialled(started, gw.Status.Endpoint)
+}
+
 // dialled are the endpoints that a gateway was started with, which its user says, and then those that the peer says.
 func dialled(spec []string, told *networkingv1beta1.EndpointStatus) []string {
 	out := slices.Clone(spec)

@@ -64,6 +64,34 @@ func TestTheUsersEndpointsComeFirst(t *testing.T) {
 	}
 }
 
+// The arguments of a gateway stay, whatever its peer says.
+func TestWhereAPeerSaysItsServerIsCountsAtOnce(t *testing.T) {
+	type endpoint = networkingv1beta1.EndpointStatus
+	a, b := &endpoint{Addresses: []string{"a"}, Port: 1}, &endpoint{Addresses: []string{"b"}, Port: 2}
+	for name, tc := range map[string]struct {
+		spec endpoint
+		told *endpoint
+		want []string
+	}{
+		"the user says":                {spec: *a, want: []string{"a:1"}},
+		"the user says, and the peer":  {spec: *a, told: b, want: []string{"a:1", "b:2"}},
+		"the peer says":                {told: a, want: []string{"a:1"}},
+		"the peer says something else": {told: b, want: []string{"b:2", "a:1"}},
+		"it is at another port":        {told: &endpoint{Addresses: []string{"a"}, Ports: []int32{3, 4}}, want: []string{"a:3", "a:4", "a:1"}},
+		"the peer says nothing now":    {want: []string{"a:1"}},
+		"the peer says no address now": {told: &endpoint{Port: 2}, want: []string{"a:1"}},
+	} {
+		gw := &networkingv1beta1.GatewayClient{}
+		gw.Spec.Endpoint, gw.Status.Endpoint = tc.spec, tc.told
+		if got := said([]string{"a:1"}, gw); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	if got := said([]string{"a:1"}, nil); !slices.Equal(got, []string{"a:1"}) {
+		t.Errorf("before the object is known: %q", got)
+	}
+}
+
 func TestAPeerSaysOnlySoMuch(t *testing.T) {
 	told := &networkingv1beta1.EndpointStatus{}
 	for i := range 100 {

@@ -57,6 +57,8 @@ type Options struct {
 	PingPort                     uint16
 	PingInterval, StatusInterval time.Duration
 	PingLossThreshold            int
+	// NoIPv6 is a kernel without IPv6.
+	NoIPv6 bool
 	// Unwatched is a tunnel that nobody probes: it counts as connected.
 	Unwatched bool
 }
@@ -264,7 +266,7 @@ func (g *gateway) input(seen *agent.Seen) plan.GatewayInput {
 	return plan.GatewayInput{
 		Cluster: seen.Cluster, Of: plan.Object{Kind: kind, Namespace: g.options.Namespace, Name: g.options.Name}, Peer: g.options.key(),
 		Address: g.options.Address, Node: g.options.Node, Server: g.options.Server, MTU: g.options.MTU,
-		Passing: g.mtu, ProbePort: g.options.PingPort,
+		Passing: g.mtu, ProbePort: g.options.PingPort, NoIPv6: g.options.NoIPv6,
 	}
 }
 
@@ -284,16 +286,14 @@ func (g *gateway) wantedPeers(ctx context.Context, seen *agent.Seen) ([]wg.Peer,
 	}
 	endpoint := g.learned.recall() // of a client, which a server that was started again finds at once
 	if !g.options.Server {
-		endpoint = g.endpoints.get(ctx, dialled(g.options.Endpoints, g.told(seen)))
+		endpoint = g.endpoints.get(ctx, said(g.options.Endpoints, g.dialer(seen)))
 	}
 	peers, problems := wantedPeers(keys.Items, peer, endpoint)
 	return peers, problems, nil
 }
 
-// told is where the peer says that the server is, nil if it does not.
-func (g *gateway) told(seen *agent.Seen) *networkingv1beta1.EndpointStatus {
-	if obj, ok := seen.Objects[g.input(seen).Of].(*networkingv1beta1.GatewayClient); ok {
-		return obj.Status.Endpoint
-	}
-	return nil
+// dialer is the object of a client, nil if it is not there.
+func (g *gateway) dialer(seen *agent.Seen) *networkingv1beta1.GatewayClient {
+	out, _ := seen.Objects[g.input(seen).Of].(*networkingv1beta1.GatewayClient)
+	return out
 }

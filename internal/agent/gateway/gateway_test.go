@@ -19,7 +19,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -280,6 +282,78 @@ func TestTwoGateways(t *testing.T) {
 	if err != nil || len(status.Peers) != 1 || status.Peers[0].PublicKey != b.key.Public() || status.Peers[0].PublicKey == old || status.Peers[0].LastHandshake.IsZero() {
 		t.Errorf("the device has peers %+v, %v", status.Peers, err)
 	}
+}
+
+// The client has a session that the new process of its server does not know, and begins no other. What the server sends it by itself gets an
+// answer.
+func TestAServerThatIsStartedAgainFindsItsClientByItself(t *testing.T) {
+	a, b := newSides(t)
+	stop := a.run(t)
+	b.run(t)
+	a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	a.is(t, connected)
+	b.is(t, connected)
+	testkit.Eventually(t, patience, func() error {
+		if at := memoryIn(a.options.StateDir).recall(); at.Addr().String() != clientAt {
+			return fmt.Errorf("the server remembers a client at %s", at)
+		}
+		return nil
+	})
+	b.device.mute.Store(true) // so its gateway does nothing for the tunnel
+	b.hush(t)
+	stop()
+	now := time.Now()
+	a.run(t)
+	a.answered(t, now)
+	b.answered(t, now)
+}
+
+// hush keeps the handshakes that a side begins from getting out: messages of WireGuard of the first type.
+func (s *side) hush(t *testing.T) {
+	t.Helper()
+	err := s.space.Inside(func() error {
+		c, err := nftables.New()
+		if err != nil {
+			return err
+		}
+		table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: "hush"})
+		chain := c.AddChain(&nftables.Chain{
+			Table: table, Name: "hush", Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityFilter,
+		})
+		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_UDP}},
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 8, Len: 4}, // after the header of UDP
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{1, 0, 0, 0}},
+			&expr.Verdict{Kind: expr.VerdictDrop},
+		}})
+		return c.Flush()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Nobody counts answers there, and still a client finds its server, and the server remembers its client.
+func TestGatewaysThatNobodyWatchesFindEachOther(t *testing.T) {
+	a, b := newSides(t)
+	a.options.Unwatched, b.options.Unwatched = true, true
+	b.options.Endpoints, b.silence = []string{"192.0.2.9:51840", serverAt + ":51840"}, 2*time.Second
+	a.run(t)
+	b.run(t)
+	a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	testkit.Eventually(t, patience, func() error {
+		status, err := b.device.Observe()
+		if err == nil && (len(status.Peers) != 1 || status.Peers[0].LastHandshake.IsZero() || status.Peers[0].Endpoint.Addr().String() != serverAt) {
+			err = fmt.Errorf("the client has %+v", status)
+		}
+		if at := memoryIn(a.options.StateDir).recall(); err == nil && at.Addr().String() != clientAt {
+			err = fmt.Errorf("the server remembers a client at %s", at)
+		}
+		return err
+	})
 }
 
 // Loss is seen at both ends, also of large packets alone, and of one direction.

@@ -5,12 +5,14 @@ package gateway
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/datapath/wg"
 )
 
@@ -97,6 +99,81 @@ func TestHelpForATunnelThatIsSilent(t *testing.T) {
 		}
 		if p.done != test.want {
 			t.Errorf("%s: %q, want %q", name, p.done, test.want)
+		}
+	}
+}
+
+// It is looked at each second. The peer says at least every 10 s that it is there, and WireGuard renews a session after 120 s.
+func TestHelpForATunnelThatNobodyWatches(t *testing.T) {
+	key := newKey(t).Public()
+	for name, test := range map[string]struct {
+		server  bool
+		greeted []int // when
+		until   int   // when the peer is heard of last
+		end     int
+		want    []int // when another way is taken
+	}{
+		"a peer that is there":               {greeted: []int{1, 121, 241}, until: 300, end: 300},
+		"a peer that goes":                   {greeted: []int{1, 121}, until: 130, end: 190, want: []int{154, 169, 184}},
+		"a peer that goes after a handshake": {greeted: []int{5}, until: 5, end: 40, want: []int{29}},
+		"a peer that never was there":        {end: 46, want: []int{15, 30, 45}},
+		"a peer that is found":               {greeted: []int{17}, until: 60, end: 60, want: []int{15}},
+		"a peer that hears nothing":          {greeted: []int{1}, until: 200, end: 200, want: []int{182, 197}},
+		"a server, which has no other way":   {server: true, end: 60},
+	} {
+		h := newHeart()
+		p := &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: key, Endpoint: netip.MustParseAddrPort("192.0.2.1:7")}}}}
+		g := &gateway{device: p, options: Options{Server: test.server, Unwatched: true}, endpoints: newEndpoints(nil), moved: h.at(0)}
+		var got []int
+		for s := range test.end + 1 {
+			peer := &p.status.Peers[0]
+			if greeted := slices.Contains(test.greeted, s); greeted || s%10 == 0 && s <= test.until {
+				peer.Received += 32
+				if greeted {
+					peer.LastHandshake = wire(h.at(float64(s)))
+				}
+			}
+			p.done = ""
+			if err := g.care(t.Context(), key, agent.Pulse{}, h.at(float64(s))); err != nil {
+				t.Fatal(err)
+			}
+			switch p.done {
+			case "":
+			case "rebind ":
+				got = append(got, s)
+			default:
+				t.Errorf("%s: %s after %d s", name, p.done, s)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: after %v s, want %v", name, got, test.want)
+		}
+	}
+}
+
+// What nobody watches is kept by the age of the last handshake.
+func TestAnEndpointOfATunnelThatNobodyWatchesIsKept(t *testing.T) {
+	key, h := newKey(t).Public(), newHeart()
+	at := func(handshake float64, endpoint string) *patient {
+		return &patient{status: wg.Status{Peers: []wg.PeerStatus{{PublicKey: key, Endpoint: netip.MustParseAddrPort(endpoint), LastHandshake: wire(h.at(handshake))}}}}
+	}
+	for handshake, want := range map[float64]string{-200: "", -100: "192.0.2.2:7"} {
+		s := &gateway{device: at(handshake, "192.0.2.2:7"), options: Options{Server: true, Unwatched: true}, learned: memoryIn(t.TempDir())}
+		if err := s.care(t.Context(), key, agent.Pulse{}, h.at(0)); err != nil {
+			t.Fatal(err)
+		}
+		if kept := s.learned.recall(); kept.IsValid() != (want != "") || want != "" && kept.String() != want {
+			t.Errorf("a server keeps %s, want %q, with a handshake %g s ago", kept, want, -handshake)
+		}
+	}
+	for handshake, want := range map[float64]string{-10: "192.0.2.1:7", 1: "192.0.2.2:7"} { // before and after that way was taken
+		c := &gateway{device: at(handshake, "192.0.2.2:7"), options: Options{Unwatched: true}, endpoints: newEndpoints(nil), moved: h.at(0)}
+		c.endpoints.get(t.Context(), []string{"192.0.2.2:7"})
+		if err := c.care(t.Context(), key, agent.Pulse{}, h.at(2)); err != nil {
+			t.Fatal(err)
+		}
+		if used := c.endpoints.get(t.Context(), []string{"192.0.2.1:7", "192.0.2.2:7"}); used.String() != want {
+			t.Errorf("a client uses %s, want %s, with a handshake at %g s", used, want, handshake)
 		}
 	}
 }

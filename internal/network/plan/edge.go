@@ -50,6 +50,17 @@ func (g *gateway) table(f datapath.Family) datapath.Table {
 	return t
 }
 
+// closed is the table of a family that neither the peer nor the outer network has. The pod forwards that, too, if its neighbours ask, and is no
+// way for it.
+func closed(f datapath.Family) datapath.Table {
+	t := datapath.Table{Family: f, Name: datapath.TableName}
+	forward := base("forward", datapath.Filter, datapath.Forward, filter, refuse(CounterForward))
+	forward.Policy = datapath.Drop
+	t.Chains = append(t.Chains, forward)
+	finish(&t)
+	return t
+}
+
 // mouths are the other gateways, each for its peer, and for itself where it tells of errors.
 func (g *gateway) mouths() []speaker {
 	var out []speaker

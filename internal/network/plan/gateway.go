@@ -77,6 +77,9 @@ func Gateway(in GatewayInput) (datapath.State, []Problem) {
 		}
 		out.Tables = append(out.Tables, t)
 	}
+	if !slices.Contains(g.families, datapath.IPv6) && !in.NoIPv6 {
+		out.Tables = append(out.Tables, closed(datapath.IPv6))
+	}
 	out.Sort()
 	return out, sortedProblems(g.problems)
 }

@@ -156,6 +156,8 @@ type GatewayInput struct {
 	Passing int
 	// ProbePort is where both gateways answer each other on the tunnel, by UDP; 0: names.ConnectionCheckPort.
 	ProbePort uint16
+	// NoIPv6 is a kernel without IPv6, in which there is nothing to close.
+	NoIPv6 bool
 }
 
 // Counters of nftables, by which dropped packets are known. Metrics have their names.

@@ -448,6 +448,34 @@ func checkSet(s datapath.Set, say func(string, ...any)) {
 }
 
 // The device takes what it always took: that is how larger packets are tried.
+// The pod of a gateway forwards IPv6, too, whatever its peer has, and its neighbours must not use it.
+func TestAGatewayIsNoWayForItsNeighbours(t *testing.T) {
+	for name, test := range map[string]struct {
+		c       Cluster
+		address string
+		noIPv6  bool
+		want    int // families
+	}{
+		"IPv4":                                {c: milan(), address: "10.200.1.9", want: 2},
+		"both":                                {c: with6(milan()), address: "10.200.1.9", want: 2},
+		"IPv6":                                {c: only6(), address: "fd00:200:0:1::9", want: 2},
+		"IPv4, by a kernel that has no other": {c: milan(), address: "10.200.1.9", noIPv6: true, want: 1},
+	} {
+		state, _ := Gateway(GatewayInput{Cluster: test.c, Peer: key("rome"), Address: addr(test.address), Node: "worker-1", NoIPv6: test.noIPv6})
+		closed := map[datapath.Family]bool{}
+		for _, table := range state.Tables {
+			for _, c := range table.Chains {
+				if c.Hook == datapath.Forward && c.Policy == datapath.Drop {
+					closed[table.Family] = true
+				}
+			}
+		}
+		if len(closed) != test.want || !closed[datapath.IPv4] {
+			t.Errorf("%s: closed are %v", name, closed)
+		}
+	}
+}
+
 func TestRoutesIntoATunnelThatLessPasses(t *testing.T) {
 	c := with6(milan())
 	in := GatewayInput{Cluster: c, Of: c.Tunnels[0].Of, Peer: key("rome"), Address: c.Tunnels[0].Active, Node: "worker-1", MTU: 1340}
