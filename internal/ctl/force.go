@@ -189,10 +189,11 @@ func (s *side) aboutPeer(ctx context.Context, id string) (all []foundOf, err err
 
 // demandToForget fails where the user may not say that a cluster is gone, unless it has no name, or not remove all that is about it.
 func (s *side) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluster, all []foundOf) error {
-	var wanted []rights
+	var declaring error
 	if fc.Name != "" {
-		wanted = append(wanted, rights{"", schema.GroupResource{Group: liqov1beta1.GroupName, Resource: liqov1beta1.ForeignClusterResource}, []string{"patch"}})
+		declaring = s.demandOf(ctx, fc.Name, rights{"", schema.GroupResource{Group: liqov1beta1.GroupName, Resource: liqov1beta1.ForeignClusterResource}, []string{"patch"}})
 	}
+	var wanted []rights
 	for _, a := range all {
 		more, err := s.toRemove(a.found, a.list)
 		if err != nil {
@@ -200,7 +201,7 @@ func (s *side) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluste
 		}
 		wanted = append(wanted, more...)
 	}
-	return errors.Join(s.demand(ctx, wanted...), s.mayDeleteNamespace(ctx))
+	return errors.Join(declaring, s.demand(ctx, wanted...), s.mayDeleteNamespace(ctx, true))
 }
 
 // forget removes all about a cluster, also what is not in its tenant namespace.

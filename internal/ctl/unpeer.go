@@ -108,7 +108,7 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 		}
 	}
 	if u.options.deleteNamespaces {
-		if err := errors.Join(u.consumer.mayDeleteNamespace(ctx), u.provider.mayDeleteNamespace(ctx)); err != nil {
+		if err := errors.Join(u.consumer.mayDeleteNamespace(ctx, u.options.wait), u.provider.mayDeleteNamespace(ctx, u.options.wait)); err != nil {
 			return err
 		}
 	}
@@ -305,7 +305,11 @@ func (s *side) toRemove(found []client.Object, list client.ObjectList) (wanted [
 		return nil, s.wrong(err)
 	}
 	for _, obj := range found {
-		wanted = append(wanted, rights{obj.GetNamespace(), mapping.Resource.GroupResource(), []string{"get", "watch", "delete"}})
+		verbs := []string{"get", "watch"}
+		if obj.GetDeletionTimestamp() == nil {
+			verbs = append(verbs, "delete")
+		}
+		wanted = append(wanted, rights{obj.GetNamespace(), mapping.Resource.GroupResource(), verbs})
 	}
 	return wanted, nil
 }

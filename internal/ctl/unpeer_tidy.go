@@ -226,12 +226,18 @@ func (s *side) staysFor(ctx context.Context, other string) (string, error) {
 	return "", nil
 }
 
-// mayDeleteNamespace fails where the user may not delete the tenant namespace of the other cluster, if there is one.
-func (s *side) mayDeleteNamespace(ctx context.Context) error {
+// mayDeleteNamespace fails where the user may not delete the tenant namespace of the other cluster, if there is one, and may not see it go, if
+// that is waited for. A right in the namespace is one to the namespace; only who watches does so from outside.
+func (s *side) mayDeleteNamespace(ctx context.Context, wait bool) error {
 	if s.self().missing {
 		return nil
 	}
-	return s.demandOf(ctx, s.namespace, rights{"", schema.GroupResource{Resource: "namespaces"}, []string{"get", "delete"}})
+	namespaces := schema.GroupResource{Resource: "namespaces"}
+	wanted := []rights{{s.namespace, namespaces, []string{"get", "delete"}}}
+	if wait {
+		wanted = append(wanted, rights{"", namespaces, []string{"watch"}})
+	}
+	return s.demandOf(ctx, s.namespace, wanted...)
 }
 
 // deleteNamespace deletes the tenant namespace of the other cluster, with all that is in it.

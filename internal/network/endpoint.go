@@ -81,6 +81,16 @@ func checkPorts(asked networkingv1beta1.Endpoint, service corev1.ServiceSpec) er
 	return missing("nodePorts", asked.NodePorts, func(p corev1.ServicePort) int32 { return p.NodePort })
 }
 
+// unserved is checkPorts of what was rendered for a server of ours.
+func unserved(gw *gateway, rendered client.Object) error {
+	server, is := gw.spec.(*networkingv1beta1.GatewayServerSpec)
+	wireguard, ours := rendered.(*networkingv1beta1.WgGatewayServer)
+	if !is || !ours {
+		return nil
+	}
+	return checkPorts(server.Endpoint, wireguard.Spec.Service.Spec)
+}
+
 // balancerAddresses are those of a load balancer, in its order.
 func balancerAddresses(ingress []corev1.LoadBalancerIngress) []string {
 	var out []string

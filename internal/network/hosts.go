@@ -41,12 +41,11 @@ type hosts struct {
 func SetupHosts(mgr ctrl.Manager, o HostOptions) error {
 	h := &hosts{client: mgr.GetClient(), home: o.LiqoNamespace}
 	b := ctrl.NewControllerManagedBy(mgr).Named("hosts")
-	no := func(event.UpdateEvent) bool { return false }
-	for _, kind := range []client.Object{&networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{}} {
+	for _, kind := range []client.Object{
+		&networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{},
+		&corev1.Node{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{},
+	} {
 		b.Watches(kind, altogether(), builder.WithPredicates(predicate.Funcs{UpdateFunc: said}))
-	}
-	for _, kind := range []client.Object{&corev1.Node{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{}} {
-		b.Watches(kind, altogether(), builder.WithPredicates(predicate.Funcs{UpdateFunc: no}))
 	}
 	if err := b.Complete(h); err != nil {
 		return fmt.Errorf("registering controller hosts: %w", err)
@@ -54,7 +53,7 @@ func SetupHosts(mgr ctrl.Manager, o HostOptions) error {
 	return nil
 }
 
-// said is true for news of hosts, and of whom an object is for.
+// said is true for news of hosts, and of whom an object is for, or which peer a gateway is for.
 func said(e event.UpdateEvent) bool {
 	return !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) || !slices.Equal(*saidOf(e.ObjectOld), *saidOf(e.ObjectNew))
 }
@@ -82,22 +81,8 @@ func (h *hosts) sync(ctx context.Context) error {
 
 // objects are those of which hosts say something.
 func (h *hosts) objects(ctx context.Context) ([]client.Object, error) {
-	var out []client.Object
-	var routes networkingv1beta1.RouteConfigurationList
-	if err := h.client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing RouteConfigurations: %w", err)
-	}
-	for i := range routes.Items {
-		out = append(out, &routes.Items[i])
-	}
-	var firewalls networkingv1beta1.FirewallConfigurationList
-	if err := h.client.List(ctx, &firewalls, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing FirewallConfigurations: %w", err)
-	}
-	for i := range firewalls.Items {
-		out = append(out, &firewalls.Items[i])
-	}
-	return slices.DeleteFunc(out, func(obj client.Object) bool { return len(*saidOf(obj)) == 0 || obj.GetDeletionTimestamp() != nil }), nil
+	all, err := h.all(ctx, &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{})
+	return slices.DeleteFunc(all, func(obj client.Object) bool { return len(*saidOf(obj)) == 0 || obj.GetDeletionTimestamp() != nil }), err
 }
 
 // thereAre are the hosts of this cluster: all that have an agent, and maybe some that have none.
@@ -106,30 +91,28 @@ type thereAre struct {
 	gateways []client.Object
 }
 
-func (h *hosts) there(ctx context.Context) (thereAre, error) {
-	out := thereAre{nodes: map[string]bool{}}
-	var nodes corev1.NodeList
-	if err := h.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing Nodes: %w", err)
+func (h *hosts) there(ctx context.Context) (out thereAre, err error) {
+	nodes, err := h.all(ctx, &corev1.Node{})
+	if err != nil {
+		return out, err
 	}
-	for i := range nodes.Items {
-		out.nodes[nodes.Items[i].Name] = true
+	out.nodes = map[string]bool{}
+	for _, n := range nodes {
+		out.nodes[n.GetName()] = true
 	}
-	var servers networkingv1beta1.GatewayServerList
-	if err := h.client.List(ctx, &servers, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing GatewayServers: %w", err)
+	out.gateways, err = h.all(ctx, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{})
+	return out, err
+}
+
+func (h *hosts) all(ctx context.Context, kinds ...client.Object) (all []client.Object, err error) {
+	for _, kind := range kinds {
+		found, err := listOf(ctx, h.client, kindOf(kind), client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
 	}
-	for i := range servers.Items {
-		out.gateways = append(out.gateways, &servers.Items[i])
-	}
-	var clients networkingv1beta1.GatewayClientList
-	if err := h.client.List(ctx, &clients, client.UnsafeDisableDeepCopy); err != nil {
-		return out, fmt.Errorf("listing GatewayClients: %w", err)
-	}
-	for i := range clients.Items {
-		out.gateways = append(out.gateways, &clients.Items[i])
-	}
-	return out, nil
+	return all, nil
 }
 
 // saying tells which hosts an object is for.
@@ -141,7 +124,8 @@ func (t thereAre) saying(obj client.Object, home string) func(host string) bool 
 	return func(host string) bool {
 		return t.nodes[host] && onNode(host) || slices.ContainsFunc(t.gateways, func(g client.Object) bool {
 			key := plan.PeerKey{Namespace: g.GetNamespace(), ClusterID: g.GetLabels()[names.RemoteClusterID]}
-			return g.GetName() == host && g.GetNamespace() == obj.GetNamespace() && onGateway(key)
+			// One that lost the label runs on for the peer that it was made for.
+			return g.GetName() == host && g.GetNamespace() == obj.GetNamespace() && (key.ClusterID == "" || onGateway(key))
 		})
 	}
 }

@@ -148,7 +148,11 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	} else if err != nil {
 		return fmt.Errorf("reading what was rendered: %w", err)
 	}
-	return adopt(gw, want.GetObjectKind().GroupVersionKind(), have)
+	err = adopt(gw, want.GetObjectKind().GroupVersionKind(), have)
+	if missing := unserved(gw, want); missing != nil {
+		return missing // what is served is served all the same
+	}
+	return err
 }
 
 // othersDelay is how often a template is read of whose changes nothing tells.
@@ -253,11 +257,6 @@ func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSp
 		return nil, broken(err)
 	}
 	out.GetObjectKind().SetGroupVersionKind(kind)
-	if made, ok := out.(*networkingv1beta1.WgGatewayServer); ok {
-		if server, ok := gw.spec.(*networkingv1beta1.GatewayServerSpec); ok {
-			return out, checkPorts(server.Endpoint, made.Spec.Service.Spec)
-		}
-	}
 	return out, nil
 }
 

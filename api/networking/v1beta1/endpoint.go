@@ -44,9 +44,9 @@ type InternalGatewayEndpoint struct {
 	Node *string `json:"node,omitempty"`
 }
 
-// HostCondition is what one pod says about an object it applies to its host.
+// HostCondition is what a node or a gateway says about an object that it applies.
 type HostCondition struct {
-	// Host is the name of the pod.
+	// Host is the name of the node or the gateway.
 	Host   string                 `json:"host"`
 	Type   HostConditionType      `json:"type"`
 	Status metav1.ConditionStatus `json:"status"`

@@ -47,7 +47,7 @@ func (l *lab) isUnreachable(t *testing.T, all []string) {
 }
 
 // neighbourless is less than it takes until whoever asks for a neighbour that is not there gives up, and says "unreachable", too.
-const neighbourless = time.Second
+const neighbourless = 2 * time.Second
 
 // refusedAtOnce has somebody told that an address is unreachable, and not after looking for it. A kernel tells an address so five times in a row
 // and then once a second, which no namespace has a setting for: whoever asked before waits that long.

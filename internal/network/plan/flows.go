@@ -13,7 +13,8 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// Translations say for each prefix what the base chains of type nat make of flows with an address in it: the text of their rules, in order.
+// Translations say for each prefix what the base chains of type nat make of flows with an address in it: the text of their rules, in order where
+// they name the same prefix.
 // A rule that names no addresses is about its whole family. Both families are always there, for what a process does not know of that came
 // before it.
 func Translations(tables []datapath.Table) map[netip.Prefix]string {

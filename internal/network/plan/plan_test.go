@@ -447,7 +447,6 @@ func checkSet(s datapath.Set, say func(string, ...any)) {
 	}
 }
 
-// The device takes what it always took: that is how larger packets are tried.
 // The pod of a gateway forwards IPv6, too, whatever its peer has, and its neighbours must not use it.
 func TestAGatewayIsNoWayForItsNeighbours(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -476,6 +475,7 @@ func TestAGatewayIsNoWayForItsNeighbours(t *testing.T) {
 	}
 }
 
+// The device takes what it always took: that is how larger packets are tried.
 func TestRoutesIntoATunnelThatLessPasses(t *testing.T) {
 	c := with6(milan())
 	in := GatewayInput{Cluster: c, Of: c.Tunnels[0].Of, Peer: key("rome"), Address: c.Tunnels[0].Active, Node: "worker-1", MTU: 1340}
