@@ -6,6 +6,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,8 +49,12 @@ type Kernel interface {
 	Counted() (map[string]uint64, error)
 }
 
-// gathering is how long news wait for more of them.
-const gathering = 20 * time.Millisecond
+// News wait for more of them for gathering, and for as long after a run began as spacing: what happens to a peering happens in many steps, and
+// each run looks at all of the kernel.
+const (
+	gathering = 20 * time.Millisecond
+	spacing   = 150 * time.Millisecond
+)
 
 // retryBase and retryCap bound how often a loop that fails is tried.
 const (
@@ -62,11 +67,14 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 	once := reconcile.Request{}
 	once.Name = l.Name
 	b := ctrl.NewControllerManagedBy(mgr).Named(l.Name)
+	var began atomic.Pointer[time.Time]
+	began.Store(&time.Time{})
+	add := func(q queue) { q.AddAfter(once, max(gathering, spacing-time.Since(*began.Load()))) }
 	wake := handler.Funcs{
-		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(once, gathering) },
-		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(once, gathering) },
-		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(once, gathering) },
-		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(once, gathering) },
+		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
+		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { add(q) },
+		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { add(q) },
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { add(q) },
 	}
 	matters := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return l.Matters == nil || l.Matters(e.ObjectOld, e.ObjectNew) }}
 	for _, kind := range l.Kinds {
@@ -79,6 +87,8 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 		NeedLeaderElection: new(false),
 	})
 	err := b.Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		now := time.Now()
+		began.Store(&now)
 		again, err := l.Run(ctx)
 		if v := kube.Judge(err); err != nil && v.After > 0 {
 			return reconcile.Result{RequeueAfter: v.After}, nil

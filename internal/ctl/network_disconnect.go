@@ -4,11 +4,13 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,12 +70,17 @@ func configurationsBetween(local, remote *side) []*leftover {
 	return []*leftover{of(local, remote), of(remote, local)}
 }
 
+// findAll finds it.
+func findAll(ctx context.Context, all []*leftover) error {
+	return ofEach(all, func(l *leftover) error { return l.wrong(l.look(ctx)) })
+}
+
 // lookAll finds it, and fails where not all of it may be deleted.
 func lookAll(ctx context.Context, all []*leftover) error {
-	for _, l := range all {
-		if err := l.look(ctx); err != nil {
-			return l.wrong(err)
-		}
+	if err := findAll(ctx, all); err != nil {
+		return err
+	}
+	return ofEach(all, func(l *leftover) error {
 		namespaces := map[string]bool{}
 		for _, obj := range l.found {
 			namespaces[obj.GetNamespace()] = true
@@ -82,11 +89,27 @@ func lookAll(ctx context.Context, all []*leftover) error {
 		for _, in := range slices.Sorted(maps.Keys(namespaces)) {
 			wanted = append(wanted, networking(in, l.resource, "get", "watch", "delete"))
 		}
-		if err := l.demand(ctx, wanted...); err != nil {
-			return err
-		}
+		return l.demand(ctx, wanted...)
+	})
+}
+
+func ofEach(all []*leftover, do func(*leftover) error) error {
+	var each []func() error
+	for _, l := range all {
+		each = append(each, func() error { return do(l) })
 	}
-	return nil
+	return atOnce(each...)
+}
+
+// atOnce does all of it, and fails with the error of what comes first.
+func atOnce(all ...func() error) error {
+	errs := make([]error, len(all))
+	var doing sync.WaitGroup
+	for i, do := range all {
+		doing.Go(func() { errs[i] = do() })
+	}
+	doing.Wait()
+	return cmp.Or(errs...)
 }
 
 // removeAll deletes it, wherever it is, or where the user said. Nothing is deleted where not all may be.
@@ -97,10 +120,15 @@ func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*leftover)
 	if o.asked() {
 		return c.previewRemoval(o, all)
 	}
+	return c.removeFound(ctx, all, o.wait)
+}
+
+// removeFound deletes what was found.
+func (c *cli) removeFound(ctx context.Context, all []*leftover, wait bool) error {
 	p := step.New(c.Printer)
 	var gateways []*step.Step
 	for _, l := range all {
-		remove := func(ctx context.Context, told *out.Printer) error { return l.remove(ctx, l.via(told), o.wait) }
+		remove := func(ctx context.Context, told *out.Printer) error { return l.remove(ctx, l.via(told), wait) }
 		if l.resource == configurations {
 			p.Add(remove, gateways...) // which use them
 			continue

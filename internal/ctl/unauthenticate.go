@@ -65,6 +65,8 @@ type deauthentication struct {
 	*cli
 	consumer, provider *side
 	wait               bool
+	// allowed says that the user was found to have the rights already.
+	allowed bool
 
 	identities, tenants []client.Object
 	// Secrets that mean nothing without them.
@@ -90,6 +92,24 @@ func (d *deauthentication) gather(ctx context.Context) (err error) {
 	if d.tenants, err = p.find(ctx, &authv1beta1.TenantList{}, c.id); err != nil {
 		return p.wrong(err)
 	}
+	if !d.allowed {
+		if err := d.mayRemove(ctx); err != nil {
+			return err
+		}
+	}
+	if d.signed, err = c.handshakeSecrets(ctx, names.SignedNonce, p.id); err != nil {
+		return c.wrong(err)
+	}
+	if d.kubeconfigs, err = c.controlPlaneSecrets(ctx, p.id); err != nil {
+		return c.wrong(err)
+	}
+	d.nonces, err = p.handshakeSecrets(ctx, names.Nonce, c.id)
+	return p.wrong(err)
+}
+
+// mayRemove fails where the user may not remove what was found.
+func (d *deauthentication) mayRemove(ctx context.Context) error {
+	c, p := d.consumer, d.provider
 	if err := c.demand(ctx, append(removing(authv1beta1.IdentityResource, d.identities), secretRights(c.namespace, "get", "list", "watch", "delete"))...); err != nil {
 		return err
 	}
@@ -104,14 +124,7 @@ func (d *deauthentication) gather(ctx context.Context) (err error) {
 			return p.wrong(err)
 		}
 	}
-	if d.signed, err = c.handshakeSecrets(ctx, names.SignedNonce, p.id); err != nil {
-		return c.wrong(err)
-	}
-	if d.kubeconfigs, err = c.controlPlaneSecrets(ctx, p.id); err != nil {
-		return c.wrong(err)
-	}
-	d.nonces, err = p.handshakeSecrets(ctx, names.Nonce, c.id)
-	return p.wrong(err)
+	return nil
 }
 
 // isControlPlane tells of an Identity that it is that of the consumer itself, and not of one of its slices.

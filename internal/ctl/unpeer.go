@@ -102,27 +102,29 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 	if u.reverse && u.options.deleteNamespaces {
 		return out.Fail("cannot delete the tenant namespace when a bidirectional is enabled, please remove the --delete-namespaces flag")
 	}
+	d := &deauthentication{cli: u.cli, consumer: u.consumer, provider: u.provider}
+	var checks []func() error
 	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}, &offv1beta1.NamespaceMapList{}} {
-		if err := u.mayEnd(ctx, list); err != nil {
-			return err
-		}
+		checks = append(checks, func() error { return u.mayEnd(ctx, list) })
 	}
 	if u.options.deleteNamespaces {
-		if err := errors.Join(u.consumer.mayDeleteNamespace(ctx, u.options.wait), u.provider.mayDeleteNamespace(ctx, u.options.wait)); err != nil {
-			return err
-		}
+		checks = append(checks, func() error {
+			return errors.Join(u.consumer.mayDeleteNamespace(ctx, u.options.wait), u.provider.mayDeleteNamespace(ctx, u.options.wait))
+		})
 	}
-	d := &deauthentication{cli: u.cli, consumer: u.consumer, provider: u.provider}
-	if err := d.gather(ctx); err != nil {
+	checks = append(checks, func() error { return d.gather(ctx) })
+	if !u.reverse {
+		checks = append(checks, func() error {
+			return lookAll(ctx, append(gatewaysBetween(u.consumer, u.provider), configurationsBetween(u.consumer, u.provider)...))
+		})
+	}
+	if err := atOnce(checks...); err != nil {
 		return err
 	}
 	u.inBand = slices.ContainsFunc(d.identities, func(obj client.Object) bool {
 		return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil
 	})
-	if u.reverse {
-		return nil
-	}
-	return lookAll(ctx, append(gatewaysBetween(u.consumer, u.provider), configurationsBetween(u.consumer, u.provider)...))
+	return nil
 }
 
 // mayEnd fails where the user may not delete what there is of a kind.
@@ -338,7 +340,7 @@ func (s *side) removeAll(ctx context.Context, found []client.Object, list client
 
 // endAuthentication has the provider forget the consumer. The credentials go first, while they may still be used.
 func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) error {
-	d := &deauthentication{cli: u.via(told), consumer: u.consumer.via(told), provider: u.provider.via(told), wait: true}
+	d := &deauthentication{cli: u.via(told), consumer: u.consumer.via(told), provider: u.provider.via(told), wait: true, allowed: true}
 	err := d.look(ctx)
 	if err == nil {
 		err = d.run(ctx)
@@ -403,5 +405,8 @@ func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) (err e
 	}
 	local, remote := u.consumer.via(told), u.provider.via(told)
 	all := append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...)
-	return disabling("networking", u.via(told).removeAll(ctx, &networkOptions{wait: u.options.wait}, all))
+	if err = findAll(ctx, all); err == nil {
+		err = u.via(told).removeFound(ctx, all, u.options.wait)
+	}
+	return disabling("networking", err)
 }

@@ -440,14 +440,17 @@ func TestTheNextLeaderCountsWhatIsThere(t *testing.T) {
 	twin, _ := twinOf(t, c, "lime", cpus("3"), "lime-a")
 	replica(t, c, electing(lease), NamespaceMapOptions{}, ShadowPodOptions{Enforce: true})
 	n := countPods(t, c, twin, nil)
+	var all []*offv1beta1.ShadowPod
 	for i := range 30 {
-		ask(t, c, asked(twin, fmt.Sprint("p", i), "lime", "lime-a", "1"))
+		all = append(all, ask(t, c, asked(twin, fmt.Sprint("p", i), "lime", "lime-a", "1")))
 		if i == 10 {
 			stop()
 		}
 	}
-	last := asked(twin, "p29", "lime", "lime-a", "1")
-	refusedBecause(t, c, last, "OverQuota", "")
+	refusedBecause(t, c, all[29], "OverQuota", "")
+	for _, sp := range all { // who has room may still wait for the pod
+		eventually(t, c, sp, func() error { return decided(t, c, sp) })
+	}
 	n.wants(t, 3, 3)
 }
 

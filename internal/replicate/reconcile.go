@@ -236,7 +236,7 @@ func (r *reconciler) leave(ctx context.Context, secret *corev1.Secret, l *link, 
 func (r *reconciler) withdraw(ctx context.Context, l *link, all []copies) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.HealthTimeout)
 	defer cancel()
-	c, err := client.New(l.conn.Config(), client.Options{})
+	c, err := client.New(l.conn.Config(), client.Options{Mapper: mapper()})
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // coalescing is how long changes are gathered before one word is said of them all.
-const coalescing = 100 * time.Millisecond
+const coalescing = 300 * time.Millisecond
 
 // watchBuffer holds the news of some thousand changes, in bytes.
 const watchBuffer = 4 << 20
