@@ -49,8 +49,8 @@ type Kernel interface {
 	Counted() (map[string]uint64, error)
 }
 
-// News wait for more of them for gathering, and for as long after a run began as spacing: what happens to a peering happens in many steps, and
-// each run looks at all of the kernel.
+// A run begins gathering after the first of the news that ask for it, and not before spacing after the one before it: what happens to a peering
+// happens in many steps, and each run looks at all of the kernel.
 const (
 	gathering = 20 * time.Millisecond
 	spacing   = 150 * time.Millisecond

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -126,6 +127,32 @@ func TestManyNewsAreOneRun(t *testing.T) {
 	r.reach(t, 2)
 	if n := r.count(); n > many/10 {
 		t.Errorf("%d news are %d runs", many, n)
+	}
+}
+
+// However much is heard, one run comes after another only when a while is over.
+func TestNewsThatNeverEndAreFewRuns(t *testing.T) {
+	var mu sync.Mutex
+	var began []time.Time
+	r := runs{answer: func(int) (time.Duration, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		began = append(began, time.Now())
+		return 0, nil
+	}}
+	_, _, news := loop(t, &r)
+	for r.count() < 6 {
+		news <- struct{}{}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	var between []time.Duration
+	for i := range began[1:] {
+		between = append(between, began[i+1].Sub(began[i]).Round(time.Millisecond))
+	}
+	slices.Sort(between)
+	if between[len(between)/2] < spacing { // one may be heard just before a run says that it began
+		t.Errorf("runs began %v after one another", between)
 	}
 }
 

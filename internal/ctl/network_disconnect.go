@@ -4,15 +4,14 @@
 package ctl
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -70,46 +69,35 @@ func configurationsBetween(local, remote *side) []*leftover {
 	return []*leftover{of(local, remote), of(remote, local)}
 }
 
-// findAll finds it.
+// findAll finds what both clusters have.
 func findAll(ctx context.Context, all []*leftover) error {
-	return ofEach(all, func(l *leftover) error { return l.wrong(l.look(ctx)) })
-}
-
-// lookAll finds it, and fails where not all of it may be deleted.
-func lookAll(ctx context.Context, all []*leftover) error {
-	if err := findAll(ctx, all); err != nil {
-		return err
-	}
-	return ofEach(all, func(l *leftover) error {
-		namespaces := map[string]bool{}
-		for _, obj := range l.found {
-			namespaces[obj.GetNamespace()] = true
-		}
-		var wanted []rights
-		for _, in := range slices.Sorted(maps.Keys(namespaces)) {
-			wanted = append(wanted, networking(in, l.resource, "get", "watch", "delete"))
-		}
-		return l.demand(ctx, wanted...)
-	})
-}
-
-func ofEach(all []*leftover, do func(*leftover) error) error {
-	var each []func() error
+	finding, within := errgroup.WithContext(ctx)
 	for _, l := range all {
-		each = append(each, func() error { return do(l) })
+		finding.Go(func() error { return l.wrong(l.look(within)) })
 	}
-	return atOnce(each...)
+	return finding.Wait()
 }
 
-// atOnce does all of it, and fails with the error of what comes first.
-func atOnce(all ...func() error) error {
-	errs := make([]error, len(all))
-	var doing sync.WaitGroup
-	for i, do := range all {
-		doing.Go(func() { errs[i] = do() })
+// lookAll is findAll that fails where not all of it may be deleted.
+func lookAll(ctx context.Context, all []*leftover) error {
+	looking, within := errgroup.WithContext(ctx)
+	for _, l := range all {
+		looking.Go(func() error {
+			if err := l.look(within); err != nil {
+				return l.wrong(err)
+			}
+			namespaces := map[string]bool{}
+			for _, obj := range l.found {
+				namespaces[obj.GetNamespace()] = true
+			}
+			var wanted []rights
+			for _, in := range slices.Sorted(maps.Keys(namespaces)) {
+				wanted = append(wanted, networking(in, l.resource, "get", "watch", "delete"))
+			}
+			return l.demand(within, wanted...)
+		})
 	}
-	doing.Wait()
-	return cmp.Or(errs...)
+	return looking.Wait()
 }
 
 // removeAll deletes it, wherever it is, or where the user said. Nothing is deleted where not all may be.
@@ -123,7 +111,7 @@ func (c *cli) removeAll(ctx context.Context, o *networkOptions, all []*leftover)
 	return c.removeFound(ctx, all, o.wait)
 }
 
-// removeFound deletes what was found.
+// removeFound deletes what was found, once the user is known to have the rights.
 func (c *cli) removeFound(ctx context.Context, all []*leftover, wait bool) error {
 	p := step.New(c.Printer)
 	var gateways []*step.Step

@@ -79,11 +79,10 @@ func (u *unpeering) preview(ctx context.Context) error {
 			return err
 		}
 	}
-	d := &deauthentication{cli: u.cli, consumer: u.consumer, provider: u.provider}
-	if err := d.gather(ctx); err != nil {
+	if err := u.known.findSecrets(ctx); err != nil {
 		return err
 	}
-	if err := d.nameOn(local, remote); err != nil {
+	if err := u.known.nameOn(local, remote); err != nil {
 		return err
 	}
 	left, err := u.replicas(ctx)

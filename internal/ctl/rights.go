@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -40,36 +39,6 @@ func (s *side) missingRights(namespace string) []rights {
 // parallelReviews bounds the questions that are asked at once.
 const parallelReviews = 8
 
-// grants remembers of one cluster whether the user may do anything.
-type grants struct {
-	mu         sync.Mutex
-	asked, all bool
-}
-
-// mayAll asks once whether the user may do anything: who may, as most who peer clusters may, need not be asked about each thing.
-func (s *side) mayAll(ctx context.Context) (bool, error) {
-	g := s.grants
-	if g == nil {
-		return false, nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.asked {
-		return g.all, nil
-	}
-	all, err := s.may(ctx, authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"})
-	g.asked, g.all = err == nil, all
-	return all, err
-}
-
-func (s *side) may(ctx context.Context, what authorizationv1.ResourceAttributes) (bool, error) {
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
-	if err := s.kube.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("asking what you may do: %w", err)
-	}
-	return review.Status.Allowed, nil
-}
-
 // demand fails, before anything is changed, with all that the user may not do.
 func (s *side) demand(ctx context.Context, wanted ...rights) error {
 	return s.demandOf(ctx, "", wanted...)
@@ -83,20 +52,17 @@ func (s *side) demandOf(ctx context.Context, name string, wanted ...rights) erro
 			asked = append(asked, authorizationv1.ResourceAttributes{Verb: verb, Group: w.resource.Group, Resource: w.resource.Resource, Namespace: w.namespace, Name: name})
 		}
 	}
-	if len(asked) == 0 {
-		return nil
-	}
-	if all, err := s.mayAll(ctx); all || err != nil {
-		return s.wrong(err)
-	}
 	denied := make([]bool, len(asked))
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(parallelReviews)
 	for i, a := range asked {
 		group.Go(func() error {
-			allowed, err := s.may(within, a)
-			denied[i] = !allowed
-			return err
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
+			if err := s.kube.Create(within, review); err != nil {
+				return fmt.Errorf("asking what you may do: %w", err)
+			}
+			denied[i] = !review.Status.Allowed
+			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -64,7 +64,6 @@ type side struct {
 	// namespace is where new things about the other cluster go: what was asked for, else its tenant namespace. It may not exist yet.
 	namespace string
 	missing   bool
-	grants    *grants
 	// whole is the side of which this is a part, nil for none.
 	whole *side
 }
@@ -179,7 +178,6 @@ func (c *cli) side(ctx context.Context, name string, flags *sideFlags) (*side, e
 	}
 	return &side{
 		Scope: c.Scope(name), name: name, kube: cluster, host: where(cfg), liqoNamespace: flags.liqoNamespace, asked: flags.namespace,
-		grants: &grants{},
 	}, nil
 }
 

@@ -65,8 +65,6 @@ type deauthentication struct {
 	*cli
 	consumer, provider *side
 	wait               bool
-	// allowed says that the user was found to have the rights already.
-	allowed bool
 
 	identities, tenants []client.Object
 	// Secrets that mean nothing without them.
@@ -74,29 +72,40 @@ type deauthentication struct {
 }
 
 // look finds what is to be removed. It changes nothing, and fails where that is still used or may not be removed.
-func (d *deauthentication) look(ctx context.Context) (err error) {
-	c, p := d.consumer, d.provider
-	if err := c.unused(ctx, p.id); err != nil {
-		return c.wrong(err)
-	}
-	return d.gather(ctx)
+func (d *deauthentication) look(ctx context.Context) error {
+	return d.lookBefore(ctx, d.mayRemove)
 }
 
-// gather finds what is to be removed, used or not.
-func (d *deauthentication) gather(ctx context.Context) (err error) {
+// lookAgain is look where the user was found to have the rights.
+func (d *deauthentication) lookAgain(ctx context.Context) error {
+	return d.lookBefore(ctx, func(context.Context) error { return nil })
+}
+
+func (d *deauthentication) lookBefore(ctx context.Context, check func(context.Context) error) error {
+	if err := d.consumer.unused(ctx, d.provider.id); err != nil {
+		return d.consumer.wrong(err)
+	}
+	for _, next := range []func(context.Context) error{d.find, check, d.findSecrets} { // who may not read Secrets is told so by the check
+		if err := next(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find finds what is to be removed, used or not, but for Secrets.
+func (d *deauthentication) find(ctx context.Context) (err error) {
 	c, p := d.consumer, d.provider
 	if d.identities, err = c.find(ctx, &authv1beta1.IdentityList{}, p.id); err != nil {
 		return c.wrong(err)
 	}
 	d.identities = slices.DeleteFunc(d.identities, func(obj client.Object) bool { return !isControlPlane(obj) })
-	if d.tenants, err = p.find(ctx, &authv1beta1.TenantList{}, c.id); err != nil {
-		return p.wrong(err)
-	}
-	if !d.allowed {
-		if err := d.mayRemove(ctx); err != nil {
-			return err
-		}
-	}
+	d.tenants, err = p.find(ctx, &authv1beta1.TenantList{}, c.id)
+	return p.wrong(err)
+}
+
+func (d *deauthentication) findSecrets(ctx context.Context) (err error) {
+	c, p := d.consumer, d.provider
 	if d.signed, err = c.handshakeSecrets(ctx, names.SignedNonce, p.id); err != nil {
 		return c.wrong(err)
 	}

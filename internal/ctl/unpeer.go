@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -67,6 +68,8 @@ type unpeering struct {
 	consumer, provider *side
 	// reverse says that the provider uses the consumer, too. Both directions may be ended at once: the last step looks again.
 	reverse bool
+	// known is what the provider and the consumer knew of each other at first.
+	known *deauthentication
 	// inBand says that the consumer reaches the provider by the tunnel.
 	inBand bool
 }
@@ -102,26 +105,31 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 	if u.reverse && u.options.deleteNamespaces {
 		return out.Fail("cannot delete the tenant namespace when a bidirectional is enabled, please remove the --delete-namespaces flag")
 	}
-	d := &deauthentication{cli: u.cli, consumer: u.consumer, provider: u.provider}
-	var checks []func() error
+	u.known = &deauthentication{cli: u.cli, consumer: u.consumer, provider: u.provider}
+	checks, within := errgroup.WithContext(ctx)
 	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}, &offv1beta1.NamespaceMapList{}} {
-		checks = append(checks, func() error { return u.mayEnd(ctx, list) })
+		checks.Go(func() error { return u.mayEnd(within, list) })
 	}
 	if u.options.deleteNamespaces {
-		checks = append(checks, func() error {
-			return errors.Join(u.consumer.mayDeleteNamespace(ctx, u.options.wait), u.provider.mayDeleteNamespace(ctx, u.options.wait))
+		checks.Go(func() error {
+			return errors.Join(u.consumer.mayDeleteNamespace(within, u.options.wait), u.provider.mayDeleteNamespace(within, u.options.wait))
 		})
 	}
-	checks = append(checks, func() error { return d.gather(ctx) })
+	checks.Go(func() error {
+		if err := u.known.find(within); err != nil {
+			return err
+		}
+		return u.known.mayRemove(within)
+	})
 	if !u.reverse {
-		checks = append(checks, func() error {
-			return lookAll(ctx, append(gatewaysBetween(u.consumer, u.provider), configurationsBetween(u.consumer, u.provider)...))
+		checks.Go(func() error {
+			return lookAll(within, append(gatewaysBetween(u.consumer, u.provider), configurationsBetween(u.consumer, u.provider)...))
 		})
 	}
-	if err := atOnce(checks...); err != nil {
+	if err := checks.Wait(); err != nil {
 		return err
 	}
-	u.inBand = slices.ContainsFunc(d.identities, func(obj client.Object) bool {
+	u.inBand = slices.ContainsFunc(u.known.identities, func(obj client.Object) bool {
 		return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil
 	})
 	return nil
@@ -340,15 +348,13 @@ func (s *side) removeAll(ctx context.Context, found []client.Object, list client
 
 // endAuthentication has the provider forget the consumer. The credentials go first, while they may still be used.
 func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) error {
-	d := &deauthentication{cli: u.via(told), consumer: u.consumer.via(told), provider: u.provider.via(told), wait: true, allowed: true}
-	err := d.look(ctx)
-	if err == nil {
-		err = d.run(ctx)
+	d := &deauthentication{cli: u.via(told), consumer: u.consumer.via(told), provider: u.provider.via(told), wait: true}
+	for _, next := range []func(context.Context) error{d.lookAgain, d.run, u.endReplicas} {
+		if err := next(ctx); err != nil {
+			return disabling("authentication", err)
+		}
 	}
-	if err == nil {
-		err = u.endReplicas(ctx)
-	}
-	return disabling("authentication", err)
+	return nil
 }
 
 // replicas are what the provider has of the consumer's objects and nobody takes back any more, because the consumer has no credentials:
@@ -396,16 +402,18 @@ func (u *unpeering) endReplicas(ctx context.Context) error {
 	return nil
 }
 
-// endNetworking disconnects the networks, unless the provider still uses the consumer.
+// endNetworking disconnects the networks, unless the provider still uses the consumer. Whether the user may was asked at first, if it did not then.
 func (u *unpeering) endNetworking(ctx context.Context, told *out.Printer) (err error) {
+	find := findAll
 	if u.reverse {
 		if u.reverse, err = u.usedInReverse(ctx); err != nil || u.reverse {
 			return disabling("networking", err)
 		}
+		find = lookAll
 	}
 	local, remote := u.consumer.via(told), u.provider.via(told)
 	all := append(gatewaysBetween(local, remote), configurationsBetween(local, remote)...)
-	if err = findAll(ctx, all); err == nil {
+	if err = find(ctx, all); err == nil {
 		err = u.via(told).removeFound(ctx, all, u.options.wait)
 	}
 	return disabling("networking", err)
