@@ -30,6 +30,7 @@ type ensureOptions struct {
 	manager string
 	owner   client.Object
 	scheme  *runtime.Scheme
+	of      types.UID
 }
 
 // EnsureOption changes how Ensure applies.
@@ -42,6 +43,10 @@ func FieldManager(name string) EnsureOption { return func(o *ensureOptions) { o.
 func OwnedBy(owner client.Object, scheme *runtime.Scheme) EnsureOption {
 	return func(o *ensureOptions) { o.owner, o.scheme = owner, scheme }
 }
+
+// DecidedOf says of which object, that of this UID, the fields were decided: one that is gone is not made again with them, nor
+// is another changed. An empty UID says nothing.
+func DecidedOf(uid types.UID) EnsureOption { return func(o *ensureOptions) { o.of = uid } }
 
 // Ensure makes the object look as want says, by server-side apply. want, typed or unstructured, holds only the fields we
 // own, and all of them: what an earlier Ensure of the same field manager set and this one leaves out is removed. Nothing
@@ -69,6 +74,9 @@ func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...En
 	current, err := readCurrent(ctx, c, want, gvk)
 	if err != nil {
 		return false, fmt.Errorf("reading %s: %w", what, err)
+	}
+	if o.of != "" && (current == nil || current.GetUID() != o.of) {
+		return false, disappeared(what)
 	}
 	now, err := application.Apply(ctx, c, current)
 	return now != nil, err
@@ -124,6 +132,7 @@ type Application struct {
 	fields  map[string]any
 	manager string
 	version string
+	uid     types.UID
 }
 
 // NewApplication prepares want for field manager manager. The hash of all wanted fields goes along as an annotation: it
@@ -213,7 +222,7 @@ func hasAll(want any, have map[string]string) bool {
 }
 
 // Apply sends the fields unless current, nil for none, already has them. It returns the metadata that the object has then,
-// nil when nothing was sent.
+// nil when nothing was sent. What was decided about current is not applied to another that took its name, nor makes it again.
 func (a *Application) Apply(ctx context.Context, c client.Client, current client.Object) (*metav1.PartialObjectMetadata, error) {
 	if current != nil && !current.GetDeletionTimestamp().IsZero() {
 		return nil, BeingDeleted(a.gvk.Kind, a.key.String())
@@ -225,15 +234,27 @@ func (a *Application) Apply(ctx context.Context, c client.Client, current client
 	if applied {
 		return nil, nil
 	}
-	now, err := a.send(ctx, c)
-	if apierrors.IsNotFound(err) && current != nil {
-		// The object or its namespace went away meanwhile; the caches will say which.
-		return nil, Wait(conflictDelay, fmt.Sprintf("%s %s disappeared", a.gvk.Kind, a.key))
+	of := *a
+	if current != nil {
+		of.uid = current.GetUID()
+	}
+	now, err := of.send(ctx, c)
+	if current != nil && (apierrors.IsNotFound(err) || anothers(err)) {
+		return nil, disappeared(a.gvk.Kind + " " + a.key.String())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("applying %s %s: %w", a.gvk.Kind, a.key, err)
 	}
 	return now, nil
+}
+
+// disappeared is about an object that went away meanwhile, or its namespace; the caches will say which.
+func disappeared(what string) error { return Wait(conflictDelay, what+" disappeared") }
+
+// anothers tells whether the object of this name has not the UID that was sent.
+func anothers(err error) bool {
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return ok && cause.Field == "metadata.uid"
 }
 
 // Make sends the fields if there is no object of that name yet; false says that there is one, whoever made it. It is one
@@ -256,10 +277,14 @@ const asWeSay = client.FieldValidation(metav1.FieldValidationIgnore)
 
 // send asks for the metadata only, because nobody reads more of the answer.
 func (a *Application) send(ctx context.Context, c client.Client) (*metav1.PartialObjectMetadata, error) {
+	metadata := a.fields["metadata"].(map[string]any)
 	if a.version != "" {
-		metadata := a.fields["metadata"].(map[string]any)
 		metadata["resourceVersion"] = a.version
 		defer delete(metadata, "resourceVersion")
+	}
+	if a.uid != "" {
+		metadata["uid"] = string(a.uid)
+		defer delete(metadata, "uid")
 	}
 	body, err := json.Marshal(a.fields)
 	if err != nil {

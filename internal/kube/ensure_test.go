@@ -241,6 +241,45 @@ func TestApplyReturnsTheMetadataOfWhatIsThereThen(t *testing.T) {
 	}
 }
 
+// A cache shows an object for a moment after it is gone, or after another took its name.
+func TestWhatWasDecidedOfAnObjectChangesNoOther(t *testing.T) {
+	a := newApplier(t)
+	a.ensure(t, a.configMap(map[string]string{"k": "v"}))
+	old := &corev1.ConfigMap{}
+	a.get(t, "x", old)
+	application, err := kube.NewApplication(a.configMap(map[string]string{"k": "w"}), corev1.SchemeGroupVersion.WithKind("ConfigMap"), names.FieldManager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func() {
+		t.Helper()
+		if _, err := application.Apply(t.Context(), a.client, old); err == nil || kube.Judge(err).Failed() || kube.Judge(err).Invalid() {
+			t.Errorf("applying to one that is gone: %v", err)
+		}
+	}
+	if err := a.client.Delete(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	refused()
+	decided := func() {
+		t.Helper()
+		if changed, err := kube.Ensure(t.Context(), a.client, a.configMap(nil), kube.DecidedOf(old.UID)); changed || !kube.IsWait(err) {
+			t.Errorf("%v, %v for what was decided of one that is gone", changed, err)
+		}
+	}
+	decided()
+	a.ensure(t, a.configMap(map[string]string{"k": "other"}))
+	refused()
+	decided()
+	now := &corev1.ConfigMap{}
+	if a.get(t, "x", now); now.Data["k"] != "other" {
+		t.Errorf("the one that took its name has %v", now.Data)
+	}
+	if _, err := application.Apply(t.Context(), a.client, now); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestEnsureRefusesFieldsThatTheSchemaDoesNotKnow(t *testing.T) {
 	a := newApplier(t)
 	for _, known := range []bool{false, true} {

@@ -17,13 +17,13 @@ import (
 
 // ensure makes what owner is to have what it is wanted to be, unless it is another's: two owners must not take it from each other,
 // for ever.
-func ensure(ctx context.Context, c client.Client, owner, want client.Object) error {
-	_, err := ensureNow(ctx, c, owner, want)
+func ensure(ctx context.Context, c client.Client, owner, want client.Object, opts ...kube.EnsureOption) error {
+	_, err := ensureNow(ctx, c, owner, want, opts...)
 	return err
 }
 
 // ensureNow is ensure, and tells whether it wrote: what c reads may then be older than that.
-func ensureNow(ctx context.Context, c client.Client, owner, want client.Object) (changed bool, err error) {
+func ensureNow(ctx context.Context, c client.Client, owner, want client.Object, opts ...kube.EnsureOption) (changed bool, err error) {
 	kind := kindOf(want).Kind
 	have := objectOf(kindOf(want))
 	err = c.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -36,7 +36,7 @@ func ensureNow(ctx context.Context, c client.Client, owner, want client.Object) 
 		}
 		return false, kube.Again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give them different names", kind, want.GetName(), is.Kind, is.Name)))
 	}
-	changed, err = kube.Ensure(ctx, c, want, kube.OwnedBy(owner, kube.Scheme))
+	changed, err = kube.Ensure(ctx, c, want, append(opts, kube.OwnedBy(owner, kube.Scheme))...)
 	return changed, refused(err)
 }
 

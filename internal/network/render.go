@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -136,10 +137,11 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	if err != nil {
 		return err
 	}
-	if err := g.prune(ctx, made, want); err != nil {
+	uid, err := g.prune(ctx, made, want)
+	if err != nil {
 		return err
 	}
-	if err := ensure(ctx, g.client, obj, want); err != nil {
+	if err := ensure(ctx, g.client, obj, want, kube.DecidedOf(uid)); err != nil {
 		return err
 	}
 	have := objectOf(want.GetObjectKind().GroupVersionKind())
@@ -271,19 +273,20 @@ func specOf(kind schema.GroupVersionKind) any {
 	return nil
 }
 
-// prune deletes what an earlier template rendered for the gateway under another name or kind.
-func (g *gateways[T]) prune(ctx context.Context, made []client.Object, want client.Object) error {
+// prune deletes what an earlier template rendered for the gateway under another name or kind. It returns the UID of what stays,
+// of which want, too, was decided.
+func (g *gateways[T]) prune(ctx context.Context, made []client.Object, want client.Object) (stays types.UID, err error) {
 	for _, obj := range made {
-		kind := kindOf(obj)
+		kind, uid := kindOf(obj), obj.GetUID()
 		if kind == want.GetObjectKind().GroupVersionKind() && obj.GetName() == want.GetName() {
+			stays = uid
 			continue
 		}
-		uid := obj.GetUID()
 		if err := g.client.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting %s %s, which is not rendered any more: %w", kind.Kind, obj.GetName(), err)
+			return "", fmt.Errorf("deleting %s %s, which is not rendered any more: %w", kind.Kind, obj.GetName(), err)
 		}
 	}
-	return nil
+	return stays, nil
 }
 
 // Next reads a template again of whose changes nothing tells.

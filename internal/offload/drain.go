@@ -101,10 +101,10 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 	}
 	held, err := v.removeAll(ctx, pods, ending{dead: dead, nothingThere: nothing})
 	setCondition(vn, nodeCondition, draining, progress(len(pods), held, err), metav1.Now())
-	if err != nil {
-		return err
-	}
 	v.departures.of(ctx, vn, list)
+	if err != nil { // of some pods: the others go on at the same pace
+		return kube.Again(requeue, kube.Invalid("EvictionFailed", err))
+	}
 	return kube.Wait(requeue, "pods are being drained")
 }
 
