@@ -73,24 +73,22 @@ type deauthentication struct {
 
 // look finds what is to be removed. It changes nothing, and fails where that is still used or may not be removed.
 func (d *deauthentication) look(ctx context.Context) error {
-	return d.lookBefore(ctx, d.mayRemove)
+	return inTurn(ctx, d.unused, d.find, d.mayRemove, d.findSecrets) // who may not read Secrets is told so by mayRemove
 }
 
-// lookAgain is look where the user was found to have the rights.
-func (d *deauthentication) lookAgain(ctx context.Context) error {
-	return d.lookBefore(ctx, func(context.Context) error { return nil })
-}
-
-func (d *deauthentication) lookBefore(ctx context.Context, check func(context.Context) error) error {
-	if err := d.consumer.unused(ctx, d.provider.id); err != nil {
-		return d.consumer.wrong(err)
-	}
-	for _, next := range []func(context.Context) error{d.find, check, d.findSecrets} { // who may not read Secrets is told so by the check
+// inTurn does one after the other until one fails.
+func inTurn(ctx context.Context, all ...func(context.Context) error) error {
+	for _, next := range all {
 		if err := next(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unused fails while the consumer has anything of the provider.
+func (d *deauthentication) unused(ctx context.Context) error {
+	return d.consumer.wrong(d.consumer.unused(ctx, d.provider.id))
 }
 
 // find finds what is to be removed, used or not, but for Secrets.

@@ -349,12 +349,7 @@ func (s *side) removeAll(ctx context.Context, found []client.Object, list client
 // endAuthentication has the provider forget the consumer. The credentials go first, while they may still be used.
 func (u *unpeering) endAuthentication(ctx context.Context, told *out.Printer) error {
 	d := &deauthentication{cli: u.via(told), consumer: u.consumer.via(told), provider: u.provider.via(told), wait: true}
-	for _, next := range []func(context.Context) error{d.lookAgain, d.run, u.endReplicas} {
-		if err := next(ctx); err != nil {
-			return disabling("authentication", err)
-		}
-	}
-	return nil
+	return disabling("authentication", inTurn(ctx, d.unused, d.find, d.findSecrets, d.run, u.endReplicas)) // rights were asked for at first
 }
 
 // replicas are what the provider has of the consumer's objects and nobody takes back any more, because the consumer has no credentials:

@@ -245,13 +245,16 @@ func (s *namespaceMaps) rights(ctx context.Context, in input, namespace string) 
 	}
 	bound := err == nil
 	entitled := in.entitled(bound)
-	if bound && (!entitled || have.RoleRef != want.RoleRef) {
-		if err := s.client.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}); client.IgnoreNotFound(err) != nil {
+	withdraw := func(ctx context.Context, binding *rbacv1.RoleBinding) error {
+		return client.IgnoreNotFound(s.client.Delete(ctx, binding, client.Preconditions{UID: new(binding.UID)}))
+	}
+	if bound && !entitled {
+		if err := withdraw(ctx, have); err != nil {
 			return fmt.Errorf("withdrawing the rights in namespace %q: %w", namespace, err)
 		}
 	}
 	if entitled {
-		if _, err := kube.Ensure(ctx, s.client, want); err != nil {
+		if err := kube.EnsureRoleBinding(ctx, s.client, want, withdraw); err != nil {
 			return fmt.Errorf("granting rights in namespace %q: %w", namespace, err)
 		}
 	}

@@ -132,7 +132,6 @@ type Application struct {
 	fields  map[string]any
 	manager string
 	version string
-	uid     types.UID
 }
 
 // NewApplication prepares want for field manager manager. The hash of all wanted fields goes along as an annotation: it
@@ -222,7 +221,8 @@ func hasAll(want any, have map[string]string) bool {
 }
 
 // Apply sends the fields unless current, nil for none, already has them. It returns the metadata that the object has then,
-// nil when nothing was sent. What was decided about current is not applied to another that took its name, nor makes it again.
+// nil when nothing was sent. What was decided about current is not applied to another that took its name, nor makes it again: that is a
+// conflict.
 func (a *Application) Apply(ctx context.Context, c client.Client, current client.Object) (*metav1.PartialObjectMetadata, error) {
 	if current != nil && !current.GetDeletionTimestamp().IsZero() {
 		return nil, BeingDeleted(a.gvk.Kind, a.key.String())
@@ -234,11 +234,11 @@ func (a *Application) Apply(ctx context.Context, c client.Client, current client
 	if applied {
 		return nil, nil
 	}
-	of := *a
+	uid := types.UID("")
 	if current != nil {
-		of.uid = current.GetUID()
+		uid = current.GetUID()
 	}
-	now, err := of.send(ctx, c)
+	now, err := a.send(ctx, c, uid)
 	if current != nil && (apierrors.IsNotFound(err) || anothers(err)) {
 		return nil, disappeared(a.gvk.Kind + " " + a.key.String())
 	}
@@ -248,7 +248,7 @@ func (a *Application) Apply(ctx context.Context, c client.Client, current client
 	return now, nil
 }
 
-// disappeared is about an object that went away meanwhile, or its namespace; the caches will say which.
+// disappeared is about an object whose name another took meanwhile, or whose namespace or kind went; the caches will say which.
 func disappeared(what string) error { return Wait(conflictDelay, what+" disappeared") }
 
 // anothers tells whether the object of this name has not the UID that was sent.
@@ -261,7 +261,7 @@ func anothers(err error) bool {
 // request: applying with a version that no object has creates, and never changes what is there.
 func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err error) {
 	first := *a
-	_, err = first.At("1").send(ctx, c)
+	_, err = first.At("1").send(ctx, c, "")
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -275,15 +275,15 @@ func (a *Application) Make(ctx context.Context, c client.Client) (made bool, err
 // that the schema does not know are refused nevertheless.
 const asWeSay = client.FieldValidation(metav1.FieldValidationIgnore)
 
-// send asks for the metadata only, because nobody reads more of the answer.
-func (a *Application) send(ctx context.Context, c client.Client) (*metav1.PartialObjectMetadata, error) {
+// send applies to the object of that UID, or any where it is empty. It asks for the metadata only, because nobody reads more of the answer.
+func (a *Application) send(ctx context.Context, c client.Client, uid types.UID) (*metav1.PartialObjectMetadata, error) {
 	metadata := a.fields["metadata"].(map[string]any)
 	if a.version != "" {
 		metadata["resourceVersion"] = a.version
 		defer delete(metadata, "resourceVersion")
 	}
-	if a.uid != "" {
-		metadata["uid"] = string(a.uid)
+	if uid != "" {
+		metadata["uid"] = string(uid)
 		defer delete(metadata, "uid")
 	}
 	body, err := json.Marshal(a.fields)

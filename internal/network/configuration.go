@@ -312,7 +312,7 @@ func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.C
 		ObjectMeta: metav1.ObjectMeta{Namespace: cfg.Namespace, Name: cfg.Name},
 		Spec:       networkingv1beta1.ConfigurationSpec{Local: local},
 	}
-	_, err = kube.Ensure(ctx, s.client, want, kube.FieldManager(localViewFieldManager))
+	_, err = kube.Ensure(ctx, s.client, want, kube.FieldManager(localViewFieldManager), kube.DecidedOf(cfg.UID))
 	return err
 }
 

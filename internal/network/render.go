@@ -137,11 +137,10 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	if err != nil {
 		return err
 	}
-	uid, err := g.prune(ctx, made, want)
-	if err != nil {
+	if err := g.prune(ctx, made, want); err != nil {
 		return err
 	}
-	if err := ensure(ctx, g.client, obj, want, kube.DecidedOf(uid)); err != nil {
+	if err := ensure(ctx, g.client, obj, want, kube.DecidedOf(uidAmong(made, want))); err != nil {
 		return err
 	}
 	have := objectOf(want.GetObjectKind().GroupVersionKind())
@@ -273,20 +272,33 @@ func specOf(kind schema.GroupVersionKind) any {
 	return nil
 }
 
-// prune deletes what an earlier template rendered for the gateway under another name or kind. It returns the UID of what stays,
-// of which want, too, was decided.
-func (g *gateways[T]) prune(ctx context.Context, made []client.Object, want client.Object) (stays types.UID, err error) {
+// is tells whether one object that was made is the one that is wanted.
+func is(made, want client.Object) bool {
+	return kindOf(made) == want.GetObjectKind().GroupVersionKind() && made.GetName() == want.GetName()
+}
+
+// uidAmong is the UID of what is wanted, "" where it was not made yet.
+func uidAmong(made []client.Object, want client.Object) types.UID {
 	for _, obj := range made {
-		kind, uid := kindOf(obj), obj.GetUID()
-		if kind == want.GetObjectKind().GroupVersionKind() && obj.GetName() == want.GetName() {
-			stays = uid
-			continue
-		}
-		if err := g.client.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("deleting %s %s, which is not rendered any more: %w", kind.Kind, obj.GetName(), err)
+		if is(obj, want) {
+			return obj.GetUID()
 		}
 	}
-	return stays, nil
+	return ""
+}
+
+// prune deletes what an earlier template rendered for the gateway under another name or kind.
+func (g *gateways[T]) prune(ctx context.Context, made []client.Object, want client.Object) error {
+	for _, obj := range made {
+		if is(obj, want) {
+			continue
+		}
+		uid := obj.GetUID()
+		if err := g.client.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting %s %s, which is not rendered any more: %w", kindOf(obj).Kind, obj.GetName(), err)
+		}
+	}
+	return nil
 }
 
 // Next reads a template again of whose changes nothing tells.

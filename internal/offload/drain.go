@@ -4,6 +4,7 @@
 package offload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,10 +103,10 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, no
 	held, err := v.removeAll(ctx, pods, ending{dead: dead, nothingThere: nothing})
 	setCondition(vn, nodeCondition, draining, progress(len(pods), held, err), metav1.Now())
 	v.departures.of(ctx, vn, list)
-	if err != nil { // of some pods: the others go on at the same pace
-		return kube.Again(requeue, kube.Invalid("EvictionFailed", err))
+	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
+		return kube.Again(requeue, kube.Invalid("EvictionFailed", err)) // it may be so for long, and other pods leave meanwhile
 	}
-	return kube.Wait(requeue, "pods are being drained")
+	return cmp.Or(err, kube.Wait(requeue, "pods are being drained"))
 }
 
 func progress(left, held int, err error) string {
@@ -153,7 +154,8 @@ func (v *virtualNodes) nothingThere(ctx context.Context, vn *offv1beta1.VirtualN
 	return len(own) == 0, err
 }
 
-// removeAll removes the pods, and tells how many a disruption budget holds. One that cannot be removed holds up no other.
+// removeAll removes the pods, and tells how many a disruption budget holds. One that cannot be removed holds up no other; err is
+// about the first of them.
 func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjectMetadata, e ending) (held int, err error) {
 	errs := make([]error, len(pods))
 	var g errgroup.Group
@@ -165,18 +167,16 @@ func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjec
 		})
 	}
 	_ = g.Wait() // each has its own error
-	for i, err := range errs {
+	for i, failed := range errs {
 		switch {
-		case apierrors.IsTooManyRequests(err):
+		case apierrors.IsTooManyRequests(failed):
 			held++
-			errs[i] = nil
-		case client.IgnoreNotFound(err) == nil, apierrors.IsConflict(err):
-			errs[i] = nil
-		default:
-			errs[i] = fmt.Errorf("evicting pod %s/%s: %w", pods[i].Namespace, pods[i].Name, err)
+		case client.IgnoreNotFound(failed) == nil, apierrors.IsConflict(failed):
+		case err == nil:
+			err = fmt.Errorf("evicting pod %s/%s: %w", pods[i].Namespace, pods[i].Name, failed)
 		}
 	}
-	return held, errors.Join(errs...)
+	return held, err
 }
 
 // remove evicts a pod, or, where no kubelet can ever end it or none need do so, deletes it. An eviction that a disruption

@@ -277,6 +277,7 @@ func TestAPodThatCannotBeEvictedHoldsUpNoOther(t *testing.T) {
 		}
 		return nil
 	})
+	eventOn(t, c, vn, "EvictionFailed")
 	if err := c.Client.Delete(t.Context(), stuck, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
