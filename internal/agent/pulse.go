@@ -27,6 +27,7 @@ type Pulse struct {
 type Answers struct {
 	At      time.Time     // of the latest answer
 	Latency time.Duration // of it
+	Since   time.Time     // of the first answer of those between which none is missing
 	Sent    uint64        // questions in all
 	Heard   uint64        // answers that count
 
@@ -70,6 +71,9 @@ func (a *Answers) Hear(sent, now time.Time) bool {
 		return false
 	}
 	a.Heard++
+	if a.At.IsZero() || i > 0 {
+		a.Since = now
+	}
 	a.At, a.Latency = now, now.Sub(a.asked[i])
 	a.asked = slices.Delete(a.asked, 0, i+1)
 	a.owed = len(a.asked)

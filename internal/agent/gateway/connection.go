@@ -201,7 +201,10 @@ func wanted(was networkingv1beta1.ConnectionStatus, beat agent.Pulse, now time.T
 	out := was
 	out.Value = beat.Value(was.Value, now)
 	out.Lost = loses(was.Lost, out.Value, beat, now)
-	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || now.Sub(was.Latency.Timestamp.Time).Abs() >= interval) {
+	told := was.Latency.Timestamp.Time
+	// What was told with the first answer may be how long it waited for the handshake.
+	first := !told.After(beat.Small.Since) && beat.Small.At.After(beat.Small.Since)
+	if out.Value == networkingv1beta1.Connected && (out.Value != was.Value || first || now.Sub(told).Abs() >= interval) {
 		out.Latency = networkingv1beta1.ConnectionLatency{Value: agent.LatencyText(beat.Small.Latency), Timestamp: metav1.NewTime(now)}
 	}
 	return out

@@ -94,8 +94,20 @@ func TestLatencyIsWrittenNowAndThen(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	h.ask(1, 2, 3)
-	if got := wanted(as(networkingv1beta1.Connected, "7ms", time.Hour), h.Pulse, h.at(9), 10*time.Second); got.Latency.Value != "7ms" {
+	h.ask(1)
+	h.padded(1, 1.0035)
+	waited := as(networkingv1beta1.Connected, "942ms", 500*time.Millisecond) // told with the first answer, which came after the handshake
+	again := wanted(waited, h.Pulse, h.at(1.5), 10*time.Second)
+	if again.Latency.Value != "3ms" {
+		t.Errorf("after the second answer the latency is %s", again.Latency.Value)
+	}
+	h.ask(2)
+	h.padded(2, 2.0045)
+	if got := wanted(again, h.Pulse, h.at(2.5), 10*time.Second); got.Latency.Value != "3ms" {
+		t.Errorf("a second later the latency is %s", got.Latency.Value)
+	}
+	h.ask(3, 4, 5)
+	if got := wanted(as(networkingv1beta1.Connected, "7ms", time.Hour), h.Pulse, h.at(11), 10*time.Second); got.Latency.Value != "7ms" {
 		t.Errorf("the latency of a tunnel that is down is %s", got.Latency.Value)
 	}
 }

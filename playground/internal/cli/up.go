@@ -67,6 +67,7 @@ func newUp(sources fs.FS) (*cobra.Command, *upOptions) {
 	o.flags.BoolVar(&o.wanted.Audit, "audit", d.Audit, "write an audit log: clusters/<c>/log/audit.log")
 	o.flags.BoolVar(&o.noLB, "no-lb", false, "Services of type LoadBalancer stay pending")
 	o.flags.IntVar(&o.wanted.ClientQPS, "client-qps", d.ClientQPS, "requests per second of controller-manager and scheduler")
+	o.flags.IntVar(&o.wanted.GOGC, "gogc", d.GOGC, "how much garbage programs leave before they collect it, in percent of what they need: more is more memory and less CPU")
 	o.flags.StringArrayVar(&o.wanted.APIServerArgs, "apiserver-arg", nil, "one more argument for kube-apiserver")
 	o.flags.IntVar(&o.wanted.SimulatedNodes, "simulated-nodes", 0, "nodes that only pretend to run their pods; pods need a toleration for kwok.x-k8s.io/node")
 	o.flags.BoolVar(&o.dryRun, "dry-run", false, "print what would run, change nothing")
@@ -194,6 +195,8 @@ func (o *upOptions) merge(c spec.Cluster, cni spec.CNI) spec.Cluster {
 			c.LoadBalancer = !o.noLB
 		case "client-qps":
 			c.ClientQPS = o.wanted.ClientQPS
+		case "gogc":
+			c.GOGC = o.wanted.GOGC
 		case "apiserver-arg":
 			c.APIServerArgs = o.wanted.APIServerArgs
 		case "simulated-nodes":

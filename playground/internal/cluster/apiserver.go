@@ -41,7 +41,7 @@ func apiServer(l layout) supervise.Unit {
 	if l.Audit {
 		args = append(args, auditFlags(l)...)
 	}
-	return l.unit("kube-apiserver", []string{"GOGC=50"}, append(args, l.APIServerArgs...)...)
+	return l.unit("kube-apiserver", l.Env(), append(args, l.APIServerArgs...)...)
 }
 
 // auditPolicy says who called what, without bodies.

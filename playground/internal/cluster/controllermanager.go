@@ -28,5 +28,5 @@ func controllerManager(l layout) supervise.Unit {
 		"--cluster-signing-duration="+l.SigningDuration.String(),
 		"--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
 	)
-	return l.unit("kube-controller-manager", []string{"GOGC=50"}, args...)
+	return l.unit("kube-controller-manager", l.Env(), args...)
 }

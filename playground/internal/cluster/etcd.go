@@ -9,7 +9,7 @@ import "liqo.io/liqo/playground/internal/supervise"
 // that is what makes it fast.
 func etcd(l layout) supervise.Unit {
 	const client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
-	return l.unit("etcd", []string{"GOGC=50"},
+	return l.unit("etcd", l.Env(),
 		"--name="+l.Name,
 		"--data-dir="+l.file("etcd"),
 		"--listen-client-urls="+client,

@@ -17,7 +17,7 @@ var kwokStages string
 
 // kwok pretends to be the kubelets of nodes that nobody runs. It acts for the administrator.
 func kwok(l layout) supervise.Unit {
-	return l.unit("kwok", []string{"GOGC=50"}, "--kubeconfig="+l.kubeconfig("admin"), "--config="+l.file("kwok.yaml"))
+	return l.unit("kwok", l.Env(), "--kubeconfig="+l.kubeconfig("admin"), "--config="+l.file("kwok.yaml"))
 }
 
 // kwokConfig lets kwok handle many pods at once, so that what is measured is not the simulation.

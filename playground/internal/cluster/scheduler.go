@@ -11,7 +11,7 @@ import (
 
 // scheduler reads its client's rate from a file only.
 func scheduler(l layout) supervise.Unit {
-	return l.unit("kube-scheduler", []string{"GOGC=50"},
+	return l.unit("kube-scheduler", l.Env(),
 		"--config="+l.file("scheduler.yaml"),
 		"--authentication-kubeconfig="+l.kubeconfig("scheduler"),
 		"--authorization-kubeconfig="+l.kubeconfig("scheduler"),

@@ -36,6 +36,6 @@ func containerd(l layout) supervise.Unit {
 	return supervise.Unit{
 		Name: "containerd",
 		Argv: []string{"containerd", "--config", l.file("containerd.toml"), "--log-level", "warn"},
-		Env:  []string{"GOGC=50"},
+		Env:  l.cluster.Env(),
 	}
 }

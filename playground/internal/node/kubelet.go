@@ -22,7 +22,7 @@ func kubelet(l layout) supervise.Unit {
 			"--node-ip=" + l.addresses(),
 			"--cert-dir=" + l.file("kubelet-certs"),
 		},
-		Env:  []string{"GOGC=50"},
+		Env:  l.cluster.Env(),
 		Gate: l.gate(),
 	}
 }

@@ -30,7 +30,7 @@ func kubeProxy(l layout) supervise.Unit {
 			"--conntrack-tcp-timeout-established=0",
 			"--conntrack-tcp-timeout-close-wait=0",
 		},
-		Env:  []string{"GOGC=50"},
+		Env:  l.cluster.Env(),
 		Gate: l.gate(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -57,6 +58,7 @@ type Cluster struct {
 	LoadBalancer    bool          `json:"loadBalancer"`
 	ClientQPS       int           `json:"clientQPS"`
 	APIServerArgs   []string      `json:"apiServerArgs,omitempty"`
+	GOGC            int           `json:"gogc,omitempty"`
 	SimulatedNodes  int           `json:"simulatedNodes,omitempty"`
 	Moved           []string      `json:"moved,omitempty"` // nodes that have their other address
 	World           World         `json:"world"`
@@ -73,7 +75,7 @@ type Node struct {
 func Default(name string, w World) Cluster {
 	return Cluster{
 		Name: name, Workers: 1, Family: IPv4, CNI: Masquerade, LoadBalancer: true,
-		SigningDuration: 365 * 24 * time.Hour, ClientQPS: 1000, World: w,
+		SigningDuration: 365 * 24 * time.Hour, ClientQPS: 1000, GOGC: 50, World: w,
 	}
 }
 
@@ -92,10 +94,18 @@ func (c Cluster) Validate() error {
 		return fmt.Errorf("--ip-family %s: this kernel has no IPv6", c.Family)
 	case !slices.Contains([]CNI{Masquerade, Plain, Overlay}, c.CNI):
 		return fmt.Errorf("--cni is masquerade, plain or overlay: %q", c.CNI)
+	case c.GOGC < 0 || c.GOGC > 1000:
+		return fmt.Errorf("--gogc is 1 to 1000, or 0 for the default: %d", c.GOGC)
 	case c.SigningDuration < time.Minute:
 		return fmt.Errorf("--cluster-signing-duration is at least a minute: %s", c.SigningDuration)
 	}
 	return nil
+}
+
+// Env is the environment of the cluster's own programs: how much garbage they leave before they collect it. Little is little memory, and
+// takes a large part of their CPU time while much happens.
+func (c Cluster) Env() []string {
+	return []string{"GOGC=" + strconv.Itoa(cmp.Or(c.GOGC, Default("", c.World).GOGC))}
 }
 
 // Index is 1 for a, 2 for b, …: it appears in every address of the cluster.

@@ -6,6 +6,7 @@ package spec
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,5 +134,17 @@ func TestIPv6NeedsAKernelThatHasIt(t *testing.T) {
 	c.Family = Dual
 	if err := c.Validate(); err == nil {
 		t.Error("dual stack was accepted")
+	}
+}
+
+func TestGarbageOfPrograms(t *testing.T) {
+	c := Default("a", testWorld(t))
+	for gogc, want := range map[int]string{c.GOGC: "GOGC=50", 0: "GOGC=50", 100: "GOGC=100"} { // 0 is that of a cluster made before there was a choice
+		if c.GOGC = gogc; !slices.Equal(c.Env(), []string{want}) || c.Validate() != nil {
+			t.Errorf("%d is %v", gogc, c.Env())
+		}
+	}
+	if c.GOGC = -1; c.Validate() == nil {
+		t.Error("-1 is valid")
 	}
 }
