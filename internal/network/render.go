@@ -272,15 +272,15 @@ func specOf(kind schema.GroupVersionKind) any {
 	return nil
 }
 
-// is tells whether one object that was made is the one that is wanted.
-func is(made, want client.Object) bool {
+// isWanted tells whether one object that was made is the one that is wanted.
+func isWanted(made, want client.Object) bool {
 	return kindOf(made) == want.GetObjectKind().GroupVersionKind() && made.GetName() == want.GetName()
 }
 
 // uidAmong is the UID of what is wanted, "" where it was not made yet.
 func uidAmong(made []client.Object, want client.Object) types.UID {
 	for _, obj := range made {
-		if is(obj, want) {
+		if isWanted(obj, want) {
 			return obj.GetUID()
 		}
 	}
@@ -290,7 +290,7 @@ func uidAmong(made []client.Object, want client.Object) types.UID {
 // prune deletes what an earlier template rendered for the gateway under another name or kind.
 func (g *gateways[T]) prune(ctx context.Context, made []client.Object, want client.Object) error {
 	for _, obj := range made {
-		if is(obj, want) {
+		if isWanted(obj, want) {
 			continue
 		}
 		uid := obj.GetUID()
