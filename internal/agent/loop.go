@@ -56,9 +56,9 @@ const (
 	spacing   = 150 * time.Millisecond
 )
 
-// retryBase and retryCap bound how often a loop that fails is tried.
+// retryBase and retryCap bound how often a loop that fails is tried. What asks for a run sooner than spacing would undo the back-off.
 const (
-	retryBase = 50 * time.Millisecond
+	retryBase = spacing
 	retryCap  = 10 * time.Second
 )
 
@@ -69,7 +69,8 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named(l.Name)
 	var began atomic.Pointer[time.Time]
 	began.Store(&time.Time{})
-	add := func(q queue) { q.AddAfter(once, max(gathering, spacing-time.Since(*began.Load()))) }
+	early := func() time.Duration { return spacing - time.Since(*began.Load()) }
+	add := func(q queue) { q.AddAfter(once, max(gathering, early())) }
 	wake := handler.Funcs{
 		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
 		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { add(q) },
@@ -87,6 +88,9 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 		NeedLeaderElection: new(false),
 	})
 	err := b.Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		if wait := early(); wait > 0 {
+			return reconcile.Result{RequeueAfter: wait}, nil // for news that were heard just before the last run began
+		}
 		now := time.Now()
 		began.Store(&now)
 		again, err := l.Run(ctx)
