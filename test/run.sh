@@ -55,7 +55,7 @@ suite_lint() {
 
 suite_unit() {
 	local packages
-	suite_assets && packages=$(go list ./... | grep -v '/test/e2e\|/test/network\|/test/several\|/test/soak\|/test/losses') && gotest -timeout 25m -p 2 $packages
+	suite_assets && packages=$(go list ./... | grep -v '/test/e2e\|/test/network\|/test/several\|/test/soak\|/test/losses') && gotest -timeout 50m -p 2 $packages
 }
 
 suite_race() { suite_assets && CGO_ENABLED=1 gotest -race -p 1 ./internal/mirror ./internal/remote ./internal/kube ./internal/datapath/wg ./internal/ctl/out ./internal/ctl/step; }

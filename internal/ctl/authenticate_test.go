@@ -236,7 +236,7 @@ func whatIsRefusedIsToldAtOnce(t *testing.T, genoa, turin *town) {
 	tenant := &authv1beta1.Tenant{}
 	get(t, turin, "liqo-tenant-genoa", "genoa", tenant)
 	testkit.Update(t, turin.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionDrained })
-	introduced(t, genoa, turin, "authenticate", "--timeout", "60s").refuses(t, "in the remote cluster: the Tenant liqo-tenant-genoa/genoa is refused: TenantDrained: ")
+	introduced(t, genoa, turin, "authenticate", "--timeout", "5m").refuses(t, "in the remote cluster: the Tenant liqo-tenant-genoa/genoa is refused: TenantDrained: ")
 	testkit.Update(t, turin.Client, tenant, func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionActive })
 
 	binding := &rbacv1.ClusterRoleBinding{
@@ -246,7 +246,7 @@ func whatIsRefusedIsToldAtOnce(t *testing.T, genoa, turin *town) {
 	}
 	introduced(t, genoa, turin, "unauthenticate").succeeds(t)
 	testkit.Create(t, turin.Client, binding)
-	introduced(t, genoa, turin, "authenticate", "--timeout", "60s").refuses(t, "is refused: ClusterIDTaken: ", "somebody-called-genoa")
+	introduced(t, genoa, turin, "authenticate", "--timeout", "5m").refuses(t, "is refused: ClusterIDTaken: ", "somebody-called-genoa")
 	there(t, turin, "generate", "identity", "--remote-cluster-id", "genoa").refuses(t, `tenant "genoa" does not have the required status fields: `, "ClusterIDTaken: ")
 	if err := turin.Client.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
@@ -489,7 +489,7 @@ func theBeginningIsMissing(t *testing.T, genoa, turin *town) {
 // inTenant runs a command that does not ask where Liqo is.
 func inTenant(t *testing.T, c *town, args ...string) result {
 	t.Helper()
-	return liqoctl(t, c.Config, append(args, "--timeout", "60s")...)
+	return liqoctl(t, c.Config, append(args, "--timeout", "5m")...)
 }
 
 // applyManifest is kubectl apply -n.
@@ -561,11 +561,11 @@ func kindsOf(stdout string) string {
 func whoDoesNotRunIsTold(t *testing.T, genoa, turin *town) {
 	t.Helper()
 	turin.stop()
-	introduced(t, genoa, turin, "authenticate", "--timeout", "2s").refuses(t,
+	introduced(t, genoa, turin, "authenticate", "--timeout", "20s").refuses(t,
 		"in the remote cluster: the Secret liqo-tenant-genoa/liqo-nonce has no nonce yet: does the controller-manager of Liqo run?: timed out waiting for the condition")
 	turin.authenticates(t)
 	genoa.stop()
-	introduced(t, genoa, turin, "authenticate", "--timeout", "2s").refuses(t,
+	introduced(t, genoa, turin, "authenticate", "--timeout", "20s").refuses(t,
 		"in the local cluster: the nonce in the Secret liqo-tenant-turin/liqo-signed-nonce is not signed yet: does the controller-manager of Liqo run?: timed out waiting for the condition")
 	genoa.authenticates(t)
 	wantTranscript(t, introduced(t, genoa, turin, "authenticate"), identities+authenticated)

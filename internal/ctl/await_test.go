@@ -120,7 +120,7 @@ func TestAConnectionIsNotWaitedForWhoseGatewayIsRefused(t *testing.T) {
 				connection.Namespace, connection.Name = gw.GetNamespace(), "gw-milan"
 				testkit.Create(t, c.Client, connection)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			if err := gw.awaitConnection(ctx, c.Client, up); err == nil || err.Error() != "the gateway is refused: Broken: it is" {
 				t.Errorf("the wait ended: %v", err)
@@ -153,7 +153,7 @@ func TestTheTunnelOfTheOtherDirectionIsNotWaitedForInVain(t *testing.T) {
 					LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "no such device"}},
 				}}
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			p := step.New(out.New(strings.NewReader(""), io.Discard, io.Discard))
 			made.await(p)

@@ -62,7 +62,7 @@ func changesNothing(t *testing.T, c *testkit.ControlPlane) {
 // awaitVacant waits for the namespaces of tests before, in which Liqo seemed to be installed.
 func awaitVacant(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
-	testkit.Eventually(t, time.Minute, func() error { return liqoctl(t, c.Config, installArgs("--dry-run")...).err })
+	testkit.Eventually(t, 5*time.Minute, func() error { return liqoctl(t, c.Config, installArgs("--dry-run")...).err })
 }
 
 func TestDryRunChecksEverythingAndChangesNothing(t *testing.T) {

@@ -97,7 +97,7 @@ func TestOffloadWaitsForTheControllers(t *testing.T) {
 			ns := testkit.Namespace(t, c, "offload", map[string]string{"story": story})
 			done := make(chan error, 1)
 			go func() { done <- answer(t.Context(), c.Client, ns, 1, tc.phase) }()
-			r := liqoctl(t, c.Config, append([]string{"offload", "namespace", "--ns-selector", "story=" + story, "--timeout", "30s"}, tc.flags...)...)
+			r := liqoctl(t, c.Config, append([]string{"offload", "namespace", "--ns-selector", "story=" + story, "--timeout", "5m"}, tc.flags...)...)
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
@@ -219,13 +219,13 @@ func TestOffloadAgainAndNoMore(t *testing.T) {
 	ns := testkit.Namespace(t, c, "slow", nil)
 	answered := make(chan error, 1)
 	go func() { answered <- answer(t.Context(), c.Client, ns, 1, offv1beta1.ReadyOffloadingPhaseType) }()
-	liqoctl(t, c.Config, "offload", "namespace", ns, "--timeout", "30s").succeeds(t)
+	liqoctl(t, c.Config, "offload", "namespace", ns, "--timeout", "5m").succeeds(t)
 	if err := <-answered; err != nil {
 		t.Fatal(err)
 	}
 	// The specification changes, and with it the generation: whoever answers has to look again.
 	go func() { answered <- answer(t.Context(), c.Client, ns, 2, offv1beta1.ReadyOffloadingPhaseType) }()
-	liqoctl(t, c.Config, "offload", "namespace", ns, "--timeout", "30s", "--pod-offloading-strategy", "Remote").succeeds(t,
+	liqoctl(t, c.Config, "offload", "namespace", ns, "--timeout", "5m", "--pod-offloading-strategy", "Remote").succeeds(t,
 		" WARN  The PodOffloadingStrategy was mutated to a more restrictive setting")
 	if err := <-answered; err != nil {
 		t.Fatal(err)

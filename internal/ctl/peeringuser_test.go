@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	texttemplate "text/template"
 	"time"
@@ -385,24 +386,21 @@ func TestAPeeringUserIsMadeWholeOrNotAtAll(t *testing.T) {
 	// Interrupted as soon as the certificate is asked for. Who is faster than that has a user.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ended := whileRunning(t, func(running context.Context) error {
-		w, err := c.Client.Watch(running, &certv1.CertificateSigningRequestList{}, ofPeeringUser(rome))
-		if err != nil {
-			return err
-		}
-		defer w.Stop()
+	w, err := c.Client.Watch(t.Context(), &certv1.CertificateSigningRequestList{}, ofPeeringUser(rome))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var watching sync.WaitGroup
+	watching.Go(func() {
 		for e := range w.ResultChan() {
 			if csr, ok := e.Object.(*certv1.CertificateSigningRequest); ok && csr.Status.Certificate == nil {
 				cancel()
-				return nil
 			}
 		}
-		return errors.New("no request was seen")
 	})
 	r := liqoctlUntil(ctx, t, c.Config, "generate", "peering-user", "--consumer-cluster-id", rome, "--liqo-namespace", c.liqo)
-	if err := ended(); err != nil && r.err == nil {
-		t.Fatal(err)
-	}
+	w.Stop()
+	watching.Wait()
 	if r.err != nil {
 		nothing("interrupted")
 	} else {

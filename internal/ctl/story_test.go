@@ -42,7 +42,7 @@ import (
 func TestTheLifeOfAnInstallation(t *testing.T) {
 	t.Parallel()
 	c := testkit.SecondCluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller"))
-	testkit.Eventually(t, time.Minute, func() error { // the stories before are over when their namespaces are gone
+	testkit.Eventually(t, 5*time.Minute, func() error { // the stories before are over when their namespaces are gone
 		var all corev1.NamespaceList
 		if err := c.Client.List(t.Context(), &all); err != nil {
 			return err
@@ -62,7 +62,7 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	defer func() { stop() }()
 
 	liqoctl(t, c.Config, "info").refuses(t, "Liqo is not installed in the current cluster!", "liqoctl install")
-	installed := liqoctl(t, c.Config, installArgs("--timeout", "60s", "--cluster-labels", "region=eu", "--set", "controllerManager.replicas=2",
+	installed := liqoctl(t, c.Config, installArgs("--timeout", "5m", "--cluster-labels", "region=eu", "--set", "controllerManager.replicas=2",
 		"--global-labels", "team=net-${kind}", "--global-annotations", "where=${namespace}/${name}")...)
 	installed.succeeds(t)
 	everythingIsStamped(t, c)
@@ -73,7 +73,7 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	checkInfo(t, c)
 
 	// Again, without what was said before: it upgrades, and keeps it.
-	upgrade := liqoctl(t, c.Config, "upgrade", "--timeout", "60s", "--version", "v9")
+	upgrade := liqoctl(t, c.Config, "upgrade", "--timeout", "5m", "--version", "v9")
 	upgrade.succeeds(t, "All Set!")
 	manager := deployment(t, c)
 	if got := *manager.Spec.Replicas; got != 2 {
@@ -88,7 +88,7 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	whatWasInterruptedIsTakenUp(t, c)
 
 	// An upgrade that fails goes back to what was there.
-	liqoctl(t, c.Config, "upgrade", "--timeout", "60s", "--set-string", "controllerManager.pod.labels.x=no label!").refuses(t, "Error installing or upgrading Liqo: ", "no label!")
+	liqoctl(t, c.Config, "upgrade", "--timeout", "5m", "--set-string", "controllerManager.pod.labels.x=no label!").refuses(t, "Error installing or upgrading Liqo: ", "no label!")
 	if got := deployment(t, c).Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(got, ":v9") {
 		t.Errorf("after the rollback the image is %s", got)
 	}
@@ -96,7 +96,7 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	if got := deployment(t, c).Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(got, ":v9") {
 		t.Errorf("after the second rollback the image is %s", got)
 	}
-	liqoctl(t, c.Config, "upgrade", "--timeout", "60s", "--version", "v9").succeeds(t, "All Set!")
+	liqoctl(t, c.Config, "upgrade", "--timeout", "5m", "--version", "v9").succeeds(t, "All Set!")
 
 	doomed := wouldBeDeleted(t, c)
 
@@ -117,11 +117,11 @@ func TestTheLifeOfAnInstallation(t *testing.T) {
 	aStuckJobEndsTheUninstallation(t, c)
 	stop = workload(t, c)
 
-	uninstalled := liqoctl(t, c.Config, "uninstall", "--purge", "--skip-confirm", "--timeout", "60s")
+	uninstalled := liqoctl(t, c.Config, "uninstall", "--purge", "--skip-confirm", "--timeout", "5m")
 	uninstalled.succeeds(t)
 	wantLines(t, uninstalled.stderr, "Pre-uninstall checks passed", "Liqo uninstalled", "Liqo CRDs purged", "Liqo namespaces deleted")
 	for _, obj := range doomed {
-		testkit.Eventually(t, time.Minute, func() error { return isGone(c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)) })
+		testkit.Eventually(t, 5*time.Minute, func() error { return isGone(c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)) })
 	}
 	// The test cluster came with our CRDs: they are gone too, with what other stories have of these kinds.
 	after := listing(t, c.Config)
@@ -227,7 +227,7 @@ func aCrashEndsTheWait(t *testing.T, c *testkit.ControlPlane, command ...string)
 	crashed := whileRunning(t, func(ctx context.Context) error {
 		return crash(ctx, c.Client, "liqo-controller-manager-0", brokenManager)
 	})
-	r := liqoctl(t, c.Config, append(command, "--timeout", "90s", "--version", broken)...)
+	r := liqoctl(t, c.Config, append(command, "--timeout", "5m", "--version", broken)...)
 	if err := crashed(); err != nil {
 		t.Fatalf("nothing crashed: %v\n%s%s", err, r.stdout, r.stderr)
 	}
@@ -250,7 +250,7 @@ func aStuckJobEndsTheUninstallation(t *testing.T, c *testkit.ControlPlane) {
 			return &job.Spec.Template
 		})
 	})
-	r := liqoctl(t, c.Config, "uninstall", "--skip-confirm", "--timeout", "90s")
+	r := liqoctl(t, c.Config, "uninstall", "--skip-confirm", "--timeout", "5m")
 	if err := crashed(); err != nil {
 		t.Fatalf("nothing crashed: %v\n%s%s", err, r.stdout, r.stderr)
 	}
@@ -261,13 +261,15 @@ func aStuckJobEndsTheUninstallation(t *testing.T, c *testkit.ControlPlane) {
 	}
 }
 
-// whileRunning does something beside a command, until the returned function is called: a command that ended is not waited for.
+// whileRunning does something beside a command, until a while after the returned function is called: a command that ended is not waited for, but
+// it may have seen what was written before the writer did.
 func whileRunning(t *testing.T, do func(context.Context) error) (ended func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- do(ctx) }()
 	return func() error {
-		cancel()
+		defer cancel()
+		defer time.AfterFunc(10*time.Second, cancel).Stop()
 		return <-done
 	}
 }
@@ -312,7 +314,7 @@ func isBroken(d *appsv1.Deployment) bool {
 // aFailureIsUndone installs while nothing can start.
 func aFailureIsUndone(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
-	liqoctl(t, c.Config, installArgs("--timeout", "12s")...).refuses(t, "Error installing or upgrading Liqo: ", "liqo-controller-manager")
+	liqoctl(t, c.Config, installArgs("--timeout", "45s")...).refuses(t, "Error installing or upgrading Liqo: ", "liqo-controller-manager")
 	nothingIsInstalled(t, c)
 }
 
@@ -338,7 +340,7 @@ func interrupted(t *testing.T, c *testkit.ControlPlane, obj client.Object, args 
 func aSignalIsUndone(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
 	early := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager"}}
-	interrupted(t, c, early, installArgs("--timeout", "60s")...).refuses(t, "Error installing or upgrading Liqo: ")
+	interrupted(t, c, early, installArgs("--timeout", "5m")...).refuses(t, "Error installing or upgrading Liqo: ")
 	nothingIsInstalled(t, c)
 }
 
@@ -346,29 +348,31 @@ func aSignalIsUndone(t *testing.T, c *testkit.ControlPlane) {
 func aSignalEndsTheUninstallation(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-pre-delete"}}
-	interrupted(t, c, job, "uninstall", "--skip-confirm", "--timeout", "90s").refuses(t, "Error uninstalling Liqo: ")
+	interrupted(t, c, job, "uninstall", "--skip-confirm", "--timeout", "5m").refuses(t, "Error uninstalling Liqo: ")
 	deployment(t, c)
 	if err := c.Client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
 }
 
+// nothingIsInstalled waits for the end of a namespace that is deleted, too.
 func nothingIsInstalled(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
-	var secrets corev1.SecretList
-	if err := c.Client.List(t.Context(), &secrets, client.InNamespace("liqo")); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range secrets.Items {
-		t.Errorf("Secret %s is left", s.Name)
-	}
-	var deployments appsv1.DeploymentList
-	if err := c.Client.List(t.Context(), &deployments, client.InNamespace("liqo")); err != nil {
-		t.Fatal(err)
-	}
-	if len(deployments.Items) > 0 {
-		t.Errorf("%d Deployments are left", len(deployments.Items))
-	}
+	testkit.Eventually(t, 5*time.Minute, func() error {
+		for _, list := range []client.ObjectList{&corev1.SecretList{}, &appsv1.DeploymentList{}} {
+			if err := c.Client.List(t.Context(), list, client.InNamespace("liqo")); err != nil {
+				return err
+			}
+			for _, obj := range objects(list) {
+				return fmt.Errorf("%T %s is left", obj, obj.GetName())
+			}
+		}
+		ns := &corev1.Namespace{}
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Name: "liqo"}, ns); client.IgnoreNotFound(err) != nil || err == nil && ns.DeletionTimestamp != nil {
+			return fmt.Errorf("the namespace is being deleted: %w", err)
+		}
+		return nil
+	})
 }
 
 func wantLines(t *testing.T, stderr string, lines ...string) {
@@ -465,7 +469,7 @@ func refusesWhileUsed(t *testing.T, c *testkit.ControlPlane) {
 			t.Fatal(err)
 		}
 	}
-	testkit.Eventually(t, time.Minute, func() error {
+	testkit.Eventually(t, 5*time.Minute, func() error {
 		return isGone(c.Client.Get(t.Context(), client.ObjectKey{Name: ns}, &corev1.Namespace{}))
 	})
 	// A namespace of a peering with a finalizer that nobody takes off any more: purging must not hang on it.

@@ -110,7 +110,7 @@ func TestTenantsAreCordonedDrainedAndActivated(t *testing.T) {
 		}
 	}
 	// Nobody carries it out yet.
-	run("drain", "tenant", rome.id, "--skip-confirm", "--timeout", "500ms").refuses(t, "waiting for what comes of it: ", "does the controller-manager of Liqo run?")
+	run("drain", "tenant", rome.id, "--skip-confirm", "--timeout", "15s").refuses(t, "waiting for what comes of it: ", "does the controller-manager of Liqo run?")
 	wants(run("activate", "tenant", rome.id, "--wait=false"), " INFO  Tenant %q activated\n", "Active")
 
 	grantor(t, c)

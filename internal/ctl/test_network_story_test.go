@@ -622,7 +622,7 @@ func theFirstFailureIsEnough(t *testing.T, p *theatre) {
 		}
 		return errors.New("refused")
 	})
-	r := p.try(t, "--fail-fast", "--basic", "--timeout", "60s")
+	r := p.try(t, "--fail-fast", "--basic", "--timeout", "5m")
 	if r.err == nil || !strings.Contains(r.stderr, " ERRO  some checks failed\n") || !strings.HasSuffix(r.stdout, `
 pod to pod   oslo     bergen   0        0        1
 pod to pod   bergen   oslo     0        1        0

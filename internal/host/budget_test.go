@@ -40,10 +40,11 @@ func enforcing(t *testing.T, replicas int) *testkit.ControlPlane {
 	return c
 }
 
+// electing has one of several replicas act, until it ends and gives its lease up. None is ever so slow that it loses it.
 func electing(namespace string) kube.ManagerOptions {
 	return kube.ManagerOptions{
 		Name: "host", LeaderElection: true, LeaderElectionNamespace: namespace,
-		LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second,
+		LeaseDuration: time.Minute, RenewDeadline: 40 * time.Second, RetryPeriod: time.Second,
 	}
 }
 

@@ -353,10 +353,7 @@ func TestShadowPods(t *testing.T) {
 	})
 
 	t.Run("labels and annotations follow, those removed included", func(t *testing.T) {
-		pod.Labels["theirs"] = "stays"
-		if err := c.Client.Update(ctx, pod); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Update(t, c.Client, pod, func(p *corev1.Pod) { p.Labels["theirs"] = "stays" })
 		before := sp.DeepCopy()
 		delete(sp.Labels, "tier")
 		sp.Labels["app"] = "web2"

@@ -425,14 +425,10 @@ func TestADeletedPodIsMadeAgainWhateverItsKubeletSays(t *testing.T) {
 	}
 	report := func(phase corev1.PodPhase, state corev1.ContainerState) {
 		t.Helper()
-		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
-			t.Fatal(err)
-		}
-		pod.Status.Phase = phase
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", Image: "web:1", State: state}}
-		if err := c.Client.Status().Update(ctx, pod); err != nil {
-			t.Fatal(err)
-		}
+		testkit.UpdateStatus(t, c.Client, pod, func(p *corev1.Pod) {
+			p.Status.Phase = phase
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", Image: "web:1", State: state}}
+		})
 	}
 	report(corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 	// API servers decide by what they have cached whether a pod is on a node, where its kubelet has the last word.

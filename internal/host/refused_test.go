@@ -54,18 +54,14 @@ func TestARefusalStaysInTheShadowPodUntilItIsOver(t *testing.T) {
 		// The controller of ResourceQuotas does not run here.
 		used := func(n string) {
 			t.Helper()
-			limit.Status.Hard, limit.Status.Used = limit.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse(n)}
-			if err := c.Client.Status().Update(ctx, limit); err != nil {
-				t.Fatal(err)
-			}
+			testkit.UpdateStatus(t, c.Client, limit, func(q *corev1.ResourceQuota) {
+				q.Status.Hard, q.Status.Used = q.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse(n)}
+			})
 		}
 		used("2")
 		refuses(t, c, asked(twin, "more", "pink", "pink-a", "1"))
 		more := ask(t, c, asked(twin, "more", "pink", "pink-a", "1"))
 		refusedBecause(t, c, more, "Refused", "exceeded quota: pods")
-		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(limit), limit); err != nil {
-			t.Fatal(err)
-		}
 		used("1")
 		if err := c.Client.Delete(ctx, asked(twin, "early", "pink", "pink-a", "1")); err != nil {
 			t.Fatal(err)
@@ -146,14 +142,12 @@ func TestARefusedPodIsTriedAgainWhenItsLimitIsChanged(t *testing.T) {
 	// The controller of ResourceQuotas does not run here.
 	hard := func(n string) {
 		t.Helper()
-		limit.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse(n)}
-		if err := c.Client.Update(ctx, limit); err != nil {
-			t.Fatal(err)
-		}
-		limit.Status = corev1.ResourceQuotaStatus{Hard: limit.Spec.Hard, Used: corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("0")}}
-		if err := c.Client.Status().Update(ctx, limit); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Update(t, c.Client, limit, func(q *corev1.ResourceQuota) {
+			q.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse(n)}
+		})
+		testkit.UpdateStatus(t, c.Client, limit, func(q *corev1.ResourceQuota) {
+			q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("0")}}
+		})
 	}
 	hard("2")
 	refuses(t, c, asked(twin, "a-never", "coal", "coal-a", "50"))

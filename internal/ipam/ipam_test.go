@@ -35,6 +35,7 @@ type story struct {
 	*testing.T
 	c     *testkit.ControlPlane
 	where string
+	seen  client.Reader // what the controllers have seen
 	stop  func()
 }
 
@@ -57,6 +58,7 @@ func begin(t *testing.T, pools []netip.Prefix, objs ...client.Object) *story {
 func (s *story) start(pools []netip.Prefix) {
 	s.Helper()
 	s.stop = testkit.Manager(s.T, s.c.Config, kube.ManagerOptions{Name: "ipam"}, func(mgr ctrl.Manager) error {
+		s.seen = mgr.GetCache()
 		return Setup(mgr, Options{LiqoNamespace: s.where, Pools: pools})
 	})
 }
@@ -446,7 +448,16 @@ func TestANodeWithoutAnAddressIsToldOf(t *testing.T) {
 	testkit.WantEvent(t, s.c, without[0], reasonExhausted, "no address is free in 10.70.0.0/30 of Network "+s.where+"/external-cidr")
 
 	gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: with[0].Name}}
-	if err := errors.Join(s.c.Client.Delete(t.Context(), gone), s.c.Client.Delete(t.Context(), with[0])); err != nil {
+	if err := s.c.Client.Delete(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, limit, func() error { // who still knows the node makes its InternalNode anew
+		if err := s.seen.Get(t.Context(), client.ObjectKeyFromObject(gone), gone); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the controllers still know the node (%v)", err)
+		}
+		return nil
+	})
+	if err := s.c.Client.Delete(t.Context(), with[0]); err != nil {
 		t.Fatal(err)
 	}
 	s.node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: without[0].Name}}, string(with[0].Spec.Interface.Node.IP))

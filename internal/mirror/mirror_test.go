@@ -53,9 +53,12 @@ func TestPairsStartAndStopAtRunTime(t *testing.T) {
 	s.engine.Set([]mirror.Pair{first, second})
 	s.eventually(t, first, map[string]string{})
 	want := []string{first.Local + " configmaps", second.Local + " configmaps", first.Local + " configmaps"}
-	if got := s.log.begun(); !slices.Equal(got, want) {
-		t.Errorf("begun %v, want %v", got, want)
-	}
+	testkit.Eventually(t, limit, func() error {
+		if got := s.log.begun(); !slices.Equal(got, want) {
+			return fmt.Errorf("begun %v, want %v", got, want)
+		}
+		return nil
+	})
 }
 
 func TestNothingIsWrittenWhenEqual(t *testing.T) {
@@ -418,12 +421,14 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 	s.stop()
 	s.engine.Set([]mirror.Pair{p})
 	s.engine.Enqueue("configmaps", p, "a")
-	goleak.VerifyNone(t, before,
-		// Idle connections of clients that client-go shares by configuration.
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
-		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
-		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"),
-		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run"))
+	testkit.Eventually(t, limit, func() error {
+		return goleak.Find(before,
+			// Idle connections of clients that client-go shares by configuration.
+			goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+			goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+			goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"),
+			goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run"))
+	})
 	if got := metric(t, "liqo_mirror_items_total"); got != 0 {
 		t.Errorf("the metrics of a peer that is gone remain: %v", got)
 	}

@@ -36,8 +36,8 @@ func TestItemsThatComeBackDoNotQueueBehindNewOnes(t *testing.T) {
 			k := newKind(Kind{Name: name}, "peer")
 			defer k.queue.ShutDown()
 			back := itemKey{name: "back"}
-			k.settle(logr.Discard(), &pairKind{ctx: t.Context()}, back, time.Now(), tc.urgent, tc.err)
 			k.add(itemKey{name: "new"}, false)
+			k.settle(logr.Discard(), &pairKind{ctx: t.Context()}, back, time.Now(), tc.urgent, tc.err)
 			testkit.Eventually(t, 10*time.Second, func() error {
 				if n := k.queue.Len(); n != tc.queued {
 					return fmt.Errorf("%d items are queued, not %d", n, tc.queued)

@@ -196,6 +196,7 @@ func TestEveryNetworkOfAPeerIsSeenUnderAFreePrefix(t *testing.T) {
 	})
 
 	// A process that starts anew writes nothing, when the first one had nothing left to write.
+	s.says(cfg, metav1.ConditionTrue, ReasonConfigured, "") // also of the networks of this cluster
 	testkit.Eventually(t, limit, s.settled)
 	s.stop()
 	before := s.versions()
@@ -371,6 +372,7 @@ func TestTheConfigurationThatCountsGetsThePrefixesOfOthers(t *testing.T) {
 		}
 		return s.settled()
 	})
+	s.says(second, metav1.ConditionTrue, ReasonConfigured, "") // also of spec.local
 	before := s.versions()
 	third := configuration(elsewhere, "third", id, cidrs("10.201.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, third)

@@ -51,18 +51,20 @@ func TestANodeThatIsNotReadySaysNothingOfPeers(t *testing.T) {
 			return nil
 		})
 	}
-	var both []pair
-	for range 2 { // which are ready before anybody looks
+	var all []pair
+	for range 3 { // which are ready before anybody looks
 		meta := metav1.ObjectMeta{Name: testkit.UniqueID()}
 		p := pair{&corev1.Node{ObjectMeta: meta}, &networkingv1beta1.InternalNode{ObjectMeta: meta}}
 		s.lend(p.node)
 		s.lend(p.member)
 		is(p, corev1.ConditionTrue)
 		says(p)
-		both = append(both, p)
+		all = append(all, p)
 	}
-	first, second := both[0], both[1]
+	first, second, last := all[0], all[1], all[2]
+	is(last, corev1.ConditionFalse)
 	testkit.Manager(t, s.c.User(t, user), kube.ManagerOptions{Name: "silent"}, SetupSilentNodes)
+	silent(last) // all were looked at by now: each further look is at a change
 	is(first, corev1.ConditionUnknown)
 	silent(first)
 	// A fabric that still runs is heard: it is taken back once. What came before the second node was dealt with before it.

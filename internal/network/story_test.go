@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -243,4 +245,29 @@ func (s *story) install(crd *apiextensionsv1.CustomResourceDefinition) {
 		}
 		return errors.New("not established")
 	})
+	served, err := discovery.NewDiscoveryClientForConfig(s.c.Config)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.eventually(func() error { return isServed(s.Context(), served, crd) })
+}
+
+// isServed tells whether the API server has learnt of a kind: it does after that is established.
+func isServed(ctx context.Context, c discovery.DiscoveryInterface, crd *apiextensionsv1.CustomResourceDefinition) error {
+	_, known, err := c.ServerGroupsAndResources()
+	if err != nil {
+		return err
+	}
+	for _, version := range crd.Spec.Versions {
+		group, plural := crd.Spec.Group+"/"+version.Name, crd.Spec.Names.Plural
+		if !slices.ContainsFunc(known, func(l *metav1.APIResourceList) bool {
+			return l.GroupVersion == group && slices.ContainsFunc(l.APIResources, func(r metav1.APIResource) bool { return r.Name == plural })
+		}) {
+			return fmt.Errorf("%s/%s is not discovered", group, plural)
+		}
+		if err := c.RESTClient().Get().AbsPath("/apis", group, plural).Param("limit", "1").Do(ctx).Error(); err != nil {
+			return fmt.Errorf("%s/%s is not served: %w", group, plural, err)
+		}
+	}
+	return nil
 }

@@ -327,10 +327,7 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 	condition(t, c, vn, running, running)
 	nm := mapOf(vn)
 	exists(t, c, nm)
-	nm.Finalizers = []string{names.ReplicatorFinalizer}
-	if err := c.Client.Update(t.Context(), nm); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Update(t, c.Client, nm, func(m *offv1beta1.NamespaceMap) { m.Finalizers = []string{names.ReplicatorFinalizer} })
 	demo := testkit.Namespace(t, c, "orphaned", nil)
 	first, second := podOn(t, c, demo, "first", vn.Name, func(*corev1.Pod) {}), podOn(t, c, demo, "second", vn.Name, func(*corev1.Pod) {})
 	if err := c.Client.Delete(t.Context(), vn); err != nil {
@@ -355,10 +352,7 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 	left(1) // a pass that finds one pod left has looked at the other one
 	exists(t, c, second)
 	exists(t, c, nm)
-	nm.Finalizers = nil
-	if err := c.Client.Update(t.Context(), nm); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Update(t, c.Client, nm, func(m *offv1beta1.NamespaceMap) { m.Finalizers = nil })
 	gone(t, c, nm)
 	// While the tenant namespace is there, that proves nothing.
 	third := podOn(t, c, demo, "third", vn.Name, func(*corev1.Pod) {})

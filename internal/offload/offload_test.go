@@ -34,7 +34,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // homes is in how many clusters tests run at the same time: most of the time they wait for pauses between evictions.
 const homes = 2

@@ -96,7 +96,7 @@ func TestEveryOrderOfDeletionEnds(t *testing.T) {
 				}
 			}
 			left := append(steps, node, pod, clusterRoleBinding(vn))
-			testkit.Eventually(t, 3*patience, func() error { return errors.Join(play(t, c, vn, dead), remains(t, c, left)) })
+			testkit.Eventually(t, 5*patience, func() error { return errors.Join(play(t, c, vn, dead), remains(t, c, left)) })
 		})
 	}
 }

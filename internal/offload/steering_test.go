@@ -192,10 +192,7 @@ func TestPodsThatNeedAnAffinityAreMadeAnewByTheirOwners(t *testing.T) {
 		})
 		misplacedAre(t, c, nso, 3) // bare, and the two that the owner made as they were
 		after := podsOf(t, c, namespace, "web")
-		nso.Annotations = map[string]string{"again": "yes"}
-		if err := c.Client.Update(t.Context(), nso); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Update(t, c.Client, nso, func(n *offv1beta1.NamespaceOffloading) { n.Annotations = map[string]string{"again": "yes"} })
 		misplacedAre(t, c, nso, 3)
 		if now := podsOf(t, c, namespace, "web"); !maps.EqualFunc(after, now, func(a, b *corev1.Pod) bool { return a.UID == b.UID }) {
 			t.Error("pods that fit were made anew")

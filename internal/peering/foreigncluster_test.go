@@ -25,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 func tenantLabels(id string) map[string]string {
 	return map[string]string{"liqo.io/remote-cluster-id": id, "liqo.io/tenant-namespace": "true"}
@@ -67,20 +67,23 @@ func gone(t *testing.T, c client.Client, obj client.Object) {
 	})
 }
 
-func runForeignClusters(t *testing.T, c *testkit.ControlPlane) {
+// runForeignClusters returns what the controller has seen.
+func runForeignClusters(t *testing.T, c *testkit.ControlPlane) (seen client.Reader) {
 	t.Helper()
 	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {
+		seen = mgr.GetCache()
 		secrets, err := watchCredentials(mgr)
 		if err != nil {
 			return err
 		}
 		return setupForeignClusters(mgr, Options{}, secrets)
 	})
+	return seen
 }
 
 func TestForeignClusterFollowsThePeering(t *testing.T) {
 	c := testkit.Cluster(t)
-	runForeignClusters(t, c)
+	seen := runForeignClusters(t, c)
 	ns := testkit.Namespace(t, c, "any-name", tenantLabels("milan"))
 	label := map[string]string{"liqo.io/remote-cluster-id": "milan"}
 
@@ -149,6 +152,9 @@ func TestForeignClusterFollowsThePeering(t *testing.T) {
 	}
 	touch := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "test"}}
 	create(t, c.Client, touch)
+	testkit.Eventually(t, limit, func() error {
+		return seen.Get(t.Context(), client.ObjectKeyFromObject(touch), &authv1beta1.ResourceSlice{})
+	})
 
 	for _, obj := range []client.Object{vn, d, &n, &secret, guide} {
 		if err := c.Client.Delete(t.Context(), obj); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -49,22 +50,32 @@ func ProcessRole(t testing.TB, c *ControlPlane, name, process, namespace string)
 }
 
 // settling is a client with which rights are in force when their binding was made or updated, if their role is there: the API server
-// learns of them by a watch of its own, a little later.
+// learns of them by a watch of its own, a little later. What failed only because a webhook was late, on a busy machine, is tried again.
 func settling(c client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			if err := c.Create(ctx, obj, opts...); err != nil || slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
+			if err := unlessLate(func() error { return c.Create(ctx, obj, opts...) }); err != nil || slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
 				return err
 			}
 			return inForce(ctx, c, obj)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
-			if err := c.Update(ctx, obj, opts...); err != nil {
+			if err := unlessLate(func() error { return c.Update(ctx, obj, opts...) }); err != nil {
 				return err
 			}
 			return inForce(ctx, c, obj)
 		},
 	})
+}
+
+// unlessLate does something until no webhook took longer than the API server waits for it, which then has written nothing, a few times at most.
+func unlessLate(do func() error) error {
+	const most = 10
+	for i := 1; ; i++ {
+		if err := do(); i == most || !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "failed calling webhook") || !strings.Contains(err.Error(), "deadline exceeded") {
+			return err
+		}
+	}
 }
 
 // inForce waits until all rights that a binding gives are, if obj is one and its role exists.

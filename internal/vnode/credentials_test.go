@@ -67,7 +67,7 @@ func TestKubeconfigMayComeLateAndChange(t *testing.T) {
 
 func TestAnotherServerNeedsAnotherProcess(t *testing.T) {
 	s := newStage(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*limit)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, s.options) }()

@@ -140,7 +140,7 @@ func TestProviderCannotRenameTheNode(t *testing.T) {
 }
 
 func TestNodeFollowsTheVirtualNode(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = 2 * time.Second })
+	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = patience })
 	s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
 	eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))

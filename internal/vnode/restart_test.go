@@ -19,7 +19,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -195,7 +194,7 @@ func TestMovedVirtualKubeletTouchesNoPod(t *testing.T) {
 }
 
 func TestNothingIsWrittenForWhatDidNotChange(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = 2 * time.Second })
+	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = patience })
 	here, config := newCounter(t, s.here.Config)
 	there, remoteConfig := newCounter(t, s.there.User(t, "slice", "system:masters"))
 	s.options.Config = config
@@ -320,11 +319,7 @@ func nodeIsLost(n *corev1.Node) error {
 }
 
 func TestStandbyServesNothing(t *testing.T) {
-	lease := func(o *Options) {
-		o.LeaseEnabled = true
-		o.LeaseDuration, o.LeaseRenew, o.LeaseRetry = 6*time.Second, 4*time.Second, time.Second
-	}
-	s := newStage(t, lease)
+	s := newStage(t, electing)
 	s.options.PodName = "first"
 	stop := s.run()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}

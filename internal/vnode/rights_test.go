@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -113,8 +112,7 @@ func (s *stage) chartRights() {
 // TestRightsOfTheChartSuffice lives through a pod's life with what the chart gives to a virtual kubelet and to a slice.
 func TestRightsOfTheChartSuffice(t *testing.T) {
 	s := newStage(t, func(o *Options) {
-		o.LeaseEnabled = true
-		o.LeaseDuration, o.LeaseRenew, o.LeaseRetry = 6*time.Second, 4*time.Second, time.Second
+		electing(o)
 		o.APIServerSupport, o.APIServerHost, o.APIServerPort = true, "192.0.2.1", 6443
 	})
 	s.chartRights()

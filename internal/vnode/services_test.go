@@ -372,6 +372,7 @@ func TestARestartWritesNoServiceAndNoSlice(t *testing.T) {
 	}
 	s.create(s.here, localSlice(s.local, "nothing", "plain"))
 	eventually(s, s.there, shadowSlice(s.twin, "nothing"), asksFor())
+	eventually(s, s.there, configMap(s.twin, names.RootCA(string(s.consumer)), nil), exists) // it may be copied late
 	stop()
 	there.take(s.twin)
 	s.run()

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -65,8 +64,8 @@ func (s *stage) holder() string {
 
 func TestAVirtualNodeThatIsRefusedHandsOverWhatIsShared(t *testing.T) {
 	s := newStage(t, func(o *Options) {
-		o.LeaseEnabled, o.PodName = true, "a"
-		o.LeaseDuration, o.LeaseRenew, o.LeaseRetry = 6*time.Second, 4*time.Second, time.Second
+		electing(o)
+		o.PodName = "a"
 		o.ConfigMaps.Workers = 1
 	})
 	one, two := testkit.UniqueID(), testkit.UniqueID()

@@ -28,6 +28,9 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 const limit = 60 * time.Second
 
+// patience is how long a provider may be slow before it counts as lost, where a test has an outage.
+const patience = 15 * time.Second
+
 // stage is a consumer and a provider with one virtual node and one offloaded namespace; the test plays the provider.
 type stage struct {
 	t                *testing.T
@@ -74,6 +77,12 @@ func newStage(t *testing.T, edit func(o *Options)) *stage {
 		edit(&s.options)
 	}
 	return s
+}
+
+// electing has one of several replicas act, until it ends and gives its leases up. None is ever so slow that it loses them.
+func electing(o *Options) {
+	o.LeaseEnabled = true
+	o.LeaseDuration, o.LeaseRenew, o.LeaseRetry = time.Minute, 40*time.Second, time.Second
 }
 
 // step is a part of the story, with a rule as its name.

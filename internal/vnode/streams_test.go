@@ -510,7 +510,7 @@ func (s *stage) dial(port uint16) *net.TCPConn {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(5 * limit)); err != nil {
 		s.t.Fatal(err)
 	}
 	return conn.(*net.TCPConn)

@@ -23,7 +23,7 @@ import (
 )
 
 // besides are lines that newer versions print between those of the guide.
-var besides = regexp.MustCompile(`^ INFO   \((local|remote)\) Gateway (server|client) template "wireguard-(server|client)/liqo" correctly checked$|^ WARN   \((local|remote)\) Waiting for `)
+var besides = regexp.MustCompile(`^ INFO   \((local|remote)\) Gateway (server|client) template "wireguard-(server|client)/liqo" correctly checked$|^ WARN   \((local|remote)\) (Waiting for|Deleting|Applying) `)
 
 // The commands of the guide about peering, in its order: one direction, the other one, and the end of both, after which both clusters
 // and the kernels of their nodes are as before. Both commands are interrupted once. The other direction is that of a peering user; its pods run on when the first one ends, whose

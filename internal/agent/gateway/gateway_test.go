@@ -149,13 +149,16 @@ func TestTwoGateways(t *testing.T) {
 	}
 
 	for _, s := range []*side{a, b} {
-		text := exposed(t, s.exporter)
-		for _, series := range []string{"liqo_peer_is_connected", "liqo_peer_latency_us", "liqo_peer_receive_bytes_total", "liqo_peer_transmit_bytes_total", "liqo_peer_latency_histogram_us_count"} {
-			labels := fmt.Sprintf(`{cluster_id=%q,driver="wireguard"} `, s.options.RemoteClusterID)
-			if !strings.Contains(text, series+labels) || strings.Contains(text, series+labels+"0\n") {
-				t.Errorf("there is no %s, or nothing of it, in\n%s", series, text)
+		testkit.Eventually(t, patience, func() error {
+			text := exposed(t, s.exporter)
+			for _, series := range []string{"liqo_peer_is_connected", "liqo_peer_latency_us", "liqo_peer_receive_bytes_total", "liqo_peer_transmit_bytes_total", "liqo_peer_latency_histogram_us_count"} {
+				labels := fmt.Sprintf(`{cluster_id=%q,driver="wireguard"} `, s.options.RemoteClusterID)
+				if !strings.Contains(text, series+labels) || strings.Contains(text, series+labels+"0\n") {
+					return fmt.Errorf("there is no %s, or nothing of it, in\n%s", series, text)
+				}
 			}
-		}
+			return nil
+		})
 	}
 
 	t.Log("what the filter drops is counted")

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a change may take to be mended. Nothing waits so long unless it fails.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // keep applies whenever the kernel says so, until the test ends, and says how many writes each Apply made.
 func keep(t *testing.T, k *Kernel, want datapath.State) <-chan int {

@@ -24,7 +24,7 @@ func TestWhatAPeerMayNotSendFromIsCounted(t *testing.T) {
 			}
 		}
 		await(t, "three packets to be counted", func() bool { return a.status().Refused == before+3 })
-		if n := drain(t, to); n != 0 {
+		if n := drain(t, to, 0); n != 0 {
 			t.Errorf("%d packets from %s came through", n, from)
 		}
 	}

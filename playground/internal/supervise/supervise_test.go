@@ -69,11 +69,12 @@ func TestAProgramThatEndsIsStartedAgainAfterAWhile(t *testing.T) {
 		t.Fatal("not started")
 	}
 	ended(t, s)
-	s.step(time.Now())
+	next := s.programs[0].next
+	s.step(next.Add(-1))
 	if s.programs[0].pid != 0 {
 		t.Error("started again at once")
 	}
-	s.step(time.Now().Add(2 * restart))
+	s.step(next.Add(1))
 	if s.programs[0].pid == 0 {
 		t.Error("not started again")
 	}
