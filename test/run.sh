@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 # A budget is what a suite may take on 2 cores with cold caches, 55 minutes for all but the last four. It is printed, not enforced: a slow machine is no bug.
 declare -A budget=([assets]=460 [lint]=250 [unit]=1080 [race]=250 [playground]=130 [image]=30 [demo]=80 [e2e]=500 [network]=520 [several]=300 [upgrade]=500 [soak]=7100 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
+export GOGC=${GOGC:-200} # memory for time, in compilers, checkers and API servers of tests; the clusters of the playground have a setting of their own
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 # where clusters beside those of the tests are
 started=$SECONDS
 
