@@ -57,18 +57,15 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	if !announced && statusOf(vn, kubeletCondition) == deleting {
 		return kube.Wait(announceDelay, "the status is being written")
 	}
-	if err := v.removeRights(ctx, vn); err != nil {
-		return err
+	// Nothing of this needs the rest, and nobody needs any of it now.
+	removing, within := errgroup.WithContext(ctx)
+	for _, remove := range []func(context.Context, *offv1beta1.VirtualNode) error{v.removeRights, v.removeNamespaceMap, v.releaseCredentials} {
+		removing.Go(func() error { return remove(within, vn) })
 	}
 	if node != nil {
-		if err := v.deleteNode(ctx, node); err != nil {
-			return err
-		}
+		removing.Go(func() error { return v.deleteNode(within, node) })
 	}
-	if err := v.removeNamespaceMap(ctx, vn); err != nil {
-		return err
-	}
-	return v.releaseCredentials(ctx, vn)
+	return removing.Wait()
 }
 
 const announceDelay = requeue / 20
@@ -264,33 +261,37 @@ func (v *virtualNodes) deleteDeployment(ctx context.Context, d *appsv1.Deploymen
 // removeRights withdraws what ensureRights granted. The bindings in offloaded namespaces go with their
 // NamespaceOffloadings, which see the VirtualNode disappear.
 func (v *virtualNodes) removeRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	bound := func(obj client.Object, subjects []rbacv1.Subject) error {
-		if len(subjects) != 1 || subjects[0].Namespace != vn.Namespace {
-			return nil // of a VirtualNode of the same name elsewhere
+	removing, within := errgroup.WithContext(ctx)
+	removing.Go(func() error {
+		crb := &rbacv1.ClusterRoleBinding{}
+		err := v.direct.Get(within, client.ObjectKey{Name: names.VirtualNodeBinding(vn.Name)}, crb)
+		if err == nil && len(crb.Subjects) == 1 && crb.Subjects[0].Namespace == vn.Namespace { // not of a VirtualNode of the same name elsewhere
+			err = v.direct.Delete(within, crb, client.Preconditions{UID: new(crb.UID)})
 		}
-		return v.direct.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})
-	}
-	crb := &rbacv1.ClusterRoleBinding{}
-	err := v.direct.Get(ctx, client.ObjectKey{Name: names.VirtualNodeBinding(vn.Name)}, crb)
-	if err == nil {
-		err = bound(crb, crb.Subjects)
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("withdrawing the virtual kubelet's rights in the cluster: %w", err)
-	}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("withdrawing the virtual kubelet's rights in the cluster: %w", err)
+		}
+		return nil
+	})
 	for _, obj := range []client.Object{tenantBinding(vn), tenantRole(vn)} {
-		if err := client.IgnoreNotFound(v.direct.Delete(ctx, obj)); err != nil {
-			return fmt.Errorf("withdrawing the virtual kubelet's rights in its namespace: %w", err)
+		removing.Go(func() error {
+			if err := client.IgnoreNotFound(v.direct.Delete(within, obj)); err != nil {
+				return fmt.Errorf("withdrawing the virtual kubelet's rights in its namespace: %w", err)
+			}
+			return nil
+		})
+	}
+	removing.Go(func() error {
+		account, err := v.account(within, vn)
+		if err != nil || account == nil || !isAccountOf(vn, account) {
+			return err
 		}
-	}
-	account, err := v.account(ctx, vn)
-	if err != nil || account == nil || !isAccountOf(vn, account) {
-		return err
-	}
-	if err := v.direct.Delete(ctx, account, client.Preconditions{UID: new(account.UID)}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the virtual kubelet's account: %w", err)
-	}
-	return nil
+		if err := v.direct.Delete(within, account, client.Preconditions{UID: new(account.UID)}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting the virtual kubelet's account: %w", err)
+		}
+		return nil
+	})
+	return removing.Wait()
 }
 
 func (v *virtualNodes) deleteNode(ctx context.Context, node *corev1.Node) error {
