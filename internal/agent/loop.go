@@ -89,7 +89,7 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 	})
 	err := b.Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 		if wait := early(); wait > 0 {
-			return reconcile.Result{RequeueAfter: wait}, nil // for news that were heard just before the last run began
+			return reconcile.Result{RequeueAfter: wait}, nil // for a run that asked for it, and for news that were heard just before it began
 		}
 		now := time.Now()
 		began.Store(&now)

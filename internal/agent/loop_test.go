@@ -132,16 +132,13 @@ func TestManyNewsAreOneRun(t *testing.T) {
 // However much is heard, one run comes after another only when a while is over. Each may tell of itself late, and none too early, so that what
 // can be asked for is the time that all of them take.
 func TestNewsThatNeverEndAreFewRuns(t *testing.T) {
-	const many = 12
 	var r runs
-	began := time.Now()
-	_, _, news := loop(t, &r)
-	for r.count() < many {
-		news <- struct{}{}
-	}
-	if took := time.Since(began); took < (many-1)*spacing {
-		t.Errorf("%d runs took %s", many, took)
-	}
+	r.spaced(t, func() {
+		_, _, news := loop(t, &r)
+		for r.count() < spacedRuns {
+			news <- struct{}{}
+		}
+	})
 }
 
 func TestARunThatFailsIsTriedAgain(t *testing.T) {
@@ -164,6 +161,21 @@ func TestARunThatFailsIsTriedAgain(t *testing.T) {
 
 func TestALoopRunsAgainWhenItWants(t *testing.T) {
 	r := runs{answer: func(int) (time.Duration, error) { return time.Millisecond, nil }}
-	loop(t, &r)
-	r.reach(t, 5)
+	r.spaced(t, func() {
+		loop(t, &r)
+		r.reach(t, spacedRuns)
+	})
+}
+
+const spacedRuns = 12
+
+// spaced has so many runs take as long as they must.
+func (r *runs) spaced(t *testing.T, run func()) {
+	t.Helper()
+	testkit.Cluster(t) // which takes its time to start
+	began := time.Now()
+	run()
+	if took := time.Since(began); took < (spacedRuns-1)*spacing {
+		t.Errorf("%d runs took %s", spacedRuns, took)
+	}
 }

@@ -101,16 +101,19 @@ func oneOfTwoDirectionsIsTakenUp(t *testing.T, one, two *town) {
 		peered(t, one, two, "peer").succeeds(t)
 		interruptedAt(t, n, all, peers(t, one, two, "unpeer", "--delete-namespaces")...)
 		peered(t, one, two, "unpeer", "--delete-namespaces").succeeds(t)
-		for c, other := range map[*town]*town{one: two, two: one} { // other tests have peers here, too
-			for _, list := range append(peeringKinds(), followingKinds()...) {
-				if err := c.Client.List(t.Context(), list, client.MatchingLabels{names.RemoteClusterID: other.id}); err != nil {
-					t.Fatal(err)
-				}
-				for _, obj := range objects(list) {
-					t.Errorf("interrupted after %d lines and done again it leaves %s %T %s", n, c.id, obj, client.ObjectKeyFromObject(obj))
+		testkit.Eventually(t, 5*time.Minute, func() error {
+			for c, other := range map[*town]*town{one: two, two: one} { // other tests have peers here, too
+				for _, list := range append(peeringKinds(), followingKinds()...) {
+					if err := c.Client.List(t.Context(), list, client.MatchingLabels{names.RemoteClusterID: other.id}); err != nil {
+						return err
+					}
+					for _, obj := range objects(list) {
+						return fmt.Errorf("interrupted after %d lines and done again it leaves %s %T %s", n, c.id, obj, client.ObjectKeyFromObject(obj))
+					}
 				}
 			}
-		}
+			return nil
+		})
 	}
 }
 

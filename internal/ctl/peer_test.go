@@ -19,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
@@ -120,8 +121,10 @@ func (c *town) playKubelet(ctx context.Context, req reconcile.Request) (reconcil
 			return reconcile.Result{}, err
 		}
 	}
-	if err := c.Client.Get(ctx, req.NamespacedName, d); err != nil { // nobody else would remove the node of one that went meanwhile
-		return reconcile.Result{}, errors.Join(client.IgnoreNotFound(err), client.IgnoreNotFound(c.Client.Delete(ctx, node)))
+	if err := c.Client.Get(ctx, req.NamespacedName, d); apierrors.IsNotFound(err) { // nobody else would remove the node of one that went meanwhile
+		return reconcile.Result{}, client.IgnoreNotFound(c.Client.Delete(ctx, node))
+	} else if err != nil {
+		return reconcile.Result{}, err
 	}
 	if d.Status.AvailableReplicas == 1 {
 		return reconcile.Result{}, nil

@@ -399,6 +399,11 @@ func TestAPeeringUserIsMadeWholeOrNotAtAll(t *testing.T) {
 		}
 	})
 	r := liqoctlUntil(ctx, t, c.Config, "generate", "peering-user", "--consumer-cluster-id", rome, "--liqo-namespace", c.liqo)
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+		t.Error("no request was seen")
+	}
 	w.Stop()
 	watching.Wait()
 	if r.err != nil {

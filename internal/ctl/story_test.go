@@ -5,6 +5,7 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -368,10 +369,10 @@ func nothingIsInstalled(t *testing.T, c *testkit.ControlPlane) {
 			}
 		}
 		ns := &corev1.Namespace{}
-		if err := c.Client.Get(t.Context(), client.ObjectKey{Name: "liqo"}, ns); client.IgnoreNotFound(err) != nil || err == nil && ns.DeletionTimestamp != nil {
-			return fmt.Errorf("the namespace is being deleted: %w", err)
+		if err := client.IgnoreNotFound(c.Client.Get(t.Context(), client.ObjectKey{Name: "liqo"}, ns)); err != nil || ns.DeletionTimestamp == nil {
+			return err
 		}
-		return nil
+		return errors.New("the namespace is being deleted")
 	})
 }
 

@@ -64,7 +64,7 @@ func TestANodeThatIsNotReadySaysNothingOfPeers(t *testing.T) {
 	first, second, last := all[0], all[1], all[2]
 	is(last, corev1.ConditionFalse)
 	testkit.Manager(t, s.c.User(t, user), kube.ManagerOptions{Name: "silent"}, SetupSilentNodes)
-	silent(last) // all were looked at by now: each further look is at a change
+	silent(last) // the others were looked at by now, or are soon
 	is(first, corev1.ConditionUnknown)
 	silent(first)
 	// A fabric that still runs is heard: it is taken back once. What came before the second node was dealt with before it.

@@ -57,15 +57,29 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	if !announced && statusOf(vn, kubeletCondition) == deleting {
 		return kube.Wait(announceDelay, "the status is being written")
 	}
-	// Nothing of this needs the rest, and nobody needs any of it now.
-	removing, within := errgroup.WithContext(ctx)
-	for _, remove := range []func(context.Context, *offv1beta1.VirtualNode) error{v.removeRights, v.removeNamespaceMap, v.releaseCredentials} {
-		removing.Go(func() error { return remove(within, vn) })
+	err = atOnce(
+		func() error { return v.removeRights(ctx, vn) },
+		func() error { return v.deleteNode(ctx, node) },
+		func() error { return v.removeNamespaceMap(ctx, vn) },
+	)
+	if err != nil {
+		return err
 	}
-	if node != nil {
-		removing.Go(func() error { return v.deleteNode(within, node) })
+	return v.releaseCredentials(ctx, vn)
+}
+
+// atOnce does what does not depend on each other, all of it whatever fails, and says what failed.
+func atOnce(all ...func() error) error {
+	errs := make([]error, len(all))
+	var g errgroup.Group
+	for i, do := range all {
+		g.Go(func() error {
+			errs[i] = do()
+			return nil
+		})
 	}
-	return removing.Wait()
+	_ = g.Wait() // each has its own error
+	return errors.Join(errs...)
 }
 
 const announceDelay = requeue / 20
@@ -261,40 +275,49 @@ func (v *virtualNodes) deleteDeployment(ctx context.Context, d *appsv1.Deploymen
 // removeRights withdraws what ensureRights granted. The bindings in offloaded namespaces go with their
 // NamespaceOffloadings, which see the VirtualNode disappear.
 func (v *virtualNodes) removeRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	removing, within := errgroup.WithContext(ctx)
-	removing.Go(func() error {
-		crb := &rbacv1.ClusterRoleBinding{}
-		err := v.direct.Get(within, client.ObjectKey{Name: names.VirtualNodeBinding(vn.Name)}, crb)
-		if err == nil && len(crb.Subjects) == 1 && crb.Subjects[0].Namespace == vn.Namespace { // not of a VirtualNode of the same name elsewhere
-			err = v.direct.Delete(within, crb, client.Preconditions{UID: new(crb.UID)})
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("withdrawing the virtual kubelet's rights in the cluster: %w", err)
-		}
-		return nil
-	})
-	for _, obj := range []client.Object{tenantBinding(vn), tenantRole(vn)} {
-		removing.Go(func() error {
-			if err := client.IgnoreNotFound(v.direct.Delete(within, obj)); err != nil {
+	withdraw := func(obj client.Object) func() error {
+		return func() error {
+			if err := client.IgnoreNotFound(v.direct.Delete(ctx, obj)); err != nil {
 				return fmt.Errorf("withdrawing the virtual kubelet's rights in its namespace: %w", err)
 			}
 			return nil
-		})
+		}
 	}
-	removing.Go(func() error {
-		account, err := v.account(within, vn)
-		if err != nil || account == nil || !isAccountOf(vn, account) {
-			return err
-		}
-		if err := v.direct.Delete(within, account, client.Preconditions{UID: new(account.UID)}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting the virtual kubelet's account: %w", err)
-		}
-		return nil
-	})
-	return removing.Wait()
+	return atOnce(
+		func() error { return v.removeClusterRights(ctx, vn) },
+		withdraw(tenantBinding(vn)),
+		withdraw(tenantRole(vn)),
+		func() error { return v.removeAccount(ctx, vn) },
+	)
+}
+
+func (v *virtualNodes) removeClusterRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	crb := &rbacv1.ClusterRoleBinding{}
+	err := v.direct.Get(ctx, client.ObjectKey{Name: names.VirtualNodeBinding(vn.Name)}, crb)
+	if err == nil && len(crb.Subjects) == 1 && crb.Subjects[0].Namespace == vn.Namespace { // not of a VirtualNode of the same name elsewhere
+		err = v.direct.Delete(ctx, crb, client.Preconditions{UID: new(crb.UID)})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("withdrawing the virtual kubelet's rights in the cluster: %w", err)
+	}
+	return nil
+}
+
+func (v *virtualNodes) removeAccount(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	account, err := v.account(ctx, vn)
+	if err != nil || account == nil || !isAccountOf(vn, account) {
+		return err
+	}
+	if err := v.direct.Delete(ctx, account, client.Preconditions{UID: new(account.UID)}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the virtual kubelet's account: %w", err)
+	}
+	return nil
 }
 
 func (v *virtualNodes) deleteNode(ctx context.Context, node *corev1.Node) error {
+	if node == nil {
+		return nil
+	}
 	if err := v.client.Delete(ctx, node, client.Preconditions{UID: new(node.UID)}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting the node: %w", err)
 	}

@@ -70,6 +70,9 @@ func TestAProgramThatEndsIsStartedAgainAfterAWhile(t *testing.T) {
 	}
 	ended(t, s)
 	next := s.programs[0].next
+	if next.Before(now.Add(restart)) {
+		t.Errorf("it may start again %s after it was started", next.Sub(now))
+	}
 	s.step(next.Add(-1))
 	if s.programs[0].pid != 0 {
 		t.Error("started again at once")
