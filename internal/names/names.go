@@ -263,7 +263,7 @@ const (
 	RoleVirtualKubeletLocal      = "liqo-virtual-kubelet-local"
 	// RoleVirtualKubeletNamespace is bound to a virtual kubelet in each namespace it serves.
 	RoleVirtualKubeletNamespace = "liqo-virtual-kubelet-local-namespace"
-	// RoleTenantSecrets lets the controller-manager and the replicator handle Secrets of one tenant namespace.
+	// RoleTenantSecrets lets the controller-manager handle Secrets of one tenant namespace.
 	RoleTenantSecrets = "liqo-tenant-secrets"
 	// RoleTenantReplication lets the replicator handle the replicated kinds of one tenant namespace.
 	RoleTenantReplication = "liqo-tenant-replication"

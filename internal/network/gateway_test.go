@@ -424,7 +424,7 @@ func TestBadGatewaysSaySo(t *testing.T) {
 		"greedy": {of: variant("greedy", "", func(o *networkingv1beta1.WgGatewayServerTemplate) {
 			o.Spec.ObjectKind = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}
 		}), reason: reasonInvalidTemplate, text: "Deployment of apps/v1"},
-		"original": {of: variant("original", "", replaced(`"containers":[`, `"containers":[{"name":"wireguard","image":"w"},{"name":"geneve","image":"g"},`)), reason: reasonInvalidTemplate,
+		"original": {of: variant("original", "", replaced(`"containers":[`, `"containers":[{"name":"wireguard","image":"{{ .NoSuchThing }}"},{"name":"geneve","image":"g"},`)), reason: reasonInvalidTemplate,
 			text: "docs/migration.md"},
 		"refused": {of: variant("refused", "", replaced(`"imagePullPolicy":"IfNotPresent"`, `"imagePullPolicy":"Perhaps"`)), reason: reasonRefused, text: "Perhaps"},
 		"several": {of: usual, edit: func(g *networkingv1beta1.GatewayServer) {

@@ -231,6 +231,9 @@ func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSp
 	if !slices.Contains(g.kinds, kind) {
 		return nil, broken(fmt.Errorf("it renders %s of %s, which is not among what templates may render", kind.Kind, kind.GroupVersion()))
 	}
+	if template.IsOriginals(*t) {
+		return nil, broken(errors.New("it is made for other images, with a container for each of gateway, wireguard and geneve; here one container does it all: see docs/migration.md"))
+	}
 	if first := firstTold(made); gw.follows(kind) && first != nil {
 		*gw.dials = *first
 	}
@@ -240,9 +243,6 @@ func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSp
 	}, specOf(kind))
 	if err != nil {
 		return nil, broken(err)
-	}
-	if template.IsOriginals(rendered) {
-		return nil, broken(errors.New("it is made for other images, with a container for each of gateway, wireguard and geneve; here one container does it all: see docs/migration.md"))
 	}
 	rendered.SetLabels(merged(rendered.GetLabels(), map[string]string{names.RemoteClusterID: gw.GetLabels()[names.RemoteClusterID]}))
 	if gw.follows(kind) {

@@ -135,15 +135,30 @@ func (r *renderer) service(out *unstructured.Unstructured) error {
 	return nil
 }
 
-// IsOriginals tells whether a rendered gateway is made of the programs of the original, one in each of several containers.
-func IsOriginals(gateway *unstructured.Unstructured) bool {
-	containers, _, _ := unstructured.NestedSlice(gateway.Object, "spec", "deployment", "spec", "template", "spec", "containers")
+// IsOriginals tells whether a template is for the programs of the original, one in each of several containers. It is asked before the template
+// is filled, for it may use what there is only there.
+func IsOriginals(t networkingv1beta1.GatewayTemplateSpec) bool {
+	var gateway struct {
+		Spec struct {
+			Deployment struct {
+				Spec struct {
+					Template struct {
+						Spec struct {
+							Containers []struct {
+								Name string `json:"name"`
+							} `json:"containers"`
+						} `json:"spec"`
+					} `json:"template"`
+				} `json:"spec"`
+			} `json:"deployment"`
+		} `json:"spec"`
+	}
+	if json.Unmarshal(t.Template.Raw, &gateway) != nil {
+		return false // what is no gateway at all is said when it is filled
+	}
 	var found []string
-	for _, c := range containers {
-		if c, ok := c.(map[string]any); ok {
-			name, _ := c["name"].(string)
-			found = append(found, name)
-		}
+	for _, c := range gateway.Spec.Deployment.Spec.Template.Spec.Containers {
+		found = append(found, c.Name)
 	}
 	return slices.Contains(found, "wireguard") && slices.Contains(found, "geneve")
 }
