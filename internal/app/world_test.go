@@ -274,7 +274,7 @@ func (w *world) wipe(t *testing.T) {
 	for _, s := range w.sides() {
 		s.admit(t, false)
 	}
-	w.eventually(t, "the end of the story", func(ctx context.Context) error { // webhooks that nobody serves any more may be asked for a moment yet
-		return errors.Join(w.atConsumer.wipe(ctx), w.atProvider.wipe(ctx))
+	testkit.Eventually(t, limit, func() error { // webhooks that nobody serves any more may be asked for a moment yet
+		return errors.Join(w.atConsumer.wipe(t.Context()), w.atProvider.wipe(t.Context()))
 	})
 }
