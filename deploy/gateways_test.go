@@ -61,7 +61,7 @@ func fill(t testing.TB, obj *unstructured.Unstructured, g template.Gateway, spec
 	if err != nil {
 		t.Fatalf("%s: %v", obj.GetName(), err)
 	}
-	if template.IsOriginals(rendered) {
+	if template.IsOriginals(said) {
 		t.Errorf("%s is made for other images", obj.GetName())
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(rendered.Object, into, true); err != nil {
