@@ -126,6 +126,7 @@ beside() ( # NAME NETWORK COMMAND...: with clusters of its own
 	make --no-print-directory playground && bin/playground build && apart "$1" "$2" || exit 1
 	trap 'bin/playground down' EXIT
 	shift 2
+	unset GOGC                    # what is measured runs as for users
 	bin/playground down || exit 1 # what a killed run left
 	"$@"
 )
