@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -496,6 +497,43 @@ func TestAGatewayThatIsDeletedGoesWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone("milan", "WgGatewayClient")
+}
+
+// The pods of a gateway that is gone end before garbage collection has come to them; nobody else's do.
+func TestThePodsOfAGatewayThatIsGoneEndAtOnce(t *testing.T) {
+	s := beginIn(t, testkit.SecondCluster(t)) // where nobody collects
+	s.start()
+	of := s.serverTemplate()
+	kept, gone, peer := s.server("kept", of), s.server("gone", of), s.client("peer", s.clientTemplate())
+	kept.Finalizers = []string{"example.com/orphan"}
+	for _, obj := range []client.Object{kept, gone, peer} { // each has keys of its own
+		obj.SetLabels(map[string]string{names.RemoteClusterID: obj.GetName()})
+	}
+	s.create(of, s.clientTemplate(), kept, gone, peer)
+	for _, name := range []string{"kept", "gone", "peer"} {
+		s.deployment(name)
+	}
+	// What Kubernetes does for whoever deletes a gateway, but not what was made for it.
+	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("kept")}
+	if err := errors.Join(s.c.Client.Delete(t.Context(), kept), s.c.Client.Patch(t.Context(), made, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))),
+		s.c.Client.Patch(t.Context(), kept, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.c.Client.Delete(t.Context(), gone), s.c.Client.Delete(t.Context(), peer)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"gone", "peer"} {
+		s.eventually(func() error {
+			if d := s.deployment(name); d.Spec.Replicas == nil || *d.Spec.Replicas != 0 {
+				return fmt.Errorf("%s has replicas", name)
+			}
+			return nil
+		})
+	}
+	// It was looked at before those.
+	if d := s.deployment("kept"); d.Spec.Replicas != nil && *d.Spec.Replicas != 1 {
+		t.Error("the pods of the one that is kept were ended")
+	}
 }
 
 // What a template rendered comes back when it is deleted, and the keys, which the peer knows, are the same.

@@ -47,7 +47,12 @@ type story struct {
 
 func begin(t *testing.T) *story {
 	t.Helper()
-	s := &story{T: t, c: testkit.Cluster(t, testkit.WithControllers("garbage-collector-controller"))}
+	return beginIn(t, testkit.Cluster(t, testkit.WithControllers("garbage-collector-controller")))
+}
+
+func beginIn(t *testing.T, c *testkit.ControlPlane) *story {
+	t.Helper()
+	s := &story{T: t, c: c}
 	s.liqo = testkit.Namespace(t, s.c, "liqo", nil)
 	s.where = testkit.Namespace(t, s.c, "tenant", nil)
 	s.options, s.rights = GatewayOptions{LiqoNamespace: s.liqo}, rights()

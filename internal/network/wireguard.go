@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -50,7 +52,19 @@ func setupWireguards[T client.Object](mgr ctrl.Manager, name string, made cache.
 	if _, server := client.Object(newObject[T]()).(*networkingv1beta1.WgGatewayServer); server {
 		b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(w.onNodePorts), builder.WithPredicates(predicate.Funcs{UpdateFunc: reachedOtherwise}))
 	}
+	for _, owner := range gatewayKinds() {
+		b.Watches(owner, handler.EnqueueRequestsFromMapFunc(w.ownedBy), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: never[event.CreateEvent], UpdateFunc: never[event.UpdateEvent], GenericFunc: never[event.GenericEvent],
+		}))
+	}
 	return c.Complete(b)
+}
+
+func never[E any](E) bool { return false }
+
+// gatewayKinds are what our kinds are made for.
+func gatewayKinds() []client.Object {
+	return []client.Object{&networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{}}
 }
 
 // madeKinds are the kinds that are made for gateways, and their pods.
@@ -81,6 +95,11 @@ func (s *wireguards[T]) of(ctx context.Context, made client.Object) []reconcile.
 	}, client.InNamespace(made.GetNamespace()))
 }
 
+// ownedBy wakes what was made for a gateway.
+func (s *wireguards[T]) ownedBy(ctx context.Context, gateway client.Object) []reconcile.Request {
+	return requestsOf[T](ctx, s.all, func(obj client.Object) bool { return metav1.IsControlledBy(obj, gateway) }, client.InNamespace(gateway.GetNamespace()))
+}
+
 // onNodePorts wakes the servers that nodes are the way to.
 func (s *wireguards[T]) onNodePorts(ctx context.Context, _ client.Object) []reconcile.Request {
 	return requestsOf[T](ctx, s.all, func(obj client.Object) bool {
@@ -91,6 +110,11 @@ func (s *wireguards[T]) onNodePorts(ctx context.Context, _ client.Object) []reco
 // Sync makes the gateway, and says where it is.
 func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	w := wireguardOf(obj)
+	if left, err := s.isLeft(ctx, w); err != nil {
+		return err
+	} else if left {
+		return s.end(ctx, w)
+	}
 	if err := checkPeer(w.peer); err != nil {
 		return err
 	}
@@ -99,6 +123,53 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 		return kube.Wait(0, "no replica of the gateway is running")
 	}
 	return err
+}
+
+// isLeft tells whether the gateway that this was made for is gone. Garbage collection comes for it then, unless whoever deleted the gateway
+// wants it to stay.
+func (s *wireguards[T]) isLeft(ctx context.Context, w *wireguard) (bool, error) {
+	ref := metav1.GetControllerOf(w.Object)
+	if ref == nil {
+		return false, nil
+	}
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	if !slices.ContainsFunc(gatewayKinds(), func(obj client.Object) bool { return kindOf(obj) == kind }) {
+		return false, nil
+	}
+	gone := func(by client.Reader) (bool, error) {
+		owner := objectOf(kind)
+		err := by.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: ref.Name}, owner)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading the %s that this was made for: %w", ref.Kind, err)
+		}
+		return err != nil || owner.GetUID() != ref.UID, nil
+	}
+	if left, err := gone(s.all); err != nil || !left {
+		return false, err
+	}
+	now := newObject[T]() // the cache may be late
+	if err := s.keys.live.Get(ctx, client.ObjectKeyFromObject(w.Object), now); err != nil {
+		return false, fmt.Errorf("reading whether this is to stay: %w", err)
+	}
+	if is := metav1.GetControllerOf(now); is == nil || is.UID != ref.UID {
+		return false, nil
+	}
+	return gone(s.keys.live)
+}
+
+// end has the pods of a gateway that is gone end at once. Garbage collection reaches them last, one owner after the other.
+func (s *wireguards[T]) end(ctx context.Context, w *wireguard) error {
+	have := &appsv1.Deployment{}
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, have)
+	if err != nil || !metav1.IsControlledBy(have, w.Object) || have.Spec.Replicas != nil && *have.Spec.Replicas == 0 {
+		return client.IgnoreNotFound(err)
+	}
+	before := have.DeepCopy()
+	before.UID, have.Spec.Replicas = "", new(int32) // the UID goes along: that of another Deployment is another
+	if err := s.client.Patch(ctx, have, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("ending the pods of Deployment %s: %w", have.Name, err)
+	}
+	return kube.Wait(0, "the gateway that this was made for is gone")
 }
 
 // rights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
