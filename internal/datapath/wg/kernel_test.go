@@ -7,46 +7,55 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+)
+
+const (
+	named = "100002006c69716f2d74756e6e656c00"
+	peerA = "24000100aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	// keyed and joined are a new private key and port, and a new peer.
+	keyed  = named + "2400030048020202020202020202020202020202020202020202020202020202020202" + "420600060080ca0000"
+	joined = named + "900008808c000080" + peerA + "140004000200ca80c0000202000000000000000006000500140000004800098" +
+		"01c0000800600010002000000080002000a470000050003001000000028000180060001000a00000014000200fd000018000000000000000000000000050003007e000000"
+	left = named + "3400088030000080" + peerA + "0800030001000000"
 )
 
 // The requests are what wgctrl, the reference client, sends for the same changes: recorded, not run here. The attributes of
 // WireGuard's netlink family are little-endian on the machines this was recorded for.
 func TestTheKernelIsToldWhatTheReferenceClientTellsIt(t *testing.T) {
-	const device = "100002006c69716f2d74756e6e656c00"
 	port, keepalive := uint16(51840), 20*time.Second
-	a := "24000100" + strings.Repeat("aa", 32)
 	for name, tc := range map[string]struct {
 		change change
 		want   string
 	}{
 		"device": {
 			change{privateKey: &secret, listenPort: &port},
-			device + "2400030048" + strings.Repeat("02", 30) + "420600060080ca0000",
+			keyed,
 		},
 		"new peer": {
 			change{peers: []peerChange{{key: keyA, endpoint: home, keepalive: &keepalive, add: nets("10.71.0.0/16", "fd00:18::/126")}}},
-			device + "900008808c000080" + a + "140004000200ca80c0000202000000000000000006000500140000004800098" +
-				"01c0000800600010002000000080002000a470000050003001000000028000180060001000a00000014000200fd000018000000000000000000000000050003007e000000",
+			joined,
 		},
 		"IPv6 endpoint": {
 			change{peers: []peerChange{{key: keyA, endpoint: netip.MustParseAddrPort("[2001:db8::2]:51840")}}},
-			device + "4c00088048000080" + a + "200004000a00ca800000000020010db800000000000000000000000200000000",
+			named + "4c00088048000080" + peerA + "200004000a00ca800000000020010db800000000000000000000000200000000",
 		},
 		"prefixes replaced": {
 			change{peers: []peerChange{{key: keyA, allowedIPs: nets("10.71.0.0/16"), drop: nets("10.68.0.0/16")}}},
-			device + "5400088050000080" + a + "0800030002000000200009801c0000800600010002000000080002000a4700000500030010000000",
+			named + "5400088050000080" + peerA + "0800030002000000200009801c0000800600010002000000080002000a4700000500030010000000",
 		},
 		"removed": {
 			change{peers: []peerChange{{key: keyA, remove: true}}},
-			device + "3400088030000080" + a + "0800030001000000",
+			left,
 		},
 	} {
 		var got []string
@@ -57,6 +66,60 @@ func TestTheKernelIsToldWhatTheReferenceClientTellsIt(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+}
+
+// The whole of a Config reaches a kernel that has nothing yet as those same requests, the smallest change reaches one that has some of it,
+// and nothing one that has it all. The kernel is played by one that says what it was told: requests and answers have the same attributes.
+func TestAConfigReachesTheKernelAsThoseRequests(t *testing.T) {
+	s := newSide(t, "k", "192.0.2.1", "2001:db8::1", "169.254.18.1/30", "fd00:18::1/126")
+	said, told := []string{named}, []string(nil)
+	engine := &kernelEngine{name: tunnelName, call: func(command uint8, flags int, attrs []*nl.RtAttr) ([][]byte, error) {
+		if command == unix.WG_CMD_SET_DEVICE && flags == unix.NLM_F_ACK {
+			told = append(told, serialized(attrs))
+			return nil, nil
+		}
+		var answer [][]byte
+		for _, text := range said {
+			data, err := hex.DecodeString("00010000" + text)
+			if err != nil {
+				return nil, err
+			}
+			answer = append(answer, data)
+		}
+		return answer, nil
+	}}
+	s.device = &Device{name: tunnelName, impl: Kernel, log: quiet(), engine: engine}
+	s.do(func() error {
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: tunnelName}, PeerName: "x1"})
+	})
+	_, want := running()
+	want.Peers[0].AllowedIPs = nets("fd00:18::/126", "10.71.0.0/16")
+	none := want
+	none.Peers = nil
+	for _, step := range []struct {
+		what string
+		said []string
+		want Config
+		told []string
+	}{
+		{"nothing yet", []string{named}, want, []string{keyed, joined}},
+		{"all of it", []string{keyed, joined}, want, nil},
+		{"no peer", []string{keyed}, want, []string{joined}},
+		{"one that is not wanted", []string{keyed, joined}, none, []string{left}},
+	} {
+		said, told = step.said, nil
+		s.apply(step.want)
+		if diff := cmp.Diff(step.told, told); diff != "" {
+			t.Errorf("a kernel that has %s is told (-want +got):\n%s", step.what, diff)
+		}
+	}
+	s.do(func() error {
+		link, err := netlink.LinkByName(tunnelName)
+		if err == nil && (link.Attrs().MTU != want.MTU || link.Attrs().Flags&net.FlagUp == 0) {
+			err = fmt.Errorf("the link has MTU %d and flags %s", link.Attrs().MTU, link.Attrs().Flags)
+		}
+		return err
+	})
 }
 
 func serialized(attrs []*nl.RtAttr) string {
