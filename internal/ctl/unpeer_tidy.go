@@ -60,12 +60,13 @@ func (u *unpeering) tidy(ctx context.Context, told *out.Printer) error {
 	return nil
 }
 
-// made are the kinds of what is made of a peering, which goes by itself. The ForeignCluster goes last.
+// made are the kinds of what is made of a peering, which goes by itself, in about the order in which it does: pods take the longest, and the
+// ForeignCluster goes last.
 func made() []client.ObjectList {
 	return []client.ObjectList{
+		&ipamv1alpha1.NetworkList{}, &ipamv1alpha1.IPList{}, &authv1beta1.RenewList{},
 		&networkingv1beta1.WgGatewayServerList{}, &networkingv1beta1.WgGatewayClientList{}, &networkingv1beta1.ConnectionList{},
-		&appsv1.DeploymentList{}, &corev1.PodList{}, &ipamv1alpha1.NetworkList{}, &ipamv1alpha1.IPList{},
-		&authv1beta1.RenewList{}, &liqov1beta1.ForeignClusterList{},
+		&appsv1.DeploymentList{}, &corev1.PodList{}, &liqov1beta1.ForeignClusterList{},
 	}
 }
 
