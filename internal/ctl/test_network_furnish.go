@@ -19,6 +19,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/removal"
 )
 
@@ -257,13 +258,10 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 	return err
 }
 
-// offloadingAccepted is False on a pod that the provider refuses.
-const offloadingAccepted corev1.PodConditionType = "offloading.liqo.io/Accepted"
-
 // refusal is why the provider refuses a pod, empty where it does not.
 func refusal(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == offloadingAccepted && c.Status == corev1.ConditionFalse {
+		if c.Type == names.PodAccepted && c.Status == corev1.ConditionFalse {
 			return fmt.Sprintf("pod %s does not start: %s", pod.Name, cmp.Or(c.Message, c.Reason))
 		}
 	}

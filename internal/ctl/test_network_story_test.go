@@ -649,7 +649,7 @@ func podsThatDoNotStartEndIt(t *testing.T, p *theatre) {
 	p.nothingIsLeft(t)
 	p.stall(func(pod *corev1.Pod) {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
-			Type: offloadingAccepted, Status: corev1.ConditionFalse, Reason: "Refused", Message: `cluster "bergen" refuses the pod: its policy says so`,
+			Type: names.PodAccepted, Status: corev1.ConditionFalse, Reason: "Refused", Message: `cluster "bergen" refuses the pod: its policy says so`,
 		}}}
 	})
 	p.try(t).refuses(t, `cluster "bergen" refuses the pod: its policy says so`)

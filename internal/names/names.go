@@ -87,6 +87,8 @@ const (
 	SchedulingEnabled = "liqo.io/scheduling-enabled"
 	// ShadowPod is "true" on local pods that run remotely.
 	ShadowPod = "liqo.io/shadowPod"
+	// PodAccepted is a condition of offloaded pods: False while the provider refuses them, absent otherwise.
+	PodAccepted = "offloading.liqo.io/Accepted"
 	// RemoteUnavailable is "true" on local offloaded pods while their virtual node is not ready.
 	RemoteUnavailable = "liqo.io/remote-unavailable"
 	// OffloadingOrigin and OffloadingDestination are cluster IDs, on every object reflected into a provider.

@@ -15,15 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
 // What keeps a pod from running in the provider is shown on the local pod. A refusal is a condition, which goes when the
 // pod is made; what the provider's scheduler and nodes say is in the conditions and the container statuses of the remote
 // pod, which come home as they are. Each is an event when it begins.
-
-// conditionAccepted is False on a pod that the provider refuses, and absent on any other.
-const conditionAccepted corev1.PodConditionType = "offloading.liqo.io/Accepted"
 
 const (
 	reasonRefused       = "OffloadingRefused"
@@ -74,10 +72,10 @@ func (k *podKind) markRefused(ctx context.Context, it *podItem, reason, message 
 		status = translate.Refused(it.local, message)
 	}
 	condition := corev1.PodCondition{
-		Type: conditionAccepted, Status: corev1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.Now(),
+		Type: names.PodAccepted, Status: corev1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.Now(),
 	}
 	for _, c := range it.local.Status.Conditions {
-		if c.Type == conditionAccepted {
+		if c.Type == names.PodAccepted {
 			condition.LastTransitionTime = c.LastTransitionTime
 		}
 	}
@@ -89,7 +87,7 @@ func (k *podKind) markRefused(ctx context.Context, it *podItem, reason, message 
 
 // withoutRefusal drops the condition of a refusal that is over.
 func withoutRefusal(status corev1.PodStatus) corev1.PodStatus {
-	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(c corev1.PodCondition) bool { return c.Type == conditionAccepted })
+	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(c corev1.PodCondition) bool { return c.Type == names.PodAccepted })
 	return status
 }
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -30,7 +31,7 @@ func says(kind corev1.PodConditionType, reason, text string) func(*corev1.Pod) e
 }
 
 func accepted(p *corev1.Pod) error {
-	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == conditionAccepted }) {
+	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == names.PodAccepted }) {
 		return fmt.Errorf("conditions are %v", p.Status.Conditions)
 	}
 	return nil
@@ -69,13 +70,13 @@ func TestARefusalOfTheProviderIsShownOnThePod(t *testing.T) {
 	s.run()
 	s.pod(s.local, "web")
 	s.refuseRemotely("web", offv1beta1.ReasonOverQuota, "free 0 / requested 1")
-	local := eventually(s, s.here, s.localPod("web"), says(conditionAccepted, "OverQuota", `cluster "milan" refuses the pod: free 0 / requested 1`))
+	local := eventually(s, s.here, s.localPod("web"), says(names.PodAccepted, "OverQuota", `cluster "milan" refuses the pod: free 0 / requested 1`))
 	if local.Status.Reason != "OffloadingBackOff" || local.Status.Phase != corev1.PodPending {
 		t.Errorf("the pod is %s %s", local.Status.Phase, local.Status.Reason)
 	}
 	s.event(local, "OffloadingRefused", "free 0 / requested 1")
 	s.refuseRemotely("web", offv1beta1.ReasonRefused, "violates PodSecurity")
-	eventually(s, s.here, s.localPod("web"), says(conditionAccepted, "Refused", "violates PodSecurity"))
+	eventually(s, s.here, s.localPod("web"), says(names.PodAccepted, "Refused", "violates PodSecurity"))
 	s.event(local, "OffloadingRefused", "violates PodSecurity")
 
 	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
@@ -95,7 +96,7 @@ func TestARefusalOfTheProviderIsShownOnThePod(t *testing.T) {
 			if err := reasonIs("RemotePodMissing")(p); err != nil {
 				return err
 			}
-			return says(conditionAccepted, "OverQuota", "requested 2")(p)
+			return says(names.PodAccepted, "OverQuota", "requested 2")(p)
 		})
 	})
 }

@@ -179,7 +179,7 @@ func TestAPodIsNotStartedWithoutItsToken(t *testing.T) {
 	s.run()
 	eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
 		for _, c := range p.Status.Conditions {
-			if c.Type == conditionAccepted && c.Status == corev1.ConditionFalse && c.Reason == reasonNoToken && strings.Contains(c.Message, `"nobody"`) {
+			if c.Type == names.PodAccepted && c.Status == corev1.ConditionFalse && c.Reason == reasonNoToken && strings.Contains(c.Message, `"nobody"`) {
 				return nil
 			}
 		}
@@ -191,7 +191,7 @@ func TestAPodIsNotStartedWithoutItsToken(t *testing.T) {
 	eventually(s, s.there, s.tokens("web"), exists)
 	eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
 		for _, c := range p.Status.Conditions {
-			if c.Type == conditionAccepted {
+			if c.Type == names.PodAccepted {
 				return fmt.Errorf("the condition is still there: %v", c)
 			}
 		}
@@ -208,7 +208,7 @@ func TestAPodIsNotStartedWithoutAPlaceForItsTokens(t *testing.T) {
 	eventually(s, s.there, s.tokens("web"), exists)
 	pod := s.withToken("web", "builder")
 	s.create(s.here, pod)
-	eventually(s, s.here, s.localPod("web"), says(conditionAccepted, reasonNoPlace, "web-token already exists"))
+	eventually(s, s.here, s.localPod("web"), says(names.PodAccepted, reasonNoPlace, "web-token already exists"))
 	s.event(pod, reasonNoPlace, "another name")
 	s.absent(s.there, s.shadow("web"))
 	s.patch(s.here, pod, `{"metadata":{"annotations":{"`+names.APIServerSupport+`":"disabled"}}}`)
@@ -336,7 +336,7 @@ func TestPodsFromBeforeTheNetwork(t *testing.T) {
 	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
 	for _, name := range []string{"waits", "wants-none"} {
 		s.refuseRemotely(name, offv1beta1.ReasonOverQuota, "free 0 / requested 1")
-		eventually(s, s.here, s.localPod(name), says(conditionAccepted, "OverQuota", "free 0"))
+		eventually(s, s.here, s.localPod(name), says(names.PodAccepted, "OverQuota", "free 0"))
 	}
 	enabled(true)
 	s.showAPIServer("10.96.0.6", "10.70.0.30")

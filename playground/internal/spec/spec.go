@@ -111,8 +111,7 @@ func (c Cluster) Env() []string {
 // Index is 1 for a, 2 for b, …: it appears in every address of the cluster.
 func (c Cluster) Index() int { return int(cmp.Or(c.Name, "a")[0]-'a') + 1 }
 
-// HasIPv4 and HasIPv6 say which families are in use.
-func (c Cluster) HasIPv4() bool { return c.Family != IPv6 }
+// HasIPv6 says whether pods have addresses of IPv6, alone or too.
 func (c Cluster) HasIPv6() bool { return c.Family != IPv4 }
 
 // PodCIDRs are the cluster's pod networks, IPv4 first.
