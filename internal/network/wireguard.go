@@ -148,7 +148,11 @@ func (s *wireguards[T]) isLeft(ctx context.Context, w *wireguard) (bool, error) 
 		return false, err
 	}
 	now := newObject[T]() // the cache may be late
-	if err := s.keys.live.Get(ctx, client.ObjectKeyFromObject(w.Object), now); err != nil {
+	err := s.keys.live.Get(ctx, client.ObjectKeyFromObject(w.Object), now)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
 		return false, fmt.Errorf("reading whether this is to stay: %w", err)
 	}
 	if is := metav1.GetControllerOf(now); is == nil || is.UID != ref.UID {
