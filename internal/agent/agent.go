@@ -242,8 +242,8 @@ func (s Sources) users(ctx context.Context, c client.Reader, out *Seen) error {
 	return nil
 }
 
-// Matters is false for changes of objects that an agent does not read: heartbeats of nodes, statuses of other agents, and which peers
-// nodes reach.
+// Matters is false for changes of objects that an agent does not read: heartbeats of nodes, statuses of other agents, which peers
+// nodes reach and why one has no address.
 func Matters(old, now client.Object) bool {
 	switch now := now.(type) {
 	case *corev1.Node:
@@ -255,6 +255,7 @@ func Matters(old, now client.Object) bool {
 	case *networkingv1beta1.InternalNode:
 		was, is := old.(*networkingv1beta1.InternalNode).Status, now.Status
 		was.Peers, is.Peers = nil, nil
+		was.Conditions, is.Conditions = nil, nil
 		return old.GetGeneration() != now.GetGeneration() || !apiequality.Semantic.DeepEqual(was, is) ||
 			(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil)
 	case *networkingv1beta1.RouteConfiguration, *networkingv1beta1.FirewallConfiguration:

@@ -420,7 +420,6 @@ func TestNodesHaveAddressesInFrontOfPeers(t *testing.T) {
 	})
 }
 
-// An InternalNode has no conditions: that there is no address for it is told by an event.
 func TestANodeWithoutAnAddressIsToldOf(t *testing.T) {
 	nodes := []*corev1.Node{nodeAt(t, "172.29.1.1"), nodeAt(t, "172.29.1.2"), nodeAt(t, "172.29.1.3"), nodeAt(t, "172.29.1.4")}
 	external := newNetwork("external-cidr", "10.70.0.0/30", names.NetworkTypeExternal)
@@ -445,7 +444,9 @@ func TestANodeWithoutAnAddressIsToldOf(t *testing.T) {
 		}
 		return nil
 	})
-	testkit.WantEvent(t, s.c, without[0], reasonExhausted, "no address is free in 10.70.0.0/30 of Network "+s.where+"/external-cidr")
+	taken := "no address is free in 10.70.0.0/30 of Network " + s.where + "/external-cidr"
+	s.refused(without[0], without[0].Name, reasonExhausted, taken, func() []metav1.Condition { return without[0].Status.Conditions })
+	testkit.WantEvent(t, s.c, without[0], reasonExhausted, taken)
 
 	gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: with[0].Name}}
 	if err := s.c.Client.Delete(t.Context(), gone); err != nil {
@@ -473,6 +474,9 @@ func (s *story) node(node *corev1.Node, begins string) string {
 		}
 		if i := n.Spec.Interface; !strings.HasPrefix(string(i.Node.IP), begins) || i.Gateway.Name != names.FabricDevice {
 			return fmt.Errorf("the InternalNode has %+v", i)
+		}
+		if !apimeta.IsStatusConditionTrue(n.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
+			return fmt.Errorf("its conditions are %v", n.Status.Conditions)
 		}
 		return nil
 	})

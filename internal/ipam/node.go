@@ -143,3 +143,11 @@ func (s *internalNodes) Sync(ctx context.Context, n *networkingv1beta1.InternalN
 	}
 	return nil
 }
+
+// Report says whether the node has its address, or why not.
+func (s *internalNodes) Report(n *networkingv1beta1.InternalNode, err error) []kube.Event {
+	return report(&n.Status.Conditions, n.Generation, string(n.Spec.Interface.Node.IP), err)
+}
+
+// Recall tells what the condition says.
+func (s *internalNodes) Recall(n *networkingv1beta1.InternalNode) []kube.Event { return recall(n.Status.Conditions) }

@@ -26,7 +26,7 @@ type NetworkSpec struct {
 	PreAllocated int32 `json:"preAllocated,omitempty"`
 }
 
-// ConditionAllocated is true when a Network or an IP has what it asks for, and says else why not.
+// ConditionAllocated is true when a Network, an IP or an InternalNode has what it asks for, and says else why not.
 const ConditionAllocated = "Allocated"
 
 // NetworkStatus is the CIDR given.

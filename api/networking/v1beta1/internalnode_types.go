@@ -56,6 +56,9 @@ type InternalNodePeer struct {
 
 // InternalNodeStatus is what the node says of itself.
 type InternalNodeStatus struct {
+	// NodeIP is empty until a gateway runs.
+	//
+	// +optional
 	NodeIP InternalNodeStatusNodeIP `json:"nodeIP"`
 	// PodCIDRs cover the node's pods.
 	//
@@ -66,6 +69,11 @@ type InternalNodeStatus struct {
 	// +listType=map
 	// +listMapKey=clusterID
 	Peers []InternalNodePeer `json:"peers,omitempty"`
+	// Conditions: Allocated tells whether the node has an address in front of peers, and else what is in the way.
+	//
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // InternalNode is a physical node as gateways see it.
