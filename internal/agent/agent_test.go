@@ -49,6 +49,9 @@ func TestChangesThatMatter(t *testing.T) {
 		"which peers a node reaches": {member, func(o client.Object) {
 			o.(*networkingv1beta1.InternalNode).Status.Peers = []networkingv1beta1.InternalNodePeer{{ClusterID: "rome"}}
 		}, false},
+		"why a node has no address": {member, func(o client.Object) {
+			o.(*networkingv1beta1.InternalNode).Status.Conditions = []metav1.Condition{{Type: "Allocated"}}
+		}, false},
 		"where a node is": {member, func(o client.Object) {
 			o.(*networkingv1beta1.InternalNode).Status.NodeIP.Local = new(networkingv1beta1.IP("192.0.2.1"))
 		}, true},
