@@ -13,7 +13,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
@@ -27,7 +26,7 @@ func setupNodes(mgr ctrl.Manager, l *allocator) error {
 	n := &nodes{client: mgr.GetClient(), installation: l.installation}
 	nodes := kube.NewController(mgr, kube.Options{Name: "node"}, n)
 	err := nodes.Complete(nodes.Builder(predicate.LabelChangedPredicate{}).
-		Watches(&networkingv1beta1.InternalNode{}, waking(itself), builder.WithPredicates(gone())).
+		Watches(&networkingv1beta1.InternalNode{}, waking(itself), builder.WithPredicates(kube.Deleted)).
 		Watches(&ipamv1alpha1.Network{}, waking(n.all), builder.WithPredicates(predicate.GenerationChangedPredicate{})))
 	if err != nil {
 		return err
@@ -35,7 +34,7 @@ func setupNodes(mgr ctrl.Manager, l *allocator) error {
 	internal := kube.NewController(mgr, kube.Options{Name: "internalnode"}, &internalNodes{client: mgr.GetClient(), allocator: l})
 	return internal.Complete(internal.Builder(predicate.GenerationChangedPredicate{}).
 		Watches(&networkingv1beta1.InternalNode{}, l.listener(l.nodesWithout)).
-		Watches(&ipamv1alpha1.IP{}, waking(l.nodesWithout), builder.WithPredicates(gone())).
+		Watches(&ipamv1alpha1.IP{}, waking(l.nodesWithout), builder.WithPredicates(kube.Deleted)).
 		Watches(&ipamv1alpha1.Network{}, waking(l.nodesOf)))
 }
 
@@ -45,12 +44,6 @@ func physical(node *corev1.Node) bool {
 
 func itself(obj client.Object) []client.ObjectKey {
 	return []client.ObjectKey{client.ObjectKeyFromObject(obj)}
-}
-
-// gone is about objects that were deleted.
-func gone() predicate.Predicate {
-	no := predicate.NewPredicateFuncs(func(client.Object) bool { return false })
-	return predicate.Funcs{CreateFunc: no.Create, UpdateFunc: no.Update, GenericFunc: no.Generic, DeleteFunc: func(event.DeleteEvent) bool { return true }}
 }
 
 // nodesWithout are the nodes that have no address yet.
@@ -150,4 +143,6 @@ func (s *internalNodes) Report(n *networkingv1beta1.InternalNode, err error) []k
 }
 
 // Recall tells what the condition says.
-func (s *internalNodes) Recall(n *networkingv1beta1.InternalNode) []kube.Event { return recall(n.Status.Conditions) }
+func (s *internalNodes) Recall(n *networkingv1beta1.InternalNode) []kube.Event {
+	return recall(n.Status.Conditions)
+}

@@ -14,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,14 +38,9 @@ func SetupLeft(mgr ctrl.Manager, name, mark string, owner client.Object) error {
 		_, _, ok := ownerOf(obj, mark)
 		return ok
 	})
-	gone := predicate.Funcs{
-		CreateFunc:  func(event.CreateEvent) bool { return false },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
-		GenericFunc: func(event.GenericEvent) bool { return false },
-	}
 	err := ctrl.NewControllerManagedBy(mgr).Named(name).
 		For(&certv1.CertificateSigningRequest{}, builder.WithPredicates(marked)).
-		Watches(owner, handler.EnqueueRequestsFromMapFunc(l.requestsOf), builder.WithPredicates(gone)).
+		Watches(owner, handler.EnqueueRequestsFromMapFunc(l.requestsOf), builder.WithPredicates(kube.Deleted)).
 		Complete(l)
 	if err != nil {
 		return fmt.Errorf("registering controller %s: %w", name, err)

@@ -18,8 +18,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -499,40 +501,97 @@ func TestAGatewayThatIsDeletedGoesWhole(t *testing.T) {
 	gone("milan", "WgGatewayClient")
 }
 
-// The pods of a gateway that is gone end before garbage collection has come to them; nobody else's do.
+// The pods of a gateway that is gone end before garbage collection has come to them.
 func TestThePodsOfAGatewayThatIsGoneEndAtOnce(t *testing.T) {
 	s := beginIn(t, testkit.SecondCluster(t)) // where nobody collects
 	s.start()
-	of := s.serverTemplate()
-	kept, gone, peer := s.server("kept", of), s.server("gone", of), s.client("peer", s.clientTemplate())
-	kept.Finalizers = []string{"example.com/orphan"}
-	for _, obj := range []client.Object{kept, gone, peer} { // each has keys of its own
+	gone, peer := s.server("gone", s.serverTemplate()), s.client("peer", s.clientTemplate())
+	for _, obj := range []client.Object{gone, peer} { // each has keys of its own
 		obj.SetLabels(map[string]string{names.RemoteClusterID: obj.GetName()})
 	}
-	s.create(of, s.clientTemplate(), kept, gone, peer)
-	for _, name := range []string{"kept", "gone", "peer"} {
-		s.deployment(name)
-	}
-	// What Kubernetes does for whoever deletes a gateway, but not what was made for it.
-	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("kept")}
-	if err := errors.Join(s.c.Client.Delete(t.Context(), kept), s.c.Client.Patch(t.Context(), made, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))),
-		s.c.Client.Patch(t.Context(), kept, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))); err != nil {
-		t.Fatal(err)
-	}
+	s.create(s.serverTemplate(), s.clientTemplate(), gone, peer)
+	s.deployment("gone")
+	s.deployment("peer")
 	if err := errors.Join(s.c.Client.Delete(t.Context(), gone), s.c.Client.Delete(t.Context(), peer)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"gone", "peer"} {
+	for _, obj := range []client.Object{&networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("gone")}, &networkingv1beta1.WgGatewayClient{ObjectMeta: s.meta("peer")}} {
 		s.eventually(func() error {
-			if d := s.deployment(name); d.Spec.Replicas == nil || *d.Spec.Replicas != 0 {
-				return fmt.Errorf("%s has replicas", name)
+			if err := s.get(obj); err != nil {
+				return err
+			}
+			if d := s.deployment(obj.GetName()); d.Spec.Replicas == nil || *d.Spec.Replicas != 0 {
+				return fmt.Errorf("%s has replicas", obj.GetName())
+			}
+			c := apimeta.FindStatusCondition(*wireguardOf(obj).conditions, networkingv1beta1.ConditionGatewayReady)
+			if c == nil || c.Reason != reasonPending || !strings.Contains(c.Message, "is gone") {
+				return fmt.Errorf("%s is said to be %+v", obj.GetName(), c)
 			}
 			return nil
 		})
 	}
-	// It was looked at before those.
-	if d := s.deployment("kept"); d.Spec.Replicas != nil && *d.Spec.Replicas != 1 {
-		t.Error("the pods of the one that is kept were ended")
+}
+
+// No pods end of a gateway that is there, or of what others keep, however late a cache is.
+func TestWhatIsLeftOfAGatewayIsKnown(t *testing.T) {
+	s := beginIn(t, testkit.SecondCluster(t)) // where nobody collects
+	for name, tc := range map[string]struct {
+		gone, unseen  bool // the gateway, and the gateway in the cache
+		uid           types.UID
+		kept          bool // by another owner
+		orphan, taken bool // since the cache saw it
+		want          bool
+	}{
+		"it is there":                          {},
+		"it is there and the cache is late":    {unseen: true},
+		"it is gone":                           {gone: true, want: true},
+		"it is another of its name":            {uid: "another", want: true},
+		"it is gone and another owner is left": {gone: true, kept: true},
+		"it is gone and leaves this behind":    {gone: true, orphan: true},
+		"it is gone, and this with it":         {gone: true, taken: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := s.server("", s.serverTemplate())
+			owner.GenerateName = "server-"
+			s.create(owner)
+			ref := *metav1.NewControllerRef(owner, kindOf(owner))
+			ref.UID = cmp.Or(tc.uid, ref.UID)
+			made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta(owner.Name)}
+			made.OwnerReferences = []metav1.OwnerReference{ref}
+			if tc.kept {
+				made.OwnerReferences = append(made.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"})
+			}
+			s.create(made)
+			seen := made.DeepCopy()
+			if tc.orphan {
+				made.OwnerReferences = nil
+				if err := s.c.Client.Update(t.Context(), made); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, it := range []struct {
+				goes bool
+				obj  client.Object
+			}{{tc.gone, owner}, {tc.taken, made}} {
+				if it.goes {
+					if err := s.c.Client.Delete(t.Context(), it.obj); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			cached := interceptor.NewClient(s.c.Client, interceptor.Funcs{
+				Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					if tc.unseen {
+						return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+					}
+					return w.Get(ctx, key, obj, opts...)
+				},
+			})
+			w := &wireguards[*networkingv1beta1.WgGatewayServer]{all: cached, keys: &keyring{live: s.c.Client}}
+			if got, err := w.isLeft(t.Context(), wireguardOf(seen)); err != nil || got != tc.want {
+				t.Errorf("it is left: %t, %v; want %t", got, err, tc.want)
+			}
+		})
 	}
 }
 

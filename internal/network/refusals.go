@@ -89,6 +89,7 @@ func decides(e event.UpdateEvent) bool {
 	case *networkingv1beta1.InternalNode:
 		was, is := e.ObjectOld.(*networkingv1beta1.InternalNode).Status, now.Status
 		was.Peers, is.Peers = nil, nil
+		was.Conditions, is.Conditions = nil, nil
 		return e.ObjectOld.GetGeneration() != now.Generation || !apiequality.Semantic.DeepEqual(was, is)
 	case *ipamv1alpha1.IP:
 		was, stood, _ := plan.AliasOf(e.ObjectOld.(*ipamv1alpha1.IP))

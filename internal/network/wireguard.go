@@ -4,6 +4,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,14 +54,10 @@ func setupWireguards[T client.Object](mgr ctrl.Manager, name string, made cache.
 		b.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(w.onNodePorts), builder.WithPredicates(predicate.Funcs{UpdateFunc: reachedOtherwise}))
 	}
 	for _, owner := range gatewayKinds() {
-		b.Watches(owner, handler.EnqueueRequestsFromMapFunc(w.ownedBy), builder.WithPredicates(predicate.Funcs{
-			CreateFunc: never[event.CreateEvent], UpdateFunc: never[event.UpdateEvent], GenericFunc: never[event.GenericEvent],
-		}))
+		b.Watches(owner, handler.EnqueueRequestsFromMapFunc(w.ownedBy), builder.WithPredicates(kube.Deleted))
 	}
 	return c.Complete(b)
 }
-
-func never[E any](E) bool { return false }
 
 // gatewayKinds are what our kinds are made for.
 func gatewayKinds() []client.Object {
@@ -113,7 +110,7 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	if left, err := s.isLeft(ctx, w); err != nil {
 		return err
 	} else if left {
-		return s.end(ctx, w)
+		return cmp.Or(errors.Join(s.end(ctx, w), s.inside(ctx, w)), kube.Wait(0, "the gateway that this was made for is gone"))
 	}
 	if err := checkPeer(w.peer); err != nil {
 		return err
@@ -128,7 +125,7 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 // isLeft tells whether the gateway that this was made for is gone. Garbage collection comes for it then, unless whoever deleted the gateway
 // wants it to stay.
 func (s *wireguards[T]) isLeft(ctx context.Context, w *wireguard) (bool, error) {
-	ref := metav1.GetControllerOf(w.Object)
+	ref := goesWith(w.Object)
 	if ref == nil {
 		return false, nil
 	}
@@ -155,10 +152,18 @@ func (s *wireguards[T]) isLeft(ctx context.Context, w *wireguard) (bool, error) 
 	if err != nil {
 		return false, fmt.Errorf("reading whether this is to stay: %w", err)
 	}
-	if is := metav1.GetControllerOf(now); is == nil || is.UID != ref.UID {
+	if is := goesWith(now); is == nil || is.UID != ref.UID {
 		return false, nil
 	}
 	return gone(s.keys.live)
+}
+
+// goesWith is what an object goes with, nil where others keep it.
+func goesWith(obj client.Object) *metav1.OwnerReference {
+	if len(obj.GetOwnerReferences()) > 1 {
+		return nil
+	}
+	return metav1.GetControllerOf(obj)
 }
 
 // end has the pods of a gateway that is gone end at once. Garbage collection reaches them last, one owner after the other.
@@ -169,11 +174,12 @@ func (s *wireguards[T]) end(ctx context.Context, w *wireguard) error {
 		return client.IgnoreNotFound(err)
 	}
 	before := have.DeepCopy()
-	before.UID, have.Spec.Replicas = "", new(int32) // the UID goes along: that of another Deployment is another
-	if err := s.client.Patch(ctx, have, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	have.Spec.Replicas = new(int32)
+	err = s.client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("ending the pods of Deployment %s: %w", have.Name, err)
 	}
-	return kube.Wait(0, "the gateway that this was made for is gone")
+	return nil
 }
 
 // rights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch

@@ -56,7 +56,7 @@ type InternalNodePeer struct {
 
 // InternalNodeStatus is what the node says of itself.
 type InternalNodeStatus struct {
-	// NodeIP is empty until a gateway runs.
+	// NodeIP are the sources with which the node reaches pods, as it last saw a gateway run; empty before it saw one.
 	//
 	// +optional
 	NodeIP InternalNodeStatusNodeIP `json:"nodeIP"`
