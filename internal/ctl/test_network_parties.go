@@ -21,6 +21,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/remap"
@@ -330,7 +331,7 @@ func takers(all []corev1.Node) []corev1.Node {
 // servingPorts are the nodes that have a kube-proxy, whatever their taints, by name.
 func servingPorts(all []corev1.Node) []corev1.Node {
 	found := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
-		return n.Labels[names.NodeType] == names.NodeTypeVirtualNode || n.DeletionTimestamp != nil || !isReady(&n)
+		return n.Labels[names.NodeType] == names.NodeTypeVirtualNode || n.DeletionTimestamp != nil || !kube.NodeReady(&n)
 	})
 	slices.SortFunc(found, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return found
@@ -340,7 +341,7 @@ func servingPorts(all []corev1.Node) []corev1.Node {
 func lenders(all []corev1.Node) map[string]bool {
 	ready := map[string]bool{}
 	for i := range all {
-		if n := &all[i]; n.Labels[names.NodeType] == names.NodeTypeVirtualNode && isReady(n) {
+		if n := &all[i]; n.Labels[names.NodeType] == names.NodeTypeVirtualNode && kube.NodeReady(n) {
 			ready[n.Name] = true
 		}
 	}
@@ -355,7 +356,7 @@ func lendable(all []corev1.Node, provider string) error {
 		if n.Labels[names.NodeType] != names.NodeTypeVirtualNode || n.Labels[names.RemoteClusterID] != provider {
 			continue
 		}
-		if isReady(n) {
+		if kube.NodeReady(n) {
 			return nil
 		}
 		why := "nobody says why"
@@ -365,11 +366,6 @@ func lendable(all []corev1.Node, provider string) error {
 		failure = out.Fail("no virtual node of %s is ready: %s: %s", provider, n.Name, why)
 	}
 	return failure.Hint("liqoctl info peer %s tells what is missing", provider)
-}
-
-func isReady(n *corev1.Node) bool {
-	c := readyCondition(n)
-	return c != nil && c.Status == corev1.ConditionTrue
 }
 
 func readyCondition(n *corev1.Node) *corev1.NodeCondition {

@@ -123,10 +123,7 @@ func nodeAddresses(nodes []corev1.Node) []string {
 
 // serves tells whether a node answers at node ports: a virtual one does not.
 func serves(node *corev1.Node) bool {
-	return node.Labels[names.NodeType] != names.NodeTypeVirtualNode && node.DeletionTimestamp.IsZero() &&
-		slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		})
+	return node.Labels[names.NodeType] != names.NodeTypeVirtualNode && node.DeletionTimestamp.IsZero() && kube.NodeReady(node)
 }
 
 // outerAddress is the address by which a peer most likely reaches a node.

@@ -32,21 +32,12 @@ func SetupSilentNodes(mgr ctrl.Manager) error {
 
 // turned is true for a node that became ready, or is not any more.
 func turned(e event.UpdateEvent) bool {
-	return isReady(e.ObjectOld.(*corev1.Node)) != isReady(e.ObjectNew.(*corev1.Node))
-}
-
-func isReady(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return kube.NodeReady(e.ObjectOld.(*corev1.Node)) != kube.NodeReady(e.ObjectNew.(*corev1.Node))
 }
 
 // Sync looks at one node.
 func (s *silentNodes) Sync(ctx context.Context, node *corev1.Node) error {
-	if isReady(node) {
+	if kube.NodeReady(node) {
 		return nil
 	}
 	said := &networkingv1beta1.InternalNode{}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,6 +20,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/release"
@@ -348,7 +348,7 @@ func (v *view) offloading() liqov1beta1.Module {
 		}
 	}
 	for i := range v.nodes {
-		if nodeReady(&v.nodes[i]) {
+		if kube.NodeReady(&v.nodes[i]) {
 			nodes++
 		}
 	}
@@ -380,12 +380,6 @@ func runs(d *appsv1.Deployment) bool {
 		replicas = *d.Spec.Replicas
 	}
 	return replicas > 0 && d.Status.UpdatedReplicas >= replicas && d.Status.ReadyReplicas >= replicas && d.Status.UnavailableReplicas == 0
-}
-
-func nodeReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // keepTimes stamps the conditions of each module: a status that did not change keeps its time.
