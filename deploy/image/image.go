@@ -27,7 +27,7 @@ const bin = "usr/bin/"
 // programs are the binaries; links are the names of the original's binaries that the first one answers to.
 var (
 	programs = []string{"liqo", "virtual-kubelet"}
-	links    = []string{"crd-replicator", "fabric", "liqo-controller-manager", "uninstaller"}
+	links    = []string{"crd-replicator", "fabric", "liqo-controller-manager", "proxy", "uninstaller"}
 )
 
 // user is nobody special. Processes that need the kernel say so in their pods.

@@ -57,7 +57,7 @@ func TestTheImageHoldsTheProgramsTheirNamesAndNothingElse(t *testing.T) {
 	want := []string{
 		"tmp 1777  0", "usr 755  0", "usr/bin 755  0", "usr/bin/liqo 755  0", "usr/bin/virtual-kubelet 755  0",
 		"usr/bin/crd-replicator 777 liqo 0", "usr/bin/fabric 777 liqo 0", "usr/bin/liqo-controller-manager 777 liqo 0",
-		"usr/bin/uninstaller 777 liqo 0",
+		"usr/bin/proxy 777 liqo 0", "usr/bin/uninstaller 777 liqo 0",
 	}
 	if diff := cmp.Diff(want, files); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
