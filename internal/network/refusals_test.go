@@ -185,6 +185,9 @@ func TestWhatHappensOftenHasNobodyLook(t *testing.T) {
 		"which peers a node reaches": {&networkingv1beta1.InternalNode{}, &networkingv1beta1.InternalNode{Status: networkingv1beta1.InternalNodeStatus{
 			Peers: []networkingv1beta1.InternalNodePeer{{ClusterID: "rome"}},
 		}}, false},
+		"why a node has no address": {&networkingv1beta1.InternalNode{}, &networkingv1beta1.InternalNode{Status: networkingv1beta1.InternalNodeStatus{
+			Conditions: []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated}},
+		}}, false},
 		"where a node is reached": {&networkingv1beta1.InternalNode{}, &networkingv1beta1.InternalNode{Status: networkingv1beta1.InternalNodeStatus{
 			PodCIDRs: []networkingv1beta1.CIDR{"10.200.1.0/24"},
 		}}, true},
