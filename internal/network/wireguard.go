@@ -38,7 +38,7 @@ import (
 type wireguards[T client.Object] struct {
 	// client reads and writes what is made for gateways.
 	client client.Client
-	// all reads the objects of this kind, and nodes.
+	// all reads the objects of this kind, the gateways that they were made for, and nodes.
 	all  client.Reader
 	keys *keyring
 }
@@ -104,7 +104,7 @@ func (s *wireguards[T]) onNodePorts(ctx context.Context, _ client.Object) []reco
 	})
 }
 
-// Sync makes the gateway, and says where it is.
+// Sync makes the gateway, and says where it is; it ends the pods of one that is gone.
 func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	w := wireguardOf(obj)
 	if left, err := s.isLeft(ctx, w); err != nil {
