@@ -31,41 +31,49 @@ import (
 // Each pass does what it can and returns; no worker waits for a pod. It asks the API server itself: what was made a moment
 // ago is in no cache, and would be left behind for ever.
 func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	now := metav1.Now()
 	// Others look at what is written, to see whether this node still needs what they share.
 	announced := statusOf(vn, kubeletCondition) == deleting
-	setCondition(vn, nodeCondition, draining, "", now)
-	if err := v.holdCredentials(ctx, vn); err != nil {
+	setCondition(vn, nodeCondition, draining, "", metav1.Now())
+	told, left := false, ""
+	stop := func() (err error) {
+		left, err = v.stopKubelet(ctx, vn)
+		told = err == nil || kube.IsWait(err)
 		return err
 	}
-	node, err := v.node(ctx, v.direct, vn)
-	// The pods on a Node of others are theirs as well, though they are found under our name.
-	taken := errors.Is(err, errNodeNameTaken)
-	if err != nil && !taken {
-		return err
-	}
-	if !taken {
-		if err := v.drain(ctx, vn, node); err != nil {
+	look := atOnce // whether the kubelet has ended, and whether a pod came after it was told to
+	if !announced {
+		look = inTurn
+		if err := v.holdCredentials(ctx, vn); err != nil {
 			return err
 		}
 	}
-	setCondition(vn, kubeletCondition, deleting, "", now)
-	if err := v.stopKubelet(ctx, vn); err != nil {
-		return err
+	err := look(func() error { return v.drain(ctx, vn) }, stop)
+	if told {
+		setCondition(vn, kubeletCondition, deleting, left, metav1.Now())
 	}
-	setCondition(vn, nodeCondition, deleting, "", now)
-	if !announced && statusOf(vn, kubeletCondition) == deleting {
-		return kube.Wait(announceDelay, "the status is being written")
-	}
-	err = atOnce(
-		func() error { return v.removeRights(ctx, vn) },
-		func() error { return v.deleteNode(ctx, node) },
-		func() error { return v.removeNamespaceMap(ctx, vn) },
-	)
 	if err != nil {
 		return err
 	}
-	return v.releaseCredentials(ctx, vn)
+	setCondition(vn, nodeCondition, deleting, "", metav1.Now())
+	if !announced && statusOf(vn, kubeletCondition) == deleting { // not None, which stays
+		return kube.Wait(announceDelay, "the status is being written")
+	}
+	return atOnce(
+		func() error { return v.removeRights(ctx, vn) },
+		func() error { return v.deleteNode(ctx, vn) },
+		func() error { return v.removeNamespaceMap(ctx, vn) },
+		func() error { return v.releaseCredentials(ctx, vn) },
+	)
+}
+
+// inTurn does one after the other until one fails.
+func inTurn(all ...func() error) error {
+	for _, do := range all {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // atOnce does what does not depend on each other, all of it whatever fails, and says what failed.
@@ -84,8 +92,15 @@ func atOnce(all ...func() error) error {
 
 const announceDelay = requeue / 20
 
-// drain makes the node unschedulable and evicts its pods. node may be nil: there are pods whose Node is gone already.
-func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode, node *corev1.Node) error {
+// drain makes the node unschedulable and evicts its pods, also those whose Node is gone already.
+func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	node, err := v.node(ctx, v.direct, vn)
+	if errors.Is(err, errNodeNameTaken) {
+		return nil // the pods on a Node of others are theirs as well, though they are found under our name
+	}
+	if err != nil {
+		return err
+	}
 	if node != nil && !node.Spec.Unschedulable {
 		cordoned := node.DeepCopy()
 		cordoned.Spec.Unschedulable = true
@@ -208,17 +223,17 @@ func (v *virtualNodes) remove(ctx context.Context, pod *metav1.PartialObjectMeta
 const kubeletPatience = time.Minute
 
 // stopKubelet deletes the Deployment and waits until its pods have ended: a kubelet that still runs would make the Node again.
-// It does not wait until they are gone, which takes the node that they ran on up to a second more.
-func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+// It does not wait until they are gone, which takes the node that they ran on up to a second more. left says which are waited for.
+func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) (left string, err error) {
 	d := &appsv1.Deployment{}
-	err := v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, d)
+	err = v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, d)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
+		return "", fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
 	}
 	if err == nil && d.Labels[names.VirtualNode] == vn.Name {
 		deleted, err := v.deleteDeployment(ctx, d)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if deleted {
 			v.recorder.Eventf(vn, d, corev1.EventTypeNormal, "VkDeleted", "Delete", "virtual kubelet %s was removed", d.Name)
@@ -226,14 +241,13 @@ func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNo
 	}
 	pods := &corev1.PodList{}
 	if err := v.direct.List(ctx, pods, client.InNamespace(vn.Namespace), client.MatchingLabels(kubeletLabels(vn)), client.MatchingFieldsSelector{Selector: mayRun}); err != nil {
-		return fmt.Errorf("listing the virtual kubelet's pods: %w", err)
+		return "", fmt.Errorf("listing the virtual kubelet's pods: %w", err)
 	}
 	if len(pods.Items) == 0 {
-		return nil
+		return "", nil
 	}
-	text, again := stopping(pods.Items, time.Now())
-	setCondition(vn, kubeletCondition, deleting, text, metav1.Now())
-	return kube.Wait(again, text)
+	left, again := stopping(pods.Items, time.Now())
+	return left, kube.Wait(again, left)
 }
 
 // confirmation is how long a node may take to say that a pod ended, after the pod was to.
@@ -314,9 +328,14 @@ func (v *virtualNodes) removeAccount(ctx context.Context, vn *offv1beta1.Virtual
 	return nil
 }
 
-func (v *virtualNodes) deleteNode(ctx context.Context, node *corev1.Node) error {
-	if node == nil {
+// deleteNode reads it again: the kubelet may have made it until it ended.
+func (v *virtualNodes) deleteNode(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	node, err := v.node(ctx, v.direct, vn)
+	if errors.Is(err, errNodeNameTaken) || err == nil && node == nil {
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	if err := v.client.Delete(ctx, node, client.Preconditions{UID: new(node.UID)}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting the node: %w", err)
@@ -327,9 +346,16 @@ func (v *virtualNodes) deleteNode(ctx context.Context, node *corev1.Node) error 
 // removeNamespaceMap deletes the provider's NamespaceMap unless another VirtualNode needs it. One that has announced its
 // end needs nothing, so that of two that end together at least one deletes the map.
 func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	all := &offv1beta1.VirtualNodeList{}
-	if err := v.direct.List(ctx, all); err != nil {
-		return fmt.Errorf("listing VirtualNodes: %w", err)
+	all, own := &offv1beta1.VirtualNodeList{}, []offv1beta1.NamespaceMap(nil)
+	err := atOnce(
+		func() error { return v.direct.List(ctx, all) },
+		func() (err error) {
+			own, err = v.ownMaps(ctx, vn)
+			return err
+		},
+	)
+	if err != nil {
+		return fmt.Errorf("looking whether another VirtualNode needs the NamespaceMap: %w", err)
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
@@ -337,10 +363,6 @@ func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.Vi
 		if other.UID != vn.UID && other.Spec.ClusterID == vn.Spec.ClusterID && !ending {
 			return nil
 		}
-	}
-	own, err := v.ownMaps(ctx, vn)
-	if err != nil {
-		return err
 	}
 	var errs []error
 	for i := range own {
@@ -382,7 +404,7 @@ func (v *virtualNodes) holdCredentials(ctx context.Context, vn *offv1beta1.Virtu
 // releaseCredentials lets the kubeconfig go, unless another VirtualNode on its way out needs it.
 func (v *virtualNodes) releaseCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	secret, err := v.credentials(ctx, vn)
-	if err != nil || secret == nil {
+	if err != nil || secret == nil || !controllerutil.ContainsFinalizer(secret, names.VirtualNodeFinalizer) {
 		return err
 	}
 	others := &offv1beta1.VirtualNodeList{}

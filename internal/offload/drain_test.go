@@ -6,8 +6,10 @@ package offload
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -107,6 +110,33 @@ func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
 	}
 	gone(t, c, second)
 	gone(t, c, mapOf(second))
+}
+
+// A virtual kubelet may make its Node until it has ended.
+func TestANodeThatWasMadeLastGoesWithItsVirtualNode(t *testing.T) {
+	c := testkit.NthCluster(t, homes)
+	vn := vnode("last", "last", "")
+	vn.Namespace = testkit.Namespace(t, c, "peering-last", nil)
+	setCondition(&vn, kubeletCondition, none, "", metav1.Now()) // as one that no kubelet was ever made for: it stays
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: vn.Name, Labels: map[string]string{
+		names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: string(vn.Spec.ClusterID),
+	}}}
+	var made sync.Once
+	v := &virtualNodes{client: c.Client, recorder: events.NewFakeRecorder(1)}
+	v.direct = testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/namespaces/"+vn.Namespace+"/pods") { // whether it has ended
+			made.Do(func() {
+				if err := c.Client.Create(r.Context(), node); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return nil, nil
+	})
+	if err := v.Cleanup(t.Context(), &vn); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c, node)
 }
 
 // The node that it ran on takes its time with what is left of a pod, of which nothing runs.

@@ -145,11 +145,11 @@ func (v *virtualNodes) removeNode(ctx context.Context, vn *offv1beta1.VirtualNod
 		return nil
 	}
 	setCondition(vn, nodeCondition, draining, "", now)
-	if err := v.drain(ctx, vn, node); err != nil {
+	if err := v.drain(ctx, vn); err != nil {
 		return err
 	}
 	setCondition(vn, nodeCondition, deleting, "", now)
-	return v.deleteNode(ctx, node)
+	return v.deleteNode(ctx, vn)
 }
 
 // template finds the options of the virtual kubelet.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,7 +100,7 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 	if err := l.fillIn(ctx, slice, provider, key); err != nil {
 		return err
 	}
-	vn, err := l.existingNode(ctx, l.client, slice)
+	vn, err := l.existingNode(ctx, slice)
 	if err != nil {
 		return err
 	}
@@ -123,43 +124,51 @@ func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) err
 // Cleanup removes the VirtualNode of the slice and waits until it is drained, and each that somebody made with its credentials and deleted, too:
 // the pods on them are ended with what the provider takes back when the copy of the slice goes.
 func (l *locals) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
-	vn, err := l.existingNode(ctx, l.direct, slice) // live: a node made a moment ago counts
-	if err != nil {
-		return err
-	}
-	if vn == nil {
-		return l.awaitUsers(ctx, slice)
-	}
-	if vn.DeletionTimestamp.IsZero() {
-		if err := l.client.Delete(ctx, vn, client.Preconditions{UID: &vn.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("removing the VirtualNode of the slice: %w", err)
-		}
-	}
-	return kube.Wait(0, "the VirtualNode of the slice is being drained")
-}
-
-// awaitUsers waits for the VirtualNodes that are drained with the credentials of the slice.
-func (l *locals) awaitUsers(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
 	if l.options.DisableOffloading {
 		return nil
 	}
-	identity := &authv1beta1.Identity{}
-	err := l.direct.Get(ctx, types.NamespacedName{Namespace: slice.Namespace, Name: names.SliceIdentity(slice.Name)}, identity)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the Identity of the slice: %w", err)
-	}
-	secret := identity.Status.KubeconfigSecretRef
-	if err != nil || secret == nil {
-		return nil
-	}
+	// Live: a node made a moment ago counts.
 	var all offv1beta1.VirtualNodeList
-	if err := l.direct.List(ctx, &all, client.InNamespace(slice.Namespace)); err != nil {
-		return fmt.Errorf("looking for VirtualNodes that use the slice: %w", err)
+	identity := &authv1beta1.Identity{}
+	var reads errgroup.Group
+	reads.Go(func() error {
+		if err := l.direct.List(ctx, &all, client.InNamespace(slice.Namespace)); err != nil {
+			return fmt.Errorf("looking for VirtualNodes that use the slice: %w", err)
+		}
+		return nil
+	})
+	reads.Go(func() error {
+		err := l.direct.Get(ctx, types.NamespacedName{Namespace: slice.Namespace, Name: names.SliceIdentity(slice.Name)}, identity)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading the Identity of the slice: %w", err)
+		}
+		return nil
+	})
+	if err := reads.Wait(); err != nil {
+		return err
 	}
 	for i := range all.Items {
 		vn := &all.Items[i]
-		if uses := vn.Spec.KubeconfigSecretRef; !vn.DeletionTimestamp.IsZero() && uses != nil && uses.Name == secret.Name {
-			return kube.Wait(usersDelay, "the VirtualNode "+vn.Name+", which uses the credentials of the slice, is being drained")
+		if vn.Name != slice.Name || !metav1.IsControlledBy(vn, slice) {
+			continue
+		}
+		if vn.DeletionTimestamp.IsZero() {
+			if err := l.client.Delete(ctx, vn, client.Preconditions{UID: &vn.UID}); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("removing the VirtualNode of the slice: %w", err)
+			}
+		}
+		return kube.Wait(0, "the VirtualNode of the slice is being drained")
+	}
+	return awaitUsers(all.Items, identity)
+}
+
+// awaitUsers waits for the VirtualNodes that are drained with the credentials of a slice.
+func awaitUsers(all []offv1beta1.VirtualNode, identity *authv1beta1.Identity) error {
+	secret := identity.Status.KubeconfigSecretRef
+	for i := range all {
+		uses := all[i].Spec.KubeconfigSecretRef
+		if secret != nil && uses != nil && uses.Name == secret.Name && !all[i].DeletionTimestamp.IsZero() {
+			return kube.Wait(usersDelay, "the VirtualNode "+all[i].Name+", which uses the credentials of the slice, is being drained")
 		}
 	}
 	return nil
@@ -266,12 +275,12 @@ func (l *locals) identity(ctx context.Context, slice *authv1beta1.ResourceSlice,
 }
 
 // existingNode returns the VirtualNode of the slice, nil if there is none.
-func (l *locals) existingNode(ctx context.Context, from client.Reader, slice *authv1beta1.ResourceSlice) (*offv1beta1.VirtualNode, error) {
+func (l *locals) existingNode(ctx context.Context, slice *authv1beta1.ResourceSlice) (*offv1beta1.VirtualNode, error) {
 	if l.options.DisableOffloading {
 		return nil, nil
 	}
 	var vn offv1beta1.VirtualNode
-	if err := from.Get(ctx, client.ObjectKeyFromObject(slice), &vn); err != nil {
+	if err := l.client.Get(ctx, client.ObjectKeyFromObject(slice), &vn); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
