@@ -157,7 +157,9 @@ bench() {
 		bin/playground load dist/liqo.tar && go run ./test/bench
 }
 
-netbench() { bin/playground up --clusters a,b --workers 2 --pod-cidr-overlap && bin/playground load dist/liqo.tar && go run ./test/netbench; }
+netbench() { # 100 is what API servers and kubelets collect garbage by where nobody says otherwise
+	bin/playground up --clusters a,b --workers 2 --pod-cidr-overlap --gogc 100 && bin/playground load dist/liqo.tar && go run ./test/netbench
+}
 
 # A playground of its own: tests neither meet a running demo nor take its clusters down.
 export LIQO_PLAYGROUND_HOME=${LIQO_PLAYGROUND_HOME:-$HOME/.cache/liqo-playground-test}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubeconfigs may need any of them
@@ -17,6 +18,7 @@ import (
 )
 
 func main() {
+	debug.SetGCPercent(400) // a command is over before its garbage matters
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	err := ctl.Run(ctx, ctl.Options{

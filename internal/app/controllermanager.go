@@ -97,6 +97,7 @@ func controllerManager() *cobra.Command {
 }
 
 func (o *controllerManagerOptions) run(ctx context.Context) error {
+	program.LeaveGarbage()
 	settings, err := o.settings()
 	if err != nil {
 		return err

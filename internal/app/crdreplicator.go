@@ -60,6 +60,7 @@ func (o *crdReplicatorOptions) flags(fs *pflag.FlagSet) {
 }
 
 func (o *crdReplicatorOptions) run(ctx context.Context) error {
+	program.LeaveGarbage()
 	if err := o.check(); err != nil {
 		return err
 	}

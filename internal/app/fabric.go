@@ -72,6 +72,7 @@ func fabric() *cobra.Command {
 }
 
 func (o *fabricOptions) run(ctx context.Context) error {
+	program.LeaveGarbage()
 	if o.node == "" {
 		return errors.New("--nodename is missing: it is the name of this node")
 	}
