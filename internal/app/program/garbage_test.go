@@ -4,42 +4,30 @@
 package program
 
 import (
-	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"testing"
+	"time"
 )
 
-var garbage []byte
-
-func TestGarbageIsLeftAndTakesNoMemoryBeforeItIsThere(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(50))
-	resident := func() int {
-		statm, err := os.ReadFile("/proc/self/statm")
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages, err := strconv.Atoi(strings.Fields(string(statm))[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pages * os.Getpagesize()
-	}
-	before := resident()
+func TestWhatIsLeftIsDecidedAfterEachCollection(t *testing.T) {
+	before := debug.SetGCPercent(cachesPercent)
+	defer debug.SetGCPercent(before)
 	LeaveGarbage()
-	if grown := resident() - before; grown > len(ballast)/2 {
-		t.Errorf("%d bytes more are resident", grown)
+	for range 3 {
+		debug.SetGCPercent(cachesPercent)
+		for deadline := time.Now().Add(time.Minute); debug.SetGCPercent(cachesPercent) == cachesPercent; runtime.GC() {
+			if time.Now().After(deadline) {
+				t.Fatal("nothing was decided after a collection")
+			}
+		}
 	}
-	runtime.GC()
-	var at, now runtime.MemStats
-	runtime.ReadMemStats(&at)
-	for range 12 << 10 {
-		garbage = make([]byte, 1<<10)
+}
+
+func TestHowMuchGarbageIsLeft(t *testing.T) {
+	for live, want := range map[uint64]int{0: 400, 4 << 20: 400, 5 << 20: 320, 16 << 20: 100, 32 << 20: 50, 1 << 30: 50} {
+		if got := percentOf(live); got != want {
+			t.Errorf("of %d bytes alive: %d %%, want %d", live, got, want)
+		}
 	}
-	if runtime.ReadMemStats(&now); now.NumGC != at.NumGC {
-		t.Errorf("12 MiB of garbage were collected %d times", now.NumGC-at.NumGC)
-	}
-	ballast = nil
 }

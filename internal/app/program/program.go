@@ -41,18 +41,11 @@ func Complete(cmd *cobra.Command) *cobra.Command {
 		if shown := role.Flags().Lookup(profilingFlag); shown == nil || shown.Value.String() != "true" {
 			runtime.MemProfileRate = 0 // what nobody can ask for need not be recorded
 		}
-		debug.SetGCPercent(50) // caches dominate these processes: half the garbage for little more CPU
+		debug.SetGCPercent(cachesPercent)
 		return logs.setUp()
 	}
 	return cmd
 }
-
-// ballast counts as alive and is never touched, so no memory is taken by it.
-var ballast []byte
-
-// LeaveGarbage has a process leave 16 MiB of garbage before it collects it, and more where more is alive. Half of the few MiB that are alive
-// where caches are small would be left for some answers of an API server only, and most of the CPU of a burst go into collecting.
-func LeaveGarbage() { ballast = make([]byte, 32<<20) }
 
 // RootsOnDemand is the annotation of a role that calls PublicRoots itself, when it needs them: few do, and half a MiB is taken
 // by them.
