@@ -77,6 +77,7 @@ func (s *side) demandOf(ctx context.Context, name string, wanted ...rights) erro
 	return s.wrong(out.Fail("you are not allowed to %s", listed(asked, denied)).Hint(askForRights))
 }
 
+// may tells whether the user may do something. A * is right only of who may do it to all.
 func (s *side) may(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
 	if err := s.kube.Create(ctx, review); err != nil {
