@@ -102,6 +102,7 @@ suite_upgrade() { # fresh ones: the release before this tree is installed in one
 }
 
 suite_soak() { # the playground itself, faults under load on two clusters, three that borrow and lend, one of the release before and its upgrade, twenty peerings by one command and others that lose something in the middle, orders with more seeds, caches that are late, every fuzz target for a minute
+	make --no-print-directory playground && bin/playground build || return 1 # on a new machine as long as the tests may take
 	(cd playground && gotest -count=1 -tags selftest -timeout 20m ./selftest) || return 1
 	clusters 1 && gotest -count=1 -v -timeout 40m ./test/soak && suite_several && suite_upgrade || return 1
 	clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -timeout 45m -run TestPeeringByOneCommand ./test/network || return 1
