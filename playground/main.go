@@ -13,7 +13,7 @@ import (
 
 // sources lets the program build what clusters are made of wherever it is called.
 //
-//go:embed go.mod go.sum hyperkube pause httpd
+//go:embed go.mod go.sum hyperkube kubectl pause httpd
 var sources embed.FS
 
 func main() { os.Exit(cli.Main(sources)) }

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Hyperkube is etcd and every Kubernetes program in one file: the name it is called by says which one runs.
+// Hyperkube is etcd and every Kubernetes program that stays running in one file: the name it is called by says which one runs.
 // One file is built, linked and mapped into memory once, however many clusters run.
 package main
 
@@ -18,8 +18,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	"k8s.io/component-base/cli"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	"k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -27,7 +25,7 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// programs that report their own errors through component-base; etcd and kubectl have their own way out.
+// programs that report their own errors through component-base; etcd has its own way out.
 var programs = map[string]func() *cobra.Command{
 	"kube-apiserver":          apiserver.NewAPIServerCommand,
 	"kube-controller-manager": controllermanager.NewControllerManagerCommand,
@@ -44,14 +42,10 @@ func main() {
 	switch name {
 	case "etcd":
 		etcdmain.Main(os.Args)
-	case "kubectl":
-		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-			util.CheckErr(err) // exits with kubectl's own codes
-		}
 	default:
 		program, ok := programs[name]
 		if !ok {
-			names := append(slices.Collect(maps.Keys(programs)), "etcd", "kubectl")
+			names := append(slices.Collect(maps.Keys(programs)), "etcd")
 			slices.Sort(names)
 			fmt.Fprintf(os.Stderr, "hyperkube is none of %s: %q\n", strings.Join(names, ", "), name)
 			os.Exit(2)

@@ -39,8 +39,10 @@ func (b Builder) All(ctx context.Context) error {
 
 // Assets makes only what tests of controllers need: etcd, the Kubernetes programs and kubectl.
 func (b Builder) Assets(ctx context.Context) error {
-	if err := b.program(ctx, hyperkube); err != nil {
-		return err
+	for _, p := range []program{hyperkube, kubectl} {
+		if err := b.program(ctx, p); err != nil {
+			return err
+		}
 	}
 	return b.links()
 }
@@ -51,7 +53,7 @@ func (b Builder) Simulator(ctx context.Context) error { return b.program(ctx, kw
 // links are the names under which the multi-call binary is the one or the other program.
 func (b Builder) links() error {
 	for _, name := range []string{
-		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl",
+		"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 	} {
 		path := b.Home.Program(name)
 		if target, err := os.Readlink(path); err == nil && target == hyperkube.name {

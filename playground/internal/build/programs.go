@@ -41,11 +41,13 @@ type program struct {
 
 var (
 	hyperkube = program{
-		name: "hyperkube", about: "etcd, Kubernetes " + spec.Kubernetes + " and kubectl; about 6 minutes the first time on 2 cores",
+		name: "hyperkube", about: "etcd, Kubernetes " + spec.Kubernetes + "; about 6 minutes the first time on 2 cores",
 		ldflags: versionFlags(spec.Kubernetes),
 	}
+	kubectl  = program{name: "kubectl", about: "seconds, after Kubernetes", ldflags: versionFlags(spec.Kubernetes)}
 	programs = []program{
 		hyperkube,
+		kubectl,
 		{name: "coredns", about: "CoreDNS " + spec.CoreDNS + "; a minute the first time", own: true},
 		{name: "pause", about: "the first container of every pod"},
 		{name: "httpd", about: "the web server for tests and demos"},
@@ -96,9 +98,9 @@ func (b Builder) program(ctx context.Context, p program) error {
 	return home.Write(stampFile, []byte(stamp), 0o644)
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+func exists(path string) bool { // a link is none of ours: kubectl was one
+	file, err := os.Lstat(path)
+	return err == nil && file.Mode().IsRegular()
 }
 
 // wants says which files of the sources a program is made of.
