@@ -50,6 +50,6 @@ func (c *cli) runCreateGatewayServer(ctx context.Context, o *createGatewayServer
 	}
 	return c.made(ctx, o.creation, o.object(key, o.peer, of, o.mtu), "Gatewayserver created", "gatewayserver is ready",
 		&networkingv1beta1.GatewayServerList{}, func(_ context.Context, _ client.Reader, obj client.Object) error {
-			return exposed(obj.(*networkingv1beta1.GatewayServer))
+			return gatewayOf(obj).exposed()
 		})
 }

@@ -40,35 +40,48 @@ func refused(conditions []metav1.Condition, generation int64) error {
 	return out.Fail("the gateway is refused: %s: %s", c.Reason, c.Message)
 }
 
-// exposed tells what is missing until a server can be dialled.
-func exposed(gw *networkingv1beta1.GatewayServer) error {
-	if err := refused(gw.Status.Conditions, gw.Generation); err != nil {
-		return err
-	}
-	c := apimeta.FindStatusCondition(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
-	if c == nil || c.ObservedGeneration < gw.Generation {
-		return await.Pending(fmt.Sprintf("nobody looked at the GatewayServer %s yet: does the controller-manager of Liqo run?", gw.Name))
-	}
-	if gw.Status.ServerRef == nil || gw.Status.Endpoint == nil || len(gw.Status.Endpoint.Addresses) == 0 {
-		return await.Pending(fmt.Sprintf("the GatewayServer %s has no address yet%s", gw.Name, because(gw.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
+// observed tells whether somebody looked at the gateway as it is now.
+func (g *gateway) observed() error {
+	c := apimeta.FindStatusCondition(g.conditions(), networkingv1beta1.ConditionGatewayReady)
+	if c == nil || c.ObservedGeneration < g.GetGeneration() {
+		return await.Pending(fmt.Sprintf("nobody looked at the %s yet: does the controller-manager of Liqo run?", g.describe()))
 	}
 	return nil
 }
 
-// settled tells what is missing until the address of a server is that of what was made of it now, and not before a change. What
-// other kinds of templates make is believed.
-func settled(ctx context.Context, kube client.Reader, gw *networkingv1beta1.GatewayServer) error {
-	if gw.Status.ServerRef.Kind != "WgGatewayServer" {
-		return nil
-	}
-	var made networkingv1beta1.WgGatewayServer
-	key := client.ObjectKey{Namespace: gw.Status.ServerRef.Namespace, Name: gw.Status.ServerRef.Name}
-	if err := kube.Get(ctx, key, &made); client.IgnoreNotFound(err) != nil {
+// exposed tells what is missing until a server can be dialled.
+func (g *gateway) exposed() error {
+	if err := cmp.Or(refused(g.conditions(), g.GetGeneration()), g.observed()); err != nil {
 		return err
 	}
-	c := apimeta.FindStatusCondition(made.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
-	if c == nil || c.ObservedGeneration < made.Generation || !equality.Semantic.DeepEqual(made.Status.Endpoint, gw.Status.Endpoint) {
-		return await.Pending(fmt.Sprintf("the address of the GatewayServer %s is not up to date%s", gw.Name, because(made.Status.Conditions, networkingv1beta1.ConditionGatewayReady)))
+	if status := &g.server.Status; status.ServerRef == nil || status.Endpoint == nil || len(status.Endpoint.Addresses) == 0 {
+		return await.Pending(fmt.Sprintf("the %s has no address yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
+	}
+	return nil
+}
+
+// settled tells what is missing until the Deployment of a gateway and the address of a server are those of what was made of it now, and not before
+// a change. What other kinds of templates make is believed.
+func (g *gateway) settled(ctx context.Context, kube client.Reader) error {
+	var serves networkingv1beta1.WgGatewayServer
+	var dials networkingv1beta1.WgGatewayClient
+	var ref *corev1.ObjectReference
+	var made client.Object
+	var conditions *[]metav1.Condition
+	if g.server != nil {
+		ref, made, conditions = g.server.Status.ServerRef, &serves, &serves.Status.Conditions
+	} else {
+		ref, made, conditions = g.dialer.Status.ClientRef, &dials, &dials.Status.Conditions
+	}
+	if ref == nil || ref.Kind != "WgGatewayServer" && ref.Kind != "WgGatewayClient" {
+		return nil
+	}
+	if err := kube.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, made); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	c := apimeta.FindStatusCondition(*conditions, networkingv1beta1.ConditionGatewayReady)
+	if c == nil || c.ObservedGeneration < made.GetGeneration() || g.server != nil && !equality.Semantic.DeepEqual(serves.Status.Endpoint, g.server.Status.Endpoint) {
+		return await.Pending(fmt.Sprintf("what is made for the %s is not up to date%s", g.describe(), because(*conditions, networkingv1beta1.ConditionGatewayReady)))
 	}
 	return nil
 }
@@ -189,6 +202,31 @@ func (g *gateway) self() await.Watched {
 	return await.One(g.list(), client.ObjectKeyFromObject(g.Object))
 }
 
+// made are the objects that templates of Liqo are rendered to.
+func (g *gateway) made() await.Watched {
+	in := []client.ListOption{client.InNamespace(g.GetNamespace())}
+	if g.server != nil {
+		return await.Watched{List: &networkingv1beta1.WgGatewayServerList{}, Opts: in}
+	}
+	return await.Watched{List: &networkingv1beta1.WgGatewayClientList{}, Opts: in}
+}
+
+// awaitChange waits until what is made for a gateway follows what was changed of it. A new one made nothing before.
+func (g *gateway) awaitChange(ctx context.Context, kube client.WithWatch) error {
+	if g.GetGeneration() == 1 {
+		return nil
+	}
+	return await.Until(ctx, kube, func(ctx context.Context) error {
+		if err := g.read(ctx, kube); err != nil {
+			return err
+		}
+		if err := g.observed(); err != nil {
+			return err
+		}
+		return g.settled(ctx, kube)
+	}, g.self(), g.made())
+}
+
 // awaitKeys waits until the gateway names the Secret with its keys.
 func (g *gateway) awaitKeys(ctx context.Context, kube client.WithWatch) error {
 	return await.Until(ctx, kube, func(ctx context.Context) error {
@@ -202,7 +240,7 @@ func (g *gateway) awaitKeys(ctx context.Context, kube client.WithWatch) error {
 	}, g.self())
 }
 
-// awaitPod waits until a pod of the gateway is ready.
+// awaitPod waits until a pod of the gateway is ready, and none of before a change is there.
 func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 	key := client.ObjectKey{Namespace: g.GetNamespace(), Name: names.Gateway(g.GetName())}
 	mine := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{
@@ -219,6 +257,8 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 			return await.Pending(fmt.Sprintf("the %s has no Deployment yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
 		case err != nil:
 			return err
+		case !d.DeletionTimestamp.IsZero(), d.Status.ObservedGeneration < d.Generation, d.Status.UpdatedReplicas < d.Status.Replicas:
+			return await.Pending(fmt.Sprintf("the pods of the Deployment %s are not up to date yet", key.Name))
 		case d.Status.ReadyReplicas > 0:
 			return nil
 		}

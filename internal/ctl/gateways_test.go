@@ -129,7 +129,7 @@ func (c *town) play(ctx context.Context, req reconcile.Request) (reconcile.Resul
 	if c.idle.Load() {
 		return reconcile.Result{RequeueAfter: probing}, nil
 	}
-	d.Status.Replicas, d.Status.ReadyReplicas = 1, 1
+	d.Status.ObservedGeneration, d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas = d.Generation, 1, 1, 1
 	if err := c.Client.Status().Update(ctx, d); err != nil {
 		return reconcile.Result{}, err
 	}

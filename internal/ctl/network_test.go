@@ -132,8 +132,12 @@ func theyAreConnectedByCommands(t *testing.T, rome, milan *town) {
 		t.Errorf("the client dials another server (-server +client):\n%s", diff)
 	}
 
-	// The flags of the server reach it, by their older names too.
-	between(t, rome, milan, "connect", "--server-service-type", "NodePort", "--server-port", "51900", "--node-port", "31900", "--mtu", "1300", "--client-address", "198.51.100.7").succeeds(t)
+	// The flags of the server reach it, by their older names too, and pods of before are not taken for those of now.
+	change := []string{"connect", "--server-service-type", "NodePort", "--server-port", "51900", "--node-port", "31900", "--mtu", "1300", "--client-address", "198.51.100.7"}
+	milan.idle.Store(true)
+	between(t, rome, milan, append(change, "--timeout", "20s")...).refuses(t, "in the remote cluster: the pods of the Deployment gw-rome are not up to date yet: timed out waiting for the condition")
+	milan.idle.Store(false)
+	between(t, rome, milan, change...).succeeds(t)
 	get(t, milan, "liqo-tenant-rome", "rome", server)
 	if e := server.Spec.Endpoint; e.Port != 51900 || *e.NodePort != 31900 || server.Spec.MTU != 1300 {
 		t.Errorf("the server is %+v", server.Spec)

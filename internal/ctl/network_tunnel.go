@@ -62,11 +62,11 @@ func (t *tunnel) awaitEndpoint(ctx context.Context, o *connectOptions) (networki
 		if err := gw.read(ctx, t.remote.kube); err != nil {
 			return err
 		}
-		if err := exposed(gw.server); err != nil {
+		if err := gw.exposed(); err != nil {
 			return err
 		}
-		return settled(ctx, t.remote.kube, gw.server)
-	}, gw.self(), await.Watched{List: &networkingv1beta1.WgGatewayServerList{}, Opts: []client.ListOption{client.InNamespace(gw.GetNamespace())}})
+		return gw.settled(ctx, t.remote.kube)
+	}, gw.self(), gw.made())
 	if err != nil {
 		return networkingv1beta1.EndpointStatus{}, err
 	}
@@ -95,7 +95,13 @@ func (s *side) awaitPod(p *step.Plan, gw *gateway, made *step.Step) {
 // awaitPodAnd says done once a pod is ready, unless that is "".
 func (s *side) awaitPodAnd(p *step.Plan, gw *gateway, done string, made ...*step.Step) {
 	s.step(p, "Waiting for gateway pod "+names.Gateway(gw.GetName())+" to be ready", done, func(ctx context.Context) error {
-		return gw.clone().awaitPod(ctx, s.kube)
+		gw := gw.clone()
+		if len(made) > 0 { // by this command
+			if err := gw.awaitChange(ctx, s.kube); err != nil {
+				return err
+			}
+		}
+		return gw.awaitPod(ctx, s.kube)
 	}, made...)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/test/clusters"
 )
 
@@ -25,7 +26,7 @@ func TestTheServerIsDialedWhereFlagsSay(t *testing.T) {
 	given := node.As4()
 	given[3] = 240 // the load balancers of the playground give it to who asks for it
 	balancer := netip.AddrFrom4(given)
-	for _, way := range []struct {
+	for i, way := range []struct {
 		to    netip.AddrPort
 		flags []string
 	}{
@@ -42,8 +43,30 @@ func TestTheServerIsDialedWhereFlagsSay(t *testing.T) {
 		if !slices.ContainsFunc(captured(), func(frame []byte) bool { return dialed(frame) == way.to }) {
 			t.Errorf("peer %v connected the clusters, and not by %s", way.flags, way.to)
 		}
+		if i == 0 {
+			changed(t, way.flags)
+		}
 		if err := unpeer(a, b); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// changed gives other flags to gateways that run. The command is done when the tunnel of these is there, and not when it sees that of before.
+func changed(t *testing.T, flags []string) {
+	t.Helper()
+	out, err := a.Say(append([]string{"network", "connect", "--remote-kubeconfig", b.Kubeconfig, "--mtu", "1300"}, flags...)...)
+	if err != nil {
+		show(t)
+		t.Fatal(err, out)
+	}
+	for _, c := range []*clusters.Cluster{a, b} {
+		var connections networkingv1beta1.ConnectionList
+		if err := c.Client.List(t.Context(), &connections); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(connections.Items); n != 1 || connections.Items[0].Status.MTU != 1300 || c == a && connections.Items[0].Status.Value != networkingv1beta1.Connected {
+			t.Errorf("%s: the connections are %+v", c.ID, connections.Items)
 		}
 	}
 }
