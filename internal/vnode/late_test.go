@@ -4,6 +4,7 @@
 package vnode
 
 import (
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,45 @@ func TestAPodThatEndedKeepsItsRemotePodWhateverTheCacheSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.stays(s.there, s.shadow("job"), s.nextPod)
+}
+
+func TestAnEndStaysThatTheCacheDoesNotShowYet(t *testing.T) {
+	s := newStage(t, inOrder)
+	here, config := newCounter(t, s.here.Config)
+	s.options.Config = config
+	s.run()
+	s.pod(s.local, "job")
+	s.pod(s.local, "other")
+	first := s.runRemotely(eventually(s, s.there, s.shadow("job"), exists), "10.7.0.9")
+	other := s.runRemotely(eventually(s, s.there, s.shadow("other"), exists), "10.7.0.10")
+	for _, name := range []string{"job", "other"} {
+		eventually(s, s.here, s.localPod(name), phaseIs(corev1.PodRunning))
+	}
+
+	thaw := here.delay("/pods")
+	t.Cleanup(thaw)
+	s.succeed(first)
+	eventually(s, s.here, s.localPod("job"), phaseIs(corev1.PodSucceeded))
+	s.deleteNow(s.there, first) // and the provider makes it again, for it knows of no end
+	s.gone(s.there, first.DeepCopy())
+	s.runRemotely(eventually(s, s.there, s.shadow("job"), exists), "10.7.0.11")
+	unready := *other.Status.DeepCopy()
+	unready.Conditions[0].Status = corev1.ConditionFalse
+	s.report(other, unready) // which waits for a bunch, as what the new pod says would
+	eventually(s, s.here, s.localPod("other"), func(pod *corev1.Pod) error {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse {
+				return nil
+			}
+		}
+		return errors.New("the pod is still Ready")
+	})
+	if is := eventually(s, s.here, s.localPod("job"), exists); is.Status.Phase != corev1.PodSucceeded {
+		t.Errorf("a pod that ended is %s again", is.Status.Phase)
+	}
+	thaw()
+	s.gone(s.there, s.shadow("job"))
+	eventually(s, s.here, s.localPod("job"), phaseIs(corev1.PodSucceeded))
 }
 
 func TestAPodIsNotLetGoBeforeItsRemotePodWhateverTheCacheSays(t *testing.T) {

@@ -28,7 +28,7 @@ type memory struct {
 type podMemory struct {
 	uid      types.UID
 	restarts translate.Restarts
-	// end is the last status, as long as it could not be written.
+	// end is the last status, until the cache shows that it was written.
 	end *corev1.PodStatus
 	// starting is since when the remote pod is about to start; zero when it is not.
 	starting time.Time
@@ -57,6 +57,12 @@ func (m *memory) of(local *corev1.Pod, use func(*podMemory)) {
 		m.pods[key] = known
 	}
 	use(known)
+}
+
+// endOf is the end of a pod that the cache does not show yet, nil if there is none.
+func (m *memory) endOf(local *corev1.Pod) (end *corev1.PodStatus) {
+	m.of(local, func(known *podMemory) { end = known.end })
+	return end
 }
 
 func (m *memory) count(local, remote *corev1.Pod) (restarts translate.Restarts) {

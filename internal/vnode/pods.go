@@ -260,7 +260,7 @@ func forwardGrace(ctx context.Context, it *podItem, grace int64) error {
 // finish handles pods that have ended, which never run again: in the provider nothing goes on or begins anew either. It
 // does where the remote pod went before its end was written into the ShadowPod.
 func (k *podKind) finish(ctx context.Context, it *podItem) error {
-	k.memory.of(it.local, func(m *podMemory) { m.tokens = tokenMemory{} })
+	k.memory.of(it.local, func(m *podMemory) { m.tokens, m.end = tokenMemory{}, nil })
 	switch {
 	case it.local.Status.Reason == translate.ReasonAborted:
 	case it.remote != nil && ended(it.remote):
@@ -289,10 +289,8 @@ func (it *podItem) goesOn(ctx context.Context) error {
 }
 
 func (k *podKind) offload(ctx context.Context, it *podItem) error {
-	var end *corev1.PodStatus
-	k.memory.of(it.local, func(m *podMemory) { end = m.end })
-	if end != nil { // whatever became of the remote pod since
-		return k.writeStatus(ctx, it, it.local.DeepCopy(), *end)
+	if k.memory.endOf(it.local) != nil {
+		return k.reflectStatus(ctx, it)
 	}
 	if it.shadow != nil && !it.shadow.DeletionTimestamp.IsZero() {
 		if err := k.reflectStatus(ctx, it); err != nil {
@@ -394,6 +392,9 @@ func (it *podItem) bring(ctx context.Context) (*metav1.PartialObjectMetadata, er
 }
 
 func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
+	if end := k.memory.endOf(it.local); end != nil { // whatever became of the remote pod since
+		return k.writeStatus(ctx, it, it.local.DeepCopy(), *end)
+	}
 	switch {
 	case it.remote != nil:
 		ips := translate.PodIPs{}
@@ -436,12 +437,10 @@ func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod
 		return k.send(ctx, it.Local.Client(), it.local, want)
 	}
 	delete(want.Labels, names.RemoteUnavailable)
-	k.memory.of(it.local, func(m *podMemory) { m.end = &status })
-	err := k.send(ctx, it.Local.Client(), it.local, want)
-	if err == nil {
-		k.memory.of(it.local, func(m *podMemory) { m.end = nil })
+	if !ended(it.local) {
+		k.memory.of(it.local, func(m *podMemory) { m.end = &status })
 	}
-	return err
+	return k.send(ctx, it.Local.Client(), it.local, want)
 }
 
 // send writes the status and the labels of local, which want is a copy of, if it does not have them, or is about to have
