@@ -141,9 +141,13 @@ func TestTheTunnelOfTheOtherDirectionIsNotWaitedForInVain(t *testing.T) {
 			in := map[string]string{server: local.namespace, dialer: remote.namespace}[broken]
 			labels := map[string]string{names.GatewayName: names.GatewayLabel("milan"), names.GatewayNamespace: in}
 			template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "gateway", Image: "liqo:test"}}}}
-			testkit.Create(t, c.Client, &appsv1.Deployment{
+			deployment := &appsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "gw-milan"},
 				Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
+			}
+			testkit.Create(t, c.Client, deployment)
+			testkit.UpdateStatus(t, c.Client, deployment, func(d *appsv1.Deployment) {
+				d.Status.ObservedGeneration, d.Status.Replicas, d.Status.UpdatedReplicas = d.Generation, 1, 1
 			})
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "gw-milan-0", Labels: labels}, Spec: template.Spec}
 			testkit.Create(t, c.Client, pod)
