@@ -126,7 +126,11 @@ func (c *town) play(ctx context.Context, req reconcile.Request) (reconcile.Resul
 	if err := c.Client.Get(ctx, req.NamespacedName, d); err != nil || d.Labels[names.NetworkingComponent] != names.ComponentGateway || !d.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if c.idle.Load() {
+	if c.idle.Load() { // the Deployment is seen, and no pod of it starts
+		if d.Status.ObservedGeneration < d.Generation {
+			d.Status.ObservedGeneration, d.Status.UpdatedReplicas = d.Generation, 0
+			return reconcile.Result{}, c.Client.Status().Update(ctx, d)
+		}
 		return reconcile.Result{RequeueAfter: probing}, nil
 	}
 	d.Status.ObservedGeneration, d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas = d.Generation, 1, 1, 1
