@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,8 +137,12 @@ func (p *claimant) wantControlPlane(t *testing.T, bound bool) {
 func TestTenantThatExchangesKeys(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
+	var later atomic.Int64
 	run(t, c, func(mgr ctrl.Manager) error {
-		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}})
+		return SetupTenant(mgr, TenantOptions{
+			ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host},
+			Certificates: issue.Options{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }},
+		})
 	})
 	p := newClaimant(t, c)
 	tenant := p.tenant(t)
@@ -198,6 +203,7 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 		}
 		p.wantControlPlane(t, false)
 		wantBound(t, c, p.id, false)
+		later.Store(int64(cred.MinCertificateAge))
 		p.renonce(t)
 		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
 		got := wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonIssued, "")

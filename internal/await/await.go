@@ -13,10 +13,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -74,9 +78,22 @@ const retryDelay = time.Second
 // Until calls check until it returns nil: now, and whenever something of what is watched changes. It goes on while check returns a
 // Pending, or the API server does not answer; any other error ends it. At the end of ctx what was missing last is why, after how long.
 func Until(ctx context.Context, c client.WithWatch, check func(context.Context) error, what ...Watched) error {
-	w := &waiting{check: check, what: what, since: time.Now()}
+	w := &waiting{what: what, since: time.Now()}
+	return w.until(ctx, func(within context.Context) error { return w.watch(within, c, check) })
+}
+
+// Object is Until of what one object is. It is read once into obj, and again only where its watch was lost: the watch tells what
+// became of it since. check is told whether it is there; obj keeps what it was last.
+func Object(ctx context.Context, c client.WithWatch, obj client.Object, list client.ObjectList, check func(ctx context.Context, there bool) error) error {
+	w := &waiting{what: []Watched{One(list, client.ObjectKeyFromObject(obj))}, since: time.Now()}
+	return w.until(ctx, func(within context.Context) error { return w.follow(within, c, obj, check) })
+}
+
+func (w *waiting) until(ctx context.Context, once func(context.Context) error) error {
 	for {
-		err := w.watch(ctx, c)
+		within, cancel := context.WithCancel(context.WithValue(ctx, again{}, true))
+		err := once(within)
+		cancel()
 		switch {
 		case err == nil:
 			return nil
@@ -133,7 +150,6 @@ func after(since time.Time, err error) error {
 
 // waiting is what a wait knows so far.
 type waiting struct {
-	check func(context.Context) error
 	what  []Watched
 	since time.Time
 	// missing is what was waited for last, silent why nothing was heard since.
@@ -162,13 +178,11 @@ func (w *waiting) named() string {
 }
 
 // watch returns nil once nothing is missing.
-func (w *waiting) watch(ctx context.Context, c client.WithWatch) error {
-	within, cancel := context.WithCancel(context.WithValue(ctx, again{}, true))
-	defer cancel()
+func (w *waiting) watch(ctx context.Context, c client.WithWatch, check func(context.Context) error) error {
 	// The watches come first: what changes after the check is seen by them.
 	changed, ended := make(chan struct{}, 1), make(chan struct{}, len(w.what))
 	for _, one := range w.what {
-		events, err := c.Watch(within, one.List, one.Opts...)
+		events, err := c.Watch(ctx, one.List, one.Opts...)
 		if err != nil {
 			return w.heard(ctx, fmt.Errorf("watching: %w", err))
 		}
@@ -176,7 +190,7 @@ func (w *waiting) watch(ctx context.Context, c client.WithWatch) error {
 		go forward(events, changed, ended)
 	}
 	for {
-		err := w.heard(ctx, w.check(within))
+		err := w.heard(ctx, check(ctx))
 		if _, waits := errors.AsType[Pending](err); !waits {
 			return err
 		}
@@ -188,6 +202,63 @@ func (w *waiting) watch(ctx context.Context, c client.WithWatch) error {
 		case <-changed:
 		}
 	}
+}
+
+// follow reads an object, and watches what becomes of it from there on.
+func (w *waiting) follow(ctx context.Context, c client.WithWatch, obj client.Object, check func(context.Context, bool) error) error {
+	one := w.what[0]
+	now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object) // what is read into another stays there where this has nothing
+	now.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+	err := c.Get(ctx, client.ObjectKeyFromObject(obj), now)
+	if client.IgnoreNotFound(err) != nil {
+		return w.heard(ctx, err)
+	}
+	there := err == nil
+	from := &client.ListOptions{Raw: &metav1.ListOptions{}} // without a version, a watch tells first what is there
+	if there {
+		become(obj, now)
+		from.Raw.ResourceVersion = now.GetResourceVersion()
+	}
+	var events watch.Interface
+	for {
+		err := w.heard(ctx, check(ctx, there))
+		if _, waits := errors.AsType[Pending](err); !waits {
+			return err
+		}
+		if events == nil {
+			if events, err = c.Watch(ctx, one.List, append(slices.Clone(one.Opts), from)...); err != nil {
+				return w.heard(ctx, fmt.Errorf("watching: %w", err))
+			}
+			defer events.Stop()
+		}
+		if there, err = next(ctx, events, obj); err != nil {
+			return err
+		}
+	}
+}
+
+// next waits for an event of an object, puts what it became into obj, and tells whether it is there.
+func next(ctx context.Context, events watch.Interface, obj client.Object) (there bool, err error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case e, goes := <-events.ResultChan():
+			switch {
+			case !goes, e.Type == watch.Error: // whatever the error is, a new watch finds out whether it lasts
+				return false, errWatchEnded
+			case e.Type == watch.Bookmark:
+				continue
+			}
+			become(obj, e.Object)
+			return e.Type != watch.Deleted, nil
+		}
+	}
+}
+
+// become has an object be another one of its type.
+func become(obj, now runtime.Object) {
+	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(now).Elem())
 }
 
 // heard keeps what an answer says, for the end. That ctx ended meanwhile says nothing.

@@ -5,6 +5,7 @@ package await
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -210,4 +211,85 @@ func TestAnAnswerThatBreaksOffIsAskedForAgain(t *testing.T) {
 	if err != nil || asked != 2 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
+}
+
+// TestAnObjectIsReadOnceAndThenFollowed counts what a wait for one object asks of the API server.
+func TestAnObjectIsReadOnceAndThenFollowed(t *testing.T) {
+	red := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a", ResourceVersion: "7", Finalizers: []string{"example.org/held"}}}
+	blue := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a", ResourceVersion: "8"}, Data: map[string]string{"is": "blue"}}
+	green := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a", ResourceVersion: "9"}, Data: map[string]string{"is": "green"}}
+	event := func(what watch.EventType, obj *corev1.ConfigMap) watch.Event {
+		return watch.Event{Type: what, Object: obj.DeepCopy()}
+	}
+	for name, tc := range map[string]struct {
+		script followed
+		from   []string // the resource version of each watch
+		seen   []string
+	}{
+		"as it should be":       {followed{reads: []*corev1.ConfigMap{green}}, nil, []string{"green"}},
+		"not there":             {followed{reads: []*corev1.ConfigMap{nil}, events: [][]watch.Event{{event(watch.Added, green)}}}, []string{""}, []string{"none", "green"}},
+		"it changes":            {followed{reads: []*corev1.ConfigMap{red}, events: [][]watch.Event{{event(watch.Modified, blue), event(watch.Modified, green)}}}, []string{"7"}, []string{" held", "blue", "green"}},
+		"it goes and comes":     {followed{reads: []*corev1.ConfigMap{blue}, events: [][]watch.Event{{event(watch.Deleted, blue), event(watch.Bookmark, red), event(watch.Added, green)}}}, []string{"8"}, []string{"blue", "none", "green"}},
+		"its watch ends":        {followed{reads: []*corev1.ConfigMap{red, blue, green}, events: [][]watch.Event{{}, {{Type: watch.Error, Object: &metav1.Status{Code: 410}}}}}, []string{"7", "8"}, []string{" held", "blue", "green"}},
+		"it goes, unseen":       {followed{reads: []*corev1.ConfigMap{red, nil}, events: [][]watch.Event{{}, {event(watch.Added, green)}}}, []string{"7", ""}, []string{" held", "none", "green"}},
+		"an answer is an error": {followed{reads: []*corev1.ConfigMap{red, green}, refused: 1, events: [][]watch.Event{{}}}, nil, []string{" held", "green"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var seen []string
+				obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a"}}
+				err := Object(t.Context(), &tc.script, obj, &corev1.ConfigMapList{}, func(_ context.Context, there bool) error {
+					is := "none"
+					if there {
+						if is = obj.Data["is"]; len(obj.Finalizers) > 0 {
+							is += " held"
+						}
+					}
+					if seen = append(seen, is); is == "green" {
+						return nil
+					}
+					return Pending("a is " + is)
+				})
+				if err != nil || !slices.Equal(seen, tc.seen) || !slices.Equal(tc.script.from, tc.from) || len(tc.script.reads) > 0 {
+					t.Errorf("it ended with %v, saw %q, and watched from %q; reads that were not made: %d", err, seen, tc.script.from, len(tc.script.reads))
+				}
+			})
+		})
+	}
+}
+
+// followed is a cluster whose API server answers reads and watches of one object in turn. A watch ends after its events.
+type followed struct {
+	client.WithWatch
+	reads   []*corev1.ConfigMap // nil: not found
+	events  [][]watch.Event
+	refused int // watches
+	from    []string
+}
+
+func (f *followed) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	now := f.reads[0]
+	if f.reads = f.reads[1:]; now == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, key.Name)
+	}
+	body, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, obj) // which leaves what it does not name
+}
+
+func (f *followed) Watch(_ context.Context, _ client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+	if f.refused > 0 {
+		f.refused--
+		return nil, apierrors.NewServiceUnavailable("no etcd")
+	}
+	f.from = append(f.from, (&client.ListOptions{}).ApplyOptions(opts).Raw.ResourceVersion)
+	events := watch.NewFakeWithChanSize(len(f.events[0]), false)
+	for _, e := range f.events[0] {
+		events.Action(e.Type, e.Object)
+	}
+	f.events = f.events[1:]
+	events.Stop()
+	return events, nil
 }

@@ -13,13 +13,14 @@ import (
 	"time"
 )
 
-// minCertificateAge keeps a signer that hands out very short certificates from keeping us busy.
-const minCertificateAge = 30 * time.Second
+// MinCertificateAge is how long nobody is issued another certificate after one: neither a signer that hands out very short ones nor a
+// consumer that asks anew keeps us busy.
+const MinCertificateAge = 30 * time.Second
 
 // RenewAt tells when to renew a certificate: after two thirds of the time that remained when it was issued. Signers
 // backdate the start of a certificate, so the time of issue has to be remembered apart.
 func RenewAt(issued, notAfter time.Time) time.Time {
-	return issued.Add(max(notAfter.Sub(issued)*2/3, minCertificateAge))
+	return issued.Add(max(notAfter.Sub(issued)*2/3, MinCertificateAge))
 }
 
 // Supersedes tells whether a certificate, PEM, is to be used in place of another one. Only one that is no certificate, or began and

@@ -53,8 +53,8 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 
 func TestTheWayThroughTheTunnelStays(t *testing.T) {
 	c := testkit.Cluster(t)
-	rome, _ := bareSide(t, c, "local", "rome-stays")
-	milan, said := bareSide(t, c, "remote", "milan-stays")
+	rome, _ := bareSide(t, c, "local", "rome-tunnel")
+	milan, said := bareSide(t, c, "remote", "milan-tunnel")
 	networks := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
 	cfg := newConfiguration(client.ObjectKey{Namespace: rome.namespace, Name: milan.id}, milan.id, networks)
 	testkit.Create(t, c.Client, cfg)
@@ -69,7 +69,7 @@ func TestTheWayThroughTheTunnelStays(t *testing.T) {
 	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: milan.liqoNamespace, Name: names.APIServerProxyIP}, Spec: ipamv1alpha1.IPSpec{IP: "10.96.0.20"}}
 	testkit.Create(t, c.Client, ip)
 	testkit.UpdateStatus(t, c.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })
-	tenant := &authv1beta1.Tenant{ObjectMeta: peerMeta(client.ObjectKey{Namespace: milan.namespace, Name: rome.id}, rome.id), Spec: authv1beta1.TenantSpec{ClusterID: "rome-stays"}}
+	tenant := &authv1beta1.Tenant{ObjectMeta: peerMeta(client.ObjectKey{Namespace: milan.namespace, Name: rome.id}, rome.id), Spec: authv1beta1.TenantSpec{ClusterID: "rome-tunnel"}}
 	testkit.Create(t, c.Client, tenant)
 	const tunnel = "http://10.71.0.9:8118"
 	for _, v := range []struct{ name, have, asked, want string }{

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/await"
@@ -211,13 +212,11 @@ func (s *side) awaitSignature(ctx context.Context, at client.ObjectKey, key cryp
 }
 
 func (s *side) awaitSecret(ctx context.Context, at client.ObjectKey, check func(data map[string][]byte) error) error {
-	return await.Until(ctx, s.kube, func(ctx context.Context) error {
-		secret := &corev1.Secret{}
-		if err := s.kube.Get(ctx, at, secret); apierrors.IsNotFound(err) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
+	return await.Object(ctx, s.kube, secret, &corev1.SecretList{}, func(_ context.Context, there bool) error {
+		if !there {
 			return fmt.Errorf("somebody deleted the Secret %s meanwhile", at)
-		} else if err != nil {
-			return err
 		}
 		return check(secret.Data)
-	}, await.One(&corev1.SecretList{}, at))
+	})
 }

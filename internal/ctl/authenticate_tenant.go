@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -144,24 +143,22 @@ func granted(tenant *authv1beta1.Tenant) error {
 
 // awaitTenant waits until the consumer can take what it needs from the Tenant.
 func (s *side) awaitTenant(ctx context.Context, at client.ObjectKey) (*authv1beta1.Tenant, error) {
-	tenant := &authv1beta1.Tenant{}
-	return tenant, await.Until(ctx, s.kube, func(ctx context.Context) error {
-		if err := s.kube.Get(ctx, at, tenant); apierrors.IsNotFound(err) {
+	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}
+	return tenant, await.Object(ctx, s.kube, tenant, &authv1beta1.TenantList{}, func(_ context.Context, there bool) error {
+		if !there {
 			return fmt.Errorf("somebody deleted the Tenant %s meanwhile", at)
-		} else if err != nil {
-			return err
 		}
 		return granted(tenant)
-	}, await.One(&authv1beta1.TenantList{}, at))
+	})
 }
 
 // awaitRoom waits until what is being deleted under that name is gone.
 func (s *side) awaitRoom(ctx context.Context, obj client.Object, list client.ObjectList) error {
-	key := client.ObjectKeyFromObject(obj)
-	return await.Until(ctx, s.kube, func(ctx context.Context) error {
-		if err := s.kube.Get(ctx, key, obj); err != nil || obj.GetDeletionTimestamp() == nil {
-			return client.IgnoreNotFound(err)
+	return await.Object(ctx, s.kube, obj, list, func(_ context.Context, there bool) error {
+		if !there || obj.GetDeletionTimestamp() == nil {
+			return nil
 		}
-		return await.Pending(fmt.Sprintf("%s %s is being deleted, held by %s", await.KindOf(list), key, strings.Join(obj.GetFinalizers(), ", ")))
-	}, await.One(list, key))
+		return await.Pending(fmt.Sprintf("%s %s is being deleted, held by %s",
+			await.KindOf(list), client.ObjectKeyFromObject(obj), strings.Join(obj.GetFinalizers(), ", ")))
+	})
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -162,14 +161,12 @@ func (c *cli) made(ctx context.Context, o *creation, obj client.Object, created,
 	}
 	key := client.ObjectKeyFromObject(obj)
 	return c.during("Waiting for "+key.String(), isReady, func() error {
-		return await.Until(ctx, cluster, func(ctx context.Context) error {
-			if err := cluster.Get(ctx, key, obj); apierrors.IsNotFound(err) {
+		return await.Object(ctx, cluster, obj, list, func(ctx context.Context, there bool) error {
+			if !there {
 				return fmt.Errorf("somebody deleted %s meanwhile", key)
-			} else if err != nil {
-				return err
 			}
 			return ready(ctx, cluster, obj)
-		}, await.One(list, key))
+		})
 	})
 }
 
@@ -207,14 +204,15 @@ func awaitDeleted(ctx context.Context, cluster client.WithWatch, obj client.Obje
 	if err != nil {
 		return err
 	}
-	key, all := client.ObjectKeyFromObject(obj), &metav1.PartialObjectMetadataList{}
+	all, now := &metav1.PartialObjectMetadataList{}, &metav1.PartialObjectMetadata{}
 	all.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	return await.Until(ctx, cluster, func(ctx context.Context) error {
-		now := &metav1.PartialObjectMetadata{}
-		now.SetGroupVersionKind(gvk)
-		if err := cluster.Get(ctx, key, now); err != nil || now.DeletionTimestamp == nil {
-			return client.IgnoreNotFound(err)
+	now.SetGroupVersionKind(gvk)
+	now.Namespace, now.Name = obj.GetNamespace(), obj.GetName()
+	return await.Object(ctx, cluster, now, all, func(_ context.Context, there bool) error {
+		if !there || now.DeletionTimestamp == nil {
+			return nil
 		}
-		return await.Pending(fmt.Sprintf("the earlier %s %s is being deleted, and held by %s", gvk.Kind, strings.TrimPrefix(key.String(), "/"), strings.Join(now.Finalizers, ", ")))
-	}, await.One(all, key))
+		return await.Pending(fmt.Sprintf("the earlier %s %s is being deleted, and held by %s",
+			gvk.Kind, strings.TrimPrefix(client.ObjectKeyFromObject(now).String(), "/"), strings.Join(now.Finalizers, ", ")))
+	})
 }

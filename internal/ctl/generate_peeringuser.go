@@ -449,16 +449,13 @@ func (u *newPeeringUser) sign(ctx context.Context) ([]byte, error) {
 	}
 	within, cancel := context.WithTimeout(ctx, signing)
 	defer cancel()
-	key := client.ObjectKeyFromObject(u.request)
-	var now certv1.CertificateSigningRequest
-	err := await.Until(within, u.kube, func(ctx context.Context) error {
-		if err := u.kube.Get(ctx, key, &now); apierrors.IsNotFound(err) || err == nil && now.UID != u.request.UID {
-			return out.Fail("somebody deleted the CertificateSigningRequest %s meanwhile", key.Name)
-		} else if err != nil {
-			return err
+	now := &certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.request.Name}}
+	err := await.Object(within, u.kube, now, &certv1.CertificateSigningRequestList{}, func(_ context.Context, there bool) error {
+		if !there || now.UID != u.request.UID {
+			return out.Fail("somebody deleted the CertificateSigningRequest %s meanwhile", now.Name)
 		}
-		return signed(&now)
-	}, await.One(&certv1.CertificateSigningRequestList{}, key))
+		return signed(now)
+	})
 	if err != nil {
 		return nil, err
 	}

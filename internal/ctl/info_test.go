@@ -127,6 +127,7 @@ func TestQueriesFindEveryField(t *testing.T) {
 		"health.healthy":                       "false\n", // a zero value is a value
 		"health.unhealthypods.liqo-x.restarts": "3\n",
 		"network.podcidrs":                     "- 10.200.0.0/16\n- fd00::/56\n",
+		"local.clusterlabels.region":           "eu\n",
 		"local.labels":                         "region: eu\ntopology.liqo.io/type: edge\n",
 		"local.apiserveraddress":               "https://10.0.0.1:6443\n",
 		"health.unhealthypods":                 "liqo-x:\n  readyContainers: 0\n  restarts: 3\n  status: Pending\n  totalContainers: 2\n",

@@ -166,18 +166,15 @@ func (s *side) awaitGone(ctx context.Context, obj client.Object, list client.Obj
 
 // awaitThat waits until that very object is done, or gone.
 func (s *side) awaitThat(ctx context.Context, obj client.Object, list client.ObjectList, done func(client.Object) bool) error {
-	key, uid := client.ObjectKeyFromObject(obj), obj.GetUID()
-	return await.Until(ctx, s.kube, func(ctx context.Context) error {
-		if err := s.kube.Get(ctx, key, obj); err != nil || obj.GetUID() != uid {
-			return client.IgnoreNotFound(err)
-		}
-		if done(obj) {
+	uid := obj.GetUID()
+	return await.Object(ctx, s.kube, obj, list, func(_ context.Context, there bool) error {
+		if !there || obj.GetUID() != uid || done(obj) {
 			return nil
 		}
-		text := await.One(list, key).String() + " is still there"
+		text := await.One(list, client.ObjectKeyFromObject(obj)).String() + " is still there"
 		if held := obj.GetFinalizers(); len(held) > 0 {
 			text += ", held by " + strings.Join(held, ", ")
 		}
 		return await.Pending(text)
-	}, await.One(list, key))
+	})
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -141,15 +141,13 @@ func networksOf(cfg *networkingv1beta1.Configuration) string {
 }
 
 func (t *told) awaitConfigured(ctx context.Context) error {
-	key, now := client.ObjectKeyFromObject(t.want), &networkingv1beta1.Configuration{}
-	return await.Until(ctx, t.kube, func(ctx context.Context) error {
-		if err := t.kube.Get(ctx, key, now); apierrors.IsNotFound(err) {
-			return fmt.Errorf("somebody deleted the Configuration %s meanwhile", key)
-		} else if err != nil {
-			return err
+	now := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: t.want.Namespace, Name: t.want.Name}}
+	return await.Object(ctx, t.kube, now, &networkingv1beta1.ConfigurationList{}, func(ctx context.Context, there bool) error {
+		if !there {
+			return fmt.Errorf("somebody deleted the Configuration %s meanwhile", client.ObjectKeyFromObject(now))
 		}
 		return configured(ctx, t.kube, now)
-	}, await.One(&networkingv1beta1.ConfigurationList{}, key))
+	})
 }
 
 // takingBack bounds what is done after a failure.

@@ -411,3 +411,23 @@ func configurationOf(t *testing.T, c *town, namespace, name string) *networkingv
 	get(t, c, namespace, name, cfg)
 	return cfg
 }
+
+// Scripts were written for older versions.
+func TestOlderSpellingsOfFlagsAreThoseOfToday(t *testing.T) {
+	_, all := commandTree(t)
+	for older, today := range map[string]string{
+		"server-type": "gw-server-type", "server-template-name": "gw-server-template-name", "server-template-namespace": "gw-server-template-namespace",
+		"server-service-type": "gw-server-service-type", "server-service-port": "gw-server-service-port", "server-port": "gw-server-service-port",
+		"server-service-nodeport": "gw-server-service-nodeport", "node-port": "gw-server-service-nodeport",
+		"server-service-loadbalancerip": "gw-server-service-loadbalancerip", "load-balancer-ip": "gw-server-service-loadbalancerip",
+		"client-type": "gw-client-type", "client-template-name": "gw-client-template-name", "client-template-namespace": "gw-client-template-namespace",
+		"client-address": "gw-client-address", "client-port": "gw-client-port",
+	} {
+		for _, command := range []string{"network connect", "peer"} {
+			flags := all[command].Flags()
+			if f := flags.Lookup(today); f == nil || flags.Lookup(older) != f || f.Name != today {
+				t.Errorf("%s: --%s is not --%s", command, older, today)
+			}
+		}
+	}
+}

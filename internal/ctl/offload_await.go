@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -19,14 +19,10 @@ var errOffloadingGone = errors.New("somebody deleted the NamespaceOffloading mea
 
 // awaitOffloading waits until the controllers have looked at this generation and come to an end.
 func awaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta1.NamespaceOffloading) (*offv1beta1.NamespaceOffloading, error) {
-	key, have := client.ObjectKeyFromObject(want), &offv1beta1.NamespaceOffloading{}
-	err := await.Until(ctx, kube, func(ctx context.Context) error {
-		have = &offv1beta1.NamespaceOffloading{} // what is read into another stays there where this has nothing
-		switch err := kube.Get(ctx, key, have); {
-		case apierrors.IsNotFound(err), err == nil && have.UID != want.UID:
+	have := &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+	err := await.Object(ctx, kube, have, &offv1beta1.NamespaceOffloadingList{}, func(_ context.Context, there bool) error {
+		if !there || have.UID != want.UID {
 			return errOffloadingGone
-		case err != nil:
-			return err
 		}
 		phase := have.Status.OffloadingPhase
 		if have.Status.ObservedGeneration < want.Generation {
@@ -38,6 +34,6 @@ func awaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta
 			return nil
 		}
 		return await.Pending(fmt.Sprintf("the offloading is %q", phase))
-	}, await.One(&offv1beta1.NamespaceOffloadingList{}, key))
+	})
 	return have, err
 }

@@ -204,6 +204,7 @@ func TestTwoClustersArePeered(t *testing.T) {
 		{"both ways", theyArePeeredBothWays},
 		{"both ways undone at once", bothDirectionsEndAtOnce},
 		{"a lost consumer", whatALostConsumerLeftIsUndone},
+		{"a consumer that is let in no more", whoIsLetInNoMoreIsUndone},
 		{"without networks", theyArePeeredWithoutNetworks},
 		{"beside gateways that do not start", onlyTheTunnelWaitsForGateways},
 		{"interrupted", whatIsInterruptedIsTakenUp},
@@ -476,6 +477,25 @@ func whatALostConsumerLeftIsUndone(t *testing.T, one, two *town) {
 		t.Errorf("it would delete %s, not %s:\n%s", got, want, dry.stdout)
 	}
 	peered(t, one, two, "unpeer").succeeds(t, "(remote) Tenant correctly deleted")
+}
+
+// whoIsLetInNoMoreIsUndone is about a provider that took its Tenant away first: nothing of the consumer's would end by itself.
+func whoIsLetInNoMoreIsUndone(t *testing.T, one, two *town) {
+	const gaveUp = "(local) cluster2 lets this cluster in no more: what is here ends without it, and what is there is removed in the end"
+	peered(t, one, two, "peer", "--networking-disabled").succeeds(t)
+	liqoctl(t, two.Config, "drain", "tenant", "cluster1", "--skip-confirm").succeeds(t)
+	peered(t, one, two, "unpeer").succeeds(t, gaveUp, "(remote) Tenant correctly deleted")
+
+	peered(t, two, one, "peer", "--networking-disabled").succeeds(t)
+	peered(t, one, two, "peer", "--networking-disabled").succeeds(t)
+	liqoctl(t, two.Config, "delete", "tenant", "cluster1").succeeds(t)
+	peered(t, one, two, "unpeer").succeeds(t, gaveUp, "(remote) Tenant already deleted")
+	roleIs(t, one, two, liqov1beta1.ConsumerRole)
+	fc := &liqov1beta1.ForeignCluster{}
+	if get(t, one, "", "cluster2", fc); fc.Annotations[names.PermanentlyUnreachable] != "" {
+		t.Errorf("it stays given up: %v", fc.Annotations)
+	}
+	peered(t, two, one, "unpeer").succeeds(t, ended)
 }
 
 func theyArePeeredWithoutNetworks(t *testing.T, one, two *town) {

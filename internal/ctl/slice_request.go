@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -148,13 +149,10 @@ func (r *request) answer(ctx context.Context, side authv1beta1.ResourceSliceCond
 // await waits until one side of the slice is accepted, or denied otherwise than earlier. Amounts are accepted once they are granted:
 // the condition alone may be of other ones that were asked for before.
 func (r *request) await(ctx context.Context, side authv1beta1.ResourceSliceConditionType, earlier []authv1beta1.ResourceSliceCondition) error {
-	key := client.ObjectKeyFromObject(r.slice)
-	return await.Until(ctx, r.kube, func(ctx context.Context) error {
-		now := &authv1beta1.ResourceSlice{}
-		if err := r.kube.Get(ctx, key, now); apierrors.IsNotFound(err) {
-			return fmt.Errorf("somebody deleted the ResourceSlice %s meanwhile", key)
-		} else if err != nil {
-			return err
+	now := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: r.slice.Namespace, Name: r.slice.Name}}
+	return await.Object(ctx, r.kube, now, &authv1beta1.ResourceSliceList{}, func(ctx context.Context, there bool) error {
+		if !there {
+			return fmt.Errorf("somebody deleted the ResourceSlice %s meanwhile", client.ObjectKeyFromObject(now))
 		}
 		r.slice = now
 		said := verdict(now.Status.Conditions, side)
@@ -165,7 +163,7 @@ func (r *request) await(ctx context.Context, side authv1beta1.ResourceSliceCondi
 			return r.pending(ctx, side)
 		}
 		return nil
-	}, await.One(&authv1beta1.ResourceSliceList{}, key))
+	})
 }
 
 // verdict is what is said of one side, the zero value while it is nothing.

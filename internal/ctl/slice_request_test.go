@@ -4,17 +4,25 @@
 package ctl
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -74,5 +82,78 @@ func TestAmountsThatWereAcceptedBeforeAreNoAnswer(t *testing.T) {
 	}
 	if got, want := said.String(), " INFO   (local) ResourceSlice resources: Accepted\n"; got != want || !waited.Load() {
 		t.Errorf("it said %q; it waited: %t", got, waited.Load())
+	}
+}
+
+func denied(why string) []authv1beta1.ResourceSliceCondition {
+	return []authv1beta1.ResourceSliceCondition{{
+		Type: ofAuthentication, Status: authv1beta1.ResourceSliceConditionDenied, Reason: "Refused", Message: why, LastTransitionTime: metav1.Now(),
+	}}
+}
+
+func TestASliceThatIsDeniedIsNotWaitedFor(t *testing.T) {
+	c := testkit.Cluster(t)
+	s, said := bareSide(t, c, "local", "rome")
+	slice := newResourceSlice(client.ObjectKey{Namespace: s.namespace, Name: "is-denied"}, "milan-denies", "", nil, false)
+	var once atomic.Bool
+	cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+		if testkit.IsWatch(r) && strings.HasSuffix(r.URL.Path, "/resourceslices") && !once.Swap(true) {
+			testkit.UpdateStatus(t, c.Client, slice.DeepCopy(), func(slice *authv1beta1.ResourceSlice) { slice.Status.Conditions = denied("it has no room") })
+		}
+		return nil, nil
+	})
+	err := (&request{kube: cluster, slice: slice, tell: s}).run(t.Context())
+	want := "the provider denies the ResourceSlice " + s.namespace + "/is-denied: Refused: it has no room"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s\n%s", err, want, said)
+	}
+}
+
+// calm is a cluster with one slice, where nothing happens.
+type calm struct {
+	client.WithWatch
+	slice *authv1beta1.ResourceSlice
+}
+
+func (c calm) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	slice, is := obj.(*authv1beta1.ResourceSlice)
+	if !is {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "foreignclusters"}, key.Name)
+	}
+	c.slice.DeepCopyInto(slice)
+	return nil
+}
+
+func (calm) Watch(context.Context, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+	return watch.NewFake(), nil
+}
+
+// A refusal of before may be of circumstances that changed, which the provider has yet to see.
+func TestARefusalOfBeforeCountsOnceItLasted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		earlier []authv1beta1.ResourceSliceCondition
+		want    time.Duration
+	}{
+		"of before": {denied("no room"), grace},
+		"another":   {denied("no right"), 0},
+		"the first": {nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slice := newResourceSlice(client.ObjectKey{Namespace: "liqo-tenant-milan", Name: "rome"}, "milan", "", nil, false)
+				slice.Status.Conditions = denied("no room")
+				if len(tc.earlier) > 0 {
+					tc.earlier[0].LastTransitionTime = slice.Status.Conditions[0].LastTransitionTime
+				}
+				r := &request{kube: calm{slice: slice}, slice: slice.DeepCopy(), tell: out.New(strings.NewReader(""), io.Discard, io.Discard), earlier: tc.earlier}
+				began := time.Now()
+				if err := r.answer(t.Context(), ofAuthentication); err != nil {
+					t.Fatal(err)
+				}
+				if got := time.Since(began); got != tc.want {
+					t.Errorf("it counted after %s, not %s", got, tc.want)
+				}
+			})
+		})
 	}
 }

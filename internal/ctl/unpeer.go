@@ -191,7 +191,7 @@ func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error 
 		}
 		return err
 	}, p.All()...)
-	return disabling("offloading", p.Run(ctx))
+	return disabling("offloading", u.despiteRefusal(ctx, told, p.Run))
 }
 
 // deleteMadeByHand deletes the virtual nodes that no slice made: a slice whose credentials they use waits for those that are being deleted
@@ -293,7 +293,7 @@ func (s *side) troubles(ctx context.Context, other string) string {
 	var fc liqov1beta1.ForeignCluster
 	if s.kube.Get(ctx, client.ObjectKey{Name: other}, &fc) == nil {
 		for _, c := range fc.Status.Conditions {
-			if c.Type == liqov1beta1.APIServerStatus && (c.Status != liqov1beta1.ConditionEstablished || strings.HasPrefix(c.Message, peer.RefusesCalls)) {
+			if c.Type == liqov1beta1.APIServerStatus && (c.Status != liqov1beta1.ConditionEstablished || refusedBy(&fc)) {
 				all = append(all, cmp.Or(c.Message, c.Reason))
 			}
 		}

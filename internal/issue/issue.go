@@ -125,12 +125,15 @@ func (r *refused) Error() string { return r.why }
 // Certificate returns the certificate for the request, nil while there is none. fresh tells that it was issued
 // just now. The error is Wait while a request is under way, also one that renews a certificate that can still be used.
 func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate, fresh bool, err error) {
-	stored, err := i.stored(ctx, r)
+	stored, issued, err := i.stored(ctx, r)
 	if err != nil {
 		return nil, false, err
 	}
 	if stored != nil && i.now().Before(stored.RenewAt) {
 		return stored, false, nil
+	}
+	if left := cred.MinCertificateAge - i.now().Sub(issued); left > 0 {
+		return nil, false, kube.Wait(min(left, cred.MinCertificateAge), "the certificate for an earlier request was issued just now")
 	}
 	previous := ""
 	if stored != nil {
@@ -150,29 +153,28 @@ func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate,
 	return renewed, true, nil
 }
 
-// stored returns the certificate kept for this very request, nil if there is none.
-func (i *Issuer) stored(ctx context.Context, r Request) (*Certificate, error) {
+// stored returns the certificate kept for this very request, nil if there is none, and when the last one was issued to the owner.
+func (i *Issuer) stored(ctx context.Context, r Request) (cert *Certificate, issued time.Time, err error) {
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: r.Owner.GetNamespace(), Name: r.Secret}
 	if err := i.kept.read(ctx, key, &secret); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, nil
+			return nil, issued, nil
 		}
-		return nil, fmt.Errorf("reading the certificate: %w", err)
-	}
-	if !bytes.Equal(secret.Data[requestKey], r.CSR) || !metav1.IsControlledBy(&secret, r.Owner) {
-		return nil, nil
+		return nil, issued, fmt.Errorf("reading the certificate: %w", err)
 	}
 	at, err := time.Parse(time.RFC3339, string(secret.Data[issuedKey]))
-	if err != nil {
-		return nil, nil
+	if err != nil || !metav1.IsControlledBy(&secret, r.Owner) {
+		return nil, issued, nil
 	}
-	out, err := readIssued(secret.Data[certificateKey], r.CSR, at)
-	if err != nil {
+	if !bytes.Equal(secret.Data[requestKey], r.CSR) {
+		return nil, at, nil
+	}
+	if cert, err = readIssued(secret.Data[certificateKey], r.CSR, at); err != nil {
 		// What is not a certificate for this request is as good as none.
-		return nil, nil
+		return nil, issued, nil
 	}
-	return out, nil
+	return cert, at, nil
 }
 
 func readIssued(certificate, request []byte, at time.Time) (*Certificate, error) {

@@ -127,6 +127,41 @@ func TestACertificateThatAnEarlierVersionStoredIsUsed(t *testing.T) {
 	}
 }
 
+// Who asks again and again for something else has no more signed than who waits for the end of each certificate.
+func TestWhoAsksAnewIsIssuedNothingForAWhile(t *testing.T) {
+	l := newLab(t)
+	now := time.Now()
+	l.issuer.now = func() time.Time { return now }
+	stored := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.request.Owner.GetNamespace(), Name: l.request.Secret, Labels: map[string]string{names.IssuedCertificate: "true"}},
+		Data:       map[string][]byte{requestKey: []byte("another"), certificateKey: nil, issuedKey: []byte(now.UTC().Format(time.RFC3339))},
+	}
+	if err := ctrl.SetControllerReference(l.request.Owner, stored, kube.Scheme); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Create(t, l.c.Client, stored)
+	ask := func(want int) {
+		t.Helper()
+		testkit.Eventually(t, patient, func() error {
+			switch cert, _, err := l.issuer.Certificate(t.Context(), l.request); {
+			case cert != nil, !kube.IsWait(err):
+				return fmt.Errorf("got %v, %w", cert, err)
+			case want == 0 && kube.Judge(err).After > cred.MinCertificateAge:
+				t.Errorf("it waits for %s", kube.Judge(err).After)
+			}
+			return nil
+		})
+		if got := l.asked(t); got != want {
+			t.Errorf("%d certificates are asked for, not %d", got, want)
+		}
+	}
+	ask(0)
+	now = now.Add(cred.MinCertificateAge - time.Second)
+	ask(0)
+	now = now.Add(time.Second)
+	ask(1)
+}
+
 // A Tenant may go while its certificate is being signed, and one that is gone may be asked for by who does not know yet.
 func TestNoRequestOutlivesItsOwner(t *testing.T) {
 	l := newLab(t)

@@ -14,8 +14,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/test/clusters"
 	"liqo.io/liqo/test/figures"
 )
@@ -81,7 +85,87 @@ func (w *world) peer(ctx context.Context, times int) ([]figures.Promise, error) 
 			figures.Promise{What: "peer" + kind.name + " again, right after an unpeer", Value: figures.Median(again), Limit: kind.limit, Unit: "s"},
 			figures.Promise{What: "unpeer" + kind.name + ", until nothing is left", Value: figures.Median(parted), Limit: 2.5, Unit: "s"})
 	}
-	return out, nil
+	var refused []float64
+	for range times {
+		took, err := w.refused(ctx)
+		if err != nil {
+			return nil, err
+		}
+		say("refused %.2f s after the Tenant was deleted", took)
+		refused = append(refused, took)
+	}
+	return append(out, figures.Promise{What: "calls of a consumer whose Tenant was deleted, until all are refused: the longest", Value: slices.Max(refused), Limit: 5, Unit: "s"}), nil
+}
+
+// refused peers, offloads a namespace and deletes the Tenant of the consumer, and returns after how many seconds the credentials of the consumer are of no use
+// in the tenant namespace, nor those of its slice in the twin namespace. Then it parts: nothing is left.
+func (w *world) refused(ctx context.Context) (took float64, err error) {
+	consumer, provider := w.clusters[0], w.clusters[1]
+	tenant := "liqo-tenant-" + consumer.ID
+	if _, err := consumer.Liqoctl("peer", "--remote-kubeconfig", provider.Kubeconfig, "--networking-disabled"); err != nil {
+		return 0, err
+	}
+	const lent = "lent"
+	if _, err := consumer.Kubectl("", "create", "namespace", lent); err != nil {
+		return 0, err
+	}
+	if _, err := consumer.Liqoctl("offload", "namespace", lent); err != nil {
+		return 0, err
+	}
+	var calls []func() error
+	for identity, call := range map[string]struct {
+		in  string
+		all client.ObjectList
+	}{
+		"controlplane-" + provider.ID:  {tenant, &authv1beta1.ResourceSliceList{}},
+		"resourceslice-" + provider.ID: {lent + "-" + consumer.ID, &offv1beta1.ShadowPodList{}},
+	} {
+		as, err := w.holderOf(identity)
+		if err != nil {
+			return 0, err
+		}
+		calls = append(calls, func() error { return as.List(ctx, call.all, client.InNamespace(call.in)) })
+	}
+	if err := until(ctx, "what the consumer may do", func() error { return errors.Join(calls[0](), calls[1]()) }); err != nil {
+		return 0, err
+	}
+	if _, err := provider.Kubectl("", "delete", "tenant", "-n", tenant, consumer.ID, "--wait=false"); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	err = until(ctx, "refusals", func() error {
+		for _, call := range calls {
+			if err := call(); !apierrors.IsForbidden(err) {
+				return fmt.Errorf("it was granted: %w", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	took = time.Since(began).Seconds()
+	if _, err := consumer.Liqoctl("unpeer", "--remote-kubeconfig", provider.Kubeconfig, "--delete-namespaces"); err != nil {
+		return 0, err
+	}
+	if _, err := consumer.Kubectl("", "delete", "namespace", lent); err != nil {
+		return 0, err
+	}
+	return took, w.nothingIsLeft(ctx, nil)
+}
+
+// holderOf is a client of the provider with the credentials of an Identity of the consumer.
+func (w *world) holderOf(identity string) (client.Client, error) {
+	consumer, provider := w.clusters[0], w.clusters[1]
+	kubeconfig, err := consumer.Liqoctl("get", "kubeconfig", identity, "--remote-cluster-id", provider.ID)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
+	if err != nil {
+		return nil, fmt.Errorf("the credentials of Identity %s: %w", identity, err)
+	}
+	return client.New(cfg, client.Options{Scheme: provider.Client.Scheme()})
 }
 
 // ends are a pod in each cluster.
