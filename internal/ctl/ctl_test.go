@@ -5,7 +5,10 @@ package ctl
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -19,9 +22,15 @@ import (
 
 func TestErrorsAreSaidInKubectlsWords(t *testing.T) {
 	refused := &url.Error{Op: "Get", URL: "https://10.0.0.1:6443/api/v1/pods?limit=500", Err: syscall.ECONNREFUSED}
+	named := func(err error) error {
+		return &url.Error{Op: "Get", URL: "https://milan.example:6443/api/v1/pods", Err: err}
+	}
+	ended := x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.Expired, Detail: "it ended"}
 	for want, err := range map[string]error{
-		"listing pods: the connection to the server https://10.0.0.1:6443 was refused - did you specify the right host or port?": fmt.Errorf("listing pods: %w", refused),
-		"waiting for x: timed out waiting for the condition":                                                                     fmt.Errorf("waiting for x: %w", context.DeadlineExceeded),
+		"the certificate of https://milan.example:6443 has ended or has not begun, or the clock of this machine is wrong: " + ended.Error(): named(&tls.CertificateVerificationError{Err: ended}),
+		"the name of the server https://milan.example:6443 is not known: lookup milan.example: no such host":                                named(&net.DNSError{Err: "no such host", Name: "milan.example", IsNotFound: true}),
+		"listing pods: the connection to the server https://10.0.0.1:6443 was refused - did you specify the right host or port?":            fmt.Errorf("listing pods: %w", refused),
+		"waiting for x: timed out waiting for the condition":                                                                                fmt.Errorf("waiting for x: %w", context.DeadlineExceeded),
 		"plain": fmt.Errorf("plain"),
 	} {
 		if got := describe(err); got != want {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/url"
 	"strings"
 	"syscall"
@@ -94,15 +95,31 @@ func describeURL(err *url.Error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection to the server " + server + " was refused - did you specify the right host or port?"
-	case isUnknownAuthority(err):
+	case isA[x509.UnknownAuthorityError](err):
 		return "the certificate of " + server + " is signed by an authority that the kubeconfig does not know"
+	case isA[x509.HostnameError](err):
+		return "the certificate of " + server + " is for another server: " + err.Err.Error()
+	case isExpired(err):
+		return "the certificate of " + server + " has ended or has not begun, or the clock of this machine is wrong: " + err.Err.Error()
+	case isUnknownHost(err):
+		return "the name of the server " + server + " is not known: " + err.Err.Error()
 	case err.Timeout():
 		return "the server " + server + " does not answer: " + context.DeadlineExceeded.Error()
 	}
 	return "calling " + server + ": " + err.Err.Error()
 }
 
-func isUnknownAuthority(err error) bool {
-	_, ok := errors.AsType[x509.UnknownAuthorityError](err)
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
 	return ok
+}
+
+func isExpired(err error) bool {
+	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
+	return ok && invalid.Reason == x509.Expired
+}
+
+func isUnknownHost(err error) bool {
+	lookup, ok := errors.AsType[*net.DNSError](err)
+	return ok && lookup.IsNotFound
 }

@@ -88,8 +88,7 @@ func (c *cli) parties(ctx context.Context, o *testNetworkOptions) (*networkTest,
 			continue
 		}
 		if slices.ContainsFunc(t.all(), func(other *party) bool { return other.id == p.id }) {
-			return nil, out.Fail("the clusters must be different: cluster %q is named twice", p.id).
-				Hint("The consumer is that of --kubeconfig or --context, the providers those of --remote-kubeconfigs")
+			return nil, namedTwice("cluster %q", p.id)
 		}
 		t.providers = append(t.providers, p)
 	}
@@ -134,9 +133,17 @@ func (c *cli) sides(ctx context.Context, o *testNetworkOptions) ([]*side, error)
 		if s, err = c.side(ctx, name, flags); err != nil {
 			return nil, fmt.Errorf("remote cluster: %w", err)
 		}
+		if slices.ContainsFunc(all, func(other *side) bool { return other.host == s.host }) {
+			return nil, namedTwice("%s", s.host)
+		}
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+func namedTwice(format string, what any) error {
+	return out.Fail("the clusters must be different: "+format+" is named twice", what).
+		Hint("The consumer is that of --kubeconfig or --context, the providers those of --remote-kubeconfigs")
 }
 
 // checkNodePorts finds out whether --np-nodes selects any nodes.

@@ -410,7 +410,7 @@ func nothingIsTriedWrongly(t *testing.T, p *theatre) {
 	p.try(t, "-o", "table").refuses(t, "json, yaml")
 	p.try(t, "--np-nodes", "none").refuses(t, "all, workers, control-planes")
 	p.try(t, "-p", t.TempDir()+"/none").refuses(t, "none")
-	p.tryUntil(t.Context(), t, p.oslo.Config, p.oslo.Config).refuses(t, `the clusters must be different: cluster "oslo" is named twice`)
+	p.tryUntil(t.Context(), t, p.oslo.Config, p.oslo.Config).refuses(t, "the clusters must be different: "+p.oslo.Config.Host+" is named twice")
 	p.try(t, "--remote-liqo-namespace", "elsewhere").refuses(t, `in the remote cluster: Liqo is not installed in namespace "elsewhere"`)
 	p.try(t).refuses(t, "in the oslo cluster: there is no Configuration of bergen", "liqoctl network connect")
 	connectThem(t, p)

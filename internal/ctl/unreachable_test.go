@@ -119,6 +119,7 @@ func troubles(t *testing.T, c *testkit.ControlPlane) map[string]trouble {
 		"a context that is not there":     {map[string]string{"kubeconfig": kubeconfigFile(t, c.Config), "context": "none"}, []string{`context "none" does not exist`, "context"}},
 		"a server that is not there":      {file(&rest.Config{Host: "https://127.0.0.1:1"}), []string{"the connection to the server https://127.0.0.1:1 was refused", "kubeconfig"}},
 		"a server of another authority":   {file(&rest.Config{Host: foreign.URL}), []string{"signed by an authority that the kubeconfig does not know", "kubeconfig"}},
+		"a server of another name":        {map[string]string{"kubeconfig": kubeconfigFile(t, c.Config), "tls-server-name": "milan.example"}, []string{"is for another server: ", "milan.example", "kubeconfig"}},
 		"credentials that expired":        {file(expired), []string{"does not accept the credentials of the kubeconfig", "kubeconfig"}},
 		"a certificate that expired":      {file(outdated), []string{"does not accept the credentials of the kubeconfig", "kubeconfig"}},
 		"a user without rights":           {file(c.User(t, "unreachable-nobody")), nil},
@@ -219,13 +220,20 @@ func TestACommandChangesNothingWhereTheOtherClusterCannotBeUsed(t *testing.T) {
 			for _, bad := range []string{"", "remote-"} {
 				cmd := commands[name]
 				good := strings.TrimPrefix("remote-", bad)
-				if cmd.Flag("remote-kubeconfig") == nil {
+				several := cmd.Flag("remote-kubeconfigs") != nil // providers, which have no other flags
+				if cmd.Flag("remote-kubeconfig") == nil && !several || several && bad != "" && len(trouble.flags) > 1 {
 					continue
 				}
 				line := append(strings.Fields(name), strings.Fields(commandLines[name])...)
-				line = append(line, "--"+good+"kubeconfig", kubeconfig)
+				flags := map[string]string{good + "kubeconfig": kubeconfig}
 				for flag, value := range trouble.flags {
-					line = append(line, "--"+bad+flag, value)
+					flags[bad+flag] = value
+				}
+				for flag, value := range flags {
+					if several && flag == "remote-kubeconfig" {
+						flag += "s"
+					}
+					line = append(line, "--"+flag, value)
 				}
 				line = inLiqo(cmd, inLiqo(cmd, line, good, one.liqo), bad, nowhere)
 				tellsTrouble(t, what, trouble, liqoctl(t, nil, line...), line, false)
