@@ -251,7 +251,6 @@ func TestNoTestSkips(t *testing.T) {
 var timed = map[string]string{
 	"internal/ctl/delete_peeringuser.go": "what the API server thinks of rights is told to nobody who does not ask",
 	"internal/ctl/install/stuck.go":      "how long a pod has been stuck changes without any event",
-	"internal/ctl/unpeer_refused.go":     "it watches, but only what takes long: nothing is asked where a peering ends as it should",
 }
 
 func TestCommandsWatchAndDoNotPoll(t *testing.T) {

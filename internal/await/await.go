@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -97,9 +98,12 @@ func (w *waiting) until(ctx context.Context, once func(context.Context) error) e
 		switch {
 		case err == nil:
 			return nil
+		case err == errForgotten && !w.forgotten:
+			w.forgotten = true
+			continue
 		case ctx.Err() != nil:
 			return w.overdue(ctx)
-		case err != errWatchEnded && !Transient(err):
+		case err != errWatchEnded && err != errForgotten && !Transient(err):
 			return err
 		}
 		select {
@@ -152,6 +156,8 @@ func after(since time.Time, err error) error {
 type waiting struct {
 	what  []Watched
 	since time.Time
+	// forgotten says that the API server does not remember changes since what is waited for was read.
+	forgotten bool
 	// missing is what was waited for last, silent why nothing was heard since.
 	missing, silent error
 }
@@ -204,50 +210,72 @@ func (w *waiting) watch(ctx context.Context, c client.WithWatch, check func(cont
 	}
 }
 
-// follow reads an object, and watches what becomes of it from there on.
+// follow reads an object, and watches what becomes of it from there on. Where the API server does not remember so far back, it watches first:
+// that tells what there is, maybe as it was before it was read.
 func (w *waiting) follow(ctx context.Context, c client.WithWatch, obj client.Object, check func(context.Context, bool) error) error {
-	one := w.what[0]
-	now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object) // what is read into another stays there where this has nothing
-	now.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
-	err := c.Get(ctx, client.ObjectKeyFromObject(obj), now)
-	if client.IgnoreNotFound(err) != nil {
+	var events watch.Interface
+	begin := func(from string) (err error) {
+		options := append(slices.Clone(w.what[0].Opts), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: from}})
+		if events, err = c.Watch(ctx, w.what[0].List, options...); err != nil {
+			return w.heard(ctx, fmt.Errorf("watching: %w", err))
+		}
+		return nil
+	}
+	if w.forgotten {
+		if err := begin(""); err != nil {
+			return err
+		}
+		defer events.Stop()
+	}
+	there, err := read(ctx, c, obj)
+	if err != nil {
 		return w.heard(ctx, err)
 	}
-	there := err == nil
-	from := &client.ListOptions{Raw: &metav1.ListOptions{}} // without a version, a watch tells first what is there
+	from := ""
 	if there {
-		become(obj, now)
-		from.Raw.ResourceVersion = now.GetResourceVersion()
+		from = obj.GetResourceVersion()
 	}
-	var events watch.Interface
 	for {
 		err := w.heard(ctx, check(ctx, there))
 		if _, waits := errors.AsType[Pending](err); !waits {
 			return err
 		}
 		if events == nil {
-			if events, err = c.Watch(ctx, one.List, append(slices.Clone(one.Opts), from)...); err != nil {
-				return w.heard(ctx, fmt.Errorf("watching: %w", err))
+			if err := begin(from); err != nil {
+				return err
 			}
 			defer events.Stop()
 		}
-		if there, err = next(ctx, events, obj); err != nil {
+		if there, err = next(ctx, events, obj, from); err != nil {
 			return err
 		}
 	}
 }
 
-// next waits for an event of an object, puts what it became into obj, and tells whether it is there.
-func next(ctx context.Context, events watch.Interface, obj client.Object) (there bool, err error) {
+// read reads an object anew, and tells whether it is there: what is read into another one stays there where this has nothing.
+func read(ctx context.Context, c client.Client, obj client.Object) (there bool, err error) {
+	now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
+	now.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), now); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	become(obj, now)
+	return true, nil
+}
+
+// next waits for an event of an object that is younger than a version, puts what it became into obj, and tells whether it is there.
+func next(ctx context.Context, events watch.Interface, obj client.Object, than string) (there bool, err error) {
 	for {
 		select {
 		case <-ctx.Done():
 			return false, ctx.Err()
 		case e, goes := <-events.ResultChan():
 			switch {
+			case goes && e.Type == watch.Error && isForgotten(e.Object):
+				return false, errForgotten
 			case !goes, e.Type == watch.Error: // whatever the error is, a new watch finds out whether it lasts
 				return false, errWatchEnded
-			case e.Type == watch.Bookmark:
+			case e.Type == watch.Bookmark, !isNews(e, than):
 				continue
 			}
 			become(obj, e.Object)
@@ -256,9 +284,26 @@ func next(ctx context.Context, events watch.Interface, obj client.Object) (there
 	}
 }
 
-// become has an object be another one of its type.
-func become(obj, now runtime.Object) {
+// isForgotten tells that a watch cannot begin where it was asked to.
+func isForgotten(status runtime.Object) bool {
+	err := apierrors.FromObject(status)
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// isNews tells whether an event is of what an object became after a version, "" for none.
+func isNews(e watch.Event, version string) bool {
+	if version == "" {
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(e.Object.(client.Object).GetResourceVersion(), version)
+	return err != nil || order > 0 || order == 0 && e.Type == watch.Deleted
+}
+
+// become has an object be another one of its type. What a watch tells has no kind, where the type of Go does not say it.
+func become(obj client.Object, now runtime.Object) {
+	kind := obj.GetObjectKind().GroupVersionKind()
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(now).Elem())
+	obj.GetObjectKind().SetGroupVersionKind(kind)
 }
 
 // heard keeps what an answer says, for the end. That ctx ended meanwhile says nothing.
@@ -293,6 +338,7 @@ const brokenOff = "when reading response body"
 
 var (
 	errWatchEnded = errors.New("the watch ended")
+	errForgotten  = errors.New("the watch cannot begin so early")
 	errSilent     = errors.New("the API server does not answer")
 )
 

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,6 +219,7 @@ func TestAnObjectIsReadOnceAndThenFollowed(t *testing.T) {
 	red := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a", ResourceVersion: "7", Finalizers: []string{"example.org/held"}}}
 	blue := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a", ResourceVersion: "8"}, Data: map[string]string{"is": "blue"}}
 	green := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a", ResourceVersion: "9"}, Data: map[string]string{"is": "green"}}
+	forgot := watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("too old resource version").ErrStatus}
 	event := func(what watch.EventType, obj *corev1.ConfigMap) watch.Event {
 		return watch.Event{Type: what, Object: obj.DeepCopy()}
 	}
@@ -230,7 +232,10 @@ func TestAnObjectIsReadOnceAndThenFollowed(t *testing.T) {
 		"not there":             {followed{reads: []*corev1.ConfigMap{nil}, events: [][]watch.Event{{event(watch.Added, green)}}}, []string{""}, []string{"none", "green"}},
 		"it changes":            {followed{reads: []*corev1.ConfigMap{red}, events: [][]watch.Event{{event(watch.Modified, blue), event(watch.Modified, green)}}}, []string{"7"}, []string{" held", "blue", "green"}},
 		"it goes and comes":     {followed{reads: []*corev1.ConfigMap{blue}, events: [][]watch.Event{{event(watch.Deleted, blue), event(watch.Bookmark, red), event(watch.Added, green)}}}, []string{"8"}, []string{"blue", "none", "green"}},
-		"its watch ends":        {followed{reads: []*corev1.ConfigMap{red, blue, green}, events: [][]watch.Event{{}, {{Type: watch.Error, Object: &metav1.Status{Code: 410}}}}}, []string{"7", "8"}, []string{" held", "blue", "green"}},
+		"its watch ends":        {followed{reads: []*corev1.ConfigMap{red, blue, green}, events: [][]watch.Event{{}, {}}}, []string{"7", "8"}, []string{" held", "blue", "green"}},
+		"the server forgot":     {followed{reads: []*corev1.ConfigMap{red, blue}, events: [][]watch.Event{{forgot}, {event(watch.Added, red), event(watch.Modified, blue), event(watch.Modified, green)}}}, []string{"7", ""}, []string{" held", "blue", "green"}},
+		"it goes, forgotten":    {followed{reads: []*corev1.ConfigMap{red, red}, events: [][]watch.Event{{forgot}, {event(watch.Added, red), event(watch.Deleted, blue), event(watch.Added, green)}}}, []string{"7", ""}, []string{" held", " held", "none", "green"}},
+		"an error is no end":    {followed{reads: []*corev1.ConfigMap{red, green}, events: [][]watch.Event{{{Type: watch.Error, Object: &metav1.Status{Code: 500}}}}}, []string{"7"}, []string{" held", "green"}},
 		"it goes, unseen":       {followed{reads: []*corev1.ConfigMap{red, nil}, events: [][]watch.Event{{}, {event(watch.Added, green)}}}, []string{"7", ""}, []string{" held", "none", "green"}},
 		"an answer is an error": {followed{reads: []*corev1.ConfigMap{red, green}, refused: 1, events: [][]watch.Event{{}}}, nil, []string{" held", "green"}},
 	} {
@@ -238,6 +243,7 @@ func TestAnObjectIsReadOnceAndThenFollowed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var seen []string
 				obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a"}}
+				began := time.Now()
 				err := Object(t.Context(), &tc.script, obj, &corev1.ConfigMapList{}, func(_ context.Context, there bool) error {
 					is := "none"
 					if there {
@@ -250,6 +256,9 @@ func TestAnObjectIsReadOnceAndThenFollowed(t *testing.T) {
 					}
 					return Pending("a is " + is)
 				})
+				if forgetful := strings.Contains(name, "forg"); forgetful && time.Since(began) > 0 {
+					t.Errorf("it waited for %s", time.Since(began))
+				}
 				if err != nil || !slices.Equal(seen, tc.seen) || !slices.Equal(tc.script.from, tc.from) || len(tc.script.reads) > 0 {
 					t.Errorf("it ended with %v, saw %q, and watched from %q; reads that were not made: %d", err, seen, tc.script.from, len(tc.script.reads))
 				}
@@ -268,6 +277,9 @@ type followed struct {
 }
 
 func (f *followed) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	if _, typed := obj.(*corev1.ConfigMap); !typed && obj.GetObjectKind().GroupVersionKind().Kind != "ConfigMap" {
+		return errors.New("nobody knows the kind")
+	}
 	now := f.reads[0]
 	if f.reads = f.reads[1:]; now == nil {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, key.Name)
@@ -292,4 +304,25 @@ func (f *followed) Watch(_ context.Context, _ client.ObjectList, opts ...client.
 	f.events = f.events[1:]
 	events.Stop()
 	return events, nil
+}
+
+// What a watch tells of metadata says not of which kind.
+func TestTheKindOfAnObjectStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a", ResourceVersion: "7"}}
+		told := &metav1.PartialObjectMetadata{ObjectMeta: *read.ObjectMeta.DeepCopy()}
+		told.ResourceVersion = "8"
+		script := &followed{reads: []*corev1.ConfigMap{read, nil}, events: [][]watch.Event{{{Type: watch.Modified, Object: told}}}}
+		obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "a"}}
+		obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+		err := Object(t.Context(), script, obj, &metav1.PartialObjectMetadataList{}, func(_ context.Context, there bool) error {
+			if there {
+				return Pending("it is there")
+			}
+			return nil
+		})
+		if err != nil || len(script.reads) > 0 || obj.ResourceVersion != "8" {
+			t.Errorf("it ended with %v, of %+v", err, obj)
+		}
+	})
 }

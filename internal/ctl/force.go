@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -191,7 +190,7 @@ func (s *side) aboutPeer(ctx context.Context, id string) (all []foundOf, err err
 func (s *side) demandToForget(ctx context.Context, fc *liqov1beta1.ForeignCluster, all []foundOf) error {
 	var declaring error
 	if fc.Name != "" {
-		declaring = s.demandOf(ctx, fc.Name, rights{"", schema.GroupResource{Group: liqov1beta1.GroupName, Resource: liqov1beta1.ForeignClusterResource}, []string{"patch"}})
+		declaring = s.demandToDeclare(ctx, fc.Name)
 	}
 	var wanted []rights
 	for _, a := range all {

@@ -70,6 +70,8 @@ type unpeering struct {
 	reverse bool
 	// known is what the provider and the consumer knew of each other at first.
 	known *deauthentication
+	// shut says that the provider lets the consumer in no more.
+	shut bool
 	// inBand says that the consumer reaches the provider by the tunnel.
 	inBand bool
 }
@@ -80,6 +82,11 @@ func (u *unpeering) run(ctx context.Context) error {
 	}
 	if u.options.asked() {
 		return u.preview(ctx)
+	}
+	if u.shut {
+		if err := u.giveUp(ctx); err != nil {
+			return err
+		}
 	}
 	p := step.New(u.Printer)
 	nodes := p.Add(u.endOffloading)
@@ -128,6 +135,11 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 	}
 	if err := checks.Wait(); err != nil {
 		return err
+	}
+	if u.shut = u.known.shut(time.Now()); u.shut {
+		if err := u.consumer.demandToDeclare(ctx, u.provider.id); err != nil {
+			return err
+		}
 	}
 	u.inBand = slices.ContainsFunc(u.known.identities, func(obj client.Object) bool {
 		return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil
@@ -191,7 +203,7 @@ func (u *unpeering) endOffloading(ctx context.Context, told *out.Printer) error 
 		}
 		return err
 	}, p.All()...)
-	return disabling("offloading", u.despiteRefusal(ctx, told, p.Run))
+	return disabling("offloading", p.Run(ctx))
 }
 
 // deleteMadeByHand deletes the virtual nodes that no slice made: a slice whose credentials they use waits for those that are being deleted
@@ -293,7 +305,7 @@ func (s *side) troubles(ctx context.Context, other string) string {
 	var fc liqov1beta1.ForeignCluster
 	if s.kube.Get(ctx, client.ObjectKey{Name: other}, &fc) == nil {
 		for _, c := range fc.Status.Conditions {
-			if c.Type == liqov1beta1.APIServerStatus && (c.Status != liqov1beta1.ConditionEstablished || refusedBy(&fc)) {
+			if c.Type == liqov1beta1.APIServerStatus && (c.Status != liqov1beta1.ConditionEstablished || strings.HasPrefix(c.Message, peer.RefusesCalls)) {
 				all = append(all, cmp.Or(c.Message, c.Reason))
 			}
 		}

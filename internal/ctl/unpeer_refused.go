@@ -5,71 +5,54 @@ package ctl
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/cred"
 )
 
-// refusalPatience is how long what ends is waited for before somebody asks whether the provider hinders it: what begins late is refused nothing.
-const refusalPatience = 2 * time.Second
-
-// despiteRefusal does what ends with the provider's leave. One that lets the consumer in no more, because its Tenant was drained or deleted
-// or its certificate has ended, is given up meanwhile, for nobody else would do so: both clusters are at hand, and what the provider still
-// has of the consumer's is removed there, with its credentials.
-func (u *unpeering) despiteRefusal(ctx context.Context, told *out.Printer, do func(context.Context) error) error {
-	looking, enough := context.WithCancel(ctx)
-	looked := make(chan struct{})
-	go func() {
-		defer close(looked)
-		u.giveUpIfRefused(looking, u.consumer.via(told))
-	}()
-	err := do(ctx)
-	enough()
-	<-looked
-	return err
+// shut tells whether the provider lets the consumer in no more: the certificate of its Identity has ended, or no Tenant is served that it
+// was given for. Nothing that the consumer has there could end by itself.
+func (d *deauthentication) shut(now time.Time) bool {
+	if len(d.identities) == 0 {
+		return false
+	}
+	ended := func(obj client.Object) bool {
+		certificate, err := cred.ParseCertificate(obj.(*authv1beta1.Identity).Spec.AuthParams.SignedCRT)
+		return err == nil && now.After(certificate.NotAfter)
+	}
+	return slices.ContainsFunc(d.identities, ended) || !slices.ContainsFunc(d.tenants, served)
 }
 
-// giveUpIfRefused waits until the provider refuses the consumer, and says so to the consumer: see names.PermanentlyUnreachable.
-func (u *unpeering) giveUpIfRefused(ctx context.Context, s *side) {
-	select {
-	case <-ctx.Done():
-		return
-	case <-time.After(refusalPatience):
+// served tells of a Tenant that it is not refused, and may be soon if nobody looked at it yet.
+func served(obj client.Object) bool {
+	tenant := obj.(*authv1beta1.Tenant)
+	if ending(tenant) || tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
+		return false
 	}
-	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: u.provider.id}}
-	err := await.Object(ctx, s.kube, fc, &liqov1beta1.ForeignClusterList{}, func(_ context.Context, there bool) error {
-		if there && refusedBy(fc) {
-			return nil
-		}
-		return await.Pending(u.provider.id + " refuses nothing")
-	})
-	if err == nil {
-		err = declareGone(ctx, s.kube, fc)
-	}
-	switch {
-	case ctx.Err() != nil: // it went as it should
-	case apierrors.IsForbidden(err):
-		s.Warn("%s lets this cluster in no more, and you may not have it given up: %s", u.provider.id, err)
-	case err != nil:
-		s.Warn("Looking whether %s lets this cluster in: %s", u.provider.id, err)
-	default:
-		s.Warn("%s lets this cluster in no more: what is here ends without it, and what is there is removed in the end", u.provider.id)
-	}
+	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)
+	return ready == nil || ready.ObservedGeneration != tenant.Generation || ready.Status == metav1.ConditionTrue
 }
 
-// refusedBy tells of a cluster that it answers, and refuses every call of this one.
-func refusedBy(fc *liqov1beta1.ForeignCluster) bool {
-	for _, c := range fc.Status.Conditions {
-		if c.Type == liqov1beta1.APIServerStatus && strings.HasPrefix(c.Message, peer.RefusesCalls) {
-			return true
-		}
+// giveUp has the consumer end what it has without the provider: both clusters are at hand, and what is left in the provider is removed there,
+// with its credentials.
+func (u *unpeering) giveUp(ctx context.Context) error {
+	s := u.consumer
+	if err := declareGone(ctx, s.kube, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: u.provider.id}}); err != nil {
+		return s.wrong(err)
 	}
-	return false
+	s.Warn("%s lets this cluster in no more: what is here ends without it, and what is there is removed in the end", u.provider.id)
+	return nil
+}
+
+// demandToDeclare fails where the user may not say that a cluster is gone.
+func (s *side) demandToDeclare(ctx context.Context, id string) error {
+	return s.demandOf(ctx, id, rights{"", schema.GroupResource{Group: liqov1beta1.GroupName, Resource: liqov1beta1.ForeignClusterResource}, []string{"patch"}})
 }

@@ -33,11 +33,9 @@ import (
 // tidy waits until nothing of the peering is left, and removes the namespaces if that was asked for.
 func (u *unpeering) tidy(ctx context.Context, told *out.Printer) error {
 	p := step.New(told)
-	if u.reverse { // the ForeignCluster stays: see despiteRefusal
-		p.Add(func(ctx context.Context, _ *out.Printer) error {
-			return u.consumer.wrong(u.consumer.mayComeBack(ctx, u.provider.id))
-		})
-	}
+	p.Add(func(ctx context.Context, _ *out.Printer) error { // where the ForeignCluster stays: see giveUp, of an earlier command, too
+		return u.consumer.wrong(u.consumer.mayComeBack(ctx, u.provider.id))
+	})
 	for _, s := range []struct {
 		*side
 		other string

@@ -132,8 +132,8 @@ func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate,
 	if stored != nil && i.now().Before(stored.RenewAt) {
 		return stored, false, nil
 	}
-	if left := cred.MinCertificateAge - i.now().Sub(issued); left > 0 {
-		return nil, false, kube.Wait(min(left, cred.MinCertificateAge), "the certificate for an earlier request was issued just now")
+	if age := i.now().Sub(issued); age >= 0 && age < cred.MinCertificateAge { // one of the future is of another clock
+		return nil, false, kube.Wait(cred.MinCertificateAge-age, "the certificate for an earlier request was issued just now")
 	}
 	previous := ""
 	if stored != nil {

@@ -136,7 +136,7 @@ func (w *world) refused(ctx context.Context) (took float64, err error) {
 	err = until(ctx, "refusals", func() error {
 		for _, call := range calls {
 			if err := call(); !apierrors.IsForbidden(err) {
-				return fmt.Errorf("it was granted: %w", err)
+				return fmt.Errorf("a call is not refused: %v", err)
 			}
 		}
 		return nil

@@ -1,0 +1,52 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ctl
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+)
+
+func TestWhomAProviderLetsInNoMore(t *testing.T) {
+	ended, _ := expiredCertificate(t)
+	identity := func(certificate []byte) client.Object {
+		return &authv1beta1.Identity{Spec: authv1beta1.IdentitySpec{AuthParams: authv1beta1.AuthParams{SignedCRT: certificate}}}
+	}
+	tenant := func(edit func(*authv1beta1.Tenant)) client.Object {
+		out := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+		edit(out)
+		return out
+	}
+	ready := func(status metav1.ConditionStatus, generation int64) client.Object {
+		return tenant(func(tn *authv1beta1.Tenant) {
+			tn.Status.Conditions = []metav1.Condition{{Type: authv1beta1.TenantReady, Status: status, ObservedGeneration: generation}}
+		})
+	}
+	served, refused := ready(metav1.ConditionTrue, 2), ready(metav1.ConditionFalse, 2)
+	known := []client.Object{identity(nil)}
+	for name, tc := range map[string]struct {
+		identities, tenants []client.Object
+		want                bool
+	}{
+		"it was never let in":         {nil, nil, false},
+		"its Tenant is served":        {known, []client.Object{served}, false},
+		"one of its Tenants is":       {known, []client.Object{refused, served}, false},
+		"nobody looked at its Tenant": {known, []client.Object{tenant(func(*authv1beta1.Tenant) {})}, false},
+		"it was refused before":       {known, []client.Object{ready(metav1.ConditionFalse, 1)}, false},
+		"its Tenant is refused":       {known, []client.Object{refused}, true},
+		"its Tenant is drained":       {known, []client.Object{tenant(func(tn *authv1beta1.Tenant) { tn.Spec.TenantCondition = authv1beta1.TenantConditionDrained })}, true},
+		"its Tenant goes":             {known, []client.Object{tenant(func(tn *authv1beta1.Tenant) { tn.DeletionTimestamp = new(metav1.Now()) })}, true},
+		"its Tenant is gone":          {known, nil, true},
+		"its certificate has ended":   {[]client.Object{identity(ended)}, []client.Object{served}, true},
+	} {
+		if got := (&deauthentication{identities: tc.identities, tenants: tc.tenants}).shut(time.Now()); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
