@@ -92,6 +92,7 @@ func describeURL(err *url.Error) string {
 	if u, parseErr := url.Parse(err.URL); parseErr == nil {
 		server = u.Scheme + "://" + u.Host
 	}
+	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection to the server " + server + " was refused - did you specify the right host or port?"
@@ -99,8 +100,8 @@ func describeURL(err *url.Error) string {
 		return "the certificate of " + server + " is signed by an authority that the kubeconfig does not know"
 	case isA[x509.HostnameError](err):
 		return "the certificate of " + server + " is for another server: " + err.Err.Error()
-	case isExpired(err):
-		return "the certificate of " + server + " has ended or has not begun, or the clock of this machine is wrong: " + err.Err.Error()
+	case invalid.Cert != nil && invalid.Reason == x509.Expired:
+		return "the certificate of " + server + " has ended or has not begun, or the clock of this machine is wrong: " + invalid.Error()
 	case isUnknownHost(err):
 		return "the name of the server " + server + " is not known: " + err.Err.Error()
 	case err.Timeout():
@@ -112,11 +113,6 @@ func describeURL(err *url.Error) string {
 func isA[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
-}
-
-func isExpired(err error) bool {
-	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
-	return ok && invalid.Reason == x509.Expired
 }
 
 func isUnknownHost(err error) bool {
