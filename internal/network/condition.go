@@ -29,10 +29,11 @@ const (
 	reasonTaken              = "NameTaken"
 )
 
-// reportReady sets the condition of a gateway and returns its event. A failure of ours changes nothing: it is retried.
+// reportReady sets the condition of a gateway and returns its event. A failure of ours changes nothing, whatever else is waited for: it is
+// retried.
 func reportReady(conditions *[]metav1.Condition, generation int64, err error) []kube.Event {
 	c := metav1.Condition{Type: networkingv1beta1.ConditionGatewayReady, ObservedGeneration: generation}
-	err = culprit(err)
+	err = culprit(kube.Trouble(err))
 	waitsFor, _, waits := kube.WaitReason(err)
 	if reason, ok := kube.InvalidReason(err); ok {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reason, kube.Note(err.Error())
