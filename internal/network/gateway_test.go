@@ -28,6 +28,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -592,6 +593,30 @@ func TestWhatIsLeftOfAGatewayIsKnown(t *testing.T) {
 				t.Errorf("it is left: %t, %v; want %t", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// Garbage collection may take the Deployment of a gateway that is gone before the cache shows that it is.
+func TestNoPodBeginsOfAGatewayThatIsGone(t *testing.T) {
+	s := begin(t)
+	made := &networkingv1beta1.WgGatewayServer{ObjectMeta: s.meta("rome")}
+	made.Labels = map[string]string{names.RemoteClusterID: "milan"}
+	made.Spec.Deployment.Spec = appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{names.GatewayName: "rome"}},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "gateway", Image: "gateway"}}}},
+	}
+	s.create(made)
+	w := &wireguards[*networkingv1beta1.WgGatewayServer]{client: s.c.Client, all: s.c.Client, keys: &keyring{live: s.c.Client, bindings: s.c.Client, liqoNamespace: s.liqo}}
+	deployment := &appsv1.Deployment{ObjectMeta: s.meta("gw-rome")}
+	s.eventually(func() error { return errors.Join(w.workload(t.Context(), wireguardOf(made)), s.get(deployment)) })
+	if err := errors.Join(s.c.Client.Delete(t.Context(), made.DeepCopy()), s.c.Client.Delete(t.Context(), deployment.DeepCopy())); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.workload(t.Context(), wireguardOf(made)); !kube.IsWait(err) {
+		t.Errorf("it says %v", err)
+	}
+	if err := s.get(deployment); !apierrors.IsNotFound(err) {
+		t.Errorf("the Deployment is there, of %v: %v", deployment.OwnerReferences, err)
 	}
 }
 

@@ -229,8 +229,32 @@ func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 	return ensure(ctx, s.client, w.Object, &corev1.ServiceAccount{ObjectMeta: w.meta(key.Name)})
 }
 
+// isThere is a Wait where this is gone and the cache does not show it yet. Garbage collection takes the Deployment then, which would be made
+// again, and its pod begin.
+func (s *wireguards[T]) isThere(ctx context.Context, w *wireguard) error {
+	name := names.Gateway(w.gateway)
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: name}, &appsv1.Deployment{})
+	if err == nil {
+		return nil
+	} else if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading Deployment %s: %w", name, err)
+	}
+	now := newObject[T]()
+	err = s.keys.live.Get(ctx, client.ObjectKeyFromObject(w.Object), now)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading whether this is to have a Deployment: %w", err)
+	}
+	if err != nil || now.GetUID() != w.GetUID() || now.GetDeletionTimestamp() != nil {
+		return kube.Wait(0, "this is being deleted")
+	}
+	return nil
+}
+
 // workload makes the Deployment, once there are keys for it.
 func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
+	if err := s.isThere(ctx, w); err != nil {
+		return err
+	}
 	keys, public, err := s.keys.of(ctx, w)
 	if err != nil {
 		return err
