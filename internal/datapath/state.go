@@ -92,7 +92,7 @@ const (
 	ScopeHost   Scope = 254
 )
 
-// Rule sends packets to a table of routes.
+// Rule sends packets to a table of routes, or past other rules.
 type Rule struct {
 	Priority    int
 	Family      Family       // of all that the rule says of addresses
@@ -102,7 +102,12 @@ type Rule struct {
 	Mark        uint32 // 0: any
 	Table       int
 	Unreachable bool // instead of a table
+	GoTo        int  // the later priority of the rule that comes next, instead of a table; 0: none
+	Nop         bool // instead of a table: it is there for others to go to
 }
+
+// MainTable is where the kernel, DHCP and CNIs have the routes of a host.
+const MainTable = 254
 
 // UnreachableMetric is the metric of routes that say "unreachable" where nothing better is known: worse than any other.
 const UnreachableMetric = 4278198272
@@ -277,9 +282,16 @@ func (r Rule) String() string {
 	if r.Mark != 0 {
 		w.add("fwmark", r.Mark)
 	}
-	if r.Unreachable {
+	switch {
+	case r.Unreachable:
 		w.add("unreachable")
-	} else {
+	case r.GoTo != 0:
+		w.add("goto", r.GoTo)
+	case r.Nop:
+		w.add("nop")
+	case r.Table == MainTable:
+		w.add("lookup main")
+	default:
 		w.add("lookup", r.Table)
 	}
 	return w.line()

@@ -93,7 +93,7 @@ func TestTheDeviceThatIsWanted(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "privateKey"), key[:], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	none := wg.Config{MTU: 1340, PrivateKey: key, ListenPort: 7}
+	none := wg.Config{MTU: 1340, PrivateKey: key, ListenPort: 7, Mark: names.TunnelMark}
 	whole := none
 	whole.Peers = []wg.Peer{{PublicKey: remote, Endpoint: at, Keepalive: 10 * time.Second, AllowedIPs: []netip.Prefix{
 		netip.MustParsePrefix("169.254.18.0/30"), peer.Pods[0].There, peer.External[0].There,

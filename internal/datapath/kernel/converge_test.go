@@ -298,7 +298,7 @@ func TestASmallChangeIsASmallWrite(t *testing.T) {
 			{"the outer address of a hop", func(s *datapath.State) { s.Hops[0].Outer = p.outer.Next() }, []string{"fdb replace MAC dev liqo.fabric dst OUTER2"}},
 			{"the MAC", func(s *datapath.State) { s.Links[1].VXLAN.MAC[5] = 9 }, []string{"link set liqo.fabric address " + otherMAC(p), "neigh replace GATEWAY lladdr MAC dev liqo.fabric"}},
 			{"a route", func(s *datapath.State) { s.Routes[0].MTU = 1200 }, []string{"replace route PEER via GATEWAY dev liqo.fabric onlink src OWN mtu 1200 table 6091"}},
-			{"a rule of routing", func(s *datapath.State) { s.Rules[0].Table = 6093 }, []string{"add RULE lookup 6093", "delete RULE lookup 6091"}},
+			{"a rule of routing", func(s *datapath.State) { s.Rules[1].Table = 6093 }, []string{"add RULE lookup 6093", "delete RULE lookup 6091"}},
 			{"an element", func(s *datapath.State) {
 				s.Tables[0].Sets[0].Elements = append(s.Tables[0].Sets[0].Elements, one(p.alias.Next(), p.target))
 			}, []string{"nft: add 1 elements of alias in table FAMILY liqo"}},
@@ -347,12 +347,12 @@ func TestFiltersComeFirstAndGoLast(t *testing.T) {
 		"addr add 10.70.0.12/32",
 		"fdb replace 02:6c:0a:c8:01:09", "neigh replace 172.29.1.100", "neigh replace 10.200.1.9",
 		"add route unreachable", "add route 10.71.0.0/16", "add route 172.29.1.100/32",
-		"add rule pref", "add rule pref", "add rule pref",
+		"add rule pref", "add rule pref", "add rule pref", "add rule pref", "add rule pref",
 	}, verbs(k.mustApply(t, samples["ip"].node()))); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{
-		"delete rule pref", "delete rule pref", "delete rule pref",
+		"delete rule pref", "delete rule pref", "delete rule pref", "delete rule pref", "delete rule pref",
 		"delete route 172.29.1.100/32", "delete route 10.71.0.0/16", "delete route unreachable",
 		"addr delete 10.70.0.12/32",
 		"link delete liqo.fabric", "link delete liqo.probe",

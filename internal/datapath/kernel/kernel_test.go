@@ -69,8 +69,10 @@ func (p sample) node() datapath.State {
 			{Table: 6092, To: host(p.target), Device: names.ProbeDevice, Scope: scope},
 		},
 		Rules: []datapath.Rule{
+			{Priority: 104, Family: p.family, From: host(p.gateway), GoTo: 106},
 			{Priority: 105, Family: p.family, From: host(p.peer.Addr()), To: host(p.target), Table: 6092},
 			{Priority: 105, Family: p.family, Table: 6091},
+			{Priority: 106, Family: p.family, Nop: true},
 			{Priority: 110, Family: p.family, From: p.peer, Unreachable: true},
 		},
 		Tables: []datapath.Table{{

@@ -31,8 +31,12 @@ import (
 // it is as plans say: nodes and gateways get it by Apply, and the tunnel is WireGuard. What is not ours is as unkind as real
 // clusters are: nodes masquerade what leaves the network of pods, drop what has no valid state, and look at reverse paths.
 
-// outer begins the addresses of a cluster's nodes in the world between them.
-var outer = map[string]string{"a": "172.29.1.", "b": "172.29.2."}
+// outer begins the addresses of a cluster's nodes in the world between them, covered what they are where those of the other one are in the network
+// under which the cluster's pods are seen there.
+var (
+	outer   = map[string]string{"a": "172.29.1.", "b": "172.29.2."}
+	covered = map[string]string{"a": "10.72.9.", "b": "10.71.9."}
+)
 
 // world is the address of a host beside the nodes, which is their way to all others, too.
 const world = "172.29.1.100"
@@ -60,6 +64,7 @@ type lab struct {
 	*testing.T
 	spaces  map[string]*space
 	kernels map[string]*Kernel // of nodes and gateways
+	client  tunnelEnd          // that of b
 	world   *Kernel
 	labSettings
 }
@@ -69,20 +74,25 @@ type labSettings struct {
 	priority int  // of the rule of nodes
 	tracked  bool // packets in gateways
 	loose    bool // reverse paths: nobody looks at where a source is
+	covered  bool // addresses of nodes, by the networks of their pods as the peer sees them
 	// mtu is what nodes think of the tunnel, passing what gateways do; 0: all that it has room for.
 	mtu, passing int
 }
 
 func newLab(t *testing.T, settings labSettings) *lab {
 	l := &lab{T: t, spaces: map[string]*space{}, kernels: map[string]*Kernel{}, labSettings: settings}
-	l.host("world", "br0", world+"/16")
+	between := l.host("world", "br0", world+"/16")
+	if l.covered {
+		between.address(l, "br0", covered["a"]+"100/16")
+		between.address(l, "br0", covered["b"]+"100/16")
+	}
 	l.watchStrays()
 	for _, c := range []string{"a", "b"} {
 		for _, n := range labNodes {
-			l.node(c, n.name, outer[c]+n.number, n.bridge)
+			l.node(c, n.name, l.outer(c)+n.number, n.bridge)
 		}
-		l.spaces[c+"/one"].route(t, labNodes[1].pods, outer[c]+"2", "eth0")
-		l.spaces[c+"/two"].route(t, labNodes[0].pods, outer[c]+"1", "eth0")
+		l.spaces[c+"/one"].route(t, labNodes[1].pods, l.outer(c)+"2", "eth0")
+		l.spaces[c+"/two"].route(t, labNodes[0].pods, l.outer(c)+"1", "eth0")
 	}
 	for _, p := range labPods {
 		l.space(p.name)
@@ -99,6 +109,21 @@ func newLab(t *testing.T, settings labSettings) *lab {
 	l.apply()
 	l.serve()
 	return l
+}
+
+func (l *lab) outer(cluster string) string {
+	if l.covered {
+		return covered[cluster]
+	}
+	return outer[cluster]
+}
+
+// seen are the networks of pods and of what is in front of peers, as a cluster sees those of the other one.
+func (l *lab) seen(by string) (pods, external string) {
+	if l.covered && by == "b" {
+		return "10.72.0.0/16", "10.68.0.0/16"
+	}
+	return "10.71.0.0/16", "10.68.0.0/16"
 }
 
 func (l *lab) space(name string) *space {
@@ -138,7 +163,11 @@ func (l *lab) node(cluster, name, address, bridge string) {
 	s := l.host(cluster+"/"+name, "cni0", bridge+"/24")
 	s.sysctl(l, "net/ipv4/conf/all/route_localnet=1") // as kube-proxy does, for its ports on 127.0.0.1
 	l.plug(cluster+"/"+name, "world", "br0", address+"/16")
-	s.route(l, "0.0.0.0/0", world, "eth0")
+	way := world
+	if l.covered {
+		way = covered[cluster] + "100"
+	}
+	s.route(l, "0.0.0.0/0", way, "eth0")
 }
 
 // plug connects a namespace with the bridge of another.
@@ -234,20 +263,30 @@ func (l *lab) connectGateways() {
 	}
 	a := wg.Peer{PublicKey: public[1], AllowedIPs: []netip.Prefix{plan.TunnelNetwork(), prefix("10.200.0.0/16"), prefix("10.70.0.0/16")}, Keepalive: 20 * time.Second}
 	b := wg.Peer{
-		PublicKey: public[0], Endpoint: netip.MustParseAddrPort(fmt.Sprint("172.29.1.1:", tunnelPort)), Keepalive: 20 * time.Second,
+		PublicKey: public[0], Endpoint: netip.MustParseAddrPort(fmt.Sprint(l.outer("a"), "1:", tunnelPort)), Keepalive: 20 * time.Second,
 		AllowedIPs: []netip.Prefix{prefix("0.0.0.0/0")}, // b may try what it wants
 	}
-	up := []func() (bool, error){
-		l.tunnel("a/gateway", wg.Config{MTU: names.DefaultMTU, PrivateKey: private[0], ListenPort: names.TunnelPort, Peers: []wg.Peer{a}}),
-		l.tunnel("b/gateway", wg.Config{MTU: names.DefaultMTU, PrivateKey: private[1], Peers: []wg.Peer{b}}),
+	l.client = l.tunnel("b/gateway", wg.Config{MTU: names.DefaultMTU, PrivateKey: private[1], Mark: names.TunnelMark, Peers: []wg.Peer{b}})
+	ends := []tunnelEnd{
+		l.tunnel("a/gateway", wg.Config{MTU: names.DefaultMTU, PrivateKey: private[0], Mark: names.TunnelMark, ListenPort: names.TunnelPort, Peers: []wg.Peer{a}}),
+		l.client,
 	}
-	for _, ok := range up {
-		fatal(l, soon("a handshake", ok))
+	for _, end := range ends {
+		fatal(l, soon("a handshake", func() (bool, error) {
+			status, err := end.Observe()
+			return len(status.Peers) == 1 && !status.Peers[0].LastHandshake.IsZero(), err
+		}))
 	}
 }
 
-// tunnel opens one end, and tells whether there is a session.
-func (l *lab) tunnel(at string, config wg.Config) func() (bool, error) {
+// tunnelEnd is an end of the tunnel, and what it is told to be.
+type tunnelEnd struct {
+	*wg.Device
+	wanted wg.Config
+}
+
+// tunnel opens one end.
+func (l *lab) tunnel(at string, config wg.Config) tunnelEnd {
 	var device *wg.Device
 	l.spaces[at].inside(l, func() (err error) {
 		if device, err = wg.Open(names.TunnelDevice, wg.Userspace, slog.New(slog.DiscardHandler)); err == nil {
@@ -256,34 +295,32 @@ func (l *lab) tunnel(at string, config wg.Config) func() (bool, error) {
 		return err
 	})
 	l.Cleanup(func() { device.Close() })
-	return func() (bool, error) {
-		status, err := device.Observe()
-		return len(status.Peers) == 1 && !status.Peers[0].LastHandshake.IsZero(), err
-	}
+	return tunnelEnd{device, config}
 }
 
 // cluster is what each cluster knows: of the other one, and of a third one to which it has no gateway.
 func (l *lab) cluster(name string) plan.Cluster {
 	key := plan.PeerKey{Namespace: "liqo-tenant-rome", ClusterID: "rome"}
+	pods, external := l.seen(name)
 	seen := func(there, here string) []remap.Pair { return []remap.Pair{{There: prefix(there), Here: prefix(here)}} }
 	object := func(kind, name string) plan.Object { return plan.Object{Kind: kind, Namespace: "demo", Name: name} }
 	out := plan.Cluster{
 		Pods: prefixesOf("10.200.0.0/16"), Services: prefixesOf("10.96.0.0/12"), External: prefixesOf("10.70.0.0/16"),
 		Peers: []plan.Peer{
-			{Of: object("Configuration", "rome"), Key: key, Pods: seen("10.200.0.0/16", "10.71.0.0/16"), External: seen("10.70.0.0/16", "10.68.0.0/16")},
+			{Of: object("Configuration", "rome"), Key: key, Pods: seen("10.200.0.0/16", pods), External: seen("10.70.0.0/16", external)},
 			{Of: object("Configuration", "oslo"), Key: plan.PeerKey{Namespace: "liqo-tenant-oslo", ClusterID: "oslo"}, Pods: seen("10.200.0.0/16", "10.69.0.0/16"), External: seen("10.70.0.0/16", "10.64.0.0/16")},
 		},
 		Tunnels: []plan.Tunnel{{Of: object("GatewayServer", "rome"), Peer: key, Active: l.gatewayOf(name), MTU: l.mtu}},
 		Aliases: []plan.Alias{
 			{Of: object("IP", "printer"), Alias: addr("10.70.0.21"), Address: addr(world), Masquerade: true},
-			{Of: object("IP", "node-exporter"), Alias: addr("10.70.0.22"), Address: addr(outer[name] + "2")},
-			{Of: object("IP", "external-ip"), Alias: addr("10.70.0.23"), Address: addr(outer[name] + "1"), Masquerade: true},
+			{Of: object("IP", "node-exporter"), Alias: addr("10.70.0.22"), Address: addr(l.outer(name) + "2")},
+			{Of: object("IP", "external-ip"), Alias: addr("10.70.0.23"), Address: addr(l.outer(name) + "1"), Masquerade: true},
 		},
 	}
 	for _, n := range labNodes {
 		out.Members = append(out.Members, plan.Member{
 			Of: plan.Object{Kind: "InternalNode", Name: n.name}, External: []netip.Addr{addr(n.external)},
-			Local: addr(n.bridge), Remote: addr(outer[name] + n.number), PodCIDRs: prefixesOf(n.pods),
+			Local: addr(n.bridge), Remote: addr(l.outer(name) + n.number), PodCIDRs: prefixesOf(n.pods),
 		})
 	}
 	return out
@@ -340,7 +377,7 @@ func (l *lab) serve() {
 	}
 	for c := range outer {
 		for _, n := range labNodes {
-			for _, a := range []string{outer[c] + n.number, n.external, n.bridge} {
+			for _, a := range []string{l.outer(c) + n.number, n.external, n.bridge} {
 				echo(l.T, l.spaces[c+"/"+n.name], addr(a))
 			}
 		}

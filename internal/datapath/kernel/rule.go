@@ -20,6 +20,8 @@ import (
 // Actions of rules that x/sys does not have.
 const (
 	toTable       = 1
+	toRule        = 2
+	toNext        = 3
 	toUnreachable = 7
 )
 
@@ -32,13 +34,14 @@ type rule struct {
 	output     string
 	mark, mask uint32
 	table      uint32
+	target     uint32 // the priority to go on with
 	action     byte
 }
 
 func compareRules(a, b rule) int {
 	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.family, b.family), a.from.Compare(b.from), a.to.Compare(b.to),
 		cmp.Compare(a.input, b.input), cmp.Compare(a.output, b.output), cmp.Compare(a.mark, b.mark), cmp.Compare(a.mask, b.mask),
-		cmp.Compare(a.table, b.table), cmp.Compare(a.action, b.action))
+		cmp.Compare(a.table, b.table), cmp.Compare(a.target, b.target), cmp.Compare(a.action, b.action))
 }
 
 func (k *Kernel) readRules() (map[rule]bool, error) {
@@ -66,7 +69,8 @@ func parseRule(msg []byte) (rule, bool) {
 	a := body(msg, unix.SizeofRtMsg)
 	r := rule{
 		family: msg[0], priority: a.native32(nl.FRA_PRIORITY), input: a.text(nl.FRA_IIFNAME), output: a.text(nl.FRA_OIFNAME),
-		mark: a.native32(nl.FRA_FWMARK), mask: a.native32(nl.FRA_FWMASK), table: a.native32(nl.FRA_TABLE), action: msg[7],
+		mark: a.native32(nl.FRA_FWMARK), mask: a.native32(nl.FRA_FWMASK), table: a.native32(nl.FRA_TABLE),
+		target: a.native32(nl.FRA_GOTO), action: msg[7],
 	}
 	if a[nl.FRA_SRC] != nil {
 		r.from = a.prefix(nl.FRA_SRC, int(msg[2]), r.family)
@@ -85,8 +89,13 @@ func ruleOf(w datapath.Rule) rule {
 	if w.Family == datapath.IPv6 {
 		r.family = unix.AF_INET6
 	}
-	if w.Unreachable {
+	switch {
+	case w.Unreachable:
 		r.table, r.action = 0, toUnreachable
+	case w.GoTo != 0:
+		r.table, r.target, r.action = 0, uint32(w.GoTo), toRule
+	case w.Nop:
+		r.table, r.action = 0, toNext
 	}
 	if w.Mark != 0 {
 		r.mask = math.MaxUint32
@@ -104,6 +113,7 @@ func (r rule) datapath() datapath.Rule {
 	out := datapath.Rule{
 		Priority: int(r.priority), Family: datapath.IPv4, From: r.from, To: r.to, Input: r.input, Output: r.output,
 		Mark: r.mark, Table: int(r.table), Unreachable: r.action == toUnreachable,
+		GoTo: int(r.target), Nop: r.action == toNext,
 	}
 	if r.family == unix.AF_INET6 {
 		out.Family = datapath.IPv6
@@ -135,6 +145,9 @@ func (r rule) request() []byte {
 	}
 	if r.table != 0 {
 		out = join(out, attr(nl.FRA_TABLE, native32(r.table)))
+	}
+	if r.target != 0 {
+		out = join(out, attr(nl.FRA_GOTO, native32(r.target)))
 	}
 	return join(head, out)
 }

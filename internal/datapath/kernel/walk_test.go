@@ -240,7 +240,7 @@ func attempts(to netip.AddrPort, frame string) []func(context.Context) error {
 	case frame == "loose":
 		return []func(context.Context) error{loose(to)}
 	case inTheName:
-		return []func(context.Context) error{forged(netip.MustParseAddr(source), to, netip.MustParseAddr(by))}
+		return []func(context.Context) error{forged(datapath.UDP, netip.MustParseAddr(source), to, netip.MustParseAddr(by))}
 	default:
 		return []func(context.Context) error{datagram(to, vxlan(addr(frame))...)}
 	}
@@ -314,25 +314,25 @@ func loose(to netip.AddrPort) func(context.Context) error {
 			return err
 		}
 		defer unix.Close(fd)
-		return unix.Sendto(fd, packetOf(addr("10.200.1.5"), to), 0, &unix.SockaddrLinklayer{Protocol: 8 /* IPv4, in network order */, Ifindex: link.Index})
+		return unix.Sendto(fd, packetOf(datapath.UDP, addr("10.200.1.5"), to), 0, &unix.SockaddrLinklayer{Protocol: 8 /* IPv4, in network order */, Ifindex: link.Index})
 	}
 }
 
 // forged gives a packet to a neighbour, whatever its source is.
-func forged(from netip.Addr, to netip.AddrPort, by netip.Addr) func(context.Context) error {
+func forged(protocol byte, from netip.Addr, to netip.AddrPort, by netip.Addr) func(context.Context) error {
 	return func(context.Context) error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
-		return unix.Sendto(fd, packetOf(from, to), 0, &unix.SockaddrInet4{Addr: by.As4()})
+		return unix.Sendto(fd, packetOf(protocol, from, to), 0, &unix.SockaddrInet4{Addr: by.As4()})
 	}
 }
 
-// packetOf is a packet of UDP without any content.
-func packetOf(from netip.Addr, to netip.AddrPort) []byte {
-	packet := []byte{0: 0x45, 3: 28, 8: 64, 9: datapath.UDP, 27: 0}
+// packetOf is a packet without any content; its head is as short as that of UDP.
+func packetOf(protocol byte, from netip.Addr, to netip.AddrPort) []byte {
+	packet := []byte{0: 0x45, 3: 28, 8: 64, 9: protocol, 27: 0}
 	copy(packet[12:], from.AsSlice())
 	copy(packet[16:], to.Addr().AsSlice())
 	var sum uint32

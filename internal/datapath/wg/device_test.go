@@ -385,32 +385,59 @@ func TestRebindTakesAnotherPortAndKeepsSessions(t *testing.T) {
 	echo(t, conn, 1<<16)
 }
 
+// optionsOf calls f for the sockets of an end, for IPv4 and for IPv6.
+func optionsOf(t *testing.T, s *side, f func(which, fd int)) {
+	t.Helper()
+	sockets, err := s.device.engine.(*userspaceEngine).device.Bind().(*bind).sockets()
+	if err != nil || len(sockets) != 2 {
+		t.Fatalf("%d sockets, %v", len(sockets), err)
+	}
+	for i, socket := range sockets {
+		raw, err := socket.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = raw.Control(func(fd uintptr) { f(i, int(fd)) })
+	}
+}
+
+func TestOuterPacketsHaveAMark(t *testing.T) {
+	a, b := tunnelUp(t)
+	const given = 27761
+	marked := func(want int, when string) {
+		t.Helper()
+		optionsOf(t, b, func(which, fd int) {
+			if got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK); err != nil || got != want {
+				t.Errorf("socket %d %s: the mark is %d, %v, want %d", which, when, got, err, want)
+			}
+		})
+	}
+	config := client(a, b)
+	marked(0, "without one")
+	config.Mark = given
+	b.apply(config)
+	marked(given, "with one")
+	b.do(func() error { return b.device.Rebind() })
+	marked(given, "of another port")
+}
+
 func TestOuterPacketsAreNeverFragmented(t *testing.T) {
 	a, b := tunnelUp(t)
 	frames := a.capture()
 	probing := func(s *side) {
 		t.Helper()
-		engine := s.device.engine.(*userspaceEngine)
-		sockets, err := engine.device.Bind().(*bind).sockets()
-		if err != nil || len(sockets) != 2 {
-			t.Fatalf("%d sockets, %v", len(sockets), err)
-		}
-		for i, option := range [][3]int{
+		options := [][3]int{
 			{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE}, {unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE},
-		} {
-			raw, err := sockets[i].SyscallConn()
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = raw.Control(func(fd uintptr) {
-				if got, err := unix.GetsockoptInt(int(fd), option[0], option[1]); err != nil || got != option[2] {
-					t.Errorf("%s: option is %d, %v, want %d", sockets[i].LocalAddr(), got, err, option[2])
-				}
-				if gro, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO); err != nil || gro == 0 {
-					t.Errorf("%s: UDP GRO is %d, %v", sockets[i].LocalAddr(), gro, err)
-				}
-			})
 		}
+		optionsOf(t, s, func(which, fd int) {
+			option := options[which]
+			if got, err := unix.GetsockoptInt(fd, option[0], option[1]); err != nil || got != option[2] {
+				t.Errorf("socket %d: option is %d, %v, want %d", which, got, err, option[2])
+			}
+			if gro, err := unix.GetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO); err != nil || gro == 0 {
+				t.Errorf("socket %d: UDP GRO is %d, %v", which, gro, err)
+			}
+		})
 	}
 	probing(a)
 	probing(b)

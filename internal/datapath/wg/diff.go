@@ -13,6 +13,7 @@ import (
 type state struct {
 	privateKey PrivateKey
 	listenPort uint16
+	mark       uint32
 	peers      map[PublicKey]peerState
 	refused    uint64
 }
@@ -42,6 +43,7 @@ func remember(c Config) *applied {
 type change struct {
 	privateKey *PrivateKey
 	listenPort *uint16
+	mark       *uint32
 	peers      []peerChange
 }
 
@@ -55,7 +57,9 @@ type peerChange struct {
 	allowedIPs, add, drop []netip.Prefix
 }
 
-func (c change) empty() bool { return c.privateKey == nil && c.listenPort == nil && len(c.peers) == 0 }
+func (c change) empty() bool {
+	return c.privateKey == nil && c.listenPort == nil && c.mark == nil && len(c.peers) == 0
+}
 
 // diff is the smallest change from have to want. Peers are removed first: what they were allowed may be given to others.
 func diff(have state, last *applied, want Config) change {
@@ -65,6 +69,9 @@ func diff(have state, last *applied, want Config) change {
 	}
 	if portDiffers(have.listenPort, last, want.ListenPort) {
 		todo.listenPort = &want.ListenPort
+	}
+	if have.mark != want.Mark {
+		todo.mark = &want.Mark
 	}
 	var wanted []PublicKey
 	for _, p := range want.Peers {

@@ -97,6 +97,14 @@ func TestTheChangeIsTheSmallest(t *testing.T) {
 			c.ListenPort = 0
 			return nil
 		}, "port 0\n"},
+		"a mark": {func(_ *state, c *Config) *applied {
+			c.Mark = 7
+			return nil
+		}, "mark 7\n"},
+		"no mark": {func(s *state, _ *Config) *applied {
+			s.mark = 7
+			return nil
+		}, "mark 0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			have, want := running()
@@ -175,8 +183,9 @@ func TestTheLibraryIsToldInItsLanguage(t *testing.T) {
 	want.Peers[0].AllowedIPs = nets("10.71.0.0/16", "10.68.0.0/16")
 	want.Peers = append(want.Peers, Peer{PublicKey: keyB, Endpoint: netip.MustParseAddrPort("[2001:db8::1]:51840"), Keepalive: 25 * time.Second})
 	want.ListenPort = 0
+	want.Mark = 27761
 	got := uapi(diff(have, remember(Config{ListenPort: 51840, Peers: want.Peers[:1]}), want))
-	wantText := "listen_port=0\npublic_key=" + fmt.Sprintf("%x", keyA[:]) + "\nallowed_ip=-fd00::/64\nallowed_ip=10.68.0.0/16\npublic_key=" +
+	wantText := "listen_port=0\nfwmark=27761\npublic_key=" + fmt.Sprintf("%x", keyA[:]) + "\nallowed_ip=-fd00::/64\nallowed_ip=10.68.0.0/16\npublic_key=" +
 		fmt.Sprintf("%x", keyB[:]) + "\nendpoint=[2001:db8::1]:51840\npersistent_keepalive_interval=25\n"
 	if diff := cmp.Diff(wantText, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -186,6 +195,7 @@ func TestTheLibraryIsToldInItsLanguage(t *testing.T) {
 func TestWhatTheLibraryReports(t *testing.T) {
 	text := fmt.Sprintf(`private_key=%x
 listen_port=51840
+fwmark=27761
 public_key=%x
 preshared_key=%064d
 protocol_version=1
@@ -205,7 +215,7 @@ last_handshake_time_nsec=0
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := state{privateKey: secret, listenPort: 51840, peers: map[PublicKey]peerState{
+	want := state{privateKey: secret, listenPort: 51840, mark: 27761, peers: map[PublicKey]peerState{
 		keyA: {
 			PeerStatus: PeerStatus{PublicKey: keyA, Endpoint: home, LastHandshake: time.Unix(1700000000, 5), Received: 22, Sent: 11},
 			allowedIPs: nets("10.71.0.0/16", "fd00:18::/126"), keepalive: 20 * time.Second,
@@ -215,7 +225,7 @@ last_handshake_time_nsec=0
 	if diff := cmp.Diff(want, got, exact...); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, bad := range []string{"listen_port=70000", "endpoint=nowhere", "rx_bytes=x", "allowed_ip=1.2.3.4", "private_key=00", "public_key=" + strings.Repeat("g", 64)} {
+	for _, bad := range []string{"listen_port=70000", "fwmark=4294967296", "endpoint=nowhere", "rx_bytes=x", "allowed_ip=1.2.3.4", "private_key=00", "public_key=" + strings.Repeat("g", 64)} {
 		if _, err := parseUAPI("public_key=" + strings.Repeat("0", 64) + "\n" + bad + "\n"); err == nil {
 			t.Errorf("%s was accepted", bad)
 		}
@@ -236,6 +246,9 @@ func text(c change) string {
 	}
 	if c.listenPort != nil {
 		fmt.Fprintf(&b, "port %d\n", *c.listenPort)
+	}
+	if c.mark != nil {
+		fmt.Fprintf(&b, "mark %d\n", *c.mark)
 	}
 	for _, p := range c.peers {
 		fmt.Fprintf(&b, "peer %s\n", map[PublicKey]string{keyA: "A", keyB: "B"}[p.key])

@@ -92,13 +92,16 @@ func (e *kernelEngine) send(command uint8, flags int, attrs []*nl.RtAttr) ([][]b
 // messages are the requests that make a change: one for the device, then at least one for each peer.
 func messages(name string, c change) [][]*nl.RtAttr {
 	var out [][]*nl.RtAttr
-	if c.privateKey != nil || c.listenPort != nil {
+	if c.privateKey != nil || c.listenPort != nil || c.mark != nil {
 		attrs := []*nl.RtAttr{nameAttr(name)}
 		if c.privateKey != nil {
 			attrs = append(attrs, nl.NewRtAttr(unix.WGDEVICE_A_PRIVATE_KEY, c.privateKey[:]))
 		}
 		if c.listenPort != nil {
 			attrs = append(attrs, nl.NewRtAttr(unix.WGDEVICE_A_LISTEN_PORT, nl.Uint16Attr(*c.listenPort)))
+		}
+		if c.mark != nil {
+			attrs = append(attrs, nl.NewRtAttr(unix.WGDEVICE_A_FWMARK, nl.Uint32Attr(*c.mark)))
 		}
 		out = append(out, attrs)
 	}
@@ -220,6 +223,8 @@ func (s *state) attr(kind uint16, value []byte) error {
 		return fixed(value, keySize, func() { s.privateKey = PrivateKey(value) })
 	case unix.WGDEVICE_A_LISTEN_PORT:
 		return fixed(value, 2, func() { s.listenPort = binary.NativeEndian.Uint16(value) })
+	case unix.WGDEVICE_A_FWMARK:
+		return fixed(value, 4, func() { s.mark = binary.NativeEndian.Uint32(value) })
 	case unix.WGDEVICE_A_PEERS:
 		return each(value, func(_ uint16, peer []byte) error {
 			var p peerState

@@ -32,7 +32,7 @@ const (
 // The requests are what wgctrl, the reference client, sends for the same changes: recorded, not run here. The attributes of
 // WireGuard's netlink family are little-endian on the machines this was recorded for.
 func TestTheKernelIsToldWhatTheReferenceClientTellsIt(t *testing.T) {
-	port, keepalive := uint16(51840), 20*time.Second
+	port, mark, keepalive := uint16(51840), uint32(27761), 20*time.Second
 	for name, tc := range map[string]struct {
 		change change
 		want   string
@@ -40,6 +40,10 @@ func TestTheKernelIsToldWhatTheReferenceClientTellsIt(t *testing.T) {
 		"device": {
 			change{privateKey: &secret, listenPort: &port},
 			keyed,
+		},
+		"mark": {
+			change{mark: &mark},
+			named + "08000700716c0000",
 		},
 		"new peer": {
 			change{peers: []peerChange{{key: keyA, endpoint: home, keepalive: &keepalive, add: nets("10.71.0.0/16", "fd00:18::/126")}}},
@@ -162,7 +166,7 @@ func TestManyPrefixesTakeSeveralMessages(t *testing.T) {
 // dump is two messages of one answer, attributes in the order in which the kernel writes them; peer A does not fit into the
 // first. The reference client reads the same from them.
 var dump = []string{
-	"00010000" + "0600060080ca0000" + "0800070000000000" + "0800010007000000" + "100002006c69716f2d74756e6e656c00" +
+	"00010000" + "0600060080ca0000" + "08000700716c0000" + "0800010007000000" + "100002006c69716f2d74756e6e656c00" +
 		"2400030048" + strings.Repeat("02", 30) + "42" + "24000400" + strings.Repeat("09", 32) +
 		"c0000880bc000080" + "24000100" + strings.Repeat("aa", 32) + "24000200" + strings.Repeat("00", 32) +
 		"1400060000f15365000000000500000000000000" + "0600050014000000" + "0c0008000b00000000000000" + "0c0007001600000000000000" + "08000a0001000000" +
@@ -195,7 +199,7 @@ func TestWhatTheKernelReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	keyC := PublicKey([]byte(strings.Repeat("\xcc", 32)))
-	want := state{privateKey: secret, listenPort: 51840, peers: map[PublicKey]peerState{
+	want := state{privateKey: secret, listenPort: 51840, mark: 27761, peers: map[PublicKey]peerState{
 		keyA: {
 			PeerStatus: PeerStatus{PublicKey: keyA, Endpoint: home, LastHandshake: time.Unix(1700000000, 5), Received: 22, Sent: 11},
 			allowedIPs: nets("10.71.0.0/16", "10.68.0.0/16", "fd00:18::/126"), keepalive: 20 * time.Second,

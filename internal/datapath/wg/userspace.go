@@ -88,6 +88,9 @@ func uapi(c change) string {
 	if c.listenPort != nil {
 		line("listen_port", strconv.Itoa(int(*c.listenPort)))
 	}
+	if c.mark != nil {
+		line("fwmark", strconv.FormatUint(uint64(*c.mark), 10))
+	}
 	for _, p := range c.peers {
 		line("public_key", hex.EncodeToString(p.key[:]))
 		if p.remove {
@@ -123,6 +126,8 @@ func parseUAPI(text string) (state, error) {
 			err = fromHex(s.privateKey[:], value)
 		case "listen_port":
 			s.listenPort, err = parseNumber[uint16](value)
+		case "fwmark":
+			s.mark, err = parseNumber[uint32](value)
 		case "public_key":
 			if seen {
 				s.peers[p.PublicKey] = p
@@ -174,7 +179,7 @@ func (p *peerState) read(name, value string) error {
 	return err
 }
 
-func parseNumber[T uint16 | int64 | uint64](text string) (T, error) {
+func parseNumber[T uint16 | uint32 | int64 | uint64](text string) (T, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err == nil && uint64(T(n)) != n {
 		err = strconv.ErrRange

@@ -30,6 +30,8 @@ type Config struct {
 	PrivateKey PrivateKey
 	// ListenPort for both families. 0 = any, which Rebind changes.
 	ListenPort uint16
+	// Mark is that of outer packets, by which rules tell them from what is inside; 0 = none.
+	Mark uint32
 	// Peers are all peers. One that is missing is removed: nothing of it passes any more. No peers at all silence the device.
 	Peers []Peer
 }

@@ -12,15 +12,16 @@ import (
 
 // Priorities of chains of nftables, in the kernel's order.
 const (
-	beforeAll      = -450 // before fragments are put together, and before connection tracking
-	beforeTracking = -300
-	beforeNAT      = -150 // after connection tracking
-	aliasNAT       = -101 // before kube-proxy
-	destinationNAT = -100
-	filter         = 0
-	nodeSourceNAT  = 99 // before kube-proxy and CNIs
-	sourceNAT      = 100
-	afterAll       = 400
+	beforeAll           = -450 // before fragments are put together, and before connection tracking
+	beforeTracking      = -300
+	beforeNAT           = -150 // after connection tracking
+	aliasNAT            = -101 // before kube-proxy
+	destinationNAT      = -100
+	afterDestinationNAT = -99 // after kube-proxy
+	filter              = 0
+	nodeSourceNAT       = 99 // before kube-proxy and CNIs
+	sourceNAT           = 100
+	afterAll            = 400
 )
 
 // speaker may send packets of the fabric with some inner sources.

@@ -19,6 +19,7 @@ const (
 
 // Priorities of the rules of gateways. What comes from the peer and is for nobody here goes nowhere.
 const (
+	outerPriority    = 98 // before those of users
 	fromPeerPriority = 100
 	outPriority      = 101
 	nowherePriority  = 110
@@ -145,6 +146,7 @@ func (g *gateway) routes(out *datapath.State) {
 	for _, f := range g.families {
 		if len(here(g.own, f)) > 0 {
 			out.Rules = append(out.Rules, datapath.Rule{Priority: outPriority, Family: f, Table: outTable})
+			out.Rules = append(out.Rules, g.outside(f)...)
 		}
 	}
 	for _, n := range g.own {
@@ -168,6 +170,16 @@ func (g *gateway) routes(out *datapath.State) {
 	}
 	g.transit(out)
 	g.toCluster(out)
+}
+
+// outside keeps the tunnel's own packets out of it, and of others, wherever the other end is: a peer may be seen here under a network that covers
+// that. They have a mark, and what comes to the pod's address is looked at by the way back to where it came from.
+func (g *gateway) outside(f datapath.Family) []datapath.Rule {
+	rules := []datapath.Rule{{Priority: outerPriority, Family: f, Mark: names.TunnelMark, Table: datapath.MainTable}}
+	if f == g.outer && routable(g.in.Address) {
+		rules = append(rules, datapath.Rule{Priority: outerPriority, Family: f, From: host(g.in.Address), Table: datapath.MainTable})
+	}
+	return rules
 }
 
 // transit adds the routes to other peers, by their gateways.

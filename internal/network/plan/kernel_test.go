@@ -286,12 +286,23 @@ func (n *namespace) track(p *packet) {
 
 // route is where a packet goes: "unreachable", or "" for what none of our rules is about.
 func (n *namespace) route(p *packet) (datapath.Route, string) {
+	after := first
 	for _, r := range n.state.Rules { // in order
+		if r.Priority < after || r.Mark != 0 || r.Nop {
+			continue
+		}
 		if r.Family != datapath.FamilyOf(p.dst) || r.From.IsValid() && !r.From.Contains(p.src) || r.To.IsValid() && !r.To.Contains(p.dst) {
 			continue
 		}
 		if r.Unreachable {
 			return datapath.Route{}, "unreachable"
+		}
+		if r.GoTo > 0 {
+			after = r.GoTo
+			continue
+		}
+		if r.Table == datapath.MainTable {
+			return datapath.Route{}, ""
 		}
 		best := datapath.Route{Metric: -1}
 		for _, o := range n.state.Routes {

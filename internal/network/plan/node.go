@@ -78,6 +78,7 @@ func (n *node) routes(out *datapath.State, priority int) {
 	for _, f := range n.families {
 		out.Rules = append(out.Rules, datapath.Rule{Priority: priority, Family: f, Table: peersTable})
 	}
+	n.outside(out, priority)
 	for _, net := range n.networks {
 		out.Routes = append(out.Routes, unreachable(peersTable, net.Here))
 		g := n.tunnel(net.peer)
@@ -88,6 +89,19 @@ func (n *node) routes(out *datapath.State, priority int) {
 		r.Source, r.MTU = n.self.externalOf(familyOf(net.Here)), g.MTU
 		out.Routes = append(out.Routes, r)
 	}
+}
+
+// outside leads what pods of gateways send as themselves past our routes, to those of the CNI: the other end of a tunnel may have an address under
+// which a peer is seen here.
+func (n *node) outside(out *datapath.State, priority int) {
+	gateways := n.gateways()
+	if len(gateways) == 0 || !slices.Contains(n.families, n.outer) {
+		return
+	}
+	for _, g := range gateways {
+		out.Rules = append(out.Rules, datapath.Rule{Priority: priority - 1, Family: n.outer, From: host(g.Active), GoTo: priority + 1})
+	}
+	out.Rules = append(out.Rules, datapath.Rule{Priority: priority + 1, Family: n.outer, Nop: true})
 }
 
 // table is the table of nftables of one family.
@@ -104,7 +118,7 @@ func (n *node) table(f datapath.Family) datapath.Table {
 	t.Sets = append(t.Sets, n.sets(f)...)
 	maps, services := n.serviceSets(f)
 	t.Sets = append(t.Sets, maps...)
-	t.Chains = append(t.Chains, strayChain())
+	t.Chains = append(t.Chains, strayChains()...)
 	t.Chains = append(t.Chains, aliasChains()...)
 	t.Chains = append(t.Chains, guardChains(services)...)
 	t.Chains = append(t.Chains, n.postChains(f)...)
@@ -123,6 +137,15 @@ func (n *node) mouths() []speaker {
 	for _, g := range n.gateways() {
 		of := slices.DeleteFunc(slices.Clone(n.networks), func(net network) bool { return net.peer != g.Peer })
 		out = append(out, speaker{g.Active, append(here(of, datapath.IPv4), here(of, datapath.IPv6)...)})
+	}
+	return out
+}
+
+// near are the addresses of the gateways of this cluster.
+func (n *node) near() []netip.Prefix {
+	var out []netip.Prefix
+	for _, g := range n.gateways() {
+		out = append(out, host(g.Active))
 	}
 	return out
 }
@@ -153,6 +176,7 @@ func (n *node) sets(f datapath.Family) []datapath.Set {
 	return []datapath.Set{
 		prefixes("peers", f, peers),
 		prefixes("gateways", f, hosts(n.far...)),
+		prefixes("tunnels", f, n.near()),
 		prefixes("pods", f, n.pods),
 		prefixes("services", f, n.services),
 		prefixes("direct", f, append(slices.Clone(n.services), peers...)),
@@ -236,12 +260,19 @@ func (n *node) endpoint(of netip.Addr, p ServicePort) netip.AddrPort {
 	return best
 }
 
-// strayChain lets nobody pass for a peer: what is a peer's comes by the fabric, and to each node by that alone. It is before connection tracking,
-// whose flows are not for others to end. What processes of the node tell each other is theirs.
-func strayChain() datapath.Chain {
-	return base("stray", datapath.Filter, datapath.Prerouting, beforeTracking,
-		refuse(CounterStray, notFrom(names.FabricDevice), notFrom("lo"), in("peers", datapath.Source), notIn("beyond", datapath.Destination)),
-	)
+// strayChains let nobody pass for a peer: what is a peer's comes by the fabric, and to each node by that alone. They are before connection tracking,
+// whose flows are not for others to end. What processes of the node tell each other is theirs. The other end of a tunnel may have an address of
+// a peer, too, and whether a datagram is from there only its destination says, once that is translated: there is no flow that a datagram ends.
+func strayChains() []datapath.Chain {
+	stray := rule{notFrom(names.FabricDevice), notFrom("lo"), in("peers", datapath.Source), notIn("beyond", datapath.Destination)}
+	return []datapath.Chain{
+		base("stray", datapath.Filter, datapath.Prerouting, beforeTracking,
+			refuse(CounterStray, with(stray, not(protocol(datapath.UDP)))...),
+		),
+		base("stray_datagram", datapath.Filter, datapath.Prerouting, afterDestinationNAT,
+			refuse(CounterStray, with(stray, protocol(datapath.UDP), notIn("tunnels", datapath.Destination))...),
+		),
+	}
 }
 
 // aliasChains translate aliases for this cluster's own nodes and pods, and cluster IPs for peers.
