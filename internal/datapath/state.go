@@ -167,7 +167,7 @@ func (s *State) Sort() {
 	})
 	slices.SortFunc(s.Rules, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Family, b.Family), a.From.Compare(b.From), a.To.Compare(b.To),
-			cmp.Compare(a.Input, b.Input), cmp.Compare(a.Output, b.Output), cmp.Compare(a.Mark, b.Mark), cmp.Compare(a.Table, b.Table))
+			cmp.Compare(a.Input, b.Input), cmp.Compare(a.Output, b.Output), cmp.Compare(a.Mark, b.Mark), cmp.Compare(a.Table, b.Table), cmp.Compare(a.GoTo, b.GoTo))
 	})
 	for i := range s.Tables {
 		s.Tables[i].sort()

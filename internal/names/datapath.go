@@ -8,8 +8,8 @@ const (
 	FabricPort = 6091
 	// TunnelPort is where the server of a tunnel listens.
 	TunnelPort = 51840
-	// TunnelMark is that of WireGuard's own packets in a gateway.
-	TunnelMark = 0x6c71
+	// TunnelMark is that of WireGuard's own packets in a gateway; none of the bits that kube-proxy and CNIs use.
+	TunnelMark = 0x2071
 	// ConnectionCheckPort is where gateways answer each other on the tunnel.
 	ConnectionCheckPort = 12345
 	// DefaultMTU is that of tunnels where a gateway asks for none, in bytes.

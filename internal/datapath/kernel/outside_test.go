@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/network/plan"
 )
 
-// strangers are packets in the name of a peer, and who gets them: in the names of pods, and of nodes that have the address of one.
+// strangers are packets in the name of a peer, and who is to get them: in the names of pods, and of nodes that have the address of one.
 var strangers = []struct{ name, sender, from, to, by, at string }{
 	{"a pod", "world", "10.71.9.1", "10.200.2.7:7", "10.72.9.2", "a/two"},
 	{"a node", "world", "10.71.9.1", "10.72.9.2:7", "10.72.9.2", "a/two"},
@@ -50,6 +50,10 @@ func TestOuterPacketsGoOutside(t *testing.T) {
 					}
 				})
 			}
+			t.Run("no stranger reaches a gateway but by datagrams", func(t *testing.T) {
+				send := forged(datapath.TCP, addr("10.71.9.1"), netip.MustParseAddrPort("10.200.1.9:51840"), addr("10.72.9.1"))
+				l.spaces["world"].inside(t, func() error { return l.refuses("a/one", plan.CounterStray, send) })
+			})
 			l.valid()
 		})
 	}

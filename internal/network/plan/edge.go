@@ -164,8 +164,8 @@ func (g *gateway) admit(f datapath.Family, pods bool) datapath.Chain {
 	if a := g.unknownSource(f); a.IsValid() {
 		rules = append(rules, rule{within(datapath.Destination, host(a)), accept})
 	}
-	if g.in.Address.IsValid() && datapath.FamilyOf(g.in.Address) == f { // where answers would not take the way back, reverse path filters would drop it uncounted
-		rules = append(rules, refuse(CounterInput, within(datapath.Destination, host(g.in.Address))))
+	if self := g.self(f); self.IsValid() { // whose answers go by the main table: strict reverse path filters would drop it uncounted
+		rules = append(rules, refuse(CounterInput, within(datapath.Destination, self)))
 	}
 	rules = append(rules, rule{in("allowed", datapath.Destination), datapath.Untracked{}, accept}, refuse(CounterPeerDestination))
 	return chain("admit", rules...)

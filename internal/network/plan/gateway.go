@@ -176,10 +176,18 @@ func (g *gateway) routes(out *datapath.State) {
 // that. They have a mark, and what comes to the pod's address is looked at by the way back to where it came from.
 func (g *gateway) outside(f datapath.Family) []datapath.Rule {
 	rules := []datapath.Rule{{Priority: outerPriority, Family: f, Mark: names.TunnelMark, Table: datapath.MainTable}}
-	if f == g.outer && routable(g.in.Address) {
-		rules = append(rules, datapath.Rule{Priority: outerPriority, Family: f, From: host(g.in.Address), Table: datapath.MainTable})
+	if self := g.self(f); self.IsValid() {
+		rules = append(rules, datapath.Rule{Priority: outerPriority, Family: f, From: self, Table: datapath.MainTable})
 	}
 	return rules
+}
+
+// self is the address of this pod, in its family.
+func (g *gateway) self(f datapath.Family) netip.Prefix {
+	if f != g.outer || !routable(g.in.Address) {
+		return netip.Prefix{}
+	}
+	return host(g.in.Address)
 }
 
 // transit adds the routes to other peers, by their gateways.

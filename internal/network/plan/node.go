@@ -91,7 +91,7 @@ func (n *node) routes(out *datapath.State, priority int) {
 	}
 }
 
-// outside leads what pods of gateways send as themselves past our routes, to those of the CNI: the other end of a tunnel may have an address under
+// outside leads what pods of gateways send as themselves past our routes, and those of users, to those of the CNI: the other end of a tunnel may have an address under
 // which a peer is seen here.
 func (n *node) outside(out *datapath.State, priority int) {
 	gateways := n.gateways()
@@ -99,7 +99,7 @@ func (n *node) outside(out *datapath.State, priority int) {
 		return
 	}
 	for _, g := range gateways {
-		out.Rules = append(out.Rules, datapath.Rule{Priority: priority - 1, Family: n.outer, From: host(g.Active), GoTo: priority + 1})
+		out.Rules = append(out.Rules, datapath.Rule{Priority: max(priority-2, 0), Family: n.outer, From: host(g.Active), GoTo: priority + 1})
 	}
 	out.Rules = append(out.Rules, datapath.Rule{Priority: priority + 1, Family: n.outer, Nop: true})
 }
@@ -141,8 +141,8 @@ func (n *node) mouths() []speaker {
 	return out
 }
 
-// near are the addresses of the gateways of this cluster.
-func (n *node) near() []netip.Prefix {
+// ownGateways are the addresses of the gateways of this cluster.
+func (n *node) ownGateways() []netip.Prefix {
 	var out []netip.Prefix
 	for _, g := range n.gateways() {
 		out = append(out, host(g.Active))
@@ -176,7 +176,7 @@ func (n *node) sets(f datapath.Family) []datapath.Set {
 	return []datapath.Set{
 		prefixes("peers", f, peers),
 		prefixes("gateways", f, hosts(n.far...)),
-		prefixes("tunnels", f, n.near()),
+		prefixes("own_gateways", f, n.ownGateways()),
 		prefixes("pods", f, n.pods),
 		prefixes("services", f, n.services),
 		prefixes("direct", f, append(slices.Clone(n.services), peers...)),
@@ -260,17 +260,18 @@ func (n *node) endpoint(of netip.Addr, p ServicePort) netip.AddrPort {
 	return best
 }
 
-// strayChains let nobody pass for a peer: what is a peer's comes by the fabric, and to each node by that alone. They are before connection tracking,
+// strayChains let nobody pass for a peer: what is a peer's comes by the fabric, and to each node by that alone. This is before connection tracking,
 // whose flows are not for others to end. What processes of the node tell each other is theirs. The other end of a tunnel may have an address of
-// a peer, too, and whether a datagram is from there only its destination says, once that is translated: there is no flow that a datagram ends.
+// a peer, too, and whether a datagram is from there only its destination says, once that is translated: no datagram ends a flow, though it may
+// keep one.
 func strayChains() []datapath.Chain {
 	stray := rule{notFrom(names.FabricDevice), notFrom("lo"), in("peers", datapath.Source), notIn("beyond", datapath.Destination)}
 	return []datapath.Chain{
 		base("stray", datapath.Filter, datapath.Prerouting, beforeTracking,
-			refuse(CounterStray, with(stray, not(protocol(datapath.UDP)))...),
+			with(stray, protocol(datapath.UDP), accept), refuse(CounterStray, stray...),
 		),
 		base("stray_datagram", datapath.Filter, datapath.Prerouting, afterDestinationNAT,
-			refuse(CounterStray, with(stray, protocol(datapath.UDP), notIn("tunnels", datapath.Destination))...),
+			refuse(CounterStray, with(stray, notIn("own_gateways", datapath.Destination))...),
 		),
 	}
 }
@@ -292,7 +293,10 @@ func aliasChains() []datapath.Chain {
 // guardChains let peers begin nothing but what is meant for them: before any translation, since those are for others. Of a
 // Service that is known that is its ports.
 func guardChains(services bool) []datapath.Chain {
-	fresh := []rule{refuse(CounterFreshSource, notIn("peers", datapath.Source))}
+	fresh := []rule{
+		refuse(CounterFreshSource, notIn("peers", datapath.Source)),
+		refuse(CounterFreshElsewhere, in("own_gateways", datapath.Destination)), // these are pods, too, and answer as such
+	}
 	if services {
 		fresh = append(fresh,
 			rule{in("cluster_ports", datapath.Destination, datapath.L4Protocol, datapath.DestinationPort), accept},

@@ -15,7 +15,7 @@ type Routing struct {
 	Of     Object
 	Since  time.Time
 	Table  int
-	Rules  []datapath.Rule // Priority 0: just before ours
+	Rules  []datapath.Rule // Priority 0: just before ours for what is inside of tunnels
 	Routes []datapath.Route
 }
 
@@ -31,7 +31,7 @@ type Firewall struct {
 // userPlace is what users' objects have to leave alone.
 type userPlace struct {
 	tables []int // of routes
-	before int   // priority of our first rule
+	before int   // priority of our first rule for that
 }
 
 // added is what came of users' firewalls.

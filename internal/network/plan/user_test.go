@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -236,5 +237,28 @@ func TestObjectsOfUsersThatContradict(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What a gateway sends as itself comes before rules of users that have no priority, and these before peers, whatever the priority of that is.
+func TestRulesOfUsersComeBeforePeersAndAfterGateways(t *testing.T) {
+	c := milan()
+	c.Routings = []Routing{{Of: Object{"RouteConfiguration", "liqo", "mine"}, Table: 7777, Rules: []datapath.Rule{{Family: datapath.IPv4, Input: "eth1"}}}}
+	for priority, want := range map[int]string{
+		0:     "103 goto 106, 104 iif eth1 lookup 7777, 105 lookup 6091, 106 nop",
+		1:     "0 goto 2, 1 lookup 6091, 1 iif eth1 lookup 7777, 2 nop",
+		2:     "0 goto 3, 1 iif eth1 lookup 7777, 2 lookup 6091, 3 nop",
+		32765: "32763 goto 32766, 32764 iif eth1 lookup 7777, 32765 lookup 6091, 32766 nop",
+	} {
+		state, problems := Node(NodeInput{Cluster: c, Name: "worker-1", RulePriority: priority})
+		var got []string
+		for _, r := range state.Rules {
+			if r.Table != probesTable {
+				got = append(got, strings.NewReplacer("rule pref ", "", "from 10.200.1.9/32 ", "").Replace(r.String()))
+			}
+		}
+		if diff := cmp.Diff(want, strings.Join(got, ", ")); diff != "" || len(problems) > 0 {
+			t.Errorf("priority %d: %s %v", priority, diff, problems)
+		}
 	}
 }

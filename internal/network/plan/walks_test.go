@@ -248,6 +248,7 @@ func TestPacketsOnTheirWay(t *testing.T) {
 			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.70.0.0"), "10.71.1.5 > 10.70.0.0", CounterInput, ""},
 			{"rome/to-milan", "tunnel", udp("10.200.1.5", "10.70.0.0", 6091), "10.71.1.5 > 10.70.0.0", CounterOuter, ""},
 			{"rome/to-milan", "tunnel", ping("10.200.1.5", "10.200.1.9"), "10.71.1.5 > 10.200.1.9", CounterInput, "the gateway's pod"},
+			{"rome/to-milan", "tunnel", tcp("10.200.1.5", "10.200.1.8"), "10.71.1.5 > 10.200.1.8", CounterFreshElsewhere, "the pod of the gateway to another peer"},
 		}},
 		{"what is not from here", pair(nil), []step{
 			{"milan/worker-1", "forged 10.200.1.9", tcp("10.200.2.7", "10.200.1.5"), "10.200.2.7 > 10.200.1.5", CounterOuter, "a pod poses as the gateway and as another pod"},
@@ -266,7 +267,16 @@ func TestPacketsOnTheirWay(t *testing.T) {
 			{"milan/worker-2", "lo", tcp("10.71.1.5", "172.29.1.2"), "10.71.1.5 > 172.29.1.2", "delivered", "processes of the node, one of which answers for a peer"},
 			{"milan/to-rome", "eth0", udp("169.254.18.2", "169.254.18.1", 12345), "169.254.18.2 > 169.254.18.1", CounterInput, "a neighbour poses as the other end of the tunnel"},
 		}},
+		{"the other end of the tunnel has the address of a pod of the peer", pair(nil), []step{
+			{"milan/to-rome", "", udp("10.200.1.9", "10.71.9.9", 51840), "10.200.1.9 > 10.71.9.9", "leaves", "it is dialled"},
+			{"milan/worker-1", "cni0", udp("10.200.1.9", "10.71.9.9", 51840), "10.200.1.9 > 10.71.9.9", "leaves", ""},
+			{"milan/worker-2", "cni0", udp("10.200.1.9", "10.71.9.9", 51840), "10.200.1.9 > 10.71.9.9", "leaves", "by any node, as answers to who came by it are"},
+			{"milan/worker-2", "eth0", udp("10.71.9.9", "10.200.1.9", 51840), "10.71.9.9 > 10.200.1.9", "leaves", ""},
+			{"milan/worker-2", "eth0", tcp("10.71.9.9", "10.200.1.9"), "10.71.9.9 > 10.200.1.9", CounterStray, "the tunnel has no streams"},
+			{"milan/worker-2", "eth0", udp("10.71.9.9", "10.200.2.7", 51840), "10.71.9.9 > 10.200.2.7", CounterStray, "a pod has no tunnel"},
+		}},
 		{"what does not come by the fabric, of IPv6", dual(), []step{
+			{"milan/worker-2", "eth0", udp("fd00:71:0:1::5", "fd00:200:0:2::7", 7), "fd00:71:0:1::5 > fd00:200:0:2::7", CounterStray, ""},
 			{"milan/worker-2", "eth0", tcp("fd00:71:0:1::5", "fd00:200:0:2::7"), "fd00:71:0:1::5 > fd00:200:0:2::7", CounterStray, ""},
 		}},
 		{"no gateway", pair(func(c *Cluster) { c.Tunnels = nil }), []step{

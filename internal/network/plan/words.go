@@ -43,11 +43,6 @@ func protocol(n uint8) datapath.Is {
 	return datapath.Is{Field: datapath.L4Protocol, Values: []datapath.Value{datapath.ProtocolValue(n)}}
 }
 
-func not(is datapath.Is) datapath.Is {
-	is.Not = !is.Not
-	return is
-}
-
 func toPort(n uint16) datapath.Is {
 	return datapath.Is{Field: datapath.DestinationPort, Values: []datapath.Value{datapath.Port(n)}}
 }
