@@ -20,7 +20,11 @@ import (
 // snapshot is the most that is kept of a packet.
 const snapshot = 65535
 
-// Run records what passes the ports of a bridge in the calling thread's network namespace until the context ends.
+// room is for packets that wait to be written, in bytes: a busy machine has many at once.
+const room = 64 << 20
+
+// Run records what passes the ports of a bridge in the calling thread's network namespace until the context ends. It is an error if that is not
+// all that passed.
 func Run(ctx context.Context, bridge string, out io.Writer) error {
 	link, err := net.InterfaceByName(bridge)
 	if err != nil {
@@ -43,7 +47,20 @@ func Run(ctx context.Context, bridge string, out io.Writer) error {
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 200_000}); err != nil {
 		return fmt.Errorf("setting a time limit: %w", err)
 	}
-	return record(ctx, fd, out)
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, room); err != nil {
+		return fmt.Errorf("making room for packets: %w", err)
+	}
+	if err := record(ctx, fd, out); err != nil {
+		return err
+	}
+	stats, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
+	if err != nil {
+		return fmt.Errorf("counting packets: %w", err)
+	}
+	if stats.Drops > 0 {
+		return fmt.Errorf("%d packets are missing: they came faster than they could be written", stats.Drops)
+	}
+	return nil
 }
 
 func record(ctx context.Context, fd int, out io.Writer) error {
