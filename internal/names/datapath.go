@@ -8,7 +8,7 @@ const (
 	FabricPort = 6091
 	// TunnelPort is where the server of a tunnel listens.
 	TunnelPort = 51840
-	// TunnelMark is that of WireGuard's own packets in a gateway; none of the bits that kube-proxy and CNIs use.
+	// TunnelMark is that of WireGuard's own packets in a gateway. It has no bit of 0xcf80, which kube-proxy, Cilium and the CNI of AWS use.
 	TunnelMark = 0x2071
 	// ConnectionCheckPort is where gateways answer each other on the tunnel.
 	ConnectionCheckPort = 12345

@@ -28,12 +28,13 @@ func capture(t *testing.T) func() [][]byte {
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // of the thread that starts it, which therefore waits for it
 	started, ended := make(chan error), make(chan struct{})
+	var failed error
 	go func() {
 		runtime.LockOSThread()
 		defer close(ended)
 		err := cmd.Start()
 		if started <- err; err == nil {
-			_ = cmd.Wait()
+			failed = cmd.Wait()
 		}
 	}()
 	if err := <-started; err != nil {
@@ -58,6 +59,9 @@ func capture(t *testing.T) func() [][]byte {
 	}
 	return func() [][]byte {
 		end()
+		if failed != nil {
+			t.Fatalf("not all is captured: %v", failed)
+		}
 		return frames(read())
 	}
 }

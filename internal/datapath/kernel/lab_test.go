@@ -118,12 +118,12 @@ func (l *lab) outer(cluster string) string {
 	return outer[cluster]
 }
 
-// seen are the networks of pods and of what is in front of peers, as a cluster sees those of the other one.
-func (l *lab) seen(by string) (pods, external string) {
+// seen is the network of pods as a cluster sees that of the other one.
+func (l *lab) seen(by string) string {
 	if l.covered && by == "b" {
-		return "10.72.0.0/16", "10.68.0.0/16"
+		return "10.72.0.0/16"
 	}
-	return "10.71.0.0/16", "10.68.0.0/16"
+	return "10.71.0.0/16"
 }
 
 func (l *lab) space(name string) *space {
@@ -301,13 +301,12 @@ func (l *lab) tunnel(at string, config wg.Config) tunnelEnd {
 // cluster is what each cluster knows: of the other one, and of a third one to which it has no gateway.
 func (l *lab) cluster(name string) plan.Cluster {
 	key := plan.PeerKey{Namespace: "liqo-tenant-rome", ClusterID: "rome"}
-	pods, external := l.seen(name)
 	seen := func(there, here string) []remap.Pair { return []remap.Pair{{There: prefix(there), Here: prefix(here)}} }
 	object := func(kind, name string) plan.Object { return plan.Object{Kind: kind, Namespace: "demo", Name: name} }
 	out := plan.Cluster{
 		Pods: prefixesOf("10.200.0.0/16"), Services: prefixesOf("10.96.0.0/12"), External: prefixesOf("10.70.0.0/16"),
 		Peers: []plan.Peer{
-			{Of: object("Configuration", "rome"), Key: key, Pods: seen("10.200.0.0/16", pods), External: seen("10.70.0.0/16", external)},
+			{Of: object("Configuration", "rome"), Key: key, Pods: seen("10.200.0.0/16", l.seen(name)), External: seen("10.70.0.0/16", "10.68.0.0/16")},
 			{Of: object("Configuration", "oslo"), Key: plan.PeerKey{Namespace: "liqo-tenant-oslo", ClusterID: "oslo"}, Pods: seen("10.200.0.0/16", "10.69.0.0/16"), External: seen("10.70.0.0/16", "10.64.0.0/16")},
 		},
 		Tunnels: []plan.Tunnel{{Of: object("GatewayServer", "rome"), Peer: key, Active: l.gatewayOf(name), MTU: l.mtu}},

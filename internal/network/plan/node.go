@@ -91,8 +91,8 @@ func (n *node) routes(out *datapath.State, priority int) {
 	}
 }
 
-// outside leads what pods of gateways send as themselves past our routes, and those of users, to those of the CNI: the other end of a tunnel may have an address under
-// which a peer is seen here.
+// outside leads what pods of gateways send as themselves past our routes, and those of users, to those of the CNI: the other end of a tunnel
+// may have an address under which a peer is seen here.
 func (n *node) outside(out *datapath.State, priority int) {
 	gateways := n.gateways()
 	if len(gateways) == 0 || !slices.Contains(n.families, n.outer) {
