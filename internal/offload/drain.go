@@ -34,46 +34,65 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	// Others look at what is written, to see whether this node still needs what they share.
 	announced := statusOf(vn, kubeletCondition) == deleting
 	setCondition(vn, nodeCondition, draining, "", metav1.Now())
-	told, left := false, ""
-	stop := func() (err error) {
-		left, err = v.stopKubelet(ctx, vn)
-		told = err == nil || kube.IsWait(err)
-		return err
-	}
-	look := atOnce // whether the kubelet has ended, and whether a pod came after it was told to
 	if !announced {
-		look = inTurn
 		if err := v.holdCredentials(ctx, vn); err != nil {
 			return err
 		}
 	}
-	err := look(func() error { return v.drain(ctx, vn) }, stop)
-	if told {
-		setCondition(vn, kubeletCondition, deleting, left, metav1.Now())
-	}
-	if err != nil {
+	if err := v.drain(ctx, vn); err != nil {
 		return err
 	}
-	setCondition(vn, nodeCondition, deleting, "", metav1.Now())
+	left, running := v.stopKubelet(ctx, vn)
+	if running != nil && !kube.IsWait(running) {
+		return running
+	}
+	setCondition(vn, kubeletCondition, deleting, left, metav1.Now())
 	if !announced && statusOf(vn, kubeletCondition) == deleting { // not None, which stays
 		return kube.Wait(announceDelay, "the status is being written")
 	}
-	return atOnce(
+	shared := v.removeNamespaceMap(ctx, vn) // what is in the provider takes its time, and the kubelet needs it no more
+	if running != nil {
+		return errors.Join(running, shared)
+	}
+	setCondition(vn, nodeCondition, deleting, "", metav1.Now())
+	return errors.Join(shared, atOnce(
 		func() error { return v.removeRights(ctx, vn) },
 		func() error { return v.deleteNode(ctx, vn) },
-		func() error { return v.removeNamespaceMap(ctx, vn) },
 		func() error { return v.releaseCredentials(ctx, vn) },
-	)
+	))
 }
 
-// inTurn does one after the other until one fails.
-func inTurn(all ...func() error) error {
-	for _, do := range all {
-		if err := do(); err != nil {
+// keepKubelet makes sure that the kubelet runs that the pods on a node need to end. It was told to end where a pod came last, and all
+// that it needs may be gone by then.
+func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	err := v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, &appsv1.Deployment{})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
+	}
+	if err != nil {
+		if err := v.runKubelet(ctx, vn); err != nil {
 			return err
 		}
 	}
+	setCondition(vn, kubeletCondition, creating, "", metav1.Now()) // what it said of its end is true no more
 	return nil
+}
+
+func (v *virtualNodes) runKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	template, err := v.template(ctx, vn)
+	if err != nil {
+		return err
+	}
+	uncached := *v
+	uncached.client = v.direct
+	if err := uncached.ensureRights(ctx, vn); err != nil {
+		return err
+	}
+	if err := uncached.ensureNamespaceMap(ctx, vn); err != nil {
+		return err
+	}
+	_, err = uncached.ensureDeployment(ctx, vn, template)
+	return err
 }
 
 // atOnce does what does not depend on each other, all of it whatever fails, and says what failed.
@@ -92,7 +111,7 @@ func atOnce(all ...func() error) error {
 
 const announceDelay = requeue / 20
 
-// drain makes the node unschedulable and evicts its pods, also those whose Node is gone already.
+// drain makes the node unschedulable and evicts its pods, also those whose Node is gone already. What they need to end is kept first.
 func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	node, err := v.node(ctx, v.direct, vn)
 	if errors.Is(err, errNodeNameTaken) {
@@ -126,13 +145,17 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode) er
 	if err != nil {
 		return err
 	}
+	var kept error
+	if !dead && !nothing {
+		kept = v.keepKubelet(ctx, vn)
+	}
 	held, err := v.removeAll(ctx, pods, ending{dead: dead, nothingThere: nothing})
 	setCondition(vn, nodeCondition, draining, progress(len(pods), held, err), metav1.Now())
 	v.departures.of(ctx, vn, list)
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
-		return kube.Again(requeue, kube.Invalid("EvictionFailed", err)) // it may be so for long, and other pods leave meanwhile
+		return errors.Join(kept, kube.Again(requeue, kube.Invalid("EvictionFailed", err))) // it may be so for long, and other pods leave meanwhile
 	}
-	return cmp.Or(err, kube.Wait(requeue, "pods are being drained"))
+	return errors.Join(kept, cmp.Or(err, kube.Wait(requeue, "pods are being drained")))
 }
 
 func progress(left, held int, err error) string {

@@ -162,6 +162,7 @@ func TestAVirtualNodeGoesWhenItsKubeletEndedAndNotWhenItsPodIsGone(t *testing.T)
 	}
 	condition(t, c, vn, deleting, draining)
 	gone(t, c, kubeletOf(vn))
+	gone(t, c, mapOf(vn)) // what it had there goes meanwhile
 	exists(t, c, node)
 	phase(kubelet, corev1.PodSucceeded)
 	for _, obj := range []client.Object{vn, node, serviceAccount(vn), clusterRoleBinding(vn)} {
@@ -173,6 +174,32 @@ func TestAVirtualNodeGoesWhenItsKubeletEndedAndNotWhenItsPodIsGone(t *testing.T)
 			t.Fatal(err)
 		}
 	}
+}
+
+// Nobody but a virtual kubelet knows what the provider has of a pod, also of one that came after it was told to end.
+func TestAPodThatCameLastIsEndedByAnotherKubelet(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "siena", "siena-1", "")
+	run(t, c, vn)
+	condition(t, c, vn, running, running)
+	kubelet := podOn(t, c, vn.Namespace, "vk-siena", "real", func(p *corev1.Pod) { p.Labels = kubeletLabels(vn) })
+	if err := c.Client.Delete(t.Context(), vn); err != nil {
+		t.Fatal(err)
+	}
+	condition(t, c, vn, deleting, draining)
+	gone(t, c, kubeletOf(vn))
+	gone(t, c, mapOf(vn))
+	late := podOn(t, c, testkit.Namespace(t, c, "late", nil), "late", vn.Name, func(*corev1.Pod) {})
+	if err := c.Client.Delete(t.Context(), kubelet, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	condition(t, c, vn, creating, draining)
+	for _, obj := range []client.Object{kubeletOf(vn), mapOf(vn), serviceAccount(vn), clusterRoleBinding(vn), tenantBinding(vn), tenantRole(vn)} {
+		exists(t, c, obj)
+	}
+	terminated(t, c, late) // as that kubelet does
+	gone(t, c, kubeletOf(vn))
+	gone(t, c, vn)
 }
 
 // A node that is lost never says that a pod ended, and the virtual node says which one that is.
@@ -384,12 +411,16 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 	exists(t, c, nm)
 	testkit.Update(t, c.Client, nm, func(m *offv1beta1.NamespaceMap) { m.Finalizers = nil })
 	gone(t, c, nm)
-	// While the tenant namespace is there, that proves nothing.
+	// While the tenant namespace is there, that proves nothing, and a kubelet comes that may know more.
+	exists(t, c, kubeletOf(vn))
 	third := podOn(t, c, demo, "third", vn.Name, func(*corev1.Pod) {})
 	left(2)
 	exists(t, c, second)
-	if err := c.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: vn.Namespace}}); err != nil {
-		t.Fatal(err)
+	// With all that is in it, which nobody deletes here.
+	for _, obj := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: vn.Namespace}}, kubeletOf(vn), nm} {
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, obj := range []client.Object{second, third, vn} {
 		gone(t, c, obj)
