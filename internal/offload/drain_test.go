@@ -179,10 +179,10 @@ func TestAVirtualNodeGoesWhenItsKubeletEndedAndNotWhenItsPodIsGone(t *testing.T)
 // Nobody but a virtual kubelet knows what the provider has of a pod, also of one that came after it was told to end.
 func TestAPodThatCameLastIsEndedByAnotherKubelet(t *testing.T) {
 	c := home(t)
-	vn := provide(t, c, "siena", "siena-1", "")
+	vn := provide(t, c, "volterra", "volterra-1", "")
 	run(t, c, vn)
 	condition(t, c, vn, running, running)
-	kubelet := podOn(t, c, vn.Namespace, "vk-siena", "real", func(p *corev1.Pod) { p.Labels = kubeletLabels(vn) })
+	kubelet := podOn(t, c, vn.Namespace, "vk-volterra", "real", func(p *corev1.Pod) { p.Labels = kubeletLabels(vn) })
 	if err := c.Client.Delete(t.Context(), vn); err != nil {
 		t.Fatal(err)
 	}
