@@ -73,6 +73,7 @@ func provide(t *testing.T, c *testkit.ControlPlane, id, node, labels string) *of
 	if err := c.Client.List(t.Context(), list, client.MatchingLabels{names.RemoteClusterID: id}); err != nil {
 		t.Fatal(err)
 	}
+	list.Items = slices.DeleteFunc(list.Items, func(ns corev1.Namespace) bool { return ns.DeletionTimestamp != nil }) // of another test, or an earlier run
 	var tenant string
 	if len(list.Items) == 0 {
 		tenant = testkit.Namespace(t, c, "peering-"+id, map[string]string{names.RemoteClusterID: id, names.TenantNamespace: "true"})
