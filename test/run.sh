@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Runs the suites, each with a printed time budget, and brings the playground up once for those that need clusters.
-#   test/run.sh [all|several|upgrade|soak|bench|SUITE...]      suites of all: assets lint unit race playground image demo e2e network
+#   test/run.sh [all|soak|bench|SUITE...]      suites of all: assets lint unit race playground image demo e2e network
+#                                              parts of soak: several upgrade losses fuzz, and of bench: netbench
 #   test/run.sh down                           removes clusters that an interrupted run left
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . demo/machine.sh
 
-# A budget is what a suite may take on 2 cores with cold caches, 55 minutes for all but the last four. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([assets]=460 [lint]=250 [unit]=1080 [race]=250 [playground]=130 [image]=30 [demo]=80 [e2e]=500 [network]=520 [several]=300 [upgrade]=500 [soak]=7100 [bench]=1600)
+# A budget is what a suite may take on 2 cores with cold caches, 55 minutes for all up to network. It is printed, not enforced: a slow machine is no bug.
+declare -A budget=([assets]=460 [lint]=250 [unit]=1080 [race]=250 [playground]=130 [image]=30 [demo]=80 [e2e]=500 [network]=520 [several]=300 [upgrade]=500 [losses]=1300 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # memory for time, in compilers, checkers and API servers of tests; the clusters of the playground have a setting of their own
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 # where clusters beside those of the tests are
@@ -107,11 +108,18 @@ suite_soak() { # the playground itself, faults under load on two clusters, three
 	(cd playground && gotest -count=1 -tags selftest ./selftest) || return 1
 	clusters 1 && gotest -count=1 -v ./test/soak && suite_several && suite_upgrade || return 1
 	clusters 2 a,b masquerade,overlay && LIQO_PEERINGS=20 gotest -count=1 -v -run TestPeeringByOneCommand ./test/network || return 1
-	gotest -count=1 -v ./test/losses || return 1
-	down
+	suite_losses && down || return 1
 	LIQO_EACH_LINE=1 gotest -count=1 -run 'TestTwoClustersArePeered/(as_the_guide|interrupted)' ./internal/ctl || return 1
 	LIQO_SEEDS=21 gotest -count=1 -v -run 'TestAnyOrder' ./internal/app ./internal/network || return 1
 	LIQO_LAG=300ms gotest -count=1 -p 2 ./internal/{agent/...,auth,host,mirror,network,offload,peering,remote,replicate,slice,vnode} || return 1
+	suite_fuzz
+}
+
+suite_losses() { # LIQO_SOAK_LOSSES: how many moments each loss is tried at, 1 to 4
+	clusters 2 a,b masquerade,overlay && gotest -count=1 -v ./test/losses
+}
+
+suite_fuzz() {
 	local file name # go would spend most of the minute on making inputs smaller
 	grep -rno '^func Fuzz[A-Za-z]*' --include=*_test.go internal | sed 's/:[0-9]*:func / /' | while read -r file name; do
 		gotest -run '^$' -fuzz "^$name\$" -fuzztime 60s -fuzzminimizetime 10x "./${file%/*}" || return 1
@@ -150,9 +158,11 @@ suite_bench() { # promises of speed: all are measured, also after one that is br
 	local broken=
 	suite_image || return 1
 	beside bench "$bench_network" bench || broken=yes
-	beside bench "$bench_network" netbench || broken=yes
+	suite_netbench || broken=yes
 	beside demo "$demo_network" demo 90 && [ -z "$broken" ]
 }
+
+suite_netbench() { suite_image && beside bench "$bench_network" netbench; }
 
 bench() {
 	bin/playground up --clusters a --audit && bin/playground up --clusters b --audit --simulated-nodes 20 &&
@@ -177,7 +187,7 @@ for s in $list; do
 	[ -n "${budget[$s]:-}" ] || { echo "no suite is called $s; there are ${!budget[*]}" >&2; exit 2; }
 	case $s in
 	race) need gcc "gcc libc6-dev" ;;
-	playground | demo | e2e | network | several | upgrade | soak | bench) need_clusters ;;
+	playground | demo | e2e | network | several | upgrade | losses | soak | bench | netbench) need_clusters ;;
 	esac || exit 1
 done
 for s in $list; do suite "$s"; done
