@@ -67,7 +67,9 @@ suite_playground() ( # with clusters: three of them after a run that was killed 
 	cd playground && gotest ./... && gotest -count=1 -tags selftest -run 'TestSurvivesKilledRuns/1.5s' ./selftest
 )
 
-suite_image() { make --no-print-directory image build; }
+suite_image() { # like assets, once
+	[ -n "${image_there:-}" ] || { make --no-print-directory image build && image_there=yes; }
+}
 
 down() { bin/playground down || true; clusters_up=; }
 
