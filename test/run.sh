@@ -61,7 +61,7 @@ suite_unit() {
 	suite_assets && packages=$(go list ./... | grep -v '/test/e2e\|/test/network\|/test/several\|/test/soak\|/test/losses') && gotest -p 2 $packages
 }
 
-suite_race() { suite_assets && CGO_ENABLED=1 gotest -race -p 1 ./internal/mirror ./internal/remote ./internal/kube ./internal/datapath/wg ./internal/ctl/out ./internal/ctl/step; }
+suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/mirror ./internal/remote ./internal/kube ./internal/datapath/wg ./internal/ctl/out ./internal/ctl/step; }
 
 suite_playground() ( # with clusters: three of them after a run that was killed while it made them
 	cd playground && gotest ./... && gotest -count=1 -tags selftest -run 'TestSurvivesKilledRuns/1.5s' ./selftest

@@ -140,7 +140,7 @@ func (i *identities) ask(ctx context.Context, identity *authv1beta1.Identity) (*
 		},
 		Spec: authv1beta1.RenewSpec{ConsumerClusterID: i.options.ClusterID, IdentityType: identity.Spec.Type},
 	}
-	if _, err := kube.Ensure(ctx, i.client, want, kube.OwnedBy(identity, i.client.Scheme())); err != nil {
+	if _, err := kube.Ensure(ctx, i.client, want, kube.AsSeen(), kube.OwnedBy(identity, i.client.Scheme())); err != nil {
 		return nil, fmt.Errorf("asking for renewals: %w", err)
 	}
 	return have, nil

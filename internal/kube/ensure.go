@@ -31,6 +31,7 @@ type ensureOptions struct {
 	owner   client.Object
 	scheme  *runtime.Scheme
 	of      types.UID
+	asSeen  bool
 }
 
 // EnsureOption changes how Ensure applies.
@@ -47,6 +48,10 @@ func OwnedBy(owner client.Object, scheme *runtime.Scheme) EnsureOption {
 // DecidedOf says of which object, that of this UID, the fields were decided: one that is gone is not made again with them, nor
 // is another changed. An empty UID says nothing.
 func DecidedOf(uid types.UID) EnsureOption { return func(o *ensureOptions) { o.of = uid } }
+
+// AsSeen has an object that is not there, as c reads it, be made, and not be written over where somebody made it meanwhile: the name may be
+// taken, which the reader has yet to find out.
+func AsSeen() EnsureOption { return func(o *ensureOptions) { o.asSeen = true } }
 
 // Ensure makes the object look as want says, by server-side apply. want, typed or unstructured, holds only the fields we
 // own, and all of them: what an earlier Ensure of the same field manager set and this one leaves out is removed. Nothing
@@ -77,6 +82,13 @@ func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...En
 	}
 	if o.of != "" && (current == nil || current.GetUID() != o.of) {
 		return false, disappeared(what)
+	}
+	if o.asSeen && current == nil {
+		made, err := application.Make(ctx, c)
+		if err == nil && !made {
+			err = Wait(conflictDelay, what+" is there already, and not read yet")
+		}
+		return made, err
 	}
 	now, err := application.Apply(ctx, c, current)
 	return now != nil, err

@@ -4,6 +4,7 @@
 package kube_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -277,6 +279,33 @@ func TestWhatWasDecidedOfAnObjectChangesNoOther(t *testing.T) {
 	}
 	if _, err := application.Apply(t.Context(), a.client, now); err != nil {
 		t.Error(err)
+	}
+}
+
+// late reads nothing that is there, as a cache does for a moment.
+type late struct{ client.Client }
+
+func (late) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(corev1.Resource("configmaps"), key.Name)
+}
+
+func TestWhatIsNotSeenYetIsNotWrittenOver(t *testing.T) {
+	a := newApplier(t)
+	direct := a.client
+	a.client = late{direct}
+	if !a.ensure(t, a.configMap(map[string]string{"k": "first"}), kube.AsSeen()) {
+		t.Error("what is not there is not made")
+	}
+	if changed, err := kube.Ensure(t.Context(), a.client, a.configMap(map[string]string{"k": "second"}), kube.AsSeen()); changed || !kube.IsWait(err) {
+		t.Errorf("%v, %v for what is there and not seen yet", changed, err)
+	}
+	a.client = direct
+	now := &corev1.ConfigMap{}
+	if a.get(t, "x", now); now.Data["k"] != "first" {
+		t.Errorf("it was written over: %v", now.Data)
+	}
+	if !a.ensure(t, a.configMap(map[string]string{"k": "second"}), kube.AsSeen()) {
+		t.Error("what is seen is not changed")
 	}
 }
 

@@ -229,30 +229,35 @@ func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 	return ensure(ctx, s.client, w.Object, &corev1.ServiceAccount{ObjectMeta: w.meta(key.Name)})
 }
 
-// isThere is a Wait where this is gone and the cache does not show it yet. Garbage collection takes the Deployment then, which would be made
-// again, and its pod begin.
-func (s *wireguards[T]) isThere(ctx context.Context, w *wireguard) error {
-	name := names.Gateway(w.gateway)
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: name}, &appsv1.Deployment{})
-	if err == nil {
-		return nil
-	} else if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading Deployment %s: %w", name, err)
+// find reads what this has, Deployment or Service, without UID where there is none, and tells whether the cache does not show it yet: its
+// news wakes us. Where there is none it is a Wait if this is gone and the cache does not show that yet: garbage collection takes all that it
+// has, which would be made again, and a pod begin. So nothing is made that was there when it was read.
+func (s *wireguards[T]) find(ctx context.Context, w *wireguard, have client.Object) (late bool, err error) {
+	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}
+	for i, from := range []client.Reader{s.client, s.keys.live} {
+		err := from.Get(ctx, key, have)
+		if err == nil {
+			return i > 0 && metav1.IsControlledBy(have, w.Object), nil
+		} else if !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("reading %T %s: %w", have, key.Name, err)
+		}
 	}
 	now := newObject[T]()
 	err = s.keys.live.Get(ctx, client.ObjectKeyFromObject(w.Object), now)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading whether this is to have a Deployment: %w", err)
+		return false, fmt.Errorf("reading whether this is to have a %T: %w", have, err)
 	}
 	if err != nil || now.GetUID() != w.GetUID() || now.GetDeletionTimestamp() != nil {
-		return kube.Wait(0, "this is being deleted")
+		return false, kube.Wait(0, "this is being deleted")
 	}
-	return nil
+	return false, nil
 }
 
 // workload makes the Deployment, once there are keys for it.
 func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
-	if err := s.isThere(ctx, w); err != nil {
+	seen := &appsv1.Deployment{}
+	late, err := s.find(ctx, w, seen)
+	if err != nil {
 		return err
 	}
 	keys, public, err := s.keys.of(ctx, w)
@@ -261,8 +266,11 @@ func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
 	}
 	*w.public = public[:]
 	*w.keys = &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: keys.Namespace, Name: keys.Name}
+	if late {
+		return nil
+	}
 	want := deploymentOf(w, keys.Name)
-	err = ensure(ctx, s.client, w.Object, want)
+	err = ensure(ctx, s.client, w.Object, want, kube.DecidedOf(seen.UID))
 	if !apierrors.IsInvalid(err) {
 		return err
 	}
@@ -317,13 +325,19 @@ func (s *wireguards[T]) outside(ctx context.Context, w *wireguard) error {
 	}
 	want := &corev1.Service{ObjectMeta: w.meta(names.Gateway(w.gateway)), Spec: *w.service.Spec.DeepCopy()}
 	want.Labels, want.Annotations = merged(w.service.Metadata.Labels, want.Labels), w.service.Metadata.Annotations
-	*w.endpoint = nil
-	changed, err := ensureNow(ctx, s.client, w.Object, want)
+	seen := &corev1.Service{}
+	late, err := s.find(ctx, w, seen)
 	if err != nil {
 		return err
 	}
+	*w.endpoint = nil
+	if !late {
+		if late, err = ensureNow(ctx, s.client, w.Object, want, kube.DecidedOf(seen.UID)); err != nil {
+			return err
+		}
+	}
 	var service client.Reader = s.client
-	if changed { // the cache may still show its old port, which peers would dial
+	if late { // the cache may still show its old port, which peers would dial
 		service = s.keys.live
 	}
 	var have corev1.Service

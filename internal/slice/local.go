@@ -264,7 +264,7 @@ func (l *locals) identity(ctx context.Context, slice *authv1beta1.ResourceSlice,
 			APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: vn.Name, UID: vn.UID,
 		}}
 	}
-	changed, err := kube.Ensure(ctx, l.client, identity, kube.OwnedBy(slice, l.client.Scheme()))
+	changed, err := kube.Ensure(ctx, l.client, identity, kube.AsSeen(), kube.OwnedBy(slice, l.client.Scheme()))
 	if err != nil {
 		return nil, fmt.Errorf("making the Identity of the slice: %w", err)
 	}
@@ -310,7 +310,7 @@ func (l *locals) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSli
 	}
 	labels := rules.OfferedNodeLabels(slice.Status.NodeLabels, l.options.NodeLabels)
 	vn := want.VirtualNode(slice, provider, identity.Status.KubeconfigSecretRef.Name, labels)
-	if _, err := kube.Ensure(ctx, l.client, vn, kube.OwnedBy(slice, l.client.Scheme())); err != nil {
+	if _, err := kube.Ensure(ctx, l.client, vn, kube.AsSeen(), kube.OwnedBy(slice, l.client.Scheme())); err != nil {
 		return fmt.Errorf("making the VirtualNode of the slice: %w", err)
 	}
 	if have == nil {
