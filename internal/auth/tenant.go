@@ -30,6 +30,7 @@ import (
 	"liqo.io/liqo/internal/issue"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/rules"
 )
 
@@ -190,7 +191,7 @@ func setReady(tenant *authv1beta1.Tenant, status metav1.ConditionStatus, reason,
 type surroundings struct {
 	namespace corev1.Namespace
 	tenants   []authv1beta1.Tenant
-	bindings  []binding
+	bindings  []rules.Binding
 }
 
 func (t *tenants) gather(ctx context.Context, tenant *authv1beta1.Tenant) (*surroundings, error) {
@@ -203,19 +204,9 @@ func (t *tenants) gather(ctx context.Context, tenant *authv1beta1.Tenant) (*surr
 		return nil, fmt.Errorf("listing tenants: %w", err)
 	}
 	in.tenants = all.Items
-	var wide rbacv1.ClusterRoleBindingList
-	if err := t.client.List(ctx, &wide); err != nil {
-		return nil, fmt.Errorf("listing cluster role bindings: %w", err)
-	}
-	for i := range wide.Items {
-		in.bindings = append(in.bindings, binding{"ClusterRoleBinding", &wide.Items[i], wide.Items[i].Subjects})
-	}
-	var narrow rbacv1.RoleBindingList
-	if err := t.client.List(ctx, &narrow); err != nil {
-		return nil, fmt.Errorf("listing role bindings: %w", err)
-	}
-	for i := range narrow.Items {
-		in.bindings = append(in.bindings, binding{"RoleBinding", &narrow.Items[i], narrow.Items[i].Subjects})
+	var err error
+	if in.bindings, err = peer.Bindings(ctx, t.client); err != nil {
+		return nil, err
 	}
 	return in, nil
 }
@@ -238,13 +229,14 @@ func (s *surroundings) refusal(tenant *authv1beta1.Tenant) error {
 		}
 	}
 	for i := range s.tenants {
-		if err := checkSliceNames(tenant, &s.tenants[i]); err != nil {
+		if err := checkUsers(tenant, &s.tenants[i]); err != nil {
 			return kube.Invalid(reasonIDTaken, err)
 		}
 	}
 	for _, b := range s.bindings {
-		if err := b.check(tenant); err != nil {
-			return kube.Invalid(reasonIDTaken, err)
+		id := string(tenant.Spec.ClusterID)
+		if err := b.Check(id, id, tenant.Namespace, tenant.CreationTimestamp); err != nil {
+			return kube.Invalid(reasonIDTaken, fmt.Errorf("%w, or give the consumer another cluster ID", err))
 		}
 	}
 	return nil
@@ -270,16 +262,10 @@ func tenantBefore(a, b *authv1beta1.Tenant) bool {
 
 // namedBy wakes the Tenants whose ID is a subject of a binding.
 func (t *tenants) namedBy(ctx context.Context, obj client.Object) []reconcile.Request {
-	var subjects []rbacv1.Subject
-	switch b := obj.(type) {
-	case *rbacv1.ClusterRoleBinding:
-		subjects = b.Subjects
-	case *rbacv1.RoleBinding:
-		subjects = b.Subjects
-	}
+	subjects := peer.Subjects(obj)
 	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool {
 		return bindingName(tenant) == obj.GetName() || client.ObjectKeyFromObject(controlPlaneBinding(tenant)) == client.ObjectKeyFromObject(obj) ||
-			namesCluster(subjects, string(tenant.Spec.ClusterID))
+			rules.NamesUserOrGroup(subjects, string(tenant.Spec.ClusterID))
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -238,36 +237,6 @@ func TestTenantThatIsRefused(t *testing.T) {
 	})
 }
 
-func TestBindingCheck(t *testing.T) {
-	at := func(second int64) metav1.Time { return metav1.NewTime(time.Unix(second, 0)) }
-	tenant := typedTenant("tenant", "blue")
-	tenant.CreationTimestamp = at(100)
-	subject := func(kind, name string) []rbacv1.Subject { return []rbacv1.Subject{{Kind: kind, Name: name}} }
-	for name, test := range map[string]struct {
-		meta     metav1.ObjectMeta
-		subjects []rbacv1.Subject
-		refused  bool
-	}{
-		"an older group":                 {meta: metav1.ObjectMeta{CreationTimestamp: at(50)}, subjects: subject("Group", "blue"), refused: true},
-		"an older user":                  {meta: metav1.ObjectMeta{CreationTimestamp: at(50)}, subjects: subject("User", "blue"), refused: true},
-		"a group of the same second":     {meta: metav1.ObjectMeta{CreationTimestamp: at(100)}, subjects: subject("Group", "blue"), refused: true},
-		"a newer group is meant":         {meta: metav1.ObjectMeta{CreationTimestamp: at(101)}, subjects: subject("Group", "blue")},
-		"another group":                  {meta: metav1.ObjectMeta{CreationTimestamp: at(50)}, subjects: subject("Group", "red")},
-		"a service account is no user":   {meta: metav1.ObjectMeta{CreationTimestamp: at(50)}, subjects: subject("ServiceAccount", "blue")},
-		"one labelled as the consumer's": {meta: metav1.ObjectMeta{CreationTimestamp: at(50), Labels: map[string]string{names.RemoteClusterID: "blue"}}, subjects: subject("Group", "blue")},
-		"one labelled as another's":      {meta: metav1.ObjectMeta{CreationTimestamp: at(50), Labels: map[string]string{names.RemoteClusterID: "red"}}, subjects: subject("Group", "blue"), refused: true},
-		"one in the tenant namespace":    {meta: metav1.ObjectMeta{CreationTimestamp: at(50), Namespace: "tenant"}, subjects: subject("User", "blue")},
-		"one among several subjects":     {meta: metav1.ObjectMeta{CreationTimestamp: at(50)}, subjects: append(subject("User", "x"), subject("Group", "blue")...), refused: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := binding{kind: "RoleBinding", object: &rbacv1.RoleBinding{ObjectMeta: test.meta}, subjects: test.subjects}
-			if err := b.check(tenant); (err != nil) != test.refused {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-}
-
 // The hashes of these two IDs begin with the same 48 bits, which are all that names of users of slices have of them.
 func TestOfTwoConsumersWhoseSlicesCouldHaveOneUserTheOlderCounts(t *testing.T) {
 	const first, second = "cluster-953a586cf47b", "cluster-0521d40e54c8"
@@ -286,6 +255,28 @@ func TestOfTwoConsumersWhoseSlicesCouldHaveOneUserTheOlderCounts(t *testing.T) {
 		reason, refused := kube.InvalidReason(err)
 		if reason != want || refused && !strings.Contains(err.Error(), `the users of slices of "`+second+`" and of "`+first+`" could have the same name`) {
 			t.Errorf("%s: %q: %v", tenant.Namespace, reason, err)
+		}
+	}
+}
+
+// The user of a control plane is the ID itself, which the cluster chose. The default slice is named after the provider.
+func TestAConsumerNamedLikeTheUserOfAnothersSliceIsRefusedIfItCameLater(t *testing.T) {
+	victim := "cluster-" + testkit.UniqueID()
+	attacker := cred.SliceSubject("provider", victim).CommonName
+	for _, order := range [][2]string{{victim, attacker}, {attacker, victim}} {
+		in := &surroundings{}
+		var both []*authv1beta1.Tenant
+		for n, id := range order {
+			tenant := typedTenant("tenant-"+id, id)
+			tenant.UID, tenant.CreationTimestamp = types.UID(id), metav1.Unix(int64(n), 0)
+			both, in.tenants = append(both, tenant), append(in.tenants, *tenant)
+		}
+		for n, tenant := range both {
+			in.namespace.Labels = map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: string(tenant.Spec.ClusterID)}
+			err := in.refusal(tenant)
+			if reason, _ := kube.InvalidReason(err); (n == 1) != (reason == reasonIDTaken) {
+				t.Errorf("of %v, %s: %q: %v", order, tenant.Spec.ClusterID, reason, err)
+			}
 		}
 	}
 }

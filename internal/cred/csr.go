@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 const blockRequest = "CERTIFICATE REQUEST"
@@ -27,6 +28,11 @@ type Subject struct{ CommonName, Organization string }
 func SliceSubject(slice, consumer string) Subject {
 	sum := sha256.Sum256([]byte(consumer))
 	return Subject{CommonName: slice + "-" + hex.EncodeToString(sum[:6]), Organization: consumer}
+}
+
+// CouldBeOfSlice tells whether a user of that name could be one of a slice of the consumer.
+func CouldBeOfSlice(user, consumer string) bool {
+	return strings.HasSuffix(user, SliceSubject("", consumer).CommonName)
 }
 
 // NewCSR asks for a client certificate with that subject, PEM.

@@ -78,6 +78,8 @@ type authentication struct {
 	proxyURL string
 	// asBefore has a way through the tunnel stay: nobody asked for another one.
 	asBefore bool
+	// connects says, in a preview, that the networks would be connected by then.
+	connects bool
 
 	// What is known so far. The Tenant that is there is nil for none.
 	have      *authv1beta1.Tenant

@@ -20,13 +20,20 @@ import (
 	"liqo.io/liqo/internal/remap"
 )
 
+var errNotConnected = errors.New("the networks are not connected")
+
 // way is the proxy through which the consumer reaches the API server, "" for none.
 func (a *authentication) way(ctx context.Context) (string, error) {
 	switch {
 	case a.proxyURL != "":
 		return a.proxyURL, nil
 	case a.inBand:
-		return a.throughTunnel(ctx)
+		proxy, err := a.throughTunnel(ctx)
+		if a.connects && errors.Is(err, errNotConnected) {
+			a.provider.Warn("The Tenant has no spec.proxyURL here: the address of the proxy in the tunnel is known once the networks are connected")
+			return "", nil
+		}
+		return proxy, err
 	case !a.asBefore || a.have == nil || a.have.Spec.ProxyURL == nil:
 		return "", nil
 	}
@@ -81,14 +88,14 @@ func (s *side) seen(ctx context.Context, other string, there netip.Addr) (netip.
 	}
 	cfg, ok := found.(*networkingv1beta1.Configuration)
 	if !ok {
-		return there, out.Fail("the networks are not connected: there is no Configuration of %s", other).Hint("Connect them first, by: liqoctl network connect")
+		return there, out.Fail("%w: there is no Configuration of %s", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect")
 	}
 	networks, placed, err := remap.Of(cfg)
 	if err != nil {
 		return there, fmt.Errorf("reading the Configuration %s: %w", client.ObjectKeyFromObject(cfg), err)
 	}
 	if !placed {
-		return there, out.Fail("the Configuration %s has no prefixes yet", client.ObjectKeyFromObject(cfg))
+		return there, out.Fail("%w: the Configuration %s has no prefixes yet", errNotConnected, client.ObjectKeyFromObject(cfg))
 	}
 	if here, ok := networks.Here(there); ok {
 		return here, nil

@@ -7,12 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
@@ -42,6 +45,15 @@ func TestPeeringThroughTheTunnelIsRefusedBeforeAnythingIsDone(t *testing.T) {
 	testkit.UpdateStatus(t, c.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })
 	if err := survey(); err != nil {
 		t.Fatal(err)
+	}
+	// The networks that the command would connect need not be connected for its preview.
+	a := &authentication{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, inBand: true}
+	if err := a.look(t.Context()); err == nil || !strings.Contains(err.Error(), "the networks are not connected: there is no Configuration of "+milan.id) {
+		t.Errorf("authenticate is not refused: %v", err)
+	}
+	a.connects = true
+	if err := a.look(t.Context()); err != nil || a.proxyURL != "" {
+		t.Errorf("the preview has the proxy %q: %v", a.proxyURL, err)
 	}
 	tenant := &authv1beta1.Tenant{ObjectMeta: peerMeta(client.ObjectKey{Namespace: "default", Name: "in-band"}, rome.id), Spec: authv1beta1.TenantSpec{ClusterID: "rome-in-band"}}
 	testkit.Create(t, c.Client, tenant)
@@ -97,5 +109,63 @@ func TestTheWayThroughTheTunnelStays(t *testing.T) {
 	a := &authentication{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, consumer: rome, provider: milan, asBefore: true}
 	if err := a.look(t.Context()); err != nil || a.have == nil || a.proxyURL != "" {
 		t.Errorf("without a proxy it is %q: %v", a.proxyURL, err)
+	}
+}
+
+// What the consumer copied to the provider is removed by the tunnel, which must not end before, whoever made the credentials.
+func TestUnpeerKnowsThatTheConsumerNeedsTheTunnel(t *testing.T) {
+	c := testkit.Cluster(t)
+	rome, said := bareSide(t, c, "local", "rome-by-proxy")
+	milan, _ := bareSide(t, c, "remote", "milan-by-proxy")
+	inBand := func() bool {
+		t.Helper()
+		u := &unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
+		if err := u.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return u.inBand
+	}
+	if inBand() {
+		t.Error("nothing is there, and it goes by the tunnel")
+	}
+	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: milan.id}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(milan.id)}}
+	lend(t, c, fc)
+	if inBand() {
+		t.Error("credentials without a proxy go by the tunnel")
+	}
+	testkit.UpdateStatus(t, c.Client, fc, func(fc *liqov1beta1.ForeignCluster) { fc.Status.ForeignProxyURL = "http://10.71.0.9:8118" })
+	if !inBand() {
+		t.Error("credentials with a proxy, made by hand, do not go by the tunnel")
+	}
+}
+
+// Who has no pod in the provider waits for none to end before the tunnel does.
+func TestUnpeerKnowsWhetherPodsMayNeedTheTunnel(t *testing.T) {
+	c := testkit.Cluster(t)
+	rome, said := bareSide(t, c, "local", "rome-of-pods")
+	milan, _ := bareSide(t, c, "remote", "milan-of-pods")
+	runs := func() bool {
+		t.Helper()
+		u := &unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
+		if err := u.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return u.runs
+	}
+	vn := &offv1beta1.VirtualNode{
+		ObjectMeta: peerMeta(client.ObjectKey{Namespace: rome.namespace, Name: "node-of-pods"}, milan.id),
+		Spec:       offv1beta1.VirtualNodeSpec{ClusterID: liqov1beta1.ClusterID(milan.id)},
+	}
+	lend(t, c, vn)
+	if runs() {
+		t.Error("an empty virtual node is waited for")
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: rome.namespace, Name: "x"},
+		Spec:       corev1.PodSpec{NodeName: vn.Name, TerminationGracePeriodSeconds: new(int64(0)), Containers: []corev1.Container{{Name: "x", Image: "x"}}},
+	}
+	lend(t, c, pod)
+	if !runs() {
+		t.Error("a pod on the virtual node is not waited for")
 	}
 }

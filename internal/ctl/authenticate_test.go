@@ -418,7 +418,7 @@ func theProxyInTheTunnelIsFound(t *testing.T, genoa, turin *town) {
 	networks := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
 	cfg := newConfiguration(client.ObjectKey{Namespace: "liqo-tenant-turin", Name: "turin"}, "turin", networks)
 	testkit.Create(t, genoa.Client, cfg)
-	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t, "in the local cluster: the Configuration liqo-tenant-turin/turin has no prefixes yet")
+	introduced(t, genoa, turin, "authenticate", "--in-band").refuses(t, "in the local cluster: the networks are not connected: the Configuration liqo-tenant-turin/turin has no prefixes yet")
 	testkit.UpdateStatus(t, genoa.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
 		seen := networks
 		seen.External = []networkingv1beta1.CIDR{"10.71.0.0/16"}

@@ -510,3 +510,21 @@ func knowEachOther(t *testing.T, consumer, provider *town) {
 		}
 	}
 }
+
+func TestWhatGoesOnEveryObjectIsNotOfLiqoItself(t *testing.T) {
+	for _, flag := range []string{"global-labels", "global-annotations"} {
+		for entry, refused := range map[string]bool{
+			"liqo.io/remote-cluster-id=rome":       true,
+			"networking.liqo.io/external=true":     true,
+			"liqo.io/create-virtual-node=false":    true,
+			"team=net":                             false,
+			"example.com/liqo.io=x":                false,
+			"notliqo.io/remote-cluster-id=rome":    false,
+			"app.kubernetes.io/managed-by=${name}": false,
+		} {
+			if err := flagRules[flag](entry); (err != nil) != refused {
+				t.Errorf("--%s %s: %v", flag, entry, err)
+			}
+		}
+	}
+}

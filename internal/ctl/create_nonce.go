@@ -45,7 +45,10 @@ func (c *cli) runCreateNonce(ctx context.Context, o *createNonceOptions) error {
 	if err := s.call(ctx, o.peer); err != nil {
 		return err
 	}
-	if err := s.demand(ctx, s.nonceRights()...); err != nil {
+	if err := s.demand(ctx, append(s.missingRights(s.namespace), secretRights(s.namespace, "create"))...); err != nil {
+		return err
+	}
+	if err := s.demandNonce(ctx, "get", "list", "watch", "patch"); err != nil {
 		return err
 	}
 	if o.asked() {

@@ -54,7 +54,7 @@ var flagRules = map[string]flagRule{
 
 	"cpu": amountOf(corev1.ResourceCPU), "memory": amountOf(corev1.ResourceMemory), "pods": amountOf(corev1.ResourcePods), "resource": checkResource,
 	"labels": checkLabel, "node-selector": checkLabel, "cluster-labels": checkEntry, "ns-selector": checkSelector,
-	"global-labels": checkGlobalLabel, "global-annotations": checkEntry,
+	"global-labels": ofOthers(checkGlobalLabel), "global-annotations": ofOthers(checkEntry),
 
 	"version": checkTag, "image": checkImage, "dump-values-path": checkFolder,
 }
@@ -240,6 +240,17 @@ func checkLabel(entry string) error {
 		return out.Fail("%s is no label", entry)
 	}
 	return nil
+}
+
+// ofOthers refuses keys by which Liqo itself decides: what goes on every object would be written over what this one says by them.
+func ofOthers(check flagRule) flagRule {
+	return func(entry string) error {
+		key, _, _ := strings.Cut(entry, "=")
+		if domain, _, found := strings.Cut(key, "/"); found && strings.HasSuffix("."+domain, ".liqo.io") {
+			return out.Fail("%s is one of Liqo itself, and would change what objects mean: take another domain", key)
+		}
+		return check(entry)
+	}
 }
 
 // checkGlobalLabel takes what stamp replaces in values.

@@ -65,20 +65,28 @@ func (c *cli) runForce(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	s := &side{Scope: c.Scope(""), kube: cluster} // the only one, which is not named
+	return c.forgetPeer(ctx, cluster, id)
+}
+
+// forgetPeer goes on when the API server is back from troubles: half of a peering is of no use to anybody.
+func (c *cli) forgetPeer(ctx context.Context, cluster client.WithWatch, id string) error {
+	s := &side{Scope: c.Scope("")} // the only one, which is not named
+	s.kube = patiently(cluster, s.Scope)
 	if err := s.findNamespace(ctx, id); err != nil {
 		return err
 	}
 	fc := &liqov1beta1.ForeignCluster{}
-	if err := cluster.Get(ctx, client.ObjectKey{Name: id}, fc); client.IgnoreNotFound(err) != nil {
+	err := s.kube.Get(ctx, client.ObjectKey{Name: id}, fc)
+	if client.IgnoreNotFound(err) != nil {
 		if apimeta.IsNoMatchError(err) {
 			return out.Fail("Liqo is not installed in the current cluster!").Hint("--kubeconfig and --context choose another one")
 		}
 		return out.Fail("Failed to get info about remote cluster: %w", err)
-	} else if err != nil && s.missing {
-		return out.Fail("Remote cluster with ID %s not found", id)
 	}
 	known := err == nil
+	if !known && s.missing {
+		return out.Fail("Remote cluster with ID %s not found", id)
+	}
 	if known {
 		c.Success("Info about the remote cluster retrieved successfully")
 	}
@@ -90,7 +98,7 @@ func (c *cli) runForce(ctx context.Context, id string) error {
 		return err
 	}
 	if known {
-		if err := declareGone(ctx, cluster, fc); err != nil {
+		if err := declareGone(ctx, s.kube, fc); err != nil {
 			return out.Fail("Failed to declare ForeignCluster as permanently unreachable: %w", err)
 		}
 		c.Success("Foreign cluster declared as permanently unreachable successfully")
@@ -175,7 +183,7 @@ func (s *side) mayComeBack(ctx context.Context, id string) error {
 func (s *side) aboutPeer(ctx context.Context, id string) (all []foundOf, err error) {
 	for _, list := range []client.ObjectList{
 		&authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}, &authv1beta1.TenantList{}, &authv1beta1.IdentityList{},
-		&networkingv1beta1.GatewayClientList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.ConfigurationList{},
+		&networkingv1beta1.GatewayClientList{}, &networkingv1beta1.GatewayServerList{}, &networkingv1beta1.PublicKeyList{}, &networkingv1beta1.ConfigurationList{},
 	} {
 		found, err := s.find(ctx, list, id)
 		if err != nil {

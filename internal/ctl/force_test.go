@@ -4,17 +4,21 @@
 package ctl
 
 import (
+	"bytes"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -30,9 +34,10 @@ func TestAForcedUnpeeringTellsWhatItWouldRemove(t *testing.T) {
 	}
 	about := []client.Object{
 		&authv1beta1.Tenant{ObjectMeta: of(tenant, gone), Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(gone)}},
+		&networkingv1beta1.PublicKey{ObjectMeta: of(elsewhere, gone)},
 		&networkingv1beta1.Configuration{ObjectMeta: of(elsewhere, gone)},
 	}
-	before := []client.Object{fc, about[0], about[1]}
+	before := append([]client.Object{fc}, about...)
 	for _, obj := range append(before, &networkingv1beta1.Configuration{ObjectMeta: of(tenant, other)}) {
 		lend(t, c, obj)
 	}
@@ -40,8 +45,9 @@ func TestAForcedUnpeeringTellsWhatItWouldRemove(t *testing.T) {
 		return liqoctl(t, c.Config, append([]string{"force", "unpeer", gone}, more...)...)
 	}
 	deleted := fmt.Sprintf("apiVersion: authentication.liqo.io/v1beta1\nkind: Tenant\nmetadata:\n  name: x\n  namespace: %s\n---\n"+
+		"apiVersion: networking.liqo.io/v1beta1\nkind: PublicKey\nmetadata:\n  name: x\n  namespace: %s\n---\n"+
 		"apiVersion: networking.liqo.io/v1beta1\nkind: Configuration\nmetadata:\n  name: x\n  namespace: %s\n---\n"+
-		"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n---\n", tenant, elsewhere, tenant)
+		"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n---\n", tenant, elsewhere, elsewhere, tenant)
 	want := "apiVersion: core.liqo.io/v1beta1\nkind: ForeignCluster\nmetadata:\n  annotations:\n    " + names.PermanentlyUnreachable + ": \"true\"\n  name: " + gone + "\n---\n" + deleted
 	for _, flags := range [][]string{{"--dry-run"}, {"-o", "yaml"}} {
 		r := force(flags...)
@@ -49,7 +55,7 @@ func TestAForcedUnpeeringTellsWhatItWouldRemove(t *testing.T) {
 			t.Errorf("%v: %v %s\n%s", flags, r.err, r.stderr, diff)
 		}
 	}
-	if r := force("-o", "json"); r.err != nil || strings.Count(r.stdout, `"kind": "`) != 4 {
+	if r := force("-o", "json"); r.err != nil || strings.Count(r.stdout, `"kind": "`) != 5 {
 		t.Errorf("%v\n%s", r.err, r.stdout)
 	}
 	for _, obj := range before {
@@ -59,4 +65,32 @@ func TestAForcedUnpeeringTellsWhatItWouldRemove(t *testing.T) {
 		}
 	}
 	liqoctl(t, c.Config, "force", "unpeer", "nobody", "--dry-run").refuses(t, "Remote cluster with ID nobody not found")
+}
+
+func TestAForcedUnpeeringOutlivesTheTroublesOfTheAPIServer(t *testing.T) {
+	c := testkit.Cluster(t)
+	gone := testkit.UniqueID()
+	elsewhere := testkit.Namespace(t, c, "elsewhere", nil)
+	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: gone}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(gone)}}
+	key := &networkingv1beta1.PublicKey{ObjectMeta: peerMeta(client.ObjectKey{Namespace: elsewhere, Name: "x"}, gone)}
+	lend(t, c, fc)
+	testkit.Create(t, c.Client, key)
+	failed := map[string]bool{}
+	cluster := testkit.Troubled(t, c, func(r *http.Request) (*http.Response, error) {
+		if what := r.Method; (what == http.MethodPatch || what == http.MethodDelete) && !failed[what] {
+			failed[what] = true
+			return testkit.Answer(http.StatusInternalServerError, testkit.InternalError), nil
+		}
+		return nil, nil
+	})
+	said := &bytes.Buffer{}
+	if err := (&cli{Printer: out.New(strings.NewReader(""), said, said)}).forgetPeer(t.Context(), cluster, gone); err != nil || len(failed) != 2 {
+		t.Fatalf("%v; failed were %v; it said\n%s", err, failed, said)
+	}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(key), key); !apierrors.IsNotFound(err) {
+		t.Errorf("the key is left: %v", err)
+	}
+	if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(fc), fc); err != nil || fc.Annotations[names.PermanentlyUnreachable] != "true" {
+		t.Errorf("the peer is not declared gone: %v, %v", fc.Annotations, err)
+	}
 }

@@ -42,6 +42,7 @@ func (f *collector) alerts(ctx context.Context, now time.Time) (all []string, pr
 		},
 		f.webhookAlerts,
 		f.networkAlerts,
+		f.leftAlerts,
 		func(ctx context.Context) ([]string, error) { return f.certificateAlerts(ctx, now) },
 	} {
 		found, err := look(ctx)
@@ -189,6 +190,31 @@ func (f *collector) networkAlerts(ctx context.Context) (all []string, err error)
 			why = c.Message + ": make room for it, or delete it and give liqoctl install another range"
 		}
 		all = append(all, fmt.Sprintf("the Network %s has no prefix: %s", client.ObjectKeyFromObject(n), why))
+	}
+	return all, nil
+}
+
+// leftAlerts looks for what consumers asked for that have no Tenant any more. Nobody takes that back: one that is lost does not, and one that comes back
+// wants to find its pods.
+func (f *collector) leftAlerts(ctx context.Context) (all []string, err error) {
+	var copies authv1beta1.ResourceSliceList
+	var tenants authv1beta1.TenantList
+	for _, err := range []error{f.List(ctx, &copies, client.MatchingLabels{names.Replicated: "true"}), f.List(ctx, &tenants)} {
+		if apimeta.IsNoMatchError(err) {
+			return nil, nil // which is told of its CRD
+		} else if err != nil {
+			return nil, fmt.Errorf("looking at the slices of consumers: %w", err)
+		}
+	}
+	left := map[string]int{}
+	for i := range copies.Items {
+		left[copies.Items[i].Labels[names.ReplicationOrigin]]++
+	}
+	for i := range tenants.Items {
+		delete(left, string(tenants.Items[i].Spec.ClusterID))
+	}
+	for _, id := range slices.Sorted(maps.Keys(left)) {
+		all = append(all, fmt.Sprintf("the consumer %s has no Tenant, and still has ResourceSlices here (%d), whose pods run on: let it authenticate again, or remove all of it by: liqoctl force unpeer %s", id, left[id], id))
 	}
 	return all, nil
 }

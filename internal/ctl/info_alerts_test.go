@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	"liqo.io/liqo/deploy"
 	"liqo.io/liqo/internal/ctl/install"
@@ -180,6 +181,26 @@ func TestHealthTellsOfCertificatesThatWereNotRenewed(t *testing.T) {
 		" and was not renewed: is the API server of milan reached?"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestHealthTellsOfConsumersThatLeftSlices(t *testing.T) {
+	c := testkit.Cluster(t)
+	f := &collector{Reader: c.Client}
+	served, lost := testkit.UniqueID(), testkit.UniqueID()
+	for _, id := range []string{served, lost} {
+		ns := testkit.Namespace(t, c, "of-a-consumer", nil)
+		slice := &authv1beta1.ResourceSlice{ObjectMeta: peerMeta(client.ObjectKey{Namespace: ns, Name: "x"}, id)}
+		slice.Labels[names.Replicated], slice.Labels[names.ReplicationOrigin] = "true", id
+		lend(t, c, slice)
+		if id == served {
+			lend(t, c, &authv1beta1.Tenant{ObjectMeta: peerMeta(client.ObjectKey{Namespace: ns, Name: id}, id), Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(id)}})
+		}
+	}
+	got, err := f.leftAlerts(t.Context())
+	all := strings.Join(got, "\n")
+	if err != nil || strings.Contains(all, served) || !strings.Contains(all, "the consumer "+lost+" has no Tenant, and still has ResourceSlices here (1)") {
+		t.Errorf("%v: %s", err, all)
 	}
 }
 

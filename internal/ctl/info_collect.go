@@ -172,7 +172,7 @@ func (f *collector) peerings(ctx context.Context) (peeringsInfo, error) {
 		return info, fmt.Errorf("reading the peerings: %w", err)
 	}
 	for _, fc := range list.Items {
-		networking, authentication, offloading := module(fc.Status.Modules.Networking), module(fc.Status.Modules.Authentication), module(fc.Status.Modules.Offloading)
+		networking, authentication, offloading := module(fc.Status.Modules.Networking), authenticationOf(&fc), module(fc.Status.Modules.Offloading)
 		info.Peers = append(info.Peers, peerInfo{
 			ClusterID:            string(fc.Spec.ClusterID),
 			Role:                 string(fc.Status.Role),
@@ -186,8 +186,11 @@ func (f *collector) peerings(ctx context.Context) (peeringsInfo, error) {
 	return info, nil
 }
 
-// unhealthy is a module or a virtual node that is not well.
-const unhealthy = "Unhealthy"
+// Whether a module or a virtual node is well.
+const (
+	healthy   = "Healthy"
+	unhealthy = "Unhealthy"
+)
 
 func moduleStatus(m liqov1beta1.Module) string {
 	if !m.Enabled {
@@ -198,5 +201,5 @@ func moduleStatus(m liqov1beta1.Module) string {
 			return unhealthy
 		}
 	}
-	return "Healthy"
+	return healthy
 }

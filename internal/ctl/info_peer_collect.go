@@ -123,7 +123,7 @@ func (f *collector) peer(ctx context.Context, fc *liqov1beta1.ForeignCluster) (*
 	r := &peerReport{
 		Info:           peerIdentity{id, string(fc.Status.Role), fc.Status.Version, fc.Status.Capabilities},
 		Network:        peerNetwork{moduleInfo: module(modules.Networking), Gateway: peerGateway{Address: []string{}}},
-		Authentication: peerAuthentication{moduleInfo: module(modules.Authentication), ResourceSlices: []peerSlice{}},
+		Authentication: peerAuthentication{moduleInfo: authenticationOf(fc), ResourceSlices: []peerSlice{}},
 		Offloading:     peerOffloading{moduleInfo: module(modules.Offloading), VirtualNodes: []peerNode{}},
 	}
 	var problems []problem
@@ -159,6 +159,15 @@ func module(m liqov1beta1.Module) moduleInfo {
 		if c.Status != liqov1beta1.ConditionEstablished && c.Status != liqov1beta1.ConditionReady {
 			info.Alerts = append(info.Alerts, alert(c))
 		}
+	}
+	return info
+}
+
+// authenticationOf has as an alert, too, what the peer does not take of what is copied to it, though it lets this cluster in.
+func authenticationOf(fc *liqov1beta1.ForeignCluster) moduleInfo {
+	info := module(fc.Status.Modules.Authentication)
+	if why := peer.Trouble(fc); why != "" && info.Status == healthy {
+		info.Alerts = append(info.Alerts, why)
 	}
 	return info
 }
@@ -233,12 +242,21 @@ func (f *collector) peerConnection(ctx context.Context, r *peerReport, gw client
 	return nil
 }
 
+// peerSlices finds those, too, that have no label and lie in the namespace of the peering: they work.
 func (f *collector) peerSlices(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
+	id := of[names.RemoteClusterID]
+	namespaces, err := peer.TenantNamespaces(ctx, f, liqov1beta1.ClusterID(id))
+	if err != nil {
+		return err
+	}
 	var list authv1beta1.ResourceSliceList
-	if err := f.List(ctx, &list, of); err != nil {
+	if err := f.List(ctx, &list); err != nil {
 		return err
 	}
 	for _, s := range list.Items {
+		if s.Labels[names.RemoteClusterID] != id && !isRequest(&s, id, namespaces...) {
+			continue
+		}
 		info := peerSlice{Name: s.Name, Action: "Consuming", Accepted: judged(&s), Resources: s.Status.Resources}
 		if s.Labels[names.Replicated] == "true" {
 			info.Action = "Providing"
@@ -262,11 +280,14 @@ func judged(s *authv1beta1.ResourceSlice) bool {
 
 func (f *collector) peerNodes(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
 	var list offv1beta1.VirtualNodeList
-	if err := f.List(ctx, &list, of); err != nil {
+	if err := f.List(ctx, &list); err != nil {
 		return err
 	}
 	for _, vn := range list.Items {
-		info := peerNode{Name: vn.Name, Status: "Healthy", ResourceSlice: vn.Labels[names.ResourceSliceName], Resources: vn.Spec.ResourceQuota.Hard}
+		if string(vn.Spec.ClusterID) != of[names.RemoteClusterID] {
+			continue
+		}
+		info := peerNode{Name: vn.Name, Status: healthy, ResourceSlice: vn.Labels[names.ResourceSliceName], Resources: vn.Spec.ResourceQuota.Hard}
 		if vn.Spec.KubeconfigSecretRef != nil {
 			info.Secret = vn.Spec.KubeconfigSecretRef.Name
 		}

@@ -16,6 +16,7 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -273,6 +274,21 @@ func TestAModuleIsAsHealthyAsItsConditions(t *testing.T) {
 	} {
 		if got := moduleStatus(m); got != want {
 			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestWhatAHealthyPeerDoesNotTakeIsAnAlert(t *testing.T) {
+	for message, want := range map[string]string{
+		peer.Answers:                             "",
+		peer.RefusesSome + "no":                  peer.RefusesSome + "no",
+		peer.TakesNotAll + "resourceslices/x: y": peer.TakesNotAll + "resourceslices/x: y",
+	} {
+		fc := &liqov1beta1.ForeignCluster{}
+		fc.Status.Conditions = []liqov1beta1.Condition{{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished, Message: message}}
+		fc.Status.Modules.Authentication = liqov1beta1.Module{Enabled: true, Conditions: []liqov1beta1.Condition{{Status: liqov1beta1.ConditionReady}}}
+		if got := authenticationOf(fc); got.Status != healthy || strings.Join(got.Alerts, "") != want {
+			t.Errorf("%s: %+v", message, got)
 		}
 	}
 }

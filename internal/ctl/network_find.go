@@ -53,10 +53,19 @@ func (s *side) having(ctx context.Context, list client.ObjectList, of ...client.
 // requests are the ResourceSlices that were made here for a provider. They need no labels: the tenant namespace says whose they are.
 func (s *side) requests(ctx context.Context, list *authv1beta1.ResourceSliceList, provider string) ([]client.Object, error) {
 	all, err := s.having(ctx, list)
-	return slices.DeleteFunc(all, func(obj client.Object) bool {
-		to, about := obj.GetLabels()[names.ReplicationDestination], obj.GetLabels()[names.RemoteClusterID]
-		return peer.IsReplica(obj) || to != provider && about != provider && (to != "" || about != "" || obj.GetNamespace() != s.namespace)
-	}), err
+	return slices.DeleteFunc(all, func(obj client.Object) bool { return !isRequest(obj, provider, s.namespace) }), err
+}
+
+// isRequest tells whether a ResourceSlice was made here for the provider, by its labels or else by the namespaces of the peering.
+func isRequest(slice client.Object, provider string, namespaces ...string) bool {
+	to, about := slice.GetLabels()[names.ReplicationDestination], slice.GetLabels()[names.RemoteClusterID]
+	switch {
+	case peer.IsReplica(slice):
+		return false
+	case to == "" && about == "":
+		return slices.Contains(namespaces, slice.GetNamespace())
+	}
+	return to == provider || about == provider
 }
 
 // findOne is find where there may be one at most, nil for none. What is being deleted leaves its place to another.

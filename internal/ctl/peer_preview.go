@@ -31,7 +31,7 @@ func (r *peeringRun) preview(ctx context.Context) error {
 			}
 		}
 	}
-	a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, inBand: r.options.inBand, proxyURL: r.proxyURL}
+	a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, inBand: r.options.inBand, proxyURL: r.proxyURL, connects: r.network != nil}
 	there, here, err := a.pages(ctx)
 	if err != nil {
 		return ensuring("authentication", err)

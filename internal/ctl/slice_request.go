@@ -4,7 +4,6 @@
 package ctl
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -201,12 +200,10 @@ func (r *request) pending(ctx context.Context, side authv1beta1.ResourceSliceCon
 		}
 		return err
 	}
-	i := slices.IndexFunc(fc.Status.Conditions, func(c liqov1beta1.Condition) bool { return c.Type == liqov1beta1.APIServerStatus })
-	switch {
-	case i < 0:
+	if !slices.ContainsFunc(fc.Status.Conditions, func(c liqov1beta1.Condition) bool { return c.Type == liqov1beta1.APIServerStatus }) {
 		text += ": the clusters are not authenticated, or the replicator does not run"
-	case fc.Status.Conditions[i].Status != liqov1beta1.ConditionEstablished || strings.HasPrefix(fc.Status.Conditions[i].Message, peer.RefusesCalls):
-		text += ": " + cmp.Or(fc.Status.Conditions[i].Message, fc.Status.Conditions[i].Reason)
+	} else if why := peer.Trouble(&fc); why != "" {
+		text += ": " + why
 	}
 	return await.Pending(text)
 }

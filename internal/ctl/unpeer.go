@@ -4,7 +4,6 @@
 package ctl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,8 +73,10 @@ type unpeering struct {
 	known *deauthentication
 	// shut says that the provider lets the consumer in no more.
 	shut bool
-	// inBand says that the consumer reaches the provider by the tunnel.
+	// inBand says that the consumer reaches the provider by a proxy, which may be in the tunnel.
 	inBand bool
+	// runs says that there is, or may be, a pod on a virtual node, which may need the tunnel until it ends.
+	runs bool
 }
 
 func (u *unpeering) run(ctx context.Context) error {
@@ -90,12 +93,15 @@ func (u *unpeering) run(ctx context.Context) error {
 	}
 	p := step.New(u.Printer)
 	nodes := p.Add(u.endOffloading)
-	needs := p.Add(u.awaitDrained) // virtual kubelets end beside gateways
+	var needs []*step.Step
+	if u.runs { // virtual kubelets end beside gateways, and pods before them
+		needs = append(needs, p.Add(u.awaitDrained))
+	}
 	last := p.Add(u.endAuthentication, nodes)
 	if u.inBand || u.reverse { // what was copied to the provider is removed by the tunnel
-		needs = last
+		needs = append(needs, last)
 	}
-	p.Add(u.endNetworking, needs)
+	p.Add(u.endNetworking, needs...)
 	p.Add(u.tidy, p.All()...)
 	err := p.Run(ctx)
 	if f, ok := err.(*out.Failure); ok && ctx.Err() != nil {
@@ -126,7 +132,15 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 		if err := u.known.find(within); err != nil {
 			return err
 		}
+		var err error
+		if u.inBand, err = u.throughProxy(within); err != nil {
+			return err
+		}
 		return u.known.mayRemove(within)
+	})
+	checks.Go(func() (err error) {
+		u.runs, err = u.anyPod(within)
+		return u.consumer.wrong(err)
 	})
 	if !u.reverse {
 		checks.Go(func() error {
@@ -141,10 +155,42 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	u.inBand = slices.ContainsFunc(u.known.identities, func(obj client.Object) bool {
-		return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil
-	})
 	return nil
+}
+
+// throughProxy tells whether the consumer reaches the provider by a proxy, such as the one in the tunnel. Of credentials that were made by hand the
+// ForeignCluster tells.
+func (u *unpeering) throughProxy(ctx context.Context) (bool, error) {
+	if slices.ContainsFunc(u.known.identities, func(obj client.Object) bool { return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil }) ||
+		slices.ContainsFunc(u.known.tenants, func(obj client.Object) bool { return obj.(*authv1beta1.Tenant).Spec.ProxyURL != nil }) {
+		return true, nil
+	}
+	fc := &liqov1beta1.ForeignCluster{}
+	err := u.consumer.kube.Get(ctx, client.ObjectKey{Name: u.provider.id}, fc)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apimeta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return fc.Status.ForeignProxyURL != "", u.consumer.wrong(err)
+}
+
+// anyPod tells whether a pod is on one of the virtual nodes that are to end, or cannot be known to be on none.
+func (u *unpeering) anyPod(ctx context.Context) (bool, error) {
+	nodes, err := u.ours(ctx, &offv1beta1.VirtualNodeList{})
+	if err != nil {
+		return true, err
+	}
+	for _, node := range nodes {
+		pods := &metav1.PartialObjectMetadataList{}
+		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		err := u.consumer.kube.List(ctx, pods, client.MatchingFields{"spec.nodeName": node.GetName()}, client.Limit(1))
+		if apierrors.IsForbidden(err) || len(pods.Items) > 0 {
+			return true, nil
+		}
+		if err != nil {
+			return true, fmt.Errorf("looking for pods on the virtual node %s: %w", node.GetName(), err)
+		}
+	}
+	return false, nil
 }
 
 // mayEnd fails where the user may not delete what there is of a kind.
@@ -304,10 +350,8 @@ func (s *side) troubles(ctx context.Context, other string) string {
 	}
 	var fc liqov1beta1.ForeignCluster
 	if s.kube.Get(ctx, client.ObjectKey{Name: other}, &fc) == nil {
-		for _, c := range fc.Status.Conditions {
-			if c.Type == liqov1beta1.APIServerStatus && (c.Status != liqov1beta1.ConditionEstablished || strings.HasPrefix(c.Message, peer.RefusesCalls)) {
-				all = append(all, cmp.Or(c.Message, c.Reason))
-			}
+		if why := peer.Trouble(&fc); why != "" {
+			all = append(all, why)
 		}
 	}
 	return strings.Join(all, "; ")

@@ -207,6 +207,8 @@ const (
 	NetworkFinalizer          = "network.ipam.liqo.io/finalizer"
 	ReplicatorSecretFinalizer = "crdreplicator.liqo.io/operator"
 	ReplicatorFinalizer       = "crdreplicator.liqo.io/resource"
+	// ReplicatorCopiesIn, an annotation beside ReplicatorSecretFinalizer, is to which namespaces of the peer something was copied, a list with commas.
+	ReplicatorCopiesIn = "crdreplicator.liqo.io/copies-in"
 	// ResourceSliceFinalizer keeps a slice until the node made for it is drained, because its credentials go with it.
 	ResourceSliceFinalizer = "resourceslice.liqo.io/finalizer"
 	TenantFinalizer        = "tenant.liqo.io/finalizer"

@@ -5,6 +5,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,25 @@ var (
 	ErrAmbiguous = errors.New("ambiguous")
 )
 
-// RefusesCalls begins the message of the condition APIServerStatus of a peer that is Established, because it answers, and of
-// no use, because of what it answers.
-const RefusesCalls = "the API server answers and refuses our calls: "
+// Messages of the condition APIServerStatus of a peer that is Established, because it answers. All but the first one are followed by what it answers.
+const (
+	Answers = "the API server answers"
+	// RefusesCalls is of no use to us.
+	RefusesCalls = Answers + " and refuses our calls: "
+	RefusesSome  = Answers + ", and refuses one of our calls: "
+	// TakesNotAll refuses the content of an object, or has another one of its name.
+	TakesNotAll = Answers + ", and does not take all that is copied to it: "
+)
+
+// Trouble is what keeps objects from being copied to a peer, "" for nothing that is known.
+func Trouble(fc *liqov1beta1.ForeignCluster) string {
+	for _, c := range fc.Status.Conditions {
+		if c.Type == liqov1beta1.APIServerStatus && (c.Status != liqov1beta1.ConditionEstablished || strings.HasPrefix(c.Message, Answers) && c.Message != Answers) {
+			return cmp.Or(c.Message, c.Reason)
+		}
+	}
+	return ""
+}
 
 // Namespaces selects the tenant namespaces of all peerings.
 func Namespaces() labels.Selector {

@@ -33,6 +33,9 @@ func (s *situation) condition(l *link) *liqov1beta1.Condition {
 				return notReady(p.message)
 			}
 		}
+		if len(s.stranded) > 0 {
+			return notReady(fmt.Sprintf("there are no credentials for this peer, without which nothing is let go that was copied to it: %s %s", kindOf(s.stranded[0]), s.stranded[0].GetName()))
+		}
 		return &liqov1beta1.Condition{}
 	}
 	switch state := l.state(); {
@@ -41,11 +44,13 @@ func (s *situation) condition(l *link) *liqov1beta1.Condition {
 	case state.failure != "":
 		return notReady(state.failure)
 	case state.refusal != "" && state.some:
-		return ready("the API server answers, and refuses one of our calls: " + state.refusal)
+		return ready(peer.RefusesSome + state.refusal)
 	case state.refusal != "":
 		return ready(peer.RefusesCalls + state.refusal)
+	case state.rejection != "":
+		return ready(peer.TakesNotAll + state.rejection)
 	}
-	return ready("the API server answers")
+	return ready(peer.Answers)
 }
 
 // lost is the condition of a peer that was given up. Others wait for one that is Established, so one that refuses us must

@@ -13,6 +13,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
 )
 
 // health is what is known about the peer's API server.
@@ -26,6 +28,8 @@ type health struct {
 	failure string
 	// refusals are what the API server said when it refused our calls, by what they were about, until it accepts them.
 	refusals map[string]string
+	// rejections are why objects are not copied although we may, by object.
+	rejections map[string]string
 }
 
 // access is the key of refusals that concern everything.
@@ -36,21 +40,22 @@ type state struct {
 	looked           bool
 	failure, refusal string
 	some             bool // only of what the refusal says, not of everything
+	rejection        string
 }
 
 func (l *link) state() state {
 	l.health.mu.Lock()
 	defer l.health.mu.Unlock()
 	_, all := l.health.refusals[access]
-	return state{l.health.looked, l.health.failure, l.health.refusal(), !all}
+	return state{l.health.looked, l.health.failure, first(l.health.refusals), !all, first(l.health.rejections)}
 }
 
-// refusal returns one of the refusals, always the same of the same set.
-func (h *health) refusal() string {
-	if len(h.refusals) == 0 {
+// first returns one of the texts, always the same of the same set, "" for none.
+func first(texts map[string]string) string {
+	if len(texts) == 0 {
 		return ""
 	}
-	return h.refusals[slices.Min(slices.Collect(maps.Keys(h.refusals)))]
+	return texts[slices.Min(slices.Collect(maps.Keys(texts)))]
 }
 
 // alive tells whether the peer answers and lets us in: only then does a peer that its user gave up still count.
@@ -135,17 +140,36 @@ func (l *link) found(failure string) {
 
 // refused remembers whether err, the outcome of what key is about, is a refusal. No answer at all is no news of access.
 func (l *link) refused(key string, err error) {
-	l.health.mu.Lock()
-	before := l.health.refusal()
-	if r, ok := errors.AsType[*refusal](err); ok {
-		if l.health.refusals == nil {
-			l.health.refusals = map[string]string{}
-		}
-		l.health.refusals[key] = r.message
+	refusal, is := errors.AsType[*refusal](err)
+	if is {
+		l.remember(&l.health.refusals, key, refusal.message)
 	} else if err == nil || key != access {
-		delete(l.health.refusals, key)
+		l.remember(&l.health.refusals, key, "")
 	}
-	after := l.health.refusal()
+}
+
+// rejected remembers whether err, the outcome of copying an object, is that it cannot be copied as it is.
+func (l *link) rejected(key string, err error) {
+	if _, invalid := kube.InvalidReason(err); invalid {
+		l.remember(&l.health.rejections, key, key+": "+err.Error())
+	} else if !kube.Judge(err).Failed() {
+		l.remember(&l.health.rejections, key, "")
+	}
+}
+
+// remember keeps a text, or forgets it if there is none any more, and has it told if the first one is another now.
+func (l *link) remember(texts *map[string]string, key, text string) {
+	l.health.mu.Lock()
+	before := first(*texts)
+	if text == "" {
+		delete(*texts, key)
+	} else {
+		if *texts == nil {
+			*texts = map[string]string{}
+		}
+		(*texts)[key] = text
+	}
+	after := first(*texts)
 	l.health.mu.Unlock()
 	if before != after {
 		l.changed()

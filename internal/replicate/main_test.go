@@ -6,6 +6,7 @@ package replicate
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -290,6 +292,21 @@ func (p *peering) condition(want string, words ...string) {
 		}
 		if got != want || slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(message, w) }) {
 			return fmt.Errorf("the condition is %q with message %q, want %q with %q", got, message, want, words)
+		}
+		return nil
+	})
+}
+
+// untroubled waits until the ForeignCluster says that the peer takes all that is copied to it.
+func (p *peering) untroubled() {
+	p.t.Helper()
+	testkit.Eventually(p.t, limit, func() error {
+		var fc liqov1beta1.ForeignCluster
+		if err := p.consumer.Client.Get(p.t.Context(), types.NamespacedName{Name: p.providerID}, &fc); err != nil {
+			return err
+		}
+		if why := peer.Trouble(&fc); why != "" {
+			return errors.New(why)
 		}
 		return nil
 	})

@@ -219,6 +219,22 @@ func TestASecretThatLosesItsLabelIsReleased(t *testing.T) {
 	p.condition("")
 }
 
+// Nothing is let go that has a copy, so somebody is told what is lacking; and once there are credentials again all goes on.
+func TestObjectsThatWaitForCredentialsAreTold(t *testing.T) {
+	p := newPeering(t)
+	secret := p.peered()
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	copied := p.copied(nil)
+	p.patch(p.consumer, secret, `{"metadata":{"labels":{"liqo.io/identity-type":null}}}`)
+	p.condition(failing, "there are no credentials for this peer", "ResourceSlice test")
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
+	p.patch(p.consumer, secret, `{"metadata":{"labels":{"liqo.io/identity-type":"ControlPlane"}}}`)
+	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.gone(p.provider, copied)
+	p.condition(established)
+}
+
 func TestANamespaceThatIsNoTenantsAnyMoreReleasesItsSecret(t *testing.T) {
 	p := newPeering(t)
 	secret := p.peered()

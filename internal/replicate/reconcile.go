@@ -41,6 +41,8 @@ type situation struct {
 
 	use      *credentials
 	problems map[types.UID]problem
+	// stranded are objects that wait for credentials to have their copies taken away.
+	stranded []client.Object
 }
 
 // Reconcile makes the link of one peer follow its Secrets.
@@ -70,9 +72,34 @@ func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time
 		s.problems[s.use.secret.UID] = problem{reason, errors.Unwrap(connected).Error()}
 	}
 	after, drained := r.drain(ctx, s)
+	again, left := r.leaveFormer(ctx, s)
 	l := r.links.get(string(id))
 	r.tell(s, l)
-	return after, errors.Join(connected, drained, r.writeCondition(ctx, s.cluster, s.condition(l)))
+	if again > 0 && (after == 0 || again < after) {
+		after = again
+	}
+	if l == nil && len(s.secrets) == 0 && s.cluster != nil && len(s.cluster.Status.Conditions) > 0 { // there were credentials
+		var err error
+		if s.stranded, err = r.heldIn(ctx, s.namespaces); err != nil {
+			return 0, err
+		}
+		if len(s.stranded) > 0 {
+			after = deadInterval
+		}
+	}
+	return after, errors.Join(connected, drained, left, r.writeCondition(ctx, s.cluster, s.condition(l)))
+}
+
+// heldIn are the objects in the namespaces that carry our finalizer.
+func (r *reconciler) heldIn(ctx context.Context, namespaces []string) (all []client.Object, err error) {
+	for _, namespace := range namespaces {
+		held, err := r.held(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, held...)
+	}
+	return all, nil
 }
 
 func (r *reconciler) gather(ctx context.Context, id liqov1beta1.ClusterID) (*situation, error) {
@@ -147,7 +174,7 @@ func (r *reconciler) begin(ctx context.Context, s *situation) error {
 	}
 	logProcessing(client.ObjectKeyFromObject(secret))
 	if !s.use.going() {
-		if err := r.hold(ctx, secret); err != nil {
+		if err := r.holdUsed(ctx, s.use); err != nil {
 			return err
 		}
 	}
@@ -167,7 +194,7 @@ func (r *reconciler) begin(ctx context.Context, s *situation) error {
 
 func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
 	if !s.use.going() {
-		if err := r.hold(ctx, s.use.secret); err != nil {
+		if err := r.holdUsed(ctx, s.use); err != nil {
 			return err
 		}
 	}
@@ -189,12 +216,18 @@ func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
 	return nil
 }
 
-// move replaces a link by one between other namespaces. What was copied into a namespace that is not used any more is taken
-// away first: once, for nobody knows of that namespace later.
+// move replaces a link by one between other namespaces. What was copied into a namespace that is not used any more is taken away before, because the
+// former credentials may be the only ones that can. What that leaves is leaveFormer's.
 func (r *reconciler) move(ctx context.Context, s *situation, l *link) error {
 	r.links.remove(string(s.peer))
-	if l.pair.Remote != s.use.remoteNamespace {
-		r.leave(ctx, s.use.secret, l, everything())
+	if former := l.pair.Remote; former != s.use.remoteNamespace && !s.use.going() {
+		namespaces := append(slices.DeleteFunc(copiesIn(s.use.secret), func(namespace string) bool { return namespace == former }), s.use.remoteNamespace)
+		if err := r.withdraw(ctx, l, former, everything()); err != nil {
+			namespaces = append(namespaces, former)
+		}
+		if err := r.hold(ctx, s.use.secret, namespaces...); err != nil {
+			return err
+		}
 	}
 	return r.begin(ctx, s)
 }
@@ -226,14 +259,13 @@ func copiesOf(objects []client.Object) []copies {
 
 // leave takes away what a link that has ended copied, or tells that it may still be there.
 func (r *reconciler) leave(ctx context.Context, secret *corev1.Secret, l *link, all []copies) {
-	if err := r.withdraw(ctx, l, all); err != nil {
-		r.recorder.Eventf(secret, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s",
-			kube.Note(fmt.Sprintf("copies of this cluster's objects may be left in namespace %s of %s, for its administrator to remove: %s", l.pair.Remote, l.ends.peer, err)))
+	if err := r.withdraw(ctx, l, l.pair.Remote, all); err != nil {
+		r.copiesLeft(secret, l, l.pair.Remote, err)
 	}
 }
 
-// withdraw deletes copies in the namespace that a link led to, if they are ours.
-func (r *reconciler) withdraw(ctx context.Context, l *link, all []copies) error {
+// withdraw deletes copies in a namespace of the peer, if they are ours.
+func (r *reconciler) withdraw(ctx context.Context, l *link, namespace string, all []copies) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.HealthTimeout)
 	defer cancel()
 	c, err := client.New(l.conn.Config(), client.Options{Mapper: mapper()})
@@ -242,7 +274,7 @@ func (r *reconciler) withdraw(ctx context.Context, l *link, all []copies) error 
 	}
 	ours := client.MatchingLabels{names.Replicated: "true", names.ReplicationOrigin: string(l.ends.local)}
 	for _, which := range all {
-		options := []client.DeleteAllOfOption{client.InNamespace(l.pair.Remote), ours}
+		options := []client.DeleteAllOfOption{client.InNamespace(namespace), ours}
 		if which.name != "" {
 			options = append(options, client.MatchingFields{metav1.ObjectNameField: which.name})
 		}
@@ -300,9 +332,10 @@ func (r *reconciler) end(ctx context.Context, s *situation, secret *corev1.Secre
 
 func waitingFor(held []client.Object) problem {
 	first := held[0]
-	return problem{reasonDraining, fmt.Sprintf("the credentials are needed until the replicated objects of this namespace are deleted: %s %s",
-		first.GetObjectKind().GroupVersionKind().Kind, first.GetName())}
+	return problem{reasonDraining, fmt.Sprintf("the credentials are needed until the replicated objects of this namespace are deleted: %s %s", kindOf(first), first.GetName())}
 }
+
+func kindOf(obj client.Object) string { return obj.GetObjectKind().GroupVersionKind().Kind }
 
 // stillHeld tells whether a Secret that is being deleted waits for us, by more than the word of a cache: it may be late to tell
 // that we just let it go.
@@ -315,19 +348,6 @@ func (r *reconciler) stillHeld(ctx context.Context, secret *corev1.Secret) (bool
 		return false, fmt.Errorf("reading Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	return now.UID == secret.UID && controllerutil.ContainsFinalizer(&now, names.ReplicatorSecretFinalizer), nil
-}
-
-// hold puts our finalizer on a Secret before its credentials are used.
-func (r *reconciler) hold(ctx context.Context, secret *corev1.Secret) error {
-	patched := secret.DeepCopy()
-	if !controllerutil.AddFinalizer(patched, names.ReplicatorSecretFinalizer) {
-		return nil
-	}
-	patch := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, patched, patch); err != nil {
-		return fmt.Errorf("adding the finalizer to Secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
-	return nil
 }
 
 func (r *reconciler) letSecretGo(ctx context.Context, secret *corev1.Secret) error {

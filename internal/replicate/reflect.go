@@ -60,7 +60,9 @@ func (k *reflection) sync(ctx context.Context, it *mirror.Item) error {
 		return err
 	}
 	err = k.apply(ctx, it, local, copied)
-	k.refused(k.resource.plural+"/"+it.Name, err)
+	key := k.resource.plural + "/" + it.Name
+	k.refused(key, err)
+	k.rejected(key, err)
 	if reason, ok := kube.InvalidReason(err); ok && local != nil {
 		k.recorder.Eventf(local, nil, corev1.EventTypeWarning, reason, "Replicate", "%s", err.Error())
 	}

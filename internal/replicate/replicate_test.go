@@ -95,6 +95,34 @@ func TestCopiesFollowTheAnnotationToAnotherNamespace(t *testing.T) {
 	p.event("cplane-secret", "CopiesLeft", kept.Namespace, "forbidden")
 }
 
+// The peer may be away when the credentials lead to another namespace, and the replicator, too: nothing stays in the former one for that.
+func TestCopiesInAFormerNamespaceGoWhenThePeerIsBack(t *testing.T) {
+	p := newPeering(t)
+	secret := p.peered()
+	stop := p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	old := p.copied(nil)
+	stop()
+	p.providerTenant = testkit.Namespace(t, p.provider, "elsewhere", tenant(p.consumerID))
+	p.bind(p.userName)
+	p.provider.StopAPIServer(t)
+	p.patch(p.consumer, secret, `{"metadata":{"annotations":{"liqo.io/remote-tenant-namespace":"`+p.providerTenant+`"}}}`)
+	p.run()
+	p.condition(failing)
+	p.provider.StartAPIServer(t)
+	p.copied(nil)
+	p.gone(p.provider, old)
+	testkit.Eventually(t, limit, func() error {
+		if err := p.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+			return err
+		}
+		if in := secret.Annotations["crdreplicator.liqo.io/copies-in"]; in != p.providerTenant {
+			return fmt.Errorf("there are copies in %q", in)
+		}
+		return nil
+	})
+}
+
 func TestTheGuidesSlice(t *testing.T) {
 	p := newPeering(t)
 	log := captureLog(t)
@@ -403,12 +431,14 @@ func TestAnObjectOfThePeerIsNeverTakenOver(t *testing.T) {
 	p.run()
 	p.create(p.consumer, p.guideSlice(p.consumerTenant))
 	p.event("test", "NameTakenAtPeer", "of its own")
+	p.condition(established, "does not take all that is copied to it", "resourceslices/test", "of its own")
 	if s := p.copied(nil); s.Labels["liqo.io/replicated"] != "" || s.UID != theirs.GetUID() {
 		t.Errorf("the peer's own object has labels %v", s.Labels)
 	}
 	// And deleting ours leaves theirs alone.
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.untroubled()
 	if s := p.copied(nil); !s.DeletionTimestamp.IsZero() {
 		t.Error("the peer's own object is being deleted")
 	}

@@ -11,6 +11,7 @@ import (
 
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -96,6 +97,8 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 		Watches(&certv1.CertificateSigningRequest{}, issue.Watch(names.CertificateFor)).
 		WatchesRawSource(issuer.Source(&authv1beta1.ResourceSlice{})).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf)).
+		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.named)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.named)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(kube.NamespaceChanged)).
 		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(versionJudged()))
 	nodes := predicate.Or(platformChanged(), server.Moved())
@@ -175,6 +178,16 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 		deny(err.Error())
 		return kube.Invalid("InvalidCSR", err)
 	}
+	if slice.Status.AuthParams == nil {
+		taken, err := r.userTaken(ctx, slice, in)
+		if err != nil {
+			return err
+		}
+		if taken != nil {
+			deny(taken.Error())
+			return kube.Invalid("UserTaken", taken)
+		}
+	}
 	params, err := r.server.Params(in.nodes, in.tenant.Spec.ProxyURL)
 	if err != nil {
 		if slice.Status.AuthParams == nil { // what was given serves on: the request is not at fault
@@ -207,6 +220,21 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 		r.notes.comeBack(slice, cert.RenewAt)
 	}
 	return err
+}
+
+// userTaken tells why the user of the slice, whose name the consumer chose but for a hash that is cut, is one that somebody else gave rights to.
+// Once it has a certificate, who gives it rights means it.
+func (r *remotes) userTaken(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) (taken, err error) {
+	bindings, err := peer.Bindings(ctx, r.client)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range bindings {
+		if why := b.Check(in.subject.CommonName, string(in.consumer), slice.Namespace, slice.CreationTimestamp); why != nil {
+			return fmt.Errorf("%w, or give the slice another name", why), nil
+		}
+	}
+	return nil, nil
 }
 
 // checkRequest compares the key with the Tenant's where the handshake made that one known.

@@ -19,6 +19,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -344,6 +345,24 @@ func TestMaliciousRequestsAreDenied(t *testing.T) {
 			wantNoRequests(t, c, p)
 		})
 	}
+	t.Run("a user that has rights of somebody else's gets no certificate until these are meant for it", func(t *testing.T) {
+		slice := p.slice(t, "wanted")
+		taken := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "of-somebody-else-" + p.id},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: cred.SliceSubject(slice.Name, p.id).CommonName}},
+		}
+		testkit.Create(t, c.Client, taken)
+		testkit.Create(t, p.client, slice)
+		got := wait(t, c.Client, slice, condition(authentication, denied, "ClusterRoleBinding "+taken.Name+" already gives rights"))
+		if got.Status.AuthParams != nil {
+			t.Error("credentials were given")
+		}
+		testkit.WantEvent(t, c, slice, "UserTaken", "or give the slice another name")
+		wantNoRequests(t, c, p)
+		testkit.Update(t, c.Client, taken, func(b *rbacv1.ClusterRoleBinding) { b.Labels = map[string]string{names.RemoteClusterID: p.id} })
+		wait(t, c.Client, slice, condition(authentication, accepted, ""))
+	})
 	t.Run("a slice that says it is another consumer's gets nothing", func(t *testing.T) {
 		slice := p.slice(t, "stranger")
 		slice.Spec.ConsumerClusterID = new(liqov1beta1.ClusterID(victim.id))

@@ -48,6 +48,8 @@ var rights = struct{ wide, tenant, home []rbacv1.PolicyRule }{
 		testkit.Rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"),
 		{APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"signers"}, ResourceNames: []string{"kubernetes.io/kube-apiserver-client"}, Verbs: []string{"approve"}},
 		testkit.Rule("core.liqo.io", "foreignclusters", "get", "list", "watch"),
+		testkit.Rule("rbac.authorization.k8s.io", "clusterrolebindings", "get", "list", "watch"),
+		testkit.Rule("rbac.authorization.k8s.io", "rolebindings", "get", "list", "watch"),
 		testkit.Rule("storage.k8s.io", "storageclasses", "get", "list", "watch"),
 		testkit.Rule("", "namespaces", "get", "list", "watch"),
 		testkit.Rule("", "nodes", "get", "list", "watch"),

@@ -13,9 +13,11 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/rules"
 )
 
 // inNamespaceOf wakes the slices beside obj.
@@ -31,6 +33,14 @@ func (r *remotes) inNamespace(ctx context.Context, obj client.Object) []reconcil
 // all wakes all slices.
 func (r *remotes) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	return requests(ctx, r.client, client.MatchingLabels{names.Replicated: "true"})
+}
+
+// named wakes the slices without credentials whose user is a subject of a binding.
+func (r *remotes) named(ctx context.Context, binding client.Object) []reconcile.Request {
+	subjects := peer.Subjects(binding)
+	return kube.Requests(ctx, r.client, &authv1beta1.ResourceSliceList{}, func(slice *authv1beta1.ResourceSlice) bool {
+		return slice.Status.AuthParams == nil && rules.NamesUserOrGroup(subjects, cred.SliceSubject(slice.Name, slice.Labels[names.ReplicationOrigin]).CommonName)
+	}, client.MatchingLabels{names.Replicated: "true"})
 }
 
 func requests(ctx context.Context, c client.Reader, opts ...client.ListOption) []reconcile.Request {

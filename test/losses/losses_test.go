@@ -141,12 +141,31 @@ func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
 	}
 }
 
+// The tunnel by which the consumer reaches the provider is made by the command that needs it, and ended by the one that needs it last.
+func TestClustersThatNeverMetPeerByTheTunnel(t *testing.T) {
+	b := newBench(t)
+	dry, err := consumer.Liqoctl("peer", "--in-band", "--dry-run", "--remote-kubeconfig", provider.Kubeconfig)
+	if err != nil || !strings.Contains(dry, "kind: Tenant\n") {
+		t.Fatal(err, dry)
+	}
+	b.nothingIsLeft(t, consumer, provider)
+	b.run(t, nil, "", "peer", "--in-band")
+	out, err := consumer.Kubectl("", "get", "foreigncluster", provider.ID, "-o", "jsonpath={.status.foreignProxyUrl}")
+	if err != nil || !strings.HasSuffix(out, ":8118") {
+		t.Errorf("the proxy is %q: %v", out, err)
+	}
+	b.run(t, nil, "", "unpeer", "--delete-namespaces")
+	b.nothingIsLeft(t, consumer, provider)
+}
+
 // A provider that died is forgotten by force, with all that is in its tenant namespace. Should it come back, it is told the same, and then
 // nothing is left in it either.
 func TestAProviderThatDiedIsForgotten(t *testing.T) {
 	b := newBench(t)
 	b.run(t, nil, "", "peer")
 	b.settle(t)
+	b.offload(t)
+	works(t, provider.ID)
 	if err := story.Playground("fail", "b/apiserver"); err != nil {
 		t.Fatal(err)
 	}
@@ -165,10 +184,92 @@ func TestAProviderThatDiedIsForgotten(t *testing.T) {
 		t.Logf("%s forgot %s after %s", c.ID, gone.ID, time.Since(began).Round(100*time.Millisecond))
 	}
 	force(consumer, provider)
+	works(t, "") // what ran in the provider, and a pod that somebody else keeps
+	kubectl(t, consumer, "", "patch", "pod", "-n", lent, "kept", "--type", "merge", "-p", `{"metadata":{"finalizers":null}}`)
+	kubectl(t, consumer, "", "delete", "namespace", lent)
 	b.nothingIsLeft(t, consumer)
 	heal()
 	force(provider, consumer)
 	b.nothingIsLeft(t, consumer, provider)
+}
+
+// lent is a namespace with an application and a pod that does not go by itself, both of which would rather run in the provider.
+const lent = "lent"
+
+const application = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: work, namespace: lent}
+spec:
+  selector: {matchLabels: {app: work}}
+  template:
+    metadata: {labels: {app: work}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      affinity:
+        nodeAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+          - weight: 100
+            preference: {matchExpressions: [{key: liqo.io/type, operator: In, values: [virtual-node]}]}
+      containers:
+      - name: work
+        image: docker.io/library/busybox:latest
+        imagePullPolicy: IfNotPresent
+        command: [sleep, "100000"]
+        resources: {requests: {cpu: 5m, memory: 8Mi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: kept, namespace: lent, labels: {app: kept}, finalizers: [example.com/keeps]}
+spec:
+  nodeSelector: {liqo.io/type: virtual-node}
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: work
+    image: docker.io/library/busybox:latest
+    imagePullPolicy: IfNotPresent
+    command: [sleep, "100000"]
+    resources: {requests: {cpu: 5m, memory: 8Mi}}
+`
+
+func (b *bench) offload(t *testing.T) {
+	t.Helper()
+	kubectl(t, consumer, "", "create", "namespace", lent)
+	if out, err := consumer.Say("offload", "namespace", lent); err != nil {
+		t.Fatal(err, out)
+	}
+	kubectl(t, consumer, application, "apply", "-f", "-")
+}
+
+// works waits until the application is ready on that node, with the pod that is kept, or on one of the consumer's own, "".
+func works(t *testing.T, on string) {
+	t.Helper()
+	took := story.Eventually(t, fmt.Sprintf("the application on node %q", on), 2*time.Minute, func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := consumer.Client.List(ctx, &pods, client.InNamespace(lent)); err != nil {
+			return err
+		}
+		ready := map[string]bool{}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			states := pod.Status.ContainerStatuses
+			if (pod.Spec.NodeName == provider.ID) == (on != "") && len(states) == 1 && states[0].Ready && pod.DeletionTimestamp == nil {
+				ready[pod.Labels["app"]] = true
+			}
+		}
+		if !ready["work"] || on != "" && !ready["kept"] {
+			return fmt.Errorf("of %d pods there are ready those of %v", len(pods.Items), slices.Sorted(maps.Keys(ready)))
+		}
+		return nil
+	})
+	t.Logf("the application ran on node %q after %s", on, took)
+}
+
+func kubectl(t *testing.T, c *clusters.Cluster, stdin string, args ...string) {
+	t.Helper()
+	if _, err := c.Kubectl(stdin, args...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // bench is what there was before, and is of a peering that nothing disturbed.

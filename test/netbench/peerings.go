@@ -62,11 +62,12 @@ func (w *world) peer(ctx context.Context, times int) ([]figures.Promise, error) 
 		works       func(context.Context) error
 		flags       []string
 		limit       float64
+		pods        [2]int // by cluster
 	}{
-		{"", "until a pod is answered and the node is Ready", func(ctx context.Context) error { return w.answers(ctx, ends, port) }, nil, 8},
-		{" without a network", "until the node is Ready", nil, []string{"--networking-disabled"}, 4},
+		{"", "until a pod is answered and the node is Ready", func(ctx context.Context) error { return w.answers(ctx, ends, port) }, nil, 8, [2]int{2, 1}},
+		{" without a network", "until the node is Ready", nil, []string{"--networking-disabled"}, 4, [2]int{1, 0}},
 	} {
-		var first, again, parted []float64
+		var first, again, parted, began, ended []float64
 		for range times {
 			for _, all := range []*[]float64{&first, &again} {
 				took, undone, err := w.peerOnce(ctx, kind.works, kind.flags...)
@@ -79,11 +80,19 @@ func (w *world) peer(ctx context.Context, times int) ([]figures.Promise, error) 
 			if err := w.forget(ctx); err != nil {
 				return nil, err
 			}
+			up, down, err := w.alone(ctx, kind.pods)
+			if err != nil {
+				return nil, err
+			}
+			say("Kubernetes alone: as many pods ready after %.2f s, gone after %.2f s", up, down)
+			began, ended = append(began, up), append(ended, down)
 		}
 		out = append(out,
 			figures.Promise{What: "peer" + kind.name + " for the first time, " + kind.until, Value: figures.Median(first), Limit: kind.limit, Unit: "s"},
 			figures.Promise{What: "peer" + kind.name + " again, right after an unpeer", Value: figures.Median(again), Limit: kind.limit, Unit: "s"},
-			figures.Promise{What: "unpeer" + kind.name + ", until nothing is left", Value: figures.Median(parted), Limit: 2.5, Unit: "s"})
+			figures.Promise{What: "unpeer" + kind.name + ", until nothing is left", Value: figures.Median(parted), Limit: 2.5, Unit: "s"},
+			figures.Promise{What: "peer" + kind.name + ", of what Kubernetes takes to begin as many pods", Value: figures.Median(slices.Concat(first, again)) / figures.Median(began), Limit: 5, Unit: "x"},
+			figures.Promise{What: "unpeer" + kind.name + ", of what Kubernetes takes to end as many pods", Value: figures.Median(parted) / figures.Median(ended), Limit: 2, Unit: "x"})
 	}
 	var refused []float64
 	for range times {
@@ -262,9 +271,7 @@ func (w *world) atRest(ctx context.Context) error {
 		}
 		for i := range pods.Items {
 			pod := &pods.Items[i]
-			if strings.HasPrefix(pod.Namespace, "liqo-tenant-") && !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && time.Since(c.LastTransitionTime.Time) > rest
-			}) {
+			if strings.HasPrefix(pod.Namespace, "liqo-tenant-") && readyFor(pod) <= rest {
 				return fmt.Errorf("pod %s in %s is not ready, or is so only now", pod.Name, c.ID)
 			}
 		}
