@@ -234,8 +234,8 @@ func (s *surroundings) refusal(tenant *authv1beta1.Tenant) error {
 		}
 	}
 	for _, b := range s.bindings {
-		id := string(tenant.Spec.ClusterID)
-		if err := b.Check(id, id, tenant.Namespace, tenant.CreationTimestamp); err != nil {
+		id := tenant.Spec.ClusterID
+		if err := b.Check(string(id), id, tenant.Namespace, tenant.CreationTimestamp); err != nil {
 			return kube.Invalid(reasonIDTaken, fmt.Errorf("%w, or give the consumer another cluster ID", err))
 		}
 	}

@@ -30,7 +30,7 @@ func (a *authentication) way(ctx context.Context) (string, error) {
 	case a.inBand:
 		proxy, err := a.throughTunnel(ctx)
 		if a.connects && errors.Is(err, errNotConnected) {
-			a.provider.Warn("The Tenant has no spec.proxyURL here: the address of the proxy in the tunnel is known once the networks are connected")
+			a.provider.Warn("This preview of the Tenant lacks spec.proxyURL: the address of the proxy in the tunnel is known once the networks are connected")
 			return "", nil
 		}
 		return proxy, err

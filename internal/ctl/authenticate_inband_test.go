@@ -117,24 +117,24 @@ func TestUnpeerKnowsThatTheConsumerNeedsTheTunnel(t *testing.T) {
 	c := testkit.Cluster(t)
 	rome, said := bareSide(t, c, "local", "rome-by-proxy")
 	milan, _ := bareSide(t, c, "remote", "milan-by-proxy")
-	inBand := func() bool {
+	byProxy := func() bool {
 		t.Helper()
 		u := &unpeering{cli: &cli{Printer: out.New(strings.NewReader(""), said, said)}, options: &unpeerOptions{}, consumer: rome, provider: milan}
 		if err := u.look(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return u.inBand
+		return u.byProxy
 	}
-	if inBand() {
+	if byProxy() {
 		t.Error("nothing is there, and it goes by the tunnel")
 	}
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: milan.id}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: liqov1beta1.ClusterID(milan.id)}}
 	lend(t, c, fc)
-	if inBand() {
+	if byProxy() {
 		t.Error("credentials without a proxy go by the tunnel")
 	}
 	testkit.UpdateStatus(t, c.Client, fc, func(fc *liqov1beta1.ForeignCluster) { fc.Status.ForeignProxyURL = "http://10.71.0.9:8118" })
-	if !inBand() {
+	if !byProxy() {
 		t.Error("credentials with a proxy, made by hand, do not go by the tunnel")
 	}
 }

@@ -48,7 +48,7 @@ func (c *cli) runCreateNonce(ctx context.Context, o *createNonceOptions) error {
 	if err := s.demand(ctx, append(s.missingRights(s.namespace), secretRights(s.namespace, "create"))...); err != nil {
 		return err
 	}
-	if err := s.demandNonce(ctx, "get", "list", "watch", "patch"); err != nil {
+	if err := s.demandNonce(ctx, "get", "list", "watch", "patch", "delete"); err != nil {
 		return err
 	}
 	if o.asked() {

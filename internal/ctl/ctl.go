@@ -115,8 +115,8 @@ func (c *cli) globalFlags(root *cobra.Command) {
 	}
 	fs.BoolVarP(&c.verbose, "verbose", "v", false, "Enable verbose logs")
 	fs.BoolVar(&c.skipConfirm, "skip-confirm", false, "Skip the confirmation prompt (suggested for automation)")
-	fs.StringToStringVar(&c.labels, "global-labels", nil, "Labels added to every object that is created or updated, as k=v,k=v")
-	fs.StringToStringVar(&c.annotations, "global-annotations", nil, "Annotations added to every object that is created or updated, as k=v,k=v")
+	fs.StringToStringVar(&c.labels, "global-labels", nil, "Labels added to every object that is created or updated, as k=v,k=v; none of liqo.io")
+	fs.StringToStringVar(&c.annotations, "global-annotations", nil, "Annotations added to every object that is created or updated, as k=v,k=v; none of liqo.io")
 }
 
 // setUp keeps the libraries quiet: what they have to say is in the errors they return.

@@ -214,7 +214,7 @@ func (f *collector) leftAlerts(ctx context.Context) (all []string, err error) {
 		delete(left, string(tenants.Items[i].Spec.ClusterID))
 	}
 	for _, id := range slices.Sorted(maps.Keys(left)) {
-		all = append(all, fmt.Sprintf("the consumer %s has no Tenant, and still has ResourceSlices here (%d), whose pods run on: let it authenticate again, or remove all of it by: liqoctl force unpeer %s", id, left[id], id))
+		all = append(all, fmt.Sprintf("the consumer %s has no Tenant, and still has ResourceSlices here (%d), whose pods run on: let it authenticate again, or remove all of it, and what this cluster has of that one, by: liqoctl force unpeer %s", id, left[id], id))
 	}
 	return all, nil
 }

@@ -163,10 +163,10 @@ func module(m liqov1beta1.Module) moduleInfo {
 	return info
 }
 
-// authenticationOf has as an alert, too, what the peer does not take of what is copied to it, though it lets this cluster in.
+// authenticationOf has as an alert, too, what is not copied to the peer though it lets this cluster in, or because there are no credentials any more.
 func authenticationOf(fc *liqov1beta1.ForeignCluster) moduleInfo {
 	info := module(fc.Status.Modules.Authentication)
-	if why := peer.Trouble(fc); why != "" && info.Status == healthy {
+	if why := peer.Trouble(fc); why != "" && info.Status != unhealthy {
 		info.Alerts = append(info.Alerts, why)
 	}
 	return info

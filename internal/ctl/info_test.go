@@ -278,17 +278,27 @@ func TestAModuleIsAsHealthyAsItsConditions(t *testing.T) {
 	}
 }
 
-func TestWhatAHealthyPeerDoesNotTakeIsAnAlert(t *testing.T) {
-	for message, want := range map[string]string{
-		peer.Answers:                             "",
-		peer.RefusesSome + "no":                  peer.RefusesSome + "no",
-		peer.TakesNotAll + "resourceslices/x: y": peer.TakesNotAll + "resourceslices/x: y",
+func TestWhatIsNotCopiedToAPeerIsAnAlert(t *testing.T) {
+	for _, c := range []struct {
+		condition liqov1beta1.ConditionStatusType
+		message   string
+		enabled   bool
+		module    liqov1beta1.ConditionStatusType
+		status    string
+		alert     string
+	}{
+		{liqov1beta1.ConditionEstablished, peer.Answers, true, liqov1beta1.ConditionReady, healthy, ""},
+		{liqov1beta1.ConditionEstablished, peer.RefusesSome + "no", true, liqov1beta1.ConditionReady, healthy, peer.RefusesSome + "no"},
+		{liqov1beta1.ConditionEstablished, peer.TakesNotAll + "resourceslices/x: y", true, liqov1beta1.ConditionReady, healthy, peer.TakesNotAll + "resourceslices/x: y"},
+		{liqov1beta1.ConditionError, "no credentials", true, liqov1beta1.ConditionReady, healthy, "no credentials"}, // of one that is a consumer, too
+		{liqov1beta1.ConditionError, "no credentials", false, "", "Disabled", "no credentials"},
+		{liqov1beta1.ConditionError, "no answer", true, liqov1beta1.ConditionNotReady, unhealthy, " is NotReady"}, // the module tells
 	} {
 		fc := &liqov1beta1.ForeignCluster{}
-		fc.Status.Conditions = []liqov1beta1.Condition{{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished, Message: message}}
-		fc.Status.Modules.Authentication = liqov1beta1.Module{Enabled: true, Conditions: []liqov1beta1.Condition{{Status: liqov1beta1.ConditionReady}}}
-		if got := authenticationOf(fc); got.Status != healthy || strings.Join(got.Alerts, "") != want {
-			t.Errorf("%s: %+v", message, got)
+		fc.Status.Conditions = []liqov1beta1.Condition{{Type: liqov1beta1.APIServerStatus, Status: c.condition, Message: c.message}}
+		fc.Status.Modules.Authentication = liqov1beta1.Module{Enabled: c.enabled, Conditions: []liqov1beta1.Condition{{Status: c.module}}}
+		if got := authenticationOf(fc); got.Status != c.status || strings.Join(got.Alerts, "; ") != c.alert {
+			t.Errorf("%+v: %+v", c, got)
 		}
 	}
 }

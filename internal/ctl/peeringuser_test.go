@@ -450,6 +450,9 @@ func TestAPeeringUserAuthenticates(t *testing.T) {
 	get(t, siena, "liqo-tenant-pisa", "pisa", &tenant)
 	wantTranscript(t, introduced(t, pisa, siena, "unauthenticate"), identities+unauthenticated) // nothing was changed by the one before
 
+	for range 2 { // the second finds one that did not serve yet
+		liqoctl(t, guest.Config, "create", "nonce", "--remote-cluster-id", "pisa", "--liqo-namespace", siena.liqo).succeeds(t, "Nonce retrieved: ")
+	}
 	siena.deletesUser(t, "pisa").succeeds(t, "deleted successfully")
 	introduced(t, pisa, guest, "authenticate").refuses(t, "in the remote cluster", "forbidden")
 	for _, c := range []*town{pisa, siena} {

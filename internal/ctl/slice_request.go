@@ -202,8 +202,8 @@ func (r *request) pending(ctx context.Context, side authv1beta1.ResourceSliceCon
 	}
 	if !slices.ContainsFunc(fc.Status.Conditions, func(c liqov1beta1.Condition) bool { return c.Type == liqov1beta1.APIServerStatus }) {
 		text += ": the clusters are not authenticated, or the replicator does not run"
-	} else if why := peer.Trouble(&fc); why != "" {
-		text += ": " + why
+	} else if why := peer.Trouble(&fc); !strings.HasPrefix(why, peer.TakesNotAll) || strings.HasPrefix(why, peer.TakesNotAll+"resourceslices/"+r.slice.Name+":") {
+		text = strings.TrimSuffix(text+": "+why, ": ") // and not what is about another object
 	}
 	return await.Pending(text)
 }

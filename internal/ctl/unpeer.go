@@ -73,8 +73,8 @@ type unpeering struct {
 	known *deauthentication
 	// shut says that the provider lets the consumer in no more.
 	shut bool
-	// inBand says that the consumer reaches the provider by a proxy, which may be in the tunnel.
-	inBand bool
+	// byProxy says that the consumer reaches the provider by a proxy, which may be in the tunnel.
+	byProxy bool
 	// runs says that there is, or may be, a pod on a virtual node, which may need the tunnel until it ends.
 	runs bool
 }
@@ -98,7 +98,7 @@ func (u *unpeering) run(ctx context.Context) error {
 		needs = append(needs, p.Add(u.awaitDrained))
 	}
 	last := p.Add(u.endAuthentication, nodes)
-	if u.inBand || u.reverse { // what was copied to the provider is removed by the tunnel
+	if u.byProxy || u.reverse { // what was copied to the provider is removed by the tunnel
 		needs = append(needs, last)
 	}
 	p.Add(u.endNetworking, needs...)
@@ -132,11 +132,11 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 		if err := u.known.find(within); err != nil {
 			return err
 		}
-		var err error
-		if u.inBand, err = u.throughProxy(within); err != nil {
-			return err
-		}
 		return u.known.mayRemove(within)
+	})
+	checks.Go(func() (err error) {
+		u.byProxy, err = u.mayLeadThroughProxy(within)
+		return u.consumer.wrong(err)
 	})
 	checks.Go(func() (err error) {
 		u.runs, err = u.anyPod(within)
@@ -150,6 +150,7 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 	if err := checks.Wait(); err != nil {
 		return err
 	}
+	u.byProxy = u.byProxy || u.known.nameProxy()
 	if u.shut = u.known.shut(time.Now()); u.shut {
 		if err := u.consumer.demandToDeclare(ctx, u.provider.id); err != nil {
 			return err
@@ -158,19 +159,23 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 	return nil
 }
 
-// throughProxy tells whether the consumer reaches the provider by a proxy, such as the one in the tunnel. Of credentials that were made by hand the
-// ForeignCluster tells.
-func (u *unpeering) throughProxy(ctx context.Context) (bool, error) {
-	if slices.ContainsFunc(u.known.identities, func(obj client.Object) bool { return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil }) ||
-		slices.ContainsFunc(u.known.tenants, func(obj client.Object) bool { return obj.(*authv1beta1.Tenant).Spec.ProxyURL != nil }) {
-		return true, nil
-	}
+// nameProxy tells whether credentials that a handshake made lead through a proxy, such as the one in the tunnel.
+func (d *deauthentication) nameProxy() bool {
+	return slices.ContainsFunc(d.identities, func(obj client.Object) bool { return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil }) ||
+		slices.ContainsFunc(d.tenants, func(obj client.Object) bool { return obj.(*authv1beta1.Tenant).Spec.ProxyURL != nil })
+}
+
+// mayLeadThroughProxy tells whether any credentials do, such as those that were made by hand, or cannot be known not to.
+func (u *unpeering) mayLeadThroughProxy(ctx context.Context) (bool, error) {
 	fc := &liqov1beta1.ForeignCluster{}
 	err := u.consumer.kube.Get(ctx, client.ObjectKey{Name: u.provider.id}, fc)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apimeta.IsNoMatchError(err) {
+	switch {
+	case apierrors.IsNotFound(err), apimeta.IsNoMatchError(err):
 		return false, nil
+	case apierrors.IsForbidden(err):
+		return true, nil
 	}
-	return fc.Status.ForeignProxyURL != "", u.consumer.wrong(err)
+	return fc.Status.ForeignProxyURL != "", err
 }
 
 // anyPod tells whether a pod is on one of the virtual nodes that are to end, or cannot be known to be on none.

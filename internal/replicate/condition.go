@@ -20,8 +20,9 @@ import (
 
 // Reasons of the condition APIServerStatus.
 const (
-	reasonReady    = "APIServerReady"
-	reasonNotReady = "APIServerNotReady"
+	reasonReady         = "APIServerReady"
+	reasonNotReady      = "APIServerNotReady"
+	reasonNoCredentials = "NoCredentials"
 )
 
 // condition says what is known about the peer's API server: nil for nothing yet, a condition without type for "there is
@@ -34,7 +35,7 @@ func (s *situation) condition(l *link) *liqov1beta1.Condition {
 			}
 		}
 		if len(s.stranded) > 0 {
-			return notReady(fmt.Sprintf("there are no credentials for this peer, without which nothing is let go that was copied to it: %s %s", kindOf(s.stranded[0]), s.stranded[0].GetName()))
+			return stranded(s.stranded[0])
 		}
 		return &liqov1beta1.Condition{}
 	}
@@ -73,6 +74,13 @@ func ready(message string) *liqov1beta1.Condition {
 
 func notReady(message string) *liqov1beta1.Condition {
 	return &liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionError, Reason: reasonNotReady, Message: message}
+}
+
+func stranded(obj client.Object) *liqov1beta1.Condition {
+	return &liqov1beta1.Condition{
+		Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionError, Reason: reasonNoCredentials,
+		Message: fmt.Sprintf("there are no credentials for this peer, without which nothing is let go that was copied to it: %s %s", kindOf(obj), obj.GetName()),
+	}
 }
 
 // writeCondition writes the condition if it says something else than before. It is the only writer of

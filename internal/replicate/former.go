@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -23,10 +24,10 @@ import (
 // namespaces something was copied, and nothing stays in a former one for lack of knowing it.
 
 // How soon a peer that answers is asked again to take away what is in a former namespace: after a failure, and after a refusal, which an API server that
-// has only begun may mean for a moment.
+// has only begun may mean for a moment, and others for ever.
 const (
 	formerInterval  = 15 * time.Second
-	refusedInterval = time.Hour
+	refusedInterval = 5 * time.Minute
 )
 
 // copiesIn are the namespaces of the peer to which something was copied with the Secret, sorted.
@@ -38,23 +39,20 @@ func copiesIn(secret *corev1.Secret) []string {
 	return strings.Split(text, ",")
 }
 
-// hold puts our finalizer on a Secret before its credentials are used, and to which namespaces these lead and led.
+// hold writes to a Secret to which namespaces its credentials lead and led, and puts our finalizer on it before they are used. One that is
+// being deleted takes none any more.
 func (r *reconciler) hold(ctx context.Context, secret *corev1.Secret, namespaces ...string) error {
 	slices.Sort(namespaces)
-	text := strings.Join(slices.Compact(namespaces), ",")
-	if controllerutil.ContainsFinalizer(secret, names.ReplicatorSecretFinalizer) && secret.Annotations[names.ReplicatorCopiesIn] == text {
+	held := secret.DeepCopy()
+	added := secret.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(held, names.ReplicatorSecretFinalizer)
+	metav1.SetMetaDataAnnotation(&held.ObjectMeta, names.ReplicatorCopiesIn, strings.Join(slices.Compact(namespaces), ","))
+	if !added && held.Annotations[names.ReplicatorCopiesIn] == secret.Annotations[names.ReplicatorCopiesIn] {
 		return nil
 	}
-	before := secret.DeepCopy()
-	controllerutil.AddFinalizer(secret, names.ReplicatorSecretFinalizer)
-	if secret.Annotations == nil {
-		secret.Annotations = map[string]string{}
+	if err := r.client.Patch(ctx, held, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("writing to Secret %s/%s that it is in use: %w", secret.Namespace, secret.Name, err)
 	}
-	secret.Annotations[names.ReplicatorCopiesIn] = text
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, secret, patch); err != nil {
-		return fmt.Errorf("adding the finalizer to Secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
+	*secret = *held
 	return nil
 }
 
@@ -67,7 +65,7 @@ func (r *reconciler) holdUsed(ctx context.Context, c *credentials) error {
 // refuses that it is told that copies may still be there.
 func (r *reconciler) leaveFormer(ctx context.Context, s *situation) (time.Duration, error) {
 	l := r.links.get(string(s.peer))
-	if l == nil || s.use == nil || s.use.going() || l.pair != s.use.pair() {
+	if l == nil || s.use == nil || l.pair != s.use.pair() {
 		return 0, nil
 	}
 	if state := l.state(); !state.looked || state.failure != "" {
@@ -83,17 +81,35 @@ func (r *reconciler) leaveFormer(ctx context.Context, s *situation) (time.Durati
 		if err == nil {
 			continue
 		}
-		stay, after = append(stay, namespace), formerInterval
+		stay = append(stay, namespace)
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-			after = refusedInterval
-			r.copiesLeft(s.use.secret, l, namespace, err)
+			after = sooner(after, refusedInterval)
+			if _, worse := s.problems[s.use.secret.UID]; !worse {
+				s.problems[s.use.secret.UID] = copiesLeft(l, namespace, err)
+			}
+		} else {
+			after = sooner(after, formerInterval)
+			r.log.Info("taking away copies in a former namespace failed", "peer", s.peer, "namespace", namespace, "error", err.Error())
 		}
-		r.log.Info("taking away copies in a former namespace failed", "peer", s.peer, "namespace", namespace, "error", err.Error())
 	}
 	return after, r.hold(ctx, s.use.secret, stay...)
 }
 
-func (r *reconciler) copiesLeft(secret *corev1.Secret, l *link, namespace string, err error) {
-	r.recorder.Eventf(secret, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s",
-		kube.Note(fmt.Sprintf("copies of this cluster's objects may be left in namespace %s of %s, for its administrator to remove: %s", namespace, l.ends.peer, err)))
+// leaveAll takes away what a link that has ended copied for a Secret that goes: those copies, and whatever is in former namespaces. Nobody tries that
+// again, so it is told that what could not be taken away may still be there.
+func (r *reconciler) leaveAll(ctx context.Context, secret *corev1.Secret, l *link, all []copies) {
+	for _, namespace := range slices.Compact(slices.Sorted(slices.Values(append(copiesIn(secret), l.pair.Remote)))) {
+		which := everything()
+		if namespace == l.pair.Remote {
+			which = all
+		}
+		if err := r.withdraw(ctx, l, namespace, which); err != nil {
+			left := copiesLeft(l, namespace, err)
+			r.recorder.Eventf(secret, nil, corev1.EventTypeWarning, left.reason, "Replicate", "%s", kube.Note(left.message))
+		}
+	}
+}
+
+func copiesLeft(l *link, namespace string, err error) problem {
+	return problem{reasonCopiesLeft, fmt.Sprintf("copies of this cluster's objects may be left in namespace %s of %s, for its administrator to remove: %s", namespace, l.ends.peer, err)}
 }

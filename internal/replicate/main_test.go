@@ -315,6 +315,7 @@ func (p *peering) untroubled() {
 const (
 	established = "APIServerStatus Established APIServerReady"
 	failing     = "APIServerStatus Error APIServerNotReady"
+	credless    = "APIServerStatus Error NoCredentials"
 )
 
 func (p *peering) giveUp() {

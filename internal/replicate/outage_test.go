@@ -227,7 +227,7 @@ func TestObjectsThatWaitForCredentialsAreTold(t *testing.T) {
 	p.create(p.consumer, p.guideSlice(p.consumerTenant))
 	copied := p.copied(nil)
 	p.patch(p.consumer, secret, `{"metadata":{"labels":{"liqo.io/identity-type":null}}}`)
-	p.condition(failing, "there are no credentials for this peer", "ResourceSlice test")
+	p.condition(credless, "there are no credentials for this peer", "ResourceSlice test")
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	p.patch(p.consumer, secret, `{"metadata":{"labels":{"liqo.io/identity-type":"ControlPlane"}}}`)
 	p.gone(p.consumer, p.sliceAt(p.consumerTenant))

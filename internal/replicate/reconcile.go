@@ -28,8 +28,8 @@ import (
 // drainInterval is how soon a drain is looked at again, should nobody wake us.
 const drainInterval = 2 * time.Second
 
-// deadInterval is how often the objects of a peer that was given up are looked at, while there are some: nothing else
-// tells that one of them is being deleted.
+// deadInterval is how often the objects of a peer that was given up, or has no credentials any more, are looked at, while there are some:
+// nothing else tells what becomes of them.
 const deadInterval = 15 * time.Second
 
 // situation is everything that decides about one peer.
@@ -52,10 +52,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if verdict.Failed() {
 		return reconcile.Result{}, err
 	}
-	if verdict.After > 0 && (after == 0 || verdict.After < after) {
-		after = verdict.After
+	return reconcile.Result{RequeueAfter: sooner(after, verdict.After)}, nil
+}
+
+// sooner is the shorter of two times, 0 for never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
 	}
-	return reconcile.Result{RequeueAfter: after}, nil
+	return min(a, b)
 }
 
 // follow returns when to look again, 0 for when something changes.
@@ -67,6 +72,7 @@ func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time
 	if s.givenUp(r.links.get(string(id))) {
 		return r.giveUp(ctx, s)
 	}
+	hadLink := r.links.get(string(id)) != nil
 	connected := r.connect(ctx, s)
 	if reason, ok := kube.InvalidReason(connected); ok && s.use != nil {
 		s.problems[s.use.secret.UID] = problem{reason, errors.Unwrap(connected).Error()}
@@ -75,31 +81,30 @@ func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time
 	again, left := r.leaveFormer(ctx, s)
 	l := r.links.get(string(id))
 	r.tell(s, l)
-	if again > 0 && (after == 0 || again < after) {
-		after = again
+	var later time.Duration
+	var stranded error
+	if lost := l == nil && len(s.secrets) == 0; lost && s.cluster != nil && (hadLink || len(s.cluster.Status.Conditions) > 0) { // there were credentials
+		later, stranded = r.findStranded(ctx, s)
 	}
-	if l == nil && len(s.secrets) == 0 && s.cluster != nil && len(s.cluster.Status.Conditions) > 0 { // there were credentials
-		var err error
-		if s.stranded, err = r.heldIn(ctx, s.namespaces); err != nil {
-			return 0, err
-		}
-		if len(s.stranded) > 0 {
-			after = deadInterval
-		}
-	}
-	return after, errors.Join(connected, drained, left, r.writeCondition(ctx, s.cluster, s.condition(l)))
+	return sooner(sooner(after, again), later), errors.Join(connected, drained, left, stranded, r.writeCondition(ctx, s.cluster, s.condition(l)))
 }
 
-// heldIn are the objects in the namespaces that carry our finalizer.
-func (r *reconciler) heldIn(ctx context.Context, namespaces []string) (all []client.Object, err error) {
-	for _, namespace := range namespaces {
+// findStranded looks for objects that wait for credentials of a peer that has none any more. It returns when to look again, 0 for never.
+func (r *reconciler) findStranded(ctx context.Context, s *situation) (time.Duration, error) {
+	for _, namespace := range s.namespaces {
 		held, err := r.held(ctx, namespace)
-		if err != nil {
-			return nil, err
+		if apierrors.IsForbidden(err) {
+			continue // the namespace is going, and our rights went before it
 		}
-		all = append(all, held...)
+		if err != nil {
+			return 0, err
+		}
+		s.stranded = append(s.stranded, held...)
 	}
-	return all, nil
+	if len(s.stranded) == 0 {
+		return 0, nil
+	}
+	return deadInterval, nil
 }
 
 func (r *reconciler) gather(ctx context.Context, id liqov1beta1.ClusterID) (*situation, error) {
@@ -173,10 +178,8 @@ func (r *reconciler) begin(ctx context.Context, s *situation) error {
 		}
 	}
 	logProcessing(client.ObjectKeyFromObject(secret))
-	if !s.use.going() {
-		if err := r.holdUsed(ctx, s.use); err != nil {
-			return err
-		}
+	if err := r.holdUsed(ctx, s.use); err != nil {
+		return err
 	}
 	l, err := r.dial(ends{local: r.options.ClusterID, peer: s.peer, version: r.options.Version}, s.use)
 	if err != nil {
@@ -193,10 +196,8 @@ func (r *reconciler) begin(ctx context.Context, s *situation) error {
 }
 
 func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
-	if !s.use.going() {
-		if err := r.holdUsed(ctx, s.use); err != nil {
-			return err
-		}
+	if err := r.holdUsed(ctx, s.use); err != nil {
+		return err
 	}
 	if l.pair != s.use.pair() {
 		return r.move(ctx, s, l)
@@ -220,7 +221,7 @@ func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
 // former credentials may be the only ones that can. What that leaves is leaveFormer's.
 func (r *reconciler) move(ctx context.Context, s *situation, l *link) error {
 	r.links.remove(string(s.peer))
-	if former := l.pair.Remote; former != s.use.remoteNamespace && !s.use.going() {
+	if former := l.pair.Remote; former != s.use.remoteNamespace {
 		namespaces := append(slices.DeleteFunc(copiesIn(s.use.secret), func(namespace string) bool { return namespace == former }), s.use.remoteNamespace)
 		if err := r.withdraw(ctx, l, former, everything()); err != nil {
 			namespaces = append(namespaces, former)
@@ -255,13 +256,6 @@ func copiesOf(objects []client.Object) []copies {
 		}
 	}
 	return out
-}
-
-// leave takes away what a link that has ended copied, or tells that it may still be there.
-func (r *reconciler) leave(ctx context.Context, secret *corev1.Secret, l *link, all []copies) {
-	if err := r.withdraw(ctx, l, l.pair.Remote, all); err != nil {
-		r.copiesLeft(secret, l, l.pair.Remote, err)
-	}
 }
 
 // withdraw deletes copies in a namespace of the peer, if they are ours.
@@ -307,6 +301,8 @@ func (r *reconciler) drain(ctx context.Context, s *situation) (time.Duration, er
 			if err := r.end(ctx, s, secret, held); err != nil {
 				return 0, err
 			}
+		} else if err := r.hold(ctx, s.use.secret, slices.Concat(copiesIn(s.use.secret), copiesIn(secret), []string{s.use.remoteNamespace})...); err != nil {
+			return 0, err
 		}
 		if err := r.letSecretGo(ctx, secret); err != nil {
 			return 0, err
@@ -320,7 +316,7 @@ func (r *reconciler) drain(ctx context.Context, s *situation) (time.Duration, er
 func (r *reconciler) end(ctx context.Context, s *situation, secret *corev1.Secret, held []client.Object) error {
 	if l := r.links.get(string(s.peer)); l != nil && l.secret == client.ObjectKeyFromObject(secret) {
 		r.links.remove(string(s.peer))
-		r.leave(ctx, secret, l, copiesOf(held))
+		r.leaveAll(ctx, secret, l, copiesOf(held))
 	}
 	for _, obj := range held {
 		if err := letGo(ctx, r.client, obj); err != nil {

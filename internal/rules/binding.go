@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -22,11 +23,11 @@ type Binding struct {
 
 // Check tells why the binding stands in the way of a user or group of that name, which a consumer chose, whose tenant namespace is given: the
 // consumer would inherit rights that were given to somebody else. A binding that is newer than since was made by somebody who knew of it.
-func (b Binding) Check(name, consumer, namespace string, since metav1.Time) error {
+func (b Binding) Check(name string, consumer liqov1beta1.ClusterID, namespace string, since metav1.Time) error {
 	switch at := b.Object.GetCreationTimestamp(); {
 	case !NamesUserOrGroup(b.Subjects, name):
 		return nil
-	case b.Object.GetLabels()[names.RemoteClusterID] == consumer, b.Object.GetNamespace() == namespace:
+	case b.Object.GetLabels()[names.RemoteClusterID] == string(consumer), b.Object.GetNamespace() == namespace:
 		return nil
 	case since.Before(&at):
 		return nil

@@ -35,7 +35,7 @@ func (r *remotes) all(ctx context.Context, _ client.Object) []reconcile.Request 
 	return requests(ctx, r.client, client.MatchingLabels{names.Replicated: "true"})
 }
 
-// named wakes the slices without credentials whose user is a subject of a binding.
+// named wakes the slices without credentials whose user is a subject of a binding, by the label that each copy has whose maker a peer is.
 func (r *remotes) named(ctx context.Context, binding client.Object) []reconcile.Request {
 	subjects := peer.Subjects(binding)
 	return kube.Requests(ctx, r.client, &authv1beta1.ResourceSliceList{}, func(slice *authv1beta1.ResourceSlice) bool {

@@ -193,7 +193,7 @@ func TestAProviderThatDiedIsForgotten(t *testing.T) {
 	b.nothingIsLeft(t, consumer, provider)
 }
 
-// lent is a namespace with an application and a pod that does not go by itself, both of which would rather run in the provider.
+// lent is a namespace with an application, which would rather run in the provider, and a pod that only can there, and does not go by itself.
 const lent = "lent"
 
 const application = `
@@ -234,6 +234,10 @@ spec:
 
 func (b *bench) offload(t *testing.T) {
 	t.Helper()
+	t.Cleanup(func() { // of a test that failed
+		_, _ = consumer.Kubectl("", "patch", "pod", "-n", lent, "kept", "--type", "merge", "-p", `{"metadata":{"finalizers":null}}`)
+		_, _ = consumer.Kubectl("", "delete", "namespace", lent, "--ignore-not-found")
+	})
 	kubectl(t, consumer, "", "create", "namespace", lent)
 	if out, err := consumer.Say("offload", "namespace", lent); err != nil {
 		t.Fatal(err, out)
