@@ -280,10 +280,10 @@ func TestAModuleIsAsHealthyAsItsConditions(t *testing.T) {
 
 func TestWhatIsNotCopiedToAPeerIsAnAlert(t *testing.T) {
 	for _, c := range []struct {
-		condition liqov1beta1.ConditionStatusType
+		condition liqov1beta1.ConditionStatus
 		message   string
 		enabled   bool
-		module    liqov1beta1.ConditionStatusType
+		module    liqov1beta1.ConditionStatus
 		status    string
 		alert     string
 	}{
