@@ -126,6 +126,10 @@ func TestTheNetworkGoesWhenVirtualNodesAreDrained(t *testing.T) {
 	}
 	network := newConfiguration(client.ObjectKey{Namespace: consumer.namespace, Name: "milan"}, provider.id, networkingv1beta1.ClusterConfigCIDR{})
 	testkit.Create(t, c.Client, vn, network)
+	lend(t, c, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: consumer.namespace, Name: "drained"},
+		Spec:       corev1.PodSpec{NodeName: vn.Name, TerminationGracePeriodSeconds: new(int64(0)), Containers: []corev1.Container{{Name: "x", Image: "x"}}},
+	})
 	kubeletIs := func(to offv1beta1.VirtualNodeConditionStatusType) {
 		testkit.UpdateStatus(t, c.Client, vn, func(vn *offv1beta1.VirtualNode) {
 			vn.Status.Conditions = []offv1beta1.VirtualNodeCondition{{Type: offv1beta1.VirtualKubeletConditionType, Status: to}}
