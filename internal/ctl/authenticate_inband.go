@@ -30,7 +30,7 @@ func (a *authentication) way(ctx context.Context) (string, error) {
 	case a.inBand:
 		proxy, err := a.throughTunnel(ctx)
 		if a.connects && errors.Is(err, errNotConnected) {
-			a.provider.Warn("This preview of the Tenant lacks spec.proxyURL: the address of the proxy in the tunnel is known once the networks are connected")
+			a.provider.Warn("The Tenant gets its spec.proxyURL once the networks are connected: then the address of the proxy in the tunnel is known")
 			return "", nil
 		}
 		return proxy, err

@@ -141,6 +141,11 @@ func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode) er
 	if err != nil {
 		return err
 	}
+	if dead {
+		if pods = slices.DeleteFunc(pods, isKept); len(pods) == 0 {
+			return nil
+		}
+	}
 	nothing, err := v.nothingThere(ctx, vn)
 	if err != nil {
 		return err
@@ -177,6 +182,11 @@ func staysOnNode(pod metav1.PartialObjectMetadata) bool {
 	}
 	owner := metav1.GetControllerOf(&pod)
 	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+// isKept: what is deleted without a grace period is there only for the finalizers of others, who may never come to it.
+func isKept(pod metav1.PartialObjectMetadata) bool {
+	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 && len(pod.Finalizers) > 0
 }
 
 // ending is what is known of the provider while a node is drained.

@@ -360,7 +360,9 @@ func TestPodsOfAProviderThatNeverComesBackAreDeleted(t *testing.T) {
 	vn := provide(t, c, "venice", "venice-1", "")
 	run(t, c, vn)
 	condition(t, c, vn, running, running)
-	pod := podOn(t, c, testkit.Namespace(t, c, "lost", nil), "web", vn.Name, func(*corev1.Pod) {})
+	lost := testkit.Namespace(t, c, "lost", nil)
+	pod := podOn(t, c, lost, "web", vn.Name, func(*corev1.Pod) {})
+	kept := podOn(t, c, lost, "kept", vn.Name, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/keeps"} })
 	if err := c.Client.Delete(t.Context(), vn); err != nil {
 		t.Fatal(err)
 	}
@@ -373,6 +375,9 @@ func TestPodsOfAProviderThatNeverComesBackAreDeleted(t *testing.T) {
 	giveUp(t, c, "venice")
 	gone(t, c, pod)
 	gone(t, c, vn)
+	exists(t, c, kept) // of whom nothing is waited for
+	testkit.Update(t, c.Client, kept, func(p *corev1.Pod) { p.Finalizers = nil })
+	gone(t, c, kept)
 }
 
 // Whoever deletes the tenant namespace first ends the virtual kubelet before its pods. The NamespaceMap outlives it until

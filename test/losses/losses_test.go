@@ -145,7 +145,7 @@ func TestPeeringOutlivesWhatIsLostMeanwhile(t *testing.T) {
 func TestClustersThatNeverMetPeerByTheTunnel(t *testing.T) {
 	b := newBench(t)
 	dry, err := consumer.Liqoctl("peer", "--in-band", "--dry-run", "--remote-kubeconfig", provider.Kubeconfig)
-	if err != nil || !strings.Contains(dry, "kind: Tenant\n") {
+	if err != nil || !strings.Contains(dry, "kind: GatewayServer\n") || !strings.Contains(dry, "kind: ResourceSlice\n") {
 		t.Fatal(err, dry)
 	}
 	b.nothingIsLeft(t, consumer, provider)
