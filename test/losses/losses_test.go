@@ -196,28 +196,7 @@ func TestAProviderThatDiedIsForgotten(t *testing.T) {
 // lent is a namespace with an application, which would rather run in the provider, and a pod that only can there, and does not go by itself.
 const lent = "lent"
 
-const application = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: work, namespace: lent}
-spec:
-  selector: {matchLabels: {app: work}}
-  template:
-    metadata: {labels: {app: work}}
-    spec:
-      terminationGracePeriodSeconds: 0
-      affinity:
-        nodeAffinity:
-          preferredDuringSchedulingIgnoredDuringExecution:
-          - weight: 100
-            preference: {matchExpressions: [{key: liqo.io/type, operator: In, values: [virtual-node]}]}
-      containers:
-      - name: work
-        image: docker.io/library/busybox:latest
-        imagePullPolicy: IfNotPresent
-        command: [sleep, "100000"]
-        resources: {requests: {cpu: 5m, memory: 8Mi}}
----
+const application = story.Work + `---
 apiVersion: v1
 kind: Pod
 metadata: {name: kept, namespace: lent, labels: {app: kept}, finalizers: [example.com/keeps]}

@@ -123,29 +123,6 @@ func TestPeeringByOneCommand(t *testing.T) {
 	}
 }
 
-const workload = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: work, namespace: lent}
-spec:
-  selector: {matchLabels: {app: work}}
-  template:
-    metadata: {labels: {app: work}}
-    spec:
-      terminationGracePeriodSeconds: 0
-      affinity:
-        nodeAffinity:
-          preferredDuringSchedulingIgnoredDuringExecution:
-          - weight: 100
-            preference: {matchExpressions: [{key: liqo.io/type, operator: In, values: [virtual-node]}]}
-      containers:
-      - name: work
-        image: docker.io/library/busybox:latest
-        imagePullPolicy: IfNotPresent
-        command: [sleep, "100000"]
-        resources: {requests: {cpu: 5m, memory: 8Mi}}
-`
-
 // work starts a pod that would rather run in the other cluster.
 func work(t *testing.T, c *clusters.Cluster) {
 	t.Helper()
@@ -153,7 +130,7 @@ func work(t *testing.T, c *clusters.Cluster) {
 	if out, err := c.Say("offload", "namespace", "lent"); err != nil {
 		t.Fatal(err, out)
 	}
-	kubectl(t, c, workload, "apply", "-f", "-")
+	kubectl(t, c, story.Work, "apply", "-f", "-")
 }
 
 // worker is the pod of a workload, and the one that runs for it in the other cluster, if it does not run at home.
