@@ -88,14 +88,14 @@ func (o Options) hosts() []string {
 func SetupWebhooks(mgr ctrl.Manager, o Options) error {
 	o = o.withDefaults()
 	current := &serving{}
-	server := webhook.NewServer(webhook.Options{
+	server := &drained{Server: webhook.NewServer(webhook.Options{
 		Host: o.Host,
 		Port: o.Port,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.MinVersion = tls.VersionTLS12
 			c.GetCertificate = current.certificate
 		}},
-	})
+	})}
 	if err := register(mgr, server, o); err != nil {
 		return err
 	}
