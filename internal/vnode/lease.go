@@ -25,6 +25,8 @@ type nodeLease struct {
 	health   *health
 	now      func() time.Time
 	log      logr.Logger
+	// due says not to wait for the next turn: there is a Node now, or the provider answers.
+	due <-chan struct{}
 }
 
 // renewals is how many renewals fit into the life of a lease, as for a kubelet.
@@ -41,6 +43,7 @@ func (l *nodeLease) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(l.duration / renewals):
+		case <-l.due:
 		}
 	}
 }
@@ -53,7 +56,7 @@ func (l *nodeLease) renew(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		node, err := l.clients.CoreV1().Nodes().Get(ctx, l.node, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil // the first heartbeat comes after the node
+			return nil // we are told when there is one
 		}
 		if err != nil {
 			return fmt.Errorf("reading the node: %w", err)

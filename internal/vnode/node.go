@@ -39,6 +39,8 @@ type nodeSync struct {
 	// seen is told of each state of the VirtualNode, and ready of whether its pods can be reached, once that is decided.
 	seen  func(*offv1beta1.VirtualNode)
 	ready func(context.Context, bool)
+	// registered is called when the Node was made.
+	registered func()
 	// applied is the status we last wrote, without heartbeats. One worker uses it.
 	applied *corev1.NodeStatus
 }
@@ -142,6 +144,7 @@ func (s *nodeSync) register(ctx context.Context, want *corev1.Node) (*corev1.Nod
 	if err := s.client.Create(ctx, node, client.FieldOwner(names.ReflectionFieldManager)); err != nil {
 		return nil, fmt.Errorf("creating the node: %w", err)
 	}
+	s.registered()
 	s.applied = nil
 	return node, nil
 }

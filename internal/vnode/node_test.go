@@ -139,6 +139,13 @@ func TestProviderCannotRenameTheNode(t *testing.T) {
 	}
 }
 
+// The first heartbeat does not wait for its next turn, which is in a quarter of an hour.
+func TestTheLeaseOfTheNodeIsThereAtOnce(t *testing.T) {
+	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = time.Hour })
+	s.run()
+	eventually(s, s.here, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: corev1.NamespaceNodeLease}}, exists)
+}
+
 func TestNodeFollowsTheVirtualNode(t *testing.T) {
 	s := newStage(t, func(o *Options) { o.NodeLeaseDuration = patience })
 	s.run()

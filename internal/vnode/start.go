@@ -59,7 +59,7 @@ func (p *process) runConnected(ctx context.Context) error {
 	}
 	lease := &nodeLease{
 		clients: p.clients, node: p.options.Node, duration: p.options.NodeLeaseDuration,
-		health: p.health, now: time.Now, log: p.options.Log,
+		health: p.health, now: time.Now, log: p.options.Log, due: p.leaseDue,
 	}
 	recorder, kinds := p.podEvents()
 	pods := &podKind{

@@ -70,6 +70,8 @@ type process struct {
 	// connected is closed when conn is there; failed gets what only a new process can mend.
 	connected chan struct{}
 	failed    chan error
+	// leaseDue says that the lease of the Node is to be renewed now.
+	leaseDue chan struct{}
 }
 
 // Run is a virtual kubelet, until ctx ends or it cannot go on.
@@ -78,7 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.validate(); err != nil {
 		return fmt.Errorf("checking the options: %w", err)
 	}
-	p := &process{options: o, twins: &twins{}, connected: make(chan struct{}), failed: make(chan error, 1)}
+	p := &process{options: o, twins: &twins{}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
@@ -104,7 +106,7 @@ func (p *process) prepare(ctx context.Context) error {
 	nodeWake, podWake := make(chan event.GenericEvent, 1), make(chan event.GenericEvent, 1)
 	p.health = &health{
 		ping: p.ping, interval: p.options.PingInterval, timeout: p.options.PingTimeout,
-		patience: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wake(nodeWake) }, log: p.options.Log,
+		patience: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wake(nodeWake); p.renewLease() }, log: p.options.Log,
 	}
 	if err := p.setup(ctx, nodeWake, podWake); err != nil {
 		return err
@@ -116,6 +118,14 @@ func (p *process) prepare(ctx context.Context) error {
 func (p *process) itself() *metav1.OwnerReference {
 	vn := p.virtual.Load()
 	return &metav1.OwnerReference{APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: vn.Name, UID: vn.UID}
+}
+
+// renewLease has the lease renewed at once, unless it is about to be.
+func (p *process) renewLease() {
+	select {
+	case p.leaseDue <- struct{}{}:
+	default:
+	}
 }
 
 // wake sends a signal, unless one is still on its way.
@@ -221,7 +231,7 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 	}
 	node := &nodeSync{
 		client: p.mgr.GetClient(), options: p.options, health: p.health, kubernetesVersion: version.GitVersion, now: time.Now,
-		seen: p.virtual.Store, ready: p.available.set,
+		seen: p.virtual.Store, ready: p.available.set, registered: p.renewLease,
 	}
 	if err := setupNode(p.mgr, node, nodeWake); err != nil {
 		return err
