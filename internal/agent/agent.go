@@ -166,12 +166,15 @@ func (s Sources) nodes(ctx context.Context, c client.Reader, out *Seen) error {
 
 func (s Sources) addresses(ctx context.Context, c client.Reader, out *Seen) error {
 	var networks ipamv1alpha1.NetworkList
-	if err := c.List(ctx, &networks, client.InNamespace(s.Home)); err != nil {
+	if err := c.List(ctx, &networks); err != nil {
 		return fmt.Errorf("listing Networks: %w", err)
 	}
-	var problems []plan.Problem
+	var problems, more []plan.Problem
 	out.Pods, out.Services, out.External, problems = plan.Own(networks.Items, s.Home)
-	out.Problems = append(out.Problems, problems...)
+	if s.Node {
+		out.Held, more = plan.Held(networks.Items)
+	}
+	out.Problems = slices.Concat(out.Problems, problems, more)
 	var ips ipamv1alpha1.IPList
 	if err := c.List(ctx, &ips); err != nil {
 		return fmt.Errorf("listing IPs: %w", err)
@@ -258,6 +261,8 @@ func Matters(old, now client.Object) bool {
 		was.Conditions, is.Conditions = nil, nil
 		return old.GetGeneration() != now.GetGeneration() || !apiequality.Semantic.DeepEqual(was, is) ||
 			(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil)
+	case *ipamv1alpha1.Network:
+		return old.(*ipamv1alpha1.Network).Status.CIDR != now.Status.CIDR || !maps.Equal(old.GetLabels(), now.GetLabels())
 	case *networkingv1beta1.RouteConfiguration, *networkingv1beta1.FirewallConfiguration:
 		return old.GetGeneration() != now.GetGeneration() || !maps.Equal(old.GetLabels(), now.GetLabels()) ||
 			(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil)

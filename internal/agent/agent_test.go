@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 func TestChangesThatMatter(t *testing.T) {
 	node, pod, member := &corev1.Node{}, &corev1.Pod{}, &networkingv1beta1.InternalNode{}
+	network := &ipamv1alpha1.Network{}
 	route, firewall := &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{}
 	for name, test := range map[string]struct {
 		now  client.Object
@@ -56,6 +58,11 @@ func TestChangesThatMatter(t *testing.T) {
 			o.(*networkingv1beta1.InternalNode).Status.NodeIP.Local = new(networkingv1beta1.IP("192.0.2.1"))
 		}, true},
 		"a node in front of peers": {member, func(o client.Object) { o.SetGeneration(2) }, true},
+		"how a network is": {network, func(o client.Object) {
+			o.(*ipamv1alpha1.Network).Status.Conditions = []metav1.Condition{{Type: "Allocated"}}
+		}, false},
+		"a prefix":                 {network, func(o client.Object) { o.(*ipamv1alpha1.Network).Status.CIDR = "10.71.0.0/16" }, true},
+		"whose a network is":       {network, func(o client.Object) { o.SetLabels(map[string]string{"a": "b"}) }, true},
 		"anything of another kind": {&networkingv1beta1.Configuration{}, func(client.Object) {}, true},
 	} {
 		old := test.now.DeepCopyObject().(client.Object)

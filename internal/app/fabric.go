@@ -104,8 +104,8 @@ func (o *fabricOptions) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// cached narrows what the agent of a node keeps in memory: its own pods, the Services of the API server and of its proxy, Networks and
-// rules of the installation.
+// cached narrows what the agent of a node keeps in memory: its own pods, the Services of the API server and of its proxy, and rules
+// of the installation.
 func (o *fabricOptions) cached() map[client.Object]cache.ByObject {
 	home := cache.ByObject{Namespaces: map[string]cache.Config{o.liqoNamespace: {}}}
 	services, slices := map[string]cache.Config{}, map[string]cache.Config{}

@@ -121,6 +121,7 @@ func (t *tenants) Sync(ctx context.Context, tenant *authv1beta1.Tenant) error {
 		return err
 	}
 	tenant.Status.TenantNamespace = ""
+	recallAcceptance(tenant)
 	if err := in.refusal(tenant); err != nil {
 		forgetCertificate(tenant)
 		return errors.Join(err, t.unbind(ctx, t.client, tenant))
@@ -139,6 +140,9 @@ func (t *tenants) Sync(ctx context.Context, tenant *authv1beta1.Tenant) error {
 
 // grant lets the consumer be granted resources.
 func (t *tenants) grant(ctx context.Context, tenant *authv1beta1.Tenant) error {
+	if tenant.Status.AcceptanceTime == nil {
+		tenant.Status.AcceptanceTime = new(metav1.Now())
+	}
 	if err := t.bind(ctx, tenant); err != nil {
 		return err
 	}
@@ -235,11 +239,18 @@ func (s *surroundings) refusal(tenant *authv1beta1.Tenant) error {
 	}
 	for _, b := range s.bindings {
 		id := tenant.Spec.ClusterID
-		if err := b.Check(string(id), id, tenant.Namespace, tenant.CreationTimestamp); err != nil {
+		if err := b.Check(string(id), id, tenant.Namespace, tenant.Status.AcceptanceTime); err != nil {
 			return kube.Invalid(reasonIDTaken, fmt.Errorf("%w, or give the consumer another cluster ID", err))
 		}
 	}
 	return nil
+}
+
+// recallAcceptance is for Tenants that an earlier version accepted.
+func recallAcceptance(tenant *authv1beta1.Tenant) {
+	if tenant.Status.AcceptanceTime == nil && (tenant.Status.AuthParams != nil || apimeta.IsStatusConditionTrue(tenant.Status.Conditions, authv1beta1.TenantReady)) {
+		tenant.Status.AcceptanceTime = &tenant.CreationTimestamp
+	}
 }
 
 // older are the Tenants that were there first. A Tenant is not unseated by one that comes later.

@@ -209,6 +209,28 @@ func TestTenantThatIsRefused(t *testing.T) {
 		}
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	})
+	t.Run("because its ID became a group that has rights before it was accepted, and not after that", func(t *testing.T) {
+		id := testkit.UniqueID()
+		ns := testkit.Namespace(t, c, "unlabelled", nil)
+		tenant := typedTenant(ns, id)
+		testkit.Create(t, c.Client, tenant)
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonWrongNamespace, "")
+		nextSecond(t, tenant)
+		devops := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "devops-" + id}, RoleRef: viewer, Subjects: group(id)}
+		testkit.Create(t, c.Client, devops)
+		testkit.Update(t, c.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, func(n *corev1.Namespace) {
+			n.Labels[names.TenantNamespace], n.Labels[names.RemoteClusterID] = "true", id
+		})
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonIDTaken, devops.Name)
+		if err := c.Client.Delete(t.Context(), devops); err != nil {
+			t.Fatal(err)
+		}
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
+		nextSecond(t, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()}})
+		testkit.Create(t, c.Client, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: devops.Name}, RoleRef: viewer, Subjects: group(id)})
+		testkit.Update(t, c.Client, tenant, func(o *authv1beta1.Tenant) { o.Spec.TenantCondition = authv1beta1.TenantConditionCordoned })
+		wantReady(t, c, tenant, metav1.ConditionTrue, reasonCordoned, "")
+	})
 	t.Run("because its ID is a user that has rights somewhere, until those are said to be its own", func(t *testing.T) {
 		id := testkit.UniqueID()
 		somewhere := testkit.Namespace(t, c, "somewhere", nil)

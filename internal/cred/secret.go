@@ -10,17 +10,33 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
+// Gateway names a GatewayServer or GatewayClient, or what is such a one by itself, in the namespace of its keys.
+type Gateway struct{ Kind, Name string }
+
+// MadeFor is the gateway whose keys were made into a Secret, which goes with it; the zero value where somebody else made them.
+func MadeFor(secret *corev1.Secret) Gateway {
+	of := metav1.GetControllerOf(secret)
+	if of == nil || schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).Group != networkingv1beta1.GroupName {
+		return Gateway{}
+	}
+	return Gateway{of.Kind, of.Name}
+}
+
 // OnlyTunnelSecret is whose keys a gateway takes that names none, of the Secrets that are labelled for its peer: nil for none. Those
-// that are being deleted count no more, and of several none is guessed.
-func OnlyTunnelSecret(peer string, labelled []corev1.Secret) (*corev1.Secret, error) {
+// that are being deleted count no more, nor do those of other gateways, with which they go, and of several none is guessed.
+func OnlyTunnelSecret(peer string, by Gateway, labelled []corev1.Secret) (*corev1.Secret, error) {
 	var found []string
 	var only *corev1.Secret
 	for i := range labelled {
-		if labelled[i].DeletionTimestamp.IsZero() {
+		of := MadeFor(&labelled[i])
+		if labelled[i].DeletionTimestamp.IsZero() && (of == by || of == Gateway{}) {
 			only, found = &labelled[i], append(found, labelled[i].Name)
 		}
 	}

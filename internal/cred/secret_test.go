@@ -20,6 +20,12 @@ func TestWhichSecretAGatewayTakes(t *testing.T) {
 		s.DeletionTimestamp = new(metav1.Unix(1, 0))
 		return s
 	}
+	of := func(api, kind, gateway, name string) corev1.Secret {
+		s := there(name)
+		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: api, Kind: kind, Name: gateway, Controller: new(true)}}
+		return s
+	}
+	const ours = "networking.liqo.io/v1beta1"
 	for name, tc := range map[string]struct {
 		of            []corev1.Secret
 		want, refused string
@@ -28,9 +34,13 @@ func TestWhichSecretAGatewayTakes(t *testing.T) {
 		"one":                         {of: []corev1.Secret{there("one")}, want: "one"},
 		"one that stays":              {of: []corev1.Secret{going("one"), there("two"), going("three")}, want: "two"},
 		"none that stays":             {of: []corev1.Secret{going("one")}},
+		"its own":                     {of: []corev1.Secret{of(ours, "GatewayServer", "gate", "its")}, want: "its"},
+		"that of another gateway":     {of: []corev1.Secret{of(ours, "GatewayServer", "other", "theirs"), of(ours, "GatewayClient", "gate", "theirs-too")}},
+		"given beside another's":      {of: []corev1.Secret{of(ours, "GatewayServer", "other", "theirs"), there("given")}, want: "given"},
+		"given by an operator":        {of: []corev1.Secret{of("external-secrets.io/v1", "ExternalSecret", "vault", "given")}, want: "given"},
 		"two are told by their order": {of: []corev1.Secret{there("two"), going("gone"), there("one")}, refused: "several Secrets have keys for milan: one, two; keep one, or name it in spec.secretRef"},
 	} {
-		got, err := OnlyTunnelSecret("milan", tc.of)
+		got, err := OnlyTunnelSecret("milan", Gateway{"GatewayServer", "gate"}, tc.of)
 		switch {
 		case tc.refused != "":
 			if err == nil || err.Error() != tc.refused {

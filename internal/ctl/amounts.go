@@ -61,12 +61,13 @@ func (a *amounts) list() (corev1.ResourceList, error) {
 
 func readAmount(name corev1.ResourceName, text string) (resource.Quantity, error) {
 	quantity, err := resource.ParseQuantity(text)
+	whole := quantity.DeepCopy()
 	switch {
 	case err != nil:
 		return quantity, out.Fail("%q is no amount such as 2, 500m or 4Gi", text)
 	case quantity.Sign() < 0:
 		return quantity, out.Fail("an amount cannot be negative, as %q is", text)
-	case name != corev1.ResourceCPU && quantity.MilliValue()%1000 != 0:
+	case name != corev1.ResourceCPU && !whole.RoundUp(0):
 		return quantity, out.Fail("%q is no whole number", text)
 	}
 	return quantity, nil

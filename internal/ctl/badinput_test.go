@@ -126,7 +126,7 @@ var badValues = map[string]badValue{
 	"load-balancer-ip":                 {"x.example", `"x.example" is no IP address`},
 	"local-chart-path":                 {"/nowhere", "/nowhere"},
 	"memory":                           {"4 GB", `"4 GB" is no amount`},
-	"mtu":                              {"1", "1 is no MTU of a tunnel: those are from 576 to 65535"},
+	"mtu":                              {"1", "1 is no MTU of a tunnel: those are from 576 to 65455"},
 	"namespace":                        {"No Namespace", `"No Namespace" is no name of a namespace: lower-case letters`},
 	"namespace-mapping-strategy":       {"Any", "it is one of DefaultName, EnforceSameName, SelectedName"},
 	"node-port":                        {"70000", "70000 is no port"},

@@ -23,6 +23,7 @@ import (
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
 )
 
 // flagRule says what is wrong with a value that could mean nothing, or with one of several. It asks no cluster: these are refused
@@ -175,8 +176,8 @@ func checkPort(text string) error {
 
 // checkMTU takes 0 for what the template chooses.
 func checkMTU(text string) error {
-	if mtu, err := strconv.Atoi(text); err != nil || mtu != 0 && (mtu < 576 || mtu > 65535) {
-		return out.Fail("%s is no MTU of a tunnel: those are from 576 to 65535, and 0 for what there is room for", text)
+	if mtu, err := strconv.Atoi(text); err != nil || mtu != 0 && (mtu < names.MinMTU || mtu > names.MaxMTU) {
+		return out.Fail("%s is no MTU of a tunnel: those are from %d to %d, and 0 for what there is room for", text, names.MinMTU, names.MaxMTU)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
+	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 )
@@ -55,7 +56,11 @@ func (g *gateway) exposed() error {
 		return err
 	}
 	if status := &g.server.Status; status.ServerRef == nil || status.Endpoint == nil || len(status.Endpoint.Addresses) == 0 {
-		return await.Pending(fmt.Sprintf("the %s has no address yet%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady)))
+		hint := ""
+		if g.server.Spec.Endpoint.ServiceType == corev1.ServiceTypeLoadBalancer && status.ServerRef != nil {
+			hint = "; it waits for a load balancer, which a Service of type NodePort does not need"
+		}
+		return await.Pending(fmt.Sprintf("the %s has no address yet%s%s", g.describe(), because(g.conditions(), networkingv1beta1.ConditionGatewayReady), hint))
 	}
 	return nil
 }
@@ -140,11 +145,15 @@ func gatewayOf(obj client.Object) *gateway {
 func (g *gateway) clone() *gateway { return gatewayOf(g.DeepCopyObject().(client.Object)) }
 
 func (g *gateway) describe() string {
-	kind := "GatewayServer"
+	return g.maker().Kind + " " + client.ObjectKeyFromObject(g.Object).String()
+}
+
+// maker is who keys are made for.
+func (g *gateway) maker() cred.Gateway {
 	if g.dialer != nil {
-		kind = "GatewayClient"
+		return cred.Gateway{Kind: "GatewayClient", Name: g.GetName()}
 	}
-	return kind + " " + client.ObjectKeyFromObject(g.Object).String()
+	return cred.Gateway{Kind: "GatewayServer", Name: g.GetName()}
 }
 
 func (g *gateway) list() client.ObjectList {
@@ -273,10 +282,16 @@ func (g *gateway) awaitPod(ctx context.Context, kube client.WithWatch) error {
 // crashes is how often a container ends before another start will not help either.
 const crashes = 3
 
+// hopeless is why a container waits that no time will start.
+var hopeless = []string{"InvalidImageName", "ErrImageNeverPull"}
+
 // notReady tells what the pods of a gateway wait for. One that ends again and again is not waited for.
 func notReady(gateway string, pods []corev1.Pod) error {
 	for i := range pods {
 		pod := &pods[i]
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
 		for _, s := range pod.Status.ContainerStatuses {
 			waiting, ended := s.State.Waiting, s.LastTerminationState.Terminated
 			if waiting == nil {
@@ -284,6 +299,9 @@ func notReady(gateway string, pods []corev1.Pod) error {
 			}
 			if s.RestartCount >= crashes && ended != nil {
 				return out.Fail("pod %s does not start: %s, exit code %d: %s", pod.Name, waiting.Reason, ended.ExitCode, cmp.Or(ended.Message, ended.Reason))
+			}
+			if slices.Contains(hopeless, waiting.Reason) {
+				return out.Fail("pod %s cannot start: %s: %s", pod.Name, waiting.Reason, waiting.Message)
 			}
 			return await.Pending(fmt.Sprintf("pod %s does not start: %s %s", pod.Name, waiting.Reason, waiting.Message))
 		}
@@ -336,26 +354,34 @@ func (g *gateway) troubles(s networkingv1beta1.ConnectionStatus) string {
 // maxDialled is how many addresses are named of those that a client dials.
 const maxDialled = 5
 
+// endpoints are all addresses with all ports, in order.
+func endpoints(e *networkingv1beta1.EndpointStatus) (all []string) {
+	if e == nil {
+		return nil
+	}
+	ports := e.Ports
+	if len(ports) == 0 {
+		ports = []int32{e.Port}
+	}
+	for _, address := range e.Addresses {
+		for _, port := range ports {
+			all = append(all, net.JoinHostPort(address, strconv.Itoa(int(port))))
+		}
+	}
+	return all
+}
+
 // dialled says where a client looks for its server: first where its user says, then where the server says.
 func dialled(gw *networkingv1beta1.GatewayClient) string {
 	var all []string
 	protocol := corev1.ProtocolUDP
 	for _, e := range []*networkingv1beta1.EndpointStatus{&gw.Spec.Endpoint, gw.Status.Endpoint} {
-		if e == nil {
-			continue
-		}
-		if e.Protocol != nil {
+		if e != nil && e.Protocol != nil {
 			protocol = *e.Protocol
 		}
-		ports := e.Ports
-		if len(ports) == 0 {
-			ports = []int32{e.Port}
-		}
-		for _, address := range e.Addresses {
-			for _, port := range ports {
-				if one := net.JoinHostPort(address, strconv.Itoa(int(port))); !slices.Contains(all, one) {
-					all = append(all, one)
-				}
+		for _, one := range endpoints(e) {
+			if !slices.Contains(all, one) {
+				all = append(all, one)
 			}
 		}
 	}

@@ -180,6 +180,9 @@ func (n *peerNetwork) section() *out.Section {
 		ports = []int32{n.Gateway.Port}
 	}
 	gateway.Entry("Port", joined(ports))
+	if len(n.Gateway.ToldEndpoints) > 0 {
+		gateway.Entry("Told by the peer", n.Gateway.ToldEndpoints...)
+	}
 	if n.Gateway.MTU != 0 {
 		gateway.Entry("MTU", fmt.Sprint(n.Gateway.MTU))
 	}

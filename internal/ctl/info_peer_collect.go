@@ -62,6 +62,8 @@ type peerGateway struct {
 	Ports   []int32  `json:"ports,omitempty"`
 	Role    string   `json:"role"`
 	MTU     int      `json:"mtu,omitempty"`
+	// ToldEndpoints are where the peer says that its server is, where the gateway is told something else: they are dialled, too.
+	ToldEndpoints []string `json:"toldEndpoints,omitempty"`
 }
 
 type peerConnection struct {
@@ -218,7 +220,12 @@ func (f *collector) peerGateway(ctx context.Context, r *peerReport, of client.Ma
 		return f.peerConnection(ctx, r, gw)
 	}
 	gw := &clients.Items[0]
-	r.Network.Gateway = gatewayAt(&gw.Spec.Endpoint, "Server", cmp.Or(gw.Status.MTU, gw.Spec.MTU))
+	at, told := &gw.Spec.Endpoint, gw.Status.Endpoint
+	if len(at.Addresses) == 0 && told != nil {
+		at = told
+	}
+	r.Network.Gateway = gatewayAt(at, "Server", cmp.Or(gw.Status.MTU, gw.Spec.MTU))
+	r.Network.Gateway.ToldEndpoints = slices.DeleteFunc(endpoints(told), func(one string) bool { return slices.Contains(endpoints(at), one) })
 	return f.peerConnection(ctx, r, gw)
 }
 

@@ -80,7 +80,9 @@ func peerings(t *testing.T, c *testkit.ControlPlane) (liqo string) {
 	})
 	gw := &networkingv1beta1.GatewayClient{ObjectMeta: meta("milan"), Spec: networkingv1beta1.GatewayClientSpec{MTU: 1340}}
 	gw.Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{"172.18.0.3"}, Port: 32133, Protocol: new(corev1.ProtocolUDP)}
-	lend(t, c, gw)
+	lendWithStatus(t, c, gw, func(gw *networkingv1beta1.GatewayClient) {
+		gw.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"172.18.0.3", "172.18.0.4"}, Port: 32133}
+	})
 	connection := &networkingv1beta1.Connection{ObjectMeta: meta("gw-milan"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeClient}}
 	lendWithStatus(t, c, connection, func(connection *networkingv1beta1.Connection) {
 		connection.Status.Value = networkingv1beta1.ConnectionError
@@ -116,10 +118,11 @@ const milanOnTheScreen = `
 │         Pod CIDR:      10.200.0.0/16 → Remapped to 10.71.0.0/16              │
 │         External CIDR: 10.70.0.0/16                                          │
 │ Gateway                                                                      │
-│     Role:    Server                                                          │
-│     Address: 172.18.0.3                                                      │
-│     Port:    32133                                                           │
-│     MTU:     1340                                                            │
+│     Role:             Server                                                 │
+│     Address:          172.18.0.3                                             │
+│     Port:             32133                                                  │
+│     Told by the peer: 172.18.0.4:32133                                       │
+│     MTU:              1340                                                   │
 │ Connection                                                                   │
 │     Status:       Error                                                      │
 │     Latency:      3ms                                                        │
@@ -195,6 +198,8 @@ const milanAsADocument = `milan:
       mtu: 1340
       port: 32133
       role: Server
+      toldEndpoints:
+      - 172.18.0.4:32133
     status: Unhealthy
   offloading:
     status: Healthy
@@ -223,6 +228,7 @@ func TestInfoAboutPeers(t *testing.T) {
 		"authentication.resourceslices.0.accepted": "true\n",
 		"authentication.resourceSlices.slice.name": "slice\n",
 		"network.gateway.ports":                    "[]\n",
+		"network.gateway.toldEndpoints":            "- 172.18.0.4:32133\n",
 	} {
 		r := ask("-n", liqo, "milan", "--get", query, "-o", "yaml")
 		r.succeeds(t)

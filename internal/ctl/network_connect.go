@@ -163,11 +163,11 @@ func opposite(ctx context.Context, local, remote *told) (servers, clients []clie
 	return servers, clients, nil
 }
 
-// plan says what will be made. It changes nothing, and fails where that would not work.
-func (o *connectOptions) plan(ctx context.Context, local, remote *told) (*tunnel, error) {
+// noOpposite fails where there is a tunnel whose server is in the local cluster, or a part of one.
+func noOpposite(ctx context.Context, local, remote *told, hint string) error {
 	servers, clients, err := opposite(ctx, local, remote)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, reverse := range []struct {
 		in    *told
@@ -175,9 +175,17 @@ func (o *connectOptions) plan(ctx context.Context, local, remote *told) (*tunnel
 		found []client.Object
 	}{{local, server, servers}, {remote, dialer, clients}} {
 		if len(reverse.found) > 0 {
-			return nil, reverse.in.wrong(out.Fail("there is a gateway %s for the other direction already, %s", reverse.kind, client.ObjectKeyFromObject(reverse.found[0])).
-				Hint("Exchange the two clusters, or remove it by: liqoctl network disconnect"))
+			return reverse.in.wrong(out.Fail("there is a gateway %s for the other direction already, %s", reverse.kind, client.ObjectKeyFromObject(reverse.found[0])).
+				Hint("%s", hint))
 		}
+	}
+	return nil
+}
+
+// plan says what will be made. It changes nothing, and fails where that would not work.
+func (o *connectOptions) plan(ctx context.Context, local, remote *told) (*tunnel, error) {
+	if err := noOpposite(ctx, local, remote, "Exchange the two clusters, or remove it by: liqoctl network disconnect"); err != nil {
+		return nil, err
 	}
 	t := &tunnel{local: local.side, remote: remote.side}
 	serverRef, err := o.usable(ctx, remote.side, o.server.template, func(spec map[string]any) error { return o.server.fits(spec) })

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/ctl/step"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -92,25 +94,40 @@ func (c *cli) runOffload(ctx context.Context, o *offloadOptions, args []string) 
 		c.Info("No namespaces can be offloaded")
 		return nil
 	}
-	failed := false
-	for _, ns := range namespaces {
+	wanted := func(ns string) *offv1beta1.NamespaceOffloading {
 		nso := o.wanted(ns, clusters)
 		c.stamp(nso)
-		if o.asked() {
-			if err := c.printObject(nso, o.format()); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := c.offloadOne(ctx, o, kube, nso); err != nil {
-			c.fail(fmt.Errorf("offloading namespace %q: %w", ns, err))
-			failed = true
-		}
+		return nso
 	}
-	if failed {
-		return errPrinted
+	if !o.asked() {
+		return c.eachNamespace(ctx, "offloading", namespaces, func(ctx context.Context, c *cli, ns string) error { return c.offloadOne(ctx, o, kube, wanted(ns)) })
+	}
+	for _, ns := range namespaces {
+		if err := c.printObject(wanted(ns), o.format()); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// eachNamespace does something to all of them at once, and tells it in their order. One that fails keeps no other from it.
+func (c *cli) eachNamespace(ctx context.Context, what string, namespaces []string, do func(ctx context.Context, c *cli, ns string) error) error {
+	p := step.New(c.Printer)
+	var failed atomic.Bool
+	for _, ns := range namespaces {
+		p.Add(func(ctx context.Context, told *out.Printer) error {
+			c := c.via(told)
+			if err := do(ctx, c, ns); err != nil {
+				c.fail(fmt.Errorf("%s namespace %q: %w", what, ns, err))
+				failed.Store(true)
+			}
+			return nil
+		})
+	}
+	if err := p.Run(ctx); err != nil || !failed.Load() {
+		return err
+	}
+	return errPrinted
 }
 
 func checkSelection(args []string, selector string) error {

@@ -6,6 +6,7 @@ package ctl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -233,4 +234,13 @@ func TestOffloadAgainAndNoMore(t *testing.T) {
 	liqoctl(t, c.Config, "unoffload", "ns", ns, "--skip-confirm").succeeds(t, "Unoffloading completed successfully")
 	liqoctl(t, c.Config, "unoffload", "ns", ns, "--skip-confirm").succeeds(t, "Unoffloading completed successfully")
 	liqoctl(t, c.Config, "offload", "ns", "--ns-selector", "nobody=has-it").succeeds(t, "No namespaces can be offloaded")
+
+	// All of them are offloaded at once: one that takes too long takes no time of the next one's.
+	next := testkit.Namespace(t, c, "next", nil)
+	go func() { answered <- answer(t.Context(), c.Client, next, 1, offv1beta1.ReadyOffloadingPhaseType) }()
+	liqoctl(t, c.Config, "offload", "namespace", ns, next, "--timeout", "10s").refuses(t,
+		fmt.Sprintf("offloading namespace %q", ns), fmt.Sprintf("Offloading of namespace %q correctly enabled", next), "Offloading completed successfully")
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
 }

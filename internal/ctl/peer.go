@@ -4,6 +4,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -203,11 +204,8 @@ func (r *peeringRun) surveyNetworks(ctx context.Context) error {
 	if err := demandToTell(ctx, n.both); err != nil {
 		return err
 	}
-	if n.tunnel, err = existing(ctx, n.local(), n.remote()); err != nil {
+	if n.tunnel, err = r.existing(ctx, n); err != nil {
 		return err
-	}
-	if n.tunnel != nil && r.options.tunnelAsked {
-		r.consumer.Warn("The tunnel that is there is used, whose server is in the other cluster: what was asked of gateways is left out")
 	}
 	if n.tunnel == nil {
 		n.tunnel, err = r.options.connect.plan(ctx, n.local(), n.remote())
@@ -217,10 +215,14 @@ func (r *peeringRun) surveyNetworks(ctx context.Context) error {
 }
 
 // existing is the tunnel whose server is in the local cluster, nil for none.
-func existing(ctx context.Context, local, remote *told) (*tunnel, error) {
+func (r *peeringRun) existing(ctx context.Context, n *connection) (*tunnel, error) {
+	local, remote := n.local(), n.remote()
 	servers, clients, err := opposite(ctx, local, remote)
 	if err != nil || len(servers) != 1 || len(clients) != 1 || servers[0].GetDeletionTimestamp() != nil || clients[0].GetDeletionTimestamp() != nil {
 		return nil, err
+	}
+	if r.options.tunnelAsked {
+		r.consumer.Warn("The tunnel that is there is used, whose server is in the other cluster: what was asked of gateways is left out")
 	}
 	t := &tunnel{local: local.side, remote: remote.side, server: gatewayOf(servers[0]), client: gatewayOf(clients[0]), opposite: true}
 	here, there := t.ends()
@@ -241,6 +243,16 @@ func (r *peeringRun) exchangeNetworks(ctx context.Context, told *out.Printer) er
 
 func (r *peeringRun) buildTunnel(ctx context.Context, told *out.Printer) error {
 	c, t := r.via(told), r.network.tunnel
+	if !t.opposite { // somebody may peer the other direction meanwhile
+		now, err := r.existing(ctx, r.network)
+		if err == nil && now == nil {
+			err = noOpposite(ctx, r.network.local(), r.network.remote(), "Somebody makes the other direction just now: run it again when that is done, and the tunnel serves both")
+		}
+		if err != nil {
+			return ensuring("networking", err)
+		}
+		t = cmp.Or(now, t)
+	}
 	if t.opposite {
 		p := step.New(c.Printer)
 		t.await(p)

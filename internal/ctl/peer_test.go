@@ -202,6 +202,7 @@ func TestTwoClustersArePeered(t *testing.T) {
 		tell func(t *testing.T, one, two *town)
 	}{
 		{"both ways", theyArePeeredBothWays},
+		{"both ways at once", bothDirectionsBeginAtOnce},
 		{"both ways undone at once", bothDirectionsEndAtOnce},
 		{"a lost consumer", whatALostConsumerLeftIsUndone},
 		{"a consumer that is let in no more", whoIsLetInNoMoreIsUndone},
@@ -365,6 +366,31 @@ func theyArePeeredBothWays(t *testing.T, one, two *town) {
 	peered(t, two, one, "unpeer").succeeds(t, ended, "(remote) Gateway client correctly deleted", "(local) Gateway server correctly deleted")
 }
 
+// bothDirectionsBeginAtOnce has each of them find no tunnel: who is later uses that of the other one.
+func bothDirectionsBeginAtOnce(t *testing.T, one, two *town) {
+	var other result
+	late := &counter{left: 1}
+	late.then = func() {
+		if other.stderr == "" {
+			other = peered(t, two, one, "peer", "--gw-server-service-type", "NodePort")
+		}
+	}
+	args := append([]string{"liqoctl"}, peers(t, one, two, "peer")...)
+	if err := Run(t.Context(), Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: late}); err != nil {
+		t.Fatalf("%v\n%s", err, late)
+	}
+	other.succeeds(t)
+	for c, want := range map[*town]int{one: 1, two: 0} {
+		var servers networkingv1beta1.GatewayServerList
+		if err := c.Client.List(t.Context(), &servers, client.MatchingLabels{names.RemoteClusterID: map[*town]string{one: two.id, two: one.id}[c]}); err != nil || len(servers.Items) != want {
+			t.Errorf("%s has %d servers: %v", c.id, len(servers.Items), err)
+		}
+	}
+	peered(t, one, two, "peer").succeeds(t)
+	peered(t, two, one, "unpeer").succeeds(t)
+	peered(t, one, two, "unpeer").succeeds(t)
+}
+
 // bothDirectionsEndAtOnce has each of them see the other: whoever is last takes the networks along.
 func bothDirectionsEndAtOnce(t *testing.T, one, two *town) {
 	peered(t, one, two, "peer").succeeds(t)
@@ -523,6 +549,7 @@ func nothingIsPeeredWrongly(t *testing.T, one, two *town) {
 		"--cpu: \"many\" is no amount":                 {"--cpu", "many"},
 		"--memory: an amount cannot be negative":       {"--memory=-1Gi"},
 		"--pods: \"1.5\" is no whole number":           {"--pods", "1.5"},
+		"--memory: \"1500m\" is no whole number":       {"--memory", "1500m"},
 		"--resource: cpu is asked for by --cpu, too":   {"--cpu", "1", "--resource", "cpu=2"},
 		"--resource: \"a b\" is no name of a resource": {"--resource", "a b=2"},
 		"it is one of Consumer, Provider":              {"--gw-server-service-location", "Elsewhere"},

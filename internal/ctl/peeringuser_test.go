@@ -421,7 +421,16 @@ func aPeeringUserConnectsThem(t *testing.T, rome, milan *town) {
 	r := milan.generatesUser(t, "rome")
 	r.succeeds(t)
 	guest := userOf(t, r.stdout)
+	foresees := func(keys int) {
+		t.Helper()
+		r := betweenAs(t, rome, milan, rome.Config, guest, "connect", "--gw-server-service-type", "NodePort", "--dry-run")
+		if r.succeeds(t); strings.Count(r.stdout, "kind: PublicKey\n") != 2 || strings.Count(r.stdout, "kind: Secret\n") != keys {
+			t.Errorf("foreseen is\n%s", r.stdout)
+		}
+	}
+	foresees(2)
 	betweenAs(t, rome, milan, rome.Config, guest, "connect", "--gw-server-service-type", "NodePort").succeeds(t, "(local) Connection is established", "(remote) Connection is established")
+	foresees(0)
 	betweenAs(t, rome, milan, rome.Config, guest, "connect", "--gw-server-service-type", "NodePort").succeeds(t, "(remote) Connection is established")
 	betweenAs(t, rome, milan, rome.Config, guest, "reset", "--skip-confirm").succeeds(t, "(remote) Gateway server correctly deleted", "(remote) Network configuration correctly deleted")
 	milan.deletesUser(t, "rome").succeeds(t, "deleted successfully")
@@ -435,8 +444,17 @@ func TestAPeeringUserAuthenticates(t *testing.T) {
 	r := siena.generatesUser(t, "pisa")
 	r.succeeds(t)
 	guest := &town{ControlPlane: &testkit.ControlPlane{Config: userOf(t, r.stdout)}, liqo: siena.liqo}
+	foresees := func() { // without and with a Tenant
+		t.Helper()
+		r := introduced(t, pisa, guest, "authenticate", "--dry-run")
+		if r.succeeds(t); !strings.Contains(r.stdout, "name: liqo-nonce\n") || !strings.Contains(r.stdout, "name: liqo-signed-nonce\n") {
+			t.Errorf("foreseen is\n%s", r.stdout)
+		}
+	}
+	foresees()
 	for range 2 {
 		wantTranscript(t, introduced(t, pisa, guest, "authenticate"), identities+authenticated)
+		foresees()
 	}
 	var tenant authv1beta1.Tenant
 	get(t, siena, "liqo-tenant-pisa", "pisa", &tenant)

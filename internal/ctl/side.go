@@ -274,6 +274,8 @@ func (s *side) findNamespace(ctx context.Context, other string) error {
 	case errors.Is(err, peer.ErrNotFound):
 		s.namespace, s.missing = names.DefaultTenantNamespace(other), true
 		return nil
+	case errors.Is(err, peer.ErrAmbiguous):
+		return out.Fail("%w", err).Hint("Each peer has one tenant namespace: take the label " + names.TenantNamespace + " off the others, or delete them")
 	case !apierrors.IsForbidden(err):
 		return err
 	}

@@ -62,21 +62,13 @@ func (c *cli) runUnoffload(ctx context.Context, o *unoffloadOptions, args []stri
 		c.Info("No namespaces can be unoffloaded")
 		return nil
 	}
-	failed := false
-	for _, ns := range namespaces {
-		if o.asked() {
-			if err := c.previewUnoffload(ctx, kube, o, ns); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := c.unoffloadOne(ctx, kube, ns); err != nil {
-			c.fail(fmt.Errorf("unoffloading namespace %q: %w", ns, err))
-			failed = true
-		}
+	if !o.asked() {
+		return c.eachNamespace(ctx, "unoffloading", namespaces, func(ctx context.Context, c *cli, ns string) error { return c.unoffloadOne(ctx, kube, ns) })
 	}
-	if failed {
-		return errPrinted
+	for _, ns := range namespaces {
+		if err := c.previewUnoffload(ctx, kube, o, ns); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -14,6 +14,10 @@ const (
 	ConnectionCheckPort = 12345
 	// DefaultMTU is that of tunnels where a gateway asks for none, in bytes.
 	DefaultMTU = 1340
+	// MinMTU and MaxMTU are those that a tunnel can have, in bytes: what IPv4 needs (RFC 791), and what leaves room in a packet for
+	// the 80 bytes that WireGuard and IPv6 add (https://www.wireguard.com/papers/wireguard.pdf, 5.4.6).
+	MinMTU = 576
+	MaxMTU = 65535 - 80
 )
 
 // HostUnreachable on an IP says that its address is nobody's to translate: true.

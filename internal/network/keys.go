@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/cred"
@@ -89,7 +90,7 @@ func (k *keyring) find(ctx context.Context, w *wireguard) (*corev1.Secret, error
 	if err != nil {
 		return nil, fmt.Errorf("listing Secrets with keys: %w", err)
 	}
-	only, err := cred.OnlyTunnelSecret(w.peer, list.Items)
+	only, err := cred.OnlyTunnelSecret(w.peer, w.maker(), list.Items)
 	if err != nil {
 		return nil, kube.Invalid(reasonInvalidKeys, err)
 	}
@@ -114,11 +115,19 @@ func (k *keyring) get(ctx context.Context, w *wireguard, name string) (*corev1.S
 	return secret, nil
 }
 
+// maker is who keys are made for.
+func (w *wireguard) maker() cred.Gateway {
+	owner := w.owner()
+	return cred.Gateway{Kind: owner.Kind, Name: owner.Name}
+}
+
 // make makes a key pair. A Secret of that name that lacks the labels is taken as given.
 func (k *keyring) make(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
 	name := names.Gateway(w.gateway)
-	if there, err := k.get(ctx, w, name); err != nil || there != nil {
-		return there, err
+	if there, err := k.get(ctx, w, name); err != nil {
+		return nil, err
+	} else if there != nil {
+		return there, k.anothers(ctx, w, there)
 	}
 	private, public, err := cred.NewTunnelKey()
 	if err != nil {
@@ -132,6 +141,23 @@ func (k *keyring) make(ctx context.Context, w *wireguard) (*corev1.Secret, error
 		return nil, fmt.Errorf("making Secret %s: %w", name, err)
 	}
 	return secret, nil
+}
+
+// anothers is why keys cannot be taken that were made for another gateway: they go with it, and a peer would know them.
+func (k *keyring) anothers(ctx context.Context, w *wireguard, secret *corev1.Secret) error {
+	if of := cred.MadeFor(secret); of == (cred.Gateway{}) || of == w.maker() {
+		return nil
+	}
+	ref := metav1.GetControllerOf(secret)
+	owner := objectOf(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
+	err := k.live.Get(ctx, client.ObjectKey{Namespace: secret.Namespace, Name: ref.Name}, owner)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the %s of Secret %s: %w", ref.Kind, secret.Name, err)
+	}
+	if err != nil || owner.GetUID() != ref.UID || owner.GetDeletionTimestamp() != nil {
+		return kube.Wait(handover, fmt.Sprintf("the keys of %s %s, which is gone, are being deleted: %s", ref.Kind, ref.Name, secret.Name))
+	}
+	return kube.Invalid(reasonTaken, fmt.Errorf("the Secret %s belongs to %s %s: give them different names", secret.Name, ref.Kind, ref.Name))
 }
 
 // complete checks the keys, and adds what a given Secret lacks: the labels, and the public key.

@@ -4,6 +4,7 @@
 package network
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -165,5 +167,43 @@ func TestOfTwoSecretsNoneIsGuessed(t *testing.T) {
 	s.wantReady(server, reasonPending, "")
 	if server.Status.SecretRef.Name != "two" {
 		t.Errorf("took %v", server.Status.SecretRef)
+	}
+}
+
+// Keys that were made for a gateway go with it, and whoever knows the public one of another gateway must not lose it then.
+func TestAGatewayDoesNotTakeTheKeysOfAnother(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	first, second := s.server("rome", of), s.server("rome-anew", of)
+	s.create(of, first)
+	s.deployment("rome")
+	s.create(second)
+	s.deployment("rome-anew")
+	own := func() []byte {
+		t.Helper()
+		s.eventually(func() error {
+			if err := s.get(second); err != nil {
+				return err
+			}
+			if ref := second.Status.SecretRef; ref == nil || ref.Name != "gw-rome-anew" {
+				return fmt.Errorf("it took %v", ref)
+			}
+			return nil
+		})
+		return second.Status.PublicKey
+	}
+	public := own()
+	if err := s.c.Client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(func() error {
+		if err := s.get(&corev1.Secret{ObjectMeta: s.meta("gw-rome")}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Secret of the first one is there: %v", err)
+		}
+		return nil
+	})
+	if now := own(); !bytes.Equal(now, public) {
+		t.Errorf("the key was %x and is %x", public, now)
 	}
 }

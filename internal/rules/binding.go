@@ -22,8 +22,9 @@ type Binding struct {
 }
 
 // Check tells why the binding stands in the way of a user or group of that name, which a consumer chose, whose tenant namespace is given: the
-// consumer would inherit rights that were given to somebody else. A binding that is newer than since was made by somebody who knew of it.
-func (b Binding) Check(name string, consumer liqov1beta1.ClusterID, namespace string, since metav1.Time) error {
+// consumer would inherit rights that were given to somebody else. A binding that is newer than since was made by somebody who knew of it: nil
+// where there was nobody to know of yet.
+func (b Binding) Check(name string, consumer liqov1beta1.ClusterID, namespace string, since *metav1.Time) error {
 	switch at := b.Object.GetCreationTimestamp(); {
 	case !NamesUserOrGroup(b.Subjects, name):
 		return nil

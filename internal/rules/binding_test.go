@@ -34,8 +34,13 @@ func TestBindingCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := Binding{Kind: "RoleBinding", Object: &rbacv1.RoleBinding{ObjectMeta: test.meta}, Subjects: test.subjects}
-			if err := b.Check("blue", "blue", "tenant", at(100)); (err != nil) != test.refused {
+			since := at(100)
+			if err := b.Check("blue", "blue", "tenant", &since); (err != nil) != test.refused {
 				t.Errorf("got %v", err)
+			}
+			early := test.refused || name == "a newer group is meant"
+			if err := b.Check("blue", "blue", "tenant", nil); (err != nil) != early {
+				t.Errorf("before anybody of that name was accepted: %v", err)
 			}
 		})
 	}

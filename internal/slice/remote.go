@@ -230,7 +230,7 @@ func (r *remotes) userTaken(ctx context.Context, slice *authv1beta1.ResourceSlic
 		return nil, err
 	}
 	for _, b := range bindings {
-		if why := b.Check(in.subject.CommonName, in.consumer, slice.Namespace, slice.CreationTimestamp); why != nil {
+		if why := b.Check(in.subject.CommonName, in.consumer, slice.Namespace, &slice.CreationTimestamp); why != nil {
 			return fmt.Errorf("%w, or give the slice another name", why), nil
 		}
 	}

@@ -75,6 +75,8 @@ type TenantStatus struct {
 	// TenantNamespace is the namespace of the Tenant.
 	TenantNamespace string      `json:"tenantNamespace,omitempty"`
 	AuthParams      *AuthParams `json:"authParams,omitempty"`
+	// AcceptanceTime is when anything was granted to the consumer first. Rights that were given to a user or group of its name before are somebody else's.
+	AcceptanceTime *metav1.Time `json:"acceptanceTime,omitempty"`
 	// Conditions: Ready tells whether anything is granted to the consumer, CertificateIssued what became of the certificate of its control plane.
 	//
 	// +listType=map

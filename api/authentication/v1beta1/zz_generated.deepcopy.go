@@ -562,6 +562,10 @@ func (in *TenantStatus) DeepCopyInto(out *TenantStatus) {
 		*out = new(AuthParams)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.AcceptanceTime != nil {
+		in, out := &in.AcceptanceTime, &out.AcceptanceTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]metav1.Condition, len(*in))

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/internal/agent"
+	"liqo.io/liqo/internal/network/plan"
 )
 
 // prober asks the peer's gateway through the tunnel whether it is there, and answers when it asks.
@@ -62,11 +63,12 @@ func bind(at netip.AddrPort) (*net.UDPConn, error) {
 }
 
 func newProber(o Options, ours, theirs netip.Addr, log logr.Logger, beat func()) *prober {
+	mtu := plan.UsableMTU(o.MTU)
 	return &prober{
 		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: beat, answered: func(time.Duration) {}, bind: bind,
 		ours: netip.AddrPortFrom(ours, o.PingPort), theirs: netip.AddrPortFrom(theirs, o.PingPort),
 		pulse:  agent.Pulse{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
-		search: search{ceiling: o.MTU, mtu: o.MTU, again: raiseAfter},
+		search: search{ceiling: mtu, mtu: mtu, again: raiseAfter},
 	}
 }
 

@@ -40,7 +40,7 @@ type Device interface {
 // config is what the device must be, without peers.
 func (o Options) config() (wg.Config, error) {
 	key, err := o.privateKey()
-	return wg.Config{MTU: o.MTU, PrivateKey: key, ListenPort: o.ListenPort, Mark: names.TunnelMark}, err
+	return wg.Config{MTU: plan.UsableMTU(o.MTU), PrivateKey: key, ListenPort: o.ListenPort, Mark: names.TunnelMark}, err
 }
 
 // wantedPeers is the peer, if its key is known, and the place of its networks. Without it the device lets nothing through.

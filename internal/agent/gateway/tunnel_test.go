@@ -101,12 +101,16 @@ func TestTheDeviceThatIsWanted(t *testing.T) {
 	for name, test := range map[string]struct {
 		keys []networkingv1beta1.PublicKey
 		peer *plan.Peer
+		mtu  int
 		want wg.Config
 	}{
-		"all is known":          {keys, peer, whole},
-		"no key":                {nil, peer, none},
-		"no place for the peer": {keys, nil, none},
+		"all is known":          {keys, peer, 1340, whole},
+		"no key":                {nil, peer, 1340, none},
+		"no place for the peer": {keys, nil, 1340, none},
+		"what is no MTU":        {keys, peer, 70000, whole},
+		"too large for a frame": {keys, peer, 65500, whole},
 	} {
+		o.MTU = test.mtu
 		got, err := o.config()
 		if err != nil {
 			t.Fatal(err)

@@ -20,6 +20,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"liqo.io/liqo/internal/names"
 )
 
 // Config is the whole wanted state of a device.
@@ -343,7 +345,7 @@ func validate(c Config) error {
 	if c.PrivateKey == (PrivateKey{}).clamped() {
 		return errors.New("there is no private key")
 	}
-	if c.MTU < 576 || c.MTU > 65535-80 {
+	if c.MTU < names.MinMTU || c.MTU > names.MaxMTU {
 		return fmt.Errorf("MTU %d is out of range", c.MTU)
 	}
 	peers, owner := map[PublicKey]bool{}, map[netip.Prefix]PublicKey{}

@@ -85,14 +85,20 @@ func Gateway(in GatewayInput) (datapath.State, []Problem) {
 	return out, sortedProblems(g.problems)
 }
 
+// UsableMTU is what a tunnel has, in bytes, of which that much was asked: names.DefaultMTU where that is no MTU.
+func UsableMTU(asked int) int {
+	if asked < names.MinMTU || asked > names.MaxMTU {
+		return names.DefaultMTU
+	}
+	return asked
+}
+
 func (g *gateway) mtu() int {
-	if g.in.MTU >= minimumMTU && g.in.MTU <= maximumMTU {
-		return g.in.MTU
+	usable := UsableMTU(g.in.MTU)
+	if usable != g.in.MTU && g.in.MTU != 0 {
+		g.refuse(ReasonUnusableMTU, g.in.Of, "%d bytes are no MTU: %d is used", g.in.MTU, usable)
 	}
-	if g.in.MTU != 0 {
-		g.refuse(ReasonUnusableMTU, g.in.Of, "%d bytes are no MTU: %d is used", g.in.MTU, names.DefaultMTU)
-	}
-	return names.DefaultMTU
+	return usable
 }
 
 func (g *gateway) links(out *datapath.State) {

@@ -33,26 +33,30 @@ func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
 
 // TunnelOfServer reads a GatewayServer; false if its gateway goes away.
 func TunnelOfServer(g *networkingv1beta1.GatewayServer) (Tunnel, bool, []Problem) {
-	return tunnelOf("GatewayServer", g, tunnelMTU(g.Spec.MTU, g.Status.MTU), g.Status.InternalEndpoint)
+	return tunnelOf("GatewayServer", g, g.Spec.MTU, g.Status.MTU, g.Status.InternalEndpoint)
 }
 
 // TunnelOfClient reads a GatewayClient; false if its gateway goes away.
 func TunnelOfClient(g *networkingv1beta1.GatewayClient) (Tunnel, bool, []Problem) {
-	return tunnelOf("GatewayClient", g, tunnelMTU(g.Spec.MTU, g.Status.MTU), g.Status.InternalEndpoint)
+	return tunnelOf("GatewayClient", g, g.Spec.MTU, g.Status.MTU, g.Status.InternalEndpoint)
 }
 
-// tunnelMTU is what the gateway says that it sends, and never more than it was told to.
-func tunnelMTU(most, is int) int {
-	if is < minimumMTU || is > maximumMTU || most != 0 && is > most {
+// tunnelMTU is what the gateway says that it sends, and never more than it was told to; 0 for what is not known.
+func tunnelMTU(asked, is int) int {
+	most := asked
+	if asked != 0 {
+		most = UsableMTU(asked)
+	}
+	if is < names.MinMTU || is > names.MaxMTU || most != 0 && is > most {
 		return most
 	}
 	return is
 }
 
 // The address of a gateway that goes away may soon be a stranger's.
-func tunnelOf(kind string, o metav1.Object, mtu int, at *networkingv1beta1.InternalGatewayEndpoint) (Tunnel, bool, []Problem) {
+func tunnelOf(kind string, o metav1.Object, asked, is int, at *networkingv1beta1.InternalGatewayEndpoint) (Tunnel, bool, []Problem) {
 	r := reader{of: Object{kind, o.GetNamespace(), o.GetName()}}
-	out := Tunnel{Of: r.of, Since: o.GetCreationTimestamp().Time, Peer: keyOf(o), MTU: mtu}
+	out := Tunnel{Of: r.of, Since: o.GetCreationTimestamp().Time, Peer: keyOf(o), MTU: tunnelMTU(asked, is), Asked: asked}
 	if at != nil {
 		out.Active = r.address("status.internalEndpoint.ip", at.IP)
 	}
@@ -108,6 +112,22 @@ func Own(networks []ipamv1alpha1.Network, home string) (pods, services, external
 		problems = append(problems, r.problems...)
 	}
 	return pods, services, external, problems
+}
+
+// Held reads which prefixes are those of networks of peers: what was granted to a Configuration is, until its Network is gone.
+func Held(networks []ipamv1alpha1.Network) (out []netip.Prefix, problems []Problem) {
+	for i := range networks {
+		n := &networks[i]
+		if n.Labels[names.CIDRType] == "" || n.Status.CIDR == "" {
+			continue
+		}
+		r := reader{of: Object{"Network", n.Namespace, n.Name}}
+		if p, ok := r.prefix("status.cidr", n.Status.CIDR); ok {
+			out = append(out, p)
+		}
+		problems = append(problems, r.problems...)
+	}
+	return out, problems
 }
 
 // ServiceOf reads a Service and what is ready behind it.

@@ -109,13 +109,13 @@ func TestTunnelsFromGateways(t *testing.T) {
 	g.Spec.MTU = 1300
 	got, ok, problems := TunnelOfServer(g)
 	want := tunnel("rome", "")
-	want.MTU = 1300
+	want.MTU, want.Asked = 1300, 1300
 	equal(t, "without address", want, got)
 	if !ok || len(problems) > 0 {
 		t.Error(ok, problems)
 	}
 	for _, test := range []struct{ most, is, want int }{
-		{1300, 1232, 1232}, {0, 1440, 1440}, {1300, 1340, 1300}, {1300, 0, 1300}, {1300, -1, 1300}, {0, 70000, 0}, {100, 1340, 100},
+		{1300, 1232, 1232}, {0, 1440, 1440}, {1300, 1340, 1300}, {1300, 0, 1300}, {1300, -1, 1300}, {0, 70000, 0}, {100, 1340, 1340}, {100, 1280, 1280}, {70000, 1340, 1340}, {70000, 0, 1340},
 	} {
 		g.Spec.MTU, g.Status.MTU = test.most, test.is
 		client := &networkingv1beta1.GatewayClient{}
@@ -189,6 +189,23 @@ func TestOwnNetworks(t *testing.T) {
 	}, "liqo")
 	equal(t, "networks", [][]netip.Prefix{nets("10.200.0.0/16", "10.210.0.0/16"), nets("10.96.0.0/12"), nets("10.70.0.0/16")}, [][]netip.Prefix{pods, services, external})
 	equal(t, "problems", []string{`Network liqo/bad: status.cidr: "10" is no network`}, messages(problems))
+}
+
+func TestPrefixesHeldForPeers(t *testing.T) {
+	network := func(name, cidr string, labels ...string) ipamv1alpha1.Network {
+		n := ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: name, Labels: map[string]string{}}}
+		n.Status.CIDR = networkingv1beta1.CIDR(cidr)
+		for _, l := range labels {
+			n.Labels[l] = "x"
+		}
+		return n
+	}
+	held, problems := Held([]ipamv1alpha1.Network{
+		network("pods", "10.71.0.0/16", names.CIDRType), network("late", "", names.CIDRType), network("somebody's", "10.9.0.0/16"),
+		network("ours", "10.200.0.0/16", names.NetworkType), network("bad", "10", names.CIDRType),
+	})
+	equal(t, "held", nets("10.71.0.0/16"), held)
+	equal(t, "problems", []string{`Network liqo-tenant-rome/bad: status.cidr: "10" is no network`}, messages(problems))
 }
 
 func TestServicesAndWhatIsReady(t *testing.T) {

@@ -55,6 +55,7 @@ func Node(in NodeInput) (datapath.State, []Problem) {
 // asked is true for a family in which there is something to say.
 func (n *node) asked(f datapath.Family) bool {
 	return f == n.outer && n.self.identity().IsValid() || len(here(n.networks, f)) > 0 ||
+		slices.ContainsFunc(n.held, func(p netip.Prefix) bool { return familyOf(p) == f }) ||
 		slices.ContainsFunc(n.aliases, func(a Alias) bool { return datapath.FamilyOf(a.Alias) == f })
 }
 
@@ -88,6 +89,9 @@ func (n *node) routes(out *datapath.State, priority int) {
 		r := fabricRoute(peersTable, net.Here, g.Active)
 		r.Source, r.MTU = n.self.externalOf(familyOf(net.Here)), g.MTU
 		out.Routes = append(out.Routes, r)
+	}
+	for _, p := range n.held {
+		out.Routes = append(out.Routes, unreachable(peersTable, p))
 	}
 }
 

@@ -74,6 +74,8 @@ type Tunnel struct {
 	// Active is the address of the pod that has the tunnel; the zero value: none has.
 	Active netip.Addr
 	MTU    int // of the tunnel, in bytes; 0: names.DefaultMTU
+	// Asked is the MTU that its user asked for, which may be none.
+	Asked int
 }
 
 // Member is a node of this cluster.
@@ -123,9 +125,11 @@ type Taken struct {
 type Cluster struct {
 	Pods, Services, External []netip.Prefix // this cluster's own
 	Peers                    []Peer
-	Tunnels                  []Tunnel
-	Members                  []Member
-	Aliases                  []Alias
+	// Held are prefixes of networks of peers, also of those whose Configuration has no place for them now: nothing else is there.
+	Held    []netip.Prefix
+	Tunnels []Tunnel
+	Members []Member
+	Aliases []Alias
 	// ClusterIPs are the Services that aliases may be of.
 	ClusterIPs []Service
 	// Taken is more than what follows from all the above.

@@ -19,6 +19,7 @@ import (
 type survey struct {
 	pods, services, external []netip.Prefix
 	networks                 []network
+	held                     []netip.Prefix // of networks that are not among them
 	tunnels                  []Tunnel
 	members                  []Member
 	aliases                  []Alias
@@ -59,7 +60,9 @@ func look(c Cluster, from netip.Addr, of Object) *survey {
 	s.takeTunnels(c.Tunnels, owner)
 	s.takeMembers(c.Members, owner)
 	s.findStrays(c.Peers)
-	s.takeNetworks(c.Peers, append(s.taken(from), c.Taken...))
+	taken := append(s.taken(from), c.Taken...)
+	s.takeNetworks(c.Peers, slices.Clone(taken))
+	s.hold(c.Held, taken)
 	s.takeAliases(c.Aliases)
 	return s
 }
@@ -163,12 +166,10 @@ func (s *survey) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 		if !s.owns(&g.Active, g.Of, owner) {
 			g.Active = netip.Addr{}
 		}
-		if g.MTU < minimumMTU || g.MTU > maximumMTU {
-			if g.MTU != 0 {
-				s.refuse(ReasonUnusableMTU, g.Of, "%d bytes are no MTU: %d is used", g.MTU, names.DefaultMTU)
-			}
-			g.MTU = names.DefaultMTU
+		if usable := UsableMTU(g.Asked); usable != g.Asked && g.Asked != 0 {
+			s.refuse(ReasonUnusableMTU, g.Of, "%d bytes are no MTU: %d is used", g.Asked, usable)
 		}
+		g.MTU = UsableMTU(g.MTU)
 		s.tunnels = append(s.tunnels, g)
 	}
 }
@@ -186,12 +187,6 @@ func (s *survey) findStrays(peers []Peer) {
 		}
 	}
 }
-
-// What IP needs at least, and what a packet can have at most.
-const (
-	minimumMTU = 576
-	maximumMTU = 65535
-)
 
 // owns is true if the address of a gateway can be used, and is no other gateway's.
 func (s *survey) owns(a *netip.Addr, of Object, owner map[netip.Addr]Object) bool {
@@ -281,6 +276,14 @@ func (s *survey) takeNetworks(peers []Peer, taken []Taken) {
 		}
 		s.networks = append(s.networks, n)
 	}
+}
+
+// hold keeps prefixes that are held for peers and are in nobody's way.
+func (s *survey) hold(held []netip.Prefix, taken []Taken) {
+	s.held = slices.DeleteFunc(prefixSet(held), func(p netip.Prefix) bool {
+		return slices.ContainsFunc(s.networks, func(n network) bool { return n.Here.Overlaps(p) }) ||
+			slices.ContainsFunc(taken, func(t Taken) bool { return t.Prefix.Overlaps(p) })
+	})
 }
 
 func peersByRank(in []Peer) []Peer {

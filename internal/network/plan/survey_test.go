@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestRefusals(t *testing.T) {
 			"ConfigurationElsewhere of GatewayServer default/rome: nothing is sent there: the peer is known by Configuration liqo-tenant-rome/rome, and its gateways belong into that namespace",
 		}},
 		{"a gateway waits for its Configuration", func(c *Cluster) { elsewhere(c); c.Peers = nil }, nil},
-		{"an MTU is one", func(c *Cluster) { c.Tunnels[0].MTU = 100 }, []string{
+		{"an MTU is one", func(c *Cluster) { c.Tunnels[0].Asked = 100 }, []string{
 			"UnusableMTU of GatewayServer liqo-tenant-rome/rome: 100 bytes are no MTU: 1340 is used",
 		}},
 		{"IPv6 has an MTU of its own, whether the gateway runs or not", func(c *Cluster) {
@@ -164,7 +165,8 @@ func TestContradictions(t *testing.T) {
 		"GatewayServer liqo-tenant-siena/siena: fd00::9 is not of the family of the fabric, ip": func(c *Cluster) {
 			c.Tunnels = append(c.Tunnels, tunnel("siena", "fd00::9"))
 		},
-		"GatewayServer liqo-tenant-rome/rome: 70000 bytes are no MTU: 1340 is used": func(c *Cluster) { c.Tunnels[0].MTU = 70000 },
+		"GatewayServer liqo-tenant-rome/rome: 70000 bytes are no MTU: 1340 is used": func(c *Cluster) { c.Tunnels[0].Asked = 70000 },
+		"GatewayServer liqo-tenant-rome/rome: 65500 bytes are no MTU: 1340 is used": func(c *Cluster) { c.Tunnels[0].Asked = 65500 },
 		"InternalNode worker-2: 10.70.0.11 is the address of InternalNode worker-1": func(c *Cluster) { c.Members[1].External = addrs("10.70.0.11") },
 		"InternalNode worker-2: 10.70.0.14 is not used beside 10.70.0.13: a node has one address of a family": func(c *Cluster) {
 			c.Members[1].External = addrs("10.70.0.14", "10.70.0.13")
@@ -204,6 +206,48 @@ func TestContradictions(t *testing.T) {
 		}
 		for _, broken := range append(check(state), check(gateway)...) {
 			t.Errorf("%s: %s", want, broken)
+		}
+	}
+}
+
+// What is held for a peer leads nowhere else while its Configuration is changed, or of no use, unless this cluster needs it.
+func TestHeldPrefixesAreUnreachable(t *testing.T) {
+	led := func(held string, peers ...Peer) string {
+		t.Helper()
+		c := milan()
+		c.Peers, c.Held = peers, nets(held)
+		state, problems := Node(NodeInput{Cluster: c, Name: "worker-1"})
+		if len(problems) > 0 {
+			t.Error(problems)
+		}
+		for _, broken := range check(state) {
+			t.Error(broken)
+		}
+		var out []string
+		if led := func(r datapath.Rule) bool { return r.Table == peersTable && r.Family == familyOf(nets(held)[0]) }; !slices.ContainsFunc(state.Rules, led) {
+			out = append(out, "not at all")
+		}
+		for _, r := range state.Routes {
+			if r.Table == peersTable && r.To == nets(held)[0] {
+				out = append(out, map[bool]string{true: "nowhere", false: "by " + r.Device}[r.Unreachable])
+			}
+		}
+		return strings.Join(out, ", ")
+	}
+	rome := peer("rome", pairs("10.200.0.0/16 10.71.0.0/16"), pairs("10.70.0.0/16 10.68.0.0/16"))
+	for _, test := range []struct {
+		held, want string
+		peers      []Peer
+	}{
+		{"10.71.0.0/16", "nowhere", nil},
+		{"fd00:71::/56", "nowhere", nil},
+		{"10.72.0.0/16", "nowhere", []Peer{rome}},
+		{"10.71.0.0/16", "by liqo.fabric, nowhere", []Peer{rome}}, // as without it
+		{"10.200.0.0/16", "", nil},                                // pods of this cluster
+		{"172.29.0.0/16", "", nil},                                // its nodes
+	} {
+		if got := led(test.held, test.peers...); got != test.want {
+			t.Errorf("%s of %d peers is led %q, want %q", test.held, len(test.peers), got, test.want)
 		}
 	}
 }
@@ -298,7 +342,7 @@ func drawObjects(t *rapid.T) objects {
 	})
 	times("networks", func() {
 		n := ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: rapid.String().Draw(t, "network"), Labels: map[string]string{
-			names.NetworkType: rapid.SampledFrom([]string{names.NetworkTypePod, names.NetworkTypeService, names.NetworkTypeExternal}).Draw(t, "type"),
+			rapid.SampledFrom([]string{names.NetworkType, names.CIDRType}).Draw(t, "whose"): rapid.SampledFrom([]string{names.NetworkTypePod, names.NetworkTypeService, names.NetworkTypeExternal}).Draw(t, "type"),
 		}}}
 		n.Status.CIDR = cidr("network")
 		o.networks = append(o.networks, n)
@@ -375,6 +419,8 @@ func (o objects) cluster(r *rand.Rand) (c Cluster) {
 		c.Firewalls = append(c.Firewalls, one)
 	}
 	c.Pods, c.Services, c.External, _ = Own(o.networks, "liqo")
+	c.Held, _ = Held(o.networks)
+	shuffle(r, c.Held)
 	c.ClusterIPs, c.Taken = slices.Clone(o.services), slices.Clone(o.taken)
 	shuffle(r, c.Peers)
 	for i := range c.Peers {
