@@ -379,7 +379,8 @@ func (b *bench) settle(t *testing.T) {
 // isAs wants the peering to be as one that nothing disturbed.
 func (b *bench) isAs(t *testing.T, want string) {
 	t.Helper()
-	took := story.Eventually(t, "the peering to be as any other", 2*time.Minute, func(context.Context) error {
+	// Kubernetes' own controllers need up to half a minute more for each watch that an API server refused while it began.
+	took := story.Eventually(t, "the peering to be as any other", 5*time.Minute, func(context.Context) error {
 		if now := b.look(t); now != want {
 			return fmt.Errorf("(-undisturbed +now):\n%s", cmp.Diff(strings.Split(want, "\n"), strings.Split(now, "\n")))
 		}
