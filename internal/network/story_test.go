@@ -155,7 +155,8 @@ func (s *story) server(name string, of client.Object) *networkingv1beta1.Gateway
 func (s *story) client(name string, of client.Object) *networkingv1beta1.GatewayClient {
 	return &networkingv1beta1.GatewayClient{ObjectMeta: s.meta(name), Spec: networkingv1beta1.GatewayClientSpec{
 		ClientTemplateRef: reference("WgGatewayClientTemplate", of), MTU: 1340,
-		Endpoint: networkingv1beta1.EndpointStatus{Addresses: []string{"203.0.113.1"}, Port: 30742, Protocol: new(corev1.ProtocolUDP)},
+		// No port that an API server may draw for a Service here: dumps name those.
+		Endpoint: networkingv1beta1.EndpointStatus{Addresses: []string{"203.0.113.1"}, Port: 51841, Protocol: new(corev1.ProtocolUDP)},
 	}}
 }
 
