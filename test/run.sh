@@ -189,6 +189,8 @@ all) list="assets lint unit race playground image demo e2e network peerings" ;;
 *) list="$*" ;;
 esac
 need_go || exit 1
+flags=$(go env GOFLAGS)
+[[ " $flags " == *" -trimpath "* ]] || export GOFLAGS="-buildvcs=false -trimpath${flags:+ $flags}" # as make has it: else all of Kubernetes is compiled once more
 for s in $list; do
 	[ -n "${budget[$s]:-}" ] || { echo "no suite is called $s; there are ${!budget[*]}" >&2; exit 2; }
 	case $s in
