@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # A budget is what a suite may take on 2 cores with cold caches, 55 minutes for all up to peerings. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([assets]=460 [lint]=250 [unit]=1080 [race]=250 [playground]=130 [image]=30 [demo]=80 [e2e]=500 [network]=520 [peerings]=160 [several]=300 [upgrade]=500 [losses]=1300 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+declare -A budget=([assets]=460 [lint]=120 [unit]=1080 [race]=200 [playground]=130 [image]=30 [demo]=80 [e2e]=500 [network]=520 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # memory for time, in compilers, checkers and API servers of tests; the clusters of the playground have a setting of their own
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 # where clusters beside those of the tests are
@@ -97,7 +97,7 @@ suite_network() { # pods of a cross nodes by routes, those of b by an overlay, w
 }
 
 suite_peerings() { # prints how long peering takes here, among clusters that did it all before, and insists on nothing: what a change costs is seen before anybody runs bench
-	clusters 2 a,b masquerade,overlay && go run ./test/netbench -rounds 0 -outages=false -peerings 1 -insist=false
+	clusters 2 a,b masquerade,overlay && go run ./test/netbench -rounds 0 -outages=false -peerings 2 -insist=false
 }
 
 suite_several() { # fresh ones, which no other story has installed anything in
