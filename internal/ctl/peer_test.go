@@ -522,6 +522,38 @@ func whoIsLetInNoMoreIsUndone(t *testing.T, one, two *town) {
 		t.Errorf("it stays given up: %v", fc.Annotations)
 	}
 	peered(t, two, one, "unpeer").succeeds(t, ended)
+
+	// By hand, and the provider did not wait until the consumer had taken back what it has there.
+	peered(t, one, two, "peer", "--networking-disabled").succeeds(t)
+	in := client.InNamespace("liqo-tenant-cluster2")
+	liqoctl(t, one.Config, "delete", "resourceslice", "cluster2", "-n", "liqo-tenant-cluster2").succeeds(t)
+	noneIsLeft(t, one, &authv1beta1.ResourceSliceList{}, in)
+	testkit.Create(t, one.Client, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster2", Name: "left", Labels: map[string]string{
+		names.RemoteClusterID: "cluster2", names.Replication: "true", names.ReplicationDestination: "cluster2",
+	}}})
+	testkit.Eventually(t, time.Minute, func() error {
+		return two.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-cluster1", Name: "left"}, &offv1beta1.NamespaceMap{})
+	})
+	liqoctl(t, one.Config, "delete", "identity", names.ControlPlaneIdentity("cluster2"), "-n", "liqo-tenant-cluster2").succeeds(t)
+	noneIsLeft(t, one, &authv1beta1.IdentityList{}, in)
+	// There is no garbage collection here.
+	if err := one.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster2", Name: names.KubeconfigSecret(names.ControlPlaneIdentity("cluster2"))}}); err != nil {
+		t.Fatal(err)
+	}
+	liqoctl(t, two.Config, "delete", "tenant", "cluster1").succeeds(t)
+	noneIsLeft(t, two, &authv1beta1.TenantList{}, client.InNamespace("liqo-tenant-cluster1"))
+	peered(t, one, two, "unpeer").succeeds(t, gaveUp, "(remote) Tenant already deleted")
+}
+
+func noneIsLeft(t *testing.T, in *town, list client.ObjectList, of ...client.ListOption) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute, func() error {
+		err := in.Client.List(t.Context(), list, of...)
+		if all := objects(list); err == nil && len(all) > 0 {
+			err = fmt.Errorf("%T %s is still there", all[0], all[0].GetName())
+		}
+		return err
+	})
 }
 
 func theyArePeeredWithoutNetworks(t *testing.T, one, two *town) {

@@ -132,7 +132,10 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 		if err := u.known.find(within); err != nil {
 			return err
 		}
-		return u.known.mayRemove(within)
+		if err := u.known.mayRemove(within); err != nil || len(u.known.identities) > 0 {
+			return err
+		}
+		return u.known.findSecrets(within)
 	})
 	checks.Go(func() (err error) {
 		u.byProxy, err = u.mayLeadThroughProxy(within)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,9 +20,10 @@ import (
 )
 
 // shut tells whether the provider lets the consumer in no more: the certificate of its Identity has ended, or no Tenant is served that it
-// was given for. Nothing that the consumer has there could end by itself.
+// was given for. Nothing that the consumer has there could end by itself. An Identity that is gone counts while its kubeconfig is used.
 func (d *deauthentication) shut(now time.Time) bool {
-	if len(d.identities) == 0 {
+	used := func(secret corev1.Secret) bool { return ending(&secret) && ownedBy(&secret, "Identity") }
+	if len(d.identities) == 0 && !slices.ContainsFunc(d.kubeconfigs, used) {
 		return false
 	}
 	ended := func(obj client.Object) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +31,9 @@ func TestWhomAProviderLetsInNoMore(t *testing.T) {
 	}
 	served, refused := ready(metav1.ConditionTrue, 2), ready(metav1.ConditionFalse, 2)
 	known := []client.Object{identity(nil)}
+	kubeconfig := func(owner string, deleted *metav1.Time) []corev1.Secret {
+		return []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: deleted, OwnerReferences: []metav1.OwnerReference{{Kind: owner}}}}}
+	}
 	for name, tc := range map[string]struct {
 		identities, tenants []client.Object
 		want                bool
@@ -46,6 +50,20 @@ func TestWhomAProviderLetsInNoMore(t *testing.T) {
 		"its certificate has ended":   {[]client.Object{identity(ended)}, []client.Object{served}, true},
 	} {
 		if got := (&deauthentication{identities: tc.identities, tenants: tc.tenants}).shut(time.Now()); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	for name, tc := range map[string]struct {
+		kubeconfigs []corev1.Secret
+		tenants     []client.Object
+		want        bool
+	}{
+		"its Identity went first":                        {kubeconfig("Identity", new(metav1.Now())), []client.Object{served}, false},
+		"its Identity went first, and its Tenant then":   {kubeconfig("Identity", new(metav1.Now())), nil, true},
+		"its kubeconfig stays":                           {kubeconfig("Identity", nil), nil, false},
+		"its kubeconfig was made by hand, of somebody's": {kubeconfig("", new(metav1.Now())), nil, false},
+	} {
+		if got := (&deauthentication{kubeconfigs: tc.kubeconfigs, tenants: tc.tenants}).shut(time.Now()); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -327,9 +328,18 @@ func (v *view) answered(taken string) liqov1beta1.Condition {
 	case v.answer.Status != liqov1beta1.ConditionEstablished:
 		return credentialsAre(liqov1beta1.ConditionNotReady, v.answer.Reason, v.answer.Message)
 	case strings.HasPrefix(v.answer.Message, peer.RefusesCalls):
-		return credentialsAre(liqov1beta1.ConditionNotReady, "RefusedByPeer", v.answer.Message)
+		return credentialsAre(liqov1beta1.ConditionNotReady, "RefusedByPeer", v.answer.Message+v.wayOut())
 	}
 	return credentialsAre(liqov1beta1.ConditionReady, "IdentityReady", taken)
+}
+
+// wayOut says what to do where the peer forgot this cluster first: credentials that are being deleted wait for what was copied there, which
+// they cannot take back.
+func (v *view) wayOut() string {
+	if len(v.identities) > 0 || !slices.ContainsFunc(v.secrets, func(secret corev1.Secret) bool { return !secret.DeletionTimestamp.IsZero() }) {
+		return ""
+	}
+	return ". The credentials are being deleted, and wait for what was copied there: liqoctl unpeer ends it, and liqoctl force unpeer without the peer"
 }
 
 func credentialsAre(s liqov1beta1.ConditionStatus, reason, message string) liqov1beta1.Condition {
