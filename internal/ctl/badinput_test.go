@@ -528,3 +528,14 @@ func TestWhatGoesOnEveryObjectIsNotOfLiqoItself(t *testing.T) {
 		}
 	}
 }
+
+func TestAFlagThatIsNoneIsGuessed(t *testing.T) {
+	for line, want := range map[string]string{
+		"test network --remote-kubeconfig x": "unknown flag: --remote-kubeconfig\n INFO  Did you mean --remote-kubeconfigs?\n",
+		"peer --remote-kubconfig x":          "unknown flag: --remote-kubconfig\n INFO  Did you mean --remote-kubeconfig?\n",
+		"unpeer --everything":                "unknown flag: --everything\n INFO  Its flags are listed by: liqoctl unpeer --help\n",
+		"unpeer -x":                          "unknown shorthand flag: 'x' in -x\n INFO  Its flags are listed by: liqoctl unpeer --help\n",
+	} {
+		liqoctl(t, nil, strings.Fields(line)...).refuses(t, want)
+	}
+}

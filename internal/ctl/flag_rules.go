@@ -99,8 +99,15 @@ func valuesOf(fs *pflag.FlagSet, f *pflag.Flag) []string {
 	return all
 }
 
-// flagError says of a value that is none of its type what would be one.
-func flagError(_ *cobra.Command, err error) error {
+// flagError says of a value that is none of its type what would be one, and of a flag that is none which it may have been meant for.
+func flagError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		f := out.Fail("error: %w", err)
+		if meant := similarFlags(cmd, unknown.GetSpecifiedName()); len(meant) > 0 && unknown.GetSpecifiedShortnames() == "" {
+			return f.Hint("Did you mean --%s?", strings.Join(meant, " or --"))
+		}
+		return f.Hint("Its flags are listed by: %s --help", cmd.CommandPath())
+	}
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err
@@ -113,6 +120,17 @@ func flagError(_ *cobra.Command, err error) error {
 		return err
 	}
 	return errors.New(strings.TrimSuffix(err.Error(), invalid.Unwrap().Error()) + allowed)
+}
+
+// similarFlags are those of which a name is the beginning, or a slip of the finger away.
+func similarFlags(cmd *cobra.Command, name string) []string {
+	all := &cobra.Command{SuggestionsMinimumDistance: 2} // how commands are guessed
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			all.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	return all.SuggestionsFor(name)
 }
 
 func positive(text string) error {

@@ -143,7 +143,7 @@ func (c *cli) printPeer(r *peerReport) {
 		info.Entry("Version", r.Info.Version)
 	}
 	if len(r.Info.Capabilities) > 0 {
-		info.Entry("Capabilities", joined(r.Info.Capabilities))
+		info.Entry("Capabilities", r.Info.Capabilities...)
 	}
 	c.Box(info)
 	c.Box(r.Network.section())

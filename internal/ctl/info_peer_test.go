@@ -108,7 +108,9 @@ const milanOnTheScreen = `
 │ Cluster ID:   milan                                                          │
 │ Role:         Provider                                                       │
 │ Version:      v1.3.0                                                         │
-│ Capabilities: bound-nonces, moving-gateways                                  │
+│ Capabilities:                                                                │
+│     - bound-nonces                                                           │
+│     - moving-gateways                                                        │
 └──────────────────────────────────────────────────────────────────────────────┘
 ┌─ Network ────────────────────────────────────────────────────────────────────┐
 │ Status: Unhealthy                                                            │
