@@ -203,8 +203,7 @@ func (d *desk) typeIn(line typed) (string, error) {
 	if _, err := keyboard.WriteString("yes\n"); err != nil {
 		return "", err
 	}
-	own := d.env[slices.IndexFunc(d.env, func(v string) bool { return strings.HasPrefix(v, "CLUSTER_"+line.cluster+"_KUBECONFIG_PATH=") })]
-	_, kubeconfig, _ := strings.Cut(own, "=")
+	kubeconfig, _ := d.value("CLUSTER_" + line.cluster + "_KUBECONFIG_PATH")
 	var seen bytes.Buffer
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.dir, append(d.env, "KUBECONFIG="+kubeconfig), terminal, &seen, &seen
@@ -217,15 +216,23 @@ func (d *desk) typeIn(line typed) (string, error) {
 	return seen.String(), nil
 }
 
+// value is that of a variable, of which the last one counts: who runs the tests may have followed the guide, and exported others.
+func (d *desk) value(name string) (string, bool) {
+	for _, v := range slices.Backward(d.env) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
 // filled has the values of variables in place of their names.
 func (d *desk) filled(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
 		out[i] = os.Expand(line, func(name string) string {
-			for _, v := range slices.Backward(d.env) {
-				if value, ok := strings.CutPrefix(v, name+"="); ok {
-					return value
-				}
+			if value, ok := d.value(name); ok {
+				return value
 			}
 			return "$" + name
 		})
