@@ -536,10 +536,6 @@ func whoIsLetInNoMoreIsUndone(t *testing.T, one, two *town) {
 	})
 	liqoctl(t, one.Config, "delete", "identity", names.ControlPlaneIdentity("cluster2"), "-n", "liqo-tenant-cluster2").succeeds(t)
 	noneIsLeft(t, one, &authv1beta1.IdentityList{}, in)
-	// There is no garbage collection here.
-	if err := one.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster2", Name: names.KubeconfigSecret(names.ControlPlaneIdentity("cluster2"))}}); err != nil {
-		t.Fatal(err)
-	}
 	liqoctl(t, two.Config, "delete", "tenant", "cluster1").succeeds(t)
 	noneIsLeft(t, two, &authv1beta1.TenantList{}, client.InNamespace("liqo-tenant-cluster1"))
 	peered(t, one, two, "unpeer").succeeds(t, gaveUp, "(remote) Tenant already deleted")

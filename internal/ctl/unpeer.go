@@ -135,7 +135,7 @@ func (u *unpeering) look(ctx context.Context) (err error) {
 		if err := u.known.mayRemove(within); err != nil || len(u.known.identities) > 0 {
 			return err
 		}
-		return u.known.findSecrets(within)
+		return u.known.findSecrets(within) // which say what is known of an Identity that is gone, and are not read in vain
 	})
 	checks.Go(func() (err error) {
 		u.byProxy, err = u.mayLeadThroughProxy(within)

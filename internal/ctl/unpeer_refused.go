@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,20 +16,33 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/names"
 )
 
 // shut tells whether the provider lets the consumer in no more: the certificate of its Identity has ended, or no Tenant is served that it
-// was given for. Nothing that the consumer has there could end by itself. An Identity that is gone counts while its kubeconfig is used.
+// was given for. Nothing that the consumer has there could end by itself. The kubeconfig of an Identity outlives it while it is used.
 func (d *deauthentication) shut(now time.Time) bool {
-	used := func(secret corev1.Secret) bool { return ending(&secret) && ownedBy(&secret, "Identity") }
-	if len(d.identities) == 0 && !slices.ContainsFunc(d.kubeconfigs, used) {
-		return false
+	var certificates [][]byte
+	for _, obj := range d.identities {
+		certificates = append(certificates, obj.(*authv1beta1.Identity).Spec.AuthParams.SignedCRT)
 	}
-	ended := func(obj client.Object) bool {
-		certificate, err := cred.ParseCertificate(obj.(*authv1beta1.Identity).Spec.AuthParams.SignedCRT)
+	if len(d.identities) == 0 {
+		for i := range d.kubeconfigs {
+			if metav1.GetControllerOf(&d.kubeconfigs[i]) == nil {
+				continue // made by hand: there need be no Tenant
+			}
+			kubeconfig, err := cred.ParseKubeconfig(d.kubeconfigs[i].Data[names.KubeconfigKey])
+			if err != nil {
+				kubeconfig = &cred.Kubeconfig{}
+			}
+			certificates = append(certificates, kubeconfig.Certificate)
+		}
+	}
+	ended := func(pem []byte) bool {
+		certificate, err := cred.ParseCertificate(pem)
 		return err == nil && now.After(certificate.NotAfter)
 	}
-	return slices.ContainsFunc(d.identities, ended) || !slices.ContainsFunc(d.tenants, served)
+	return slices.ContainsFunc(certificates, ended) || len(certificates) > 0 && !slices.ContainsFunc(d.tenants, served)
 }
 
 // served tells of a Tenant that it is not refused, and may be soon if nobody looked at it yet.

@@ -12,10 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/names"
 )
 
 func TestWhomAProviderLetsInNoMore(t *testing.T) {
-	ended, _ := expiredCertificate(t)
+	ended, key := expiredCertificate(t)
 	identity := func(certificate []byte) client.Object {
 		return &authv1beta1.Identity{Spec: authv1beta1.IdentitySpec{AuthParams: authv1beta1.AuthParams{SignedCRT: certificate}}}
 	}
@@ -31,8 +33,15 @@ func TestWhomAProviderLetsInNoMore(t *testing.T) {
 	}
 	served, refused := ready(metav1.ConditionTrue, 2), ready(metav1.ConditionFalse, 2)
 	known := []client.Object{identity(nil)}
-	kubeconfig := func(owner string, deleted *metav1.Time) []corev1.Secret {
-		return []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: deleted, OwnerReferences: []metav1.OwnerReference{{Kind: owner}}}}}
+	kubeconfig := func(controlled bool, certificate []byte) []corev1.Secret {
+		data, err := cred.Kubeconfig{Server: "https://milan:6443", Certificate: certificate, Key: key, Cluster: "milan", User: "rome"}.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []corev1.Secret{{
+			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Identity", Controller: &controlled}}},
+			Data:       map[string][]byte{names.KubeconfigKey: data},
+		}}
 	}
 	for name, tc := range map[string]struct {
 		identities, tenants []client.Object
@@ -58,10 +67,10 @@ func TestWhomAProviderLetsInNoMore(t *testing.T) {
 		tenants     []client.Object
 		want        bool
 	}{
-		"its Identity went first":                        {kubeconfig("Identity", new(metav1.Now())), []client.Object{served}, false},
-		"its Identity went first, and its Tenant then":   {kubeconfig("Identity", new(metav1.Now())), nil, true},
-		"its kubeconfig stays":                           {kubeconfig("Identity", nil), nil, false},
-		"its kubeconfig was made by hand, of somebody's": {kubeconfig("", new(metav1.Now())), nil, false},
+		"its Identity went first":                                {kubeconfig(true, nil), []client.Object{served}, false},
+		"its Identity went first, and its Tenant then":           {kubeconfig(true, nil), nil, true},
+		"its Identity went first, and its certificate has ended": {kubeconfig(true, ended), []client.Object{served}, true},
+		"its kubeconfig was made by hand":                        {kubeconfig(false, ended), nil, false},
 	} {
 		if got := (&deauthentication{kubeconfigs: tc.kubeconfigs, tenants: tc.tenants}).shut(time.Now()); got != tc.want {
 			t.Errorf("%s: %t", name, got)

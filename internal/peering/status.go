@@ -333,13 +333,16 @@ func (v *view) answered(taken string) liqov1beta1.Condition {
 	return credentialsAre(liqov1beta1.ConditionReady, "IdentityReady", taken)
 }
 
-// wayOut says what to do where the peer forgot this cluster first: credentials that are being deleted wait for what was copied there, which
-// they cannot take back.
+// wayOut says what to do where the peer may have forgotten this cluster first: the kubeconfig of an Identity that is gone waits for what was
+// copied there, which it cannot take back.
 func (v *view) wayOut() string {
-	if len(v.identities) > 0 || !slices.ContainsFunc(v.secrets, func(secret corev1.Secret) bool { return !secret.DeletionTimestamp.IsZero() }) {
+	goes := func(secret corev1.Secret) bool {
+		return !secret.DeletionTimestamp.IsZero() && metav1.GetControllerOf(&secret) != nil
+	}
+	if len(v.identities) > 0 || !slices.ContainsFunc(v.secrets, goes) {
 		return ""
 	}
-	return ". The credentials are being deleted, and wait for what was copied there: liqoctl unpeer ends it, and liqoctl force unpeer without the peer"
+	return ". The credentials are being deleted, and wait for what was copied there: if the Tenant there is gone, liqoctl unpeer ends it, and liqoctl force unpeer does in any case"
 }
 
 func credentialsAre(s liqov1beta1.ConditionStatus, reason, message string) liqov1beta1.Condition {

@@ -642,14 +642,17 @@ func TestAbout(t *testing.T) {
 // Credentials that are being deleted and are of no use to take back what was copied would wait for ever, and nobody would know for what.
 func TestRefusedCredentialsThatGoSayHowThatEnds(t *testing.T) {
 	refused := &liqov1beta1.Condition{Status: liqov1beta1.ConditionEstablished, Message: peer.RefusesCalls + "forbidden"}
-	goes, stays := credentials(t), credentials(t)
-	goes.DeletionTimestamp = new(metav1.Now())
+	goes, byHand := credentials(t), credentials(t)
+	goes.OwnerReferences = []metav1.OwnerReference{{Kind: "Identity", Controller: new(true)}}
+	stays := *goes.DeepCopy()
+	goes.DeletionTimestamp, byHand.DeletionTimestamp = new(metav1.Now()), new(metav1.Now())
 	for name, tc := range map[string]struct {
 		view view
 		want bool
 	}{
 		"they stay":              {view{secrets: []corev1.Secret{stays}, answer: refused}, false},
 		"they go":                {view{secrets: []corev1.Secret{goes}, answer: refused}, true},
+		"they were made by hand": {view{secrets: []corev1.Secret{byHand}, answer: refused}, false},
 		"an Identity makes more": {view{secrets: []corev1.Secret{goes}, identities: make([]authv1beta1.Identity, 1), answer: refused}, false},
 	} {
 		if got := tc.view.answered("").Message; strings.Contains(got, "liqoctl unpeer") != tc.want {

@@ -203,7 +203,10 @@ func (d *desk) typeIn(line typed) (string, error) {
 	if _, err := keyboard.WriteString("yes\n"); err != nil {
 		return "", err
 	}
-	kubeconfig, _ := d.value("CLUSTER_" + line.cluster + "_KUBECONFIG_PATH")
+	kubeconfig, ok := d.value("CLUSTER_" + line.cluster + "_KUBECONFIG_PATH")
+	if !ok {
+		return "", fmt.Errorf("there is no cluster %s", line.cluster)
+	}
 	var seen bytes.Buffer
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.dir, append(d.env, "KUBECONFIG="+kubeconfig), terminal, &seen, &seen
