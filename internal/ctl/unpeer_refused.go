@@ -32,7 +32,7 @@ func (d *deauthentication) shut(now time.Time) bool {
 				continue // made by hand: there need be no Tenant
 			}
 			kubeconfig, err := cred.ParseKubeconfig(d.kubeconfigs[i].Data[names.KubeconfigKey])
-			if err != nil {
+			if err != nil { // it was given for a Tenant all the same
 				kubeconfig = &cred.Kubeconfig{}
 			}
 			certificates = append(certificates, kubeconfig.Certificate)
