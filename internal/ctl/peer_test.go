@@ -525,31 +525,20 @@ func whoIsLetInNoMoreIsUndone(t *testing.T, one, two *town) {
 
 	// By hand, and the provider did not wait until the consumer had taken back what it has there.
 	peered(t, one, two, "peer", "--networking-disabled").succeeds(t)
-	in := client.InNamespace("liqo-tenant-cluster2")
-	liqoctl(t, one.Config, "delete", "resourceslice", "cluster2", "-n", "liqo-tenant-cluster2").succeeds(t)
-	noneIsLeft(t, one, &authv1beta1.ResourceSliceList{}, in)
+	deleted := func(in *town, kind string, obj client.Object) {
+		liqoctl(t, in.Config, "delete", kind, obj.GetName(), "-n", obj.GetNamespace()).succeeds(t)
+		testkit.Eventually(t, time.Minute, func() error { return isGone(in.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)) })
+	}
+	deleted(one, "resourceslice", &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster2", Name: "cluster2"}})
 	testkit.Create(t, one.Client, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster2", Name: "left", Labels: map[string]string{
 		names.RemoteClusterID: "cluster2", names.Replication: "true", names.ReplicationDestination: "cluster2",
 	}}})
 	testkit.Eventually(t, time.Minute, func() error {
 		return two.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-cluster1", Name: "left"}, &offv1beta1.NamespaceMap{})
 	})
-	liqoctl(t, one.Config, "delete", "identity", names.ControlPlaneIdentity("cluster2"), "-n", "liqo-tenant-cluster2").succeeds(t)
-	noneIsLeft(t, one, &authv1beta1.IdentityList{}, in)
-	liqoctl(t, two.Config, "delete", "tenant", "cluster1").succeeds(t)
-	noneIsLeft(t, two, &authv1beta1.TenantList{}, client.InNamespace("liqo-tenant-cluster1"))
+	deleted(one, "identity", &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster2", Name: names.ControlPlaneIdentity("cluster2")}})
+	deleted(two, "tenant", &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster1", Name: "cluster1"}})
 	peered(t, one, two, "unpeer").succeeds(t, gaveUp, "(remote) Tenant already deleted")
-}
-
-func noneIsLeft(t *testing.T, in *town, list client.ObjectList, of ...client.ListOption) {
-	t.Helper()
-	testkit.Eventually(t, time.Minute, func() error {
-		err := in.Client.List(t.Context(), list, of...)
-		if all := objects(list); err == nil && len(all) > 0 {
-			err = fmt.Errorf("%T %s is still there", all[0], all[0].GetName())
-		}
-		return err
-	})
 }
 
 func theyArePeeredWithoutNetworks(t *testing.T, one, two *town) {
