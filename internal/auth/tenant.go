@@ -193,13 +193,15 @@ func setReady(tenant *authv1beta1.Tenant, status metav1.ConditionStatus, reason,
 
 // surroundings are what can speak against a Tenant.
 type surroundings struct {
+	// own is the ID of this cluster.
+	own       liqov1beta1.ClusterID
 	namespace corev1.Namespace
 	tenants   []authv1beta1.Tenant
 	bindings  []rules.Binding
 }
 
 func (t *tenants) gather(ctx context.Context, tenant *authv1beta1.Tenant) (*surroundings, error) {
-	in := &surroundings{}
+	in := &surroundings{own: t.options.ClusterID}
 	if err := t.client.Get(ctx, types.NamespacedName{Name: tenant.Namespace}, &in.namespace); err != nil {
 		return nil, fmt.Errorf("reading the namespace: %w", err)
 	}
@@ -222,6 +224,9 @@ func (s *surroundings) refusal(tenant *authv1beta1.Tenant) error {
 	rules.DefaultTenant(labelled)
 	if err := rules.CheckTenant(labelled, s.namespace.Labels); err != nil {
 		return kube.Invalid(reasonWrongNamespace, err)
+	}
+	if tenant.Spec.ClusterID == s.own { // copies of its objects could not be told from what was made here
+		return kube.Invalid(reasonIDTaken, fmt.Errorf("%q is this cluster itself: give the consumer another cluster ID", s.own))
 	}
 	if err := rules.CheckTenantUnique(tenant, s.older(tenant)); err != nil {
 		return kube.Invalid(reasonNotUnique, err)

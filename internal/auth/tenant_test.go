@@ -209,6 +209,12 @@ func TestTenantThatIsRefused(t *testing.T) {
 		}
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 	})
+	t.Run("because its ID is that of this cluster", func(t *testing.T) {
+		tenant := typedTenant(tenantNamespace(t, c, "provider"), "provider")
+		testkit.Create(t, c.Client, tenant)
+		wantReady(t, c, tenant, metav1.ConditionFalse, reasonIDTaken, `"provider" is this cluster itself`)
+		wantBound(t, c, "provider", false)
+	})
 	t.Run("because its ID became a group that has rights before it was accepted, and not after that", func(t *testing.T) {
 		id := testkit.UniqueID()
 		ns := testkit.Namespace(t, c, "unlabelled", nil)
