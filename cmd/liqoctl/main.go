@@ -20,11 +20,10 @@ import (
 func main() {
 	debug.SetGCPercent(400) // a command is over before its garbage matters
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once, and one that comes when all is done does not
 	err := ctl.Run(ctx, ctl.Options{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Chart: deploy.Chart(),
 	})
-	stop()
 	if err != nil {
 		os.Exit(1)
 	}
