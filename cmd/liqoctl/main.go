@@ -20,7 +20,8 @@ import (
 func main() {
 	debug.SetGCPercent(400) // a command is over before its garbage matters
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once, and one that comes when all is done does not
+	// A second signal ends the program at once. A first one that comes when all is done changes nothing: nobody calls stop before the end.
+	context.AfterFunc(ctx, stop)
 	err := ctl.Run(ctx, ctl.Options{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Chart: deploy.Chart(),
 	})
