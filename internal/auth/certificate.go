@@ -25,6 +25,7 @@ import (
 const (
 	reasonIssued       = "CertificateIssued"
 	reasonPending      = authv1beta1.ReasonCertificatePending
+	reasonLate         = authv1beta1.ReasonCertificateLate
 	reasonAuthParams   = "AuthParamsFailed"
 	reasonRenewal      = "RenewalFailed"
 	reasonBindingTaken = "BindingTaken"
@@ -52,18 +53,18 @@ func (t *tenants) certify(ctx context.Context, tenant *authv1beta1.Tenant, taken
 	if err := t.client.List(ctx, &nodes); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	trouble := ""
+	trouble, late := "", ""
 	params, err := t.options.Server.Params(nodes.Items, tenant.Spec.ProxyURL)
 	if err != nil {
 		trouble = err.Error()
 		if params = tenant.Status.AuthParams.DeepCopy(); params == nil {
-			setCertificate(tenant, trouble, taken)
+			setCertificate(tenant, trouble, "", taken)
 			return kube.Wait(0, trouble) // a node that changes tells
 		}
 	}
 	cert, _, err := t.issuer.Certificate(ctx, issue.Request{
 		Owner: tenant, Mark: names.TenantCertificateFor, Consumer: tenant.Spec.ClusterID, Secret: names.ControlPlaneCertificate, CSR: tenant.Spec.CSR,
-		Slow: func(message string) { trouble = message },
+		Slow: func(message string) { late = message },
 	})
 	why, refused := issue.IsRefused(err)
 	switch {
@@ -75,7 +76,7 @@ func (t *tenants) certify(ctx context.Context, tenant *authv1beta1.Tenant, taken
 	default:
 		return err
 	}
-	setCertificate(tenant, cmp.Or(why, trouble), taken)
+	setCertificate(tenant, cmp.Or(why, trouble), late, taken)
 	if refused {
 		return kube.Wait(time.Minute, why)
 	}
@@ -94,19 +95,21 @@ func (t *tenants) Next(tenant *authv1beta1.Tenant) time.Duration {
 	return max(at.Sub(t.options.Certificates.Now()), time.Second)
 }
 
-// setCertificate tells what the consumer has, and what is wrong.
-func setCertificate(tenant *authv1beta1.Tenant, trouble, taken string) {
+// setCertificate tells what the consumer has, and what is wrong: late is what it waits for, for long.
+func setCertificate(tenant *authv1beta1.Tenant, trouble, late, taken string) {
 	c := metav1.Condition{
 		Type: authv1beta1.TenantCertificateIssued, Status: metav1.ConditionTrue, Reason: reasonIssued,
 		Message: "the consumer can take its certificate from the status", ObservedGeneration: tenant.Generation,
 	}
 	switch given := tenant.Status.AuthParams != nil; {
-	case !given && trouble == "":
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonPending, "the certificate of the consumer is being signed"
-	case !given:
+	case !given && trouble != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonAuthParams, trouble
-	case trouble != "":
-		c.Reason, c.Message = reasonRenewal, "what was given serves until the certificate ends: "+trouble
+	case !given && late != "":
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonLate, late
+	case !given:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reasonPending, "the certificate of the consumer is being signed"
+	case trouble != "" || late != "":
+		c.Reason, c.Message = reasonRenewal, "what was given serves until the certificate ends: "+cmp.Or(trouble, late)
 	case taken != "":
 		c.Reason, c.Message = reasonBindingTaken, taken
 	}

@@ -165,6 +165,8 @@ func TestWhatIsGrantedDoesNotHangOnTheCertificate(t *testing.T) {
 		touch(t, c, tenant)
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")
 		request := requestFor(t, c, tenant)
+		wantCertificate(t, c, tenant, metav1.ConditionFalse, reasonLate, "no signer of this cluster has signed the request "+request.Name)
+		testkit.WantEvent(t, c, tenant, reasonLate, "no signer")
 		deny(t, c, request)
 		wantCertificate(t, c, tenant, metav1.ConditionFalse, reasonAuthParams, "refused")
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")

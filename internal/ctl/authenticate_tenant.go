@@ -133,7 +133,7 @@ func granted(tenant *authv1beta1.Tenant) error {
 	switch {
 	case issued == nil || issued.ObservedGeneration != tenant.Generation:
 		return await.Pending(fmt.Sprintf("the certificate for the Tenant %s was not asked for yet", key))
-	case issued.Status == metav1.ConditionFalse && issued.Reason != authv1beta1.ReasonCertificatePending:
+	case issued.Status == metav1.ConditionFalse && issued.Reason != authv1beta1.ReasonCertificatePending && issued.Reason != authv1beta1.ReasonCertificateLate:
 		return out.Fail("there is no certificate for the Tenant %s: %s: %s", key, issued.Reason, issued.Message)
 	case tenant.Status.AuthParams == nil || tenant.Status.TenantNamespace == "":
 		return await.Pending(fmt.Sprintf("the Tenant %s is not served yet: %s", key, issued.Message))

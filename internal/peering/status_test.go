@@ -478,13 +478,13 @@ func TestTheStatusIsLookedAtWhenACertificateEnds(t *testing.T) {
 func TestATenantThatIsNotReadyHasItSaidWhy(t *testing.T) {
 	unsigned := judged(tenant("KeysExchange", "here"), metav1.ConditionTrue, "TenantReady")
 	unsigned.Status.Conditions = append(unsigned.Status.Conditions, metav1.Condition{
-		Type: authv1beta1.TenantCertificateIssued, Status: metav1.ConditionFalse, Reason: "AuthParamsFailed", Message: "no signer signs",
+		Type: authv1beta1.TenantCertificateIssued, Status: metav1.ConditionFalse, Reason: "CertificateLate", Message: "no signer signs",
 	})
 	for want, of := range map[string]authv1beta1.Tenant{
 		"because":                         judged(tenant("KeysExchange", ""), metav1.ConditionFalse, "ClusterIDTaken"),
 		"the tenant has no namespace yet": tenant("TolerateNoHandshake", ""),
-		"the tenant has no credentials yet: AuthParamsFailed: no signer signs": unsigned,
-		"the tenant has no credentials yet":                                    tenant("KeysExchange", "here"),
+		"the tenant has no credentials yet: CertificateLate: no signer signs": unsigned,
+		"the tenant has no credentials yet":                                   tenant("KeysExchange", "here"),
 	} {
 		if got := tenantStatus(&of).Message; got != want {
 			t.Errorf("it says %q, want %q", got, want)

@@ -45,8 +45,12 @@ const (
 	TenantCertificateIssued = "CertificateIssued"
 )
 
-// ReasonCertificatePending is the reason of the condition CertificateIssued while a certificate is under way; others say what is wrong.
-const ReasonCertificatePending = "CertificatePending"
+// Reasons of the condition CertificateIssued while a certificate is under way: one that may come any moment, and one that somebody should
+// see to, since no signer signed it for long. Either comes once a signer signs; others say what is wrong.
+const (
+	ReasonCertificatePending = "CertificatePending"
+	ReasonCertificateLate    = "CertificateLate"
+)
 
 // TenantSpec says who the consumer is and what it may do.
 //
