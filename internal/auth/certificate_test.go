@@ -137,6 +137,7 @@ func TestWhatIsGrantedDoesNotHangOnTheCertificate(t *testing.T) {
 		later.Store(int64(5 * 24 * time.Hour))
 		touch(t, c, tenant)
 		request := requestFor(t, c, tenant)
+		wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonRenewal, "no signer")
 		deny(t, c, request)
 		got := wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonRenewal, "refused")
 		wantReady(t, c, tenant, metav1.ConditionTrue, reasonReady, "")

@@ -50,7 +50,7 @@ func TestWhatARenewGets(t *testing.T) {
 			tn.Spec.TenantCondition = authv1beta1.TenantConditionCordoned
 			setReady(tn, metav1.ConditionTrue, reasonCordoned, "")
 		}}},
-		"the trouble of its Tenant": {reason: reasonRenewal, want: given, edits: edits{tenant: func(tn *authv1beta1.Tenant) { setCertificate(tn, "no signer", "", "") }}},
+		"the trouble of its Tenant": {reason: reasonRenewal, want: given, edits: edits{tenant: func(tn *authv1beta1.Tenant) { setCertificate(tn, "", "no signer", "") }}},
 		"patience": {reason: reasonPending, edits: edits{tenant: func(tn *authv1beta1.Tenant) {
 			tn.Status.AuthParams, tn.Status.Conditions = nil, tn.Status.Conditions[:1]
 		}}},

@@ -285,6 +285,9 @@ const crashes = 3
 // hopeless is why a container waits that no time will start.
 var hopeless = []string{"InvalidImageName", "ErrImageNeverPull"}
 
+// crashing is why one waits that ended again and again.
+const crashing = "CrashLoopBackOff"
+
 // notReady tells what the pods of a gateway wait for. One that ends again and again is not waited for.
 func notReady(gateway string, pods []corev1.Pod) error {
 	for i := range pods {
@@ -297,7 +300,7 @@ func notReady(gateway string, pods []corev1.Pod) error {
 			if waiting == nil {
 				continue
 			}
-			if s.RestartCount >= crashes && ended != nil {
+			if waiting.Reason == crashing && s.RestartCount >= crashes && ended != nil {
 				return out.Fail("pod %s does not start: %s, exit code %d: %s", pod.Name, waiting.Reason, ended.ExitCode, cmp.Or(ended.Message, ended.Reason))
 			}
 			if slices.Contains(hopeless, waiting.Reason) {

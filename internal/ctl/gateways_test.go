@@ -189,6 +189,7 @@ func TestAPodThatDoesNotStartSaysWhy(t *testing.T) {
 		"pod gw-milan-0 does not start: ImagePullBackOff no such image":                {[]corev1.PodStatus{container(0, "ImagePullBackOff", "no such image", nil)}, false},
 		"pod gw-milan-0 cannot start: InvalidImageName: no name":                       {[]corev1.PodStatus{container(0, "InvalidImageName", "no name", nil)}, true},
 		"pod gw-milan-0 does not start: CrashLoopBackOff back-off":                     {[]corev1.PodStatus{container(1, "CrashLoopBackOff", "back-off", crashed)}, false},
+		"pod gw-milan-0 does not start: ContainerCreating ":                            {[]corev1.PodStatus{container(3, "ContainerCreating", "", crashed)}, false},
 		"pod gw-milan-0 does not start: CrashLoopBackOff, exit code 1: no such device": {[]corev1.PodStatus{container(3, "CrashLoopBackOff", "back-off", crashed)}, true},
 	} {
 		var pods []corev1.Pod

@@ -52,7 +52,7 @@ func (c *cli) runGenerateIdentity(ctx context.Context, o *generateIdentityOption
 	if tenant == nil {
 		return out.Fail("there is no Tenant of %s", o.peer).Hint("Apply the one that `liqoctl generate tenant` prints there")
 	}
-	if err := s.during("Waiting for tenant status to be filled", "", func() error {
+	if err := s.awaiting(ctx, "Waiting for tenant status to be filled", "", func(ctx context.Context) error {
 		at := client.ObjectKeyFromObject(tenant)
 		if tenant, err = s.awaitTenant(ctx, at); err != nil {
 			return fmt.Errorf("tenant %q does not have the required status fields: %w", at.Name, err)

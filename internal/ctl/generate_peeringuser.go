@@ -44,8 +44,6 @@ const (
 	// shortestLife is what Kubernetes signs.
 	shortestLife = 10 * time.Minute
 	longestLife  = 365 * 24 * time.Hour
-	// signing is what a signer may take.
-	signing = 30 * time.Second
 )
 
 type peeringUserOptions struct {
@@ -382,7 +380,7 @@ func (u *newPeeringUser) make(ctx context.Context) (err error) {
 	if err := u.removeEarlierRequest(ctx); err != nil {
 		return err
 	}
-	certificate, err := u.sign(ctx)
+	certificate, err := u.sign(await.Telling(ctx, step.Waits))
 	if err != nil {
 		return err
 	}
@@ -447,10 +445,8 @@ func (u *newPeeringUser) sign(ctx context.Context) ([]byte, error) {
 	if err := u.kube.SubResource("approval").Update(ctx, approved); err != nil {
 		return nil, fmt.Errorf("approving the certificate of the user: %w", err)
 	}
-	within, cancel := context.WithTimeout(ctx, signing)
-	defer cancel()
 	now := &certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.request.Name}}
-	err := await.Object(within, u.kube, now, &certv1.CertificateSigningRequestList{}, func(_ context.Context, there bool) error {
+	err := await.Object(ctx, u.kube, now, &certv1.CertificateSigningRequestList{}, func(_ context.Context, there bool) error {
 		if !there || now.UID != u.request.UID {
 			return out.Fail("somebody deleted the CertificateSigningRequest %s meanwhile", now.Name)
 		}

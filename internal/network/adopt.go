@@ -29,6 +29,9 @@ type renderedStatus struct {
 	Conditions       []metav1.Condition                         `json:"conditions"`
 }
 
+// asked is what a gateway waits for whose new spec nobody has looked at yet.
+const asked = "the gateway is being changed"
+
 // adopt copies the state of what was rendered.
 func adopt(gw *gateway, kind schema.GroupVersionKind, child client.Object) error {
 	*gw.child = &corev1.ObjectReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: child.GetNamespace(), Name: child.GetName(), UID: child.GetUID()}
@@ -46,6 +49,8 @@ func adopt(gw *gateway, kind schema.GroupVersionKind, child client.Object) error
 	}
 	ready := apimeta.FindStatusCondition(said.Conditions, networkingv1beta1.ConditionGatewayReady)
 	switch {
+	case ready != nil && ready.Status != metav1.ConditionTrue && ready.ObservedGeneration != 0 && ready.ObservedGeneration < child.GetGeneration():
+		return kube.Wait(0, asked)
 	case ready != nil && ready.Status != metav1.ConditionTrue && ready.Reason != reasonPending:
 		return kube.Invalid(ready.Reason, errors.New(ready.Message))
 	case ready != nil && ready.Status != metav1.ConditionTrue:

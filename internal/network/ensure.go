@@ -9,7 +9,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/kube"
@@ -17,13 +19,13 @@ import (
 
 // ensure makes what owner is to have what it is wanted to be, unless it is another's: two owners must not take it from each other,
 // for ever.
-func ensure(ctx context.Context, c client.Client, owner, want client.Object, opts ...kube.EnsureOption) error {
-	_, err := ensureNow(ctx, c, owner, want, opts...)
+func ensure(ctx context.Context, c client.Client, live client.Reader, owner, want client.Object, opts ...kube.EnsureOption) error {
+	_, err := ensureNow(ctx, c, live, owner, want, opts...)
 	return err
 }
 
 // ensureNow is ensure, and tells whether it wrote: what c reads may then be older than that.
-func ensureNow(ctx context.Context, c client.Client, owner, want client.Object, opts ...kube.EnsureOption) (changed bool, err error) {
+func ensureNow(ctx context.Context, c client.Client, live client.Reader, owner, want client.Object, opts ...kube.EnsureOption) (changed bool, err error) {
 	kind := kindOf(want).Kind
 	have := objectOf(kindOf(want))
 	err = c.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -33,6 +35,11 @@ func ensureNow(ctx context.Context, c client.Client, owner, want client.Object, 
 	if is := metav1.GetControllerOf(have); is != nil && is.UID != owner.GetUID() {
 		if err := leftBehind(have, *metav1.NewControllerRef(owner, kindOf(owner))); err != nil {
 			return false, err
+		}
+		if goes, err := going(ctx, live, have.GetNamespace(), *is); err != nil {
+			return false, err
+		} else if goes {
+			return false, kube.Wait(handover, fmt.Sprintf("what %s %s had is being deleted: %s %s", is.Kind, is.Name, kind, want.GetName()))
 		}
 		return false, kube.Again(refusedDelay, kube.Invalid(reasonTaken, fmt.Errorf("%s %s belongs to %s %s: give them different names", kind, want.GetName(), is.Kind, is.Name)))
 	}
@@ -49,6 +56,30 @@ func leftBehind(obj client.Object, owner metav1.OwnerReference) error {
 		return kube.Wait(handover, fmt.Sprintf("what an earlier %s %s had is being deleted: %s", owner.Kind, owner.Name, obj.GetName()))
 	}
 	return nil
+}
+
+// going tells whether an owner is gone or on its way, or the gateway that it was rendered for: what it has goes with it, one after the other.
+func going(ctx context.Context, live client.Reader, namespace string, ref metav1.OwnerReference) (bool, error) {
+	for range 2 {
+		owner := objectOf(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
+		err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, owner)
+		switch {
+		case apierrors.IsNotFound(err):
+			return true, nil
+		case apierrors.IsForbidden(err), apimeta.IsNoMatchError(err): // of a kind that is not ours
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
+		case owner.GetUID() != ref.UID || owner.GetDeletionTimestamp() != nil:
+			return true, nil
+		}
+		of := metav1.GetControllerOf(owner)
+		if of == nil {
+			return false, nil
+		}
+		ref = *of
+	}
+	return false, nil
 }
 
 // refusedDelay is how often to try again what the API server refused: the reason may be another object.

@@ -451,6 +451,37 @@ func TestBadGatewaysSaySo(t *testing.T) {
 	}
 }
 
+// Whoever waits for a gateway takes what is said of its new spec for the answer: what was said of the old one is none.
+func TestAGatewayThatIsMendedIsNotRefusedOnceMore(t *testing.T) {
+	s := begin(t)
+	s.start()
+	of := s.serverTemplate()
+	server := s.server("rome", of)
+	server.Spec.Endpoint.ServiceType = corev1.ServiceTypeExternalName
+	s.create(of, server)
+	s.wantReady(server, reasonRefused, "")
+	seen, err := s.c.Client.Watch(t.Context(), &networkingv1beta1.GatewayServerList{}, client.InNamespace(s.where))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seen.Stop()
+	testkit.Update(t, s.c.Client, server, func(g *networkingv1beta1.GatewayServer) { g.Spec.Endpoint.ServiceType = corev1.ServiceTypeNodePort })
+	s.wantReady(server, reasonPending, "no address yet")
+	for event := range seen.ResultChan() {
+		now := event.Object.(*networkingv1beta1.GatewayServer)
+		c := apimeta.FindStatusCondition(now.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
+		if c.ObservedGeneration < server.Generation {
+			continue
+		}
+		if c.Reason != reasonPending {
+			t.Errorf("of the new spec it is said: %s: %s", c.Reason, c.Message)
+		}
+		if strings.Contains(c.Message, "no address yet") {
+			return
+		}
+	}
+}
+
 // However much is there, and whatever went before it, a gateway that is deleted goes, with all that was made for it.
 func TestAGatewayThatIsDeletedGoesWhole(t *testing.T) {
 	s := begin(t)
@@ -670,6 +701,32 @@ func TestTwoGatewaysOfOneNameDoNotShare(t *testing.T) {
 	}
 	s.wantReady(peer, reasonPending, "no replica")
 	s.hasArg("rome", "--mode=client")
+}
+
+// What goes with a gateway goes after it, one owner after the other: who has its name then waits, and is not told to take another one.
+func TestWhatAGatewayOfAnotherKindHadIsWaitedFor(t *testing.T) {
+	for name, held := range map[string]client.Object{"the gateway": &networkingv1beta1.GatewayServer{}, "what was rendered": &networkingv1beta1.WgGatewayServer{}} {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t)
+			s.start()
+			server, peer := s.server("rome", s.serverTemplate()), s.client("rome", s.clientTemplate())
+			s.create(s.serverTemplate(), s.clientTemplate(), server)
+			s.hasArg("rome", "--mode=server")
+			hold := func(finalizers ...string) {
+				held.SetNamespace(server.Namespace)
+				held.SetName("rome")
+				testkit.Update(t, s.c.Client, held, func(obj client.Object) { obj.SetFinalizers(finalizers) })
+			}
+			hold("liqo.io/held-by-the-test")
+			if err := s.c.Client.Delete(t.Context(), server); err != nil {
+				t.Fatal(err)
+			}
+			s.create(peer)
+			s.wantReady(peer, reasonPending, "what WgGatewayServer rome had is being deleted")
+			hold()
+			s.hasArg("rome", "--mode=client")
+		})
+	}
 }
 
 // Who wants another port deletes a server and makes it anew at once.

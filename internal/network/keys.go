@@ -13,7 +13,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/cred"
@@ -74,7 +73,7 @@ func (k *keyring) allow(ctx context.Context, w *wireguard) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleTenantSecrets},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: k.liqoNamespace, Name: names.ControllerManager}},
 	}
-	return ensure(ctx, k.bindings, w.Object, binding)
+	return ensure(ctx, k.bindings, k.live, w.Object, binding)
 }
 
 func (k *keyring) find(ctx context.Context, w *wireguard) (*corev1.Secret, error) {
@@ -149,12 +148,11 @@ func (k *keyring) anothers(ctx context.Context, w *wireguard, secret *corev1.Sec
 		return nil
 	}
 	ref := metav1.GetControllerOf(secret)
-	owner := objectOf(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
-	err := k.live.Get(ctx, client.ObjectKey{Namespace: secret.Namespace, Name: ref.Name}, owner)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the %s of Secret %s: %w", ref.Kind, secret.Name, err)
+	goes, err := going(ctx, k.live, secret.Namespace, *ref)
+	if err != nil {
+		return err
 	}
-	if err != nil || owner.GetUID() != ref.UID || owner.GetDeletionTimestamp() != nil {
+	if goes {
 		return kube.Wait(handover, fmt.Sprintf("the keys of %s %s, which is gone, are being deleted: %s", ref.Kind, ref.Name, secret.Name))
 	}
 	return kube.Invalid(reasonTaken, fmt.Errorf("the Secret %s belongs to %s %s: give them different names", secret.Name, ref.Kind, ref.Name))

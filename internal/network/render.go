@@ -140,7 +140,8 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 	if err := g.prune(ctx, made, want); err != nil {
 		return err
 	}
-	if err := ensure(ctx, g.client, obj, want, kube.DecidedOf(uidAmong(made, want))); err != nil {
+	changed, err := ensureNow(ctx, g.client, g.live, obj, want, kube.DecidedOf(uidAmong(made, want)))
+	if err != nil {
 		return err
 	}
 	have := objectOf(want.GetObjectKind().GroupVersionKind())
@@ -150,6 +151,9 @@ func (g *gateways[T]) Sync(ctx context.Context, obj T) error {
 		return fmt.Errorf("reading what was rendered: %w", err)
 	}
 	err = adopt(gw, want.GetObjectKind().GroupVersionKind(), have)
+	if _, refused := kube.InvalidReason(err); refused && changed {
+		err = kube.Wait(0, asked) // that was about what it said before
+	}
 	if missing := unserved(gw, want); missing != nil {
 		return missing // what is served is served all the same
 	}

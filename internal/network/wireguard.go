@@ -185,10 +185,10 @@ func (s *wireguards[T]) end(ctx context.Context, w *wireguard) error {
 // rights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
 // pods, which is too much to give without need.
 func (s *wireguards[T]) rights(ctx context.Context, w *wireguard) error {
-	err := errors.Join(ensure(ctx, s.client, w.Object, w.binding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
+	err := errors.Join(ensure(ctx, s.client, s.keys.live, w.Object, w.binding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
 	more := w.binding(names.GatewayReplica(w.gateway), names.RoleGatewayReplica)
 	if replicas := w.deployment.Spec.Replicas; replicas != nil && *replicas > 1 {
-		return errors.Join(err, ensure(ctx, s.client, w.Object, more))
+		return errors.Join(err, ensure(ctx, s.client, s.keys.live, w.Object, more))
 	}
 	return errors.Join(err, s.withdraw(ctx, more))
 }
@@ -226,7 +226,7 @@ func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading ServiceAccount %s: %w", key.Name, err)
 	}
-	return ensure(ctx, s.client, w.Object, &corev1.ServiceAccount{ObjectMeta: w.meta(key.Name)})
+	return ensure(ctx, s.client, s.keys.live, w.Object, &corev1.ServiceAccount{ObjectMeta: w.meta(key.Name)})
 }
 
 // find reads what this has, Deployment or Service, without UID where there is none, and tells whether the cache does not show it yet: its
@@ -270,7 +270,7 @@ func (s *wireguards[T]) workload(ctx context.Context, w *wireguard) error {
 		return nil
 	}
 	want := deploymentOf(w, keys.Name)
-	err = ensure(ctx, s.client, w.Object, want, kube.DecidedOf(seen.UID))
+	err = ensure(ctx, s.client, s.keys.live, w.Object, want, kube.DecidedOf(seen.UID))
 	if !apierrors.IsInvalid(err) {
 		return err
 	}
@@ -332,7 +332,7 @@ func (s *wireguards[T]) outside(ctx context.Context, w *wireguard) error {
 	}
 	*w.endpoint = nil
 	if !late {
-		if late, err = ensureNow(ctx, s.client, w.Object, want, kube.DecidedOf(seen.UID)); err != nil {
+		if late, err = ensureNow(ctx, s.client, s.keys.live, w.Object, want, kube.DecidedOf(seen.UID)); err != nil {
 			return err
 		}
 	}

@@ -197,7 +197,7 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 	}
 	cert, fresh, err := r.issuer.Certificate(ctx, issue.Request{
 		Owner: slice, Mark: names.CertificateFor, Consumer: in.consumer, Secret: names.RemoteCertificate(slice.Name), CSR: slice.Spec.CSR,
-		Slow: func(message string) { r.notes.warning(slice, "AuthParamsFailed", message) },
+		Slow: func(message string) { r.notes.warning(slice, authv1beta1.ReasonCertificateLate, message) },
 	})
 	if cert == nil {
 		if why, ok := issue.IsRefused(err); ok {

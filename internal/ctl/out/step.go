@@ -11,7 +11,7 @@ import (
 	"github.com/pterm/pterm"
 )
 
-// patience is how long a wait is for the same thing before a line tells it, where nothing spins.
+// patience is how long a wait is for the same thing before a line tells it, where no spinner has.
 const patience = 10 * time.Second
 
 // A Step is something that takes time. It spins on a terminal until Done or Stop; elsewhere its end is printed, and what it waits for
@@ -57,7 +57,7 @@ func (s *Step) Text(text string) {
 	s.show()
 }
 
-// Waits says what the step waits for: beside the spinner at once, elsewhere in one line if it stays the same for a while.
+// Waits says what the step waits for: beside the spinner at once, and where it has no room there in one line if it stays the same for a while.
 func (s *Step) Waits(missing string) {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
@@ -67,7 +67,9 @@ func (s *Step) Waits(missing string) {
 	s.missing = missing
 	if s.printer.terminal {
 		s.show()
-		return
+		if fit(s.whole(), room()) == s.whole() {
+			return
+		}
 	}
 	s.watch()
 }
@@ -104,17 +106,19 @@ func (s *Step) due(missing string, speaks bool) bool {
 	return true
 }
 
-// besideText are the columns that the spinner and its seconds take.
-const besideText = 12
+// room is what a spinner and its seconds leave of the columns of a terminal.
+func room() int { return pterm.GetTerminalWidth() - 12 }
+
+// whole is what the spinner would say with room for all of it.
+func (s *Step) whole() string {
+	if s.missing == "" {
+		return s.label + s.text
+	}
+	return s.label + s.text + ": " + s.missing
+}
 
 // says is what the spinner says.
-func (s *Step) says() string {
-	text := s.label + s.text
-	if s.missing != "" {
-		text += ": " + s.missing
-	}
-	return fit(text, pterm.GetTerminalWidth()-besideText)
-}
+func (s *Step) says() string { return fit(s.whole(), room()) }
 
 // fit cuts what has no room: a line that wraps cannot be drawn over.
 func fit(text string, width int) string {

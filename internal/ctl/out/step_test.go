@@ -4,6 +4,7 @@
 package out
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +63,23 @@ func TestAWaitThatLastsIsToldOnce(t *testing.T) {
 					t.Errorf("-want +got:\n%s", diff)
 				}
 			})
+		})
+	}
+}
+
+// A spinner is one line: what it waits for may be cut, and is told then as where nothing spins.
+func TestWhatASpinnerHasNoRoomForIsTold(t *testing.T) {
+	for missing, told := range map[string]bool{"no pod is ready": false, strings.Repeat("no pod is ready, ", 10) + "nor planned": true} {
+		synctest.Test(t, func(t *testing.T) {
+			p, _, stderr := pipe("")
+			p.terminal = true
+			s := p.Scope("remote").Step("Waiting for the pod")
+			s.Waits(missing)
+			time.Sleep(2 * patience)
+			s.Stop()
+			if strings.Contains(stderr.String(), "Waiting for the pod: "+missing+"\n") != told {
+				t.Errorf("%q is told: %t", missing, !told)
+			}
 		})
 	}
 }
