@@ -5,6 +5,7 @@ package out
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,12 +68,31 @@ func TestAWaitThatLastsIsToldOnce(t *testing.T) {
 	}
 }
 
+// shared is written to by spinners, too, while others write.
+type shared struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *shared) Write(data []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(data)
+}
+
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
 // A spinner is one line: what it waits for may be cut, and is told then as where nothing spins.
 func TestWhatASpinnerHasNoRoomForIsTold(t *testing.T) {
 	for missing, told := range map[string]bool{"no pod is ready": false, strings.Repeat("no pod is ready, ", 10) + "nor planned": true} {
 		synctest.Test(t, func(t *testing.T) {
-			p, _, stderr := pipe("")
-			p.terminal = true
+			p, _, _ := pipe("")
+			stderr := &shared{}
+			p.stderr, p.terminal = stderr, true
 			s := p.Scope("remote").Step("Waiting for the pod")
 			s.Waits(missing)
 			time.Sleep(2 * patience)
