@@ -57,7 +57,7 @@ suite_lint() {
 	diff <(echo "$before") <(generated) || { echo "generated files are not up to date: commit what make generate wrote"; return 1; }
 }
 
-suite_unit() { # the longest first, so that none runs alone in the end; three at once, for they wait more than they compute
+suite_unit() { # the longest first, so that none runs alone in the end; three at once, for they also wait
 	local packages
 	suite_assets && packages=$(go list ./internal/app ./internal/vnode ./internal/ctl && go list ./... | grep -v '/test/e2e\|/test/network\|/test/several\|/test/soak\|/test/losses') && gotest -p 3 $packages
 }

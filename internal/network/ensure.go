@@ -18,7 +18,7 @@ import (
 )
 
 // ensure makes what owner is to have what it is wanted to be, unless it is another's: two owners must not take it from each other,
-// for ever.
+// for ever. live reads the other owner, of whatever kind: caches have only ours.
 func ensure(ctx context.Context, c client.Client, live client.Reader, owner, want client.Object, opts ...kube.EnsureOption) error {
 	_, err := ensureNow(ctx, c, live, owner, want, opts...)
 	return err

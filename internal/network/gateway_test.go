@@ -480,6 +480,7 @@ func TestAGatewayThatIsMendedIsNotRefusedOnceMore(t *testing.T) {
 			return
 		}
 	}
+	t.Error("the watch ended before the gateway was looked at")
 }
 
 // However much is there, and whatever went before it, a gateway that is deleted goes, with all that was made for it.

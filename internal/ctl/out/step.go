@@ -11,7 +11,7 @@ import (
 	"github.com/pterm/pterm"
 )
 
-// patience is how long a wait is for the same thing before a line tells it, where no spinner has.
+// patience is how long a wait is for the same thing before a line tells it, unless a spinner does.
 const patience = 10 * time.Second
 
 // A Step is something that takes time. It spins on a terminal until Done or Stop; elsewhere its end is printed, and what it waits for
