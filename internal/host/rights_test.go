@@ -111,6 +111,9 @@ func TestATenantThatIsNotReadyGetsNothing(t *testing.T) {
 				return nil
 			})
 		}
+		more = "later" // the one before may have been made when its mapping was not written yet
+		desire(t, c, nm, more, more+"-olive")
+		mapping(t, c, nm, more, more+"-olive", offv1beta1.MappingCreationLoopBackOff)
 		missing(more + "-olive")
 		uid := rb.UID
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(rb), rb); err != nil || rb.UID != uid {

@@ -395,11 +395,6 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), vn); err != nil {
 		t.Fatal(err)
 	}
-	for _, obj := range []client.Object{kubeletOf(vn), nm} {
-		if err := c.Client.Delete(t.Context(), obj); err != nil {
-			t.Fatal(err)
-		}
-	}
 	left := func(pods int) {
 		t.Helper()
 		eventually(t, c, vn, func() error {
@@ -410,6 +405,12 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 			return nil
 		})
 	}
+	left(2) // nobody takes it for one that stays any more, and makes a kubelet before the map is gone
+	for _, obj := range []client.Object{nm, kubeletOf(vn)} {
+		if err := c.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
 	terminated(t, c, first)
 	left(1) // a pass that finds one pod left has looked at the other one
 	exists(t, c, second)
@@ -418,6 +419,7 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 	gone(t, c, nm)
 	// While the tenant namespace is there, that proves nothing, and a kubelet comes that may know more.
 	exists(t, c, kubeletOf(vn))
+	exists(t, c, nm)
 	third := podOn(t, c, demo, "third", vn.Name, func(*corev1.Pod) {})
 	left(2)
 	exists(t, c, second)

@@ -310,6 +310,13 @@ func TestMaliciousRequestsAreDenied(t *testing.T) {
 		s := cred.SliceSubject(slice, p.id)
 		return pkix.Name{CommonName: s.CommonName, Organization: []string{s.Organization}}
 	}
+	// Here, so that it is known when its slice is made, however late caches are.
+	taken := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "of-somebody-else-" + p.id},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: cred.SliceSubject("wanted", p.id).CommonName}},
+	}
+	testkit.Create(t, c.Client, taken)
 	for test, edit := range map[string]struct {
 		edit func(*authv1beta1.ResourceSlice)
 		why  string
@@ -347,12 +354,6 @@ func TestMaliciousRequestsAreDenied(t *testing.T) {
 	}
 	t.Run("a user that has rights of somebody else's gets no certificate until these are meant for it", func(t *testing.T) {
 		slice := p.slice(t, "wanted")
-		taken := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "of-somebody-else-" + p.id},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: cred.SliceSubject(slice.Name, p.id).CommonName}},
-		}
-		testkit.Create(t, c.Client, taken)
 		testkit.Create(t, p.client, slice)
 		got := wait(t, c.Client, slice, condition(authentication, denied, "ClusterRoleBinding "+taken.Name+" already gives rights"))
 		if got.Status.AuthParams != nil {
