@@ -31,7 +31,7 @@ func (c *cli) generateTenant(common *generation) *cobra.Command {
 		Long: "Print, in a consumer, the Tenant by which a provider knows it.\n" +
 			"The nonce of the provider is signed for that, by a Secret in its tenant namespace, which is made if it is missing. One of an\n" +
 			"earlier nonce is replaced. Without --nonce, the one that was signed is taken. With --namespace a new tenant namespace gets that name.",
-		Example: "  liqoctl generate tenant --remote-cluster-id milan --nonce \"$(cat nonce)\" > tenant-rome.yaml",
+		Example: "  liqoctl generate tenant --remote-cluster-id milan --remote-tenant-namespace liqo-tenant-rome --nonce \"$(cat nonce)\" > tenant-rome.yaml",
 		Args:    cobra.NoArgs,
 		RunE:    common.bounded(func(ctx context.Context) error { return c.runGenerateTenant(ctx, o) }),
 	}
