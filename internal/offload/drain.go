@@ -64,6 +64,9 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 
 // keepKubelet makes sure that the kubelet runs that the pods on a node need to end. It was told to end where a pod came last, and all
 // that it needs may be gone by then.
+//
+// TODO: where the Deployment is there and the NamespaceMap is not, nothing makes that again: a cache that is late when somebody deletes
+// the VirtualNode, both of these too, has a kubelet made before the map is gone, and one that starts without a map decides nothing.
 func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	err := v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, &appsv1.Deployment{})
 	if client.IgnoreNotFound(err) != nil {

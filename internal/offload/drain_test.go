@@ -405,7 +405,7 @@ func TestPodsWithoutKubeletGoWithTheNamespaceMap(t *testing.T) {
 			return nil
 		})
 	}
-	left(2) // nobody takes it for one that stays any more, and makes a kubelet before the map is gone
+	left(2) // or a late cache has a kubelet made before the map is gone: see keepKubelet
 	for _, obj := range []client.Object{nm, kubeletOf(vn)} {
 		if err := c.Client.Delete(t.Context(), obj); err != nil {
 			t.Fatal(err)
