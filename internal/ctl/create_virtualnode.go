@@ -20,7 +20,6 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/rules"
@@ -89,7 +88,7 @@ func (c *cli) runCreateVirtualNode(ctx context.Context, o *createVirtualNodeOpti
 	if !o.createNode {
 		return nil
 	}
-	return c.during("Waiting for node "+vn.Name+" to be ready", "Node "+vn.Name+" is Ready", func() error { return awaitNode(ctx, cluster, vn) })
+	return c.during("Waiting for node "+vn.Name+" to be ready", "Node "+vn.Name+" is Ready", func() error { return awaitNode(ctx, cluster, client.ObjectKeyFromObject(vn)) })
 }
 
 // object is the VirtualNode that is asked for.
@@ -244,43 +243,4 @@ func (o *createVirtualNodeOptions) mayBe(ctx context.Context, cluster client.Rea
 		return out.Fail("there is a node %s already, which is no virtual one", vn.Name)
 	}
 	return nil
-}
-
-// awaitNode waits until the node of a VirtualNode is ready.
-func awaitNode(ctx context.Context, cluster client.WithWatch, vn *offv1beta1.VirtualNode) error {
-	key, nodes := client.ObjectKeyFromObject(vn), &metav1.PartialObjectMetadataList{}
-	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	return await.Until(ctx, cluster, func(ctx context.Context) error {
-		now, node := &offv1beta1.VirtualNode{}, &corev1.Node{}
-		if err := cluster.Get(ctx, key, now); apierrors.IsNotFound(err) {
-			return fmt.Errorf("somebody deleted the VirtualNode %s meanwhile", key)
-		} else if err != nil {
-			return err
-		}
-		if err := cluster.Get(ctx, client.ObjectKey{Name: vn.Name}, node); err != nil {
-			if apierrors.IsNotFound(err) {
-				return await.Pending("there is no node " + vn.Name + " yet" + troubled(now))
-			}
-			return err
-		}
-		i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
-		if i < 0 || node.Status.Conditions[i].Status != corev1.ConditionTrue {
-			message := ""
-			if i >= 0 {
-				message = ": " + node.Status.Conditions[i].Message
-			}
-			return await.Pending("the node " + vn.Name + " is not ready" + message)
-		}
-		return nil
-	}, await.One(&offv1beta1.VirtualNodeList{}, key), await.One(nodes, client.ObjectKey{Name: vn.Name}))
-}
-
-// troubled is what a VirtualNode says of itself that is not well.
-func troubled(vn *offv1beta1.VirtualNode) string {
-	for _, c := range vn.Status.Conditions {
-		if c.Status != offv1beta1.RunningConditionStatusType && c.Message != "" {
-			return ": " + c.Message
-		}
-	}
-	return ""
 }

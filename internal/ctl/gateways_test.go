@@ -38,6 +38,7 @@ type town struct {
 	stop     func()
 	deaf     atomic.Bool // nothing comes back to its gateways
 	idle     atomic.Bool // nobody starts them
+	asleep   atomic.Bool // virtual kubelets make no nodes
 }
 
 func newTown(t *testing.T, n int, id string) *town {

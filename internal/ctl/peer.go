@@ -6,15 +6,20 @@ package ctl
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/ctl/step"
 )
@@ -269,7 +274,46 @@ func (r *peeringRun) authenticate(ctx context.Context, told *out.Printer) error 
 func (r *peeringRun) ask(ctx context.Context, told *out.Printer) error {
 	r.stamp(r.slice)
 	s := r.consumer.via(told)
-	return ensuring("offloading", s.wrong((&request{kube: s.kube, slice: r.slice, tell: s}).run(ctx)))
+	asked := &request{kube: s.kube, slice: r.slice, tell: s}
+	if err := asked.run(ctx); err != nil {
+		return ensuring("offloading", s.wrong(err))
+	}
+	return ensuring("offloading", s.wrong(r.awaitNode(ctx, s, asked.slice)))
+}
+
+// awaitNode waits for the node that is made of what was granted, so that it can be used at once. A terminal shows the wait, and no line
+// does: the command prints what it always printed.
+func (r *peeringRun) awaitNode(ctx context.Context, s *side, slice *authv1beta1.ResourceSlice) error {
+	if !r.options.createVirtualNode || verdict(slice.Status.Conditions, ofResources).Status != authv1beta1.ResourceSliceConditionAccepted || noVirtualNodes(ctx, s) {
+		return nil
+	}
+	doing := "Waiting for node " + slice.Name + " to be ready"
+	step := s.Step(doing)
+	defer step.Stop()
+	within := await.Telling(ctx, func(missing string) { step.Text(doing + ": " + missing) })
+	err := awaitNode(within, s.kube, client.ObjectKeyFromObject(slice))
+	if apierrors.IsForbidden(err) {
+		return nil // the user may not see nodes, so none is missed
+	}
+	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if why := s.complaint(late, slice); why != "" {
+		return fmt.Errorf("the ResourceSlice %s: %s: %w", slice.Name, why, err)
+	}
+	return err
+}
+
+// noVirtualNodes reports whether the controllers of a cluster are told to make no VirtualNodes.
+func noVirtualNodes(ctx context.Context, s *side) bool {
+	manager, err := controllerManager(ctx, s.kube, s.liqoNamespace)
+	if err != nil {
+		return false
+	}
+	container, err := managerContainer(manager)
+	return err == nil && flagValue(slices.Concat(container.Command, container.Args), "offloading-enabled") == "false"
 }
 
 // ensuring says what of a peering went wrong.

@@ -109,6 +109,9 @@ func (c *town) playKubelet(ctx context.Context, req reconcile.Request) (reconcil
 	if err := c.Client.Get(ctx, req.NamespacedName, d); err != nil || d.Labels[names.VirtualNode] == "" || !d.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if c.asleep.Load() {
+		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, nil
+	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: d.Labels[names.VirtualNode], Labels: map[string]string{
 		names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: d.Labels[names.RemoteClusterID],
 	}}}
@@ -208,6 +211,7 @@ func TestTwoClustersArePeered(t *testing.T) {
 		{"a consumer that is let in no more", whoIsLetInNoMoreIsUndone},
 		{"without networks", theyArePeeredWithoutNetworks},
 		{"beside gateways that do not start", onlyTheTunnelWaitsForGateways},
+		{"until the node is ready", theNodeIsWaitedFor},
 		{"interrupted", whatIsInterruptedIsTakenUp},
 		{"interrupted in one of two directions", oneOfTwoDirectionsIsTakenUp},
 		{"an API server away", whatIsLostIsWaitedFor},
@@ -263,7 +267,7 @@ func theyArePeeredByOneCommand(t *testing.T, one, two *town) {
 	}
 	roleIs(t, one, two, liqov1beta1.ProviderRole)
 	roleIs(t, two, one, liqov1beta1.ConsumerRole)
-	testkit.Eventually(t, time.Minute, func() error { return one.Client.Get(t.Context(), client.ObjectKey{Name: "cluster2"}, &corev1.Node{}) })
+	nodeIsReady(t, one, "cluster2")
 	whoMayNotDoAllOfItChangesNothing(t, one, two, "unpeer")
 	whoMayNotRemoveItKeepsIt(t, one, two)
 	dry := peered(t, one, two, "unpeer", "--dry-run", "--delete-namespaces")
@@ -448,6 +452,64 @@ func onlyTheTunnelWaitsForGateways(t *testing.T, one, two *town) {
 	err := <-ended
 	result{stderr: told.String(), err: err}.refuses(t, "in the remote cluster: no pod of gw-cluster1 is ready: ", "timed out waiting for the condition", "Run it again to go on from here")
 	peered(t, one, two, "unpeer").succeeds(t)
+}
+
+// theNodeIsWaitedFor has the virtual kubelet begin late: nothing that was printed before says that there is a node.
+func theNodeIsWaitedFor(t *testing.T, one, two *town) {
+	one.asleep.Store(true)
+	defer one.asleep.Store(false)
+	for _, comes := range []bool{false, true} {
+		told := &listened{}
+		end := overtime{t.Context(), make(chan struct{})}
+		over := sync.OnceFunc(func() { close(end.over) })
+		defer over()
+		args := append([]string{"liqoctl"}, peers(t, one, two, "peer", "--networking-disabled")...)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Run(end, Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: told})
+		}()
+		testkit.Eventually(t, time.Minute, func() error {
+			err := one.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-cluster2", Name: "vk-cluster2"}, &appsv1.Deployment{})
+			if said := told.String(); err == nil && said != authenticated+sliced {
+				err = fmt.Errorf("it said:\n%s", said)
+			}
+			return err
+		})
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended before there was a node: %v\n%s", err, told)
+		default:
+		}
+		if comes {
+			one.asleep.Store(false)
+		} else {
+			over()
+		}
+		r := result{err: <-ended, stderr: told.String()}
+		if comes {
+			wantTranscript(t, r, authenticated+sliced)
+			nodeIsReady(t, one, "cluster2")
+		} else {
+			r.refuses(t, "Unable to ensure offloading: in the local cluster: there is no node cluster2 yet: no pod of vk-cluster2 is ready: ",
+				"timed out waiting for the condition", "Run it again to go on from here")
+		}
+	}
+	// Without a node there is nothing to wait for.
+	peered(t, one, two, "unpeer").succeeds(t)
+	peered(t, one, two, "peer", "--networking-disabled", "--create-virtual-node=false").succeeds(t, sliced)
+	peered(t, one, two, "unpeer").succeeds(t)
+}
+
+// nodeIsReady wants a node to be ready now.
+func nodeIsReady(t *testing.T, in *town, name string) {
+	t.Helper()
+	node := &corev1.Node{}
+	get(t, in, "", name, node)
+	if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}) {
+		t.Errorf("node %s is not ready: %+v", name, node.Status.Conditions)
+	}
 }
 
 // listened is output that is read while a command writes it.
