@@ -139,6 +139,11 @@ const (
 	APIServerSupport         = "liqo.io/api-server-support"
 	APIServerSupportRemote   = "remote"
 	APIServerSupportDisabled = "disabled"
+	// DownwardAPINamespace annotates a pod with whose metadata.namespace the downward API shows it: remote, that of the namespace
+	// it runs in, or local, that of its own cluster.
+	DownwardAPINamespace       = "liqo.io/downward-api-namespace"
+	DownwardAPINamespaceLocal  = "local"
+	DownwardAPINamespaceRemote = "remote"
 	// RemoteServiceAccountName annotates a pod with the provider's account to run as.
 	RemoteServiceAccountName = "liqo.io/remote-service-account-name"
 	RemoteRuntimeClassName   = "liqo.io/remote-runtime-class-name"

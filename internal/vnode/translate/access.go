@@ -6,7 +6,6 @@ package translate
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -58,6 +57,7 @@ func isCredential(s corev1.VolumeProjection) bool { return isToken(s) || s.PodCe
 // to the provider's API server.
 func access(spec *corev1.PodSpec, in Input) {
 	access := AccessOf(in.Pod, in.Home)
+	showNamespace(spec, in)
 	if access == AccessRemote {
 		spec.ServiceAccountName = cmp.Or(in.Pod.Annotations[names.RemoteServiceAccountName], in.Pod.Spec.ServiceAccountName)
 		spec.AutomountServiceAccountToken = new(true)
@@ -84,10 +84,14 @@ func localizeVolume(v *corev1.Volume, in Input) {
 		in.localizeConfigMap(&v.ConfigMap.LocalObjectReference)
 	}
 	if v.DownwardAPI != nil {
-		localizeFiles(v.DownwardAPI.Items)
+		localizeFiles(v.DownwardAPI.Items, ofPod)
 	}
 	if v.Projected == nil {
 		return
+	}
+	fields := ofPod
+	if slices.ContainsFunc(v.Projected.Sources, isToken) {
+		fields = besideToken
 	}
 	if AccessOf(in.Pod, in.Home) == AccessHome {
 		for i, source := range v.Projected.Sources {
@@ -102,7 +106,7 @@ func localizeVolume(v *corev1.Volume, in Input) {
 			in.localizeConfigMap(&source.ConfigMap.LocalObjectReference)
 		}
 		if source.DownwardAPI != nil {
-			localizeFiles(source.DownwardAPI.Items)
+			localizeFiles(source.DownwardAPI.Items, fields)
 		}
 	}
 }
@@ -131,11 +135,11 @@ func (t Target) LocalConfigMapName(remote string) string {
 	return remote
 }
 
-// localizeEnv puts the way to this cluster's API server in the place of the provider's, or none, and writes down what the
-// downward API would answer here. The kubelet adds the address of its own API server to every container unless the
-// container sets it: an empty one tells client libraries that there is none.
+// localizeEnv puts the way to this cluster's API server in front of the container's own variables, or none, and writes down what
+// the downward API would answer here. In front, because $(NAME) in the value of a variable is that of one before it, or else the
+// provider's. What the container sets itself counts, as it does in this cluster; without ours the kubelet there would add the
+// address of its own API server.
 func localizeEnv(c *corev1.Container, in Input) {
-	c.Env = slices.DeleteFunc(c.Env, func(e corev1.EnvVar) bool { return isAPIServerEnv(e.Name) })
 	for i := range c.Env {
 		localizeVariable(&c.Env[i], in)
 	}
@@ -144,15 +148,11 @@ func localizeEnv(c *corev1.Container, in Input) {
 			in.localizeConfigMap(&ref.LocalObjectReference)
 		}
 	}
+	var home *Home
 	if AccessOf(in.Pod, in.Home) == AccessHome {
-		c.Env = append(c.Env, in.Home.env()...)
-		return
+		home = in.Home
 	}
-	c.Env = append(c.Env, corev1.EnvVar{Name: "KUBERNETES_SERVICE_HOST"}, corev1.EnvVar{Name: "KUBERNETES_SERVICE_PORT"})
-}
-
-func isAPIServerEnv(name string) bool {
-	return strings.HasPrefix(name, "KUBERNETES_SERVICE_") || strings.HasPrefix(name, "KUBERNETES_PORT")
+	c.Env = append(home.env(), c.Env...)
 }
 
 func localizeVariable(e *corev1.EnvVar, in Input) {
@@ -166,8 +166,6 @@ func localizeVariable(e *corev1.EnvVar, in Input) {
 		return
 	}
 	switch e.ValueFrom.FieldRef.FieldPath {
-	case "metadata.namespace":
-		*e = corev1.EnvVar{Name: e.Name, Value: in.Pod.Namespace}
 	case "metadata.uid":
 		*e = corev1.EnvVar{Name: e.Name, Value: string(in.Pod.UID)}
 	case "spec.nodeName":

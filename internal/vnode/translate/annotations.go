@@ -23,6 +23,7 @@ func Meaningless(pod *corev1.Pod) []string {
 	}{
 		{names.AntiAffinityPreset, []string{presetPropagate, presetSoft, presetHard}},
 		{names.APIServerSupport, []string{names.APIServerSupportRemote, names.APIServerSupportDisabled}},
+		{names.DownwardAPINamespace, []string{names.DownwardAPINamespaceRemote, names.DownwardAPINamespaceLocal}},
 	} {
 		if value := pod.Annotations[a.key]; value != "" && !slices.Contains(a.values, value) {
 			out = append(out, fmt.Sprintf("the annotation %s is %q, which means nothing: it can be %s", a.key, value, strings.Join(a.values, ", ")))

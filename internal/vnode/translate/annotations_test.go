@@ -31,6 +31,11 @@ func TestAnnotationsThatMeanNothingAreNamed(t *testing.T) {
 		"an empty one":     {annotations: support("")},
 		"another spelling": {annotations: preset("Hard"), want: wrongPreset},
 		"anything else":    {annotations: support("x"), want: wrongSupport},
+		"local":            {annotations: map[string]string{names.DownwardAPINamespace: "local"}},
+		"another place": {
+			annotations: map[string]string{names.DownwardAPINamespace: "home"},
+			want:        `the annotation liqo.io/downward-api-namespace is "home", which means nothing: it can be remote, local`,
+		},
 		"what others read": {annotations: map[string]string{"example.com/anti-affinity-preset": "Hard"}},
 		"a label of it":    {annotations: map[string]string{names.AntiAffinityLabels: "zone, app"}},
 		"no label of it": {

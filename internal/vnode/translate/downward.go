@@ -14,21 +14,72 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// What a file of the downward API shows of the pod itself, the provider's kubelet would take from the remote pod. So the
-// local values travel as annotations, and the file shows the annotation. It follows them, as the file of a local pod does.
-var fileAnnotations = map[string]string{
-	"metadata.namespace":   names.OffloadingNamespace,
-	"metadata.uid":         names.OffloadingUID,
-	"metadata.labels":      names.OffloadingLabels,
-	"metadata.annotations": names.OffloadingAnnotations,
+// A pod has two identities. Its namespace by the downward API, from which applications build DNS names, is the one that it runs
+// in, unless the pod asks for the other one; the file of that name beside a token goes with the token, to the API server.
+
+// showsLocalNamespace reports whether the downward API shows a pod the namespace that it has in this cluster.
+func showsLocalNamespace(pod *corev1.Pod) bool {
+	return pod.Annotations[names.DownwardAPINamespace] == names.DownwardAPINamespaceLocal
 }
 
-func localizeFiles(items []corev1.DownwardAPIVolumeFile) {
+// showNamespace has the variables and files of a pod that asks for it show the namespace that the pod has in this cluster.
+func showNamespace(spec *corev1.PodSpec, in Input) {
+	if !showsLocalNamespace(in.Pod) {
+		return
+	}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			showNamespaceInEnv(list[i].Env, in.Pod.Namespace)
+		}
+	}
+	for _, v := range spec.Volumes {
+		switch {
+		case v.DownwardAPI != nil:
+			localizeFiles(v.DownwardAPI.Items, onlyNamespace)
+		case v.Projected != nil && !slices.ContainsFunc(v.Projected.Sources, isToken):
+			for _, source := range v.Projected.Sources {
+				if source.DownwardAPI != nil {
+					localizeFiles(source.DownwardAPI.Items, onlyNamespace)
+				}
+			}
+		}
+	}
+}
+
+func showNamespaceInEnv(env []corev1.EnvVar, namespace string) {
+	for i, e := range env {
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && e.ValueFrom.FieldRef.FieldPath == fieldNamespace {
+			env[i] = corev1.EnvVar{Name: e.Name, Value: namespace}
+		}
+	}
+}
+
+const fieldNamespace = "metadata.namespace"
+
+// What a file of the downward API shows of the pod itself, the provider's kubelet would take from the remote pod. So the
+// local values travel as annotations, and the file shows the annotation. It follows them, as the file of a local pod does.
+var (
+	ofPod = map[string]string{
+		"metadata.uid":         names.OffloadingUID,
+		"metadata.labels":      names.OffloadingLabels,
+		"metadata.annotations": names.OffloadingAnnotations,
+	}
+	onlyNamespace = map[string]string{fieldNamespace: names.OffloadingNamespace}
+	besideToken   = union(ofPod, onlyNamespace)
+)
+
+func union(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+func localizeFiles(items []corev1.DownwardAPIVolumeFile, fields map[string]string) {
 	for _, item := range items {
 		if item.FieldRef == nil {
 			continue
 		}
-		if annotation, ok := fileAnnotations[item.FieldRef.FieldPath]; ok {
+		if annotation, ok := fields[item.FieldRef.FieldPath]; ok {
 			item.FieldRef.FieldPath = "metadata.annotations['" + annotation + "']"
 		}
 	}

@@ -93,7 +93,7 @@ var containerFields = with(plain(
 	"livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy",
 	"securityContext", "stdin", "stdinOnce", "tty",
 ), map[string]field{
-	"env":       {note: "references to the pod's namespace, UID, node and account become the local values, the variables that lead to an API server those of the consumer's, or none: see below"},
+	"env":       {note: "references to the pod's UID, node and account become the local values, that to its namespace with `liqo.io/downward-api-namespace: local`, too; the variables of the consumer's API server come first, or empty ones: see below"},
 	"envFrom":   {note: "kept; `kube-root-ca.crt` is the consumer's"},
 	"image":     {fate: kept, follows: true},
 	"ports":     {note: "kept, without host ports that come from `hostNetwork`"},
@@ -106,7 +106,7 @@ var volumeFields = with(plain(
 	"storageos", "csi", "ephemeral", "image",
 ), map[string]field{
 	"configMap":             {note: "kept; `kube-root-ca.crt` is the consumer's"},
-	"downwardAPI":           {note: "the pod's namespace, UID, labels and annotations are the local ones"},
+	"downwardAPI":           {note: "the pod's UID, labels and annotations are the local ones, its namespace with `liqo.io/downward-api-namespace: local`, too"},
 	"hostPath":              {fate: kept, note: "most providers refuse it"},
 	"persistentVolumeClaim": {fate: kept, note: "the claim of that name in the twin namespace"},
 	"projected":             {note: "see below"},
@@ -115,7 +115,7 @@ var volumeFields = with(plain(
 var projectionFields = with(plain("secret"), map[string]field{
 	"clusterTrustBundle":  {fate: kept, note: "the provider's bundle of that name or signer"},
 	"configMap":           {note: "as the volume"},
-	"downwardAPI":         {note: "as the volume"},
+	"downwardAPI":         {note: "as the volume; beside a token the namespace is the local one"},
 	"podCertificate":      {fate: stays, note: "it would be a credential of the provider; kept with `liqo.io/api-server-support: remote`"},
 	"serviceAccountToken": {note: "from a Secret with the consumer's token, or left out: see below; kept with `liqo.io/api-server-support: remote`: the provider's then"},
 })

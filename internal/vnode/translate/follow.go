@@ -53,6 +53,9 @@ func (in Input) ephemeralContainers(local []corev1.EphemeralContainer) []corev1.
 		if over {
 			continue
 		}
+		if showsLocalNamespace(in.Pod) {
+			showNamespaceInEnv(c.Env, in.Pod.Namespace)
+		}
 		if AccessOf(in.Pod, in.Home) != AccessRemote {
 			localizeEnv((*corev1.Container)(&c.EphemeralContainerCommon), in)
 		}

@@ -63,17 +63,48 @@ func (h *Home) aliases() []corev1.HostAlias {
 	return []corev1.HostAlias{{IP: h.Addr.String(), Hostnames: []string{h.Host, h.Host + ".svc"}}}
 }
 
-// env are the variables that a kubelet of this cluster would set.
+// standardPort is the port in the names of the variables of nearly every cluster.
+const standardPort = "443"
+
+// env returns the variables that a kubelet of this cluster would set for its API server; of a nil Home all are empty, which
+// tells client libraries that there is none. They are all that a kubelet of the provider would set for its own.
 func (h *Home) env() []corev1.EnvVar {
-	port := strconv.Itoa(int(h.Port))
-	all, one := "tcp://"+net.JoinHostPort(h.Host, port), "KUBERNETES_PORT_"+port+"_TCP"
-	return []corev1.EnvVar{
-		{Name: "KUBERNETES_SERVICE_HOST", Value: h.Host},
-		{Name: "KUBERNETES_SERVICE_PORT", Value: port},
-		{Name: "KUBERNETES_PORT", Value: all},
-		{Name: one, Value: all},
-		{Name: one + "_PROTO", Value: "tcp"},
-		{Name: one + "_ADDR", Value: h.Host},
-		{Name: one + "_PORT", Value: port},
+	if h == nil {
+		return apiServerEnv("", "", standardPort)
 	}
+	port := strconv.Itoa(int(h.Port))
+	out := apiServerEnv(h.Host, port, port)
+	if port != standardPort {
+		out = append(out, portEnv("", "", standardPort)...)
+	}
+	return out
+}
+
+func apiServerEnv(host, port, named string) []corev1.EnvVar {
+	return append([]corev1.EnvVar{
+		{Name: "KUBERNETES_SERVICE_HOST", Value: host},
+		{Name: "KUBERNETES_SERVICE_PORT", Value: port},
+		{Name: "KUBERNETES_SERVICE_PORT_HTTPS", Value: port},
+		{Name: "KUBERNETES_PORT", Value: urlOf(host, port)},
+	}, portEnv(host, port, named)...)
+}
+
+func portEnv(host, port, named string) []corev1.EnvVar {
+	name, protocol := "KUBERNETES_PORT_"+named+"_TCP", ""
+	if host != "" {
+		protocol = "tcp"
+	}
+	return []corev1.EnvVar{
+		{Name: name, Value: urlOf(host, port)},
+		{Name: name + "_PROTO", Value: protocol},
+		{Name: name + "_ADDR", Value: host},
+		{Name: name + "_PORT", Value: port},
+	}
+}
+
+func urlOf(host, port string) string {
+	if host == "" {
+		return ""
+	}
+	return "tcp://" + net.JoinHostPort(host, port)
 }

@@ -6,6 +6,7 @@ package translate
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,7 +75,7 @@ func TestPodsAtHome(t *testing.T) {
 		}
 		out := seen{Aliases: spec.HostAliases, Token: spec.Volumes[0].Projected.Sources[0].Secret, Account: spec.ServiceAccountName}
 		for _, e := range spec.Containers[0].Env {
-			if isAPIServerEnv(e.Name) {
+			if strings.HasPrefix(e.Name, "KUBERNETES_PORT") || strings.HasPrefix(e.Name, "KUBERNETES_SERVICE_") && e.Name != "KUBERNETES_SERVICE_ACCOUNT" {
 				out.Env = append(out.Env, e.Name+"="+e.Value)
 			}
 		}
@@ -87,10 +88,13 @@ func TestPodsAtHome(t *testing.T) {
 	env := func(host, port string) []string {
 		one := "KUBERNETES_PORT_" + port + "_TCP"
 		return []string{
-			"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port, "KUBERNETES_PORT=tcp://" + host + ":" + port,
+			"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port, "KUBERNETES_SERVICE_PORT_HTTPS=" + port, "KUBERNETES_PORT=tcp://" + host + ":" + port,
 			one + "=tcp://" + host + ":" + port, one + "_PROTO=tcp", one + "_ADDR=" + host, one + "_PORT=" + port,
 		}
 	}
+	const standard = "KUBERNETES_PORT_443_TCP"
+	unset := []string{standard + "=", standard + "_PROTO=", standard + "_ADDR=", standard + "_PORT="}
+	none := append([]string{"KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=", "KUBERNETES_SERVICE_PORT_HTTPS=", "KUBERNETES_PORT="}, unset...)
 	for name, test := range map[string]struct {
 		edit func(in *Input)
 		want seen
@@ -106,12 +110,14 @@ func TestPodsAtHome(t *testing.T) {
 			Aliases: []corev1.HostAlias{{IP: "10.70.0.25", Hostnames: []string{"kubernetes.default", "kubernetes.default.svc"}}, {IP: "192.0.2.1", Hostnames: []string{"printer"}}},
 			Env:     env("kubernetes.default", "443"), Token: token,
 		}},
-		"without a network, where it is reached": {func(in *Input) { in.Home = byAddress }, seen{Env: env("api.rome.example.com", "6443"), Token: token}},
+		"without a network, where it is reached": {func(in *Input) { in.Home = byAddress }, seen{
+			Env: append(env("api.rome.example.com", "6443"), unset...), Token: token,
+		}},
 		"disabled": {func(in *Input) {
 			in.Home = byTunnel
 			in.Pod.Annotations = map[string]string{names.APIServerSupport: "disabled"}
-		}, seen{Env: []string{"KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT="}}},
-		"no network": {func(*Input) {}, seen{Env: []string{"KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT="}}},
+		}, seen{Env: none}},
+		"no network": {func(*Input) {}, seen{Env: none}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := Input{Target: target, Pod: ordinary()}
@@ -180,13 +186,12 @@ func TestRandomPodsTakeTheirTokensHome(t *testing.T) {
 			t.Fatalf("names lead elsewhere: %v", spec.HostAliases)
 		}
 		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-			for _, e := range c.Env {
-				if e.Name != "KUBERNETES_SERVICE_HOST" {
-					continue
-				}
-				if e.ValueFrom != nil || e.Value == names.APIServerHost && !led || e.Value != "" && access == AccessNone {
-					t.Fatalf("%s of %s leads to %q", e.Name, c.Name, e.Value)
-				}
+			ours := in.Home.env()
+			if access == AccessNone {
+				ours = (*Home)(nil).env()
+			}
+			if diff := cmp.Diff(ours, c.Env[:len(ours)]); diff != "" || !led && c.Env[0].Value == names.APIServerHost {
+				t.Fatalf("%s is led elsewhere (-want +got):\n%s", c.Name, diff)
 			}
 		}
 		p.Spec.EphemeralContainers = nil

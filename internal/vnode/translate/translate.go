@@ -49,8 +49,8 @@ func ShadowPod(in Input) *offv1beta1.ShadowPod {
 		labels[names.CreatorUser] = in.Creator
 	}
 	annotations := in.Annotations(in.Pod.Annotations)
+	annotations[names.OffloadingNamespace] = in.Pod.Namespace
 	if AccessOf(in.Pod, in.Home) != AccessRemote {
-		annotations[names.OffloadingNamespace] = in.Pod.Namespace
 		in.listings(annotations)
 	}
 	if in.Home != nil { // also of a pod whose annotation was changed since: how it was made does not change

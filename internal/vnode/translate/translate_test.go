@@ -39,7 +39,7 @@ func ordinary() *corev1.Pod {
 				Env: []corev1.EnvVar{
 					{Name: "NS", ValueFrom: fieldRef("metadata.namespace")}, {Name: "SA", ValueFrom: fieldRef("spec.serviceAccountName")},
 					{Name: "NODE", ValueFrom: fieldRef("spec.nodeName")}, {Name: "IP", ValueFrom: fieldRef("status.podIP")},
-					{Name: "KUBERNETES_SERVICE_HOST", Value: "10.0.0.1"}, {Name: "KUBERNETES_NAMESPACE", Value: "mine"},
+					{Name: "KUBERNETES_SERVICE_ACCOUNT", Value: "theirs"}, {Name: "KUBERNETES_NAMESPACE", Value: "mine"},
 				},
 				VolumeMounts: []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
 			}},
@@ -114,9 +114,11 @@ func TestShadowPodOfAnOrdinaryPod(t *testing.T) {
 		Containers: []corev1.Container{{
 			Name: "main", Image: "web:1",
 			Env: []corev1.EnvVar{
-				{Name: "NS", Value: "web"}, {Name: "SA", Value: "builder"}, {Name: "NODE", Value: "milan"},
-				{Name: "IP", ValueFrom: fieldRef("status.podIP")}, {Name: "KUBERNETES_NAMESPACE", Value: "mine"},
-				{Name: "KUBERNETES_SERVICE_HOST"}, {Name: "KUBERNETES_SERVICE_PORT"},
+				{Name: "KUBERNETES_SERVICE_HOST"}, {Name: "KUBERNETES_SERVICE_PORT"}, {Name: "KUBERNETES_SERVICE_PORT_HTTPS"}, {Name: "KUBERNETES_PORT"},
+				{Name: "KUBERNETES_PORT_443_TCP"}, {Name: "KUBERNETES_PORT_443_TCP_PROTO"}, {Name: "KUBERNETES_PORT_443_TCP_ADDR"}, {Name: "KUBERNETES_PORT_443_TCP_PORT"},
+				{Name: "NS", ValueFrom: fieldRef("metadata.namespace")}, {Name: "SA", Value: "builder"}, {Name: "NODE", Value: "milan"},
+				{Name: "IP", ValueFrom: fieldRef("status.podIP")},
+				{Name: "KUBERNETES_SERVICE_ACCOUNT", Value: "theirs"}, {Name: "KUBERNETES_NAMESPACE", Value: "mine"},
 			},
 			VolumeMounts: []corev1.VolumeMount{{Name: "kube-api-access-x", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
 		}},
@@ -149,7 +151,7 @@ func TestShadowPodRules(t *testing.T) {
 			func(sp *offv1beta1.ShadowPod) any {
 				return []any{sp.Spec.Pod.ServiceAccountName, *sp.Spec.Pod.AutomountServiceAccountToken, len(sp.Spec.Pod.Volumes[0].Projected.Sources), sp.Annotations[names.OffloadingNamespace]}
 			},
-			[]any{"reader", true, 3, ""},
+			[]any{"reader", true, 3, "web"},
 		},
 		{
 			"remote access runs as the account of the same name when none is named",
@@ -326,7 +328,7 @@ func TestShadowPodRules(t *testing.T) {
 			},
 			func(sp *offv1beta1.ShadowPod) any { return sp.Spec.Pod.EphemeralContainers },
 			[]corev1.EphemeralContainer{{TargetContainerName: "main", EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-				Name: "new", Env: []corev1.EnvVar{{Name: "NS", Value: "web"}, {Name: "KUBERNETES_SERVICE_HOST"}, {Name: "KUBERNETES_SERVICE_PORT"}},
+				Name: "new", Env: append((*Home)(nil).env(), corev1.EnvVar{Name: "NS", ValueFrom: fieldRef("metadata.namespace")}),
 			}}},
 		},
 		{
@@ -405,10 +407,9 @@ func TestNoTokenEverLeaves(t *testing.T) {
 		if len(got.Spec.Pod.Volumes) != len(pod.Spec.Volumes) {
 			t.Fatal("a volume is lost, so its mounts are invalid")
 		}
-		for _, e := range got.Spec.Pod.Containers[0].Env {
-			if strings.HasPrefix(e.Name, "KUBERNETES_SERVICE_") && e.Value != "" {
-				t.Fatalf("%s leads to an API server", e.Name)
-			}
+		ours := (*Home)(nil).env()
+		if diff := cmp.Diff(ours, got.Spec.Pod.Containers[0].Env[:len(ours)]); diff != "" {
+			t.Fatalf("the pod is led to an API server (-want +got):\n%s", diff)
 		}
 		if !target.OwnsPod(got) {
 			t.Fatal("the object is not marked as ours")
