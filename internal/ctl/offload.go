@@ -246,14 +246,23 @@ func (c *cli) offloadOne(ctx context.Context, o *offloadOptions, kube client.Wit
 // offloadingFailure says which clusters refused, and why.
 func offloadingFailure(nso *offv1beta1.NamespaceOffloading) error {
 	failure := out.Fail("the offloading is in %q state", nso.Status.OffloadingPhase)
+	for _, cluster := range unreadyClusters(nso) {
+		failure.Hint("%s", cluster)
+	}
+	return failure
+}
+
+// unreadyClusters returns the clusters that have no namespace for the offloading, each with the reason.
+func unreadyClusters(nso *offv1beta1.NamespaceOffloading) []string {
+	var lines []string
 	for _, cluster := range sortedKeys(nso.Status.RemoteNamespacesConditions) {
 		for _, condition := range nso.Status.RemoteNamespacesConditions[cluster] {
 			if condition.Type == offv1beta1.NamespaceReady && condition.Status != corev1.ConditionTrue {
-				failure.Hint("Cluster %s: %s: %s", cluster, condition.Reason, condition.Message)
+				lines = append(lines, fmt.Sprintf("Cluster %s: %s: %s", cluster, condition.Reason, condition.Message))
 			}
 		}
 	}
-	return failure
+	return lines
 }
 
 // enable creates or updates the object, and returns the strategy that was set before.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +34,11 @@ func awaitOffloading(ctx context.Context, kube client.WithWatch, want *offv1beta
 			offv1beta1.SomeFailedOffloadingPhaseType, offv1beta1.AllFailedOffloadingPhaseType:
 			return nil
 		}
-		return await.Pending(fmt.Sprintf("the offloading is %q", phase))
+		missing := fmt.Sprintf("the offloading is %q", phase)
+		if have.Status.ObservedGeneration >= want.Generation {
+			missing = strings.Join(append([]string{missing}, unreadyClusters(have)...), "; ")
+		}
+		return await.Pending(missing)
 	})
 	return have, err
 }

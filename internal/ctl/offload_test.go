@@ -171,8 +171,8 @@ func anOffloading(t *testing.T, c *testkit.ControlPlane) *offv1beta1.NamespaceOf
 func TestOffloadSaysWhatItWaitedFor(t *testing.T) {
 	c := testkit.Cluster(t)
 	for want, generation := range map[string]int64{
-		`the offloading is "not looked at": `: 2,
-		`the offloading is "InProgress": `:    1,
+		`the offloading is "not looked at": `:                                    2,
+		`the offloading is "InProgress"; Cluster cl02: Refused: reserved name: `: 1,
 	} {
 		nso := anOffloading(t, c)
 		if err := answer(t.Context(), c.Client, nso.Namespace, 1, offv1beta1.InProgressOffloadingPhaseType); err != nil {

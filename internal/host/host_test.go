@@ -190,6 +190,9 @@ func TestTwinNamespaces(t *testing.T) {
 		desire(t, c, nm, "shop", "shop-blue")
 		mapping(t, c, nm, "shop", "shop-blue", offv1beta1.MappingCreationLoopBackOff)
 		told(t, c, nm, "CreationLoopBackOff", `"shop-blue" exists already`)
+		if got := nm.Status.CurrentMapping["shop"]; got.Reason != offv1beta1.MappingNamespaceExists || !strings.Contains(got.Message, `"shop-blue" exists already`) {
+			t.Errorf("the consumer is told %+v", got)
+		}
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(inTheWay), inTheWay); err != nil || inTheWay.Labels[names.RemoteClusterID] != "" {
 			t.Fatalf("the namespace of somebody else was changed: %v, %v", inTheWay.Labels, err)
 		}
@@ -197,6 +200,9 @@ func TestTwinNamespaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		mapping(t, c, nm, "shop", "shop-blue", offv1beta1.MappingAccepted)
+		if got := nm.Status.CurrentMapping["shop"]; got.Reason != "" || got.Message != "" {
+			t.Errorf("the consumer is still told %+v", got)
+		}
 	})
 	t.Run("a reserved name is refused", func(t *testing.T) {
 		desire(t, c, nm, "system", "kube-system")

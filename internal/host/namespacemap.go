@@ -42,7 +42,7 @@ type NamespaceMapOptions struct {
 	PodSecurity string
 	// MaxNamespaces that are made for one consumer; 0 is 100.
 	MaxNamespaces int
-	// ReservedNamespaces are names that no consumer gets; one that ends in * stands for all that begin so.
+	// ReservedNamespaces are names that no consumer gets. A pattern may begin or end with *, which stands for any characters.
 	ReservedNamespaces []string
 	// Workers is the number of NamespaceMaps handled at once; 0 is 1.
 	Workers int
@@ -121,7 +121,7 @@ func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, 
 		if st.refusal != nil {
 			refused = append(refused, fmt.Errorf("namespace %q: %w", st.local, st.refusal))
 		}
-		status[st.local] = offv1beta1.RemoteNamespaceStatus{RemoteNamespace: st.remote, Phase: phase(in, st, err)}
+		status[st.local] = answer(in, st, err)
 	}
 	nm.Status.CurrentMapping, nm.Status.ProviderVersion, nm.Status.ProviderCapabilities = status, s.options.Version, nil
 	if s.options.Version != "" {

@@ -4,12 +4,15 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -55,7 +58,17 @@ type step struct {
 	local, remote string
 	do            action
 	namespace     *corev1.Namespace // as it is, nil when there is none
-	refusal       error             // why the consumer cannot use it
+	refusal       *denial           // why the consumer cannot use it
+}
+
+// denial is why a consumer cannot use a namespace: in one word, as the consumer reads it, and in more words where only the provider
+// may read them.
+type denial struct{ reason, message, detail string }
+
+func (d *denial) Error() string { return cmp.Or(d.detail, d.message) }
+
+func deny(reason, format string, args ...any) *denial {
+	return &denial{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
 type action int
@@ -101,14 +114,14 @@ func decide(in input) []step {
 func wanted(in input, local string, room int) step {
 	s := step{local: local, remote: in.desired[local], namespace: in.namespaces[in.desired[local]]}
 	if err := rules.CheckTwinNamespace(s.remote, in.reserved); err != nil {
-		s.do, s.refusal = refuse, err
+		s.do, s.refusal = refuse, deny(offv1beta1.MappingNameReserved, "%v", err)
 		return s
 	}
 	switch {
 	case s.namespace == nil && in.access != granted:
 		s.do, s.refusal = refuse, in.access.refusal()
 	case s.namespace == nil && room <= 0:
-		s.do, s.refusal = refuse, fmt.Errorf("no more than %d namespaces are made for one consumer", in.limit)
+		s.do, s.refusal = refuse, deny(offv1beta1.MappingLimitReached, "no more than %d namespaces are made for one consumer", in.limit)
 	case s.namespace == nil:
 		s.do = create
 	case !isTwin(s.namespace, in.owner, local):
@@ -124,19 +137,19 @@ func wanted(in input, local string, room int) step {
 	return s
 }
 
-func errNotOurs(name string) error {
-	return fmt.Errorf("the namespace %q exists already and was not made for this offloading", name)
+func errNotOurs(name string) *denial {
+	return deny(offv1beta1.MappingNamespaceExists, "the namespace %q exists already and was not made for this offloading", name)
 }
 
 // refusal is what the consumer's administrator asks the provider's about. An undecided Tenant is nobody's fault.
-func (a access) refusal() error {
+func (a access) refusal() *denial {
 	switch a {
 	case refused:
-		return errors.New("the Tenant is not ready")
+		return deny(offv1beta1.MappingTenantNotReady, "the Tenant is not ready")
 	case suspended:
-		return errors.New("the consumer has no Tenant")
+		return deny(offv1beta1.MappingNoTenant, "the consumer has no Tenant")
 	case drained:
-		return errors.New("the Tenant is drained")
+		return deny(offv1beta1.MappingTenantDrained, "the Tenant is drained")
 	default:
 		return nil
 	}
@@ -213,6 +226,48 @@ func phase(in input, s step, err error) offv1beta1.MappingPhase {
 	default:
 		return offv1beta1.MappingAccepted
 	}
+}
+
+// longestMessage bounds what is said about one namespace, in bytes: a NamespaceMap may have hundreds.
+const longestMessage = 256
+
+// answer is what the consumer is told about one mapping after its step, which failed with err or not.
+func answer(in input, s step, err error) offv1beta1.RemoteNamespaceStatus {
+	out := offv1beta1.RemoteNamespaceStatus{RemoteNamespace: s.remote, Phase: phase(in, s, err)}
+	if out.Phase != offv1beta1.MappingCreationLoopBackOff {
+		return out
+	}
+	switch {
+	case s.refusal != nil:
+		out.Reason, out.Message = s.refusal.reason, s.refusal.message
+	case s.do == refuse:
+		out.Reason, out.Message = offv1beta1.MappingTenantPending, "the Tenant has not been processed yet"
+	case isForbidden(err):
+		out.Reason, out.Message = offv1beta1.MappingForbidden, "the API server of the provider does not allow the namespace: "+statusMessage(err)
+	default:
+		// What failed is the provider's own affair: its errors name addresses and objects of its cluster.
+		out.Reason, out.Message = offv1beta1.MappingRetried, "creating the namespace failed and is being retried"
+	}
+	if len(out.Message) > longestMessage {
+		out.Message = strings.ToValidUTF8(out.Message[:longestMessage], "") + "…"
+	}
+	return out
+}
+
+// isForbidden reports whether a policy or a right is missing, in contrast to what a later attempt may change by itself.
+func isForbidden(err error) bool {
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return false
+	}
+	return !strings.Contains(statusMessage(err), "not yet ready to handle request") // of an admission plugin that has just started
+}
+
+func statusMessage(err error) string {
+	var status apierrors.APIStatus // not an error itself, so AsType does not apply
+	if !errors.As(err, &status) {
+		return ""
+	}
+	return status.Status().Message
 }
 
 // accessOf reads what the consumer's Tenant says, and what was found about it.

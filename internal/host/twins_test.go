@@ -9,10 +9,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -150,6 +153,42 @@ func TestAnAcceptedMappingStaysAcceptedWhileOnlyWeHaveTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := phase(input{current: tc.current}, step{local: "demo", remote: "demo-blue", do: tc.do}, broken); got != tc.want {
 				t.Errorf("phase = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	forbidden := func(why string) error {
+		return fmt.Errorf("creating namespace: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "demo-blue", errors.New(why)))
+	}
+	for name, tc := range map[string]struct {
+		refusal *denial
+		do      action
+		err     error
+		access  access
+		reason  string
+		message string
+		refused bool
+	}{
+		"accepted":                {do: keep},
+		"refused":                 {do: refuse, refusal: errNotOurs("demo-blue"), reason: "NamespaceExists", message: `the namespace "demo-blue" exists already`, refused: true},
+		"detail_stays_here":       {do: refuse, refusal: &denial{reason: "NameBound", message: "bound", detail: "by ClusterRoleBinding secret"}, reason: "NameBound", message: "bound", refused: true},
+		"drained":                 {do: keep, access: drained, refusal: drained.refusal(), reason: "TenantDrained", message: "drained", refused: true},
+		"undecided":               {do: refuse, access: undecided, reason: "TenantPending", message: "not been processed"},
+		"failed":                  {do: create, err: errors.New("dial tcp 10.0.0.1:443: connection refused"), reason: "Retried", message: "is being retried"},
+		"forbidden":               {do: create, err: forbidden("denied by policy names"), reason: "Forbidden", message: "denied by policy names", refused: true},
+		"forbidden_for_a_moment":  {do: create, err: forbidden("not yet ready to handle request"), reason: "Retried", message: "is being retried"},
+		"long_messages_are_cut":   {do: create, err: forbidden(strings.Repeat("é", 500)), reason: "Forbidden", message: "…", refused: true},
+		"removed_without_reasons": {do: remove, err: errors.New("broken")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := answer(input{access: tc.access}, step{local: "demo", remote: "demo-blue", do: tc.do, refusal: tc.refusal}, tc.err)
+			if got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) || tc.message == "" && got.Message != "" || got.IsRefused() != tc.refused {
+				t.Errorf("answer = %+v, refused %v", got, got.IsRefused())
+			}
+			if strings.Contains(got.Message, "10.0.0.1") || len(got.Message) > longestMessage+4 || !utf8.ValidString(got.Message) {
+				t.Errorf("message %q", got.Message)
 			}
 		})
 	}

@@ -140,9 +140,10 @@ func (s *namespaceOffloadings) end(ctx context.Context, nso *offv1beta1.Namespac
 	return s.grant(ctx, nso.Namespace, nil)
 }
 
-// Report tells what the user must fix, and does not see otherwise: an annotation that means nothing is as none.
+// Report tells what the user must fix, and does not see otherwise: what a provider refused, and why; an annotation that means
+// nothing is as none.
 func (s *namespaceOffloadings) Report(nso *offv1beta1.NamespaceOffloading, err error) []kube.Event {
-	out := kube.Complaints(err)
+	out := append(kube.Complaints(err), refusals(&nso.Status)...)
 	if value, ok := nso.Annotations[names.EvictMisplacedPods]; ok && value != "true" && value != "false" {
 		out = append(out, kube.Event{Type: corev1.EventTypeWarning, Reason: "InvalidAnnotation", Message: fmt.Sprintf(
 			"No pod that runs is evicted, because the annotation %s is %q, neither true nor false", names.EvictMisplacedPods, value)})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -222,6 +223,36 @@ func TestNamespaceOffloading(t *testing.T) {
 		exists(t, c, roleBinding(other, nso.Namespace, ""))
 		answer(t, c, second, nso.Namespace, twin, offv1beta1.MappingCreationLoopBackOff)
 		phaseIs(t, c, nso, offv1beta1.SomeFailedOffloadingPhaseType)
+	})
+	t.Run("the reason of the provider is told", func(t *testing.T) {
+		nm := mapOf(other)
+		eventually(t, c, nm, func() error {
+			before := nm.DeepCopy()
+			refused := nm.Status.CurrentMapping[nso.Namespace]
+			refused.Reason, refused.Message = offv1beta1.MappingLimitReached, "no more than 1 namespaces"
+			nm.Status.CurrentMapping[nso.Namespace] = refused
+			return c.Client.Status().Patch(t.Context(), nm, client.MergeFrom(before))
+		})
+		eventually(t, c, nso, func() error {
+			for _, c := range nso.Status.RemoteNamespacesConditions["rome"] {
+				if c.Type == offv1beta1.NamespaceReady && strings.HasSuffix(c.Message, ": no more than 1 namespaces") {
+					return nil
+				}
+			}
+			return fmt.Errorf("conditions = %+v", nso.Status.RemoteNamespacesConditions)
+		})
+		testkit.Eventually(t, patience, func() error {
+			list := &eventsv1.EventList{}
+			if err := c.Client.List(t.Context(), list, client.InNamespace(nso.Namespace)); err != nil {
+				return err
+			}
+			for _, e := range list.Items {
+				if e.Regarding.Name == nso.Name && e.Reason == "CreationLoopBackOff" && strings.Contains(e.Note, "Cluster rome: ") && strings.Contains(e.Note, "no more than 1 namespaces") {
+					return nil
+				}
+			}
+			return fmt.Errorf("none of %d events says why", len(list.Items))
+		})
 	})
 	t.Run("the selector may change", func(t *testing.T) {
 		before := nso.DeepCopy()

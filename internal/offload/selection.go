@@ -4,10 +4,13 @@
 package offload
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +18,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/elder"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -221,14 +225,50 @@ func readiness(current offv1beta1.RemoteNamespaceStatus, mapped bool, remote str
 	switch {
 	case !wanted, mapped && current.Phase == offv1beta1.MappingTerminating:
 		c.Reason, c.Message = "Terminating", "The remote namespace is being deleted"
-	case mapped && current.Phase == offv1beta1.MappingCreationLoopBackOff:
-		c.Reason, c.Message = "CreationLoopBackOff", "Some problems occurred during remote namespace creation"
+	case mapped && current.IsRefused():
+		c.Reason, c.Message = "CreationLoopBackOff", withReason("Some problems occurred during remote namespace creation", current)
 	case mapped && current.Phase == offv1beta1.MappingAccepted && current.RemoteNamespace == remote:
 		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "NamespaceCreated", "Namespace correctly offloaded to the remote cluster"
 	default:
-		c.Reason, c.Message = "Creating", "The remote namespace is being created"
+		c.Reason, c.Message = "Creating", withReason("The remote namespace is being created", current)
 	}
 	return c
+}
+
+// withReason returns the text with what the provider says about the namespace, if it says anything.
+func withReason(text string, current offv1beta1.RemoteNamespaceStatus) string {
+	if said := foreignText(cmp.Or(current.Message, current.Reason)); said != "" {
+		return text + ": " + said
+	}
+	return text
+}
+
+// foreignText returns a text of a peer without control characters, which terminals obey, and cut to a length that fits a message.
+func foreignText(text string) string {
+	const most = 512
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, ""))
+	return strings.TrimSpace(text)
+}
+
+// refusals are the providers that refused the namespace, each as an event.
+func refusals(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {
+	var out []kube.Event
+	for _, cluster := range slices.Sorted(maps.Keys(status.RemoteNamespacesConditions)) {
+		for _, c := range status.RemoteNamespacesConditions[cluster] {
+			if c.Type == offv1beta1.NamespaceReady && c.Reason == string(offv1beta1.MappingCreationLoopBackOff) {
+				out = append(out, kube.Event{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: fmt.Sprintf("Cluster %s: %s", cluster, c.Message)})
+			}
+		}
+	}
+	return out
 }
 
 // settle dates the condition: now, unless its status is the same as before.

@@ -204,6 +204,47 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+func TestReasonsOfTheProvider(t *testing.T) {
+	const failed = offv1beta1.MappingCreationLoopBackOff
+	for name, tc := range map[string]struct {
+		said  offv1beta1.RemoteNamespaceStatus
+		phase offv1beta1.OffloadingPhaseType
+		want  string
+	}{
+		"refused": {
+			offv1beta1.RemoteNamespaceStatus{Phase: failed, Reason: offv1beta1.MappingNameReserved, Message: `the namespace "argocd" is reserved by the provider`}, "AllFailed",
+			`CreationLoopBackOff: Some problems occurred during remote namespace creation: the namespace "argocd" is reserved by the provider`,
+		},
+		"older_provider": {offv1beta1.RemoteNamespaceStatus{Phase: failed}, "AllFailed", "CreationLoopBackOff: Some problems occurred during remote namespace creation"},
+		"reason_only":    {offv1beta1.RemoteNamespaceStatus{Phase: failed, Reason: "Odd"}, "AllFailed", "CreationLoopBackOff: Some problems occurred during remote namespace creation: Odd"},
+		"retried": {
+			offv1beta1.RemoteNamespaceStatus{Phase: failed, Reason: offv1beta1.MappingRetried, Message: "failed and is being retried"}, "InProgress",
+			"Creating: The remote namespace is being created: failed and is being retried",
+		},
+		"pending": {offv1beta1.RemoteNamespaceStatus{Phase: failed, Reason: offv1beta1.MappingTenantPending}, "InProgress", "Creating: The remote namespace is being created: TenantPending"},
+		"terminal_escapes": {
+			offv1beta1.RemoteNamespaceStatus{Phase: failed, Reason: "Odd", Message: "\x1b]0;owned\a\nfine\xff"}, "AllFailed",
+			"CreationLoopBackOff: Some problems occurred during remote namespace creation: ]0;owned  fine",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.said.RemoteNamespace = "demo-home"
+			v := viewOf(nil, []offv1beta1.NamespaceMap{providerMap("milan", nil, map[string]offv1beta1.RemoteNamespaceStatus{"demo": tc.said})})
+			got := v.status(map[string]bool{"milan": true}, metav1.Now())
+			c := got.RemoteNamespacesConditions["milan"][1]
+			if text := c.Reason + ": " + c.Message; text != tc.want || got.OffloadingPhase != tc.phase {
+				t.Errorf("%s\n%q, want %s\n%q", got.OffloadingPhase, text, tc.phase, tc.want)
+			}
+			if told := refusals(&got); (len(told) > 0) != (tc.phase == "AllFailed") {
+				t.Errorf("events = %v", told)
+			}
+		})
+	}
+	if got := foreignText(strings.Repeat("é", 5000)); len(got) > 520 {
+		t.Errorf("%d bytes of a peer are repeated", len(got))
+	}
+}
+
 func showStatus(s offv1beta1.NamespaceOffloadingStatus) string {
 	out := string(s.OffloadingPhase)
 	for _, name := range slices.Sorted(maps.Keys(s.RemoteNamespacesConditions)) {

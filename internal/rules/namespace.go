@@ -12,13 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Reserved are the namespaces that a consumer never gets as a twin, besides those of Kubernetes and of any Liqo.
+// The namespaces that belong to Liqo in every cluster, besides the one of the installation.
+const (
+	storageNamespace = "liqo-storage"
+	tenantNamespaces = "liqo-tenant-"
+)
+
+// Reserved are the namespaces that a consumer never gets as a twin, besides those of Kubernetes.
 type Reserved struct {
 	// Liqo is the namespace of the installation.
 	Liqo string
 	// Tenants are the namespaces of peerings, whatever they are called.
 	Tenants []string
-	// Names are further names; one that ends in * stands for all that begin so.
+	// Names are further names. A pattern may begin or end with *, which stands for any characters.
 	Names []string
 }
 
@@ -30,7 +36,7 @@ func CheckTwinNamespace(name string, r Reserved) error {
 	switch {
 	case name == metav1.NamespaceDefault, strings.HasPrefix(name, "kube-"):
 		return fmt.Errorf("the namespace %q belongs to Kubernetes", name)
-	case name == r.Liqo, name == "liqo", strings.HasPrefix(name, "liqo-"):
+	case name == r.Liqo, name == storageNamespace, strings.HasPrefix(name, tenantNamespaces):
 		return fmt.Errorf("the namespace %q belongs to Liqo", name)
 	case slices.Contains(r.Tenants, name):
 		return fmt.Errorf("the namespace %q belongs to a peering", name)
@@ -40,10 +46,17 @@ func CheckTwinNamespace(name string, r Reserved) error {
 	return nil
 }
 
-// matches compares with a pattern that may end in *.
+// matches compares s with a pattern that may begin or end with *, or both.
 func matches(pattern, s string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-		return strings.HasPrefix(s, prefix)
+	suffix, anyStart := strings.CutPrefix(pattern, "*")
+	middle, anyEnd := strings.CutSuffix(suffix, "*")
+	switch {
+	case anyStart && anyEnd:
+		return strings.Contains(s, middle)
+	case anyStart:
+		return strings.HasSuffix(s, suffix)
+	case anyEnd:
+		return strings.HasPrefix(s, middle)
 	}
 	return pattern == s
 }

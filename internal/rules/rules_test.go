@@ -118,7 +118,7 @@ func TestCheckShadowPodUpdate(t *testing.T) {
 }
 
 func TestCheckTwinNamespace(t *testing.T) {
-	reserved := Reserved{Liqo: "mesh", Tenants: []string{"blue"}, Names: []string{"prod", "infra-*"}}
+	reserved := Reserved{Liqo: "mesh", Tenants: []string{"blue"}, Names: []string{"prod", "infra-*", "*-system", "*vault*"}}
 	for name, want := range map[string]string{
 		"demo":                  "",
 		"demo-consumer":         "",
@@ -128,12 +128,19 @@ func TestCheckTwinNamespace(t *testing.T) {
 		"kube-system":           "belongs to Kubernetes",
 		"kube-anything":         "belongs to Kubernetes",
 		"mesh":                  "belongs to Liqo",
-		"liqo":                  "belongs to Liqo",
+		"liqo":                  "", // where the installation is elsewhere
+		"liqo-demo":             "", // what tutorials call theirs
+		"liqo-test-x":           "",
+		"liqo-tenants":          "",
 		"liqo-storage":          "belongs to Liqo",
 		"liqo-tenant-x":         "belongs to Liqo",
 		"blue":                  "belongs to a peering",
 		"prod":                  "reserved by the provider",
 		"infra-dns":             "reserved by the provider",
+		"istio-system":          "reserved by the provider",
+		"system":                "",
+		"istio-systems":         "",
+		"my-vault-2":            "reserved by the provider",
 		"":                      "no name",
 		"Demo":                  "no name",
 		"a.b":                   "no name",
@@ -153,7 +160,7 @@ func FuzzCheckTwinNamespace(f *testing.F) {
 		}
 		folded := strings.ToLower(strings.TrimSpace(name))
 		if folded != name || len(name) > 63 || strings.ContainsAny(name, "./_ \n\x00") ||
-			strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "liqo-") || name == "default" || name == "mesh" {
+			strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "liqo-tenant-") || name == "liqo-storage" || name == "default" || name == "mesh" {
 			t.Errorf("%q was accepted", name)
 		}
 	})

@@ -20,11 +20,50 @@ const (
 	MappingTerminating         MappingPhase = "Terminating"
 )
 
+// Reasons why a mapping is not accepted. All but MappingRetried and MappingTenantPending are refusals: they stay until the cause is
+// removed.
+const (
+	// MappingNameReserved: no consumer gets a namespace of this name.
+	MappingNameReserved = "NameReserved"
+	// MappingNameBound: a binding gives rights to ServiceAccounts of a namespace of this name.
+	MappingNameBound = "NameBound"
+	// MappingNamespaceExists: the namespace exists and was not made for this offloading.
+	MappingNamespaceExists = "NamespaceExists"
+	// MappingLimitReached: the consumer has as many namespaces as the provider grants it.
+	MappingLimitReached = "LimitReached"
+	// MappingNotTheOldest: another NamespaceMap of the consumer is older, and only the oldest counts.
+	MappingNotTheOldest = "NotTheOldestNamespaceMap"
+	// MappingNoTenant: the provider has no Tenant of the consumer.
+	MappingNoTenant = "NoTenant"
+	// MappingTenantNotReady: the provider has rejected the Tenant of the consumer.
+	MappingTenantNotReady = "TenantNotReady"
+	// MappingTenantDrained: the provider has drained the Tenant of the consumer.
+	MappingTenantDrained = "TenantDrained"
+	// MappingForbidden: the API server of the provider, or one of its admission policies, does not allow the namespace.
+	MappingForbidden = "Forbidden"
+	// MappingTenantPending: the provider has not processed the Tenant of the consumer yet.
+	MappingTenantPending = "TenantPending"
+	// MappingRetried: an attempt failed, and is repeated by the provider.
+	MappingRetried = "Retried"
+)
+
 // RemoteNamespaceStatus is the provider's answer about one namespace.
 type RemoteNamespaceStatus struct {
 	// RemoteNamespace is the name of the twin.
 	RemoteNamespace string       `json:"remoteNamespace,omitempty"`
 	Phase           MappingPhase `json:"phase,omitempty"`
+	// Reason says in one word why the namespace is not accepted.
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+	// Message says in a sentence why the namespace is not accepted, or what is wrong with one that is.
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// IsRefused reports whether the provider refused the namespace, as opposed to an attempt that the provider repeats by itself. A
+// provider that gives no reason is of a release that does not tell the two apart.
+func (s *RemoteNamespaceStatus) IsRefused() bool {
+	return s.Phase == MappingCreationLoopBackOff && s.Reason != MappingRetried && s.Reason != MappingTenantPending
 }
 
 // NamespaceMapSpec is what the consumer wants.
