@@ -32,7 +32,7 @@ func (a *amounts) check(*cobra.Command, []string) error {
 	return err
 }
 
-// list reads them. Amounts that nobody asked for are left out.
+// list reads them. Amounts that nobody asked for are left out, and --resource counts where two flags ask for one.
 func (a *amounts) list() (corev1.ResourceList, error) {
 	all := corev1.ResourceList{}
 	for _, one := range []struct {
@@ -50,9 +50,6 @@ func (a *amounts) list() (corev1.ResourceList, error) {
 	for _, name := range sortedKeys(a.others) {
 		if err := checkResource(name + "=" + a.others[name]); err != nil {
 			return nil, out.Fail("--resource: %w", err)
-		}
-		if _, twice := all[corev1.ResourceName(name)]; twice {
-			return nil, out.Fail("--resource: %s is asked for by --%s, too", name, name)
 		}
 		all[corev1.ResourceName(name)] = resource.MustParse(a.others[name])
 	}

@@ -41,9 +41,7 @@ func (c *cli) createGatewayServer(common *creation) *cobra.Command {
 }
 
 func (c *cli) runCreateGatewayServer(ctx context.Context, o *createGatewayServerOptions, key client.ObjectKey) error {
-	if err := o.check(); err != nil {
-		return err
-	}
+	o.dropUnused()
 	of, err := o.template.reference(ctx, o.liqoNamespace, c.mapper)
 	if err != nil {
 		return err

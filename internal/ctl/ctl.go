@@ -87,7 +87,13 @@ func (c *cli) root() *cobra.Command {
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			c.setUp()
-			return checkFlags(cmd)
+			if err := checkFlags(cmd); err != nil {
+				return err
+			}
+			for _, line := range withoutEffect(commandName(cmd), cmd.Flags()) {
+				c.Warn("%s", line)
+			}
+			return nil
 		},
 	}
 	root.SetFlagErrorFunc(flagError)

@@ -80,15 +80,14 @@ type gatewayServer struct {
 	loadBalancerIP string
 }
 
-// check refuses flags that do not go together.
-func (s *gatewayServer) check() error {
-	if s.nodePort != 0 && s.serviceType == "ClusterIP" {
-		return out.Fail("a Service of type ClusterIP has no node port")
+// dropUnused leaves out what a Service of that type cannot have.
+func (s *gatewayServer) dropUnused() {
+	if s.serviceType == "ClusterIP" {
+		s.nodePort = 0
 	}
-	if s.loadBalancerIP != "" && s.serviceType != "LoadBalancer" {
-		return out.Fail("only a Service of type LoadBalancer has a load balancer address")
+	if s.serviceType != "LoadBalancer" {
+		s.loadBalancerIP = ""
 	}
-	return nil
 }
 
 func (s *gatewayServer) object(key client.ObjectKey, peer string, of corev1.ObjectReference, mtu int) *networkingv1beta1.GatewayServer {

@@ -56,9 +56,7 @@ func (c *cli) networkConnect(common *networkOptions) *cobra.Command {
 		Example: "  liqoctl network connect --remote-kubeconfig milan.kubeconfig --gw-server-service-type NodePort",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
+			o.server.dropUnused()
 			return c.joining(cmd.Context(), common, func(ctx context.Context, local, remote *side) error {
 				return c.runConnect(ctx, o, local, remote)
 			})
@@ -89,8 +87,6 @@ func (o *connectOptions) flags(cmd *cobra.Command) {
 		return pflag.NormalizedName(name)
 	})
 }
-
-func (o *connectOptions) check() error { return o.server.check() }
 
 func (c *cli) runConnect(ctx context.Context, o *connectOptions, local, remote *side) error {
 	n, err := o.survey(ctx, local, remote)

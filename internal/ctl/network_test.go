@@ -306,9 +306,8 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 		"there is no template WgGatewayServerTemplate " + milan.liqo + "/none": {"--gw-server-template-name", "none"},
 		"there is no template WgGatewayClientTemplate " + rome.liqo + "/none":  {"--gw-client-template-name", "none"},
 		`"one/two" is no type of templates`:                                    {"--gw-server-type", "one/two"},
-		"only a Service of type LoadBalancer has a load balancer address":      {"--load-balancer-ip", "192.0.2.9", "--server-service-type", "NodePort"},
-		"0 is no port": {"--server-port", "0"},
-		"1 is no MTU":  {"--mtu", "1"},
+		"0 is no port":                                                         {"--server-port", "0"},
+		"1 is no MTU":                                                          {"--mtu", "1"},
 	} {
 		between(t, rome, milan, append([]string{"connect"}, flags...)...).refuses(t, want)
 	}

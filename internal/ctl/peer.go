@@ -105,15 +105,7 @@ func asksForTunnel(fs *pflag.FlagSet) bool {
 }
 
 func (o *peerOptions) check() (err error) {
-	if o.networkingDisabled && o.inBand && o.proxyURL == "" {
-		return out.Fail("--in-band needs the networks to be connected: leave out --networking-disabled, or give --proxy-url")
-	}
-	if o.networkingDisabled && o.tunnelAsked {
-		return out.Fail("--networking-disabled leaves the networks alone: flags about gateways mean nothing with it")
-	}
-	if err := o.connect.check(); err != nil {
-		return err
-	}
+	o.connect.server.dropUnused()
 	o.resources, err = o.amounts.list()
 	return err
 }
@@ -179,6 +171,7 @@ func (r *peeringRun) survey(ctx context.Context) error {
 			}
 		}
 		a := &authentication{cli: r.cli, consumer: r.consumer, provider: r.provider, proxyURL: r.options.proxyURL, asBefore: !r.options.wayAsked}
+		a.inBand = r.options.inBand && r.options.networkingDisabled // through a tunnel that is there already
 		err := a.look(ctx)
 		r.proxyURL = a.proxyURL
 		return ensuring("authentication", err)

@@ -73,16 +73,9 @@ func (c *cli) testNetwork(common *testOptions) *cobra.Command {
 	return cmd
 }
 
-func (o *testNetworkOptions) check() error {
-	if o.basic && (o.nodePortOutside || o.nodePortPods || o.loadBalancer || o.ip) {
-		return out.Fail("--basic is without Services and IPs: it goes with none of --np-ext, --pod-np, --lb, --ip")
-	}
-	return nil
-}
-
 func (c *cli) runTestNetwork(ctx context.Context, o *testNetworkOptions) error {
-	if err := o.check(); err != nil {
-		return err
+	if o.basic { // which is without Services and IPs
+		o.nodePortOutside, o.nodePortPods, o.loadBalancer, o.ip = false, false, false, false
 	}
 	t, err := c.parties(ctx, o)
 	if err != nil {

@@ -405,8 +405,6 @@ func nothingIsTriedWrongly(t *testing.T, p *theatre) {
 	t.Helper()
 	p.play(reachable)
 	liqoctl(t, p.oslo.Config, "test", "network").refuses(t, `required flag(s) "remote-kubeconfigs" not set`)
-	p.try(t, "--basic", "--lb").refuses(t, "--basic is without Services and IPs")
-	p.try(t, "--basic", "--ip").refuses(t, "--basic is without Services and IPs")
 	p.try(t, "-o", "table").refuses(t, "json, yaml")
 	p.try(t, "--np-nodes", "none").refuses(t, "all, workers, control-planes")
 	p.try(t, "-p", t.TempDir()+"/none").refuses(t, "none")

@@ -24,6 +24,9 @@ import (
 // Release is the name of the Helm release.
 const Release = "liqo"
 
+// OriginalRepository is where the original takes its chart from unless --repo-url says otherwise.
+const OriginalRepository = "https://github.com/liqotech/liqo"
+
 // Options are the flags of the install command.
 type Options struct {
 	Provider             string // generic, kubeadm, kind or k3s
@@ -137,7 +140,7 @@ func (i *Installer) show(p *plan) error {
 // checkFlags refuses what is wrong whatever the cluster is like, and reads what flags name.
 func (i *Installer) checkFlags() (err error) {
 	switch {
-	case i.RepoURL != "":
+	case i.RepoURL != "" && i.RepoURL != OriginalRepository:
 		return out.Fail("--repo-url is not supported: the chart is part of this program, use --local-chart-path for another one")
 	case i.DumpValuesPath != "" && !i.OnlyOutputValues:
 		return out.Fail("--dump-values-path is only valid with --only-output-values")
