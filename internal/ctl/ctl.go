@@ -100,7 +100,7 @@ func (c *cli) root() *cobra.Command {
 	c.globalFlags(root)
 	root.AddCommand(c.delete(), c.activate(), c.cordon(), c.uncordon(), c.drain())
 	root.AddCommand(c.install(), c.uninstall(), c.version(), c.info(), c.offload(), c.unoffload(),
-		c.create(), c.generate(), c.get(), c.network(), c.authenticate(), c.unauthenticate(), c.peer(), c.unpeer(), c.force(), c.test(), c.docs())
+		c.create(), c.generate(), c.get(), c.network(), c.authenticate(), c.unauthenticate(), c.peer(), c.unpeer(), c.force(), c.test(), c.move(), c.docs())
 	return root
 }
 

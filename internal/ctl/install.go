@@ -53,6 +53,7 @@ func (c *cli) install() *cobra.Command {
 		}
 		cmd.AddCommand(sub)
 	}
+	cmd.AddCommand(missingProviders()...)
 	return cmd
 }
 
