@@ -103,7 +103,7 @@ func (s *namespaceMaps) Cleanup(ctx context.Context, nm *offv1beta1.NamespaceMap
 		if err := s.apply(ctx, nm, in); err != nil {
 			return err
 		}
-		if left := len(nm.Status.CurrentMapping); left > 0 {
+		if left := len(decide(in)); left > 0 {
 			return kube.Wait(0, fmt.Sprintf("%d namespaces are being removed", left))
 		}
 	}
@@ -121,7 +121,9 @@ func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, 
 		if st.refusal != nil {
 			refused = append(refused, fmt.Errorf("namespace %q: %w", st.local, st.refusal))
 		}
-		status[st.local] = answer(in, st, err)
+		if in.mayReport(st.local) {
+			status[st.local] = answer(in, st, err)
+		}
 	}
 	nm.Status.CurrentMapping, nm.Status.ProviderVersion, nm.Status.ProviderCapabilities = status, s.options.Version, nil
 	if s.options.Version != "" {

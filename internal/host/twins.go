@@ -181,6 +181,14 @@ func countOfTenant(in input) int {
 	return count
 }
 
+// mayReport reports whether the status may name a namespace: it is asked for, or the status names it already. A twin that was asked for
+// no more before the status named it goes without a word.
+func (in *input) mayReport(local string) bool {
+	_, desired := in.desired[local]
+	_, current := in.current[local]
+	return desired || current
+}
+
 // newTwin is the namespace to make.
 func newTwin(in input, s step) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{

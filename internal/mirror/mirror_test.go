@@ -340,7 +340,10 @@ func TestStatusGoesBackAndIsWrittenOnce(t *testing.T) {
 		},
 	})
 	p := s.pair(t)
-	local := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.Local, Name: "x"}}
+	local := &offv1beta1.NamespaceMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Local, Name: "x"},
+		Spec:       offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"a": "a-rome"}},
+	}
 	if err := s.local.Client.Create(t.Context(), local); err != nil {
 		t.Fatal(err)
 	}

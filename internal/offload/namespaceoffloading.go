@@ -83,7 +83,7 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 		return kube.Invalid("Invalid", err)
 	}
 	// Rights come before work: a virtual kubelet starts when its mapping is accepted.
-	if err := s.grant(ctx, nso.Namespace, in.served(selected)); err != nil {
+	if err := s.grant(ctx, nso.Namespace, in.served(selected), in.leaving(selected)); err != nil {
 		return err
 	}
 	for i := range in.maps {
@@ -137,7 +137,7 @@ func (s *namespaceOffloadings) end(ctx context.Context, nso *offv1beta1.Namespac
 	if err := s.steering.release(ctx, nso.Namespace, slices.Sorted(maps.Keys(in.kubeNodes))); err != nil {
 		return err
 	}
-	return s.grant(ctx, nso.Namespace, nil)
+	return s.grant(ctx, nso.Namespace, nil, nil)
 }
 
 // Report tells what the user must fix, and does not see otherwise: what a provider refused, and why; an annotation that means
@@ -243,9 +243,13 @@ func (s *namespaceOffloadings) label(ctx context.Context, name string, open bool
 	return nil
 }
 
-// grant lets exactly the virtual kubelets of these nodes work in the namespace.
-func (s *namespaceOffloadings) grant(ctx context.Context, namespace string, nodes []offv1beta1.VirtualNode) error {
+// grant lets exactly the virtual kubelets of these nodes work in the namespace. Those of the nodes that are leaving keep the rights that
+// they have.
+func (s *namespaceOffloadings) grant(ctx context.Context, namespace string, nodes, leaving []offv1beta1.VirtualNode) error {
 	wanted := map[string]bool{}
+	for i := range leaving {
+		wanted[names.VirtualNodeBinding(leaving[i].Name)] = true
+	}
 	for i := range nodes {
 		binding := roleBinding(&nodes[i], namespace, names.RoleVirtualKubeletNamespace)
 		wanted[binding.Name] = true

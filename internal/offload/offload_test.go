@@ -165,6 +165,17 @@ func answer(t *testing.T, c *testkit.ControlPlane, vn *offv1beta1.VirtualNode, n
 	})
 }
 
+// answerUnasked plays a provider that has a twin of a namespace that is not offloaded to it: it was asked for for a moment.
+func answerUnasked(t *testing.T, c *testkit.ControlPlane, vn *offv1beta1.VirtualNode, namespace, remote string) {
+	t.Helper()
+	nm := mapOf(vn)
+	eventually(t, c, nm, func() error {
+		asked := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"desiredMapping":{%q:%q}}}`, namespace, remote))
+		said := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"currentMapping":{%q:{"remoteNamespace":%q,"phase":"Accepted"}}}}`, namespace, remote))
+		return errors.Join(c.Client.Patch(t.Context(), nm, asked), c.Client.Status().Patch(t.Context(), nm, said))
+	})
+}
+
 func phaseIs(t *testing.T, c *testkit.ControlPlane, nso *offv1beta1.NamespaceOffloading, want offv1beta1.OffloadingPhaseType) {
 	t.Helper()
 	eventually(t, c, nso, func() error {

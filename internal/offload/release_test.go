@@ -72,7 +72,7 @@ func TestPodsThatWaitForANodeAreMadeAnewAfterTheOffloading(t *testing.T) {
 		p.Spec.NodeName = "worker-x"
 	})
 	// A provider that still removes its twin keeps the NamespaceOffloading, and no pod waiting.
-	answer(t, c, vn, nso.Namespace, nso.Namespace+"-home", offv1beta1.MappingAccepted)
+	answerUnasked(t, c, vn, nso.Namespace, nso.Namespace+"-home")
 	if err := c.Client.Delete(t.Context(), nso); err != nil {
 		t.Fatal(err)
 	}

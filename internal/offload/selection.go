@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +19,7 @@ import (
 	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // view is everything that the offloading of one namespace depends on.
@@ -120,15 +120,26 @@ func (v *view) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: vn.Name, Labels: labels}}
 }
 
-// served are the virtual nodes whose kubelets work in the namespace: those of the providers that have, or had a moment
-// ago, a twin of it.
+// served returns the virtual nodes whose kubelets get rights in the namespace: those of the providers that it was offloaded to. What a
+// provider says that it has is no reason to give rights.
 func (v *view) served(selected map[string]bool) []offv1beta1.VirtualNode {
+	return v.nodesOf(func(nm *offv1beta1.NamespaceMap) bool { return selected[nm.Name] })
+}
+
+// leaving returns the virtual nodes whose kubelets keep the rights that they have: those of the providers that still have a twin.
+func (v *view) leaving(selected map[string]bool) []offv1beta1.VirtualNode {
+	return v.nodesOf(func(nm *offv1beta1.NamespaceMap) bool {
+		_, current := nm.Status.CurrentMapping[v.nso.Namespace]
+		return current && !selected[nm.Name]
+	})
+}
+
+// nodesOf returns the virtual nodes of the providers whose NamespaceMap is chosen.
+func (v *view) nodesOf(chosen func(*offv1beta1.NamespaceMap) bool) []offv1beta1.VirtualNode {
 	providers := map[string]bool{}
 	for i := range v.maps {
-		nm := &v.maps[i]
-		_, current := nm.Status.CurrentMapping[v.nso.Namespace]
-		if selected[nm.Name] || current {
-			providers[providerOf(nm)] = true
+		if chosen(&v.maps[i]) {
+			providers[providerOf(&v.maps[i])] = true
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(v.nodes), func(vn offv1beta1.VirtualNode) bool { return !providers[string(vn.Spec.ClusterID)] })
@@ -244,19 +255,7 @@ func withReason(text string, current offv1beta1.RemoteNamespaceStatus) string {
 }
 
 // foreignText returns a text of a peer without control characters, which terminals obey, and cut to a length that fits a message.
-func foreignText(text string) string {
-	const most = 512
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, strings.ToValidUTF8(text, ""))
-	return strings.TrimSpace(text)
-}
+func foreignText(text string) string { return strings.TrimSpace(rules.CleanLine(text, 512)) }
 
 // refusals are the providers that refused the namespace, each as an event.
 func refusals(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {

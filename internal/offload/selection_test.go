@@ -322,14 +322,20 @@ func TestRemainingWaitsForNoDeadProvider(t *testing.T) {
 	}
 }
 
-func TestServedNodesAreThoseOfProvidersThatHaveOrHadATwin(t *testing.T) {
+func TestServedNodesAreThoseOfSelectedProviders(t *testing.T) {
 	v := viewOf(nil, []offv1beta1.NamespaceMap{providerMap("milan", nil, nil), providerMap("rome", nil, map[string]offv1beta1.RemoteNamespaceStatus{"demo": {}}), providerMap("turin", nil, nil)},
 		vnode("m", "milan", ""), vnode("r", "rome", ""), vnode("t", "turin", ""))
-	var got []string
-	for _, vn := range v.served(map[string]bool{"milan": true}) {
-		got = append(got, vn.Name)
+	names := func(nodes []offv1beta1.VirtualNode) (out []string) {
+		for _, vn := range nodes {
+			out = append(out, vn.Name)
+		}
+		return out
 	}
-	if diff := cmp.Diff([]string{"m", "r"}, got); diff != "" {
+	selected := map[string]bool{"milan": true}
+	if diff := cmp.Diff([]string{"m"}, names(v.served(selected))); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"r"}, names(v.leaving(selected))); diff != "" {
 		t.Error(diff)
 	}
 }

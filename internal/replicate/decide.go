@@ -198,7 +198,14 @@ func statusBack(local, copied *unstructured.Unstructured) (*unstructured.Unstruc
 	if len(raw) > maxStatus {
 		return nil, fmt.Errorf("the status written by the peer has %d bytes, more than the %d that are accepted", len(raw), maxStatus)
 	}
+	believed, err := believedStatus(local, copied)
+	if err != nil || equality.Semantic.DeepEqual(believed, local.Object["status"]) {
+		return nil, err
+	}
+	if len(believed) == 0 && local.Object["status"] == nil {
+		return nil, nil
+	}
 	out := local.DeepCopy()
-	out.Object["status"] = status
+	out.Object["status"] = believed
 	return out, nil
 }

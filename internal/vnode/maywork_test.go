@@ -39,11 +39,12 @@ func refusedTwins(t *testing.T, answered func(path string)) *process {
 		})
 	})
 	p := &process{twins: &twins{}}
-	mapping := map[string]offv1beta1.RemoteNamespaceStatus{}
+	mapping, desired := map[string]offv1beta1.RemoteNamespaceStatus{}, map[string]string{}
 	for i := range 5 {
+		desired[fmt.Sprint("web-", i)] = fmt.Sprint("twin-", i)
 		mapping[fmt.Sprint("web-", i)] = offv1beta1.RemoteNamespaceStatus{RemoteNamespace: fmt.Sprint("twin-", i), Phase: offv1beta1.MappingAccepted}
 	}
-	p.twins.Set(&offv1beta1.NamespaceMap{Status: offv1beta1.NamespaceMapStatus{CurrentMapping: mapping}})
+	p.twins.Set(&offv1beta1.NamespaceMap{Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: desired}, Status: offv1beta1.NamespaceMapStatus{CurrentMapping: mapping}})
 	var reader client.Reader = newClient(t, config)
 	p.reader.Store(&reader)
 	return p

@@ -117,17 +117,32 @@ func (s *stage) run() (stop func()) {
 	return stop
 }
 
-// mapNamespaces is the provider's answer about namespaces.
+// mapNamespaces asks for namespaces and is the provider's answer about them.
 func (s *stage) mapNamespaces(current map[string]offv1beta1.RemoteNamespaceStatus) {
+	s.t.Helper()
+	desired := map[string]string{}
+	for local, answer := range current {
+		desired[local] = answer.RemoteNamespace
+	}
+	s.mapNamespacesAs(desired, current)
+}
+
+func (s *stage) mapNamespacesAs(desired map[string]string, current map[string]offv1beta1.RemoteNamespaceStatus) {
 	s.t.Helper()
 	nm := &offv1beta1.NamespaceMap{}
 	key := client.ObjectKey{Namespace: s.tenant, Name: string(s.remote)}
 	if err := s.here.Client.Get(s.t.Context(), key, nm); apierrors.IsNotFound(err) {
 		nm.Namespace, nm.Name = key.Namespace, key.Name
 		nm.Labels = map[string]string{names.RemoteClusterID: string(s.remote)}
+		nm.Spec.DesiredMapping = desired
 		s.create(s.here, nm)
 	} else if err != nil {
 		s.t.Fatal(err)
+	} else {
+		nm.Spec.DesiredMapping = desired
+		if err := s.here.Client.Update(s.t.Context(), nm); err != nil {
+			s.t.Fatalf("asking for namespaces: %v", err)
+		}
 	}
 	nm.Status.CurrentMapping = current
 	if err := s.here.Client.Status().Update(s.t.Context(), nm); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/mirror"
+	"liqo.io/liqo/internal/rules"
 )
 
 // twins knows which local namespaces have a twin in the provider, and tells the engines.
@@ -86,12 +87,21 @@ func (t *twins) Synced(e *mirror.Engine, kind string) bool {
 
 func (t *twins) pairs() []mirror.Pair {
 	var out []mirror.Pair
-	for _, local := range slices.Sorted(maps.Keys(t.current)) {
-		if s := t.current[local]; s.Phase == offv1beta1.MappingAccepted && s.RemoteNamespace != "" {
-			out = append(out, mirror.Pair{Local: local, Remote: s.RemoteNamespace})
+	for _, local := range slices.Sorted(maps.Keys(t.desired)) {
+		if twin, ok := t.twinOf(local); ok {
+			out = append(out, mirror.Pair{Local: local, Remote: twin})
 		}
 	}
 	return out
+}
+
+// twinOf returns the twin of a local namespace. The provider writes what it has, so only what was asked for counts: it would get the
+// objects of any namespace that it names otherwise.
+func (t *twins) twinOf(local string) (string, bool) {
+	return rules.TwinOf(&offv1beta1.NamespaceMap{
+		Spec:   offv1beta1.NamespaceMapSpec{DesiredMapping: t.desired},
+		Status: offv1beta1.NamespaceMapStatus{CurrentMapping: t.current},
+	}, local)
 }
 
 // Pairs are the namespaces whose objects are reflected, with their twins.
@@ -120,9 +130,10 @@ func (t *twins) Standing(namespace string) (standing, string) {
 	current, answered := t.current[namespace]
 	desired, wanted := t.desired[namespace]
 	name := cmp.Or(current.RemoteNamespace, desired)
+	twin, twinned := t.twinOf(namespace)
 	switch {
-	case answered && current.Phase == offv1beta1.MappingAccepted && current.RemoteNamespace != "":
-		return reflected, name
+	case twinned:
+		return reflected, twin
 	case answered || wanted:
 		return pending, name
 	}

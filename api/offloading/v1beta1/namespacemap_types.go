@@ -86,6 +86,7 @@ type NamespaceMapStatus struct {
 // NamespaceMap pairs the namespaces of a consumer with their twins in one provider.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:validation:XValidation:rule="!has(self.status) || !has(self.status.currentMapping) || self.status.currentMapping.all(k, has(self.spec) && has(self.spec.desiredMapping) && k in self.spec.desiredMapping || has(oldSelf.status) && has(oldSelf.status.currentMapping) && k in oldSelf.status.currentMapping)",message="status.currentMapping may only name namespaces of spec.desiredMapping, and those that it names already"
 // +kubebuilder:resource:categories=liqo,shortName=nm;nsmap
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Local",type=string,JSONPath=`.metadata.labels.liqo\.io/replication`

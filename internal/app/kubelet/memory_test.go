@@ -89,7 +89,7 @@ func measure(b *testing.B, argv []string, pods int) {
 		})
 	mapping := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: tenant, Name: "milan", Labels: map[string]string{names.RemoteClusterID: "milan"},
-	}}
+	}, Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{local: twin}}}
 	testkit.Create(b, here.Client, mapping)
 	testkit.UpdateStatus(b, here.Client, mapping, func(m *offv1beta1.NamespaceMap) {
 		m.Status.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{local: {RemoteNamespace: twin, Phase: offv1beta1.MappingAccepted}}

@@ -120,13 +120,14 @@ var projectionFields = with(plain("secret"), map[string]field{
 	"serviceAccountToken": {note: "from a Secret with the consumer's token, or left out: see below; kept with `liqo.io/api-server-support: remote`: the provider's then"},
 })
 
-var statusFields = with(plain("message", "reason", "startTime", "resize", "resources", "allocatedResources"), map[string]field{
+var statusFields = with(plain("message", "reason", "startTime", "resources", "allocatedResources"), map[string]field{
 	"conditions":                  {note: "the provider's; those that others set here stay, and closed gates keep the pod from being ready"},
 	"containerStatuses":           {note: "see below"},
 	"initContainerStatuses":       {note: "see below"},
 	"ephemeralContainerStatuses":  {note: "as reported; what ended stays ended"},
 	"extendedResourceClaimStatus": {fate: stays, note: "the consumer's own"},
 	"resourceClaimStatuses":       {fate: stays, note: "the consumer's own"},
+	"resize":                      {note: "as reported, if it is one of the API's"},
 	"hostIP":                      {note: "the virtual node's"},
 	"hostIPs":                     {note: "the virtual node's"},
 	"nominatedNodeName":           {fate: stays, note: "the consumer's own"},
@@ -139,8 +140,9 @@ var statusFields = with(plain("message", "reason", "startTime", "resize", "resou
 
 var containerStatusFields = with(plain(
 	"name", "state", "lastState", "ready", "image", "imageID", "containerID", "started", "allocatedResources", "resources", "volumeMounts",
-	"user", "allocatedResourcesStatus", "stopSignal",
+	"user", "allocatedResourcesStatus",
 ), map[string]field{
+	"stopSignal":   {note: "as reported, if it is a signal"},
 	"restartCount": {note: "goes on where it was when the provider makes the pod again, which counts as one more"},
 })
 
@@ -214,7 +216,11 @@ func TestEveryFieldDoesWhatItsRowSays(t *testing.T) {
 		return ShadowPod(Input{Target: target, Pod: &corev1.Pod{Spec: spec}}).Spec.Pod
 	}
 	back := func(status corev1.PodStatus) corev1.PodStatus {
-		return PodStatus(StatusInput{Local: &corev1.Pod{}, Remote: &corev1.Pod{Status: status}})
+		asked := corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "x"}}, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"x": {}}}}
+		named := asked
+		named.Name = "x"
+		local := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{asked, named}}}
+		return PodStatus(StatusInput{Local: local, Remote: &corev1.Pod{Status: status}})
 	}
 	check(t, podFields, forward)
 	check(t, containerFields, func(c corev1.Container) corev1.Container {
@@ -349,7 +355,7 @@ func table() string {
 			}
 			out.WriteByte('\n')
 		}
-		fmt.Fprintf(&out, "\nKept as they are: %s.\n", strings.Join(unsaid, ", "))
+		fmt.Fprintf(&out, "\n%s: %s.\n", map[bool]string{true: "Taken over, within bounds", false: "Kept as they are"}[back], strings.Join(unsaid, ", "))
 	}
 	return out.String() + "\n"
 }

@@ -173,6 +173,7 @@ func TestEphemeralContainersEndOnce(t *testing.T) {
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			in := StatusInput{Local: pod("l", corev1.PodRunning, 0, running), Remote: pod("r", corev1.PodRunning, 0, running)}
+			in.Local.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
 			for p, state := range map[*corev1.Pod]*corev1.ContainerState{in.Local: tc.local, in.Remote: tc.remote} {
 				if state != nil {
 					p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug", State: *state}}

@@ -42,12 +42,14 @@ func (r Restarts) Count(local, remote *corev1.Pod) Restarts {
 }
 
 // Total is the count to show for a container of the present remote pod.
-func (r Restarts) Total(container string, remote int32) int32 { return r.base[container] + remote }
+func (r Restarts) Total(container string, remote int32) int32 {
+	return min(r.base[container], maxRestartCount/2) + min(believedRestarts(remote), maxRestartCount/2)
+}
 
 func restartCount(pod *corev1.Pod, container string) int32 {
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if s.Name == container {
-			return s.RestartCount
+			return believedRestarts(s.RestartCount)
 		}
 	}
 	return 0

@@ -33,7 +33,10 @@ func PodStatus(in StatusInput) corev1.PodStatus {
 	case Replaceable(in.Remote) && in.Local.DeletionTimestamp.IsZero():
 		return Missing(in.Local)
 	}
-	out := *in.Remote.Status.DeepCopy()
+	out := believedStatus(in.Local, &in.Remote.Status)
+	believed := *in.Remote
+	believed.Status = out
+	in.Remote = &believed
 	keepLocal(&out, in)
 	out.HostIP, out.HostIPs = "", nil
 	for _, ip := range in.HostIPs {
