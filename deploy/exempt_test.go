@@ -122,11 +122,14 @@ func TestWithoutWebhooksOnlyWhatTheyAreForIsRefused(t *testing.T) {
 		obj     client.Object
 		refused bool
 	}{
-		"a pod of an offloaded namespace":           {podIn(shop), true},
-		"a pod of a ReplicaSet there":               {podIn(shop, ownedBy("ReplicaSet")), true},
-		"a pod of a DaemonSet there":                {podIn(shop, ownedBy("DaemonSet")), false},
-		"a pod that a node owns":                    {podIn(shop, ownedBy("Node")), false},
-		"a pod that has its node":                   {podIn(shop, func(p *corev1.Pod) { p.Spec.NodeName = "worker" }), false},
+		"a pod of an offloaded namespace": {podIn(shop), true},
+		"a pod of a ReplicaSet there":     {podIn(shop, ownedBy("ReplicaSet")), true},
+		"a pod of a DaemonSet there":      {podIn(shop, ownedBy("DaemonSet")), false},
+		"a pod that a node owns":          {podIn(shop, ownedBy("Node")), false},
+		"a pod that has its node":         {podIn(shop, func(p *corev1.Pod) { p.Spec.NodeName = "worker" }), true},
+		"one that tolerates virtual nodes": {podIn(shop, func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Spec.Tolerations = "worker", []corev1.Toleration{{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists}}
+		}), false},
 		"a pod of another namespace":                {podIn(plain), false},
 		"a pod of kube-system, whatever its labels": {podIn("kube-system"), false},
 		"a pod of Liqo itself, whatever its labels": {podIn("liqo-system"), false},

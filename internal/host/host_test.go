@@ -134,6 +134,26 @@ func told(t *testing.T, c *testkit.ControlPlane, obj client.Object, reason, text
 	})
 }
 
+// countEvents returns how often an object was told of.
+func countEvents(t *testing.T, c *testkit.ControlPlane, obj client.Object, reason, text string) (count int) {
+	t.Helper()
+	list := &eventsv1.EventList{}
+	if err := c.Client.List(t.Context(), list, client.InNamespace(obj.GetNamespace())); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		e := &list.Items[i]
+		if e.Regarding.Name != obj.GetName() || e.Reason != reason || !strings.Contains(e.Note, text) {
+			continue
+		}
+		count++
+		if e.Series != nil {
+			count += int(e.Series.Count) - 1
+		}
+	}
+	return count
+}
+
 func namespaceOf(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,7 +29,8 @@ import (
 //
 // The Pod remembers, as an annotation, a digest of each part that was brought to it. Only what has another digest now is
 // compared with the Pod and written. So what admission or an autoscaler of this cluster made of a part stays, until the
-// consumer changes that very part, and what the API server refused is not tried again before the consumer changes it.
+// consumer changes that very part, and what the API server refused is not tried again before the consumer changes it. Each part
+// is tried by itself where several are refused together.
 
 const (
 	followedParts      = names.AppliedHash + ".spec"
@@ -42,7 +44,9 @@ func partsOf(spec *corev1.PodSpec) parts {
 	out := parts{}
 	out.put("deadline", spec.ActiveDeadlineSeconds, spec.ActiveDeadlineSeconds != nil)
 	out.put("tolerations", spec.Tolerations, len(spec.Tolerations) > 0)
-	out.put("ephemeral", spec.EphemeralContainers, len(spec.EphemeralContainers) > 0)
+	for _, c := range spec.EphemeralContainers {
+		out.put("ephemeral/"+c.Name, c, true)
+	}
 	if r := spec.Resources; r != nil {
 		out.putResources("resources", *r)
 	}
@@ -86,16 +90,57 @@ func (p parts) changedSince(annotation string) parts {
 
 func (p parts) has(name string) bool { return p[name] != "" }
 
-// podChange is one way to change a Pod: a subresource, "" for the Pod itself, and what it changes.
+// isResources reports whether a part is one of those that a resize changes.
+func isResources(name string) bool {
+	return name == "resources" || strings.HasPrefix(name, "resources/")
+}
+
+func isEphemeral(name string) bool { return strings.HasPrefix(name, "ephemeral/") }
+
+// podChange is one way to change a Pod: a subresource, "" for the Pod itself, the parts that it changes, and how.
 type podChange struct {
 	subresource string
+	changes     func(part string) bool
 	make        func(pod, want *corev1.PodSpec, changed parts)
 }
 
 var podChanges = []podChange{
-	{"resize", resize},
-	{"ephemeralcontainers", addEphemeral},
-	{"", changeSpec},
+	{"resize", isResources, resize},
+	{"ephemeralcontainers", isEphemeral, addEphemeral},
+	{"", func(part string) bool { return !isResources(part) && !isEphemeral(part) }, changeSpec},
+}
+
+// of returns the parts that a change is about.
+func (p parts) of(change podChange) parts {
+	out := maps.Clone(p)
+	maps.DeleteFunc(out, func(part, _ string) bool { return !change.changes(part) })
+	return out
+}
+
+// each returns the parts that are tried by themselves when they are refused together: all but resources, whose limits and requests
+// may be good together only.
+func (p parts) each(change podChange) []parts {
+	if change.subresource == "resize" || len(p) < 2 {
+		return nil
+	}
+	out := make([]parts, 0, len(p))
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		out = append(out, parts{name: p[name]})
+	}
+	return out
+}
+
+// without returns the parts that a Pod is to remember where some are to be tried again: of those what it remembered before.
+func (p parts) without(undone parts, before string) parts {
+	out, remembered := maps.Clone(p), parts{}
+	_ = json.Unmarshal([]byte(before), &remembered) // of an earlier version: it remembers nothing
+	for name := range undone {
+		delete(out, name)
+		if digest, ok := remembered[name]; ok {
+			out[name] = digest
+		}
+	}
+	return out
 }
 
 func changeSpec(pod, want *corev1.PodSpec, changed parts) {
@@ -149,11 +194,8 @@ func with(have, want corev1.ResourceList) corev1.ResourceList {
 }
 
 func addEphemeral(pod, want *corev1.PodSpec, changed parts) {
-	if !changed.has("ephemeral") {
-		return
-	}
 	for _, c := range want.EphemeralContainers {
-		if !slices.ContainsFunc(pod.EphemeralContainers, func(have corev1.EphemeralContainer) bool { return have.Name == c.Name }) {
+		if changed.has("ephemeral/"+c.Name) && !slices.ContainsFunc(pod.EphemeralContainers, func(have corev1.EphemeralContainer) bool { return have.Name == c.Name }) {
 			pod.EphemeralContainers = append(pod.EphemeralContainers, c)
 		}
 	}
@@ -217,36 +259,76 @@ func (s *shadowPods) update(ctx context.Context, sp *offv1beta1.ShadowPod, pod *
 	if !asksForMore(&live.Spec, &sp.Spec.Pod, changed) {
 		s.ledger.Withdraw(sp)
 	}
-	done := true
-	var refused []error
+	tried := &attempts{live: live, undone: parts{}}
 	for _, change := range podChanges {
-		next := live.DeepCopy()
-		change.make(&next.Spec, sp.Spec.Pod.DeepCopy(), changed)
-		if equality.Semantic.DeepEqual(live.Spec, next.Spec) {
-			continue
-		}
-		err := s.makeRoom(ctx, sp, live, next)
-		if err == nil {
-			err = s.patch(ctx, live, next, change.subresource)
-		}
-		switch _, short := errors.AsType[*shortage](err); {
-		case err == nil:
-			live = next
-		case short:
-			done, refused = false, append(refused, err) // the ledger wakes us
-		case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
-			refused = append(refused, err)
-		default:
+		if err := s.try(ctx, sp, tried, change, changed.of(change)); err != nil {
 			return reached, &podUpdateError{err}
 		}
 	}
-	if done {
-		reached = want.String()
+	return want.without(tried.undone, reached).String(), tried.err()
+}
+
+// attempts is what became of the changes of one Pod.
+type attempts struct {
+	// live is the Pod with those that were made.
+	live *corev1.Pod
+	// undone are the parts to be tried again.
+	undone parts
+	// refused says why others are not made, and later why some are not yet.
+	refused, later []error
+}
+
+// err returns nothing, what is retried, or what is only told.
+func (a *attempts) err() error {
+	switch all := errors.Join(append(a.refused, a.later...)...); {
+	case all == nil:
+		return nil
+	case len(a.later) > 0:
+		return &podUpdateError{all}
+	default:
+		return kube.Invalid(reasonFailedUpdate, &podUpdateError{all})
 	}
-	if len(refused) > 0 {
-		return reached, kube.Invalid(reasonFailedUpdate, &podUpdateError{errors.Join(refused...)})
+}
+
+// try makes one change of a Pod. What is refused together is tried part by part. The error is one that says nothing about the change.
+func (s *shadowPods) try(ctx context.Context, sp *offv1beta1.ShadowPod, tried *attempts, change podChange, some parts) error {
+	next := tried.live.DeepCopy()
+	change.make(&next.Spec, sp.Spec.Pod.DeepCopy(), some)
+	if equality.Semantic.DeepEqual(tried.live.Spec, next.Spec) {
+		return nil
 	}
-	return reached, nil
+	err := s.makeRoom(ctx, sp, tried.live, next)
+	if err == nil {
+		err = s.patch(ctx, tried.live, next, change.subresource)
+	}
+	_, short := errors.AsType[*shortage](err)
+	switch {
+	case err == nil:
+		tried.live = next
+	case short:
+		maps.Copy(tried.undone, some)
+		tried.refused = append(tried.refused, err) // the ledger wakes us
+	case !refusesChange(err):
+		return err
+	case len(some.each(change)) > 0:
+		for _, one := range some.each(change) {
+			if err := s.try(ctx, sp, tried, change, one); err != nil {
+				return err
+			}
+		}
+	case apierrors.IsForbidden(err) && change.subresource == "resize": // a ResourceQuota may have room later
+		maps.Copy(tried.undone, some)
+		tried.later = append(tried.later, err)
+	default:
+		tried.refused = append(tried.refused, err)
+	}
+	return nil
+}
+
+// refusesChange reports whether the API server or admission refused a change for what it is.
+func refusesChange(err error) bool {
+	return (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)) &&
+		!apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // asksForMore tells whether a pod is to have more than it has. A wish that the ledger refused may be taken back.

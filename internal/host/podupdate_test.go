@@ -229,6 +229,40 @@ func TestPodsFollowTheirShadowPods(t *testing.T) {
 			t.Errorf("the deadline is %d", *pod.Spec.ActiveDeadlineSeconds)
 		}
 	})
+	t.Run("what is refused together is tried part by part", func(t *testing.T) {
+		edit(func() {
+			spec := &sp.Spec.Pod
+			admin := debugger("admin")
+			admin.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}}}
+			spec.EphemeralContainers = append(spec.EphemeralContainers, admin, debugger("plain"))
+			spec.Containers[0].Image, spec.ActiveDeadlineSeconds = "web:3", new(int64(300))
+			spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: "later", Operator: corev1.TolerationOpExists})
+		})
+		told(t, c, sp, "FailedUpdatePod", "NET_ADMIN")
+		told(t, c, sp, "FailedUpdatePod", "activeDeadlineSeconds")
+		eventually(t, c, pod, func() error {
+			var debug []string
+			for _, c := range pod.Spec.EphemeralContainers {
+				debug = append(debug, c.Name)
+			}
+			last := pod.Spec.Tolerations[len(pod.Spec.Tolerations)-1].Key
+			got := fmt.Sprintf("%s %s %v %d", pod.Spec.Containers[0].Image, last, debug, *pod.Spec.ActiveDeadlineSeconds)
+			if want := "web:3 later [debug plain] 100"; got != want {
+				return fmt.Errorf("the pod has %s, want %s", got, want)
+			}
+			return remembered()
+		})
+		edit(func() { sp.Spec.Pod.Containers[0].Image = "web:4" })
+		eventually(t, c, pod, func() error {
+			if got := pod.Spec.Containers[0].Image; got != "web:4" {
+				return fmt.Errorf("the image is %s", got)
+			}
+			return remembered()
+		})
+		if got := countEvents(t, c, sp, "FailedUpdatePod", "NET_ADMIN"); got != 1 {
+			t.Errorf("the debug container is told of %d times", got)
+		}
+	})
 	t.Run("a new pod is made without the ephemeral containers, and gets them after", func(t *testing.T) {
 		if err := c.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)

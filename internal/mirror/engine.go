@@ -136,6 +136,13 @@ func (e *Engine) Enqueue(kind string, pair Pair, name string) {
 	}
 }
 
+// EnqueueFirst is Enqueue for an item that is handled before those that are not urgent.
+func (e *Engine) EnqueueFirst(kind string, pair Pair, name string) {
+	if pk := e.find(kind, pair); pk != nil {
+		pk.offer(name, true)
+	}
+}
+
 // Synced tells whether these kinds of a pair, all of them if none is named, know both their sides.
 func (e *Engine) Synced(pair Pair, kinds ...string) bool {
 	e.mu.Lock()

@@ -33,13 +33,13 @@ const (
 
 // RemedyForWaiting decides about a pod that has no node yet.
 func RemedyForWaiting(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass string) Remedy {
-	if over(pod) {
+	if over(pod) || hasPlace(pod, runtimeClass) {
 		return Leave
 	}
 	steered := pod.DeepCopy()
 	changed := SteerPod(steered, nso, runtimeClass)
 	switch {
-	case isOutdated(pod, nso) && !hasPlace(pod, runtimeClass):
+	case isOutdated(pod, nso):
 		return anew(pod)
 	case !changed:
 		return Leave

@@ -22,13 +22,17 @@ import (
 // SteerPod changes a new pod of an offloaded namespace so that the scheduler places it as the namespace's strategy says,
 // and tells whether it changed anything. Doing it twice is harmless.
 //
-// Pods that name their node, pods of a DaemonSet and pods of the Liqo runtime class have a place already.
+// Pods of a DaemonSet and pods of the Liqo runtime class have a place already. So have pods that name their node, which get
+// the toleration alone: without it they would be evicted from a virtual node at once.
 func SteerPod(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass string) (changed bool) {
 	strategy := nso.Spec.PodOffloadingStrategy
-	if strategy == offv1beta1.LocalPodOffloadingStrategyType || hasPlace(pod, runtimeClass) {
+	if strategy == offv1beta1.LocalPodOffloadingStrategyType || isElsewhereDecided(pod, runtimeClass) {
 		return false
 	}
 	changed = tolerate(&pod.Spec)
+	if pod.Spec.NodeName != "" {
+		return changed
+	}
 	terms := imposed(strategy, nso.Spec.ClusterSelector)
 	if !require(&pod.Spec, terms) {
 		return changed

@@ -138,7 +138,7 @@ func TestSteerPodLeavesAlone(t *testing.T) {
 		"a pod of the Liqo runtime class": {strategy: remote, change: func(p *corev1.Pod) {
 			p.Spec.RuntimeClassName = new("liqo")
 		}},
-		"a pod that names its node": {strategy: remote, change: func(p *corev1.Pod) { p.Spec.NodeName = "node-1" }},
+		"a pod that names its node": {strategy: local, change: func(p *corev1.Pod) { p.Spec.NodeName = "node-1" }},
 		"a pod of a DaemonSet": {strategy: remote, change: func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(true)}}
 		}},
@@ -151,6 +151,24 @@ func TestSteerPodLeavesAlone(t *testing.T) {
 				t.Errorf("changed: %s", cmp.Diff(before, pod))
 			}
 		})
+	}
+}
+
+func TestSteerPodThatNamesItsNode(t *testing.T) {
+	for _, strategy := range []offv1beta1.PodOffloadingStrategyType{either, remote} {
+		pod := podRequiring("name:node-1")
+		pod.Spec.NodeName = "node-1"
+		want := pod.DeepCopy()
+		want.Spec.Tolerations = append(want.Spec.Tolerations, Toleration())
+		if changed := SteerPod(pod, offloading(strategy, "region=eu"), "liqo"); !changed {
+			t.Error("reported no change")
+		}
+		if diff := cmp.Diff(want, pod); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", strategy, diff)
+		}
+		if SteerPod(pod, offloading(strategy, "region=eu"), "liqo") {
+			t.Error("doing it twice changed it again")
+		}
 	}
 }
 

@@ -254,9 +254,15 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 func empty[T any]() *T { return new(T) }
 
+// configMapsKind and secretsKind name the kinds to the engine.
+const (
+	configMapsKind = "configmaps"
+	secretsKind    = "secrets"
+)
+
 func configMaps(o Options) *copied[*corev1.ConfigMap, *corev1.ConfigMap] {
 	return &copied[*corev1.ConfigMap, *corev1.ConfigMap]{
-		name: "configmaps", component: "liqo-configmap-reflection", options: o, reflection: o.ConfigMaps,
+		name: configMapsKind, component: "liqo-configmap-reflection", options: o, reflection: o.ConfigMaps,
 		empty: empty[corev1.ConfigMap], emptyCopy: empty[corev1.ConfigMap],
 		remoteName: translate.Target.ConfigMapName,
 		localName:  translate.Target.LocalConfigMapName,
@@ -277,7 +283,7 @@ func configMaps(o Options) *copied[*corev1.ConfigMap, *corev1.ConfigMap] {
 
 func secrets(o Options) *copied[*corev1.Secret, *corev1.Secret] {
 	return &copied[*corev1.Secret, *corev1.Secret]{
-		name: "secrets", component: "liqo-secret-reflection", options: o, reflection: o.Secrets,
+		name: secretsKind, component: "liqo-secret-reflection", options: o, reflection: o.Secrets,
 		empty: empty[corev1.Secret], emptyCopy: empty[corev1.Secret],
 		// Tokens of service accounts never leave this cluster: they do not even get here.
 		fields: "type!=" + string(corev1.SecretTypeServiceAccountToken),

@@ -23,6 +23,7 @@ const (
 	reasonNoAPIServer  = "APIServerSupportDisabled"
 	reasonFieldsLost   = "FieldsNotReflected"
 	reasonMeaningless  = "InvalidAnnotation"
+	reasonOmitted      = "DownwardAPITruncated"
 	reasonNotExposed   = "EndpointsNotReflected"
 	maxRememberedEvent = 20000
 	// failureText begins the messages of failures.

@@ -71,6 +71,11 @@ func (f *fallback) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 
 func (f *fallback) follow(ctx context.Context, pod *corev1.Pod, state standing, twin string) error {
 	kept := rules.KeptOff(pod)
+	waits := translate.NeverStarted(pod) // it may go at once, by the taint of the node
+	if state == absent && !kept && (waits || pod.DeletionTimestamp.IsZero() && !ended(pod)) {
+		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDisabled,
+			fmt.Sprintf("Namespace %q is not offloaded to the cluster behind node %q", pod.Namespace, pod.Spec.NodeName))
+	}
 	switch {
 	case !pod.DeletionTimestamp.IsZero():
 		return f.release(ctx, pod, twin)
@@ -84,15 +89,11 @@ func (f *fallback) follow(ctx context.Context, pod *corev1.Pod, state standing, 
 	if err := writeStatus(ctx, f.client, pod, want); err != nil {
 		return err
 	}
-	switch {
-	case kept:
+	if kept {
 		// Another pod would come as soon as this one is gone: it stays as it is, and its DaemonSet is told once.
 		f.events.tell(daemonSetOf(pod), corev1.EventTypeWarning, reasonDisabled, fmt.Sprintf("Its pods do not run on the virtual node %q. "+
 			"To have none there, add a node affinity for %s NotIn [%s]; to run there, add a toleration of the key %s",
 			pod.Spec.NodeName, names.NodeType, names.NodeTypeVirtualNode, names.VirtualNodeTaint))
-	case state == absent:
-		f.events.tell(pod, corev1.EventTypeWarning, reasonDisabled,
-			fmt.Sprintf("Namespace %q is not offloaded to the cluster behind node %q", pod.Namespace, pod.Spec.NodeName))
 	}
 	return nil
 }

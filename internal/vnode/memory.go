@@ -26,7 +26,9 @@ type memory struct {
 
 // podMemory is what is known of one local pod; another pod of the same name starts anew.
 type podMemory struct {
-	uid      types.UID
+	uid types.UID
+	// since is when the pod was first about to be sent.
+	since    time.Time
 	restarts translate.Restarts
 	// end is the last status, until the cache shows that it was written.
 	end *corev1.PodStatus

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -100,6 +101,57 @@ func TestLaterChangesOfAPodReachTheProvider(t *testing.T) {
 		if local.Status.ObservedGeneration >= local.Generation {
 			s.t.Errorf("generation %d is observed before the provider has the resources", local.Generation)
 		}
+	})
+}
+
+// What the provider refuses of a change keeps nothing else back: neither the other changes nor the status.
+func TestEachChangeOfAPodIsTriedByItself(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	pod := s.pod(s.local, "web")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+	s.refuseOf(offv1beta1.GroupVersion.WithResource("shadowpods"), admissionv1.Validation{
+		Expression: "!has(object.spec.pod.ephemeralContainers) || object.spec.pod.ephemeralContainers.size() == 0", Message: "nobody debugs here",
+	})
+	testkit.Eventually(t, limit, func() error {
+		probe := s.shadow("probe")
+		probe.Spec.Pod = corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}, EphemeralContainers: []corev1.EphemeralContainer{{}}}
+		if err := s.there.Client.Create(t.Context(), probe, client.DryRunAll); !refused(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+	local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	before := local.DeepCopy()
+	local.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+		Name: "debug", Image: "debug:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+	}}}
+	if err := s.here.Client.SubResource("ephemeralcontainers").Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	s.event(pod, "FailedReflection", "nobody debugs here")
+	s.patch(s.here, local, `{"spec":{"activeDeadlineSeconds":900,"tolerations":[{"operator":"Exists"},{"key":"late","operator":"Exists"}]}}`)
+	s.patch(s.here, local, `{"metadata":{"labels":{"more":"yes"}}}`)
+	before = local.DeepCopy()
+	local.Spec.Containers[0].Image = "web:2"
+	if err := s.here.Client.Patch(t.Context(), local, client.StrategicMergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+		spec := sp.Spec.Pod
+		if spec.Containers[0].Image != "web:2" || len(spec.Tolerations) != 2 || spec.ActiveDeadlineSeconds == nil || sp.Labels["more"] != "yes" || len(spec.EphemeralContainers) > 0 {
+			return fmt.Errorf("the ShadowPod has %v and %+v", sp.Labels, spec)
+		}
+		return nil
+	})
+	status := *remote.Status.DeepCopy()
+	status.ContainerStatuses[0].RestartCount = 7
+	s.report(remote, status)
+	eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+		if got := p.Status.ContainerStatuses[0].RestartCount; got != 7 {
+			return fmt.Errorf("%d restarts", got)
+		}
+		return nil
 	})
 }
 

@@ -43,6 +43,9 @@ type podKind struct {
 	available *available
 	memory    *memory
 	roots     rootCAs
+	// references says what of the objects that pods refer to is in the provider; hurry has one of them copied before others.
+	references references
+	hurry      func(kind string, pair mirror.Pair, name string)
 }
 
 // nameTaken is that somebody else has an object of a name in the provider.
@@ -301,11 +304,12 @@ func (k *podKind) offload(ctx context.Context, it *podItem) error {
 	if err := k.late(ctx, it); err != nil {
 		return err
 	}
-	if err := k.applyShadow(ctx, it); err != nil {
-		return err
+	applied := k.applyShadow(ctx, it)
+	if applied != nil && (it.shadow == nil || !refused(applied)) {
+		return applied
 	}
-	tokens := k.sendTokens(ctx, it)
-	return errors.Join(k.reflectStatus(ctx, it), tokens)
+	tokens := k.sendTokens(ctx, it) // also of a pod of which a change is refused
+	return errors.Join(k.reflectStatus(ctx, it), tokens, applied)
 }
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
@@ -314,6 +318,9 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	}
 	if it.shadow == nil {
 		if err := k.awaitRootCA(ctx, it); err != nil {
+			return err
+		}
+		if err := k.awaitReferences(ctx, it); err != nil {
 			return err
 		}
 		if err := k.goHome(ctx, it); err != nil {
@@ -336,6 +343,7 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	if it.shadow != nil || !hasLater(it.local) {
 		k.keepRight(it, now)
 	}
+	k.tellOmitted(it)
 	if it.shadow != nil {
 		return nil
 	}
@@ -350,6 +358,27 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	}
 	k.tellAccess(it)
 	return nil
+}
+
+// tellOmitted tells what files of the downward API leave out, when that changes.
+func (k *podKind) tellOmitted(it *podItem) {
+	in := translate.Input{Target: it.target, Pod: it.local, Home: it.home}
+	omitted := in.OmittedInFiles()
+	if len(omitted) == 0 {
+		k.events.settled(it.local, reasonOmitted)
+		return
+	}
+	k.events.tell(it.local, corev1.EventTypeWarning, reasonOmitted, fmt.Sprintf("Files of the downward API in cluster %q leave out what has no place "+
+		"beside the annotations of the pod, of which there may be 256 KiB: %s", k.options.Provider, some(omitted)))
+}
+
+// some returns the first few of many keys.
+func some(keys []string) string {
+	const few = 5
+	if len(keys) <= few {
+		return strings.Join(keys, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(keys[:few], ", "), len(keys)-few)
 }
 
 // tellAccess tells of a pod that was made and expects to reach an API server.
@@ -388,7 +417,33 @@ func (it *podItem) bring(ctx context.Context) (*metav1.PartialObjectMetadata, er
 	} else if err != nil || in.Existing.UID != it.shadow.UID {
 		return nil, kube.Wait(unseenDelay, "the cache has a shadow pod that is gone")
 	}
-	return it.Remote.ApplyOver(ctx, translate.ShadowPod(in), in.Existing)
+	now, err := it.Remote.ApplyOver(ctx, translate.ShadowPod(in), in.Existing)
+	if refused(err) {
+		return it.bringEach(ctx, in, err)
+	}
+	return now, err
+}
+
+// bringEach brings each kind of change by itself to a ShadowPod whose provider refuses all of them together.
+func (it *podItem) bringEach(ctx context.Context, in translate.Input, why error) (last *metav1.PartialObjectMetadata, err error) {
+	changes := translate.Changes(in)
+	if len(changes) < 2 {
+		return nil, why
+	}
+	var failed []error
+	for _, in.Only = range changes {
+		want := translate.ShadowPod(in)
+		now, err := it.Remote.ApplyOver(ctx, want, in.Existing)
+		switch {
+		case refused(err):
+			failed = append(failed, fmt.Errorf("changing its %s: %w", in.Only, err))
+		case err != nil:
+			return last, err
+		default:
+			in.Existing.Spec, last = want.Spec, now
+		}
+	}
+	return last, errors.Join(failed...)
 }
 
 func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {

@@ -308,3 +308,36 @@ func TestPodsOfOtherNamespaces(t *testing.T) {
 	s.gone(s.there, s.shadow("aborted"))
 	eventually(s, s.here, s.localPod("aborted"), reasonIs(translate.ReasonAborted))
 }
+
+// The taint of the node evicts them at once, and their owner makes others: one event says why.
+func TestPodsOfANamespaceThatIsNotOffloadedAreToldOfOnce(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	other := testkit.Namespace(t, s.here, "other", nil)
+	for _, name := range []string{"first", "second"} {
+		pod := s.newPod(other, name)
+		pod.Finalizers = []string{"example.com/held"} // so that it is seen
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "1234", Controller: new(true)}}
+		s.create(s.here, pod)
+		if err := s.here.Client.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, limit, func() error { // the virtual kubelet lets it go
+			if err := s.here.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+				return err
+			}
+			if *pod.DeletionGracePeriodSeconds > 0 {
+				return fmt.Errorf("it was not dealt with")
+			}
+			return nil
+		})
+	}
+	s.event(s.newPod(other, "first"), "ReflectionDisabled", "is not offloaded")
+	var list corev1.EventList
+	if err := s.here.Client.List(t.Context(), &list, client.InNamespace(other)); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 || list.Items[0].Count > 1 {
+		t.Errorf("there are %d events", len(list.Items))
+	}
+}

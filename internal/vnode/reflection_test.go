@@ -64,6 +64,11 @@ func (s *stage) refuseConfigMaps(rule string) {
 // refuse has a policy look at what is made and changed in the twin.
 func (s *stage) refuse(resource string, v admissionv1.Validation) {
 	s.t.Helper()
+	s.refuseOf(corev1.SchemeGroupVersion.WithResource(resource), v)
+}
+
+func (s *stage) refuseOf(resource schema.GroupVersionResource, v admissionv1.Validation) {
+	s.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: s.twin},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
@@ -71,7 +76,7 @@ func (s *stage) refuse(resource string, v admissionv1.Validation) {
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.twin}},
 				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+					Rule:       admissionv1.Rule{APIGroups: []string{resource.Group}, APIVersions: []string{resource.Version}, Resources: []string{resource.Resource}},
 				}}},
 			},
 			Validations: []admissionv1.Validation{v},

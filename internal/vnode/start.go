@@ -64,7 +64,7 @@ func (p *process) runConnected(ctx context.Context) error {
 	recorder, kinds := p.podEvents()
 	pods := &podKind{
 		options: p.options, patch: p.patch, generation: p.generation, user: p.user, ips: p.network.podIPs, home: p.network.home,
-		events: newEventLog(recorder), available: p.available, memory: newMemory(time.Now),
+		events: newEventLog(recorder), available: p.available, memory: newMemory(time.Now), hurry: p.hurry,
 	}
 	engine, err := p.engine(append(kinds, pods.kind())...)
 	if err != nil {
@@ -73,6 +73,8 @@ func (p *process) runConnected(ctx context.Context) error {
 	p.pods.Store(engine)
 	p.twins.Attach(&pods.roots)
 	defer p.twins.Detach(&pods.roots)
+	p.twins.Attach(&pods.references)
+	defer p.twins.Detach(&pods.references)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		p.settle(ctx, engine)

@@ -271,6 +271,13 @@ func (p *process) lookAgain(pod client.ObjectKey) {
 	}
 }
 
+// hurry has an object copied before others that wait, if this process copies at the moment.
+func (p *process) hurry(kind string, pair mirror.Pair, name string) {
+	if engine := p.shared.Load(); engine != nil {
+		engine.EnqueueFirst(kind, pair, name)
+	}
+}
+
 // lookAtSlices has all EndpointSlices reflected anew.
 func (p *process) lookAtSlices() {
 	for _, pair := range p.twins.Pairs() {

@@ -4,6 +4,7 @@
 package translate
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -48,6 +49,28 @@ func isSet(obj metav1.Object, key string) bool {
 
 // IsRootCA tells whether a ConfigMap is the one that Kubernetes puts into every namespace.
 func IsRootCA(cm *corev1.ConfigMap) bool { return cm.Name == rootCAConfigMap }
+
+// IsRootCAName reports whether a ConfigMap of that name is the one that Kubernetes puts into every namespace.
+func IsRootCAName(name string) bool { return name == rootCAConfigMap }
+
+// HasConfigMap reports whether a copy has all that the original has. Others may add keys.
+func HasConfigMap(copied, original *corev1.ConfigMap) bool {
+	return includes(copied.Data, original.Data, func(a, b string) bool { return a == b }) && includes(copied.BinaryData, original.BinaryData, bytes.Equal)
+}
+
+// HasSecret is HasConfigMap for Secrets.
+func HasSecret(copied, original *corev1.Secret) bool {
+	return includes(copied.Data, original.Data, bytes.Equal)
+}
+
+func includes[V any](all, part map[string]V, equal func(a, b V) bool) bool {
+	for key, value := range part {
+		if have, ok := all[key]; !ok || !equal(have, value) {
+			return false
+		}
+	}
+	return true
+}
 
 // UsesRootCA tells whether a pod mounts this cluster's root CA, and in the provider, too.
 func UsesRootCA(pod *corev1.Pod) bool {

@@ -4,9 +4,11 @@
 package translate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,31 +87,81 @@ func localizeFiles(items []corev1.DownwardAPIVolumeFile, fields map[string]strin
 	}
 }
 
-// maxListing keeps a list of annotations, which comes on top of them, within what an object may have.
-const maxListing = 64 << 10
+const (
+	// maxAnnotations is how long the annotations of an object may be, all together, and room what the provider gets of that.
+	maxAnnotations = 256 << 10
+	room           = 16 << 10
+	// omittedLine is the key of a line that says how many others have no place.
+	omittedLine = "offloading.liqo.io/omitted"
+)
 
 // listings adds to annotations what files of the pod show of its labels and annotations: those of the local pod that may
-// be known there, without what we add.
-func (in Input) listings(annotations map[string]string) {
+// be known there, without what we add. It returns the keys that have no place beside them, of which the file says how many.
+func (in Input) listings(annotations map[string]string) (omitted []string) {
 	shown := shownInFiles(in.Pod)
-	own := in.Annotations(in.Pod.Annotations)
+	free := maxAnnotations - room
+	for key, value := range annotations {
+		free -= len(key) + len(value)
+	}
+	add := func(name string, values map[string]string) {
+		list, left := listing(values, free-len(name))
+		annotations[name] = list
+		free -= len(name) + len(list)
+		omitted = append(omitted, left...)
+	}
 	if shown["metadata.labels"] {
 		labels := in.Labels(in.Pod.Labels)
 		maps.DeleteFunc(labels, func(key, _ string) bool { return in.Marks()[key] != "" })
-		annotations[names.OffloadingLabels] = listing(labels)
+		add(names.OffloadingLabels, labels)
 	}
-	if list := listing(own); shown["metadata.annotations"] && len(list) <= maxListing {
-		annotations[names.OffloadingAnnotations] = list
+	if shown["metadata.annotations"] {
+		add(names.OffloadingAnnotations, in.Annotations(in.Pod.Annotations))
 	}
+	return omitted
 }
 
-// listing has the form in which a kubelet writes labels and annotations to a file.
-func listing(values map[string]string) string {
-	lines := make([]string, 0, len(values))
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		lines = append(lines, fmt.Sprintf("%s=%q", key, values[key]))
+// OmittedInFiles returns the keys of labels and annotations that files of the pod do not show in the provider, because they have no
+// place beside what is copied already.
+func (in Input) OmittedInFiles() []string {
+	if AccessOf(in.Pod, in.Home) == AccessRemote {
+		return nil
 	}
-	return strings.Join(lines, "\n")
+	annotations := in.Annotations(in.Pod.Annotations)
+	annotations[names.OffloadingNamespace] = in.Pod.Namespace
+	return in.listings(annotations)
+}
+
+// listing has the form in which a kubelet writes labels and annotations to a file. Where it would be too long, the longest lines are
+// left out, and one that counts them comes last: a file is never empty, nor is a line cut.
+func listing(values map[string]string, limit int) (text string, omitted []string) {
+	lines := make(map[string]string, len(values))
+	size := 0
+	for key, value := range values {
+		lines[key] = fmt.Sprintf("%s=%q", key, value)
+		size += len(lines[key]) + 1
+	}
+	longestFirst := slices.SortedFunc(maps.Keys(lines), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(lines[b]), len(lines[a])), cmp.Compare(a, b))
+	})
+	last := ""
+	for _, key := range longestFirst {
+		if size-1+len(last) <= limit {
+			break
+		}
+		size -= len(lines[key]) + 1
+		delete(lines, key)
+		omitted = append(omitted, key)
+		last = fmt.Sprintf("%s=%q", omittedLine, strconv.Itoa(len(omitted)))
+	}
+	sorted := make([]string, 0, len(lines)+1)
+	for _, key := range slices.Sorted(maps.Keys(lines)) {
+		sorted = append(sorted, lines[key])
+	}
+	if last != "" {
+		sorted = append(sorted, last)
+	}
+	slices.Sort(omitted)
+	return strings.Join(sorted, "\n"), omitted
 }
 
 // shownInFiles are the fields of the pod that its volumes show.

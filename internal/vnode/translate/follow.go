@@ -8,36 +8,71 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"liqo.io/liqo/internal/names"
 )
 
+// Change is one kind of what of a running pod may change later.
+type Change string
+
+// The kinds of changes.
+const (
+	ChangeImages      Change = "images"
+	ChangeResources   Change = "resources"
+	ChangeDeadline    Change = "activeDeadlineSeconds"
+	ChangeTolerations Change = "tolerations"
+	ChangeEphemeral   Change = "ephemeral containers"
+)
+
+var allChanges = []Change{ChangeImages, ChangeResources, ChangeDeadline, ChangeTolerations, ChangeEphemeral}
+
+// Changes returns the kinds of changes that the existing ShadowPod lacks, for a provider that refuses all of them together.
+func Changes(in Input) []Change {
+	return slices.DeleteFunc(slices.Clone(allChanges), func(c Change) bool {
+		in.Only = c
+		now := *in.Existing.Spec.Pod.DeepCopy()
+		follow(&now, in)
+		return equality.Semantic.DeepEqual(now, in.Existing.Spec.Pod)
+	})
+}
+
 // follow brings into the spec of a ShadowPod what of the local pod may change: images, resources, the deadline, additional
-// tolerations, ephemeral containers.
+// tolerations, ephemeral containers. With Only it is one of these.
 func follow(spec *corev1.PodSpec, in Input) {
 	local := in.Pod.Spec.DeepCopy()
-	followContainers(spec.Containers, local.Containers)
-	followContainers(spec.InitContainers, local.InitContainers)
-	if local.Resources != nil {
+	has := func(c Change) bool { return in.Only == "" || in.Only == c }
+	for _, lists := range [][2][]corev1.Container{{spec.Containers, local.Containers}, {spec.InitContainers, local.InitContainers}} {
+		followContainers(lists[0], lists[1], has(ChangeImages), has(ChangeResources))
+	}
+	if local.Resources != nil && has(ChangeResources) {
 		spec.Resources = local.Resources
 	}
-	if local.ActiveDeadlineSeconds != nil {
+	if local.ActiveDeadlineSeconds != nil && has(ChangeDeadline) {
 		spec.ActiveDeadlineSeconds = local.ActiveDeadlineSeconds
 	}
 	for _, t := range in.tolerations(local.Tolerations) {
-		if !hasToleration(spec.Tolerations, t) {
+		if has(ChangeTolerations) && !hasToleration(spec.Tolerations, t) {
 			spec.Tolerations = append(spec.Tolerations, t)
 		}
 	}
-	spec.EphemeralContainers = in.ephemeralContainers(local.EphemeralContainers)
+	if has(ChangeEphemeral) {
+		spec.EphemeralContainers = in.ephemeralContainers(local.EphemeralContainers)
+	}
 }
 
-func followContainers(remote, local []corev1.Container) {
+func followContainers(remote, local []corev1.Container, images, resources bool) {
 	for _, l := range withoutClaims(local) {
 		for i := range remote {
-			if remote[i].Name == l.Name {
-				remote[i].Image, remote[i].Resources = l.Image, l.Resources
+			if remote[i].Name != l.Name {
+				continue
+			}
+			if images {
+				remote[i].Image = l.Image
+			}
+			if resources {
+				remote[i].Resources = l.Resources
 			}
 		}
 	}

@@ -245,3 +245,31 @@ func TestContainersThatMayNotRunAgain(t *testing.T) {
 		})
 	}
 }
+
+func TestChangesAreBroughtOneByOne(t *testing.T) {
+	in := Input{Target: target, Pod: ordinary(), Existing: shadow(nil)}
+	if got := Changes(in); len(got) > 0 {
+		t.Errorf("an unchanged pod has %v", got)
+	}
+	in.Pod.Spec.Containers[0].Image = "web:2"
+	in.Pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+	in.Pod.Spec.ActiveDeadlineSeconds = new(int64(9))
+	in.Pod.Spec.Tolerations = append(in.Pod.Spec.Tolerations, corev1.Toleration{Key: "late", Operator: corev1.TolerationOpExists})
+	in.Pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
+	whole := ShadowPod(in)
+	if diff := cmp.Diff(allChanges, Changes(in)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, c := range allChanges {
+		before := Changes(in)
+		in.Only = c
+		in.Existing = ShadowPod(in)
+		in.Only = ""
+		if left := Changes(in); len(left) != len(before)-1 || slices.Contains(left, c) {
+			t.Errorf("after %s there are %v", c, left)
+		}
+	}
+	if diff := cmp.Diff(whole, in.Existing); diff != "" {
+		t.Errorf("all one by one are not all at once:\n%s", diff)
+	}
+}

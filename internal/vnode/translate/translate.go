@@ -37,6 +37,8 @@ type Input struct {
 	Pod *corev1.Pod
 	// Existing is the ShadowPod as the provider has it; nil before it is made.
 	Existing *offv1beta1.ShadowPod
+	// Only is the one kind of changes that is brought to the existing ShadowPod; empty is all.
+	Only Change
 	// Home is how the pod reaches the API server of this cluster, nil for not at all; of a ShadowPod that exists HomeOf it.
 	Home *Home
 }
