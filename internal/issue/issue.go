@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	certv1 "k8s.io/api/certificates/v1"
@@ -57,6 +58,8 @@ type Issuer struct {
 	kept     *Kept
 	duration time.Duration
 	now      func() time.Time
+	// changed are the requests, by name, that were removed since they are not what was asked for.
+	changed kube.Backoff[string]
 }
 
 // New makes an Issuer.
@@ -91,7 +94,7 @@ type Request struct {
 	Secret string
 	// CSR is the request, PEM.
 	CSR []byte
-	// Slow is told when no signer has signed for long.
+	// Slow is called with why there is no certificate yet: no signer has signed for long, or the request is not what was asked for.
 	Slow func(message string)
 }
 
@@ -117,8 +120,11 @@ type Certificate struct {
 	notAfter time.Time
 }
 
-// refused says that the signer, or an administrator, denied a request.
-type refused struct{ why string }
+// refused says that the signer, or an administrator, denied a request, and after which time to try again; 0 is when a watch tells.
+type refused struct {
+	why   string
+	again time.Duration
+}
 
 func (r *refused) Error() string { return r.why }
 
@@ -202,6 +208,10 @@ func (i *Issuer) request(ctx context.Context, r Request, previous string) (*cert
 	want := i.wantRequest(r, previous)
 	have := &certv1.CertificateSigningRequest{}
 	err := i.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	var differences []string
+	if err == nil {
+		differences = requestDifferences(&want.Spec, &have.Spec)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		if err := i.stays(ctx, r.Owner.GetNamespace()); err != nil {
@@ -210,18 +220,19 @@ func (i *Issuer) request(ctx context.Context, r Request, previous string) (*cert
 		if err := i.dropOthers(ctx, r, want.Name); err != nil {
 			return nil, err
 		}
-		if err := i.client.Create(ctx, want); err != nil {
+		asked := want.DeepCopy()
+		if err := i.client.Create(ctx, asked); err != nil {
 			return nil, fmt.Errorf("asking for the certificate: %w", err)
 		}
-		have = want
+		// An admission policy may have changed it: only what was stored tells.
+		if differences := requestDifferences(&want.Spec, &asked.Spec); len(differences) > 0 {
+			return nil, i.changedRequest(ctx, r, asked, true, differences)
+		}
+		have = asked
 	case err != nil:
 		return nil, fmt.Errorf("reading the request for the certificate: %w", err)
-	case !sameRequest(want, have):
-		// Approving what another one wrote under our name would sign for that one.
-		if err := i.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("removing a request that is not ours: %w", err)
-		}
-		return nil, kube.Wait(time.Second, "a request that is not ours was removed")
+	case len(differences) > 0:
+		return nil, i.changedRequest(ctx, r, have, false, differences)
 	}
 	return i.approved(ctx, have)
 }
@@ -280,11 +291,44 @@ func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSign
 	}
 }
 
-func sameRequest(want, have *certv1.CertificateSigningRequest) bool {
-	return bytes.Equal(want.Spec.Request, have.Spec.Request) &&
-		want.Spec.SignerName == have.Spec.SignerName &&
-		have.Spec.ExpirationSeconds != nil && *want.Spec.ExpirationSeconds == *have.Spec.ExpirationSeconds &&
-		slices.Equal(want.Spec.Usages, have.Spec.Usages)
+// requestDifferences returns in which fields a stored request asks for more, or for something else, than the wanted one. A shorter life and
+// fewer usages are none: an administrator may limit both, and a certificate is renewed by its real end.
+func requestDifferences(want, have *certv1.CertificateSigningRequestSpec) []string {
+	var out []string
+	if !bytes.Equal(want.Request, have.Request) {
+		out = append(out, "spec.request is another one")
+	}
+	if want.SignerName != have.SignerName {
+		out = append(out, fmt.Sprintf("spec.signerName is %q, not %q", have.SignerName, want.SignerName))
+	}
+	switch {
+	case want.ExpirationSeconds == nil:
+	case have.ExpirationSeconds == nil:
+		out = append(out, fmt.Sprintf("spec.expirationSeconds is not set, and must be %d at most", *want.ExpirationSeconds))
+	case *have.ExpirationSeconds > *want.ExpirationSeconds:
+		out = append(out, fmt.Sprintf("spec.expirationSeconds is %d, and must be %d at most", *have.ExpirationSeconds, *want.ExpirationSeconds))
+	}
+	more := slices.ContainsFunc(have.Usages, func(u certv1.KeyUsage) bool { return !slices.Contains(want.Usages, u) })
+	if more || !slices.Contains(have.Usages, certv1.UsageClientAuth) {
+		out = append(out, fmt.Sprintf("spec.usages are %q, not %q", have.Usages, want.Usages))
+	}
+	return out
+}
+
+// changedRequest removes a request under our name that is not what was asked for: approving it would sign for another user, or for more
+// than was checked. Where an admission policy changes each request the same happens again, so the removals are further and further apart,
+// and the owner is refused meanwhile. asked tells that it was made just now.
+func (i *Issuer) changedRequest(ctx context.Context, r Request, have *certv1.CertificateSigningRequest, asked bool, differences []string) error {
+	why := fmt.Sprintf("the request %s was changed by an admission policy, or made by another user, and is not approved: %s", have.Name, strings.Join(differences, "; "))
+	left := i.changed.Left(have.Name, i.now())
+	if asked || left > 0 {
+		return &refused{why: why, again: max(left, time.Second)}
+	}
+	r.Slow(why)
+	if err := i.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing a request that is not ours: %w", err)
+	}
+	return kube.Wait(i.changed.Next(have.Name, i.now()), why)
 }
 
 func (i *Issuer) approved(ctx context.Context, request *certv1.CertificateSigningRequest) (*certv1.CertificateSigningRequest, error) {
@@ -351,6 +395,15 @@ func IsRefused(err error) (string, bool) {
 		return "", false
 	}
 	return r.why, true
+}
+
+// Refusal makes the error of a refused request, whose reason is shown to the user, that of a controller's attempt.
+func Refusal(reason string, err error) error {
+	invalid := kube.Invalid(reason, err)
+	if r, ok := errors.AsType[*refused](err); ok && r.again > 0 {
+		return kube.Again(r.again, invalid)
+	}
+	return invalid
 }
 
 // Watch is the handler that wakes the owner of a CertificateSigningRequest of that mark.

@@ -5,6 +5,7 @@ package issue
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/x509"
@@ -13,11 +14,13 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -241,5 +244,140 @@ func TestARequestThatIsNotOursIsNotApproved(t *testing.T) {
 				return nil
 			})
 		})
+	}
+}
+
+func TestRequestDifferences(t *testing.T) {
+	want := (&Issuer{duration: time.Hour}).wantRequest(Request{Owner: &authv1beta1.Tenant{}, CSR: []byte("request")}, "").Spec
+	for name, c := range map[string]struct {
+		edit func(*certv1.CertificateSigningRequestSpec)
+		want string
+	}{
+		"same":             {func(*certv1.CertificateSigningRequestSpec) {}, ""},
+		"shorter life":     {func(s *certv1.CertificateSigningRequestSpec) { s.ExpirationSeconds = new(int32(600)) }, ""},
+		"fewer usages":     {func(s *certv1.CertificateSigningRequestSpec) { s.Usages = []certv1.KeyUsage{certv1.UsageClientAuth} }, ""},
+		"other order":      {func(s *certv1.CertificateSigningRequestSpec) { slices.Reverse(s.Usages) }, ""},
+		"longer life":      {func(s *certv1.CertificateSigningRequestSpec) { s.ExpirationSeconds = new(int32(7200)) }, "expirationSeconds is 7200, and must be 3600 at most"},
+		"any life":         {func(s *certv1.CertificateSigningRequestSpec) { s.ExpirationSeconds = nil }, "expirationSeconds is not set"},
+		"other request":    {func(s *certv1.CertificateSigningRequestSpec) { s.Request = []byte("another") }, "spec.request"},
+		"other signer":     {func(s *certv1.CertificateSigningRequestSpec) { s.SignerName = "example.com/signer" }, `spec.signerName is "example.com/signer"`},
+		"more usages":      {func(s *certv1.CertificateSigningRequestSpec) { s.Usages = append(s.Usages, certv1.UsageServerAuth) }, `"server auth"`},
+		"no client usage":  {func(s *certv1.CertificateSigningRequestSpec) { s.Usages = s.Usages[:1] }, "spec.usages"},
+		"no usages at all": {func(s *certv1.CertificateSigningRequestSpec) { s.Usages = nil }, "spec.usages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			have := *want.DeepCopy()
+			c.edit(&have)
+			got := strings.Join(requestDifferences(&want, &have), "; ")
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// admitted is a client whose API server changes each CertificateSigningRequest that is made, as an admission policy does. It counts the writes.
+type admitted struct {
+	client.Client
+	change func(*certv1.CertificateSigningRequestSpec)
+	writes int
+}
+
+func (a *admitted) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	a.change(&obj.(*certv1.CertificateSigningRequest).Spec)
+	return a.counted(a.Client.Create(ctx, obj, opts...))
+}
+
+func (a *admitted) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	return a.counted(a.Client.Delete(ctx, obj, opts...))
+}
+
+func (a *admitted) counted(err error) error {
+	if err == nil {
+		a.writes++
+	}
+	return err
+}
+
+// An administrator may limit how long certificates last, by a policy for the requests.
+func TestShortenedRequest(t *testing.T) {
+	l := newLab(t)
+	now := time.Now()
+	l.issuer.now = func() time.Time { return now }
+	policy := &admitted{Client: l.issuer.client, change: func(s *certv1.CertificateSigningRequestSpec) { s.ExpirationSeconds = new(int32(600)) }}
+	l.issuer.client = policy
+	var all certv1.CertificateSigningRequestList
+	testkit.Eventually(t, patient, func() error { // it is asked for, and approved
+		if _, _, err := l.issuer.Certificate(t.Context(), l.request); !kube.IsWait(err) {
+			t.Fatalf("asking: %v", err)
+		}
+		if err := l.c.Client.List(t.Context(), &all, client.MatchingLabels{names.RemoteClusterID: string(l.request.Consumer)}); err != nil {
+			return err
+		}
+		if len(all.Items) != 1 || len(all.Items[0].Status.Conditions) != 1 {
+			return fmt.Errorf("the requests are %+v", all.Items)
+		}
+		return nil
+	})
+	if policy.writes != 1 {
+		t.Errorf("%d requests were made or removed", policy.writes)
+	}
+	request := &all.Items[0]
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: now.Add(time.Duration(*request.Spec.ExpirationSeconds) * time.Second)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, l.key.Public(), l.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Status.Certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if err := l.c.Client.Status().Update(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, patient, func() error {
+		cert, _, err := l.issuer.Certificate(t.Context(), l.request)
+		if err != nil {
+			return err
+		}
+		if left := cert.RenewAt.Sub(now); left > 7*time.Minute || left < 6*time.Minute {
+			t.Errorf("a certificate for ten minutes is renewed after %s", left)
+		}
+		return nil
+	})
+}
+
+// An owner whose requests are always changed into what must not be signed is told so, and asks more and more seldom.
+func TestChangedRequestsBackOff(t *testing.T) {
+	l := newLab(t)
+	now := time.Now()
+	l.issuer.now = func() time.Time { return now }
+	policy := &admitted{Client: l.issuer.client, change: func(s *certv1.CertificateSigningRequestSpec) { s.ExpirationSeconds = nil }}
+	l.issuer.client = policy
+	const rounds = 600
+	told := ""
+	for range rounds { // each a second later
+		_, _, err := l.issuer.Certificate(t.Context(), l.request)
+		if why, refused := IsRefused(err); refused {
+			told = why
+			if after := kube.Judge(Refusal("Refused", err)).After; after < time.Second || after > 5*time.Minute {
+				t.Fatalf("it is tried again after %s", after)
+			}
+		} else if !kube.IsWait(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+			t.Fatalf("asking: %v", err)
+		}
+		now = now.Add(time.Second)
+	}
+	if !strings.Contains(told, "spec.expirationSeconds is not set, and must be 86400 at most") {
+		t.Errorf("the owner is told %q", told)
+	}
+	if policy.writes > 14 { // seven requests, in ten minutes
+		t.Errorf("%d requests were made or removed in %d rounds", policy.writes, rounds)
+	}
+	var all certv1.CertificateSigningRequestList
+	if err := l.c.Client.List(t.Context(), &all, client.MatchingLabels{names.RemoteClusterID: string(l.request.Consumer)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, request := range all.Items {
+		if len(request.Status.Conditions) > 0 {
+			t.Errorf("a changed request is approved: %+v", request)
+		}
 	}
 }

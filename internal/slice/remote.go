@@ -202,7 +202,7 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 	if cert == nil {
 		if why, ok := issue.IsRefused(err); ok {
 			deny(why)
-			return kube.Invalid("AuthParamsFailed", err)
+			return issue.Refusal("AuthParamsFailed", err)
 		}
 		return err
 	}
@@ -214,7 +214,7 @@ func (r *remotes) authenticate(ctx context.Context, slice *authv1beta1.ResourceS
 	want.AuthenticationAccepted().Set(&slice.Status, r.options.Now())
 	if _, ok := issue.IsRefused(err); ok {
 		// The old certificate serves until its end. The watch tells when the refused request is gone.
-		return kube.Invalid("AuthParamsFailed", err)
+		return issue.Refusal("AuthParamsFailed", err)
 	}
 	if err == nil {
 		r.notes.comeBack(slice, cert.RenewAt)

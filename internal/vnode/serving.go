@@ -112,7 +112,11 @@ func (i *issuer) run(ctx context.Context) {
 		pause := time.Duration(0)
 		if cert, err := i.issue(ctx); err == nil {
 			i.current.Store(cert)
-			retry, pause = certificateRetry(), i.renewIn(cert.Leaf)
+			if pause = i.renewIn(cert.Leaf); time.Until(cert.Leaf.NotAfter) > renewMin {
+				retry = certificateRetry()
+			} else { // it ended before it was here, or will at once: the next one will hardly be better
+				pause = max(pause, retry.Step())
+			}
 		} else if ctx.Err() == nil {
 			i.failed(err)
 			pause = retry.Step()

@@ -1,0 +1,91 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"sync"
+	"time"
+)
+
+// The delays of a Backoff: 1 s, 4 s, 16 s, 64 s, then 5 minutes. After a minute, or twice the last delay, in which nothing was recorded,
+// they begin anew.
+const (
+	backoffBase   = time.Second
+	backoffFactor = 4
+	backoffCap    = 5 * time.Minute
+	backoffQuiet  = time.Minute
+)
+
+// backoffDelay returns how long to wait after n times in a row.
+func backoffDelay(n int) time.Duration {
+	delay := backoffBase
+	for ; n > 1 && delay < backoffCap; n-- {
+		delay *= backoffFactor
+	}
+	return min(delay, backoffCap)
+}
+
+// attempts are how often something was done in a row, and when it was done last.
+type attempts struct {
+	count int
+	last  time.Time
+}
+
+// delay returns how long to wait after the last attempt; the first free ones are followed by none.
+func (a attempts) delay(free int) time.Duration {
+	if a.count <= free {
+		return 0
+	}
+	return backoffDelay(a.count - free)
+}
+
+// quiet reports whether the last attempt is so long ago that the next one is a first one.
+func (a attempts) quiet(now time.Time, free int) bool {
+	return a.count == 0 || now.Sub(a.last) >= max(backoffQuiet, 2*a.delay(free)) || now.Before(a.last)
+}
+
+// left returns how much of the delay is left.
+func (a attempts) left(now time.Time, free int) time.Duration {
+	if a.quiet(now, free) {
+		return 0
+	}
+	return max(a.last.Add(a.delay(free)).Sub(now), 0)
+}
+
+// next returns the attempts with one more.
+func (a attempts) next(now time.Time, free int) attempts {
+	if a.quiet(now, free) {
+		a.count = 0
+	}
+	return attempts{count: a.count + 1, last: now}
+}
+
+// Backoff keeps apart, for each key, what must not be repeated quickly. The zero value is ready for use.
+type Backoff[K comparable] struct {
+	mu sync.Mutex
+	of map[K]attempts
+}
+
+// Left returns how long to wait before the next attempt, 0 if it may be now.
+func (b *Backoff[K]) Left(key K, now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.of[key].left(now, 0)
+}
+
+// Next records an attempt, and returns how long to wait before the next one.
+func (b *Backoff[K]) Next(key K, now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.of == nil {
+		b.of = map[K]attempts{}
+	}
+	for key, a := range b.of {
+		if a.quiet(now, 0) {
+			delete(b.of, key)
+		}
+	}
+	b.of[key] = b.of[key].next(now, 0)
+	return b.of[key].left(now, 0)
+}
