@@ -26,14 +26,14 @@ func backoffDelay(n int) time.Duration {
 	return min(delay, backoffCap)
 }
 
-// attempts are how often something was done in a row, and when it was done last.
-type attempts struct {
+// repeats is how often something was done in a row, and when it was done last.
+type repeats struct {
 	count int
 	last  time.Time
 }
 
 // delay returns how long to wait after the last attempt; the first free ones are followed by none.
-func (a attempts) delay(free int) time.Duration {
+func (a repeats) delay(free int) time.Duration {
 	if a.count <= free {
 		return 0
 	}
@@ -41,30 +41,30 @@ func (a attempts) delay(free int) time.Duration {
 }
 
 // quiet reports whether the last attempt is so long ago that the next one is a first one.
-func (a attempts) quiet(now time.Time, free int) bool {
+func (a repeats) quiet(now time.Time, free int) bool {
 	return a.count == 0 || now.Sub(a.last) >= max(backoffQuiet, 2*a.delay(free)) || now.Before(a.last)
 }
 
 // left returns how much of the delay is left.
-func (a attempts) left(now time.Time, free int) time.Duration {
+func (a repeats) left(now time.Time, free int) time.Duration {
 	if a.quiet(now, free) {
 		return 0
 	}
 	return max(a.last.Add(a.delay(free)).Sub(now), 0)
 }
 
-// next returns the attempts with one more.
-func (a attempts) next(now time.Time, free int) attempts {
+// next returns the state after one more.
+func (a repeats) next(now time.Time, free int) repeats {
 	if a.quiet(now, free) {
 		a.count = 0
 	}
-	return attempts{count: a.count + 1, last: now}
+	return repeats{count: a.count + 1, last: now}
 }
 
 // Backoff keeps apart, for each key, what must not be repeated quickly. The zero value is ready for use.
 type Backoff[K comparable] struct {
 	mu sync.Mutex
-	of map[K]attempts
+	of map[K]repeats
 }
 
 // Left returns how long to wait before the next attempt, 0 if it may be now.
@@ -79,7 +79,7 @@ func (b *Backoff[K]) Next(key K, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.of == nil {
-		b.of = map[K]attempts{}
+		b.of = map[K]repeats{}
 	}
 	for key, a := range b.of {
 		if a.quiet(now, 0) {

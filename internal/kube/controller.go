@@ -228,17 +228,25 @@ func (c *Controller[T]) needsFinalizer(obj T) bool {
 
 // finish reports, writes the status if it changed, and tells of the changes only once they are written.
 func (c *Controller[T]) finish(ctx context.Context, before, obj T, err error) (reconcile.Result, error) {
-	report := c.report(obj, err)
+	report := append(c.report(obj, err), conflictEvents(err)...)
 	if patchErr := c.writeStatus(ctx, before, obj); patchErr != nil {
+		if conflicts := conflictEvents(patchErr); len(conflicts) > 0 {
+			c.tell(obj, conflicts)
+		}
 		if Judge(err).Failed() {
 			return c.result(ctx, obj, err)
 		}
 		return c.result(ctx, obj, patchErr)
 	}
-	for _, e := range c.told.News(client.ObjectKeyFromObject(obj), report) {
+	c.tell(obj, report)
+	return c.result(ctx, obj, err)
+}
+
+// tell records the events of what was not so before; no events at all forget what was.
+func (c *Controller[T]) tell(obj T, events []Event) {
+	for _, e := range c.told.News(client.ObjectKeyFromObject(obj), events) {
 		c.recorder.Eventf(obj, nil, e.Type, e.Reason, "Sync", "%s", Note(e.Message))
 	}
-	return c.result(ctx, obj, err)
 }
 
 func (c *Controller[T]) report(obj T, err error) []Event {

@@ -16,5 +16,5 @@ func DirectClient(mgr ctrl.Manager) (client.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client without cache: %w", err)
 	}
-	return c, nil
+	return LimitWrites(c, c), nil
 }

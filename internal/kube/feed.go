@@ -89,9 +89,13 @@ func NewCluster(cfg *rest.Config) (Cluster, error) {
 	return Cluster{Config: cfg, HTTP: httpClient, Mapper: mapper, Scheme: Scheme}, nil
 }
 
-// Client returns a client without cache.
+// Client returns a client without cache, for copies.
 func (c Cluster) Client() (client.Client, error) {
-	return client.New(c.Config, client.Options{HTTPClient: c.HTTP, Scheme: c.Scheme, Mapper: c.Mapper})
+	direct, err := client.New(c.Config, client.Options{HTTPClient: c.HTTP, Scheme: c.Scheme, Mapper: c.Mapper})
+	if err != nil {
+		return nil, err
+	}
+	return limitCopies(direct), nil
 }
 
 // NewFeed makes a Feed; Run fills it.

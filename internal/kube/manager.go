@@ -129,6 +129,7 @@ func managerOptions(o ManagerOptions) ctrl.Options {
 		Scheme:                        Scheme,
 		Logger:                        o.Log,
 		Cache:                         cacheOptions(o),
+		NewClient:                     newLimitedClient,
 		WebhookServer:                 o.Webhooks,
 		HealthProbeBindAddress:        addressOr(o.HealthAddress, names.HealthPort),
 		Metrics:                       metricsOptions(o),

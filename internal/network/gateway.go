@@ -64,6 +64,7 @@ func SetupGateways(mgr ctrl.Manager, o GatewayOptions) error {
 	if err != nil {
 		return fmt.Errorf("making the client of what is made for gateways: %w", err)
 	}
+	children = kube.LimitWrites(children, live)
 	shared := rendering{client: mgr.GetClient(), live: live, templates: templates, liqoNamespace: o.LiqoNamespace, allowed: o.TemplateNamespaces}
 	keys := &keyring{live: live, bindings: children, liqoNamespace: o.LiqoNamespace}
 	return errors.Join(

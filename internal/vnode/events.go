@@ -64,6 +64,11 @@ func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
 // reason of its own.
 func (l *eventLog) failure(obj client.Object, err error) {
 	verdict := kube.Judge(err)
+	if message, conflicts := kube.ConflictingWriter(err); conflicts {
+		l.tell(obj, corev1.EventTypeWarning, kube.ReasonConflictingWriter, message)
+	} else if err == nil {
+		l.settled(obj, kube.ReasonConflictingWriter)
+	}
 	switch {
 	case verdict.Invalid() && verdict.Reason != reasonFailed:
 		l.tell(obj, corev1.EventTypeWarning, verdict.Reason, kube.Trouble(err).Error())

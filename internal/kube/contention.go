@@ -1,0 +1,485 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// Two writers that each put back what the other changed would go on for ever, as fast as the API server takes it. So each write passes
+// a limit that knows what was last written to the object: the same content again, although it was there, is a put-back. A few are sent at
+// once, and then one after 1 s, 4 s, 16 s, 64 s, and every 5 minutes, until a while passes without one.
+
+// ReasonConflictingWriter is the reason of the event about an object that another writer changes each time after it was written.
+const ReasonConflictingWriter = "ConflictingWriter"
+
+// freePutBacks are the put-backs that are followed by no delay: a user may change an object a few times, and caches are late.
+const freePutBacks = 2
+
+// conflictingWriter is the error of a write that has to wait, for another writer changes the object each time.
+type conflictingWriter struct {
+	error   // a Wait
+	message string
+}
+
+func (c *conflictingWriter) Unwrap() error { return c.error }
+
+// ConflictingWriter returns the message of the event about a write that has to wait since another writer changes the object each time.
+func ConflictingWriter(err error) (message string, ok bool) {
+	c, ok := errors.AsType[*conflictingWriter](err)
+	if !ok {
+		return "", false
+	}
+	return c.message, true
+}
+
+// conflictEvents returns the events about writes that have to wait, of an attempt.
+func conflictEvents(err error) []Event {
+	message, ok := ConflictingWriter(err)
+	if !ok {
+		return nil
+	}
+	return []Event{{Type: corev1.EventTypeWarning, Reason: ReasonConflictingWriter, Message: message}}
+}
+
+// writeKey is one object, and one way to write to it: fields that are written apart are counted apart.
+type writeKey struct {
+	kind schema.GroupVersionKind
+	name types.NamespacedName
+	how  string
+}
+
+// write is what is written in that way.
+type write struct {
+	key     writeKey
+	content string
+	// again reports whether other content is the put-back: an object that is deleted was made anew.
+	again bool
+}
+
+// written is the last write.
+type written struct {
+	content, version string
+	// putBacks are those in a row, and when the last write was.
+	putBacks repeats
+	// writer is the other one, as it was told, and told for how many put-backs.
+	writer string
+	told   int
+}
+
+// isPutBack reports whether to write that content undoes what another writer did since the last write.
+func (w *written) isPutBack(next write, now time.Time) bool {
+	if w.content == "" || now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.delay(freePutBacks)) || now.Before(w.putBacks.last) {
+		return false
+	}
+	return (w.content == next.content) != next.again
+}
+
+// writeLimiter delays put-backs.
+type writeLimiter struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	of    map[writeKey]written
+	prune int
+}
+
+// left returns how long a write has to wait, and what is known of the object.
+func (l *writeLimiter) left(next write) (time.Duration, written) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.of[next.key]
+	if now := l.now(); last.isPutBack(next, now) {
+		return last.putBacks.left(now, freePutBacks), last
+	}
+	return 0, last
+}
+
+// wrote records a write after which the object has that version. A write that changed nothing is none.
+func (l *writeLimiter) wrote(w write, version string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, last := l.now(), l.of[w.key]
+	next := written{content: w.content, version: version, putBacks: repeats{last: now}}
+	if last.isPutBack(w, now) {
+		if version != "" && version == last.version {
+			return
+		}
+		next.putBacks = last.putBacks.next(now, freePutBacks)
+		next.writer, next.told = last.writer, last.told
+	}
+	if l.of == nil {
+		l.of = map[writeKey]written{}
+	}
+	l.of[w.key] = next
+	l.forget(now)
+}
+
+// forget drops what is too long ago to matter, now and then.
+func (l *writeLimiter) forget(now time.Time) {
+	if len(l.of) < l.prune {
+		return
+	}
+	for key, w := range l.of {
+		if now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.delay(freePutBacks)) {
+			delete(l.of, key)
+		}
+	}
+	l.prune = 2*len(l.of) + 1000
+}
+
+// tell remembers which writer was told of.
+func (l *writeLimiter) tell(key writeKey, writer string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w, ok := l.of[key]; ok {
+		w.writer, w.told = writer, w.putBacks.count
+		l.of[key] = w
+	}
+}
+
+// limitedClient is a client whose put-backs are delayed.
+type limitedClient struct {
+	client.Client
+	live    client.Reader // reads who else writes
+	limit   *writeLimiter
+	deletes bool
+}
+
+// LimitWrites returns a client that delays writes which put back what another writer changes each time. live reads, past any cache, which
+// writer that is.
+func LimitWrites(c client.Client, live client.Reader) client.Client {
+	return &limitedClient{Client: c, live: live, limit: &writeLimiter{now: time.Now}, deletes: true}
+}
+
+// limitCopies is LimitWrites for copies, which are deleted as often as their originals are.
+func limitCopies(c client.Client) client.Client {
+	return &limitedClient{Client: c, live: c, limit: &writeLimiter{now: time.Now}}
+}
+
+// newLimitedClient makes the client of a manager.
+func newLimitedClient(cfg *rest.Config, o client.Options) (client.Client, error) {
+	c, err := client.New(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	o.Cache = nil
+	live, err := client.New(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	return LimitWrites(c, live), nil
+}
+
+// unlimited are kinds that are written again and again, or are questions and no objects.
+func unlimited(kind schema.GroupVersionKind) bool {
+	switch kind.Group {
+	case "authentication.k8s.io", "authorization.k8s.io", "events.k8s.io", "coordination.k8s.io":
+		return true
+	}
+	return kind.Kind == "Event"
+}
+
+// do sends a write, unless it has to wait.
+func (c *limitedClient) do(ctx context.Context, w *write, send func() error, version func() string) error {
+	if w == nil {
+		return send()
+	}
+	if left, last := c.limit.left(*w); left > 0 {
+		return c.conflict(ctx, w, left, last)
+	}
+	if err := send(); err != nil {
+		return err
+	}
+	c.limit.wrote(*w, version())
+	return nil
+}
+
+// conflict is the error of a write that has to wait. Who else writes is looked up once for each delay.
+func (c *limitedClient) conflict(ctx context.Context, w *write, left time.Duration, last written) error {
+	writer := last.writer
+	if last.told != last.putBacks.count {
+		writer = c.otherWriter(ctx, w.key)
+		c.limit.tell(w.key, writer)
+		log.FromContext(ctx).Info("object is changed by another writer", "kind", w.key.kind.Kind, "object", w.key.name.String(),
+			"writer", writer, "putBacks", last.putBacks.count, "again", left.Round(time.Second).String())
+	}
+	object := w.key.kind.Kind + " " + strings.TrimPrefix(w.key.name.String(), "/")
+	message := fmt.Sprintf("%s is %s each time after Liqo wrote it; it is put back ever more seldom, every %s in the end", object, writer, backoffCap)
+	return &conflictingWriter{error: Wait(left, ReasonConflictingWriter+": "+message), message: message}
+}
+
+// otherWriter says what another writer does to an object: "changed by istiod".
+func (c *limitedClient) otherWriter(ctx context.Context, key writeKey) string {
+	if key.how == howDelete {
+		return "made anew by another writer"
+	}
+	meta := &metav1.PartialObjectMetadata{}
+	meta.SetGroupVersionKind(key.kind)
+	err := c.live.Get(ctx, key.name, meta)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "deleted"
+	case err != nil:
+		return "changed by another writer"
+	}
+	if manager := lastManager(meta.ManagedFields); manager != "" {
+		return "changed by " + fmt.Sprintf("%q", manager)
+	}
+	return "changed by another writer"
+}
+
+// lastManager returns the manager, other than ours, that wrote last.
+func lastManager(fields []metav1.ManagedFieldsEntry) string {
+	var last metav1.ManagedFieldsEntry
+	for _, f := range fields {
+		if isOurManager(f.Manager) || f.Time == nil {
+			continue
+		}
+		if last.Time == nil || !f.Time.Before(last.Time) {
+			last = f
+		}
+	}
+	return last.Manager
+}
+
+func isOurManager(name string) bool {
+	ours := []string{
+		names.FieldManager, names.ReflectionFieldManager, names.ShadowPodFieldManager, names.ShadowEndpointSliceFieldManager, "virtual-kubelet",
+	}
+	return slices.Contains(ours, name) || strings.HasPrefix(name, names.FieldManager+"-")
+}
+
+// The ways to write.
+const (
+	howCreate = "create"
+	howUpdate = "update"
+	howPatch  = "patch"
+	howApply  = "apply"
+	howDelete = "delete"
+)
+
+// write prepares a write of that content to an object, nil for one that is not limited. part tells ways apart.
+func (c *limitedClient) write(obj client.Object, how, part string, content any) *write {
+	kind, err := apiutil.GVKForObject(obj, c.Scheme())
+	if err != nil || obj.GetName() == "" || unlimited(kind) {
+		return nil // which the API server judges
+	}
+	encoded, err := json.Marshal(content)
+	if err != nil {
+		return nil
+	}
+	return newWrite(kind, client.ObjectKeyFromObject(obj), how, part, encoded)
+}
+
+func newWrite(kind schema.GroupVersionKind, name types.NamespacedName, how, part string, encoded []byte) *write {
+	var fields any
+	if json.Unmarshal(encoded, &fields) != nil {
+		return nil
+	}
+	fields = stripped(fields, kind == corev1.SchemeGroupVersion.WithKind("Secret"))
+	if how == howPatch {
+		part += "/" + digest(paths("", fields, nil))
+	}
+	return &write{key: writeKey{kind: kind, name: name, how: strings.TrimSuffix(how+"/"+part, "/")}, content: digest(fields)}
+}
+
+func digest(of any) string {
+	encoded, _ := json.Marshal(of) // of JSON
+	sum := sha256.Sum256(encoded)
+	return string(sum[:12])
+}
+
+// stripped returns the content without versions and times, and without the values in Secrets: keys and certificates are new ones each time.
+func stripped(content any, secret bool) any {
+	switch v := content.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			switch key {
+			case "lastTransitionTime", "lastHeartbeatTime", "lastProbeTime", "lastUpdateTime", "resourceVersion", "managedFields", "creationTimestamp":
+				continue
+			case names.AppliedHash: // of the values, too
+				if secret {
+					continue
+				}
+			case "data", "stringData":
+				if entries, ok := value.(map[string]any); ok && secret {
+					out[key] = withoutValues(entries)
+					continue
+				}
+			}
+			out[key] = stripped(value, secret)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = stripped(v[i], secret)
+		}
+		return out
+	}
+	return content
+}
+
+func withoutValues(entries map[string]any) map[string]any {
+	out := make(map[string]any, len(entries))
+	for key, value := range entries {
+		out[key] = value == nil // nil removes the entry
+	}
+	return out
+}
+
+// paths returns the fields that a patch writes.
+func paths(at string, content any, into []string) []string {
+	fields, ok := content.(map[string]any)
+	if !ok {
+		return append(into, at)
+	}
+	for key, value := range fields {
+		into = paths(at+"/"+key, value, into)
+	}
+	slices.Sort(into)
+	return into
+}
+
+func (c *limitedClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	o := (&client.CreateOptions{}).ApplyOptions(opts)
+	var w *write
+	if len(o.DryRun) == 0 {
+		w = c.write(obj, howCreate, "", obj)
+	}
+	return c.do(ctx, w, func() error { return c.Client.Create(ctx, obj, opts...) }, obj.GetResourceVersion)
+}
+
+func (c *limitedClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	o := (&client.UpdateOptions{}).ApplyOptions(opts)
+	var w *write
+	if len(o.DryRun) == 0 {
+		w = c.write(obj, howUpdate, o.FieldManager, obj)
+	}
+	return c.do(ctx, w, func() error { return c.Client.Update(ctx, obj, opts...) }, obj.GetResourceVersion)
+}
+
+func (c *limitedClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	o := (&client.PatchOptions{}).ApplyOptions(opts)
+	w, patch, err := c.patch(obj, patch, "", o)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, w, func() error { return c.Client.Patch(ctx, obj, patch, opts...) }, obj.GetResourceVersion)
+}
+
+// patch prepares a patch, which is encoded once.
+func (c *limitedClient) patch(obj client.Object, patch client.Patch, part string, o *client.PatchOptions) (*write, client.Patch, error) {
+	if len(o.DryRun) > 0 {
+		return nil, patch, nil
+	}
+	data, err := patch.Data(obj)
+	if err != nil {
+		return nil, nil, err
+	}
+	how := howPatch
+	if patch.Type() == types.ApplyPatchType {
+		how = howApply
+	}
+	return c.write(obj, how, part+o.FieldManager, json.RawMessage(data)), client.RawPatch(patch.Type(), data), nil
+}
+
+func (c *limitedClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	o := (&client.DeleteOptions{}).ApplyOptions(opts)
+	uid := obj.GetUID()
+	if o.Preconditions != nil && o.Preconditions.UID != nil {
+		uid = *o.Preconditions.UID
+	}
+	var w *write
+	if c.deletes && uid != "" && len(o.DryRun) == 0 {
+		if w = c.write(obj, howDelete, "", uid); w != nil {
+			w.again = true
+			if w.key.kind == corev1.SchemeGroupVersion.WithKind("Pod") { // deleted as often as others make it
+				w = nil
+			}
+		}
+	}
+	return c.do(ctx, w, func() error { return c.Client.Delete(ctx, obj, opts...) }, func() string { return "" })
+}
+
+func (c *limitedClient) Status() client.SubResourceWriter { return c.SubResource("status") }
+
+func (c *limitedClient) SubResource(name string) client.SubResourceClient {
+	inner := c.Client.SubResource(name)
+	if name != "status" { // others are orders
+		return inner
+	}
+	return &limitedStatus{inner, c}
+}
+
+// limitedStatus is a limitedClient for the status.
+type limitedStatus struct {
+	client.SubResourceClient
+	of *limitedClient
+}
+
+const statusPart = "status/"
+
+func (s *limitedStatus) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	o := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
+	var w *write
+	if status, err := statusOf(obj); err == nil && len(o.DryRun) == 0 {
+		w = s.of.write(obj, howUpdate, statusPart+o.FieldManager, status)
+	}
+	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Update(ctx, obj, opts...) }, obj.GetResourceVersion)
+}
+
+func (s *limitedStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	o := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
+	w, patch, err := s.of.patch(obj, patch, statusPart, &o.PatchOptions)
+	if err != nil {
+		return err
+	}
+	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Patch(ctx, obj, patch, opts...) }, obj.GetResourceVersion)
+}
+
+func (s *limitedStatus) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	o := (&client.SubResourceApplyOptions{}).ApplyOpts(opts)
+	read := func() (*metav1.PartialObjectMetadata, []byte) {
+		meta := &metav1.PartialObjectMetadata{}
+		encoded, err := json.Marshal(obj)
+		if err != nil || json.Unmarshal(encoded, meta) != nil || meta.Name == "" {
+			return nil, nil
+		}
+		return meta, encoded
+	}
+	var w *write
+	if meta, encoded := read(); meta != nil && len(o.DryRun) == 0 {
+		w = newWrite(meta.GroupVersionKind(), client.ObjectKeyFromObject(meta), howApply, statusPart+o.FieldManager, encoded)
+	}
+	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Apply(ctx, obj, opts...) }, func() string {
+		if meta, _ := read(); meta != nil {
+			return meta.ResourceVersion
+		}
+		return ""
+	})
+}

@@ -1,0 +1,158 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/liqo/internal/names"
+)
+
+func TestBackoff(t *testing.T) {
+	var b Backoff[string]
+	now := time.Now()
+	for i, want := range []time.Duration{1, 4, 16, 64, 256, 300, 300} {
+		if left := b.Left("x", now); left != 0 {
+			t.Errorf("attempt %d has to wait for %s", i, left)
+		}
+		want *= time.Second
+		if got := b.Next("x", now); got != want || b.Left("x", now) != want || b.Left("x", now.Add(want-1)) != 1 {
+			t.Errorf("after attempt %d: %s, not %s", i, got, want)
+		}
+		now = now.Add(want)
+	}
+	if left := b.Left("y", now); left != 0 {
+		t.Errorf("another key has to wait for %s", left)
+	}
+	if got := b.Next("x", now.Add(10*time.Minute)); got != time.Second {
+		t.Errorf("after quiet it waits for %s", got)
+	}
+}
+
+// limiterTest is a writeLimiter whose clock the test moves.
+type limiterTest struct {
+	*writeLimiter
+	at   time.Time
+	sent int
+}
+
+func newLimiterTest() *limiterTest {
+	l := &limiterTest{at: time.Now()}
+	l.writeLimiter = &writeLimiter{now: func() time.Time { return l.at }}
+	return l
+}
+
+// try writes if it may; version is what the object has then.
+func (l *limiterTest) try(w write, version string) bool {
+	if left, _ := l.left(w); left > 0 {
+		return false
+	}
+	l.sent++
+	l.wrote(w, version)
+	return true
+}
+
+func TestWriteLimiter(t *testing.T) {
+	content := func(of string) write { return write{key: writeKey{how: "patch"}, content: of} }
+	const rounds = 600 // a second each
+	for name, c := range map[string]struct {
+		round func(l *limiterTest, i int)
+		least int
+		most  int
+	}{
+		"put back each time":        {func(l *limiterTest, i int) { l.try(content("ours"), strconv.Itoa(i)) }, 7, 10},
+		"another content each time": {func(l *limiterTest, i int) { l.try(content(strconv.Itoa(i)), strconv.Itoa(i)) }, rounds, rounds},
+		"turned on and off":         {func(l *limiterTest, i int) { l.try(content(strconv.Itoa(i%2)), strconv.Itoa(i)) }, rounds, rounds},
+		"nothing changed by it":     {func(l *limiterTest, _ int) { l.try(content("ours"), "1") }, rounds, rounds},
+		"two objects": {func(l *limiterTest, i int) {
+			other := content("ours")
+			other.key.name.Name = "other"
+			l.try(content("ours"), strconv.Itoa(i))
+			l.try(other, strconv.Itoa(i))
+		}, 14, 20},
+		"put back after quiet": {func(l *limiterTest, i int) {
+			if i%61 == 0 {
+				l.try(content("ours"), strconv.Itoa(i))
+			}
+		}, 10, 10},
+		"deleted, and made anew by another": {func(l *limiterTest, i int) {
+			l.try(write{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
+		}, 7, 10},
+		"deleted several times": {func(l *limiterTest, _ int) {
+			l.try(write{key: writeKey{how: howDelete}, content: "1", again: true}, "")
+		}, rounds, rounds},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLimiterTest()
+			for i := range rounds {
+				c.round(l, i)
+				l.at = l.at.Add(time.Second)
+			}
+			if l.sent < c.least || l.sent > c.most {
+				t.Errorf("%d writes in %d rounds, want %d to %d", l.sent, rounds, c.least, c.most)
+			}
+		})
+	}
+}
+
+func TestWriteLimiterForgets(t *testing.T) {
+	l := newLimiterTest()
+	for i := range 10_000 {
+		l.try(write{key: writeKey{name: types.NamespacedName{Name: strconv.Itoa(i)}}, content: "ours"}, "1")
+		l.at = l.at.Add(time.Second)
+	}
+	if len(l.of) > 3000 {
+		t.Errorf("%d writes are remembered", len(l.of))
+	}
+}
+
+func TestNewWrite(t *testing.T) {
+	secret, node := corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("Node")
+	name := types.NamespacedName{Name: "x"}
+	patch := func(body string) *write { return newWrite(node, name, howPatch, "", []byte(body)) }
+	for what, c := range map[string]struct {
+		a, b            *write
+		same, alikeWays bool
+	}{
+		"versions and times are no content": {
+			patch(`{"metadata":{"resourceVersion":"1","labels":{"a":"b"}},"status":{"conditions":[{"type":"x","lastTransitionTime":"1"}]}}`),
+			patch(`{"metadata":{"resourceVersion":"2","labels":{"a":"b"}},"status":{"conditions":[{"type":"x","lastTransitionTime":"2"}]}}`), true, true,
+		},
+		"another value":  {patch(`{"metadata":{"labels":{"a":"b"}}}`), patch(`{"metadata":{"labels":{"a":"c"}}}`), false, true},
+		"another label":  {patch(`{"metadata":{"labels":{"a":"b"}}}`), patch(`{"metadata":{"labels":{"c":"b"}}}`), false, false},
+		"another secret": {newWrite(secret, name, howCreate, "", []byte(`{"data":{"key":"1"}}`)), newWrite(secret, name, howCreate, "", []byte(`{"data":{"key":"2"}}`)), true, true},
+		"another label of a secret": {
+			newWrite(secret, name, howCreate, "", []byte(`{"metadata":{"labels":{"a":"1"}}}`)),
+			newWrite(secret, name, howCreate, "", []byte(`{"metadata":{"labels":{"a":"2"}}}`)), false, true,
+		},
+		"data of another kind": {newWrite(node, name, howCreate, "", []byte(`{"data":{"key":"1"}}`)), newWrite(node, name, howCreate, "", []byte(`{"data":{"key":"2"}}`)), false, true},
+	} {
+		if same := c.a.content == c.b.content; same != c.same {
+			t.Errorf("%s: same content is %t", what, same)
+		}
+		if alike := c.a.key == c.b.key; alike != c.alikeWays {
+			t.Errorf("%s: same way is %t", what, alike)
+		}
+	}
+}
+
+func TestLastManager(t *testing.T) {
+	at := func(manager string, seconds int64) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: new(metav1.Unix(seconds, 0))}
+	}
+	for want, fields := range map[string][]metav1.ManagedFieldsEntry{
+		"":       {at(names.FieldManager, 3), at("liqo-controller-manager", 4), at(names.ReflectionFieldManager, 5), {Manager: "timeless"}},
+		"istiod": {at("kubectl", 1), at("istiod", 2), at(names.FieldManager, 3)},
+	} {
+		if got := lastManager(fields); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
