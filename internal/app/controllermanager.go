@@ -124,7 +124,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
 		with(auth.SetupSigner, auth.SignerOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces}),
 		with(auth.SetupTenant, settings.tenants),
-		with(auth.SetupIdentity, auth.IdentityOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace}),
+		with(auth.SetupIdentity, auth.IdentityOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, AllowLoopbackPeers: o.allowLoopbackPeers}),
 		auth.SetupRenew,
 		with(auth.SetupServing, auth.ServingOptions{}),
 		// Who has which addresses, and under which a peer is seen.

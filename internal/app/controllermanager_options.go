@@ -52,7 +52,7 @@ type controllerManagerOptions struct {
 	vkOptionsTemplate, runtimeClass string
 	tlsCompatibility, legacyNonces  bool
 	apiServer, ca                   string
-	trustedCA                       bool
+	trustedCA, allowLoopbackPeers   bool
 	sliceCertificate                time.Duration
 	controlPlaneCertificate         time.Duration
 	defaultClass                    bool
@@ -90,6 +90,7 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.legacyNonces, "legacy-nonces", false, "sign nonces alone, and accept such signatures, as Liqo did before they were bound to both clusters")
 	fs.StringVar(&o.apiServer, "api-server-address-override", "", "where peers reach this API server; empty for port 6443 of a control-plane node")
 	fs.StringVar(&o.ca, "ca-override", "", "certificate authority of the API server for peers, base64")
+	fs.BoolVar(&o.allowLoopbackPeers, "allow-loopback-peers", false, "take kubeconfigs of peers that lead to the loopback addresses of this machine, as in tests")
 	fs.BoolVar(&o.trustedCA, "trusted-ca", false, "peers know the authority of the API server already")
 	fs.DurationVar(&o.sliceCertificate, "slice-certificate-duration", 24*time.Hour, "how long the certificates given to consumers for slices last; each is renewed when two thirds are over")
 	fs.DurationVar(&o.controlPlaneCertificate, "control-plane-certificate-duration", 7*24*time.Hour, "how long those for their control planes last: an outage between the clusters may be a third as long")

@@ -20,6 +20,7 @@ type crdReplicatorOptions struct {
 	process
 	workers                   int
 	pingInterval, pingTimeout time.Duration
+	allowLoopbackPeers        bool
 }
 
 // Cluster-wide it reads who the peers are and says how they are; everything else it is given in tenant namespaces, by a
@@ -56,6 +57,7 @@ func (o *crdReplicatorOptions) flags(fs *pflag.FlagSet) {
 	o.process.flags(fs)
 	fs.IntVar(&o.workers, "workers", 4, "objects of a kind that are copied to one peer at once")
 	fs.DurationVar(&o.pingInterval, "foreign-cluster-ping-interval", 15*time.Second, "time between two looks at a peer's API server; 0 counts it as reachable")
+	fs.BoolVar(&o.allowLoopbackPeers, "allow-loopback-peers", false, "connect to peers on the loopback addresses of this machine, as in tests")
 	fs.DurationVar(&o.pingTimeout, "foreign-cluster-ping-timeout", 5*time.Second, "how long one look may take")
 }
 
@@ -89,5 +91,6 @@ func (o *crdReplicatorOptions) replication() replicate.Options {
 	}
 	return replicate.Options{
 		ClusterID: o.cluster(), Version: program.Version, Workers: o.workers, HealthInterval: interval, HealthTimeout: o.pingTimeout,
+		AllowLoopbackPeers: o.allowLoopbackPeers,
 	}
 }

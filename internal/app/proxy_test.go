@@ -65,7 +65,7 @@ func TestPeersReachTheAPIServerThroughTheProxyAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := remote.New(data)
+		conn, err := remote.New(data, remote.AllowLoopback(true))
 		if err != nil {
 			t.Fatal(err)
 		}

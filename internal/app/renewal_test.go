@@ -500,7 +500,7 @@ func (w *world) tenantGoes(t *testing.T) {
 	t.Helper()
 	as := map[string]client.Client{}
 	for kind, config := range w.kubeconfigs(t) {
-		conn, err := remote.New(config)
+		conn, err := remote.New(config, remote.AllowLoopback(true))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -223,10 +223,10 @@ func (s *side) start(t *testing.T, role string) {
 	args := []string{role, "--v=1", "--cluster-id=" + s.id, "--health-probe-address=0", "--metrics-address=0", "--enable-leader-election=false"}
 	switch role {
 	case controllerManagerRole:
-		args = append(args, "--webhook-port="+s.webhookPort, "--api-server-address-override="+s.Config.Host,
+		args = append(args, "--allow-loopback-peers", "--webhook-port="+s.webhookPort, "--api-server-address-override="+s.Config.Host,
 			"--ca-override="+base64.StdEncoding.EncodeToString(s.Config.CAData))
 	case replicatorRole:
-		args = append(args, "--foreign-cluster-ping-interval=1s")
+		args = append(args, "--allow-loopback-peers", "--foreign-cluster-ping-interval=1s")
 	}
 	s.run(t, role, s.accounts[role], nil, args)
 }
@@ -288,7 +288,7 @@ func (s *side) startKubelet(t *testing.T, key string, d *appsv1.Deployment) {
 	if err != nil {
 		return // in a namespace that goes no pod would start either
 	}
-	args := append([]string{"virtual-kubelet"}, spec.Containers[0].Args...)
+	args := append([]string{"virtual-kubelet", "--allow-loopback-peers"}, spec.Containers[0].Args...)
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], "$(POD_IP)", "127.0.0.1")
 	}

@@ -165,7 +165,7 @@ func (i *identities) usable(ctx context.Context, next *authv1beta1.Identity) err
 	if err != nil {
 		return err
 	}
-	if _, err := kubeconfigSecret(next, private); err != nil {
+	if _, err := kubeconfigSecret(next, private, i.options.AllowLoopbackPeers); err != nil {
 		return refuse(err)
 	}
 	return nil

@@ -27,6 +27,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/rules"
 )
 
 // IdentityOptions say who acts on providers.
@@ -35,6 +36,8 @@ type IdentityOptions struct {
 	ClusterID liqov1beta1.ClusterID
 	// LiqoNamespace holds the key pairs.
 	LiqoNamespace string
+	// AllowLoopbackPeers takes kubeconfigs that lead to this very machine.
+	AllowLoopbackPeers bool
 	// FollowInterval is the least time between two offers of a provider that are taken over; 0 is 30 s.
 	FollowInterval time.Duration
 }
@@ -124,7 +127,7 @@ func (i *identities) write(ctx context.Context, identity *authv1beta1.Identity) 
 	if err != nil {
 		return err
 	}
-	secret, err := kubeconfigSecret(identity, private)
+	secret, err := kubeconfigSecret(identity, private, i.options.AllowLoopbackPeers)
 	if err != nil {
 		return kube.Invalid("InvalidAuthParams", err)
 	}
@@ -185,7 +188,7 @@ func checkIdentity(identity *authv1beta1.Identity, id liqov1beta1.ClusterID) err
 }
 
 // kubeconfigSecret renders the Secret. What the provider says of itself is held to the rules for any kubeconfig.
-func kubeconfigSecret(identity *authv1beta1.Identity, key []byte) (*corev1.Secret, error) {
+func kubeconfigSecret(identity *authv1beta1.Identity, key []byte, allowLoopback bool) (*corev1.Secret, error) {
 	params := &identity.Spec.AuthParams
 	config := cred.Kubeconfig{
 		Server:      params.APIServer,
@@ -221,6 +224,11 @@ func kubeconfigSecret(identity *authv1beta1.Identity, key []byte) (*corev1.Secre
 	}
 	if _, err := cred.ParseKubeconfig(encoded); err != nil {
 		return nil, fmt.Errorf("checking spec.authParams: %w", err)
+	}
+	for _, to := range []string{config.Server, config.ProxyURL} {
+		if err := rules.CheckPeerURL(to, allowLoopback); to != "" && err != nil {
+			return nil, fmt.Errorf("checking spec.authParams: %w", err)
+		}
 	}
 	secret.Data = map[string][]byte{names.KubeconfigKey: encoded}
 	return secret, nil

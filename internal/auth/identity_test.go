@@ -66,7 +66,7 @@ func newPatientIdentityLab(t *testing.T, interval time.Duration) *identityLab {
 	l.liqo = liqoNamespace(t, l.c)
 	l.ns = tenantNamespace(t, l.c, l.peer)
 	run(t, l.c, func(mgr ctrl.Manager) error {
-		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, IdentityOptions{ClusterID: "rome", LiqoNamespace: l.liqo, FollowInterval: interval}))
+		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, IdentityOptions{AllowLoopbackPeers: true, ClusterID: "rome", LiqoNamespace: l.liqo, FollowInterval: interval}))
 	})
 	l.private, l.cert = certified(t, keyPair(t, l.c, l.liqo, names.PeerKeysSecret(l.peer)))
 	l.ownKey, l.ownCert = certified(t, keyPair(t, l.c, l.liqo, names.KeysSecret))
@@ -187,11 +187,14 @@ func TestIdentityThatCannotBeUsedSaysSo(t *testing.T) {
 		edit        func(*authv1beta1.Identity)
 		reason, why string
 	}{
-		"of another cluster":      {reason: "WrongNamespace", why: "another", edit: func(i *authv1beta1.Identity) { i.Spec.ClusterID = "another" }},
-		"without certificate":     {reason: "InvalidAuthParams", why: "signedCRT", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = nil }},
-		"to a server without TLS": {reason: "InvalidAuthParams", why: "https", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.APIServer = "http://provider" }},
-		"by a proxy that is none": {reason: "InvalidAuthParams", why: "proxy-url", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.ProxyURL = new("file:///etc/shadow") }},
-		"with a CA that is none":  {reason: "InvalidAuthParams", why: "certificate-authority", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.CA = []byte("x") }},
+		"of another cluster":           {reason: "WrongNamespace", why: "another", edit: func(i *authv1beta1.Identity) { i.Spec.ClusterID = "another" }},
+		"without certificate":          {reason: "InvalidAuthParams", why: "signedCRT", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = nil }},
+		"to a server without TLS":      {reason: "InvalidAuthParams", why: "https", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.APIServer = "http://provider" }},
+		"by a proxy that is none":      {reason: "InvalidAuthParams", why: "proxy-url", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.ProxyURL = new("file:///etc/shadow") }},
+		"to the metadata of the cloud": {reason: "InvalidAuthParams", why: "link-local", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.APIServer = "https://169.254.169.254" }},
+		"to any address":               {reason: "InvalidAuthParams", why: "unspecified", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.APIServer = "https://0.0.0.0:6443" }},
+		"by a proxy that is inside":    {reason: "InvalidAuthParams", why: "link-local", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.ProxyURL = new("http://169.254.169.254") }},
+		"with a CA that is none":       {reason: "InvalidAuthParams", why: "certificate-authority", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.CA = []byte("x") }},
 		"of a control plane, without namespace": {reason: "InvalidAuthParams", why: "spec.namespace", edit: func(i *authv1beta1.Identity) {
 			i.Spec.Type = authv1beta1.ControlPlaneIdentityType
 		}},

@@ -58,7 +58,7 @@ func (c *town) authenticates(t *testing.T) {
 			auth.SetupKeys(mgr, auth.KeysOptions{LiqoNamespace: c.liqo}),
 			auth.SetupSigner(mgr, auth.SignerOptions{ClusterID: id, LiqoNamespace: c.liqo}),
 			auth.SetupTenant(mgr, auth.TenantOptions{ClusterID: id, LiqoNamespace: c.liqo, Server: issue.Server{Address: c.Config.Host}}),
-			auth.SetupIdentity(mgr, auth.IdentityOptions{ClusterID: id, LiqoNamespace: c.liqo}),
+			auth.SetupIdentity(mgr, auth.IdentityOptions{AllowLoopbackPeers: true, ClusterID: id, LiqoNamespace: c.liqo}),
 		)
 	})
 }

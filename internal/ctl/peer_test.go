@@ -61,7 +61,7 @@ func newCity(t *testing.T, n int, id string) *town {
 			slice.SetupRemote(mgr, slice.RemoteOptions{APIServer: c.Config.Host}),
 			offload.SetupVirtualNodes(mgr, offload.VirtualNodeOptions{ClusterID: cluster, LiqoNamespace: c.liqo, Image: "liqo:test"}),
 			host.SetupNamespaceMaps(mgr, host.NamespaceMapOptions{LiqoNamespace: c.liqo}),
-			replicate.Setup(mgr, replicate.Options{ClusterID: cluster, HealthInterval: time.Second, HealthTimeout: time.Second}),
+			replicate.Setup(mgr, replicate.Options{AllowLoopbackPeers: true, ClusterID: cluster, HealthInterval: time.Second, HealthTimeout: time.Second}),
 			ctrl.NewControllerManagedBy(mgr).Named("kubelets").For(&appsv1.Deployment{}).Complete(reconcile.Func(c.playKubelet)),
 		)
 	})

@@ -137,7 +137,7 @@ func play(t *testing.T, kinds ...mirror.Kind) *scene {
 	if kinds == nil {
 		kinds = []mirror.Kind{s.copyKind()}
 	}
-	conn, err := remote.New(testkit.Kubeconfig(t, s.far.User(t, s.remoteUser)))
+	conn, err := remote.New(testkit.Kubeconfig(t, s.far.User(t, s.remoteUser)), remote.AllowLoopback(true))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestCredentialsNeverFollowARedirectToAnotherServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			conn, err := remote.New(kubeconfig)
+			conn, err := remote.New(kubeconfig, remote.AllowLoopback(true))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -24,6 +26,7 @@ import (
 	"k8s.io/client-go/util/connrotation"
 
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/rules"
 )
 
 // ErrOtherServer says that a new kubeconfig leads elsewhere: that needs another Conn.
@@ -43,6 +46,19 @@ type Conn struct {
 	transport *http.Transport
 	health    *http.Client
 	current   atomic.Pointer[credentials]
+	// allowLoopback is for clusters on one machine.
+	allowLoopback bool
+}
+
+// Dialer returns a dialer that connects to no address that no peer can have. It looks at the address itself, after names were resolved.
+func (c *Conn) Dialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("reading the address %q: %w", address, err)
+		}
+		return rules.CheckPeerAddress(to.Addr(), c.allowLoopback)
+	}}
 }
 
 // credentials are replaced as a whole, so that no request mixes old and new.
@@ -51,14 +67,31 @@ type credentials struct {
 	certificate *tls.Certificate // nil for none
 }
 
-// New makes a connection from a kubeconfig. Nothing is sent before it is used.
-func New(kubeconfig []byte) (*Conn, error) {
+// Option changes a connection.
+type Option func(*Conn)
+
+// AllowLoopback lets the connection lead to this very machine, where clusters run beside each other.
+func AllowLoopback(yes bool) Option { return func(c *Conn) { c.allowLoopback = yes } }
+
+// New makes a connection from a kubeconfig. Nothing is sent before it is used. It leads to no address that no peer can have, whatever the
+// name of the server, or of the proxy, resolves to at that moment.
+func New(kubeconfig []byte, opts ...Option) (*Conn, error) {
 	creds, err := parse(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	dial := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 15 * time.Second}
-	c := &Conn{dialer: connrotation.NewDialer(dial.DialContext)}
+	c := &Conn{}
+	for _, opt := range opts {
+		opt(c)
+	}
+	for _, to := range []string{creds.kubeconfig.Server, creds.kubeconfig.ProxyURL} {
+		if err := rules.CheckPeerURL(to, c.allowLoopback); to != "" && err != nil {
+			return nil, fmt.Errorf("checking the kubeconfig: %w", err)
+		}
+	}
+	dial := c.Dialer(15 * time.Second)
+	dial.KeepAlive = 15 * time.Second
+	c.dialer = connrotation.NewDialer(dial.DialContext)
 	if c.server, err = url.Parse(creds.kubeconfig.Server); err != nil {
 		return nil, fmt.Errorf("reading the address of the server: %w", err)
 	}

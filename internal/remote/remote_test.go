@@ -7,6 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -29,7 +35,7 @@ const limit = time.Minute
 
 func connect(t *testing.T, cfg *rest.Config) *remote.Conn {
 	t.Helper()
-	conn, err := remote.New(testkit.Kubeconfig(t, cfg))
+	conn, err := remote.New(testkit.Kubeconfig(t, cfg), remote.AllowLoopback(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,5 +244,48 @@ func mayRead(t *testing.T, c *testkit.ControlPlane, namespace string, users ...s
 		if err := c.Client.Create(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A peer names its server, and the proxy to it, itself: neither leads into this machine or to what serves its credentials, however it is spelled.
+func TestNoConnectionLeadsInside(t *testing.T) {
+	reached := &atomic.Int32{}
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	t.Cleanup(inside.Close)
+	_, port, err := net.SplitHostPort(inside.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []cred.Kubeconfig{
+		{Server: "https://127.0.0.1:" + port}, {Server: "https://localhost:" + port}, {Server: "https://[::1]:" + port},
+		{Server: "https://169.254.169.254"}, {Server: "https://[fe80::1]"}, {Server: "https://0.0.0.0:" + port},
+		{Server: "https://192.0.2.1", ProxyURL: "http://127.0.0.1:" + port}, {Server: "https://192.0.2.1", ProxyURL: "http://169.254.169.254"},
+	} {
+		to.Token, to.Cluster, to.User = "secret", "c", "u"
+		kubeconfig, err := to.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := remote.New(kubeconfig); err == nil || !strings.Contains(err.Error(), "which no peer can have") {
+			t.Errorf("%s by %q: %v", to.Server, to.ProxyURL, err)
+		}
+	}
+	// A name is no address before it is resolved: the dialer looks.
+	kubeconfig, err := cred.Kubeconfig{Server: "https://api.example.com", Token: "secret", Cluster: "c", User: "u"}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := remote.New(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	for _, host := range []string{"127.0.0.1", "localhost", "::ffff:127.0.0.1", "0.0.0.0"} {
+		if c, err := conn.Dialer(time.Minute).DialContext(t.Context(), "tcp", net.JoinHostPort(host, port)); err == nil || !strings.Contains(err.Error(), "which no peer can have") {
+			t.Errorf("dialling %s: %v, %v", host, c, err)
+		}
+	}
+	if n := reached.Load(); n > 0 {
+		t.Errorf("%d requests reached a server inside", n)
 	}
 }

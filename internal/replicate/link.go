@@ -47,7 +47,7 @@ type link struct {
 
 // dial makes the link for credentials and starts it.
 func (r *reconciler) dial(e ends, c *credentials) (*link, error) {
-	conn, err := remote.New(c.kubeconfig)
+	conn, err := remote.New(c.kubeconfig, remote.AllowLoopback(r.options.AllowLoopbackPeers))
 	if err != nil {
 		return nil, kube.Invalid(reasonInvalidKubeconfig, err)
 	}

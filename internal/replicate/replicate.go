@@ -42,6 +42,8 @@ import (
 type Options struct {
 	// ClusterID is this cluster's.
 	ClusterID liqov1beta1.ClusterID
+	// AllowLoopbackPeers lets peers be on this machine.
+	AllowLoopbackPeers bool
 	// Version of Liqo here, which peers are told; empty for not.
 	Version string
 	// Workers is the number of objects of a kind that are copied to one peer at once; 0 is 4.

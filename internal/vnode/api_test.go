@@ -65,7 +65,7 @@ func upstream(t *testing.T, edit func(*cred.Kubeconfig)) *provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := remote.New(kubeconfig)
+	conn, err := remote.New(kubeconfig, remote.AllowLoopback(true))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ import (
 func BenchmarkConfigMapReflection(b *testing.B) {
 	here, there := testkit.Cluster(b), testkit.SecondCluster(b)
 	pair := mirror.Pair{Local: testkit.Namespace(b, here, "bench", nil), Remote: testkit.Namespace(b, there, "bench", nil)}
-	conn, err := remote.New(testkit.Kubeconfig(b, there.Config))
+	conn, err := remote.New(testkit.Kubeconfig(b, there.Config), remote.AllowLoopback(true))
 	if err != nil {
 		b.Fatal(err)
 	}

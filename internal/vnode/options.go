@@ -54,6 +54,8 @@ type Options struct {
 	Node string
 	// NodeIP is the address of the kubelet API, that of the pod (--node-ip).
 	NodeIP netip.Addr
+	// AllowLoopbackPeers lets the provider be on this machine (--allow-loopback-peers).
+	AllowLoopbackPeers bool
 	// TenantNamespace holds the VirtualNode, its kubeconfig Secret and the NamespaceMap (--tenant-namespace).
 	TenantNamespace string
 	// ClusterID is this cluster and Provider the other (--home-cluster-id, --foreign-cluster-id).

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -95,7 +94,7 @@ func (p *provider) transport() (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: dialTimeout}
+	dialer := p.conn.Dialer(dialTimeout)
 	return transport.HTTPWrappersForConfig(config, &http.Transport{
 		Proxy: cfg.Proxy, DialContext: dialer.DialContext, TLSClientConfig: tlsConfig, TLSHandshakeTimeout: dialTimeout,
 		DisableKeepAlives: true, DisableCompression: true,

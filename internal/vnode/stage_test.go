@@ -69,7 +69,7 @@ func newStage(t *testing.T, edit func(o *Options)) *stage {
 	})
 	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
 	s.options = Options{
-		Config: s.here.Config, Node: s.node, NodeIP: netip.MustParseAddr("127.0.0.1"), TenantNamespace: s.tenant,
+		AllowLoopbackPeers: true, Config: s.here.Config, Node: s.node, NodeIP: netip.MustParseAddr("127.0.0.1"), TenantNamespace: s.tenant,
 		ClusterID: s.consumer, Provider: s.remote, CreateNode: true, PingInterval: 200 * time.Millisecond, PingTimeout: 5 * time.Second,
 		Certificate: CertificateSelfSigned, ListenPort: testkit.Port(t), HealthAddress: "0", RepeatNames: true,
 	}

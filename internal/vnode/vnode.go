@@ -373,7 +373,7 @@ func (p *process) remoteReader() client.Reader {
 
 // connect makes the first connection, from a kubeconfig that can be read.
 func (p *process) connect(kubeconfig []byte) error {
-	conn, err := remote.New(kubeconfig)
+	conn, err := remote.New(kubeconfig, remote.AllowLoopback(p.options.AllowLoopbackPeers))
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/rules"
 )
 
 // What the peer says is tried up to here: it takes time to choose among many, and each name is looked up by itself.
@@ -155,14 +156,23 @@ func (e *endpoints) list(ctx context.Context) {
 	e.found = nil
 	for _, one := range e.said {
 		host, port, err := split(one)
-		e.complain(ctx, one, err)
 		if err != nil {
+			e.complain(ctx, one, err)
 			continue
 		}
 		addrs := e.answers[host]
 		if a, err := netip.ParseAddr(host); err == nil {
 			addrs = []netip.Addr{a.Unmap()}
 		}
+		var refused error
+		addrs = slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool {
+			err := rules.CheckPeerAddress(a, false)
+			if err != nil {
+				refused = fmt.Errorf("checking the endpoint %q: %w", one, err)
+			}
+			return err != nil
+		})
+		e.complain(ctx, one, refused)
 		for _, a := range addrs {
 			if at := netip.AddrPortFrom(a, port); !slices.Contains(e.found, at) {
 				e.found = append(e.found, at)

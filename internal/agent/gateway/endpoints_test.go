@@ -113,7 +113,7 @@ func TestAPeerSaysOnlySoMuch(t *testing.T) {
 }
 
 func TestEndpointsThatAreFound(t *testing.T) {
-	book := phonebook{"rome.example": "192.0.2.9 192.0.2.7", "dual.example": "2001:db8::7 ::ffff:192.0.2.3"}
+	book := phonebook{"rome.example": "192.0.2.9 192.0.2.7", "inside.example": "127.0.0.1 192.0.2.8", "dual.example": "2001:db8::7 ::ffff:192.0.2.3"}
 	for said, test := range map[string]struct{ want, problem string }{
 		"192.0.2.1:51840":                        {want: "192.0.2.1:51840"},
 		"[2001:db8::1]:51840":                    {want: "[2001:db8::1]:51840"},
@@ -123,6 +123,9 @@ func TestEndpointsThatAreFound(t *testing.T) {
 		"192.0.2.1:7 rome.example:7 192.0.2.1:7": {want: "192.0.2.1:7 192.0.2.7:7 192.0.2.9:7"},
 		"oslo.example:7 192.0.2.1:7":             {want: "192.0.2.1:7", problem: "resolving oslo.example: nobody knows"},
 		"2001:db8::1:51840":                      {problem: `reading the endpoint "2001:db8::1:51840"`},
+		"169.254.169.254:7 192.0.2.1:7":          {want: "192.0.2.1:7", problem: `checking the endpoint "169.254.169.254:7": 169.254.169.254 is a link-local address`},
+		"127.0.0.1:7":                            {problem: `checking the endpoint "127.0.0.1:7": 127.0.0.1 is a loopback address`},
+		"inside.example:7":                       {want: "192.0.2.8:7", problem: `checking the endpoint "inside.example:7": 127.0.0.1 is a loopback address`},
 		"192.0.2.1:0":                            {problem: `reading the endpoint "192.0.2.1:0": "0" is no port`},
 		"192.0.2.1:70000":                        {problem: `reading the endpoint "192.0.2.1:70000": "70000" is no port`},
 		"":                                       {},

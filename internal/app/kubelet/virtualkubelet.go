@@ -108,6 +108,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.APIServerSupport, "enable-apiserver-support", false, "let pods use this API server, with tokens of their accounts, where a network leads to it")
 	fs.StringVar(&o.apiServerHost, "home-api-server-host", "", "where pods reach this API server without a network to it; only with a port")
 	fs.StringVar(&o.apiServerPort, "home-api-server-port", "", "the port of that")
+	fs.BoolVar(&o.AllowLoopbackPeers, "allow-loopback-peers", false, "connect to a provider on the loopback addresses of this machine, as in tests")
 	fs.StringVar(&o.certificate, "certificate-type", string(vnode.CertificateKubelet), "where the serving certificate comes from: kubelet, aws or self-signed")
 	fs.IntVar(&o.ListenPort, "listen-port", names.KubeletPort, "port of the kubelet API")
 	fs.BoolVar(&o.metrics, "metrics-enabled", false, "serve metrics")
