@@ -14,6 +14,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/internal/vnode/translate"
 )
 
 // succeed is the end of a remote pod.
@@ -121,5 +122,43 @@ func (s *stage) unlabel(c *testkit.ControlPlane, pod *corev1.Pod, key string) {
 	delete(pod.Labels, key)
 	if err := c.Client.Patch(s.t.Context(), pod, client.MergeFrom(before)); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// Jobs count how their pods end, and hold them until then: a pod that goes has ended, whether it ran or not.
+func TestAPodHasEndedBeforeItGoes(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	other := testkit.Namespace(t, s.here, "other", nil) // which is not offloaded
+	held := func(namespace, name string) *corev1.Pod {
+		pod := s.newPod(namespace, name)
+		pod.Finalizers = []string{"batch.kubernetes.io/job-tracking"}
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		s.create(s.here, pod)
+		return pod
+	}
+	waits, runs, stranded := held(s.local, "waits"), held(s.local, "runs"), held(other, "stranded")
+	eventually(s, s.there, s.shadow("waits"), exists)
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("runs"), exists), "10.7.0.9")
+	eventually(s, s.here, runs, phaseIs(corev1.PodRunning))
+	eventually(s, s.here, stranded, reasonIs(translate.ReasonBackOff))
+	for _, pod := range []*corev1.Pod{waits, runs, stranded} {
+		if err := s.here.Client.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.gone(s.there, s.shadow("runs"))
+	s.deleteNow(s.there, remote) // by a provider that says nothing of how it ended
+	for pod, reason := range map[*corev1.Pod]string{waits: translate.ReasonNotStarted, stranded: translate.ReasonNotStarted, runs: translate.ReasonRemoteTerminated} {
+		eventually(s, s.here, pod, phaseIs(corev1.PodFailed))
+		if pod.Status.Reason != reason {
+			t.Errorf("%s ended with %s, want %s", pod.Name, pod.Status.Reason, reason)
+		}
+		before := pod.DeepCopy()
+		pod.Finalizers = nil
+		if err := s.here.Client.Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+		s.gone(s.here, pod)
 	}
 }

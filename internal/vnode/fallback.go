@@ -113,6 +113,9 @@ func (f *fallback) release(ctx context.Context, pod *corev1.Pod, twin string) er
 			return err
 		}
 	}
+	if err := writeEnd(ctx, f.client, pod); err != nil {
+		return err
+	}
 	err := f.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: new(pod.UID)})
 	if err := client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("deleting the local pod: %w", err)

@@ -18,7 +18,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
@@ -58,6 +60,12 @@ func TestConditionsOfTheNode(t *testing.T) {
 		{"a network", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionEstablished) }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=False"},
 		{"a network of some nodes", func(in *nodeFacts) { in.peer = network(liqov1beta1.ConditionSomeNotReady) }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=False"},
 		{"a network nobody asks about", func(in *nodeFacts) { in.peer, in.checkNetwork = network(liqov1beta1.ConditionError), false }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False"},
+		{"a cloud without routes to the node", func(in *nodeFacts) {
+			in.current = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue, Reason: "NoRouteCreated"}}}}
+		}, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False NetworkUnavailable=False"},
+		{"our own condition of a network that nobody asks about any more", func(in *nodeFacts) {
+			in.current = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue, Reason: "LiqoNetworkingDown"}}}}
+		}, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False"},
 		{"no foreign cluster", func(in *nodeFacts) { in.peer = nil }, "Ready=True MemoryPressure=False DiskPressure=False PIDPressure=False"},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
@@ -187,6 +195,17 @@ func TestNodeFollowsTheVirtualNode(t *testing.T) {
 			return nil
 		})
 	})
+	s.step("a network that a cloud calls unavailable is not, where nobody checks it", func() {
+		for range 2 { // the cloud may say it again
+			s.patchStatus(s.here, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, `{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRouteCreated"}]}}`)
+			eventually(s, s.here, node, func(n *corev1.Node) error {
+				if c, ok := condition(n, corev1.NodeNetworkUnavailable); !ok || c.Status != corev1.ConditionFalse {
+					return fmt.Errorf("the condition is %s, %s", c.Status, c.Reason)
+				}
+				return nil
+			})
+		}
+	})
 	s.step("the status is repaired, and else left alone", func() {
 		testkit.Eventually(s.t, limit, func() error {
 			current := eventually(s, s.here, node, nodeReady(corev1.ConditionTrue))
@@ -235,6 +254,13 @@ func TestNodeFollowsTheVirtualNode(t *testing.T) {
 		s.pod(s.local, "after")
 		eventually(s, s.there, s.shadow("after"), exists)
 	})
+}
+
+func (s *stage) patchStatus(c *testkit.ControlPlane, obj client.Object, patch string) {
+	s.t.Helper()
+	if err := c.Client.Status().Patch(s.t.Context(), obj, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func TestNodeIsWholeFromItsFirstMoment(t *testing.T) {

@@ -123,12 +123,14 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 	if checked {
 		c := corev1.NodeCondition{
 			Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,
-			Reason: "LiqoNetworkingUp", Message: "The Liqo cluster interconnection is established",
+			Reason: reasonNetworkUp, Message: "The Liqo cluster interconnection is established",
 		}
 		if !network {
-			c.Status, c.Reason, c.Message = corev1.ConditionTrue, "LiqoNetworkingDown", "The Liqo cluster interconnection is down"
+			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonNetworkDown, "The Liqo cluster interconnection is down"
 		}
 		out = append(out, c)
+	} else if others := networkOfOthers(in.current); others != nil {
+		out = append(out, *others)
 	}
 	if why := in.virtualNode.Annotations[names.Withdrawn]; why != "" {
 		out = append(out, corev1.NodeCondition{
@@ -137,6 +139,26 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 		})
 	}
 	return keepTimes(out, in)
+}
+
+// reasonNetworkUp and reasonNetworkDown are those of our condition of the network.
+const (
+	reasonNetworkUp        = "LiqoNetworkingUp"
+	reasonNetworkDown      = "LiqoNetworkingDown"
+	reasonNetworkUnchecked = "LiqoNetworkingUnchecked"
+)
+
+// networkOfOthers returns what replaces a condition of the network that others wrote, nil if there is none: a cloud that has no routes
+// to a virtual node says that its network is unavailable, and keeps all pods away.
+func networkOfOthers(current *corev1.Node) *corev1.NodeCondition {
+	c, ok := condition(current, corev1.NodeNetworkUnavailable)
+	if !ok || c.Reason == reasonNetworkUp || c.Reason == reasonNetworkDown {
+		return nil
+	}
+	return &corev1.NodeCondition{
+		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,
+		Reason: reasonNetworkUnchecked, Message: "Liqo does not check the network of this node, to which no routes of the cluster lead",
+	}
 }
 
 const (

@@ -224,6 +224,9 @@ func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 		if err := nothingThere(ctx, it.Remote.Client(), it.target, it.local); err != nil {
 			return err
 		}
+		if err := writeEnd(ctx, it.Local.Client(), it.local); err != nil {
+			return err
+		}
 		if err := it.Local.Delete(ctx, it.local, client.GracePeriodSeconds(0)); err != nil {
 			return fmt.Errorf("deleting the local pod: %w", err)
 		}
@@ -246,6 +249,13 @@ func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 		}
 	}
 	return nil
+}
+
+// writeEnd gives a pod that is about to go its final phase, without which its finalizers may never come off.
+func writeEnd(ctx context.Context, c client.Client, local *corev1.Pod) error {
+	want := local.DeepCopy()
+	want.Status = translate.Deleted(local)
+	return writeStatus(ctx, c, local, want)
 }
 
 // unseenDelay is how soon to look again for what the caches lack.

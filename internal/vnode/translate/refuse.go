@@ -19,6 +19,8 @@ const (
 	ReasonAborted = "OffloadingAborted"
 	// ReasonRemoteTerminated: the remote pod is gone after it had ended.
 	ReasonRemoteTerminated = "RemotePodTerminated"
+	// ReasonNotStarted: the pod was deleted before it ran.
+	ReasonNotStarted = "RemotePodNotStarted"
 	// ReasonRemoteMissing: the remote pod is gone and not made again yet.
 	ReasonRemoteMissing = "RemotePodMissing"
 )
@@ -54,6 +56,28 @@ func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
 		return *local.Status.DeepCopy()
 	}
 	return mark(local, phase, ReasonRemoteTerminated, "")
+}
+
+// Deleted is the final status of a pod that is being deleted and of which the provider has nothing any more. Whoever counts how pods
+// end, as the controller of Jobs does, waits for it: a pod that nobody saw end has failed, unless all its containers succeeded.
+func Deleted(local *corev1.Pod) corev1.PodStatus {
+	switch {
+	case rules.Ended(local.Status.Phase):
+		return *local.Status.DeepCopy()
+	case local.Status.Phase == corev1.PodPending || local.Status.Phase == "":
+		return mark(local, corev1.PodFailed, ReasonNotStarted, "The pod was deleted before it started")
+	case allSucceeded(local):
+		return mark(local, corev1.PodSucceeded, ReasonRemoteTerminated, "")
+	}
+	return mark(local, corev1.PodFailed, ReasonRemoteTerminated, "")
+}
+
+func allSucceeded(local *corev1.Pod) bool {
+	failed := func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated == nil || s.State.Terminated.ExitCode != 0
+	}
+	statuses := local.Status.ContainerStatuses
+	return len(statuses) > 0 && len(statuses) == len(local.Spec.Containers) && !slices.ContainsFunc(statuses, failed)
 }
 
 // Missing is the status of a pod while the provider has none for it. Nothing ended: it will be made again. So the phase

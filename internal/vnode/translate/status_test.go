@@ -4,6 +4,7 @@
 package translate
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -237,6 +238,45 @@ func TestMarks(t *testing.T) {
 			for _, c := range tc.got.ContainerStatuses {
 				if tc.reason != "" && (c.Ready || c.State.Running != nil) {
 					t.Errorf("container still looks alive: %+v", c)
+				}
+			}
+		})
+	}
+}
+
+func TestDeletedPodHasEnded(t *testing.T) {
+	done := func(code int32) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
+	}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	for name, test := range map[string]struct {
+		phase      corev1.PodPhase
+		containers []corev1.ContainerState
+		want       string
+	}{
+		"new":                    {"", nil, "Failed RemotePodNotStarted"},
+		"waiting":                {corev1.PodPending, nil, "Failed RemotePodNotStarted"},
+		"being_made":             {corev1.PodPending, []corev1.ContainerState{{Waiting: &corev1.ContainerStateWaiting{}}, {}}, "Failed RemotePodNotStarted"},
+		"running":                {corev1.PodRunning, []corev1.ContainerState{running, running}, "Failed RemotePodTerminated"},
+		"one_still_runs":         {corev1.PodRunning, []corev1.ContainerState{done(0), running}, "Failed RemotePodTerminated"},
+		"one_not_reported":       {corev1.PodRunning, []corev1.ContainerState{done(0)}, "Failed RemotePodTerminated"},
+		"succeeded_but_not_told": {corev1.PodRunning, []corev1.ContainerState{done(0), done(0)}, "Succeeded RemotePodTerminated"},
+		"failed_but_not_told":    {corev1.PodRunning, []corev1.ContainerState{done(0), done(3)}, "Failed RemotePodTerminated"},
+		"ended":                  {corev1.PodSucceeded, []corev1.ContainerState{done(0), done(0)}, "Succeeded "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			local := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}, {Name: "b"}}}}
+			local.Status.Phase = test.phase
+			for i, state := range test.containers {
+				local.Status.ContainerStatuses = append(local.Status.ContainerStatuses, corev1.ContainerStatus{Name: []string{"a", "b"}[i], State: state})
+			}
+			got := Deleted(local)
+			if is := fmt.Sprintf("%s %s", got.Phase, got.Reason); is != test.want {
+				t.Errorf("got %q, want %q", is, test.want)
+			}
+			for _, c := range got.ContainerStatuses {
+				if c.State.Terminated == nil {
+					t.Errorf("container %s has not ended: %+v", c.Name, c.State)
 				}
 			}
 		})
