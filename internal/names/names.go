@@ -139,6 +139,9 @@ const (
 	APIServerSupport         = "liqo.io/api-server-support"
 	APIServerSupportRemote   = "remote"
 	APIServerSupportDisabled = "disabled"
+	// TokenAudiences annotates a pod with the audiences, beside the API server, whose tokens go to the provider with it: a list with
+	// commas, or *.
+	TokenAudiences = "liqo.io/token-audiences"
 	// DownwardAPINamespace annotates a pod with whose metadata.namespace the downward API shows it: remote, that of the namespace
 	// it runs in, or local, that of its own cluster.
 	DownwardAPINamespace       = "liqo.io/downward-api-namespace"

@@ -23,6 +23,7 @@ const (
 	reasonNoAPIServer  = "APIServerSupportDisabled"
 	reasonFieldsLost   = "FieldsNotReflected"
 	reasonMeaningless  = "InvalidAnnotation"
+	reasonAudienceKept = "TokenAudienceNotAllowed"
 	reasonOmitted      = "DownwardAPITruncated"
 	reasonNotExposed   = "EndpointsNotReflected"
 	maxRememberedEvent = 20000

@@ -80,6 +80,9 @@ type Options struct {
 	// APIServerSupport gives pods tokens of their accounts, and leads them to this cluster's API server, where a network leads to it
 	// (--enable-apiserver-support).
 	APIServerSupport bool
+	// TokenAudiences are those, beside the API server, whose tokens go to the provider with each pod that asks for them
+	// (--token-audiences); "*" is all. A pod may name others by an annotation.
+	TokenAudiences []string
 	// APIServerHost is where pods reach the API server of this cluster without a network to it (--home-api-server-host); empty is
 	// that they do not. APIServerPort is the port, also by a network (--home-api-server-port); 0 is 443.
 	APIServerHost string
@@ -204,5 +207,5 @@ func (o Options) checkMetrics() error {
 
 // target is what objects of a namespace are translated for.
 func (o Options) target(namespace string) translate.Target {
-	return translate.Target{Origin: o.ClusterID, Destination: o.Provider, Node: o.Node, Namespace: namespace}
+	return translate.Target{Origin: o.ClusterID, Destination: o.Provider, Node: o.Node, Namespace: namespace, Audiences: o.TokenAudiences}
 }

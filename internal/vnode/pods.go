@@ -396,7 +396,12 @@ func (k *podKind) tellAccess(it *podItem) {
 	if !translate.UsesToken(it.local) {
 		return
 	}
-	switch access := translate.AccessOf(it.local, it.home); {
+	access := translate.AccessOf(it.local, it.home)
+	if kept := it.target.AudiencesKept(it.local); len(kept) > 0 && access == translate.AccessHome {
+		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonAudienceKept, fmt.Sprintf("The pod runs in cluster %q without its tokens for the audiences %s: "+
+			"the annotation %s of the pod, or the value offloading.tokenAudiences, lets them go there", k.options.Provider, some(kept), names.TokenAudiences))
+	}
+	switch {
 	case access == translate.AccessNone:
 		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonNoAPIServer, fmt.Sprintf("The pod runs in cluster %q without an API server: "+
 			"its service account tokens and the address of the API server stay here", k.options.Provider))

@@ -82,13 +82,16 @@ func (k *podKind) gatherTokens(it *podItem) error {
 	return nil
 }
 
+// asksForTokens reports whether tokens are to be sent with the pod.
+func (it *podItem) asksForTokens() bool { return len(it.target.TokensAsked(it.local)) > 0 }
+
 // goHome decides how a pod that is to be made reaches the API server of this cluster, and has its tokens issued.
 func (k *podKind) goHome(ctx context.Context, it *podItem) error {
 	home, works, err := k.home(ctx)
 	switch {
 	case translate.AccessOf(it.local, &translate.Home{}) != translate.AccessHome:
 		return nil // it does not want to
-	case err != nil && !(kube.IsWait(err) && !translate.UsesToken(it.local)):
+	case err != nil && !(kube.IsWait(err) && !it.asksForTokens()):
 		return err
 	case home == nil:
 		return nil
@@ -100,7 +103,7 @@ func (k *podKind) goHome(ctx context.Context, it *podItem) error {
 // late looks after a pod that was made while nothing led to the API server of this cluster, when something does. One that the
 // provider refuses is asked for anew, with its tokens; others keep what they were made with, and an event says so.
 func (k *podKind) late(ctx context.Context, it *podItem) error {
-	if it.shadow == nil || translate.HomeOf(it.shadow) != nil || !translate.UsesToken(it.local) ||
+	if it.shadow == nil || translate.HomeOf(it.shadow) != nil || !it.asksForTokens() ||
 		translate.AccessOf(it.local, &translate.Home{}) != translate.AccessHome {
 		return nil
 	}
@@ -131,7 +134,7 @@ func (k *podKind) issue(ctx context.Context, it *podItem) error {
 	now := k.memory.now()
 	var have tokenMemory
 	k.memory.of(it.local, func(m *podMemory) { have = m.tokens })
-	asked := translate.TokensAsked(it.local)
+	asked := it.target.TokensAsked(it.local)
 	if len(asked) == 0 || have.issued != nil && now.Before(have.issued.Renew) || now.Before(have.sent.Add(tokensDelay)) {
 		return nil
 	}
@@ -213,11 +216,11 @@ func (k *podKind) sendTokens(ctx context.Context, it *podItem) error {
 		shadow = it.shadow
 	}
 	if !k.options.APIServerSupport || shadow == nil || translate.AccessOf(it.local, translate.HomeOf(shadow)) != translate.AccessHome ||
-		!translate.UsesToken(it.local) {
+		!it.asksForTokens() {
 		return nil
 	}
 	now := k.memory.now()
-	at := translate.RenewAt(it.tokens, it.local, shadow)
+	at := it.target.RenewAt(it.tokens, it.local, shadow)
 	runs := it.tokens != nil && it.tokens.Annotations[names.TokenPodUID] == string(it.local.UID)
 	var known tokenMemory
 	k.memory.of(it.local, func(m *podMemory) {

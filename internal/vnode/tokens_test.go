@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +242,53 @@ func TestTokensWithoutAnOwnerGoWithTheirPod(t *testing.T) {
 	s.gone(s.there, s.tokens("web"))
 }
 
+// Whoever has a token for a cloud is the pod to that cloud: it leaves where the pod or the installation says so.
+func TestTokensOfOtherAudiencesStay(t *testing.T) {
+	s := homeStage(t, liqov1beta1.ConditionEstablished)
+	s.showAPIServer("10.96.0.1", "10.70.0.25")
+	s.options.TokenAudiences = []string{"vault"}
+	s.run()
+	cloudy := func(name, annotation string) *corev1.Pod {
+		pod := s.withToken(name, "builder")
+		pod.Annotations = map[string]string{names.TokenAudiences: annotation}
+		for _, audience := range []string{"sts.amazonaws.com", "vault"} {
+			source := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: audience}}
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+				Name: strings.ReplaceAll(audience, ".", "-"), VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{source}}},
+			})
+		}
+		s.create(s.here, pod)
+		return pod
+	}
+	for name, want := range map[string]struct {
+		annotation string
+		audiences  string
+	}{"kept": {"", "API server, vault"}, "allowed": {"sts.amazonaws.com", "API server, sts.amazonaws.com, vault"}} {
+		pod := cloudy(name, want.annotation)
+		var got []string
+		for _, token := range eventually(s, s.there, s.tokens(name), exists).Data {
+			audience := "API server"
+			for _, one := range []string{"sts.amazonaws.com", "vault"} {
+				review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: string(token), Audiences: []string{one}}}
+				if err := s.here.Client.Create(t.Context(), review); err != nil {
+					t.Fatal(err)
+				}
+				if review.Status.Authenticated {
+					audience = one
+				}
+			}
+			got = append(got, audience)
+		}
+		slices.Sort(got)
+		if is := strings.Join(got, ", "); is != want.audiences {
+			t.Errorf("%s: tokens for %s left, want those for %s", name, is, want.audiences)
+		}
+		if want.annotation == "" {
+			s.event(pod, "TokenAudienceNotAllowed", "sts.amazonaws.com")
+		}
+	}
+}
+
 // What fails is tried again after a while, by each pod at another time, and never for one that has ended.
 func TestFailedRenewalsAreSpread(t *testing.T) {
 	now := time.Unix(1000, 0)
@@ -258,7 +306,7 @@ func TestFailedRenewalsAreSpread(t *testing.T) {
 			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}},
 		}}}}
 		due := (translate.Target{}).TokenSecret(pod, nil, translate.Tokens{Renew: now.Add(-time.Second)})
-		due.Data = map[string][]byte{translate.TokensAsked(pod)[0].Key: nil}
+		due.Data = map[string][]byte{(translate.Target{}).TokensAsked(pod)[0].Key: nil}
 		shadow := &offv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.HomeAPIServer: "kubernetes.default:443@10.70.0.25"}}}
 		return &podItem{Item: &mirror.Item{}, local: pod, shadow: shadow, tokens: due}
 	}

@@ -106,6 +106,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.localPods, "local-podcidr", nil, "networks of the pods of this cluster, beside those in the Configuration of the provider")
 	fs.StringVar(&o.LiqoNamespace, "liqo-namespace", names.LiqoNamespace, "namespace that Liqo is installed in")
 	fs.BoolVar(&o.APIServerSupport, "enable-apiserver-support", false, "let pods use this API server, with tokens of their accounts, where a network leads to it")
+	fs.StringSliceVar(&o.TokenAudiences, "token-audiences", nil, "audiences, beside this API server, whose tokens go along with the pods that ask for them; * is all")
 	fs.StringVar(&o.apiServerHost, "home-api-server-host", "", "where pods reach this API server without a network to it; only with a port")
 	fs.StringVar(&o.apiServerPort, "home-api-server-port", "", "the port of that")
 	fs.BoolVar(&o.AllowLoopbackPeers, "allow-loopback-peers", false, "connect to a provider on the loopback addresses of this machine, as in tests")

@@ -95,7 +95,7 @@ func localizeVolume(v *corev1.Volume, in Input) {
 	}
 	if AccessOf(in.Pod, in.Home) == AccessHome {
 		for i, source := range v.Projected.Sources {
-			if isToken(source) {
+			if isToken(source) && in.mayLeave(in.Pod, source.ServiceAccountToken.Audience) {
 				v.Projected.Sources[i] = sent(in.Pod, v.Name, source.ServiceAccountToken)
 			}
 		}

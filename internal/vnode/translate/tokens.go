@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,21 +33,59 @@ type TokenAsked struct {
 	Lifetime int64
 }
 
-// TokensAsked are the tokens that a pod expects.
-func TokensAsked(pod *corev1.Pod) []TokenAsked {
+// mayLeave reports whether a token of an audience may be sent to the provider: one for the API server may, one with which a pod shows
+// somebody else who it is only where the pod or the installation says so. Whoever has it there is the pod to that audience.
+func (t Target) mayLeave(pod *corev1.Pod, audience string) bool {
+	allowed := slices.Concat(t.Audiences, splitList(pod.Annotations[names.TokenAudiences]))
+	return audience == "" || slices.Contains(allowed, audience) || slices.Contains(allowed, anyAudience)
+}
+
+// anyAudience in a list of audiences stands for all.
+const anyAudience = "*"
+
+func splitList(list string) []string {
+	var out []string
+	for one := range strings.SplitSeq(list, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// AudiencesKept returns the audiences of the tokens that a pod asks for and that do not leave this cluster, sorted, each once.
+func (t Target) AudiencesKept(pod *corev1.Pod) []string {
+	var out []string
+	for _, v := range pod.Spec.Volumes {
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if asked := source.ServiceAccountToken; asked != nil && !t.mayLeave(pod, asked.Audience) {
+				out = append(out, asked.Audience)
+			}
+		}
+	}
+	return once(out)
+}
+
+// TokensAsked returns the tokens that a pod expects in the provider.
+func (t Target) TokensAsked(pod *corev1.Pod) []TokenAsked {
 	var out []TokenAsked
 	for _, v := range pod.Spec.Volumes {
 		if v.Projected == nil {
 			continue
 		}
 		for _, source := range v.Projected.Sources {
-			if t := source.ServiceAccountToken; t != nil {
-				asked := TokenAsked{Key: tokenKey(v.Name, t.Path), Audience: t.Audience, Lifetime: defaultLifetime}
-				if t.ExpirationSeconds != nil {
-					asked.Lifetime = *t.ExpirationSeconds
-				}
-				out = append(out, asked)
+			file := source.ServiceAccountToken
+			if file == nil || !t.mayLeave(pod, file.Audience) {
+				continue
 			}
+			asked := TokenAsked{Key: tokenKey(v.Name, file.Path), Audience: file.Audience, Lifetime: defaultLifetime}
+			if file.ExpirationSeconds != nil {
+				asked.Lifetime = *file.ExpirationSeconds
+			}
+			out = append(out, asked)
 		}
 	}
 	return out
@@ -146,7 +185,7 @@ func IsSentToken(s metav1.Object) bool {
 
 // RenewAt is when the tokens of a pod are to be replaced; the zero time is that they have to be now, because have is nil, or not
 // what the pod needs. The values of have are not looked at.
-func RenewAt(have *corev1.Secret, pod *corev1.Pod, shadow metav1.Object) time.Time {
+func (t Target) RenewAt(have *corev1.Secret, pod *corev1.Pod, shadow metav1.Object) time.Time {
 	if have == nil || have.Annotations[names.TokenPodUID] != string(pod.UID) {
 		return time.Time{}
 	}
@@ -154,7 +193,7 @@ func RenewAt(have *corev1.Secret, pod *corev1.Pod, shadow metav1.Object) time.Ti
 	if len(owners) > 0 && !slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == shadow.GetUID() }) {
 		return time.Time{}
 	}
-	for _, asked := range TokensAsked(pod) {
+	for _, asked := range t.TokensAsked(pod) {
 		if _, ok := have.Data[asked.Key]; !ok {
 			return time.Time{}
 		}

@@ -29,7 +29,9 @@ func TestTokensAsked(t *testing.T) {
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "b/token", ExpirationSeconds: new(int64(600))}},
 		},
 	}}})
-	got := TokensAsked(pod)
+	allowing := target
+	allowing.Audiences = []string{"vault"}
+	got := allowing.TokensAsked(pod)
 	want := []TokenAsked{
 		{Key: "kube-api-access-x-3c469e", Lifetime: 3607}, {Key: "vault-6a2418", Audience: "vault", Lifetime: 3600}, {Key: "vault-204100", Lifetime: 600},
 	}
@@ -103,12 +105,12 @@ func TestRenewAt(t *testing.T) {
 			if test.right {
 				want = tokens.Renew.Truncate(time.Second)
 			}
-			if got := RenewAt(have, pod, shadowOf("5678")); !got.Equal(want) {
+			if got := target.RenewAt(have, pod, shadowOf("5678")); !got.Equal(want) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})
 	}
-	if !RenewAt(nil, pod, shadowOf("5678")).IsZero() {
+	if !target.RenewAt(nil, pod, shadowOf("5678")).IsZero() {
 		t.Error("what is not there is right")
 	}
 }
@@ -138,5 +140,57 @@ func TestNoCopyIsTakenForTokens(t *testing.T) {
 	}
 	if len(got.Annotations) > 0 || IsSentToken(got) {
 		t.Errorf("got %v", got.ObjectMeta)
+	}
+}
+
+// Tokens of other audiences leave only where the pod or the installation says so.
+func TestAudiencesOfTokensThatLeave(t *testing.T) {
+	const cloud, vault = "sts.amazonaws.com", "vault"
+	for name, test := range map[string]struct {
+		audiences  []string
+		annotation string
+		sent, kept []string
+	}{
+		"by_default":       {nil, "", []string{""}, []string{cloud, vault}},
+		"of_the_pod":       {nil, " vault, other", []string{"", vault}, []string{cloud}},
+		"of_the_value":     {[]string{cloud}, "", []string{cloud, ""}, []string{vault}},
+		"of_both":          {[]string{cloud}, "vault", []string{cloud, "", vault}, nil},
+		"all_of_the_pod":   {nil, "*", []string{cloud, "", vault}, nil},
+		"all_of_the_value": {[]string{"*"}, "", []string{cloud, "", vault}, nil},
+		"a_part_of_one":    {[]string{"sts"}, "vaul,", []string{""}, []string{cloud, vault}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Input{Target: target, Pod: ordinary(), Home: byTunnel}
+			in.Audiences = test.audiences
+			in.Pod.Annotations = map[string]string{names.TokenAudiences: test.annotation}
+			in.Pod.Spec.Volumes = nil
+			for _, audience := range []string{cloud, "", vault} {
+				in.Pod.Spec.Volumes = append(in.Pod.Spec.Volumes, corev1.Volume{Name: "v" + audience, VolumeSource: corev1.VolumeSource{
+					Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+						{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: audience}},
+					}},
+				}})
+			}
+			var sent, shown []string
+			for _, asked := range in.TokensAsked(in.Pod) {
+				sent = append(sent, asked.Audience)
+			}
+			for i, v := range ShadowPod(in).Spec.Pod.Volumes {
+				if sources := v.Projected.Sources; len(sources) == 1 && sources[0].Secret != nil {
+					shown = append(shown, []string{cloud, "", vault}[i])
+				} else if len(sources) > 0 {
+					t.Errorf("the volume has %+v", sources)
+				}
+			}
+			if diff := cmp.Diff(test.sent, sent); diff != "" {
+				t.Errorf("sent (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.sent, shown); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.kept, in.AudiencesKept(in.Pod)); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

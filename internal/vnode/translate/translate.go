@@ -27,6 +27,8 @@ type Target struct {
 	Namespace string
 	// Patch holds the filters and the additions of the virtual node; nil is none.
 	Patch *offv1beta1.OffloadingPatch
+	// Audiences are those of tokens that may be sent to the provider, beside the API server; "*" is all.
+	Audiences []string
 	// Creator is the label value of the user who makes ShadowPods; empty leaves it to the provider to say.
 	Creator string
 }
