@@ -231,6 +231,7 @@ func (c *cli) offloadOne(ctx context.Context, o *offloadOptions, kube client.Wit
 	switch phase := final.Status.OffloadingPhase; phase {
 	case offv1beta1.ReadyOffloadingPhaseType:
 		c.Success("Offloading completed successfully")
+		c.warnUnprotected(final)
 	case offv1beta1.NoClusterSelectedOffloadingPhaseType:
 		const none = "Offloading completed, but no cluster was selected"
 		if o.exitCode {
@@ -241,6 +242,20 @@ func (c *cli) offloadOne(ctx context.Context, o *offloadOptions, kube client.Wit
 		return offloadingFailure(final)
 	}
 	return nil
+}
+
+// warnUnprotected tells of pods that remote clusters refuse or protect less.
+func (c *cli) warnUnprotected(nso *offv1beta1.NamespaceOffloading) {
+	for _, cluster := range sortedKeys(nso.Status.RemoteNamespacesConditions) {
+		for _, condition := range nso.Status.RemoteNamespacesConditions[cluster] {
+			switch condition.Type {
+			case offv1beta1.NamespaceNetworkPoliciesEnforced, offv1beta1.NamespacePodSecuritySatisfied:
+				if condition.Status == corev1.ConditionFalse {
+					c.Warn("Cluster %s: %s", cluster, condition.Message)
+				}
+			}
+		}
+	}
 }
 
 // offloadingFailure says which clusters refused, and why.

@@ -89,7 +89,8 @@ func TestOffloadWaitsForTheControllers(t *testing.T) {
 		fails bool
 		words []string
 	}{
-		"ready":        {offv1beta1.ReadyOffloadingPhaseType, nil, false, []string{"Offloading completed successfully"}},
+		"ready": {offv1beta1.ReadyOffloadingPhaseType, nil, false, []string{
+			"Offloading completed successfully\n WARN  Cluster cl02: not enforced: deny-all\n WARN  Cluster cl02: refused, such as web\n"}},
 		"none":         {offv1beta1.NoClusterSelectedOffloadingPhaseType, nil, false, []string{" WARN  Offloading completed, but no cluster was selected"}},
 		"none-is-less": {offv1beta1.NoClusterSelectedOffloadingPhaseType, []string{"--exit-code"}, true, []string{"Offloading completed, but no cluster was selected", "kubectl get nodes -l liqo.io/type=virtual-node"}},
 		"some-failed":  {offv1beta1.SomeFailedOffloadingPhaseType, nil, true, []string{`the offloading is in "SomeFailed" state`, "Cluster cl02: Refused: reserved name"}},
@@ -123,6 +124,8 @@ func answer(ctx context.Context, c client.Client, ns string, generation int64, p
 			nso.Status.OffloadingPhase, nso.Status.ObservedGeneration = phase, nso.Generation
 			nso.Status.RemoteNamespacesConditions = map[string]offv1beta1.RemoteNamespaceConditions{"cl02": {
 				{Type: offv1beta1.NamespaceReady, Status: corev1.ConditionFalse, Reason: "Refused", Message: "reserved name"},
+				{Type: offv1beta1.NamespaceNetworkPoliciesEnforced, Status: corev1.ConditionFalse, Reason: "NotReflected", Message: "not enforced: deny-all"},
+				{Type: offv1beta1.NamespacePodSecuritySatisfied, Status: corev1.ConditionFalse, Reason: "PodsForbidden", Message: "refused, such as web"},
 			}}
 			return c.Status().Update(ctx, nso)
 		}

@@ -340,6 +340,18 @@ func TestNamespacesOfOneConsumerAreLimited(t *testing.T) {
 	if twin.Labels[rules.PodSecurityLabel] != rules.PodSecurityRestricted {
 		t.Errorf("labels = %v", twin.Labels)
 	}
+	levelIs := func(want string) {
+		t.Helper()
+		eventually(t, c, nm, func() error {
+			if got := nm.Status.CurrentMapping["a"].PodSecurity; got != want {
+				return fmt.Errorf("the consumer is told of the level %q, not %q", got, want)
+			}
+			return nil
+		})
+	}
+	levelIs(rules.PodSecurityRestricted)
+	testkit.Update(t, c.Client, twin, func(twin *corev1.Namespace) { twin.Labels[rules.PodSecurityLabel] = rules.PodSecurityPrivileged })
+	levelIs(rules.PodSecurityPrivileged)
 	desire(t, c, nm, "a", "")
 	mapping(t, c, nm, "b", "b-grey", offv1beta1.MappingAccepted)
 }

@@ -242,6 +242,9 @@ const longestMessage = 256
 // answer is what the consumer is told about one mapping after its step, which failed with err or not.
 func answer(in input, s step, err error) offv1beta1.RemoteNamespaceStatus {
 	out := offv1beta1.RemoteNamespaceStatus{RemoteNamespace: s.remote, Phase: phase(in, s, err)}
+	if out.Phase == offv1beta1.MappingAccepted {
+		out.PodSecurity = in.enforced(s)
+	}
 	if out.Phase != offv1beta1.MappingCreationLoopBackOff {
 		return out
 	}
@@ -261,6 +264,18 @@ func answer(in input, s step, err error) offv1beta1.RemoteNamespaceStatus {
 	}
 	return out
 }
+
+// enforced returns the level of Pod Security of an accepted namespace: the administrator's, or that of new ones.
+func (in *input) enforced(s step) string {
+	level := in.level
+	if s.namespace != nil {
+		level = cmp.Or(s.namespace.Labels[rules.PodSecurityLabel], in.level)
+	}
+	return level[:min(len(level), maxLevel)]
+}
+
+// maxLevel bounds the level as the kind does: the label may be anything.
+const maxLevel = 32
 
 // isForbidden reports whether a policy or a right is missing, in contrast to what a later attempt may change by itself.
 func isForbidden(err error) bool {

@@ -63,6 +63,7 @@ type namespaceOffloadings struct {
 	steering      *steering
 	clusterID     string
 	liqoNamespace string
+	podLooks      podLooks
 }
 
 // Sync maps the namespace in every selected provider, lets the virtual kubelets work in it and opens it to the pod
@@ -99,7 +100,11 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 	if err := s.label(ctx, nso.Namespace, open); err != nil {
 		return err
 	}
+	before := nso.Status.RemoteNamespacesConditions
 	nso.Status = in.status(selected, metav1.Now())
+	if err := s.protect(ctx, in, selected, before, time.Now()); err != nil {
+		return err
+	}
 	return s.steering.correct(ctx, nso, in.unreached(selected), time.Now())
 }
 
@@ -140,10 +145,10 @@ func (s *namespaceOffloadings) end(ctx context.Context, nso *offv1beta1.Namespac
 	return s.grant(ctx, nso.Namespace, nil, nil)
 }
 
-// Report tells what the user must fix, and does not see otherwise: what a provider refused, and why; an annotation that means
-// nothing is as none.
+// Report tells what the user must fix, and does not see otherwise: what a provider refused, and why, or would refuse; what does not
+// protect pods there; an annotation that means nothing is as none.
 func (s *namespaceOffloadings) Report(nso *offv1beta1.NamespaceOffloading, err error) []kube.Event {
-	out := append(kube.Complaints(err), refusals(&nso.Status)...)
+	out := slices.Concat(kube.Complaints(err), refusals(&nso.Status), unprotected(&nso.Status))
 	if value, ok := nso.Annotations[names.EvictMisplacedPods]; ok && value != "true" && value != "false" {
 		out = append(out, kube.Event{Type: corev1.EventTypeWarning, Reason: "InvalidAnnotation", Message: fmt.Sprintf(
 			"No pod that runs is evicted, because the annotation %s is %q, neither true nor false", names.EvictMisplacedPods, value)})

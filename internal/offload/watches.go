@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -50,6 +51,7 @@ func (s *namespaceOffloadings) watches(b *builder.Builder) *builder.Builder {
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(kube.NamespaceChanged)).
 		Watches(&rbacv1.RoleBinding{}, here, builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
 		Watches(&liqov1beta1.ForeignCluster{}, all, builder.WithPredicates(givenUpChanged)).
+		WatchesMetadata(&networkingv1.NetworkPolicy{}, here, builder.WithPredicates(comesOrGoes)).
 		WatchesRawSource(source.Kind(s.steering.waiting, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(s.ofWaiting)))
 }
 
@@ -129,6 +131,9 @@ var ofVirtualKubelet = predicate.NewPredicateFuncs(func(obj client.Object) bool 
 
 // deletedOrChanged leaves out what we have just made ourselves.
 var deletedOrChanged = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
+
+// comesOrGoes leaves out changes of what is only named.
+var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
 var nodeSpecChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld, e.ObjectNew

@@ -59,9 +59,18 @@ func NamespaceMapStatus(spec *offv1beta1.NamespaceMapSpec, before, said *offv1be
 		out.CurrentMapping[local] = offv1beta1.RemoteNamespaceStatus{
 			RemoteNamespace: answer.RemoteNamespace, Phase: answer.Phase,
 			Reason: CleanLine(answer.Reason, maxMappingReason), Message: CleanLine(answer.Message, MaxForeignMessage),
+			PodSecurity: believedLevel(answer.PodSecurity),
 		}
 	}
 	return out
+}
+
+// believedLevel returns a level of the Pod Security Standards that there is, or "".
+func believedLevel(said string) string {
+	if said == PodSecurityPrivileged || IsEnforced(said) {
+		return said
+	}
+	return ""
 }
 
 var mappingPhases = []offv1beta1.MappingPhase{

@@ -40,7 +40,7 @@ func TestHostileStatus(t *testing.T) {
 		var said offv1beta1.NamespaceMapStatus
 		hostile.Fill(&said, hostile.Fields{
 			"NamespaceMapStatus.ProviderCapabilities": {"bound-nonces", "other"}, "RemoteNamespaceStatus.RemoteNamespace": {"twin"},
-			"RemoteNamespaceStatus.Phase": {"Accepted", "Terminating", "Anything"},
+			"RemoteNamespaceStatus.Phase": {"Accepted", "Terminating", "Anything"}, "RemoteNamespaceStatus.PodSecurity": {"baseline", "other"},
 		})
 		spec := &offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"key-1": "twin", "key-2": "twin", "key-3": "other"}}
 		got := NamespaceMapStatus(spec, &offv1beta1.NamespaceMapStatus{}, &said)
@@ -48,7 +48,8 @@ func TestHostileStatus(t *testing.T) {
 			"NamespaceMapStatus.CurrentMapping": hostile.AtMost(2), "NamespaceMapStatus.ProviderVersion": hostile.Short(MaxForeignReason),
 			"NamespaceMapStatus.ProviderCapabilities": hostile.AtMost(maxPeerCapabilities, hostile.Short(64)),
 			"RemoteNamespaceStatus.RemoteNamespace":   hostile.OneOf("twin"), "RemoteNamespaceStatus.Phase": hostile.OneOf("Accepted", "Terminating"),
-			"RemoteNamespaceStatus.Reason": hostile.Short(maxMappingReason), "RemoteNamespaceStatus.Message": hostile.Short(MaxForeignMessage),
+			"RemoteNamespaceStatus.PodSecurity": hostile.OneOf("baseline"),
+			"RemoteNamespaceStatus.Reason":      hostile.Short(maxMappingReason), "RemoteNamespaceStatus.Message": hostile.Short(MaxForeignMessage),
 		})
 	})
 	t.Run("ResourceSlice", func(t *testing.T) {

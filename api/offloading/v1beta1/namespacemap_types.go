@@ -58,6 +58,9 @@ type RemoteNamespaceStatus struct {
 	// Message says in a sentence why the namespace is not accepted, or what is wrong with one that is.
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// PodSecurity is the level of the Pod Security Standards that the namespace enforces, once it is accepted.
+	// +kubebuilder:validation:MaxLength=32
+	PodSecurity string `json:"podSecurity,omitempty"`
 }
 
 // IsRefused reports whether the provider refused the namespace, as opposed to an attempt that the provider repeats by itself. A

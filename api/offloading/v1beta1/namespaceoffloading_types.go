@@ -58,6 +58,12 @@ type RemoteNamespaceConditionType string
 const (
 	NamespaceOffloadingRequired RemoteNamespaceConditionType = "OffloadingRequired"
 	NamespaceReady              RemoteNamespaceConditionType = "Ready"
+	// NamespaceNetworkPoliciesEnforced is False where the namespace has NetworkPolicies that do not hold for its pods in the remote
+	// cluster, and is left out otherwise.
+	NamespaceNetworkPoliciesEnforced RemoteNamespaceConditionType = "NetworkPoliciesEnforced"
+	// NamespacePodSecuritySatisfied is False where the Pod Security level of the remote namespace refuses pods of the namespace, and is
+	// left out otherwise.
+	NamespacePodSecuritySatisfied RemoteNamespaceConditionType = "PodSecuritySatisfied"
 )
 
 // RemoteNamespaceCondition is one observation about the twin in one provider.
