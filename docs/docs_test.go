@@ -65,6 +65,35 @@ func TestValuesWithoutEffectAreListed(t *testing.T) {
 	included(t, "compatibility.md", "values without effect", "```\n"+strings.Join(keys, "\n")+"\n```\n")
 }
 
+// Each value of the profile has a comment above it that says what it does.
+func TestHardenedValuesAreListed(t *testing.T) {
+	var path []string
+	var why string
+	text := "| value | | what it does |\n|---|---|---|\n"
+	for line := range strings.Lines(read(t, "../deploy/chart/values-hardened.yaml")) {
+		trimmed := strings.TrimSpace(line)
+		if said, is := strings.CutPrefix(trimmed, "# -- "); is {
+			why = said
+			continue
+		}
+		key, value, found := strings.Cut(trimmed, ":")
+		if !found || strings.HasPrefix(trimmed, "#") {
+			continue
+		}
+		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
+		path = append(path[:depth], strings.Trim(key, `"`))
+		if value = strings.TrimSpace(value); value == "" {
+			continue
+		}
+		if why == "" {
+			t.Errorf("%s has no comment", strings.Join(path, "."))
+		}
+		text += "| `" + strings.Join(path, ".") + "` | `" + value + "` | " + why + " |\n"
+		why = ""
+	}
+	included(t, "security.md", "hardened profile", text)
+}
+
 // Every file of rights is that of one process. What a process is not bound to by the chart is explained row by row, below.
 func TestRightsOfProcessesAreListed(t *testing.T) {
 	files, err := filepath.Glob("../deploy/chart/files/rbac/*.yaml")

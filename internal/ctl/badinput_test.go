@@ -139,6 +139,7 @@ var badValues = map[string]badValue{
 	"pods":                             {"1.5", `"1.5" is no whole number`},
 	"port":                             {"0", "0 is no port: those are from 1 to 65535"},
 	"protocol":                         {"TCP", "it is one of UDP"},
+	"profile":                          {"soft", "it is one of default, hardened"},
 	"proxy-url":                        {"ftp://x", "proxy-url must be an http or https URL"},
 	"public-key":                       {"short", "it has 5 bytes"},
 	"remote-cluster-id":                {"", `"" is no cluster ID`},

@@ -25,7 +25,7 @@ var goodValues = map[string]string{
 	"ingress-classes": "nginx", "labels": "a=b", "liqo-namespace": "liqo", "load-balancer-classes": "metallb",
 	"load-balancer-ip": "192.0.2.1", "memory": "4Gi", "mtu": "1340", "namespace": "liqo", "namespace-mapping-strategy": "SelectedName", "node-port": "30742",
 	"node-selector": "a=b", "nonce": strings.Repeat("A", 86) + "==", "np-nodes": "workers", "output": "json", "pod-cidr": "10.200.0.0/16", "pod-offloading-strategy": "Remote",
-	"pods": "10", "port": "51840", "protocol": "UDP", "proxy-url": "http://proxy.example:3128", "public-key": aKey, "remote-cluster-id": "rome",
+	"pods": "10", "port": "51840", "profile": "hardened", "protocol": "UDP", "proxy-url": "http://proxy.example:3128", "public-key": aKey, "remote-cluster-id": "rome",
 	"remote-liqo-namespace": "liqo", "remote-namespace": "liqo", "remote-namespace-name": "x", "remote-tenant-namespace": "x",
 	"repo-url": "https://github.com/liqotech/liqo", "reserved-subnets": "10.1.0.0/16", "resource": "nvidia.com/gpu=2", "resource-slice-class": "gold",
 	"resource-slice-name": "x", "runtime-class-name": "gvisor", "selector": "region=eu", "service-cidr": "10.96.0.0/16", "service-type": "LoadBalancer",

@@ -23,6 +23,7 @@ func (c *cli) install() *cobra.Command {
 			"Without a sub-command the address ranges of the cluster are given by flags; the sub-commands find them out.\n" +
 			"An upgrade keeps what was given before, unless --reset-values is set.",
 		Example: "  liqoctl install --pod-cidr=10.200.0.0/16 --service-cidr=10.80.0.0/12\n" +
+			"  liqoctl install kubeadm --profile hardened\n" +
 			"  liqoctl install kubeadm --cluster-id=milan --cluster-labels=region=europe",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,6 +74,7 @@ func installFlags(cmd *cobra.Command, o *install.Options) {
 	fs.StringArrayVar(&o.Set, "set", nil, "Values of the chart, as those of helm --set")
 	fs.StringArrayVar(&o.SetString, "set-string", nil, "Values of the chart that are strings, as those of helm --set-string")
 	fs.StringArrayVar(&o.ValueFiles, "values", nil, "A YAML file with values of the chart, a URL, or - for standard input; later ones win")
+	fs.Var(oneOf(&o.Profile, "default", install.Profiles), "profile", "Values to begin with: default, or hardened, the strict side of each choice; --values and --set win")
 	fs.BoolVar(&o.ResetValues, "reset-values", false, "Forget the values that were given to the previous installation")
 	fs.BoolVar(&o.SkipAPIServerCheck, "disable-api-server-sanity-check", false, "Accept an API server address that is not that of the kubeconfig")
 	fs.BoolVar(&o.SkipValidation, "skip-validation", false, "Skip the comparison of the configuration with the cluster")

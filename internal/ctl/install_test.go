@@ -117,6 +117,17 @@ func TestInstallPrintsWhatItWouldApply(t *testing.T) {
 	if diff := cmp.Diff(names, inJSON); diff != "" {
 		t.Errorf("-o yaml and -o json differ:\n%s", diff)
 	}
+	const level = "--twin-namespace-pod-security="
+	for _, tc := range []struct {
+		flags []string
+		want  string
+	}{
+		{nil, "baseline"},
+		{[]string{"--profile", "hardened"}, "restricted"},
+		{[]string{"--profile", "hardened", "--set", "offloading.twinNamespaces.podSecurity=privileged"}, "privileged"}, // what is given wins
+	} {
+		liqoctl(t, c.Config, append(installArgs("-o", "yaml"), tc.flags...)...).succeeds(t, level+tc.want+"\n")
+	}
 	changesNothing(t, c)
 }
 

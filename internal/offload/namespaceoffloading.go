@@ -47,7 +47,7 @@ func SetupNamespaceOffloadings(mgr ctrl.Manager, o NamespaceOffloadingOptions) e
 	if err != nil {
 		return err
 	}
-	s := &namespaceOffloadings{client: mgr.GetClient(), direct: steering.direct, steering: steering, clusterID: string(o.ClusterID), liqoNamespace: o.LiqoNamespace}
+	s := &namespaceOffloadings{client: mgr.GetClient(), direct: steering.direct, steering: steering, clusterID: string(o.ClusterID), liqoNamespace: o.LiqoNamespace, podLooks: &podLooks{looks: map[string]podLook{}}}
 	c := kube.NewController(mgr, kube.Options{
 		Name:           "namespaceoffloading",
 		Finalizer:      names.NamespaceOffloadingFinalizer,
@@ -63,7 +63,7 @@ type namespaceOffloadings struct {
 	steering      *steering
 	clusterID     string
 	liqoNamespace string
-	podLooks      podLooks
+	podLooks      *podLooks
 }
 
 // Sync maps the namespace in every selected provider, lets the virtual kubelets work in it and opens it to the pod

@@ -182,9 +182,6 @@ func (s *namespaceOffloadings) forbidden(ctx context.Context, namespace string, 
 	}
 	s.podLooks.mu.Lock()
 	defer s.podLooks.mu.Unlock()
-	if s.podLooks.looks == nil {
-		s.podLooks.looks = map[string]podLook{}
-	}
 	maps.DeleteFunc(s.podLooks.looks, func(_ string, old podLook) bool { return now.Sub(old.at) >= lookDelay })
 	s.podLooks.looks[namespace] = look
 	return look.forbidden, nil

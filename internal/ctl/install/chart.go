@@ -4,6 +4,7 @@
 package install
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,6 +48,25 @@ func loadChart(folder fs.FS) (*chart.Chart, error) {
 		return nil, err
 	}
 	return loader.LoadFiles(files)
+}
+
+// profileValues returns the values of a profile, which are a file of the chart. The default one has none.
+func profileValues(c *chart.Chart, profile string) (map[string]any, error) {
+	if profile == "" || profile == defaultProfile {
+		return nil, nil
+	}
+	name := "values-" + profile + ".yaml"
+	for _, file := range c.Files {
+		if file.Name != name {
+			continue
+		}
+		values, err := loader.LoadValues(bytes.NewReader(file.Data))
+		if err != nil {
+			return nil, fmt.Errorf("reading %s of the chart: %w", name, err)
+		}
+		return values, nil
+	}
+	return nil, out.Fail("--profile: the chart has no %s", name)
 }
 
 // CRDs are those of the chart in a folder.

@@ -27,6 +27,11 @@ const Release = "liqo"
 // OriginalRepository is where the original takes its chart from unless --repo-url says otherwise.
 const OriginalRepository = "https://github.com/liqotech/liqo"
 
+// Profiles are the sets of values to begin with: those of the chart, or the strict side of each choice.
+var Profiles = []string{defaultProfile, "hardened"}
+
+const defaultProfile = "default"
+
 // Options are the flags of the install command.
 type Options struct {
 	Provider             string // generic, kubeadm, kind or k3s
@@ -40,6 +45,7 @@ type Options struct {
 	ServiceCIDR          string
 	ReservedSubnets      []string
 	Set, SetString       []string
+	Profile              string // one of Profiles
 	ValueFiles           []string
 	ResetValues          bool
 	EnableMetrics        bool
@@ -80,9 +86,10 @@ type Installer struct {
 	Options
 	Environment
 
-	// given are the values of the flags for those, chart is what is installed.
-	given map[string]any
-	chart *chart.Chart
+	// given are the values of the flags for those, profile those of the profile, chart is what is installed.
+	given   map[string]any
+	profile map[string]any
+	chart   *chart.Chart
 }
 
 // New returns an installer.
@@ -153,6 +160,9 @@ func (i *Installer) checkFlags() (err error) {
 			return out.Fail("--api-server-url: %w", err)
 		}
 	}
-	i.chart, err = i.loadChart()
+	if i.chart, err = i.loadChart(); err != nil {
+		return err
+	}
+	i.profile, err = profileValues(i.chart, i.Profile)
 	return err
 }

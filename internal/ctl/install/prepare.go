@@ -86,7 +86,7 @@ func (i *Installer) inspect(ctx context.Context, p *plan) (*facts, error) {
 func (i *Installer) parametrize(ctx context.Context, p *plan, f *facts) error {
 	step := i.Printer.Step("Generating installation parameters")
 	defer step.Stop()
-	p.values = merge(p.previous.values, i.ourValues(f, p.previous), f.values, i.given)
+	p.values = merge(p.previous.values, i.ourValues(f, p.previous), f.values, i.profile, i.given)
 	if err := p.previous.checkClusterID(stringAt(p.values, "discovery", "config", "clusterID")); err != nil {
 		return err
 	}
