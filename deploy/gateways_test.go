@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -272,6 +273,62 @@ func TestExamplesOfGatewayTemplates(t *testing.T) {
 	for _, f := range files {
 		if _, known := examples[f.Name()]; !known && f.Name() != "README.md" {
 			t.Errorf("%s is not tested", f.Name())
+		}
+	}
+}
+
+func TestGatewaysOfSeveralReplicasAreRefused(t *testing.T) {
+	for replicas, ok := range map[int]bool{0: true, 1: true, 2: false, 3: false} {
+		_, err := render(t, loadChart(t), tree("networking.gatewayTemplates.replicas", replicas), nil)
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "replicas") {
+			t.Errorf("%d replicas: %v", replicas, err)
+		}
+	}
+	c := loadChart(t)
+	c.Schema = nil // as with --skip-schema-validation
+	if _, err := render(t, c, tree("networking.gatewayTemplates.replicas", 2), nil); err == nil || !strings.Contains(err.Error(), "no tunnel would work") {
+		t.Errorf("without the schema: %v", err)
+	}
+}
+
+// What a user lists there is what templates may make, so the controller-manager may, too.
+func TestRightsOnGatewaysOfOtherKinds(t *testing.T) {
+	of := func(r *release) []rbacv1.PolicyRule {
+		role := &rbacv1.ClusterRole{}
+		for _, obj := range r.objects {
+			if obj.GetKind() == "ClusterRole" && strings.HasSuffix(obj.GetName(), "-gateway-kinds") {
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return role.Rules
+	}
+	listed := func(entries ...values) values {
+		all := []any{map[string]any{"apiVersion": "networking.liqo.io/v1beta1", "resource": "wggatewayservers"}}
+		for _, e := range entries {
+			all = append(all, map[string]any(e))
+		}
+		return tree("networking.serverResources", all)
+	}
+	if rules := of(mustRender(t, values{})); rules != nil {
+		t.Errorf("by default: %v", rules)
+	}
+	got := of(mustRender(t, listed(values{"apiVersion": "example.com/v1", "resource": "tunnels", "template": "tunneltemplates"})))
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{"example.com"}, Resources: []string{"tunnels"}, Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
+		{APIGroups: []string{"example.com"}, Resources: []string{"tunneltemplates"}, Verbs: []string{"get"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []values{
+		{"apiVersion": "rbac.authorization.k8s.io/v1", "resource": "clusterroles"}, {"apiVersion": "v1", "resource": "secrets"}, {"apiVersion": "apps/v1", "resource": "deployments"},
+		{"apiVersion": "*/v1", "resource": "tunnels"}, {"apiVersion": "example.com/v1", "resource": "*"}, {"apiVersion": "example.com/v1", "resource": "tunnels/status"},
+		{"apiVersion": "example.com/v1", "resource": "tunnels", "template": "*"}, {"apiVersion": "authentication.liqo.io/v1beta1", "resource": "tenants"},
+	} {
+		if _, err := render(t, loadChart(t), listed(bad), nil); err == nil || !strings.Contains(err.Error(), "cannot be what gateways are made of") {
+			t.Errorf("%v: %v", bad, err)
 		}
 	}
 }

@@ -27,6 +27,7 @@ const (
 	reasonInvalidService     = "InvalidService"
 	reasonRefused            = "RefusedByAPIServer"
 	reasonTaken              = "NameTaken"
+	reasonReplicas           = "ReplicasNotSupported"
 )
 
 // reportReady sets the condition of a gateway and returns its event. A failure of ours changes nothing, whatever else is waited for: it is

@@ -345,43 +345,62 @@ func TestTheNodePortOfAListIsUsed(t *testing.T) {
 	}
 }
 
-// The right to patch pods is only for those who need it.
-func TestReplicasMayMarkThemselves(t *testing.T) {
+// Replicas of a gateway elect no active one yet: none would be found, and a tunnel that works must not end for it.
+func TestSeveralReplicasAreRefused(t *testing.T) {
 	s := begin(t)
 	s.start()
-	several := s.serverTemplate()
-	several.Name = "several"
-	text := strings.Replace(string(several.Spec.Template.Raw), `"replicas":1`, `"replicas":2`, 1) // the mark of the pods comes first, that of the Service's selector stays
-	several.Spec.Template.Raw = []byte(strings.Replace(text, `,"networking.liqo.io/active":"true"`, "", 1))
-	s.create(several, s.serverTemplate())
-	server := s.server("rome", several)
-	s.create(server)
-	d := s.deployment("rome")
-	if *d.Spec.Replicas != 2 || d.Spec.Template.Labels[names.GatewayActive] != "" {
-		t.Errorf("%d replicas, labels %v", *d.Spec.Replicas, d.Spec.Template.Labels)
+	of := s.serverTemplate()
+	server := s.server("rome", of)
+	s.create(of, server)
+	before := s.deployment("rome")
+	scale := func(from, to string) {
+		testkit.Update(t, s.c.Client, of, func(o *networkingv1beta1.WgGatewayServerTemplate) {
+			o.Spec.Template.Raw = []byte(strings.Replace(string(o.Spec.Template.Raw), `"replicas":`+from, `"replicas":`+to, 1))
+		})
 	}
-	more := &rbacv1.RoleBinding{ObjectMeta: s.meta(names.GatewayReplica("rome"))}
-	s.eventually(func() error { return s.get(more) })
-	if more.RoleRef.Name != names.RoleGatewayReplica {
-		t.Errorf("bound to %v", more.RoleRef)
+	scale("1", "2")
+	s.wantReady(server, reasonReplicas, "spec.deployment.spec.replicas is 2")
+	testkit.WantEvent(t, s.c, server, reasonReplicas, "not supported")
+	if d := s.deployment("rome"); *d.Spec.Replicas != 1 || d.Generation != before.Generation {
+		t.Errorf("the gateway that ran was changed: %d replicas", *d.Spec.Replicas)
 	}
-	// Of two that run, the one that is marked is where nodes go.
-	s.run("rome", "10.0.0.1", "node-1")
-	second := s.run("rome", "10.0.0.2", "node-2")
-	testkit.Update(t, s.c.Client, second, func(p *corev1.Pod) { p.Labels[names.GatewayActive] = "true" })
+	scale("2", "1")
+	s.wantReady(server, reasonPending, "")
+
+	made := &networkingv1beta1.WgGatewayServer{} // by hand, without a template
+	s.eventually(func() error { return s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: "rome"}, made) })
+	byHand := &networkingv1beta1.WgGatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "by-hand", Labels: made.Labels}, Spec: *made.Spec.DeepCopy()}
+	byHand.Spec.Deployment.Spec.Replicas = new(int32(3))
+	s.create(byHand)
 	s.eventually(func() error {
-		if err := s.get(server); err != nil {
+		if err := s.get(byHand); err != nil {
 			return err
 		}
-		if e := server.Status.InternalEndpoint; e == nil || *e.IP != "10.0.0.2" {
-			return fmt.Errorf("internal endpoint %v", e)
+		c := apimeta.FindStatusCondition(byHand.Status.Conditions, networkingv1beta1.ConditionGatewayReady)
+		if c == nil || c.Reason != reasonReplicas {
+			return fmt.Errorf("the condition is %+v", c)
 		}
 		return nil
 	})
-	testkit.Update(t, s.c.Client, server, func(g *networkingv1beta1.GatewayServer) { g.Spec.ServerTemplateRef.Name = "wireguard-server" })
+	if err := s.get(&appsv1.Deployment{ObjectMeta: s.meta("gw-by-hand")}); !apierrors.IsNotFound(err) {
+		t.Errorf("it has a Deployment: %v", err)
+	}
+}
+
+// The right to patch pods was for several replicas: it is taken back where an earlier version gave it.
+func TestTheRightToPatchPodsIsTakenBack(t *testing.T) {
+	s := begin(t)
+	more := &rbacv1.RoleBinding{
+		ObjectMeta: s.meta(names.GatewayReplica("rome")), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleGatewayReplica},
+	}
+	more.Labels = map[string]string{names.AppManagedBy: names.ManagedByLiqo, names.NetworkingComponent: names.ComponentGateway}
+	s.create(more)
+	s.start()
+	of := s.serverTemplate()
+	s.create(of, s.server("rome", of))
 	s.eventually(func() error {
 		if err := s.get(more); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("a single replica still has the right: %v", err)
+			return fmt.Errorf("a gateway still has the right: %v", err)
 		}
 		return nil
 	})

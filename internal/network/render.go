@@ -262,6 +262,9 @@ func (g *gateways[T]) render(gw *gateway, t *networkingv1beta1.GatewayTemplateSp
 		return nil, broken(err)
 	}
 	out.GetObjectKind().SetGroupVersionKind(kind)
+	if err := checkReplicas(wireguardOf(out)); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 

@@ -115,11 +115,24 @@ func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	if err := checkPeer(w.peer); err != nil {
 		return err
 	}
+	if err := checkReplicas(w); err != nil {
+		return errors.Join(err, s.outside(ctx, w), s.inside(ctx, w)) // what ran before goes on
+	}
 	err := errors.Join(s.rights(ctx, w), s.workload(ctx, w), s.outside(ctx, w), s.inside(ctx, w))
 	if err == nil && *w.inner == nil {
 		return kube.Wait(0, "no replica of the gateway is running")
 	}
 	return err
+}
+
+// checkReplicas returns why a gateway of several replicas is not made: each would have the same key, and none would be elected, so neither the
+// Service nor the nodes would find one.
+func checkReplicas(w *wireguard) error {
+	if w == nil || w.deployment == nil || w.deployment.Spec.Replicas == nil || *w.deployment.Spec.Replicas <= 1 {
+		return nil
+	}
+	return kube.Invalid(reasonReplicas, fmt.Errorf("spec.deployment.spec.replicas is %d: a gateway of more than one replica is not supported yet, since they elect no active one; set it to 1",
+		*w.deployment.Spec.Replicas))
 }
 
 // isLeft tells whether the gateway that this was made for is gone. Garbage collection comes for it then, unless whoever deleted the gateway
@@ -183,14 +196,10 @@ func (s *wireguards[T]) end(ctx context.Context, w *wireguard) error {
 }
 
 // rights gives the pods of the gateway what they may do in their namespace. To mark which replica is the active one is to patch
-// pods, which is too much to give without need.
+// pods, which is too much to give before replicas are elected: who had it by an earlier version has it no more.
 func (s *wireguards[T]) rights(ctx context.Context, w *wireguard) error {
 	err := errors.Join(ensure(ctx, s.client, s.keys.live, w.Object, w.binding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
-	more := w.binding(names.GatewayReplica(w.gateway), names.RoleGatewayReplica)
-	if replicas := w.deployment.Spec.Replicas; replicas != nil && *replicas > 1 {
-		return errors.Join(err, ensure(ctx, s.client, s.keys.live, w.Object, more))
-	}
-	return errors.Join(err, s.withdraw(ctx, more))
+	return errors.Join(err, s.withdraw(ctx, w.binding(names.GatewayReplica(w.gateway), names.RoleGatewayReplica)))
 }
 
 func (w *wireguard) binding(name, role string) *rbacv1.RoleBinding {

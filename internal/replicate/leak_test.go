@@ -21,7 +21,7 @@ func TestAStoppedLinkLeavesNothingBehind(t *testing.T) {
 	p.bind(p.userName)
 	secret := p.secret("cplane-secret", testkit.Kubeconfig(t, p.user))
 	r := &reconciler{
-		options:  Options{HealthInterval: healthInterval, HealthTimeout: healthTimeout},
+		options:  Options{AllowLoopbackPeers: true, HealthInterval: healthInterval, HealthTimeout: healthTimeout},
 		config:   p.consumer.Config,
 		recorder: events.NewFakeRecorder(100),
 		log:      logr.Discard(),

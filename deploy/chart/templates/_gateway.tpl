@@ -19,15 +19,36 @@ nodeAffinity:
         operator: NotIn
         values:
         - virtual-node
+{{- end -}}
+
+{{- /* Replicas elect no active one yet: neither the Service nor the nodes would find any. */ -}}
+{{- define "liqo.checkGatewayReplicas" -}}
 {{- if gt (int .Values.networking.gatewayTemplates.replicas) 1 }}
-podAntiAffinity:
-  preferredDuringSchedulingIgnoredDuringExecution:
-  - weight: 100
-    podAffinityTerm:
-      topologyKey: kubernetes.io/hostname
-      labelSelector:
-        matchLabels:
-          networking.liqo.io/gateway-name: {{ `"{{ .Name }}"` }}
-          networking.liqo.io/gateway-namespace: {{ `"{{ .Namespace }}"` }}
+{{- fail "networking.gatewayTemplates.replicas must be 1: gateways of more than one replica are not supported yet, and no tunnel would work" }}
+{{- end }}
+{{- end -}}
+
+{{- /* The rules for gateways of kinds that are not ours: what templates make, and the templates themselves. Argument: the root. */ -}}
+{{- define "liqo.gatewayKindRules" -}}
+{{- range concat .Values.networking.serverResources .Values.networking.clientResources }}
+{{- $group := first (splitList "/" .apiVersion) }}
+{{- $own := and (eq $group "networking.liqo.io") (has .resource (list "wggatewayservers" "wggatewayclients")) }}
+{{- if not $own }}
+{{- $parts := splitList "/" .apiVersion }}
+{{- if or (ne (len $parts) 2) (regexMatch "[*/]" (printf "%s%s" $group .resource)) (regexMatch "[*/]" (.template | default "")) }}
+{{- fail (printf "%s of %s cannot be what gateways are made of: apiVersion is group/version and resource a plural" .resource .apiVersion) }}
+{{- end }}
+{{- if or (has $group (list "apps" "batch" "extensions" "policy")) (regexMatch "(^|\\.)k8s\\.io$" $group) (regexMatch "(^|\\.)liqo\\.io$" $group) }}
+{{- fail (printf "%s of %s cannot be what gateways are made of: a kind of an API group of its own can" .resource .apiVersion) }}
+{{- end }}
+- apiGroups: [{{ $group | quote }}]
+  resources: [{{ .resource | quote }}]
+  verbs: [create, delete, get, list, patch, update, watch]
+{{- with .template }}
+- apiGroups: [{{ $group | quote }}]
+  resources: [{{ . | quote }}]
+  verbs: [get]
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end -}}

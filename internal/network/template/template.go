@@ -38,8 +38,8 @@ type Gateway struct {
 // known: values become what its fields hold, and a field that it does not have is an error. Without it a value that is a
 // whole number in base 10 becomes one, except names, and what is among labels, annotations or in a selector.
 //
-// A key that begins with `?` is left out when the first action of its value is nothing, or the value renders to nothing or 0; it
-// loses the `?` otherwise. What is not optional must be there: a variable that is not set is an error.
+// A key that begins with `?` is left out when the first action of its value is nothing, or the value renders to nothing or 0, or
+// when it is a variable of .Spec that gateways do not have; it loses the `?` otherwise. What is not optional must be there: a variable that is not set is an error.
 //
 // Texts may compare, test, index and loop: over a variable that is a list or a map, and not in another loop. They define no templates
 // and call nothing that makes a text longer. So what a template can cost is bounded, whoever wrote it.
@@ -228,6 +228,9 @@ func (r *renderer) optional(value any, path string) (bool, error) {
 		return false, fmt.Errorf("%s is optional (?), so its value must be a text with a variable, such as {{ .Spec.Endpoint.NodePort }}", path)
 	}
 	if first, ok := t.Root.Nodes[i].(*parse.ActionNode); ok {
+		if r.lacks(first.Pipe) {
+			return false, nil
+		}
 		probe, err := r.parsed("{{if "+first.Pipe.String()+"}}yes{{end}}", path)
 		if err != nil {
 			return false, err
@@ -243,6 +246,36 @@ func (r *renderer) optional(value any, path string) (bool, error) {
 	}
 	rendered, err := r.text(text, path)
 	return rendered != "" && rendered != "0", err
+}
+
+// lacks reports whether a pipeline is a variable of the spec that gateways do not have: templates for a kind of one's own may name it.
+func (r *renderer) lacks(p *parse.PipeNode) bool {
+	variable, ok := variableOf(p)
+	if !ok || len(variable.Ident) < 2 || variable.Ident[0] != "Spec" {
+		return false
+	}
+	as := typeOf(r.gateway.Spec)
+	for _, name := range variable.Ident[1:] {
+		if as = plain(as); as == nil || as.Kind() != reflect.Struct {
+			return false // which tells itself when it is filled
+		}
+		f, found := as.FieldByName(name)
+		if !found {
+			_, isMethod := reflect.PointerTo(as).MethodByName(name)
+			return !isMethod
+		}
+		as = f.Type
+	}
+	return false
+}
+
+// variableOf returns the variable that a pipeline is, if it is nothing else.
+func variableOf(p *parse.PipeNode) (*parse.FieldNode, bool) {
+	if len(p.Cmds) != 1 || len(p.Cmds[0].Args) != 1 {
+		return nil, false
+	}
+	variable, ok := p.Cmds[0].Args[0].(*parse.FieldNode)
+	return variable, ok
 }
 
 // parsed reads a text, and tells why it could cost more than what it is made of.
@@ -308,10 +341,7 @@ func (r *renderer) bounded(n parse.Node, looping bool) error {
 
 // loops tells whether a pipeline is a variable that is a list or a map.
 func (r *renderer) loops(p *parse.PipeNode) bool {
-	if len(p.Cmds) != 1 || len(p.Cmds[0].Args) != 1 {
-		return false
-	}
-	variable, ok := p.Cmds[0].Args[0].(*parse.FieldNode)
+	variable, ok := variableOf(p)
 	if !ok {
 		return false
 	}
