@@ -368,7 +368,9 @@ func TestSeveralReplicasAreRefused(t *testing.T) {
 	s.wantReady(server, reasonPending, "")
 
 	made := &networkingv1beta1.WgGatewayServer{} // by hand, without a template
-	s.eventually(func() error { return s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: "rome"}, made) })
+	s.eventually(func() error {
+		return s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: "rome"}, made)
+	})
 	byHand := &networkingv1beta1.WgGatewayServer{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "by-hand", Labels: made.Labels}, Spec: *made.Spec.DeepCopy()}
 	byHand.Spec.Deployment.Spec.Replicas = new(int32(3))
 	s.create(byHand)

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,7 +32,7 @@ type HostOptions struct {
 }
 
 // hosts takes back what a host says of a RouteConfiguration or a FirewallConfiguration that is not for it any more, or after it is gone:
-// nobody is there to take it back. A host that finds what it says missing says it again.
+// nobody is there to take it back. A host that finds what it says missing says it again. Of an object that no host applies it says so.
 type hosts struct {
 	client client.Client
 	home   string
@@ -74,15 +75,19 @@ func (h *hosts) sync(ctx context.Context) error {
 	}
 	var errs []error
 	for _, obj := range objects {
-		errs = append(errs, h.keep(ctx, obj, there.saying(obj, h.home)))
+		who, unapplied := there.saying(obj, h.home), ""
+		if !there.apply(obj, h.home) {
+			unapplied = plan.WhyUnapplied(obj, h.home)
+		}
+		errs = append(errs, h.keep(ctx, obj, who, unapplied))
 	}
 	return errors.Join(errs...)
 }
 
-// objects are those of which hosts say something.
+// objects are those that hosts apply.
 func (h *hosts) objects(ctx context.Context) ([]client.Object, error) {
 	all, err := h.all(ctx, &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{})
-	return slices.DeleteFunc(all, func(obj client.Object) bool { return len(*saidOf(obj)) == 0 || obj.GetDeletionTimestamp() != nil }), err
+	return slices.DeleteFunc(all, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil }), err
 }
 
 // thereAre are the hosts of this cluster: all that have an agent, and maybe some that have none.
@@ -117,10 +122,7 @@ func (h *hosts) all(ctx context.Context, kinds ...client.Object) (all []client.O
 
 // saying tells which hosts an object is for.
 func (t thereAre) saying(obj client.Object, home string) func(host string) bool {
-	onNode, onGateway := routesOn(obj, home)
-	if _, ok := obj.(*networkingv1beta1.FirewallConfiguration); ok {
-		onNode, onGateway = firewallOn(obj, home)
-	}
+	onNode, onGateway := targets(obj, home)
 	return func(host string) bool {
 		return t.nodes[host] && onNode(host) || slices.ContainsFunc(t.gateways, func(g client.Object) bool {
 			key := plan.PeerKey{Namespace: g.GetNamespace(), ClusterID: g.GetLabels()[names.RemoteClusterID]}
@@ -128,6 +130,28 @@ func (t thereAre) saying(obj client.Object, home string) func(host string) bool 
 			return g.GetName() == host && g.GetNamespace() == obj.GetNamespace() && (key.ClusterID == "" || onGateway(key))
 		})
 	}
+}
+
+// apply reports whether one of the hosts applies an object. A gateway says nothing of objects in other namespaces, which it may apply all the same.
+func (t thereAre) apply(obj client.Object, home string) bool {
+	onNode, onGateway := targets(obj, home)
+	for node := range t.nodes {
+		if onNode(node) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(t.gateways, func(g client.Object) bool {
+		key := plan.PeerKey{Namespace: g.GetNamespace(), ClusterID: g.GetLabels()[names.RemoteClusterID]}
+		return onGateway(key) || key.ClusterID == "" && g.GetNamespace() == obj.GetNamespace()
+	})
+}
+
+// targets are the nodes and gateways that an object is for.
+func targets(obj client.Object, home string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
+	if _, ok := obj.(*networkingv1beta1.FirewallConfiguration); ok {
+		return firewallOn(obj, home)
+	}
+	return routesOn(obj, home)
 }
 
 // routesOn has a gateway keep its word on routes for gateways of one node: where it runs is known here later than there.
@@ -143,17 +167,26 @@ func firewallOn(obj client.Object, home string) (node func(string) bool, gateway
 		func(key plan.PeerKey) bool { return plan.FirewallOnGateway(obj, home, key) }
 }
 
-// keep takes back what others say than those who should. Who writes meanwhile makes it a conflict, and it is decided anew.
-func (h *hosts) keep(ctx context.Context, obj client.Object, who func(host string) bool) error {
+// keep takes back what others say than those who should, and says why no host applies the object, if none does. Who writes meanwhile makes it
+// a conflict, and it is decided anew.
+func (h *hosts) keep(ctx context.Context, obj client.Object, who func(host string) bool, unapplied string) error {
 	changed := obj.DeepCopyObject().(client.Object)
 	all := saidOf(changed)
-	*all = slices.DeleteFunc(*all, func(c networkingv1beta1.HostCondition) bool { return !who(c.Host) })
-	if len(*all) == len(*saidOf(obj)) {
+	*all = slices.DeleteFunc(*all, func(c networkingv1beta1.HostCondition) bool {
+		return !who(c.Host) && (c.Host != networkingv1beta1.NoHost || c.Message != unapplied)
+	})
+	if unapplied != "" && len(*all) == 0 {
+		*all = append(*all, networkingv1beta1.HostCondition{
+			Host: networkingv1beta1.NoHost, Type: networkingv1beta1.HostConditionApplied, Status: metav1.ConditionFalse,
+			Reason: networkingv1beta1.ReasonNoHost, Message: unapplied, LastTransitionTime: metav1.Now(),
+		})
+	}
+	if slices.Equal(*all, *saidOf(obj)) {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{})
 	if err := h.client.Status().Patch(ctx, changed, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("taking back what hosts said of %s: %w", client.ObjectKeyFromObject(obj), err)
+		return fmt.Errorf("writing which hosts apply %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
 	return nil
 }

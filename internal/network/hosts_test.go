@@ -6,6 +6,7 @@ package network
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -125,5 +126,33 @@ func TestAHostThatIsGoneSaysNothing(t *testing.T) {
 	s.wantSaid(routes, one.Name)
 	t.Log("it is for no node any more")
 	testkit.Update(t, s.c.Client, routes, func(r *networkingv1beta1.RouteConfiguration) { r.Labels = nil })
-	s.wantSaid(routes)
+	s.wantUnapplied(routes, "the label networking.liqo.io/route-category is \"\"")
+
+	t.Log("what no host applies says so, until one does")
+	nobodys := wall(s.where, "nobodys", map[string]string{names.FirewallCategory: names.TargetGateway, names.FirewallUnique: "paris"})
+	s.wantUnapplied(nobodys, `there is no gateway for "paris"`)
+	misplaced := wall(s.where, "misplaced", map[string]string{names.FirewallCategory: names.TargetFabric, names.FirewallSubcategory: names.TargetAllNodes})
+	s.wantUnapplied(misplaced, "from namespace "+s.liqo+" only")
+	ofAll := wall(s.liqo, "all", map[string]string{names.FirewallCategory: names.TargetGateway, names.FirewallSubcategory: names.TargetAllGateways})
+	paris := s.server("paris", template)
+	paris.Labels[names.RemoteClusterID] = "paris"
+	s.lend(paris)
+	s.wantSaid(nobodys)
+	s.wantSaid(ofAll)
+}
+
+// wantUnapplied expects the status of an object to say that no host applies it.
+func (s *story) wantUnapplied(obj client.Object, why string) {
+	s.Helper()
+	s.eventually(func() error {
+		if err := s.get(obj); err != nil {
+			return err
+		}
+		said := *saidOf(obj)
+		if len(said) != 1 || said[0].Host != networkingv1beta1.NoHost || said[0].Status != metav1.ConditionFalse ||
+			said[0].Reason != networkingv1beta1.ReasonNoHost || !strings.Contains(said[0].Message, why) {
+			return fmt.Errorf("%s: %+v", obj.GetName(), said)
+		}
+		return nil
+	})
 }

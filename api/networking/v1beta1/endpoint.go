@@ -46,7 +46,7 @@ type InternalGatewayEndpoint struct {
 
 // HostCondition is what a node or a gateway says about an object that it applies.
 type HostCondition struct {
-	// Host is the name of the node or the gateway.
+	// Host is the name of the node or the gateway; "*" where no one applies the object.
 	Host   string                 `json:"host"`
 	Type   HostConditionType      `json:"type"`
 	Status metav1.ConditionStatus `json:"status"`
@@ -56,6 +56,9 @@ type HostCondition struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
+
+// NoHost is the host of the condition of an object that no node and no gateway applies.
+const NoHost = "*"
 
 // HostConditionType names what a HostCondition is about.
 type HostConditionType string
@@ -72,4 +75,6 @@ const (
 	ReasonNotApplied = "NotApplied"
 	// ReasonApplyFailed is that the kernel of the host refuses something that the message names, which may be of another object.
 	ReasonApplyFailed = "ApplyFailed"
+	// ReasonNoHost is that no node and no gateway applies the object: the message says why. The host is NoHost.
+	ReasonNoHost = "NoHost"
 )

@@ -4,8 +4,13 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -59,6 +64,37 @@ func FirewallOnGateway(o metav1.Object, home string, peer PeerKey) bool {
 		return true
 	}
 	return peer.ClusterID != "" && l[names.FirewallUnique] == peer.ClusterID
+}
+
+// WhyUnapplied returns why no node and no gateway of the cluster applies a FirewallConfiguration or a RouteConfiguration, to be asked of one
+// that none does.
+func WhyUnapplied(o metav1.Object, home string) string {
+	l := o.GetLabels()
+	kind, category, subcategory, unique := "RouteConfiguration", names.RouteCategory, names.RouteSubcategory, names.RouteUnique
+	onNodes := []string(nil) // a route for nodes needs no subcategory
+	if _, ok := o.(*networkingv1beta1.FirewallConfiguration); ok {
+		kind, category, subcategory, unique = "FirewallConfiguration", names.FirewallCategory, names.FirewallSubcategory, names.FirewallUnique
+		onNodes = []string{names.TargetAllNodes, names.TargetIPMapping, names.TargetSingleNode}
+	}
+	target, sub := l[category], l[subcategory]
+	switch {
+	case target != names.TargetFabric && target != names.TargetGateway:
+		return fmt.Sprintf("the label %s is %q: it must be %s or %s", category, target, names.TargetGateway, names.TargetFabric)
+	case target == names.TargetFabric && o.GetNamespace() != home:
+		return fmt.Sprintf("nodes take a %s from namespace %s only", kind, home)
+	case target == names.TargetFabric && onNodes != nil && !slices.Contains(onNodes, sub):
+		return fmt.Sprintf("the label %s is %q: for nodes it must be one of %s", subcategory, sub, strings.Join(onNodes, ", "))
+	case target == names.TargetFabric && sub == names.TargetSingleNode:
+		return fmt.Sprintf("there is no node %q, which the label %s names", l[unique], unique)
+	case target == names.TargetFabric:
+		return "there is no node"
+	case l[unique] != "":
+		return fmt.Sprintf("there is no gateway for %q, which the label %s names, in namespace %s; gateways take a %s from their own namespace and from %s",
+			l[unique], unique, o.GetNamespace(), kind, home)
+	case sub == "":
+		return fmt.Sprintf("the labels %s and %s are missing: they say which gateways are meant", subcategory, unique)
+	}
+	return fmt.Sprintf("there is no gateway in namespace %s; gateways take a %s from their own namespace and from %s", o.GetNamespace(), kind, home)
 }
 
 func applies(o metav1.Object, namespaces ...string) bool {
