@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,7 +114,7 @@ func (v *view) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
 	maps.Copy(labels, vn.Spec.Labels)
 	labels[names.NodeType] = names.NodeTypeVirtualNode
 	labels[names.RemoteClusterID] = string(vn.Spec.ClusterID)
-	labels[names.StorageAvailable] = strconv.FormatBool(len(vn.Spec.StorageClasses) > 0)
+	labels[names.StorageAvailable] = rules.StorageAvailable
 	labels[corev1.LabelHostname] = vn.Name
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: vn.Name, Labels: labels}}
 }

@@ -41,6 +41,11 @@ func vnode(name, provider, labels string) offv1beta1.VirtualNode {
 	return vn
 }
 
+func storing(vn offv1beta1.VirtualNode) offv1beta1.VirtualNode {
+	vn.Spec.StorageClasses = []liqov1beta1.StorageType{{StorageClassName: "fast", Default: true}}
+	return vn
+}
+
 func leaving(vn offv1beta1.VirtualNode) offv1beta1.VirtualNode {
 	vn.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
 	return vn
@@ -89,6 +94,7 @@ func TestSelected(t *testing.T) {
 		"the name of the node can be chosen":                 {selector: "name:r", maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", ""), vnode("r", "rome", "")}, want: "rome"},
 		"the provider's ID can be chosen":                    {selector: "liqo.io/remote-cluster-id=rome", maps: []offv1beta1.NamespaceMap{milan, rome}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", ""), vnode("r", "rome", "")}, want: "rome"},
 		"the type and the storage are there before the Node": {selector: "liqo.io/type=virtual-node storage.liqo.io/available=false", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "")}, want: "milan"},
+		"classes are offered, and no claims are reflected":   {selector: "storage.liqo.io/available=true", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{storing(vnode("m", "milan", ""))}},
 		"a node on its way out keeps what is mapped":         {maps: []offv1beta1.NamespaceMap{mapped}, nodes: []offv1beta1.VirtualNode{leaving(vnode("m", "milan", ""))}, want: "milan"},
 		"and gets nothing new":                               {maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{leaving(vnode("m", "milan", ""))}},
 		"an empty term selects nothing":                      {selector: " ", maps: []offv1beta1.NamespaceMap{milan}, nodes: []offv1beta1.VirtualNode{vnode("m", "milan", "")}},

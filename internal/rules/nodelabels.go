@@ -72,3 +72,7 @@ func meaningful(domain string) bool {
 func validLabel(key, value string) bool {
 	return len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
 }
+
+// StorageAvailable is the label names.StorageAvailable of each virtual node. A provider may offer classes, but claims are not reflected yet: pods
+// that select such nodes would wait there for ever.
+const StorageAvailable = "false"

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +15,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // nodeFacts is all that the Node is made from.
@@ -54,7 +54,7 @@ func wantedNode(in nodeFacts) *corev1.Node {
 		names.NodeType:         names.NodeTypeVirtualNode,
 		"type":                 "virtual-kubelet",
 		names.RemoteClusterID:  string(spec.ClusterID),
-		names.StorageAvailable: strconv.FormatBool(len(spec.StorageClasses) > 0),
+		names.StorageAvailable: rules.StorageAvailable,
 	})
 	annotations := maps.Clone(in.annotations)
 	if annotations == nil {

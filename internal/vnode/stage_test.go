@@ -61,7 +61,8 @@ func newStage(t *testing.T, edit func(o *Options)) *stage {
 		ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant},
 		Spec: offv1beta1.VirtualNodeSpec{
 			ClusterID: s.remote, KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "kubeconfig"},
-			Labels: map[string]string{"zone": "north"},
+			Labels:         map[string]string{"zone": "north"},
+			StorageClasses: []liqov1beta1.StorageType{{StorageClassName: "fast", Default: true}},
 			ResourceQuota: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("50"),
 			}},
