@@ -2,6 +2,7 @@
 # Runs the suites, each with a printed time budget, and brings the playground up once for those that need clusters.
 #   test/run.sh [all|soak|bench|SUITE...]      suites of all: assets lint unit race playground image demo e2e network
 #                                              parts of soak: several upgrade losses fuzz, and of bench: netbench;
+#                                              gitops has Argo CD and Flux peer clusters: they are compiled first, for half an hour;
 #                                              peerings prints how long peering takes, and insists on nothing
 #   test/run.sh down                           removes clusters that an interrupted run left
 set -euo pipefail
@@ -9,7 +10,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # A budget is what a suite may take on 2 cores with cold caches, 51 minutes for all up to network. It is printed, not enforced: a slow machine is no bug.
-declare -A budget=([assets]=460 [lint]=340 [unit]=820 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=440 [network]=640 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+declare -A budget=([assets]=460 [lint]=340 [unit]=820 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=440 [network]=640 [peerings]=180 [several]=300 [upgrade]=500 [losses]=1300 [gitops]=1500 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # memory for time, in compilers, checkers and API servers of tests; the clusters of the playground have a setting of their own
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 # where clusters beside those of the tests are
@@ -59,7 +60,7 @@ suite_lint() {
 
 suite_unit() { # the longest first, so that none runs alone in the end; three at once, for they also wait
 	local packages
-	suite_assets && packages=$(go list ./internal/app ./internal/vnode ./internal/ctl && go list ./... | grep -v '/test/e2e\|/test/network\|/test/several\|/test/soak\|/test/losses') && gotest -p 3 $packages
+	suite_assets && packages=$(go list ./internal/app ./internal/vnode ./internal/ctl && go list ./... | grep -v '/test/e2e\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses') && gotest -p 3 $packages
 }
 
 suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/mirror ./internal/remote ./internal/kube ./internal/datapath/wg ./internal/ctl/out ./internal/ctl/step; }
@@ -124,6 +125,10 @@ suite_soak() { # the playground itself, faults under load on two clusters, three
 
 suite_losses() { # LIQO_SOAK_LOSSES: how many moments each loss is tried at, 1 to 4
 	clusters 2 a,b masquerade,overlay && gotest -count=1 -v ./test/losses
+}
+
+suite_gitops() { # outside of all: Argo CD and Flux take long to compile, once for each machine
+	clusters 1 && gotest -count=1 -v ./test/gitops
 }
 
 suite_fuzz() {
@@ -196,6 +201,7 @@ for s in $list; do
 	[ -n "${budget[$s]:-}" ] || { echo "no suite is called $s; there are ${!budget[*]}" >&2; exit 2; }
 	case $s in
 	race) need gcc "gcc libc6-dev" ;;
+	gitops) need_clusters && need git git redis-server redis-server ;;
 	playground | demo | e2e | network | peerings | several | upgrade | losses | soak | bench | netbench) need_clusters ;;
 	esac || exit 1
 done
