@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +38,13 @@ const ReasonConflictingWriter = "ConflictingWriter"
 
 // freePutBacks are the put-backs that are followed by no delay: a user may change an object a few times, and caches are late.
 const freePutBacks = 2
+
+// Objects that Liqo itself deletes and makes anew follow what users delete and make anew, as often as they like. Only a loop does it more
+// often than freeRemakes times within a minute, and it is held to one write in each remakeDelay.
+const (
+	freeRemakes = 20
+	remakeDelay = 2 * time.Second
+)
 
 // conflictingWriter is the error of a write that has to wait, for another writer changes the object each time.
 type conflictingWriter struct {
@@ -79,6 +87,12 @@ type write struct {
 	again bool
 }
 
+// object returns what is written to, whatever the way.
+func (k writeKey) object() writeKey { return writeKey{kind: k.kind, name: k.name} }
+
+// ownActs are the times at which Liqo made and deleted an object last.
+type ownActs struct{ made, deleted time.Time }
+
 // written is the last write.
 type written struct {
 	content, version string
@@ -103,7 +117,24 @@ type writeLimiter struct {
 
 	mu    sync.Mutex
 	of    map[writeKey]written
+	acts  map[writeKey]ownActs
 	prune int
+}
+
+// delay returns how long to wait after the last write until it is put back. A put-back of what Liqo undid itself is no conflict.
+func (l *writeLimiter) delay(next write, last written) time.Duration {
+	acts := l.acts[next.key.object()]
+	undone := acts.deleted
+	if next.again {
+		undone = acts.made
+	}
+	if undone.Before(last.putBacks.last) || undone.IsZero() {
+		return last.putBacks.delay(freePutBacks)
+	}
+	if last.putBacks.count <= freeRemakes {
+		return 0
+	}
+	return remakeDelay
 }
 
 // left returns how long a write has to wait, and what is known of the object.
@@ -111,10 +142,11 @@ func (l *writeLimiter) left(next write) (time.Duration, written) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := l.of[next.key]
-	if now := l.now(); last.isPutBack(next, now) {
-		return last.putBacks.left(now, freePutBacks), last
+	now := l.now()
+	if !last.isPutBack(next, now) {
+		return 0, last
 	}
-	return 0, last
+	return max(last.putBacks.last.Add(l.delay(next, last)).Sub(now), 0), last
 }
 
 // wrote records a write after which the object has that version. A write that changed nothing is none.
@@ -131,23 +163,40 @@ func (l *writeLimiter) wrote(w write, version string) {
 		next.writer, next.told = last.writer, last.told
 	}
 	if l.of == nil {
-		l.of = map[writeKey]written{}
+		l.of, l.acts = map[writeKey]written{}, map[writeKey]ownActs{}
 	}
 	l.of[w.key] = next
+	if w.key.how == howCreate || strings.HasPrefix(w.key.how, howApply) {
+		l.acts[w.key.object()] = ownActs{made: now, deleted: l.acts[w.key.object()].deleted}
+	}
 	l.forget(now)
+}
+
+// deleted records that Liqo deleted an object.
+func (l *writeLimiter) deleted(object writeKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.acts == nil {
+		l.of, l.acts = map[writeKey]written{}, map[writeKey]ownActs{}
+	}
+	l.acts[object] = ownActs{made: l.acts[object].made, deleted: l.now()}
+	l.forget(l.now())
 }
 
 // forget drops what is too long ago to matter, now and then.
 func (l *writeLimiter) forget(now time.Time) {
-	if len(l.of) < l.prune {
+	if len(l.of)+len(l.acts) < l.prune {
 		return
 	}
+	maps.DeleteFunc(l.acts, func(_ writeKey, o ownActs) bool {
+		return now.Sub(o.made) >= 2*backoffCap && now.Sub(o.deleted) >= 2*backoffCap
+	})
 	for key, w := range l.of {
 		if now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.delay(freePutBacks)) {
 			delete(l.of, key)
 		}
 	}
-	l.prune = 2*len(l.of) + 1000
+	l.prune = 2*(len(l.of)+len(l.acts)) + 1000
 }
 
 // tell remembers which writer was told of.
@@ -415,15 +464,18 @@ func (c *limitedClient) Delete(ctx context.Context, obj client.Object, opts ...c
 		uid = *o.Preconditions.UID
 	}
 	var w *write
-	if c.deletes && uid != "" && len(o.DryRun) == 0 {
-		if w = c.write(obj, howDelete, "", uid); w != nil {
-			w.again = true
-			if w.key.kind == corev1.SchemeGroupVersion.WithKind("Pod") { // deleted as often as others make it
-				w = nil
-			}
-		}
+	if uid == "" || len(o.DryRun) > 0 {
+		return c.Client.Delete(ctx, obj, opts...)
 	}
-	return c.do(ctx, w, func() error { return c.Client.Delete(ctx, obj, opts...) }, func() string { return "" })
+	this := c.write(obj, howDelete, "", uid)
+	if this != nil && c.deletes && this.key.kind != corev1.SchemeGroupVersion.WithKind("Pod") { // a pod is deleted as often as others make it
+		w, this.again = this, true
+	}
+	if err := c.do(ctx, w, func() error { return c.Client.Delete(ctx, obj, opts...) }, func() string { return "" }); err != nil || this == nil {
+		return err
+	}
+	c.limit.deleted(this.key.object())
+	return nil
 }
 
 func (c *limitedClient) Status() client.SubResourceWriter { return c.SubResource("status") }

@@ -85,6 +85,19 @@ func TestWriteLimiter(t *testing.T) {
 		"deleted, and made anew by another": {func(l *limiterTest, i int) {
 			l.try(write{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
 		}, 7, 10},
+		"deleted and made anew by Liqo, each second": {func(l *limiterTest, i int) {
+			l.try(write{key: writeKey{how: howCreate}, content: "ours"}, strconv.Itoa(i))
+			l.deleted(writeKey{})
+		}, rounds / 2, rounds/2 + 15},
+		"deleted and made anew by Liqo, as users do": {func(l *limiterTest, i int) {
+			if i%5 == 0 {
+				l.try(write{key: writeKey{how: howCreate}, content: "ours"}, strconv.Itoa(i))
+			}
+			if i%5 == 2 {
+				l.try(write{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
+				l.deleted(writeKey{})
+			}
+		}, 2 * rounds / 5, 2 * rounds / 5},
 		"deleted several times": {func(l *limiterTest, _ int) {
 			l.try(write{key: writeKey{how: howDelete}, content: "1", again: true}, "")
 		}, rounds, rounds},

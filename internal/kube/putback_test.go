@@ -180,8 +180,8 @@ func TestPutBacksOfParts(t *testing.T) {
 	fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: testkit.UniqueID()}}
 	fc.Spec.ClusterID = liqov1beta1.ClusterID(fc.Name)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}
-	secret := func(value int) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "key"}, Data: map[string][]byte{"key": fmt.Appendf(nil, "made %d", value)}}
+	secret := func(name string, value int) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}, Data: map[string][]byte{"key": fmt.Appendf(nil, "made %d", value)}}
 	}
 	testkit.Create(t, r.client, fc)
 	set := func(role liqov1beta1.RoleType) func(client.Client) func(context.Context) (bool, error) {
@@ -215,16 +215,16 @@ func TestPutBacksOfParts(t *testing.T) {
 		"a new key each time": {
 			func(ctx context.Context) (bool, error) {
 				made++
-				err := r.limited.Create(ctx, secret(made))
+				err := r.limited.Create(ctx, secret("key", made))
 				return err == nil, err
 			},
 			func(ctx context.Context) (bool, error) {
-				return true, client.IgnoreNotFound(r.client.Delete(ctx, secret(0)))
+				return true, client.IgnoreNotFound(r.client.Delete(ctx, secret("key", 0)))
 			}, "Secret",
 		},
 		"a foreign object is removed": {
 			func(ctx context.Context) (bool, error) {
-				have := secret(0)
+				have := secret("foreign", 0)
 				if err := r.client.Get(ctx, client.ObjectKeyFromObject(have), have); err != nil {
 					return false, client.IgnoreNotFound(err)
 				}
@@ -232,7 +232,7 @@ func TestPutBacksOfParts(t *testing.T) {
 				return err == nil, err
 			},
 			func(ctx context.Context) (bool, error) {
-				err := r.client.Create(ctx, secret(0))
+				err := r.client.Create(ctx, secret("foreign", 0))
 				if apierrors.IsAlreadyExists(err) {
 					err = nil
 				}
