@@ -81,8 +81,11 @@ func TestEveryAmountIsBounded(t *testing.T) {
 	for _, crd := range crds(t) {
 		for path, s := range amounts(t, crd) {
 			found++
-			if s == nil || s.MaxLength == nil || strings.Count(s.Pattern, "{1,2}") != 1 {
+			switch {
+			case s == nil || s.MaxLength == nil || strings.Count(s.Pattern, "{1,2}") != 1:
 				t.Errorf("%s: any amount is taken", path)
+			case s.Minimum == nil || *s.Minimum != 0 || regexp.MustCompile(s.Pattern).MatchString("-1"):
+				t.Errorf("%s: a negative amount is taken", path)
 			}
 		}
 	}
@@ -113,7 +116,7 @@ func TestEveryAmountThatKubernetesWritesIsTaken(t *testing.T) {
 	pattern := regexp.MustCompile(amountPattern(t))
 	rapid.Check(t, func(t *rapid.T) {
 		format := rapid.SampledFrom([]resource.Format{resource.DecimalSI, resource.DecimalExponent, resource.BinarySI}).Draw(t, "format")
-		q := resource.NewScaledQuantity(rapid.Int64().Draw(t, "value"), resource.Scale(rapid.Int32Range(-9, 18).Draw(t, "scale")))
+		q := resource.NewScaledQuantity(rapid.Int64Min(0).Draw(t, "value"), resource.Scale(rapid.Int32Range(-9, 18).Draw(t, "scale")))
 		q.Format = format
 		if text := q.String(); !pattern.MatchString(text) || len(text) > 64 {
 			t.Errorf("%q is refused", text)
@@ -121,7 +124,7 @@ func TestEveryAmountThatKubernetesWritesIsTaken(t *testing.T) {
 	})
 }
 
-func TestAmountsThatTakeLongAreRefused(t *testing.T) {
+func TestAmountsThatTakeLongOrAreNegativeAreRefused(t *testing.T) {
 	c := testkit.Cluster(t)
 	for path, tc := range map[string]struct{ kind, patch string }{
 		"spec.resources.cpu":             {"resourceslices", `{"spec":{"resources":{"cpu":"%"}}}`},
@@ -135,7 +138,7 @@ func TestAmountsThatTakeLongAreRefused(t *testing.T) {
 		"spec.pod.overhead.cpu":                       {"shadowpods", `{"spec":{"pod":{"overhead":{"cpu":"%"}}}}`},
 		"spec.pod.volumes[0].emptyDir.sizeLimit":      {"shadowpods", `{"spec":{"pod":{"volumes":[{"emptyDir":{"sizeLimit":"%"}}]}}}`},
 	} {
-		for _, amount := range []string{"1e-999999999", "1E999999999", "1e1.5", "1" + strings.Repeat("0", 64)} {
+		for _, amount := range []string{"1e-999999999", "1E999999999", "1e1.5", "1" + strings.Repeat("0", 64), "-1", "-1m", "+1"} {
 			t.Run(path+"="+amount, func(t *testing.T) {
 				obj := objects(t, tc.kind)[0]
 				obj.SetNamespace(testkit.Namespace(t, c, "amounts", nil))
@@ -157,6 +160,26 @@ func TestAmountsThatTakeLongAreRefused(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A number is no string, and has no pattern.
+func TestNegativeNumbersAreRefused(t *testing.T) {
+	c := testkit.Cluster(t)
+	for kind, patch := range map[string]string{
+		"resourceslices": `{"spec":{"resources":{"cpu":-1}}}`,
+		"quotas":         `{"spec":{"resources":{"cpu":-1}}}`,
+		"virtualnodes":   `{"spec":{"resourceQuota":{"hard":{"cpu":-1}}}}`,
+		"shadowpods":     `{"spec":{"pod":{"containers":[{"name":"a","resources":{"requests":{"cpu":-1000000}}}]}}}`,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			obj := objects(t, kind)[0]
+			obj.SetNamespace(testkit.Namespace(t, c, "amounts", nil))
+			err := c.Client.Create(t.Context(), merge(t, obj, patch), client.DryRunAll)
+			if err == nil || !strings.Contains(err.Error(), "should be greater than or equal to 0") {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // Options say what is served and how. The zero value of each field but LiqoNamespace is the installation's default.
@@ -47,6 +48,8 @@ type Options struct {
 	VkOptionsTemplate types.NamespacedName
 	// EnforceResources refuses ShadowPods of users without a Quota, with a cordoned one, or too large for it.
 	EnforceResources bool
+	// Pods is what the administrator of this cluster allows to pods of its consumers.
+	Pods rules.RemotePods
 	// Clock tells the time; nil is the real one.
 	Clock func() time.Time
 }
@@ -139,7 +142,7 @@ func register(mgr ctrl.Manager, server webhook.Server, o Options) error {
 		"/mutate/pod":                    mutating(decoder, &pods{reading: in, runtimeClass: o.RuntimeClass}),
 		"/mutate/virtualnodes":           withoutAmounts(mutating(decoder, &virtualNodes{reading: in, template: o.VkOptionsTemplate})),
 		"/mutate/shadowpods":             mutating(decoder, shadowPodCreator{}),
-		"/validate/shadowpods":           validating(decoder, &shadowPods{reading: in, enforce: o.EnforceResources}),
+		"/validate/shadowpods":           validating(decoder, &shadowPods{reading: in, enforce: o.EnforceResources, allowed: o.Pods}),
 		"/mutate/tenants":                mutating(decoder, tenantDefaults{}),
 		"/validate/tenants":              validating(decoder, &tenants{reading: in}),
 		"/validate/namespace-offloading": validating(decoder, namespaceOffloadings{}),

@@ -45,12 +45,16 @@ func (shadowPodCreator) mutate(_ context.Context, req *admission.Request, old, s
 type shadowPods struct {
 	reading
 	enforce bool
+	allowed rules.RemotePods
 }
 
 func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, sp *offv1beta1.ShadowPod) ([]string, error) {
+	if err := quota.CheckAmounts(&sp.Spec.Pod); err != nil {
+		return nil, refuse(err)
+	}
 	if old != nil {
 		grows := quota.Fit(quota.Need(&sp.Spec.Pod), nil, quota.Need(&old.Spec.Pod)) != nil
-		if err := rules.CheckShadowPodUpdate(old, sp); err != nil || !grows {
+		if err := rules.CheckShadowPodUpdate(old, sp, s.allowed); err != nil || !grows {
 			return nil, refuse(err)
 		}
 	}
@@ -59,7 +63,7 @@ func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, 
 		return nil, fmt.Errorf("reading the namespace: %w", err)
 	}
 	consumer := namespace.Labels[names.RemoteClusterID]
-	policy := rules.Policy{Consumer: consumer, PodSecurity: namespace.Labels[rules.PodSecurityLabel]}
+	policy := rules.Policy{Consumer: consumer, PodSecurity: namespace.Labels[rules.PodSecurityLabel], Pods: s.allowed}
 	if err := rules.CheckShadowPod(sp, policy); err != nil || !s.enforce {
 		return nil, refuse(err)
 	}

@@ -142,7 +142,7 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		with(offload.SetupNamespaceOffloadings, settings.offloadings),
 		// As a provider: twin namespaces, the pods in them, and the endpoints that are elsewhere.
 		with(host.SetupNamespaceMaps, settings.twins),
-		with(host.SetupShadowPods, host.ShadowPodOptions{Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure}),
+		with(host.SetupShadowPods, settings.shadowPods),
 		with(host.SetupShadowEndpointSlices, host.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers}),
 	)
 	if err != nil {

@@ -35,6 +35,7 @@ import (
 	"liqo.io/liqo/internal/network"
 	"liqo.io/liqo/internal/offload"
 	"liqo.io/liqo/internal/peering"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/slice"
 	"liqo.io/liqo/internal/slice/want"
 )
@@ -67,6 +68,8 @@ type controllerManagerOptions struct {
 	podSecurity                     string
 	maxNamespaces                   int
 	reserved                        []string
+	remotePods                      rules.RemotePods
+	defaultRequests                 map[string]string
 	shadowPodWorkers                int
 	shadowSliceWorkers              int
 }
@@ -109,6 +112,13 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.podSecurity, "twin-namespace-pod-security", "baseline", "level of Pod Security that namespaces made for consumers enforce")
 	fs.IntVar(&o.maxNamespaces, "max-namespaces-per-tenant", 100, "namespaces that are made for one consumer")
 	fs.StringSliceVar(&o.reserved, "reserved-namespaces", nil, "names that no consumer gets; a trailing * takes all that begin so")
+	pods := &o.remotePods
+	fs.StringSliceVar(&pods.Volumes, "remote-pod-volumes", rules.DefaultVolumes(), "kinds of volumes that pods of consumers may have")
+	fs.StringSliceVar(&pods.PriorityClasses, "remote-pod-priority-classes", nil, "priority classes that they may have; a trailing * takes all that begin so")
+	fs.StringSliceVar(&pods.RuntimeClasses, "remote-pod-runtime-classes", nil, "runtime classes that they may have; a trailing * takes all that begin so")
+	fs.StringSliceVar(&pods.ServiceAccounts, "remote-pod-service-accounts", nil, "accounts of this cluster that they may run as, with their tokens; a trailing * takes all that begin so")
+	fs.BoolVar(&pods.ControlPlane, "remote-pod-control-plane", false, "let them tolerate the taints of nodes that have a role")
+	fs.StringToStringVar(&o.defaultRequests, "remote-pod-default-requests", nil, "what each of their containers requests that names no amount")
 	fs.IntVar(&o.shadowPodWorkers, "shadow-pod-ctrl-workers", 10, "ShadowPods handled at once")
 	fs.IntVar(&o.shadowSliceWorkers, "shadow-endpointslice-ctrl-workers", 10, "ShadowEndpointSlices handled at once")
 }
@@ -135,6 +145,7 @@ type settings struct {
 	virtualNodes offload.VirtualNodeOptions
 	offloadings  offload.NamespaceOffloadingOptions
 	twins        host.NamespaceMapOptions
+	shadowPods   host.ShadowPodOptions
 }
 
 func (o *controllerManagerOptions) settings() (*settings, error) {
@@ -153,6 +164,10 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading --pools: %w", err)
 	}
+	defaultRequests, err := resources(o.defaultRequests)
+	if err != nil {
+		return nil, fmt.Errorf("reading --remote-pod-default-requests: %w", err)
+	}
 	return &settings{
 		addresses: ipam.Options{LiqoNamespace: o.liqoNamespace, Pools: pools},
 		gateways: network.GatewayOptions{
@@ -161,7 +176,7 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 		disabled: peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
 		webhooks: admit.Options{
 			LiqoNamespace: o.liqoNamespace, Port: o.webhookPort, Lifetime: o.webhookCertificate,
-			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce,
+			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce, Pods: o.remotePods,
 		},
 		local: slice.LocalOptions{
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,
@@ -178,6 +193,9 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 		offloadings: offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
 		twins: host.NamespaceMapOptions{
 			LiqoNamespace: o.liqoNamespace, Version: program.Version, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
+		},
+		shadowPods: host.ShadowPodOptions{
+			Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure, Pods: o.remotePods, DefaultRequests: defaultRequests,
 		},
 	}, nil
 }

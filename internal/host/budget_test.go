@@ -26,6 +26,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -542,7 +543,7 @@ func TestAQuotaThatIsCutDuringARehearsalHolds(t *testing.T) {
 	var cached client.Reader
 	testkit.Manager(t, cfg, kube.ManagerOptions{Name: "host"}, func(mgr ctrl.Manager) error {
 		cached = mgr.GetCache()
-		return errors.Join(SetupNamespaceMaps(mgr, NamespaceMapOptions{LiqoNamespace: "liqo"}), SetupShadowPods(mgr, ShadowPodOptions{Enforce: true}))
+		return errors.Join(SetupNamespaceMaps(mgr, NamespaceMapOptions{LiqoNamespace: "liqo"}), SetupShadowPods(mgr, ShadowPodOptions{Enforce: true, Pods: rules.RemotePods{RuntimeClasses: []string{class.Name}}}))
 	})
 	twin, quotas := twinOf(t, c, "opal", cpus("3"), "opal-a")
 	var once sync.Once

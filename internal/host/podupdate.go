@@ -213,6 +213,13 @@ func eachContainer(pod, want *corev1.PodSpec, do func(have, want *corev1.Contain
 	}
 }
 
+// followed returns what an existing Pod follows.
+func (s *shadowPods) followed(sp *offv1beta1.ShadowPod) *corev1.PodSpec {
+	out := sp.Spec.Pod.DeepCopy()
+	out.Tolerations = s.allowed.NarrowTolerations(out.Tolerations)
+	return out
+}
+
 // podUpdateError is a change of a ShadowPod that did not reach its Pod.
 type podUpdateError struct{ err error }
 
@@ -293,7 +300,7 @@ func (a *attempts) err() error {
 // try makes one change of a Pod. What is refused together is tried part by part. The error is one that says nothing about the change.
 func (s *shadowPods) try(ctx context.Context, sp *offv1beta1.ShadowPod, tried *attempts, change podChange, some parts) error {
 	next := tried.live.DeepCopy()
-	change.make(&next.Spec, sp.Spec.Pod.DeepCopy(), some)
+	change.make(&next.Spec, s.followed(sp), some)
 	if equality.Semantic.DeepEqual(tried.live.Spec, next.Spec) {
 		return nil
 	}
@@ -381,11 +388,4 @@ func phaseToReport(pod *corev1.Pod) corev1.PodPhase {
 		return ""
 	}
 	return pod.Status.Phase
-}
-
-// specToMake is what a new Pod is made with: ephemeral containers come later.
-func specToMake(sp *offv1beta1.ShadowPod) corev1.PodSpec {
-	spec := *sp.Spec.Pod.DeepCopy()
-	spec.EphemeralContainers = nil
-	return spec
 }

@@ -145,7 +145,7 @@ func TestOnlyWhatMayChangeChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod, before, now := spec.Draw(t, "pod"), spec.Draw(t, "before"), spec.Draw(t, "now")
 		once := changed(pod, before, now)
-		if err := rules.CheckShadowPodUpdate(&offv1beta1.ShadowPod{Spec: offv1beta1.ShadowPodSpec{Pod: *pod}}, &offv1beta1.ShadowPod{Spec: offv1beta1.ShadowPodSpec{Pod: *once}}); err != nil {
+		if err := rules.CheckShadowPodUpdate(&offv1beta1.ShadowPod{Spec: offv1beta1.ShadowPodSpec{Pod: *pod}}, &offv1beta1.ShadowPod{Spec: offv1beta1.ShadowPodSpec{Pod: *once}}, rules.RemotePods{}); err != nil {
 			t.Fatal(err)
 		}
 		if len(once.Tolerations) < len(pod.Tolerations) || len(once.EphemeralContainers) < len(pod.EphemeralContainers) {

@@ -60,6 +60,10 @@ type ShadowPodOptions struct {
 	// Youth is how long nobody is told, in the status of a new ShadowPod, that its pod runs; 0 is 10 s. That write costs as
 	// much as making the ShadowPod, and only people read it: the consumer watches the pod.
 	Youth time.Duration
+	// Pods is what the administrator allows to pods of consumers.
+	Pods rules.RemotePods
+	// DefaultRequests are those of containers that name none.
+	DefaultRequests corev1.ResourceList
 }
 
 // SetupShadowPods registers the controller that runs the pods of consumers.
@@ -82,7 +86,7 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	if err := indexQuotas(mgr); err != nil {
 		return err
 	}
-	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods, youth: o.Youth}
+	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods, youth: o.Youth, allowed: o.Pods, requests: o.DefaultRequests}
 	s.ledger, s.refused.wake = newLedger(o.Enforce, s.queue.wake), s.queue.wake
 	if err := mgr.Add(manager.RunnableFunc(s.sweep)); err != nil {
 		return fmt.Errorf("adding what ends doubts: %w", err)
@@ -144,6 +148,9 @@ type shadowPods struct {
 	refused refusedPods
 	shapes  shapes
 	youth   time.Duration
+	allowed rules.RemotePods
+	// requests are those of containers that name none.
+	requests corev1.ResourceList
 	// ends are the phases in which pods ended, by the UID of their ShadowPod, until they are written there.
 	ends kube.Table[types.UID, corev1.PodPhase]
 	// ran are the ShadowPods whose pods run, or ran, until that is written there.
@@ -304,7 +311,11 @@ func (s *shadowPods) check(ctx context.Context, sp *offv1beta1.ShadowPod) error 
 	err := rules.CheckShadowPod(sp, rules.Policy{
 		Consumer:    namespace.Labels[names.RemoteClusterID],
 		PodSecurity: namespace.Labels[rules.PodSecurityLabel],
+		Pods:        s.allowed,
 	})
+	if err == nil {
+		err = quota.CheckAmounts(&sp.Spec.Pod)
+	}
 	if err != nil {
 		return &refusal{reason: offv1beta1.ReasonRefused, why: err, next: kube.Invalid(offv1beta1.ReasonRefused, err)}
 	}
@@ -348,7 +359,10 @@ func inTheWay(pod *corev1.Pod) error {
 }
 
 func (s *shadowPods) podOf(ctx context.Context, sp *offv1beta1.ShadowPod) (*corev1.Pod, error) {
-	spec := specToMake(sp)
+	spec, err := s.specToMake(ctx, sp)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.leadHome(ctx, sp, &spec); err != nil {
 		return nil, err
 	}

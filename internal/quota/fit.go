@@ -40,12 +40,12 @@ func (s Shortages) Error() string {
 }
 
 // Fit returns what is missing in budget for need on top of used, nil when everything fits. A resource that is asked for
-// must be in the budget; only the number of pods may stay unlimited.
+// must be in the budget; only the number of pods may stay unlimited. What is used is never less than nothing.
 func Fit(need, used, budget corev1.ResourceList) Shortages {
 	var short Shortages
 	for _, name := range slices.Sorted(maps.Keys(need)) {
 		q := need[name]
-		if q.IsZero() {
+		if q.Sign() <= 0 {
 			continue
 		}
 		total, listed := budget[name]
@@ -56,7 +56,9 @@ func Fit(need, used, budget corev1.ResourceList) Shortages {
 			continue
 		}
 		free := total.DeepCopy()
-		free.Sub(used[name])
+		if taken := used[name]; taken.Sign() > 0 {
+			free.Sub(taken)
+		}
 		if free.Cmp(q) < 0 {
 			short = append(short, Shortage{Resource: name, Free: free, Need: q})
 		}
@@ -69,7 +71,7 @@ func Fit(need, used, budget corev1.ResourceList) Shortages {
 func Requests(pod *corev1.PodSpec, set, equal bool) error {
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			if q := requests(&c)[name]; set && q.IsZero() {
+			if q := requests(&c)[name]; set && q.Sign() <= 0 {
 				return fmt.Errorf("container %q has no %s request, which this peering requires", c.Name, name)
 			}
 		}

@@ -21,14 +21,14 @@ import (
 // sum, and the overhead of the runtime class comes on top.
 //
 // The formula is that of KEP-753, "Resources calculation for scheduling and pod admission", of KEP-2837 for pod level and of
-// KEP-688 for the overhead; the scheduler's own is PodRequests of k8s.io/component-helpers/resource, of which a test says
+// KEP-688 for the overhead; a negative amount, which no Pod can have, counts as none. The scheduler's own is PodRequests of k8s.io/component-helpers/resource, of which a test says
 // that it gives the same.
 func Need(pod *corev1.PodSpec) corev1.ResourceList {
 	need := ofContainers(pod, requests)
 	if pod.Resources != nil {
-		maps.Copy(need, atPodLevel(pod, need))
+		maps.Copy(need, clamp(atPodLevel(pod, need)))
 	}
-	Add(need, pod.Overhead)
+	Add(need, clamp(pod.Overhead))
 	need[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	return need
 }
@@ -132,7 +132,30 @@ func requests(c *corev1.Container) corev1.ResourceList {
 		out = corev1.ResourceList{}
 	}
 	maps.Copy(out, c.Resources.Requests)
-	return out
+	return clamp(out)
+}
+
+// SetDefaults has each container request the defaults of which it names neither a request nor a limit, nor the pod as a whole.
+func SetDefaults(pod *corev1.PodSpec, defaults corev1.ResourceList) {
+	whole := corev1.ResourceList{}
+	if pod.Resources != nil {
+		whole = atPodLevel(pod, nil)
+	}
+	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range list {
+			r, named := &list[i].Resources, requests(&list[i])
+			for name, amount := range defaults {
+				_, has := named[name]
+				if _, together := whole[name]; has || together {
+					continue
+				}
+				if r.Requests == nil {
+					r.Requests = corev1.ResourceList{}
+				}
+				r.Requests[name] = amount.DeepCopy()
+			}
+		}
+	}
 }
 
 // Add adds more to sum, in place. Quantities are values, so nothing of more is shared.
@@ -144,11 +167,13 @@ func Add(sum, more corev1.ResourceList) {
 	}
 }
 
-// Sub takes less off sum, in place.
+// Sub takes less off sum, in place. What is left is never negative.
 func Sub(sum, less corev1.ResourceList) {
 	for name, q := range less {
 		have := sum[name].DeepCopy()
-		have.Sub(q)
+		if have.Sub(q); have.Sign() < 0 {
+			have = resource.Quantity{Format: have.Format}
+		}
 		sum[name] = have
 	}
 }

@@ -106,6 +106,18 @@ func TestNeed(t *testing.T) {
 			},
 			want: "cpu=1 memory=4Gi pods=1",
 		},
+		"what is negative makes no room": {
+			pod: corev1.PodSpec{
+				Containers:     []corev1.Container{box("a", "cpu=-5 memory=1Gi"), limited("b", "", "cpu=1 memory=-9Gi")},
+				InitContainers: []corev1.Container{sidecar("s", "cpu=-1"), box("i", "cpu=-9")},
+				Overhead:       list("cpu=-1 memory=-1Gi"),
+			},
+			want: "cpu=1 memory=1Gi pods=1",
+		},
+		"nor at pod level": {
+			pod:  corev1.PodSpec{Containers: []corev1.Container{box("a", "cpu=1")}, Resources: &corev1.ResourceRequirements{Requests: list("cpu=-3")}},
+			want: "cpu=0 pods=1",
+		},
 		"extended resources are counted like any other": {
 			pod:  corev1.PodSpec{Containers: []corev1.Container{limited("a", "", "nvidia.com/gpu=2"), limited("b", "", "nvidia.com/gpu=1")}},
 			want: "nvidia.com/gpu=3 pods=1",
@@ -128,6 +140,8 @@ func TestFit(t *testing.T) {
 		"the number of pods, if limited":   {need: "pods=1", used: "pods=2", budget: "pods=2", want: "peering pods quota usage exceeded - free 0 / requested 1"},
 		"the number of pods, if not":       {need: "pods=1", used: "pods=2", budget: "cpu=2"},
 		"a budget that has shrunk":         {need: "cpu=1", used: "cpu=3", budget: "cpu=2", want: "peering cpu quota usage exceeded - free -1 / requested 1"},
+		"what is used is not negative":     {need: "cpu=3", used: "cpu=-2", budget: "cpu=2", want: "peering cpu quota usage exceeded - free 2 / requested 3"},
+		"a budget that is negative":        {need: "cpu=1", budget: "cpu=-2", want: "peering cpu quota usage exceeded - free -2 / requested 1"},
 		"everything short is named": {
 			need: "memory=2Gi cpu=2", budget: "cpu=1 memory=1Gi",
 			want: "peering cpu quota usage exceeded - free 1 / requested 2; peering memory quota usage exceeded - free 1Gi / requested 2Gi",
@@ -222,6 +236,29 @@ func TestCheck(t *testing.T) {
 			}
 			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
 				t.Errorf("error = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSetDefaults(t *testing.T) {
+	defaults := list("cpu=10m memory=16Mi")
+	for name, tc := range map[string]struct {
+		pod  corev1.PodSpec
+		want string
+	}{
+		"nothing is named":          {corev1.PodSpec{Containers: []corev1.Container{box("a", "")}}, "cpu=10m memory=16Mi pods=1"},
+		"of each container":         {corev1.PodSpec{Containers: []corev1.Container{box("a", ""), box("b", "cpu=1")}}, "cpu=1010m memory=32Mi pods=1"},
+		"a limit is a request":      {corev1.PodSpec{Containers: []corev1.Container{limited("a", "", "cpu=1")}}, "cpu=1 memory=16Mi pods=1"},
+		"none is asked for":         {corev1.PodSpec{Containers: []corev1.Container{box("a", "cpu=0 memory=1")}}, "cpu=0 memory=1 pods=1"},
+		"init containers, too":      {corev1.PodSpec{InitContainers: []corev1.Container{sidecar("s", "")}, Containers: []corev1.Container{box("a", "")}}, "cpu=20m memory=32Mi pods=1"},
+		"the pod names it":          {corev1.PodSpec{Resources: &corev1.ResourceRequirements{Requests: list("cpu=1")}, Containers: []corev1.Container{box("a", "")}}, "cpu=1 memory=16Mi pods=1"},
+		"the pod names it by limit": {corev1.PodSpec{Resources: &corev1.ResourceRequirements{Limits: list("cpu=1")}, Containers: []corev1.Container{box("a", "")}}, "cpu=1 memory=16Mi pods=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			SetDefaults(&tc.pod, defaults)
+			if got := show(Need(&tc.pod)); got != tc.want {
+				t.Errorf("need = %s, want %s", got, tc.want)
 			}
 		})
 	}

@@ -46,15 +46,15 @@ func TestCheckShadowPod(t *testing.T) {
 		level  string
 		want   string
 	}{
-		"an ordinary pod":            {change: func(*corev1.PodSpec) {}, level: PodSecurityBaseline},
-		"a pod that names its node":  {change: func(p *corev1.PodSpec) { p.NodeName = "node-1" }, want: "spec.nodeName"},
-		"the host's network":         {change: func(p *corev1.PodSpec) { p.HostNetwork = true }, want: "spec.hostNetwork"},
-		"the host's processes":       {change: func(p *corev1.PodSpec) { p.HostPID = true }, want: "spec.hostPID"},
-		"the host's IPC":             {change: func(p *corev1.PodSpec) { p.HostIPC = true }, want: "spec.hostIPC"},
-		"a system priority class":    {change: func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" }, want: "system pods"},
-		"an ordinary priority class": {change: func(p *corev1.PodSpec) { p.PriorityClassName = "batch" }},
-		"a system priority":          {change: func(p *corev1.PodSpec) { p.Priority = new(int32(2_000_000_000)) }, want: "system pods"},
-		"no containers":              {change: func(p *corev1.PodSpec) { p.Containers = nil }, want: "no containers"},
+		"an ordinary pod":                     {change: func(*corev1.PodSpec) {}, level: PodSecurityBaseline},
+		"a pod that names its node":           {change: func(p *corev1.PodSpec) { p.NodeName = "node-1" }, want: "spec.nodeName"},
+		"the host's network":                  {change: func(p *corev1.PodSpec) { p.HostNetwork = true }, want: "spec.hostNetwork"},
+		"the host's processes":                {change: func(p *corev1.PodSpec) { p.HostPID = true }, want: "spec.hostPID"},
+		"the host's IPC":                      {change: func(p *corev1.PodSpec) { p.HostIPC = true }, want: "spec.hostIPC"},
+		"a system priority class":             {change: func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" }, want: "system pods"},
+		"a priority class that no list names": {change: func(p *corev1.PodSpec) { p.PriorityClassName = "batch" }, want: "pods.priorityClasses"},
+		"a system priority":                   {change: func(p *corev1.PodSpec) { p.Priority = new(int32(2_000_000_000)) }, want: "system pods"},
+		"no containers":                       {change: func(p *corev1.PodSpec) { p.Containers = nil }, want: "no containers"},
 		"a path of the host": {
 			change: func(p *corev1.PodSpec) {
 				p.Volumes = []corev1.Volume{{Name: "etc", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc"}}}}
@@ -95,10 +95,16 @@ func TestCheckShadowPodUpdate(t *testing.T) {
 		change func(*corev1.PodSpec)
 		want   string
 	}{
-		"nothing":                {change: func(*corev1.PodSpec) {}},
-		"an image":               {change: func(p *corev1.PodSpec) { p.Containers[0].Image = "web:2" }},
-		"the deadline":           {change: func(p *corev1.PodSpec) { p.ActiveDeadlineSeconds = new(int64(5)) }},
-		"a toleration":           {change: func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{Toleration()} }},
+		"nothing":      {change: func(*corev1.PodSpec) {}},
+		"an image":     {change: func(p *corev1.PodSpec) { p.Containers[0].Image = "web:2" }},
+		"the deadline": {change: func(p *corev1.PodSpec) { p.ActiveDeadlineSeconds = new(int64(5)) }},
+		"a toleration": {change: func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{Toleration()} }},
+		"one of the control plane": {
+			change: func(p *corev1.PodSpec) {
+				p.Tolerations = []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists}}
+			},
+			want: "pods.controlPlane",
+		},
 		"an ephemeral container": {change: func(p *corev1.PodSpec) { p.EphemeralContainers = make([]corev1.EphemeralContainer, 1) }},
 		"resources": {change: func(p *corev1.PodSpec) {
 			p.Resources = &corev1.ResourceRequirements{}
@@ -109,12 +115,12 @@ func TestCheckShadowPodUpdate(t *testing.T) {
 		"a node chosen later": {change: func(p *corev1.PodSpec) { p.NodeName = "node-1" }, want: "only images"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			expect(t, CheckShadowPodUpdate(shadow(func(*corev1.PodSpec) {}), shadow(tc.change)), tc.want)
+			expect(t, CheckShadowPodUpdate(shadow(func(*corev1.PodSpec) {}), shadow(tc.change), RemotePods{}), tc.want)
 		})
 	}
 	moved := shadow(func(*corev1.PodSpec) {})
 	moved.Labels[names.OffloadingOrigin] = "other"
-	expect(t, CheckShadowPodUpdate(shadow(func(*corev1.PodSpec) {}), moved), "immutable")
+	expect(t, CheckShadowPodUpdate(shadow(func(*corev1.PodSpec) {}), moved, RemotePods{}), "immutable")
 }
 
 func TestCheckTwinNamespace(t *testing.T) {

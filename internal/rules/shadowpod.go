@@ -32,6 +32,8 @@ type Policy struct {
 	// PodSecurity is the level that the namespace enforces; what it plainly forbids is refused early, with a sentence.
 	// The API server still judges the pod as a whole.
 	PodSecurity string
+	// Pods is what the administrator allows besides.
+	Pods RemotePods
 }
 
 // CheckShadowPod tells why the provider does not run the pod, nil if it may.
@@ -45,6 +47,9 @@ func CheckShadowPod(sp *offv1beta1.ShadowPod, p Policy) error {
 		return fmt.Errorf("shadowpod Cluster ID label mismatch: the namespace belongs to cluster %q, the pod comes from %q", p.Consumer, origin)
 	}
 	if err := checkPlacement(&sp.Spec.Pod); err != nil {
+		return err
+	}
+	if err := p.Pods.check(&sp.Spec.Pod, p.PodSecurity); err != nil {
 		return err
 	}
 	if p.PodSecurity == "" || p.PodSecurity == PodSecurityPrivileged {
@@ -79,11 +84,6 @@ func checkPlacement(pod *corev1.PodSpec) error {
 const firstSystemPriority = 1_000_000_000
 
 func checkBaseline(pod *corev1.PodSpec, level string) error {
-	for _, v := range pod.Volumes {
-		if v.HostPath != nil {
-			return fmt.Errorf("volume %q mounts a path of the host, which the provider's Pod Security level %q forbids", v.Name, level)
-		}
-	}
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		if sc := c.SecurityContext; sc != nil && sc.Privileged != nil && *sc.Privileged {
 			return fmt.Errorf("container %q is privileged, which the provider's Pod Security level %q forbids", c.Name, level)
@@ -118,15 +118,18 @@ func forbiddenCapability(sc *corev1.SecurityContext) corev1.Capability {
 }
 
 // CheckShadowPodUpdate tells why old may not become now: as of a Pod, only images, resources, activeDeadlineSeconds,
-// tolerations and ephemeral containers may change.
-func CheckShadowPodUpdate(old, now *offv1beta1.ShadowPod) error {
+// tolerations and ephemeral containers may change. What the pod has already is left alone when less is allowed later.
+func CheckShadowPodUpdate(old, now *offv1beta1.ShadowPod, allowed RemotePods) error {
 	if was, is := old.Labels[names.OffloadingOrigin], now.Labels[names.OffloadingOrigin]; was != is {
 		return fmt.Errorf("the label %s is immutable: it was %q and would become %q", names.OffloadingOrigin, was, is)
 	}
 	if !reflect.DeepEqual(fixedPart(&old.Spec.Pod), fixedPart(&now.Spec.Pod)) {
 		return errors.New("of a pod's spec only images, resources, activeDeadlineSeconds, tolerations and ephemeral containers may change")
 	}
-	return nil
+	added := slices.DeleteFunc(slices.Clone(now.Spec.Pod.Tolerations), func(t corev1.Toleration) bool {
+		return slices.ContainsFunc(old.Spec.Pod.Tolerations, func(have corev1.Toleration) bool { return reflect.DeepEqual(have, t) })
+	})
+	return allowed.CheckTolerations(added)
 }
 
 func fixedPart(pod *corev1.PodSpec) *corev1.PodSpec {

@@ -43,7 +43,7 @@ func setUp() error {
 	}
 	a, b = both[0], both[1]
 	for _, c := range both {
-		if err := c.Install(); err != nil {
+		if err := c.Install("--set", "offloading.twinNamespaces.pods.serviceAccounts={lodger}"); err != nil {
 			return err
 		}
 	}

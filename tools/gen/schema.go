@@ -21,9 +21,10 @@ func rewrite(crd []byte) ([]byte, error) {
 }
 
 // An amount of Kubernetes is parsed wherever an object is decoded, which takes minutes for 1e-999999999 and fails for 1e1.5,
-// for a whole list of objects. So the API server takes only what is parsed, and at once.
+// for a whole list of objects. So the API server takes only what is parsed, and at once. No amount has a sign: what a negative
+// one is added to gets less.
 const (
-	amountPattern = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
+	amountPattern = `^([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
 	amountLength  = 64
 )
 
@@ -40,7 +41,7 @@ func schemas(node any) {
 			delete(n, "format")
 			n["anyOf"] = []any{map[string]any{"format": "ipv4"}, map[string]any{"format": "ipv6"}}
 		case isAmount(n):
-			n["pattern"], n["maxLength"] = amountPattern, amountLength
+			n["pattern"], n["maxLength"], n["minimum"] = amountPattern, amountLength, 0 // of numbers, which have no pattern
 		case n["x-kubernetes-preserve-unknown-fields"] == true && n["properties"] != nil:
 			// What Kubernetes checks later is kept as it is, but for the amounts, which we decode before.
 			left := amounts(n)

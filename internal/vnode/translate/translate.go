@@ -15,6 +15,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // Target says for whom an object is translated.
@@ -150,7 +151,8 @@ func (t Target) nodeSelector() map[string]string {
 func (t Target) tolerations(local []corev1.Toleration) []corev1.Toleration {
 	var out []corev1.Toleration
 	for _, toleration := range local {
-		if toleration.Key != names.VirtualNodeTaint {
+		// The taints of nodes that have a role are those of this cluster's nodes.
+		if toleration.Key != names.VirtualNodeTaint && !rules.ToleratesRole(toleration) {
 			out = append(out, *toleration.DeepCopy())
 		}
 	}
