@@ -19,15 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/guides"
 )
-
-// A typed line of the guide, with those that belong to it, and what the guide says that is seen then.
-type typed struct {
-	cluster string // whose kubeconfig is the usual one: 1 or 2
-	again   bool   // until it shows what it should
-	line    string
-	shown   []string // among other lines, in this order
-}
 
 // Who types what the guide says sees what the guide says, by commands and by hand.
 func TestTheGuideWorksAsTyped(t *testing.T) {
@@ -53,6 +46,19 @@ func TestAuthenticationByHandWorksAsTyped(t *testing.T) {
 	typedAndUndone(t, "authentication", clusters.Staying(a.ID, b.ID))
 }
 
+// All of the guide of declarative peering: keys made by openssl, a fixed port, all modules of a cluster in one file and what depends on
+// something before it, and a pod that waited before its namespace was offloaded.
+func TestDeclarativePeeringWorksAsTyped(t *testing.T) {
+	t.Cleanup(func() {
+		if t.Failed() { // else the guide did it
+			for _, c := range []*clusters.Cluster{a, b} {
+				_, _ = c.Kubectl("", "delete", "--ignore-not-found", "csr/guide-consumer", "namespace/demo")
+			}
+		}
+	})
+	typedAndUndone(t, "declarative")
+}
+
 // typedAndUndone types a guide whose end undoes what it did, but for what stays.
 func typedAndUndone(t *testing.T, name string, staying ...map[string][]string) {
 	t.Helper()
@@ -63,7 +69,7 @@ func typedAndUndone(t *testing.T, name string, staying ...map[string][]string) {
 		}
 	})
 	typeAll(t, name, only)
-	if name == "authentication" { // by hand nobody waits for what follows from objects
+	if name == "authentication" || name == "declarative" { // by hand nobody waits for what follows from objects
 		eventually(t, "only what stays to be left", func(ctx context.Context) error { return areAsBefore(ctx, before, staying...) })
 	}
 	isAsBefore(t, before, staying...)
@@ -124,18 +130,18 @@ func typeAll(t *testing.T, name string, shows func(seen string, lines []string) 
 		"CONSUMER_KUBECONFIG_PATH="+a.Kubeconfig, "PROVIDER_KUBECONFIG_PATH="+b.Kubeconfig,
 		"PATH="+bin+":"+filepath.Dir(kubectlPath)+":"+os.Getenv("PATH"))}
 	for _, line := range guide(t, name) {
-		t.Logf("%s$ %s", line.cluster, line.line)
+		t.Logf("%s$ %s", line.Cluster, line.Text)
 		check := func(context.Context) error {
 			out, err := desk.typeIn(line)
 			if err == nil {
-				err = shows(out, desk.filled(line.shown))
+				err = shows(out, desk.filled(line.Shown))
 			}
 			if err != nil {
 				err = fmt.Errorf("%w; all that is shown is\n%s", err, out)
 			}
 			return err
 		}
-		if line.again {
+		if line.Again {
 			eventually(t, "what the guide shows", check)
 		} else if err := check(t.Context()); err != nil {
 			show(t)
@@ -145,39 +151,13 @@ func typeAll(t *testing.T, name string, shows func(seen string, lines []string) 
 }
 
 // guide are the lines to be typed of one of the guides.
-func guide(t *testing.T, name string) []typed {
+func guide(t *testing.T, name string) []guides.Line {
 	t.Helper()
-	text, err := os.ReadFile("../guides/" + name + ".txt")
+	lines, err := guides.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return read(t, string(text))
-}
-
-// read are the lines to be typed of a transcript.
-func read(t *testing.T, transcript string) []typed {
-	t.Helper()
-	prompt := regexp.MustCompile(`^([12])([$?]) (.*)$`)
-	var all []typed
-	open := false // the typed line goes on
-	for line := range strings.Lines(transcript) {
-		line = strings.TrimRight(line, "\n")
-		switch found := prompt.FindStringSubmatch(line); {
-		case found != nil:
-			all = append(all, typed{cluster: found[1], again: found[2] == "?", line: found[3]})
-			open = strings.HasSuffix(line, `\`)
-		case strings.HasPrefix(line, "#"):
-		case open:
-			all[len(all)-1].line += "\n" + line
-			open = strings.HasSuffix(line, `\`)
-		case strings.TrimSpace(line) != "":
-			if len(all) == 0 {
-				t.Fatalf("%q is shown before anything is typed", line)
-			}
-			all[len(all)-1].shown = append(all[len(all)-1].shown, line)
-		}
-	}
-	return all
+	return lines
 }
 
 // A desk is where somebody types: a folder, and what the shell knows.
@@ -189,8 +169,8 @@ type desk struct {
 var assigned = regexp.MustCompile(`(?s)^([A-Z_]+)=\$\((.*)\)$`)
 
 // typeIn runs a line at a terminal where yes is typed whenever something is asked, and returns all that is seen.
-func (d *desk) typeIn(line typed) (string, error) {
-	script, name := line.line, ""
+func (d *desk) typeIn(line guides.Line) (string, error) {
+	script, name := line.Text, ""
 	if found := assigned.FindStringSubmatch(script); found != nil {
 		name, script = found[1], found[2]
 	}
@@ -203,9 +183,9 @@ func (d *desk) typeIn(line typed) (string, error) {
 	if _, err := keyboard.WriteString("yes\n"); err != nil {
 		return "", err
 	}
-	kubeconfig, ok := d.value("CLUSTER_" + line.cluster + "_KUBECONFIG_PATH")
+	kubeconfig, ok := d.value("CLUSTER_" + line.Cluster + "_KUBECONFIG_PATH")
 	if !ok {
-		return "", fmt.Errorf("there is no cluster %s", line.cluster)
+		return "", fmt.Errorf("there is no cluster %s", line.Cluster)
 	}
 	var seen bytes.Buffer
 	cmd := exec.Command("sh", "-c", script)

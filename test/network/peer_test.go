@@ -33,7 +33,7 @@ func TestPeeringByOneCommand(t *testing.T) {
 	if err != nil {
 		times = 1
 	}
-	peered := guide(t, "peering")[0].shown
+	peered := guide(t, "peering")[0].Shown
 	objects := everything(t)
 	kernels, err := story.Kernels(t.Context(), a, b)
 	if err != nil {
