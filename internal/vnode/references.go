@@ -140,8 +140,15 @@ func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
 	var missing []string
 	wait := time.Duration(0)
 	for _, ref := range k.referencesOf(it) {
-		left, err := k.references.await(ref, since, now, func() (bool, error) { return k.isCopied(ctx, it, ref) })
-		if err != nil && !late {
+		isCopied := func() (bool, error) { return k.isCopied(ctx, it, ref) }
+		if late { // for the last time, whenever it was compared before
+			if equal, err := isCopied(); err != nil || !equal {
+				missing = append(missing, ref.String())
+			}
+			continue
+		}
+		left, err := k.references.await(ref, since, now, isCopied)
+		if err != nil {
 			return err
 		}
 		if left > 0 {
@@ -211,5 +218,5 @@ func compare[T client.Object](ctx context.Context, it *podItem, here, there clie
 	case err != nil:
 		return false, client.IgnoreNotFound(err)
 	}
-	return !it.target.Owns(remote) || has(remote, local), nil
+	return !it.target.Owns(remote) || translate.IsSentToken(remote) || has(remote, local), nil
 }
