@@ -130,6 +130,13 @@ func TestEachChangeOfAPodIsTriedByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.event(pod, "FailedReflection", "nobody debugs here")
+	s.patch(s.here, local, `{"metadata":{"labels":{"first":"yes"}}}`)
+	eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+		if sp.Labels["first"] != "yes" {
+			return fmt.Errorf("the ShadowPod has %v", sp.Labels)
+		}
+		return nil
+	})
 	s.patch(s.here, local, `{"spec":{"activeDeadlineSeconds":900,"tolerations":[{"operator":"Exists"},{"key":"late","operator":"Exists"}]}}`)
 	s.patch(s.here, local, `{"metadata":{"labels":{"more":"yes"}}}`)
 	before = local.DeepCopy()

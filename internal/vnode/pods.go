@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -223,6 +224,9 @@ func (k *podKind) terminate(ctx context.Context, it *podItem) error {
 		// The caches may lack what was made in the provider a moment ago.
 		if err := nothingThere(ctx, it.Remote.Client(), it.target, it.local); err != nil {
 			return err
+		}
+		if end := k.memory.endOf(it.local); end != nil && !ended(it.local) {
+			return k.writeStatus(ctx, it, it.local.DeepCopy(), *end) // the pod goes when the cache shows its end
 		}
 		if err := writeEnd(ctx, it.Local.Client(), it.local); err != nil {
 			return err
@@ -442,11 +446,11 @@ func (it *podItem) bring(ctx context.Context) (*metav1.PartialObjectMetadata, er
 // bringEach brings each kind of change by itself to a ShadowPod whose provider refuses all of them together.
 func (it *podItem) bringEach(ctx context.Context, in translate.Input, why error) (last *metav1.PartialObjectMetadata, err error) {
 	changes := translate.Changes(in)
-	if len(changes) < 2 {
+	if len(changes) == 0 {
 		return nil, why
 	}
 	var failed []error
-	for _, in.Only = range changes {
+	for _, in.Only = range slices.Concat([]translate.Change{translate.ChangeMetadata}, changes) {
 		want := translate.ShadowPod(in)
 		now, err := it.Remote.ApplyOver(ctx, want, in.Existing)
 		switch {

@@ -24,6 +24,8 @@ const (
 	ChangeDeadline    Change = "activeDeadlineSeconds"
 	ChangeTolerations Change = "tolerations"
 	ChangeEphemeral   Change = "ephemeral containers"
+	// ChangeMetadata is nothing but labels and annotations, which come along with each of the others.
+	ChangeMetadata Change = "labels and annotations"
 )
 
 var allChanges = []Change{ChangeImages, ChangeResources, ChangeDeadline, ChangeTolerations, ChangeEphemeral}
