@@ -50,11 +50,16 @@ func TestServicesPolicy(t *testing.T) {
 	t.Cleanup(func() { _ = c.Client.Delete(context.Background(), editor) })
 	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-1234")
 	bind(t, c, twin, editor.Name, "editor")
+	sibling := testkit.Namespace(t, c, "twin", map[string]string{names.RemoteClusterID: "milan"})
+	bind(t, c, sibling, names.RoleVirtualKubeletRemote, "gold-1234")
 	for _, user := range []client.Client{peer, staff} {
 		rights(t, func() error {
 			return user.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.Service{})
 		})
 	}
+	rights(t, func() error {
+		return peer.Get(t.Context(), client.ObjectKey{Namespace: sibling, Name: "x"}, &corev1.Service{})
+	})
 	external := func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.1"} }
 	shadow := func(origin string) *offv1beta1.ShadowEndpointSlice {
 		return &offv1beta1.ShadowEndpointSlice{
@@ -88,6 +93,28 @@ func TestServicesPolicy(t *testing.T) {
 		"a domain, told apart from that":   {peer, service(twin, "milan", called("example.com.")), ""},
 		"a dot makes no name a domain":     {peer, service(twin, "milan", called("metadata.")), elsewhere},
 		"a Service with a dot at the end":  {peer, service(twin, "milan", called("kubernetes.default.svc.")), elsewhere},
+		"own_namespace":                    {peer, service(twin, "milan", called("web."+sibling+".svc.cluster.local")), ""},
+		"own_namespace_short":              {peer, service(twin, "milan", called("web."+sibling+".svc")), ""},
+		"own_namespace_dot":                {peer, service(twin, "milan", called("web."+sibling+".svc.cluster.local.")), ""},
+		"own_namespace_pod":                {peer, service(twin, "milan", called("db-0.db."+sibling+".svc.cluster.local")), ""},
+		"own_namespace_by_search_path":     {peer, service(twin, "milan", called("web."+sibling)), elsewhere},
+		"own_namespace_as_name_of_service": {peer, service(twin, "milan", called(sibling+".default.svc.cluster.local")), elsewhere},
+		"own_namespace_before_another":     {peer, service(twin, "milan", called("web."+sibling+".svc.default.svc.cluster.local")), elsewhere},
+		"own_namespace_before_svc":         {peer, service(twin, "milan", called("web."+sibling+".svc.svc")), elsewhere},
+		"hexadecimal_address":              {peer, service(twin, "milan", called("0x7f.0.0.1")), elsewhere},
+		"hexadecimal_address_all":          {peer, service(twin, "milan", called("0xa9.0xfe.0xa9.0xfe")), elsewhere},
+		"octal_address":                    {peer, service(twin, "milan", called("0251.0376.0251.0376")), elsewhere},
+		"short_address":                    {peer, service(twin, "milan", called("127.0.1")), elsewhere},
+		"address_with_dot":                 {peer, service(twin, "milan", called("169.254.169.254.")), elsewhere},
+		"address_with_numbers_last":        {peer, service(twin, "milan", called("a.b.1")), elsewhere},
+		"localhost_localdomain":            {peer, service(twin, "milan", called("localhost.localdomain.")), elsewhere},
+		"localhost_of_anything":            {peer, service(twin, "milan", called("a.b.localhost")), elsewhere},
+		"localhost6":                       {peer, service(twin, "milan", called("a.localhost6.localdomain6")), elsewhere},
+		"cluster_domain":                   {peer, service(twin, "milan", called("node.a.cluster.local")), elsewhere},
+		"cluster_domain_dot":               {peer, service(twin, "milan", called("api.cluster.local.")), elsewhere},
+		"metadata_of_clouds":               {peer, service(twin, "milan", called("metadata.google.internal")), elsewhere},
+		"numbers_in_a_domain":              {peer, service(twin, "milan", called("1.2.example.com")), ""},
+		"hexadecimal_looks_in_a_domain":    {peer, service(twin, "milan", called("0xcafe.example.com")), ""},
 		"a name of staff":                  {staff, service(twin, "", called("kubernetes.default.svc.cluster.local")), ""},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, tc.as.Create(t.Context(), tc.what, client.DryRunAll), tc.want) })

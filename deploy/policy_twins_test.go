@@ -99,3 +99,27 @@ func TestTwinsPolicy(t *testing.T) {
 		})
 	}
 }
+
+// The provider puts a token of a ServiceAccount, without an end, into a Secret of that type.
+func TestServiceAccountTokenSecrets(t *testing.T) {
+	c := install(t)
+	twin := testkit.Namespace(t, c, "twin", nil)
+	peer := clientOf(t, c.User(t, "gold-1234", "milan", "system:authenticated"))
+	bind(t, c, twin, names.RoleVirtualKubeletRemote, "gold-1234")
+	rights(t, func() error {
+		return peer.Get(t.Context(), client.ObjectKey{Namespace: twin, Name: "x"}, &corev1.Secret{})
+	})
+	secret := func(kind corev1.SecretType) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: twin, Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"},
+		}, Type: kind}
+	}
+	testkit.Create(t, c.Client, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "builder"}})
+	expect(t, peer.Create(t.Context(), secret(corev1.SecretTypeServiceAccountToken), client.DryRunAll), "may not write Secrets of type kubernetes.io/service-account-token")
+	expect(t, peer.Create(t.Context(), secret(corev1.SecretTypeOpaque), client.DryRunAll), "")
+	theirs := secret(corev1.SecretTypeServiceAccountToken)
+	theirs.Annotations[corev1.ServiceAccountNameKey] = "builder"
+	testkit.Create(t, c.Client, theirs)
+	change := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"kubernetes.io/service-account.name":"default"}}}`))
+	expect(t, peer.Patch(t.Context(), theirs.DeepCopy(), change, client.DryRunAll), "may not write Secrets of type kubernetes.io/service-account-token")
+}

@@ -25,7 +25,8 @@ import (
 // Namespaces of peers and of consumers, and the pods in them.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=create;list;watch
+// +kubebuilder:rbac:groups="",resources=resourcequotas/status,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies;servicecidrs,verbs=list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;patch;delete

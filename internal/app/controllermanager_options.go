@@ -70,6 +70,9 @@ type controllerManagerOptions struct {
 	reserved                        []string
 	remotePods                      rules.RemotePods
 	defaultRequests                 map[string]string
+	twinQuota                       map[string]string
+	twinRequests, twinLimits        map[string]string
+	droppedMetadata                 []string
 	shadowPodWorkers                int
 	shadowSliceWorkers              int
 }
@@ -111,7 +114,6 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.nodeFailure, "enable-node-failure-controller", false, "remove the pods of consumers that cannot end because their node has failed")
 	fs.StringVar(&o.podSecurity, "twin-namespace-pod-security", "baseline", "level of Pod Security that namespaces made for consumers enforce")
 	fs.IntVar(&o.maxNamespaces, "max-namespaces-per-tenant", 100, "namespaces that are made for one consumer")
-	fs.StringSliceVar(&o.reserved, "reserved-namespaces", nil, "names that no consumer gets; a trailing * takes all that begin so")
 	pods := &o.remotePods
 	fs.StringSliceVar(&pods.Volumes, "remote-pod-volumes", rules.DefaultVolumes(), "kinds of volumes that pods of consumers may have")
 	fs.StringSliceVar(&pods.PriorityClasses, "remote-pod-priority-classes", nil, "priority classes that they may have; a trailing * takes all that begin so")
@@ -119,6 +121,11 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&pods.ServiceAccounts, "remote-pod-service-accounts", nil, "accounts of this cluster that they may run as, with their tokens; a trailing * takes all that begin so")
 	fs.BoolVar(&pods.ControlPlane, "remote-pod-control-plane", false, "let them tolerate the taints of nodes that have a role")
 	fs.StringToStringVar(&o.defaultRequests, "remote-pod-default-requests", nil, "what each of their containers requests that names no amount")
+	fs.StringSliceVar(&o.reserved, "reserved-namespaces", nil, "names that no consumer gets; * at the begin or end stands for any characters")
+	fs.StringToStringVar(&o.twinQuota, "twin-namespace-quota", nil, "default ResourceQuota of namespaces made for consumers")
+	fs.StringToStringVar(&o.twinRequests, "twin-namespace-default-requests", nil, "requests of containers of consumers that have none")
+	fs.StringToStringVar(&o.twinLimits, "twin-namespace-default-limits", nil, "limits of containers of consumers that have none")
+	fs.StringSliceVar(&o.droppedMetadata, "dropped-pod-metadata", nil, "labels and annotations that pods of consumers do not get; * at the begin or end stands for any characters")
 	fs.IntVar(&o.shadowPodWorkers, "shadow-pod-ctrl-workers", 10, "ShadowPods handled at once")
 	fs.IntVar(&o.shadowSliceWorkers, "shadow-endpointslice-ctrl-workers", 10, "ShadowEndpointSlices handled at once")
 }
@@ -168,6 +175,10 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading --remote-pod-default-requests: %w", err)
 	}
+	twins, err := o.twins()
+	if err != nil {
+		return nil, err
+	}
 	return &settings{
 		addresses: ipam.Options{LiqoNamespace: o.liqoNamespace, Pools: pools},
 		gateways: network.GatewayOptions{
@@ -191,13 +202,33 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: kubelet.Check,
 		},
 		offloadings: offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
-		twins: host.NamespaceMapOptions{
-			LiqoNamespace: o.liqoNamespace, Version: program.Version, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
-		},
+		twins:       twins,
 		shadowPods: host.ShadowPodOptions{
-			Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure, Pods: o.remotePods, DefaultRequests: defaultRequests,
+			Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure, Pods: o.remotePods, DefaultRequests: defaultRequests, DroppedMetadata: o.droppedMetadata,
 		},
 	}, nil
+}
+
+func (o *controllerManagerOptions) twins() (host.NamespaceMapOptions, error) {
+	out := host.NamespaceMapOptions{
+		LiqoNamespace: o.liqoNamespace, Version: program.Version, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
+	}
+	for _, amounts := range []struct {
+		flag  string
+		given map[string]string
+		into  *corev1.ResourceList
+	}{
+		{"twin-namespace-quota", o.twinQuota, &out.Quota},
+		{"twin-namespace-default-requests", o.twinRequests, &out.Requests},
+		{"twin-namespace-default-limits", o.twinLimits, &out.Limits},
+	} {
+		parsed, err := resources(amounts.given)
+		if err != nil {
+			return out, fmt.Errorf("reading --%s: %w", amounts.flag, err)
+		}
+		*amounts.into = parsed
+	}
+	return out, nil
 }
 
 func (o *controllerManagerOptions) remote() (slice.RemoteOptions, error) {

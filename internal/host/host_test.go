@@ -15,6 +15,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -354,6 +355,181 @@ func TestNamespacesOfOneConsumerAreLimited(t *testing.T) {
 	levelIs(rules.PodSecurityPrivileged)
 	desire(t, c, nm, "a", "")
 	mapping(t, c, nm, "b", "b-grey", offv1beta1.MappingAccepted)
+}
+
+// An add-on that was removed, or that comes later, leaves bindings whose rights a consumer would have by pods under the ServiceAccount.
+func TestBoundNamespaces(t *testing.T) {
+	c := provider(t, NamespaceMapOptions{})
+	bindingTo := func(name, namespace string) *rbacv1.ClusterRoleBinding {
+		return &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "default"}},
+		}
+	}
+	group := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "addon-pewter"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:serviceaccounts:group-pewter"}},
+	}
+	account := bindingTo("addon-pewter", "account-pewter")
+	testkit.Create(t, c.Client, account, group)
+	nm := consumer(t, c, "pewter", map[string]string{"a": "account-pewter", "g": "group-pewter", "later": "later-pewter"})
+	mapping(t, c, nm, "a", "account-pewter", offv1beta1.MappingCreationLoopBackOff)
+	mapping(t, c, nm, "g", "group-pewter", offv1beta1.MappingCreationLoopBackOff)
+	mapping(t, c, nm, "later", "later-pewter", offv1beta1.MappingAccepted)
+	if got := nm.Status.CurrentMapping["a"]; got.Reason != offv1beta1.MappingNameBound || strings.Contains(got.Message, "addon-pewter") {
+		t.Errorf("the consumer is told %+v", got)
+	}
+	told(t, c, nm, "CreationLoopBackOff", "ClusterRoleBinding addon-pewter gives rights")
+	told(t, c, nm, "CreationLoopBackOff", "RoleBinding default/addon-pewter gives rights")
+
+	t.Run("a_binding_that_comes_later_is_told", func(t *testing.T) {
+		testkit.Create(t, c.Client, bindingTo("later-pewter", "later-pewter"))
+		told(t, c, nm, "NameBound", "ClusterRoleBinding later-pewter gives rights")
+		mapping(t, c, nm, "later", "later-pewter", offv1beta1.MappingAccepted)
+	})
+	t.Run("a_binding_that_goes_makes_room", func(t *testing.T) {
+		if err := c.Client.Delete(t.Context(), group); err != nil {
+			t.Fatal(err)
+		}
+		mapping(t, c, nm, "g", "group-pewter", offv1beta1.MappingAccepted)
+	})
+	t.Run("a_binding_that_is_labelled_with_the_consumer_is_meant", func(t *testing.T) {
+		testkit.Update(t, c.Client, account, func(b *rbacv1.ClusterRoleBinding) { b.Labels = map[string]string{names.RemoteClusterID: "pewter"} })
+		mapping(t, c, nm, "a", "account-pewter", offv1beta1.MappingAccepted)
+	})
+}
+
+func TestOneNamespaceMapOfAConsumerCounts(t *testing.T) {
+	c := provider(t, NamespaceMapOptions{})
+	first := consumer(t, c, "zinc", map[string]string{})
+	second := first.DeepCopy()
+	second.ObjectMeta = metav1.ObjectMeta{Namespace: first.Namespace, Name: "second", Labels: first.Labels}
+	second.Spec.DesiredMapping = map[string]string{"demo": "demo-zinc"}
+	testkit.Create(t, c.Client, second)
+	mapping(t, c, second, "demo", "demo-zinc", offv1beta1.MappingCreationLoopBackOff)
+	if got := second.Status.CurrentMapping["demo"].Reason; got != offv1beta1.MappingNotTheOldest {
+		t.Errorf("reason = %s", got)
+	}
+	if err := c.Client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	mapping(t, c, second, "demo", "demo-zinc", offv1beta1.MappingAccepted)
+}
+
+func TestNamespaceMapsAreBounded(t *testing.T) {
+	c := testkit.Cluster(t)
+	namespace := testkit.Namespace(t, c, "bounds", nil)
+	for name, desired := range map[string]map[string]string{
+		"long-name": {"demo": strings.Repeat("a", 321)}, "long-key": {strings.Repeat("a", 64): "demo"}, "no-name": {"demo": ""}, "many": {},
+	} {
+		if name == "many" {
+			for i := range 1001 {
+				desired[fmt.Sprint("n-", i)] = "x"
+			}
+		}
+		nm := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: offv1beta1.NamespaceMapSpec{DesiredMapping: desired}}
+		if err := c.Client.Create(t.Context(), nm); !apierrors.IsInvalid(err) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// A consumer that asks for many namespaces gets all of them, in several turns.
+func TestNamespacesAreMadeInTurns(t *testing.T) {
+	desired := map[string]string{}
+	for i := range 2*turn + 1 {
+		desired[fmt.Sprint("n-", i)] = fmt.Sprint("n-", i, "-iron")
+	}
+	c := provider(t, NamespaceMapOptions{})
+	nm := consumer(t, c, "iron", desired)
+	for local, remote := range desired {
+		mapping(t, c, nm, local, remote, offv1beta1.MappingAccepted)
+	}
+}
+
+func TestMetadataThatCommandsOthersIsDropped(t *testing.T) {
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller"))
+	replica(t, c, kube.ManagerOptions{Name: "host"}, NamespaceMapOptions{}, ShadowPodOptions{DroppedMetadata: []string{"k8s.v1.cni.cncf.io/*"}})
+	nm := consumer(t, c, "tin", map[string]string{"demo": "demo-tin"})
+	mapping(t, c, nm, "demo", "demo-tin", offv1beta1.MappingAccepted)
+	sp, pod := shadowOf("demo-tin", "web", "tin"), podNamed("demo-tin", "web")
+	sp.Annotations["k8s.v1.cni.cncf.io/networks"] = "kube-system/host-bridge"
+	sp.Labels["networking.liqo.io/component"] = "gateway"
+	testkit.Create(t, c.Client, sp)
+	check := func() error {
+		_, label := pod.Labels["networking.liqo.io/component"]
+		_, annotation := pod.Annotations["k8s.v1.cni.cncf.io/networks"]
+		if label || annotation || pod.Labels["app"] == "" || pod.Labels[names.OffloadingOrigin] != "tin" {
+			return fmt.Errorf("labels %v, annotations %v", pod.Labels, pod.Annotations)
+		}
+		return nil
+	}
+	eventually(t, c, pod, check)
+
+	// Nor do they by a later change.
+	testkit.Update(t, c.Client, sp, func(sp *offv1beta1.ShadowPod) {
+		sp.Labels["networking.liqo.io/gateway-name"], sp.Labels["tier"] = "x", "changed"
+		sp.Annotations["k8s.v1.cni.cncf.io/networks"] = "kube-system/other"
+	})
+	eventually(t, c, pod, func() error {
+		if _, label := pod.Labels["networking.liqo.io/gateway-name"]; label || pod.Labels["tier"] != "changed" {
+			return fmt.Errorf("labels = %v", pod.Labels)
+		}
+		return check()
+	})
+}
+
+func TestDefaultLimits(t *testing.T) {
+	quantity := resource.MustParse
+	c := testkit.Cluster(t, testkit.WithControllers("namespace-controller", "garbage-collector-controller", "serviceaccount-controller", "resourcequota-controller"))
+	replica(t, c, kube.ManagerOptions{Name: "host"}, NamespaceMapOptions{
+		Quota: corev1.ResourceList{"count/configmaps": quantity("3")}, Requests: corev1.ResourceList{"cpu": quantity("10m")},
+	}, ShadowPodOptions{})
+	nm := consumer(t, c, "lead", map[string]string{"demo": "demo-lead"})
+	mapping(t, c, nm, "demo", "demo-lead", offv1beta1.MappingAccepted)
+
+	// The root CA that Kubernetes puts there counts, too, where its controller runs.
+	var err error
+	for i := 0; err == nil && i < 5; i++ {
+		err = c.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-lead", Name: fmt.Sprint("c", i)}})
+	}
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota: liqo-default") {
+		t.Errorf("ConfigMaps are not counted: %v", err)
+	}
+	sp, pod := shadowOf("demo-lead", "web", "lead"), podNamed("demo-lead", "web")
+	testkit.Create(t, c.Client, sp)
+	eventually(t, c, pod, func() error {
+		if got := pod.Spec.Containers[0].Resources.Requests.Cpu(); got.String() != "10m" {
+			return fmt.Errorf("the container requests %s", got)
+		}
+		return nil
+	})
+
+	t.Run("what_the_administrator_changes_stays", func(t *testing.T) {
+		quota := &corev1.ResourceQuota{ObjectMeta: defaultMeta("demo-lead")}
+		limits := &corev1.LimitRange{ObjectMeta: defaultMeta("demo-lead")}
+		testkit.Update(t, c.Client, quota, func(q *corev1.ResourceQuota) { q.Spec.Hard["count/configmaps"] = quantity("50") })
+		if err := c.Client.Delete(t.Context(), limits); err != nil {
+			t.Fatal(err)
+		}
+		// The controller has looked at the namespace again when it has put the label back and made another namespace.
+		twin := namespaceOf("demo-lead")
+		testkit.Update(t, c.Client, twin, func(n *corev1.Namespace) { delete(n.Labels, rules.PodSecurityLabel) })
+		eventually(t, c, twin, func() error {
+			if twin.Labels[rules.PodSecurityLabel] == "" {
+				return errors.New("no level")
+			}
+			return nil
+		})
+		desire(t, c, nm, "next", "next-lead")
+		mapping(t, c, nm, "next", "next-lead", offv1beta1.MappingAccepted)
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil || quota.Spec.Hard.Name("count/configmaps", resource.DecimalSI).Value() != 50 {
+			t.Errorf("the quota is %v, %v", quota.Spec.Hard, err)
+		}
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(limits), limits); !apierrors.IsNotFound(err) {
+			t.Errorf("the LimitRange is back: %v", err)
+		}
+	})
 }
 
 func shadowOf(namespace, name, origin string) *offv1beta1.ShadowPod {

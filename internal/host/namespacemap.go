@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -22,6 +23,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -44,9 +46,22 @@ type NamespaceMapOptions struct {
 	MaxNamespaces int
 	// ReservedNamespaces are names that no consumer gets. A pattern may begin or end with *, which stands for any characters.
 	ReservedNamespaces []string
-	// Workers is the number of NamespaceMaps handled at once; 0 is 1.
+	// Quota is the default ResourceQuota of each namespace; empty for none.
+	Quota corev1.ResourceList
+	// Requests and Limits are what containers get that say none, by a LimitRange; empty for none.
+	Requests, Limits corev1.ResourceList
+	// Workers is the number of NamespaceMaps handled at once; 0 is 4. A NamespaceMap is handled by one of them at a time and the oldest
+	// of a peering alone has any effect, so that a consumer cannot have all of them.
 	Workers int
 }
+
+const (
+	defaultMapWorkers = 4
+	// turn is how many namespaces are made for a NamespaceMap before the others have their turn.
+	turn = 16
+	// turnDelay is after how long a NamespaceMap is looked at again after its turn.
+	turnDelay = 10 * time.Millisecond
+)
 
 // SetupNamespaceMaps registers the controller that makes the namespaces that consumers ask for.
 func SetupNamespaceMaps(mgr ctrl.Manager, o NamespaceMapOptions) error {
@@ -55,6 +70,12 @@ func SetupNamespaceMaps(mgr ctrl.Manager, o NamespaceMapOptions) error {
 	}
 	if o.MaxNamespaces == 0 {
 		o.MaxNamespaces = defaultLimit
+	}
+	if o.Workers == 0 {
+		o.Workers = defaultMapWorkers
+	}
+	if err := indexBindings(mgr); err != nil {
+		return err
 	}
 	if _, err := mgr.GetCache().GetInformer(context.Background(), &offv1beta1.ShadowPod{}); err != nil {
 		return fmt.Errorf("caching ShadowPods: %w", err)
@@ -89,6 +110,9 @@ func (s *namespaceMaps) Sync(ctx context.Context, nm *offv1beta1.NamespaceMap) e
 		return kube.Invalid("NoTenantNamespace", fmt.Errorf("the namespace %q is not that of a peering", nm.Namespace))
 	}
 	in.desired = nm.Spec.DesiredMapping
+	if in.bound, err = s.bindingsOf(ctx, in); err != nil {
+		return err
+	}
 	return s.apply(ctx, nm, in)
 }
 
@@ -113,13 +137,23 @@ func (s *namespaceMaps) Cleanup(ctx context.Context, nm *offv1beta1.NamespaceMap
 func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, in input) error {
 	status := map[string]offv1beta1.RemoteNamespaceStatus{}
 	var refused, failed []error
+	made, waiting := 0, 0
 	for _, st := range decide(in) {
+		if st.do == create {
+			if made++; made > turn {
+				waiting++
+				continue // without an answer, which is what the consumer waits for
+			}
+		}
 		err := s.do(ctx, in, &st)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("offloading namespace %q: %w", st.local, err))
 		}
 		if st.refusal != nil {
 			refused = append(refused, fmt.Errorf("namespace %q: %w", st.local, st.refusal))
+		}
+		if st.warning != nil {
+			failed = append(failed, kube.Invalid(st.warning.reason, fmt.Errorf("namespace %q: %w", st.local, st.warning)))
 		}
 		if in.mayReport(st.local) {
 			status[st.local] = answer(in, st, err)
@@ -128,6 +162,9 @@ func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, 
 	nm.Status.CurrentMapping, nm.Status.ProviderVersion, nm.Status.ProviderCapabilities = status, s.options.Version, nil
 	if s.options.Version != "" {
 		nm.Status.ProviderCapabilities = release.Capabilities()
+	}
+	if waiting > 0 {
+		failed = append(failed, kube.Wait(turnDelay, fmt.Sprintf("%d namespaces have to be made", waiting)))
 	}
 	return errors.Join(invalid(refused), errors.Join(failed...))
 }
@@ -165,6 +202,12 @@ func (s *namespaceMaps) gather(ctx context.Context, from client.Reader, nm *offv
 		consumer, _ := peer.OfNamespace(home)
 		in.consumer = string(consumer)
 	}
+	siblings := &offv1beta1.NamespaceMapList{}
+	if err := from.List(ctx, siblings, client.InNamespace(nm.Namespace)); err != nil {
+		return in, fmt.Errorf("listing NamespaceMaps: %w", err)
+	}
+	oldest := elder.First(siblings.Items, func(other *offv1beta1.NamespaceMap) bool { return peer.IsReplica(other) })
+	in.younger = oldest != nil && oldest.Name != nm.Name
 	tenants := &authv1beta1.TenantList{}
 	if err := from.List(ctx, tenants, client.InNamespace(nm.Namespace)); err != nil {
 		return in, fmt.Errorf("listing Tenants: %w", err)
@@ -184,9 +227,16 @@ func (s *namespaceMaps) do(ctx context.Context, in input, st *step) error {
 		if err := s.create(ctx, in, st); err != nil || st.do == refuse {
 			return err
 		}
+		// Limits come before rights: what the consumer makes is counted from the first object.
+		if err := s.limit(ctx, st.namespace); err != nil {
+			return err
+		}
 		return s.rights(ctx, in, st.remote)
 	case keep:
 		if err := s.label(ctx, in, st.namespace); err != nil {
+			return err
+		}
+		if err := s.limit(ctx, st.namespace); err != nil {
 			return err
 		}
 		return s.rights(ctx, in, st.remote)
@@ -206,6 +256,7 @@ func (s *namespaceMaps) create(ctx context.Context, in input, st *step) error {
 	err := s.client.Create(ctx, twin)
 	if err == nil {
 		log.FromContext(ctx).Info("made namespace", "namespace", st.remote, "consumer", in.consumer)
+		st.namespace = twin
 		return nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -217,6 +268,7 @@ func (s *namespaceMaps) create(ctx context.Context, in input, st *step) error {
 	if !isTwin(twin, in.owner, st.local) {
 		st.do, st.refusal = refuse, errNotOurs(st.remote)
 	}
+	st.namespace = twin
 	return nil
 }
 

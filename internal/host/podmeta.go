@@ -20,37 +20,41 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // Pods are created and not applied: server-side apply refuses repeated ports and variables that a pod may well have, and
 // would take over a pod that is not ours. So later changes of labels and annotations are merge patches, and the field
 // manager's own record says which keys are ours to remove.
 
-func podLabels(sp *offv1beta1.ShadowPod) map[string]string {
-	out := maps.Clone(sp.Labels)
-	if out == nil {
-		out = map[string]string{}
+// podLabels are those of the ShadowPod, less those that the provider does not take from consumers.
+func podLabels(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
+	out := map[string]string{}
+	for key, value := range sp.Labels {
+		if rules.KeepsPodLabel(key, value, dropped) {
+			out[key] = value
+		}
 	}
 	out[names.ManagedBy] = madeFrom
 	return out
 }
 
 // podAnnotations are those of a Pod that has all of its ShadowPod.
-func podAnnotations(sp *offv1beta1.ShadowPod) map[string]string {
-	return annotationsOf(sp, partsOf(&sp.Spec.Pod).String())
+func podAnnotations(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
+	return annotationsOf(sp, partsOf(&sp.Spec.Pod).String(), dropped...)
 }
 
 // annotationsOf are those of the ShadowPod, what of its spec reached the Pod, and a hash of all that comes from it, which
 // shows that something was removed.
-func annotationsOf(sp *offv1beta1.ShadowPod, parts string) map[string]string {
+func annotationsOf(sp *offv1beta1.ShadowPod, parts string, dropped ...string) map[string]string {
 	out := map[string]string{}
 	for key, value := range sp.Annotations {
-		if key != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(key, names.AppliedHash) {
+		if key != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(key, names.AppliedHash) && rules.KeepsPodAnnotation(key, dropped) {
 			out[key] = value
 		}
 	}
 	out[followedParts] = parts
-	out[names.AppliedHash] = hash(podLabels(sp), out)
+	out[names.AppliedHash] = hash(podLabels(sp, dropped...), out)
 	return out
 }
 
@@ -66,7 +70,7 @@ func hash(values ...any) string {
 
 // relabel gives the pod the labels and annotations of its ShadowPod, if it has others. parts is what of the spec reached it.
 func (s *shadowPods) relabel(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, parts string) error {
-	wantLabels, wantAnnotations := podLabels(sp), annotationsOf(sp, parts)
+	wantLabels, wantAnnotations := podLabels(sp, s.dropped...), annotationsOf(sp, parts, s.dropped...)
 	if includes(pod.Labels, wantLabels) && includes(pod.Annotations, wantAnnotations) || !pod.DeletionTimestamp.IsZero() {
 		return nil
 	}

@@ -55,6 +55,9 @@ type ShadowPodOptions struct {
 	Enforce bool
 	// Workers is the number of ShadowPods handled at once; 0 is 10.
 	Workers int
+	// DroppedMetadata are labels and annotations that a pod does not get from its ShadowPod, by which consumers would command other
+	// programs of the provider. A pattern may begin or end with *, which stands for any characters.
+	DroppedMetadata []string
 	// NodeFailure removes pods that cannot end because their node has failed.
 	NodeFailure bool
 	// Youth is how long nobody is told, in the status of a new ShadowPod, that its pod runs; 0 is 10 s. That write costs as
@@ -86,7 +89,7 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	if err := indexQuotas(mgr); err != nil {
 		return err
 	}
-	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods, youth: o.Youth, allowed: o.Pods, requests: o.DefaultRequests}
+	s := &shadowPods{client: mgr.GetClient(), live: mgr.GetAPIReader(), pods: pods, youth: o.Youth, allowed: o.Pods, requests: o.DefaultRequests, dropped: o.DroppedMetadata}
 	s.ledger, s.refused.wake = newLedger(o.Enforce, s.queue.wake), s.queue.wake
 	if err := mgr.Add(manager.RunnableFunc(s.sweep)); err != nil {
 		return fmt.Errorf("adding what ends doubts: %w", err)
@@ -151,6 +154,7 @@ type shadowPods struct {
 	allowed rules.RemotePods
 	// requests are those of containers that name none.
 	requests corev1.ResourceList
+	dropped  []string // see ShadowPodOptions.DroppedMetadata
 	// ends are the phases in which pods ended, by the UID of their ShadowPod, until they are written there.
 	ends kube.Table[types.UID, corev1.PodPhase]
 	// ran are the ShadowPods whose pods run, or ran, until that is written there.
@@ -369,8 +373,8 @@ func (s *shadowPods) podOf(ctx context.Context, sp *offv1beta1.ShadowPod) (*core
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: sp.Name, Namespace: sp.Namespace,
-			Labels:      podLabels(sp),
-			Annotations: podAnnotations(sp),
+			Labels:      podLabels(sp, s.dropped...),
+			Annotations: podAnnotations(sp, s.dropped...),
 		},
 		Spec: spec,
 	}

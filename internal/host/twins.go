@@ -51,6 +51,10 @@ type input struct {
 	reserved   rules.Reserved
 	limit      int
 	level      string // of Pod Security, for new namespaces
+	// younger is true of a NamespaceMap that is not the oldest one of the peering, which alone counts.
+	younger bool
+	// bound are the bindings that give rights to ServiceAccounts of a namespace, one for each name that is desired and has any.
+	bound map[string]string
 }
 
 // A step is what to do about one twin.
@@ -59,6 +63,7 @@ type step struct {
 	do            action
 	namespace     *corev1.Namespace // as it is, nil when there is none
 	refusal       *denial           // why the consumer cannot use it
+	warning       *denial           // what the administrator has to know about one that is used
 }
 
 // denial is why a consumer cannot use a namespace: in one word, as the consumer reads it, and in more words where only the provider
@@ -122,6 +127,10 @@ func wanted(in input, local string, room int) step {
 		s.do, s.refusal = refuse, in.access.refusal()
 	case s.namespace == nil && room <= 0:
 		s.do, s.refusal = refuse, deny(offv1beta1.MappingLimitReached, "no more than %d namespaces are made for one consumer", in.limit)
+	case s.namespace == nil && in.younger:
+		s.do, s.refusal = refuse, deny(offv1beta1.MappingNotTheOldest, "another NamespaceMap of this consumer is older, and only the oldest one counts")
+	case s.namespace == nil && in.bound[s.remote] != "":
+		s.do, s.refusal = refuse, errBound(s.remote, in.bound[s.remote])
 	case s.namespace == nil:
 		s.do = create
 	case !isTwin(s.namespace, in.owner, local):
@@ -133,12 +142,22 @@ func wanted(in input, local string, room int) step {
 		if in.access == drained {
 			s.refusal = in.access.refusal()
 		}
+		if binding := in.bound[s.remote]; binding != "" {
+			s.warning = errBound(s.remote, binding)
+		}
 	}
 	return s
 }
 
 func errNotOurs(name string) *denial {
 	return deny(offv1beta1.MappingNamespaceExists, "the namespace %q exists already and was not made for this offloading", name)
+}
+
+// errBound names the binding to the administrator of the provider only: the consumer is not to learn who has which rights.
+func errBound(name, binding string) *denial {
+	d := deny(offv1beta1.MappingNameBound, "a binding in the provider gives rights to ServiceAccounts of a namespace %q", name)
+	d.detail = fmt.Sprintf("%s gives rights to ServiceAccounts of the namespace %q, under which the consumer can run pods", binding, name)
+	return d
 }
 
 // refusal is what the consumer's administrator asks the provider's about. An undecided Tenant is nobody's fault.
@@ -201,6 +220,7 @@ func newTwin(in input, s step) *corev1.Namespace {
 		Annotations: map[string]string{
 			names.ManagedByNamespaceMap: in.owner,
 			names.OriginalName:          s.local,
+			names.DefaultLimits:         names.DefaultLimitsPending,
 		},
 	}}
 }

@@ -50,6 +50,9 @@ func show(in input) string {
 		if s.refusal != nil {
 			line += ": " + s.refusal.Error()
 		}
+		if s.warning != nil {
+			line += ", " + s.warning.Error()
+		}
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
@@ -61,6 +64,8 @@ func TestDecide(t *testing.T) {
 		namespaces []*corev1.Namespace
 		access     access
 		limit      int
+		younger    bool
+		bound      string
 		want       string
 	}{
 		"nothing":           {},
@@ -121,9 +126,24 @@ func TestDecide(t *testing.T) {
 			desired: map[string]string{"a": "a-blue"}, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")}, access: drained,
 			want: "keep a>a-blue CreationLoopBackOff: the Tenant is drained",
 		},
+		"a_name_that_is_bound": {
+			desired: map[string]string{"demo": "argocd"}, bound: "argocd",
+			want: `refuse demo>argocd CreationLoopBackOff: ClusterRoleBinding x gives rights to ServiceAccounts of the namespace "argocd", under which the consumer can run pods`,
+		},
+		"a_name_that_is_bound_later_is_kept": {
+			desired: map[string]string{"demo": "argocd"}, bound: "argocd", namespaces: []*corev1.Namespace{space("argocd", ours, "demo")},
+			want: `keep demo>argocd Accepted, ClusterRoleBinding x gives rights to ServiceAccounts of the namespace "argocd", under which the consumer can run pods`,
+		},
+		"a_younger_map_gets_nothing_new": {
+			desired: map[string]string{"a": "a-blue", "b": "b-blue"}, younger: true, namespaces: []*corev1.Namespace{space("a-blue", ours, "a")},
+			want: "keep a>a-blue Accepted\nrefuse b>b-blue CreationLoopBackOff: another NamespaceMap of this consumer is older, and only the oldest one counts",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := input{owner: ours, tenant: "tenant-blue", consumer: "blue", access: tc.access, desired: tc.desired, namespaces: map[string]*corev1.Namespace{}, limit: 10}
+			in := input{owner: ours, tenant: "tenant-blue", consumer: "blue", access: tc.access, desired: tc.desired, namespaces: map[string]*corev1.Namespace{}, limit: 10, younger: tc.younger}
+			if tc.bound != "" {
+				in.bound = map[string]string{tc.bound: "ClusterRoleBinding x"}
+			}
 			if tc.limit > 0 {
 				in.limit = tc.limit
 			}

@@ -34,6 +34,9 @@ func (s *namespaceMaps) watches(b *builder.Builder) *builder.Builder {
 	return b.
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.ofNamespace), builder.WithPredicates(namespaceChanged)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofAnnotation), builder.WithPredicates(annotated)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(s.ofBinding)).
+		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(s.ofBinding)).
+		Watches(&offv1beta1.NamespaceMap{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(leaving)).
 		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(tenantChanged)).
 		Watches(&offv1beta1.Quota{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(userChanged))
 }
@@ -55,6 +58,14 @@ var tenantChanged = predicate.Funcs{
 		was := apimeta.FindStatusCondition(before.Status.Conditions, authv1beta1.TenantReady)
 		is := apimeta.FindStatusCondition(after.Status.Conditions, authv1beta1.TenantReady)
 		return before.Generation != after.Generation || !equality.Semantic.DeepEqual(was, is)
+	},
+}
+
+// leaving lets through what makes room for another.
+var leaving = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 	},
 }
 

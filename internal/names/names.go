@@ -119,6 +119,11 @@ const (
 
 	// ManagedByNamespaceMap annotates a twin namespace with <namespace>/<name> of the NamespaceMap that asked for it.
 	ManagedByNamespaceMap = "liqo.io/managed-by-namespace-map"
+	// DefaultLimits annotates a twin namespace with whether it has been given its default ResourceQuota and LimitRange.
+	DefaultLimits = "liqo.io/default-limits"
+	// DefaultLimitsPending and DefaultLimitsCreated are its values. Once created, the limits are the administrator's.
+	DefaultLimitsPending = "pending"
+	DefaultLimitsCreated = "created"
 	// OriginalName annotates a twin namespace with the consumer's name for it.
 	OriginalName = "liqo.io/original-name"
 	// OffloadingPatchHash annotates the virtual kubelet's pod template, so that a changed patch rolls it.

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -216,7 +217,11 @@ func (s *namespaceOffloadings) mapNamespace(ctx context.Context, nm *offv1beta1.
 	if err != nil {
 		return fmt.Errorf("encoding the mapping: %w", err)
 	}
-	if err := s.client.Patch(ctx, nm, client.RawPatch(types.MergePatchType, body)); client.IgnoreNotFound(err) != nil {
+	err = s.client.Patch(ctx, nm, client.RawPatch(types.MergePatchType, body))
+	if apierrors.IsInvalid(err) { // too many namespaces, or too long a name
+		return kube.Invalid("Invalid", fmt.Errorf("mapping the namespace in NamespaceMap %q: %w", nm.Name, err))
+	}
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("mapping the namespace in NamespaceMap %q: %w", nm.Name, err)
 	}
 	return nil

@@ -22,12 +22,14 @@ import (
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
-func services(o Options) *copied[*corev1.Service, *corev1.Service] {
+func services(o Options, remote func(namespace string) (string, bool)) *copied[*corev1.Service, *corev1.Service] {
 	return &copied[*corev1.Service, *corev1.Service]{
 		name: "services", component: "liqo-service-reflection", options: o, reflection: o.Services,
 		empty: empty[corev1.Service], emptyCopy: empty[corev1.Service],
 		copyOf: of(func(t translate.Target, local *corev1.Service) *corev1.Service {
-			return t.Service(local, o.LoadBalancerClass)
+			out := t.Service(local, o.LoadBalancerClass)
+			out.Spec.ExternalName = translate.ExternalName(out.Spec.ExternalName, remote)
+			return out
 		}),
 		another: func(have, want *corev1.Service) bool {
 			return have.Spec.Type != corev1.ServiceTypeExternalName && want.Spec.Type != corev1.ServiceTypeExternalName &&

@@ -385,3 +385,24 @@ func TestARestartWritesNoServiceAndNoSlice(t *testing.T) {
 		}
 	}
 }
+
+// A Service that stands for one in another offloaded namespace does so in the provider, too, where that namespace has another name.
+func TestAnExternalNameInAnotherOffloadedNamespace(t *testing.T) {
+	s := newStage(t, nil)
+	databases := testkit.Namespace(t, s.here, "databases", nil)
+	alias := serviceOf(s.local, "alias")
+	alias.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "db." + databases + ".svc.cluster.local"}
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{
+		s.local:   {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted},
+		databases: {RemoteNamespace: databases + "-rome", Phase: offv1beta1.MappingAccepted},
+	})
+	testkit.Create(t, s.there.Client, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: databases + "-rome"}})
+	s.create(s.here, alias)
+	s.run()
+	eventually(s, s.there, serviceOf(s.twin, "alias"), func(have *corev1.Service) error {
+		if want := "db." + databases + "-rome.svc.cluster.local"; have.Spec.ExternalName != want {
+			return fmt.Errorf("stands for %q, want %q", have.Spec.ExternalName, want)
+		}
+		return nil
+	})
+}

@@ -28,7 +28,7 @@ func (p *process) reflectShared(ctx context.Context) error {
 	add(p.options.ConfigMaps.Workers, copying(p, cm), cm)
 	add(p.options.Secrets.Workers, copying(p, secret), secret)
 	add(p.options.Ingresses.Workers, copying(p, ingress), ingress)
-	service, slice := services(p.options), endpointSlices(p.options, p.network.addresses)
+	service, slice := services(p.options, p.twins.Twin), endpointSlices(p.options, p.network.addresses)
 	add(p.options.Services.Workers, copying(p, service), service)
 	add(p.options.EndpointSlices.Workers, slice.watching(copying(p, slice.copied)), slice)
 	if p.options.Events.Workers > 0 && len(about) > 0 {

@@ -72,12 +72,15 @@ func (s *RemoteNamespaceStatus) IsRefused() bool {
 // NamespaceMapSpec is what the consumer wants.
 type NamespaceMapSpec struct {
 	// DesiredMapping has the remote name of each local namespace.
+	// +kubebuilder:validation:MaxProperties=1000
+	// +kubebuilder:validation:XValidation:rule="self.all(local, size(local) > 0 && size(local) <= 63 && size(self[local]) > 0 && size(self[local]) <= 320)",message="local names have 1 to 63 characters, remote ones 1 to 320"
 	DesiredMapping map[string]string `json:"desiredMapping,omitempty"`
 }
 
 // NamespaceMapStatus is what the provider has.
 type NamespaceMapStatus struct {
 	// CurrentMapping has the state of each local namespace.
+	// +kubebuilder:validation:MaxProperties=2000
 	CurrentMapping map[string]RemoteNamespaceStatus `json:"currentMapping,omitempty"`
 	// ProviderVersion is that of Liqo at the provider.
 	ProviderVersion string `json:"providerVersion,omitempty"`

@@ -4,6 +4,9 @@
 package translate
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,6 +51,30 @@ func (t Target) Service(local *corev1.Service, class string) *corev1.Service {
 	}
 	return out
 }
+
+// ExternalName returns the name that a Service here stands for, as the provider knows it: one of a Service in an offloaded namespace,
+// or of a pod behind it, has the remote namespace in the place of the local one. Other names stay as they are.
+func ExternalName(name string, remote func(namespace string) (string, bool)) string {
+	labels := strings.Split(name, ".")
+	at := slices.Index(labels, "svc")
+	if at != 2 && at != 3 { // <service>.<namespace>.svc, <pod>.<service>.<namespace>.svc
+		return name
+	}
+	switch rest := strings.TrimSuffix(strings.Join(labels[at+1:], "."), "."); rest {
+	case "", clusterDomain:
+	default:
+		return name
+	}
+	twin, ok := remote(labels[at-1])
+	if !ok {
+		return name
+	}
+	labels[at-1] = twin
+	return strings.Join(labels, ".")
+}
+
+// clusterDomain is what the names of Services end in, unless a cluster was given another domain: its own would mean nothing there.
+const clusterDomain = "cluster.local"
 
 // IsHeadless tells whether a Service has no address of its own, which never changes.
 func IsHeadless(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone }

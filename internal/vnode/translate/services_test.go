@@ -102,3 +102,31 @@ func TestServiceRules(t *testing.T) {
 		})
 	}
 }
+
+func TestExternalName(t *testing.T) {
+	remote := func(namespace string) (string, bool) {
+		twin, ok := map[string]string{"databases": "databases-rome", "svc": "svc-rome"}[namespace]
+		return twin, ok
+	}
+	for name, want := range map[string]string{
+		"db.databases.svc.cluster.local":      "db.databases-rome.svc.cluster.local",
+		"db.databases.svc.cluster.local.":     "db.databases-rome.svc.cluster.local.",
+		"db.databases.svc":                    "db.databases-rome.svc",
+		"db.databases.svc.":                   "db.databases-rome.svc.",
+		"db-0.db.databases.svc.cluster.local": "db-0.db.databases-rome.svc.cluster.local",
+		"db.other.svc.cluster.local":          "db.other.svc.cluster.local",
+		"databases.other.svc.cluster.local":   "databases.other.svc.cluster.local",
+		"db.databases.svc.example.com":        "db.databases.svc.example.com",
+		"db.databases.example.com":            "db.databases.example.com",
+		"db.databases":                        "db.databases",
+		"a.b.c.databases.svc.cluster.local":   "a.b.c.databases.svc.cluster.local",
+		"svc.databases.svc":                   "svc.databases.svc", // the first svc counts: no namespace is guessed
+		"":                                    "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ExternalName(name, remote); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
