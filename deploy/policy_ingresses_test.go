@@ -38,7 +38,7 @@ func ingresses(of values) values {
 }
 
 func TestWithoutALimitIngressesHaveNoPolicy(t *testing.T) {
-	for _, obj := range mustRender(t, values{}).objects {
+	for _, obj := range mustRender(t, ingresses(values{"refusedAnnotations": []any{}})).objects {
 		if obj.GetName() == "liqo-ingresses" {
 			t.Errorf("there is a %s", obj.GetKind())
 		}
@@ -83,16 +83,16 @@ func TestIngressesPolicy(t *testing.T) {
 		text     string
 		attempts map[string]attempt
 	}{
-		"none": {values{"allowed": false}, ingress(twin, ""), "of other clusters", map[string]attempt{
+		"none": {values{"allowed": false, "refusedAnnotations": []any{}}, ingress(twin, ""), "of other clusters", map[string]attempt{
 			"a peer":         {peer, ingress(twin, ""), "this provider takes no Ingresses of other clusters"},
 			"somebody else":  {staff, ingress(twin, ""), ""},
 			"administrators": {c.Client, ingress(twin, ""), ""},
 		}},
-		"some consumers": {values{"consumers": []any{"milan"}}, ingress(other, ""), "of your cluster", map[string]attempt{
+		"some consumers": {values{"consumers": []any{"milan"}, "refusedAnnotations": []any{}}, ingress(other, ""), "of your cluster", map[string]attempt{
 			"one of them": {peer, ingress(twin, ""), ""},
 			"another":     {peer, ingress(other, ""), "this provider takes no Ingresses of your cluster"},
 		}},
-		"some classes": {values{"classes": []any{"public", "edge"}}, ingress(twin, ""), "without a class", map[string]attempt{
+		"some classes": {values{"classes": []any{"public", "edge"}, "refusedAnnotations": []any{}}, ingress(twin, ""), "without a class", map[string]attempt{
 			"one of them":                        {peer, ingress(twin, "public"), ""},
 			"by the annotation":                  {peer, ingress(twin, "", old+"=edge"), ""},
 			"another":                            {peer, ingress(twin, "internal"), "no Ingresses of class internal from other clusters; it takes: public, edge"},
@@ -101,15 +101,25 @@ func TestIngressesPolicy(t *testing.T) {
 			"of somebody else":                   {staff, ingress(twin, "internal"), ""},
 			"with an annotation, which are free": {peer, ingress(twin, "public", "a/b=c"), ""},
 		}},
-		"no class": {values{"classes": []any{""}}, ingress(twin, "x"), "it takes: none named", map[string]attempt{
+		"no class": {values{"classes": []any{""}, "refusedAnnotations": []any{}}, ingress(twin, "x"), "it takes: none named", map[string]attempt{
 			"the default one": {peer, ingress(twin, ""), ""},
 			"a class":         {peer, ingress(twin, "public"), "of class public from other clusters; it takes: none named"},
 		}},
-		"some annotations": {values{"annotations": []any{"example.com/*", "note"}}, ingress(twin, "", "x=y"), "with the annotations x", map[string]attempt{
+		"some annotations": {values{"annotations": []any{"example.com/*", "note"}, "refusedAnnotations": []any{}}, ingress(twin, "", "x=y"), "with the annotations x", map[string]attempt{
 			"none":                 {peer, ingress(twin, "any"), ""},
 			"those":                {peer, ingress(twin, "", "example.com/a=1", "note=2"), ""},
 			"others":               {peer, ingress(twin, "", "note=2", "nginx.ingress.kubernetes.io/server-snippet=x"), "with the annotations nginx.ingress.kubernetes.io/server-snippet"},
 			"the class is a class": {peer, ingress(twin, "", old+"=any"), ""},
+		}},
+		"default": {values{}, ingress(twin, "", "example.com/some-snippet=x"), "with the annotations example.com/some-snippet", map[string]attempt{
+			"none":               {peer, ingress(twin, "any"), ""},
+			"others":             {peer, ingress(twin, "", "cert-manager.io/issuer=x", "example.com/snippet-of=x"), ""},
+			"snippet":            {peer, ingress(twin, "", "nginx.ingress.kubernetes.io/configuration-snippet=x"), "with the annotations nginx.ingress.kubernetes.io/configuration-snippet"},
+			"snippets":           {peer, ingress(twin, "", "nginx.org/server-snippets=x"), "with the annotations nginx.org/server-snippets"},
+			"snippet_of_another": {staff, ingress(twin, "", "nginx.org/server-snippets=x"), ""},
+		}},
+		"refused_by_prefix": {values{"refusedAnnotations": []any{"other.example/*"}}, ingress(twin, "", "other.example/a=x"), "with the annotations other.example/a", map[string]attempt{
+			"snippet": {peer, ingress(twin, "", "nginx.org/server-snippets=x"), ""},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
