@@ -92,6 +92,10 @@ var (
 		{name: "another chosen name", kind: "namespaceoffloadings", patch: `{"spec":{"remoteNamespaceName":"elsewhere"}}`, want: "remoteNamespaceName is immutable"},
 		{name: "no name any more, and another strategy", kind: "namespaceoffloadings", patch: `{"spec":{"namespaceMappingStrategy":null,"remoteNamespaceName":null}}`, want: "is immutable"},
 		{name: "other clusters", kind: "namespaceoffloadings", patch: `{"spec":{"clusterSelector":{"nodeSelectorTerms":[]}}}`},
+		{name: "one more namespace", kind: "namespacemaps", patch: `{"spec":{"desiredMapping":{"more":"more-rome"}}}`},
+		{name: "a remote name of no characters", kind: "namespacemaps", before: fresh, patch: `{"spec":{"desiredMapping":{"demo":""}}}`, want: "local names have 1 to 63 characters, remote ones 1 to 320"},
+		{name: "a status of what is not asked for", kind: "namespacemaps", status: true, patch: `{"status":{"currentMapping":{"other":{"remoteNamespace":"other","phase":"Accepted"}}}}`,
+			want: "status.currentMapping may only name namespaces of spec.desiredMapping, and those that it names already"},
 		{name: "other pods", kind: "namespaceoffloadings", patch: `{"spec":{"podOffloadingStrategy":"Local"}}`},
 	}
 )
