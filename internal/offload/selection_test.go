@@ -230,7 +230,7 @@ func TestReasonsOfTheProvider(t *testing.T) {
 		"pending": {offv1beta1.RemoteNamespaceStatus{Phase: failed, Reason: offv1beta1.MappingTenantPending}, "InProgress", "Creating: The remote namespace is being created: TenantPending"},
 		"terminal_escapes": {
 			offv1beta1.RemoteNamespaceStatus{Phase: failed, Reason: "Odd", Message: "\x1b]0;owned\a\nfine\xff"}, "AllFailed",
-			"CreationLoopBackOff: Some problems occurred during remote namespace creation: ]0;owned  fine",
+			"CreationLoopBackOff: Some problems occurred during remote namespace creation: ]0;owned fine",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
