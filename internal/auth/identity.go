@@ -187,6 +187,9 @@ func checkIdentity(identity *authv1beta1.Identity, id liqov1beta1.ClusterID) err
 	return nil
 }
 
+// maxKubeconfig bounds what a provider says of itself: chains of certificates are the longest part.
+const maxKubeconfig = 128 << 10
+
 // kubeconfigSecret renders the Secret. What the provider says of itself is held to the rules for any kubeconfig.
 func kubeconfigSecret(identity *authv1beta1.Identity, key []byte, allowLoopback bool) (*corev1.Secret, error) {
 	params := &identity.Spec.AuthParams
@@ -221,6 +224,9 @@ func kubeconfigSecret(identity *authv1beta1.Identity, key []byte, allowLoopback 
 	encoded, err := config.Encode()
 	if err != nil {
 		return nil, err
+	}
+	if len(encoded) > maxKubeconfig {
+		return nil, fmt.Errorf("checking spec.authParams: the kubeconfig would have %d bytes, more than %d", len(encoded), maxKubeconfig)
 	}
 	if _, err := cred.ParseKubeconfig(encoded); err != nil {
 		return nil, fmt.Errorf("checking spec.authParams: %w", err)

@@ -4,6 +4,7 @@
 package auth
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/rand"
 	"crypto/x509"
@@ -194,7 +195,10 @@ func TestIdentityThatCannotBeUsedSaysSo(t *testing.T) {
 		"to the metadata of the cloud": {reason: "InvalidAuthParams", why: "link-local", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.APIServer = "https://169.254.169.254" }},
 		"to any address":               {reason: "InvalidAuthParams", why: "unspecified", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.APIServer = "https://0.0.0.0:6443" }},
 		"by a proxy that is inside":    {reason: "InvalidAuthParams", why: "link-local", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.ProxyURL = new("http://169.254.169.254") }},
-		"with a CA that is none":       {reason: "InvalidAuthParams", why: "certificate-authority", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.CA = []byte("x") }},
+		"with a chain without end": {reason: "InvalidAuthParams", why: "bytes, more than", edit: func(i *authv1beta1.Identity) {
+			i.Spec.AuthParams.SignedCRT = bytes.Repeat(i.Spec.AuthParams.SignedCRT, 600)
+		}},
+		"with a CA that is none": {reason: "InvalidAuthParams", why: "certificate-authority", edit: func(i *authv1beta1.Identity) { i.Spec.AuthParams.CA = []byte("x") }},
 		"of a control plane, without namespace": {reason: "InvalidAuthParams", why: "spec.namespace", edit: func(i *authv1beta1.Identity) {
 			i.Spec.Type = authv1beta1.ControlPlaneIdentityType
 		}},

@@ -58,6 +58,8 @@ type Issuer struct {
 	kept     *Kept
 	duration time.Duration
 	now      func() time.Time
+	// spent is what consumers had signed lately.
+	spent budget
 	// changed are the requests, by name, that were removed since they are not what was asked for.
 	changed kube.Backoff[string]
 }
@@ -219,6 +221,11 @@ func (i *Issuer) request(ctx context.Context, r Request, previous string) (*cert
 		}
 		if err := i.dropOthers(ctx, r, want.Name); err != nil {
 			return nil, err
+		}
+		if left := i.spent.take(r.Consumer, i.now()); left > 0 {
+			why := fmt.Sprintf("the consumer %s asks for more certificates than are signed: %d at once, and then one each %s", r.Consumer, certificatesAtOnce, certificateInterval)
+			r.Slow(why)
+			return nil, kube.Wait(left, why)
 		}
 		asked := want.DeepCopy()
 		if err := i.client.Create(ctx, asked); err != nil {

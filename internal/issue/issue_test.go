@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -379,5 +380,74 @@ func TestChangedRequestsBackOff(t *testing.T) {
 		if len(request.Status.Conditions) > 0 {
 			t.Errorf("a changed request is approved: %+v", request)
 		}
+	}
+}
+
+func TestBudget(t *testing.T) {
+	var b budget
+	now := time.Now()
+	for i := range certificatesAtOnce {
+		if left := b.take("rome", now); left != 0 {
+			t.Fatalf("after %d certificates it waits for %s", i, left)
+		}
+	}
+	if left := b.take("rome", now); left != certificateInterval {
+		t.Errorf("after all of them it waits for %s", left)
+	}
+	if left := b.take("milan", now); left != 0 {
+		t.Errorf("another consumer waits for %s", left)
+	}
+	signed := 0
+	for range 3600 { // an hour
+		now = now.Add(time.Second)
+		if b.take("rome", now) == 0 {
+			signed++
+		}
+	}
+	if want := int(time.Hour / certificateInterval); signed != want {
+		t.Errorf("%d are signed in an hour, want %d", signed, want)
+	}
+	now = now.Add(time.Hour)
+	b.take("milan", now)
+	if len(b.full) != 1 {
+		t.Errorf("%d consumers are remembered", len(b.full))
+	}
+}
+
+// A consumer that deletes and makes anew what certificates are for is another owner each time, of which nothing is remembered.
+func TestOwnersMadeAnewAreIssuedNothingForAWhile(t *testing.T) {
+	l := newLab(t)
+	now := time.Now()
+	l.issuer.now = func() time.Time { return now }
+	count := &admitted{Client: l.issuer.client, change: func(*certv1.CertificateSigningRequestSpec) {}}
+	l.issuer.client = count
+	told := ""
+	l.request.Slow = func(message string) { told = message }
+	made := 0
+	for range 3 * certificatesAtOnce {
+		remade := l.request.Owner.DeepCopyObject().(client.Object)
+		remade.SetUID(types.UID(testkit.UniqueID()))
+		l.request.Owner = remade
+		before := l.asked(t)
+		_, _, err := l.issuer.Certificate(t.Context(), l.request)
+		if err != nil && !kube.IsWait(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		if told == "" {
+			made++
+		} else if after := l.asked(t); after > before {
+			t.Error("it says that nothing is signed, and asks")
+		}
+	}
+	if made != certificatesAtOnce || !strings.Contains(told, "more certificates than are signed") {
+		t.Errorf("%d are asked for, and then it says %q", made, told)
+	}
+	now = now.Add(certificateInterval)
+	told = ""
+	if _, _, err := l.issuer.Certificate(t.Context(), l.request); err != nil && !kube.IsWait(err) {
+		t.Fatal(err)
+	}
+	if told != "" {
+		t.Errorf("after a while it still says %q", told)
 	}
 }

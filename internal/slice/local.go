@@ -4,6 +4,7 @@
 package slice
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,7 +48,13 @@ type LocalOptions struct {
 	NodeLabels []string
 	// DisableOffloading makes no VirtualNodes.
 	DisableOffloading bool
+	// FollowInterval is the least time between two offers of credentials that are taken over; 0 is 30 s.
+	FollowInterval time.Duration
 }
+
+// followInterval is as long as a certificate lasts at least: whoever offers something else more often keeps virtual nodes from working.
+const followInterval = 30 * time.Second
+
 
 // locals follows the slices that were made here.
 type locals struct {
@@ -54,6 +62,8 @@ type locals struct {
 	direct  client.Client
 	notes   *notes
 	options LocalOptions
+	// followed is when the credentials of a slice were last replaced.
+	followed kube.Table[types.UID, time.Time]
 }
 
 // SetupLocal registers the controller of the consumer.
@@ -264,9 +274,18 @@ func (l *locals) identity(ctx context.Context, slice *authv1beta1.ResourceSlice,
 			APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: vn.Name, UID: vn.UID,
 		}}
 	}
+	replaces := exists && !equality.Semantic.DeepEqual(have.Spec.AuthParams, identity.Spec.AuthParams)
+	if last, ok := l.followed.Get(slice.UID); replaces && ok {
+		if left := last.Add(cmp.Or(l.options.FollowInterval, followInterval)).Sub(time.Now()); left > 0 {
+			return nil, kube.Wait(left, "other credentials of the slice were taken over a moment ago")
+		}
+	}
 	changed, err := kube.Ensure(ctx, l.client, identity, kube.AsSeen(), kube.OwnedBy(slice, l.client.Scheme()))
 	if err != nil {
 		return nil, fmt.Errorf("making the Identity of the slice: %w", err)
+	}
+	if changed && replaces {
+		l.followed.Put(slice.UID, time.Now())
 	}
 	if changed {
 		l.notes.normal(slice, "IdentityEnsured", fmt.Sprintf("Identity %s follows the slice", identity.Name))

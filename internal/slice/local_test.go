@@ -315,6 +315,33 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 }
 
 // Nodes of a provider whose version does not work together with ours take no more pods, and no others are made, until it does.
+// A new address of the provider begins the virtual kubelet anew: one that says another each moment would keep it from ever working.
+func TestCredentialsOfASliceAreFollowedNowAndThen(t *testing.T) {
+	c := cluster(t)
+	h := newHome(t, c)
+	slice := h.typed(t, name(t))
+	testkit.Create(t, c.Client, slice)
+	wait(t, c.Client, slice, hasRequestFor(h.giveKey(t, c)))
+	answer(t, c, slice)
+	identity := h.identity(t, c, slice.Name)
+	const rounds = 60
+	for round := range rounds {
+		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) { s.Status.AuthParams.APIServer = fmt.Sprintf("https://provider-%d:6443", round) })
+		if round > 0 {
+			continue
+		}
+		testkit.Eventually(t, patient, func() error { // the first one is followed at once
+			if identity = h.identity(t, c, slice.Name); identity.Spec.AuthParams.APIServer != "https://provider-0:6443" {
+				return fmt.Errorf("it leads to %s", identity.Spec.AuthParams.APIServer)
+			}
+			return nil
+		})
+	}
+	if identity = h.identity(t, c, slice.Name); identity.Generation > rounds/10 {
+		t.Errorf("of %d addresses %d were followed", rounds, identity.Generation)
+	}
+}
+
 func TestAProviderOfAnotherVersionGetsNoMorePods(t *testing.T) {
 	c := cluster(t)
 	h := newHome(t, c)

@@ -21,8 +21,10 @@ type RenewSpec struct {
 	// ConsumerClusterID is the consumer's.
 	ConsumerClusterID liqov1beta1.ClusterID `json:"consumerClusterID,omitempty"`
 	// PublicKey is ignored: that of the Tenant counts.
+	// +kubebuilder:validation:MaxLength=16384
 	PublicKey []byte `json:"publicKey,omitempty"`
 	// CSR is ignored: that of the Tenant counts.
+	// +kubebuilder:validation:MaxLength=16384
 	CSR          []byte       `json:"csr,omitempty"`
 	IdentityType IdentityType `json:"identityType,omitempty"`
 	// ResourceSliceRef is ignored: ResourceSlices carry their certificates themselves.

@@ -65,6 +65,7 @@ type ResourceSliceSpec struct {
 	// Class selects who grants the slice: default, or one that the provider defines.
 	Class ResourceSliceClass `json:"class,omitempty"`
 	// CSR asks for the slice's certificate, PEM.
+	// +kubebuilder:validation:MaxLength=16384
 	CSR []byte `json:"csr,omitempty"`
 }
 

@@ -63,12 +63,16 @@ type TenantSpec struct {
 	// +kubebuilder:default=KeysExchange
 	AuthzPolicy *AuthzPolicy `json:"authzPolicy,omitempty"`
 	// PublicKey is the consumer's, PEM or the 32 bytes of an Ed25519 key.
+	// +kubebuilder:validation:MaxLength=16384
 	PublicKey []byte `json:"publicKey,omitempty"`
 	// CSR asks for the control-plane certificate, PEM.
+	// +kubebuilder:validation:MaxLength=16384
 	CSR []byte `json:"csr,omitempty"`
 	// Signature is made over the nonce.
+	// +kubebuilder:validation:MaxLength=16384
 	Signature []byte `json:"signature,omitempty"`
 	// ProxyURL is of a proxy by which the consumer reaches the API server: the credentials name it.
+	// +kubebuilder:validation:MaxLength=2048
 	ProxyURL *string `json:"proxyURL,omitempty"`
 	// +kubebuilder:default=Active
 	TenantCondition TenantCondition `json:"tenantCondition,omitempty"`
