@@ -96,6 +96,7 @@ type ownActs struct{ made, deleted time.Time }
 // written is the last write.
 type written struct {
 	content, version string
+	uid              types.UID
 	// putBacks are those in a row, and when the last write was.
 	putBacks repeats
 	// writer is the other one, as it was told, and told for how many put-backs.
@@ -149,13 +150,22 @@ func (l *writeLimiter) left(next write) (time.Duration, written) {
 	return max(last.putBacks.last.Add(l.delay(next, last)).Sub(now), 0), last
 }
 
-// wrote records a write after which the object has that version. A write that changed nothing is none.
-func (l *writeLimiter) wrote(w write, version string) {
+// remadeQuiet is how slowly an object may come and go for ever. That takes a few writers, such as a user who peers and ends that again, who
+// are not fast, and the garbage collector; who is faster than that is a loop.
+const remadeQuiet = 10 * time.Second
+
+// remadeSlowly reports whether the object is another one than at the last write, and that was long ago.
+func (w *written) remadeSlowly(next write, uid types.UID, now time.Time) bool {
+	return (next.again || uid != w.uid) && now.Sub(w.putBacks.last) >= max(remadeQuiet, 2*w.putBacks.delay(freePutBacks))
+}
+
+// wrote records a write after which the object has that version and UID. A write that changed nothing is none.
+func (l *writeLimiter) wrote(w write, version string, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, last := l.now(), l.of[w.key]
-	next := written{content: w.content, version: version, putBacks: repeats{last: now}}
-	if last.isPutBack(w, now) {
+	next := written{content: w.content, version: version, uid: uid, putBacks: repeats{last: now}}
+	if last.isPutBack(w, now) && !last.remadeSlowly(w, uid, now) {
 		if version != "" && version == last.version {
 			return
 		}
@@ -252,7 +262,7 @@ func unlimited(kind schema.GroupVersionKind) bool {
 }
 
 // do sends a write, unless it has to wait.
-func (c *limitedClient) do(ctx context.Context, w *write, send func() error, version func() string) error {
+func (c *limitedClient) do(ctx context.Context, w *write, send func() error, after func() (version string, uid types.UID)) error {
 	if w == nil {
 		return send()
 	}
@@ -262,8 +272,14 @@ func (c *limitedClient) do(ctx context.Context, w *write, send func() error, ver
 	if err := send(); err != nil {
 		return err
 	}
-	c.limit.wrote(*w, version())
+	version, uid := after()
+	c.limit.wrote(*w, version, uid)
 	return nil
+}
+
+// identityOf returns what the API server answered about an object that was written.
+func identityOf(obj client.Object) func() (string, types.UID) {
+	return func() (string, types.UID) { return obj.GetResourceVersion(), obj.GetUID() }
 }
 
 // conflict is the error of a write that has to wait. Who else writes is looked up once for each delay.
@@ -420,7 +436,7 @@ func (c *limitedClient) Create(ctx context.Context, obj client.Object, opts ...c
 	if len(o.DryRun) == 0 {
 		w = c.write(obj, howCreate, "", obj)
 	}
-	return c.do(ctx, w, func() error { return c.Client.Create(ctx, obj, opts...) }, obj.GetResourceVersion)
+	return c.do(ctx, w, func() error { return c.Client.Create(ctx, obj, opts...) }, identityOf(obj))
 }
 
 func (c *limitedClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
@@ -429,7 +445,7 @@ func (c *limitedClient) Update(ctx context.Context, obj client.Object, opts ...c
 	if len(o.DryRun) == 0 {
 		w = c.write(obj, howUpdate, o.FieldManager, obj)
 	}
-	return c.do(ctx, w, func() error { return c.Client.Update(ctx, obj, opts...) }, obj.GetResourceVersion)
+	return c.do(ctx, w, func() error { return c.Client.Update(ctx, obj, opts...) }, identityOf(obj))
 }
 
 func (c *limitedClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
@@ -438,7 +454,7 @@ func (c *limitedClient) Patch(ctx context.Context, obj client.Object, patch clie
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, w, func() error { return c.Client.Patch(ctx, obj, patch, opts...) }, obj.GetResourceVersion)
+	return c.do(ctx, w, func() error { return c.Client.Patch(ctx, obj, patch, opts...) }, identityOf(obj))
 }
 
 // patch prepares a patch, which is encoded once.
@@ -471,7 +487,7 @@ func (c *limitedClient) Delete(ctx context.Context, obj client.Object, opts ...c
 	if this != nil && c.deletes && this.key.kind != corev1.SchemeGroupVersion.WithKind("Pod") { // a pod is deleted as often as others make it
 		w, this.again = this, true
 	}
-	if err := c.do(ctx, w, func() error { return c.Client.Delete(ctx, obj, opts...) }, func() string { return "" }); err != nil || this == nil {
+	if err := c.do(ctx, w, func() error { return c.Client.Delete(ctx, obj, opts...) }, func() (string, types.UID) { return "", "" }); err != nil || this == nil {
 		return err
 	}
 	c.limit.deleted(this.key.object())
@@ -502,7 +518,7 @@ func (s *limitedStatus) Update(ctx context.Context, obj client.Object, opts ...c
 	if status, err := statusOf(obj); err == nil && len(o.DryRun) == 0 {
 		w = s.of.write(obj, howUpdate, statusPart+o.FieldManager, status)
 	}
-	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Update(ctx, obj, opts...) }, obj.GetResourceVersion)
+	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Update(ctx, obj, opts...) }, identityOf(obj))
 }
 
 func (s *limitedStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
@@ -511,7 +527,7 @@ func (s *limitedStatus) Patch(ctx context.Context, obj client.Object, patch clie
 	if err != nil {
 		return err
 	}
-	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Patch(ctx, obj, patch, opts...) }, obj.GetResourceVersion)
+	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Patch(ctx, obj, patch, opts...) }, identityOf(obj))
 }
 
 func (s *limitedStatus) Apply(ctx context.Context, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
@@ -528,10 +544,10 @@ func (s *limitedStatus) Apply(ctx context.Context, obj runtime.ApplyConfiguratio
 	if meta, encoded := read(); meta != nil && len(o.DryRun) == 0 {
 		w = newWrite(meta.GroupVersionKind(), client.ObjectKeyFromObject(meta), howApply, statusPart+o.FieldManager, encoded)
 	}
-	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Apply(ctx, obj, opts...) }, func() string {
+	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Apply(ctx, obj, opts...) }, func() (string, types.UID) {
 		if meta, _ := read(); meta != nil {
-			return meta.ResourceVersion
+			return meta.ResourceVersion, meta.UID
 		}
-		return ""
+		return "", ""
 	})
 }

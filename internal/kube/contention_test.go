@@ -50,12 +50,15 @@ func newLimiterTest() *limiterTest {
 }
 
 // try writes if it may; version is what the object has then.
-func (l *limiterTest) try(w write, version string) bool {
+func (l *limiterTest) try(w write, version string) bool { return l.tryOf(w, version, "1") }
+
+// tryOf is try for an object of that UID.
+func (l *limiterTest) tryOf(w write, version, uid string) bool {
 	if left, _ := l.left(w); left > 0 {
 		return false
 	}
 	l.sent++
-	l.wrote(w, version)
+	l.wrote(w, version, types.UID(uid))
 	return true
 }
 
@@ -98,6 +101,13 @@ func TestWriteLimiter(t *testing.T) {
 				l.deleted(writeKey{})
 			}
 		}, 2 * rounds / 5, 2 * rounds / 5},
+		"made anew each time": {func(l *limiterTest, i int) { l.tryOf(content("ours"), strconv.Itoa(i), strconv.Itoa(i)) }, 7, 10},
+		"made anew each ten seconds, as a user peers and ends that again": {func(l *limiterTest, i int) {
+			if i%10 == 0 {
+				l.tryOf(content("ours"), strconv.Itoa(i), strconv.Itoa(i))
+				l.try(write{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
+			}
+		}, rounds / 5, rounds / 5},
 		"deleted several times": {func(l *limiterTest, _ int) {
 			l.try(write{key: writeKey{how: howDelete}, content: "1", again: true}, "")
 		}, rounds, rounds},

@@ -55,7 +55,6 @@ type LocalOptions struct {
 // followInterval is as long as a certificate lasts at least: whoever offers something else more often keeps virtual nodes from working.
 const followInterval = 30 * time.Second
 
-
 // locals follows the slices that were made here.
 type locals struct {
 	client  client.Client

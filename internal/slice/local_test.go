@@ -326,7 +326,9 @@ func TestCredentialsOfASliceAreFollowedNowAndThen(t *testing.T) {
 	identity := h.identity(t, c, slice.Name)
 	const rounds = 60
 	for round := range rounds {
-		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) { s.Status.AuthParams.APIServer = fmt.Sprintf("https://provider-%d:6443", round) })
+		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
+			s.Status.AuthParams.APIServer = fmt.Sprintf("https://provider-%d:6443", round)
+		})
 		if round > 0 {
 			continue
 		}
