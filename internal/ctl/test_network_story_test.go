@@ -476,6 +476,7 @@ func aDryRunMakesNothing(t *testing.T, p *theatre) {
 		oslo, bergen []string
 	}{
 		{[]string{"--basic"}, served, nil},
+		{[]string{"--basic", "--np-ext", "--pod-np", "--lb", "--ip"}, served, nil}, // of which a line says that they have no effect
 		{[]string{"--info"}, slices.Concat([]string{"Service liqo-test-network/echo-1", "Service liqo-test-network/echo-1-headless"}, served), nil},
 		{
 			[]string{"--np-ext"},
