@@ -15,6 +15,8 @@ import (
 // pinned are the values of the profile that are the default, too: an upgrade to the profile takes back what was given before.
 var pinned = []string{
 	"authentication.legacyNonces", "controllerManager.config.enableResourceEnforcement", "offloading.twinNamespaces.resources", "webhook.failurePolicy",
+	"offloading.tokenAudiences", "offloading.twinNamespaces.pods.controlPlane", "offloading.twinNamespaces.pods.priorityClasses",
+	"offloading.twinNamespaces.pods.runtimeClasses", "offloading.twinNamespaces.pods.serviceAccounts",
 }
 
 // leaves are the values of a tree by their paths.
