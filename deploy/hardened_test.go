@@ -19,11 +19,11 @@ var pinned = []string{
 	"offloading.twinNamespaces.pods.runtimeClasses", "offloading.twinNamespaces.pods.serviceAccounts",
 }
 
-// leaves are the values of a tree by their paths.
-func leaves(prefix string, v values, out map[string]any) map[string]any {
+// leaves are the values of a tree by their paths. A map whose keys are the user's is one value, as the schema has it.
+func leaves(prefix string, v values, known []string, out map[string]any) map[string]any {
 	for key, value := range v {
-		if below, ok := value.(values); ok && len(below) > 0 {
-			leaves(join(prefix, key), below, out)
+		if below, ok := value.(values); ok && len(below) > 0 && !slices.Contains(known, join(prefix, key)) {
+			leaves(join(prefix, key), below, known, out)
 			continue
 		}
 		out[join(prefix, key)] = value
@@ -37,10 +37,9 @@ func TestHardenedProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := knownPaths(t)
-	for path, value := range leaves("", profile, map[string]any{}) {
+	for path, value := range leaves("", profile, known, map[string]any{}) {
 		was, ok := at(defaults, path)
-		within := func(of string) bool { return path == of || strings.HasPrefix(path, of+".") } // of a map whose keys are the user's
-		if !ok && !slices.ContainsFunc(known, within) {
+		if !ok {
 			t.Errorf("%s is no value of the chart", path)
 		}
 		if same := reflect.DeepEqual(was, value); same != slices.Contains(pinned, path) {
@@ -73,9 +72,15 @@ func TestHardenedInstallation(t *testing.T) {
 			t.Errorf("the controller-manager lacks %s:\n%s", want, strings.Join(have, "\n"))
 		}
 	}
+	quota := slices.IndexFunc(have, func(arg string) bool { return strings.HasPrefix(arg, "--twin-namespace-quota=") })
+	for _, want := range []string{"services.nodeports=0", "services.loadbalancers=0", "count/ingresses.networking.k8s.io=1000"} { // the last is the default
+		if quota < 0 || !strings.Contains(have[quota], want) {
+			t.Errorf("the quota of namespaces lacks %s:\n%s", want, strings.Join(have, "\n"))
+		}
+	}
 	// Whatever is not in the profile is as it was.
 	undone := values{}
-	for path := range leaves("", profile, map[string]any{}) {
+	for path := range leaves("", profile, knownPaths(t), map[string]any{}) {
 		value, _ := at(parse(t, chartFile(t, "values.yaml")), path)
 		undone = util.MergeTables(undone, tree(path, value))
 	}
