@@ -320,7 +320,7 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *town) {
 	betweenAs(t, rome, milan, rome.Config, guest, "init").refuses(t, "in the remote cluster: ", "forbidden")
 	testkit.Allow(t, milan.ControlPlane, "", "guest", looking...)
 	betweenAs(t, rome, milan, rome.Config, guest, "init").refuses(t,
-		"in the remote cluster: you are not allowed to create namespaces, watch configurations.networking.liqo.io, create configurations.networking.liqo.io, "+
+		"in the remote cluster: you are not allowed to create namespaces, originate tenants.authentication.liqo.io, watch configurations.networking.liqo.io, create configurations.networking.liqo.io, "+
 			"patch configurations.networking.liqo.io, delete configurations.networking.liqo.io in namespace liqo-tenant-rome")
 
 	var all networkingv1beta1.ConfigurationList

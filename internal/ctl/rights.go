@@ -13,8 +13,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/names"
 )
 
 // rights are what a command does to one resource, where its objects are or will be. Namespaces are in none.
@@ -28,12 +30,16 @@ func networking(namespace, resource string, verbs ...string) rights {
 	return rights{namespace, schema.GroupResource{Group: networkingv1beta1.GroupName, Resource: resource}, verbs}
 }
 
-// missingRights are those to make the namespace of an object where there is none.
+// missingRights are those to make the namespace of an object where there is none. The policy liqo-namespaces has only who may originate
+// Tenants label it.
 func (s *side) missingRights(namespace string) []rights {
 	if !s.self().missing || namespace != s.namespace {
 		return nil
 	}
-	return []rights{{"", schema.GroupResource{Resource: "namespaces"}, []string{"create"}}}
+	return []rights{
+		{"", schema.GroupResource{Resource: "namespaces"}, []string{"create"}},
+		{"", schema.GroupResource{Group: authv1beta1.GroupVersion.Group, Resource: authv1beta1.TenantResource}, []string{names.VerbOriginate}},
+	}
 }
 
 // parallelReviews bounds the questions that are asked at once.
