@@ -138,9 +138,9 @@ func TestWithoutWebhooksOnlyWhatTheyAreForIsRefused(t *testing.T) {
 		}), false},
 		"a ShadowPod":                           {shadowPod("new"), true},
 		"a VirtualNode":                         {virtualNode("new", nil), true},
-		"a VirtualNode that asks to be left":    {virtualNode("new", skip), false},
+		"a VirtualNode that asks to be left":    {virtualNode("new", skip), true},
 		"a Tenant":                              {tenant("new", nil), true},
-		"a Tenant that asks to be left":         {tenant("new", skip), false},
+		"a Tenant that asks to be left":         {tenant("new", skip), true},
 		"a NamespaceOffloading, only warned of": {offloading, false},
 	} {
 		switch err := attempt(tc.obj); {

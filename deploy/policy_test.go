@@ -405,7 +405,8 @@ func eventsAboutOthers(t *testing.T, c *testkit.ControlPlane, vk client.Client, 
 func podsOfOtherNodes(t *testing.T, c *testkit.ControlPlane, vk client.Client, namespace string) {
 	t.Helper()
 	for name, on := range map[string]string{"mine": "gold", "theirs": "worker"} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.PodSpec{
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"example.com/mine": "1"}}
+		pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
 			NodeName: on, AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "c", Image: "i"}},
 		}}
 		if err := c.Client.Create(t.Context(), pod); err != nil {
@@ -419,6 +420,20 @@ func podsOfOtherNodes(t *testing.T, c *testkit.ControlPlane, vk client.Client, n
 	}
 	expect(t, vk.Status().Patch(t.Context(), pod("mine"), status, dry), "")
 	expect(t, vk.Status().Patch(t.Context(), pod("theirs"), status, dry), "pods of its own node")
+	const owned = "only change the label liqo.io/remote-unavailable"
+	for patch, want := range map[string]string{
+		`{"metadata":{"labels":{"liqo.io/remote-unavailable":"true"}},"status":{"phase":"Running"}}`: "",
+		`{"metadata":{"labels":{"app":"other"}}}`:                                                    owned,
+		`{"metadata":{"labels":{"app":null}}}`:                                                       owned,
+		`{"metadata":{"labels":{"virtual":"true"}}}`:                                                 owned,
+		`{"metadata":{"annotations":{"example.com/inject":"true"}}}`:                                 owned,
+		`{"metadata":{"annotations":{"example.com/mine":null}}}`:                                     owned,
+		`{"metadata":{"finalizers":["example.com/held"]}}`:                                           owned,
+	} {
+		t.Run(patch, func(t *testing.T) {
+			expect(t, vk.Status().Patch(t.Context(), pod("mine"), client.RawPatch("application/merge-patch+json", []byte(patch)), dry), want)
+		})
+	}
 	expect(t, vk.Delete(t.Context(), pod("mine"), client.DryRunAll), "")
 	expect(t, vk.Delete(t.Context(), pod("theirs"), client.DryRunAll), "pods of its own node")
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,7 +148,11 @@ func register(mgr ctrl.Manager, server webhook.Server, o Options) error {
 		"/validate/tenants":              validating(decoder, &tenants{reading: in}),
 		"/validate/namespace-offloading": validating(decoder, namespaceOffloadings{}),
 	} {
-		server.Register(path, &admission.Webhook{Handler: h, RecoverPanic: new(true)})
+		var handler http.Handler = &admission.Webhook{Handler: h, RecoverPanic: new(true)}
+		if path == "/validate/shadowpods" && o.EnforceResources {
+			handler = fromCreator(handler)
+		}
+		server.Register(path, handler)
 	}
 	return nil
 }

@@ -100,8 +100,8 @@ func TestEnforcedBudgets(t *testing.T) {
 	if err := user.Create(t.Context(), existing); err != nil {
 		t.Fatal(err)
 	}
-	refused(amounts("cpu", "20001m"), "peering cpu quota usage exceeded - free 20 / requested 20001m")
-	refused(amounts("ephemeral-storage", "21Gi"), "peering ephemeral-storage quota usage exceeded - free 20Gi / requested 21Gi")
+	refused(amounts("cpu", "20001m"), "peering cpu quota usage exceeded - requested 20001m, more than was granted")
+	refused(amounts("ephemeral-storage", "21Gi"), "peering ephemeral-storage quota usage exceeded - requested 21Gi, more than was granted")
 	refused(amounts("example.com/gpu", "1"), "example.com/gpu quota limit not found for this peering")
 	if err := refusedWith(c.Client.Create(t.Context(), &offv1beta1.ShadowPod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: twin, Name: "web", Labels: map[string]string{names.OffloadingOrigin: "violet"}},

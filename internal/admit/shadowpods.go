@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,9 @@ func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, 
 			return nil, refuse(err)
 		}
 	}
+	if err := rules.CheckShadowPodItself(sp); err != nil { // before anything is read for it
+		return nil, refuse(err)
+	}
 	namespace := &corev1.Namespace{}
 	if err := s.get(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("reading the namespace: %w", err)
@@ -78,7 +82,23 @@ func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, 
 	if old != nil {
 		budget.Cordoned = nil // which is about new pods
 	}
-	return nil, refuse(quota.Check(budget, &sp.Spec.Pod, nil))
+	return nil, refuse(withoutBudget(quota.Check(budget, &sp.Spec.Pod, nil)))
+}
+
+// withoutBudget returns the error without the amounts of the Quota, which are told in the slice. Who reaches the port could ask for
+// those of others.
+func withoutBudget(err error) error {
+	short, ok := errors.AsType[quota.Shortages](err)
+	if !ok {
+		return err
+	}
+	parts := make([]string, len(short))
+	for i, s := range short {
+		if parts[i] = s.String(); !s.Unlisted {
+			parts[i] = fmt.Sprintf("peering %s quota usage exceeded - requested %s, more than was granted", s.Resource, s.Need.String())
+		}
+	}
+	return errors.New(strings.Join(parts, "; "))
 }
 
 // budget finds the Quota of a user in the consumer's own tenant namespace, so that no consumer can shadow that of another.

@@ -97,6 +97,15 @@ func (v *virtualNodes) templateOf(vn *offv1beta1.VirtualNode, namespace string) 
 }
 
 func (v *virtualNodes) checkNew(ctx context.Context, req *admission.Request, vn *offv1beta1.VirtualNode) error {
+	namespace := &corev1.Namespace{}
+	if err := v.get(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	if vn.Spec.ClusterID != "" {
+		if err := rules.CheckVirtualNodePlace(vn, namespace); err != nil {
+			return refuse(err)
+		}
+	}
 	others := &offv1beta1.VirtualNodeList{}
 	if err := v.cached.List(ctx, others); err != nil {
 		return fmt.Errorf("listing the VirtualNodes: %w", err)

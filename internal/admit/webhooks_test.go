@@ -203,9 +203,9 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("warnings = %q", *warned)
 		}
 	})
+	ofProvider := testkit.Namespace(t, c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: "provider"})
 	t.Run("a VirtualNode leaves to its options what it does not say, and so follows their changes", func(t *testing.T) {
-		namespace := testkit.Namespace(t, c, "tenant", nil)
-		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "vn-defaults"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "provider"}}
+		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: ofProvider, Name: "vn-defaults"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "provider"}}
 		soon(t, func() error { return c.Client.Create(ctx, vn) })
 		if diff := cmp.Diff(offv1beta1.VirtualNodeSpec{ClusterID: "provider"}, vn.Spec); diff != "" {
 			t.Errorf("spec (-want +got):\n%s", diff)
@@ -213,7 +213,7 @@ func TestWebhooks(t *testing.T) {
 		moved := vn.DeepCopy()
 		moved.Spec.ClusterID = "another"
 		soon(t, func() error { return refusedWith(c.Client.Update(ctx, moved), "spec.clusterID is immutable") })
-		twin := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "tenant", nil), Name: vn.Name}, Spec: vn.Spec}
+		twin := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "granted", map[string]string{names.AllowVirtualNodes: "true"}), Name: vn.Name}, Spec: vn.Spec}
 		soon(t, func() error { return refusedWith(c.Client.Create(ctx, twin, client.DryRunAll), "exists already") })
 	})
 	t.Run("an amount that takes long to read is left to the CRD, which refuses it", func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestWebhooks(t *testing.T) {
 			"clusterID": "provider", "resourceQuota": map[string]any{"hard": map[string]any{"cpu": "1e-999999999"}},
 		}}}
 		vn.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("VirtualNode"))
-		vn.SetNamespace("default")
+		vn.SetNamespace(ofProvider)
 		vn.SetName("slow")
 		soon(t, func() error {
 			if err := c.Client.Create(ctx, vn.DeepCopy()); !apierrors.IsInvalid(err) {
@@ -235,17 +235,29 @@ func TestWebhooks(t *testing.T) {
 		if err := c.Client.Create(ctx, node); err != nil {
 			t.Fatal(err)
 		}
-		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "taken"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "provider"}}
+		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: ofProvider, Name: "taken"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "provider"}}
 		if err := refusedWith(c.Client.Create(ctx, vn), "node taken already exists"); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("a VirtualNode needs its template", func(t *testing.T) {
-		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "no-template"}, Spec: offv1beta1.VirtualNodeSpec{
+		vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: ofProvider, Name: "no-template"}, Spec: offv1beta1.VirtualNodeSpec{
 			ClusterID: "provider", VkOptionsTemplateRef: &corev1.ObjectReference{Name: "missing"},
 		}}
-		if err := refusedWith(c.Client.Create(ctx, vn), `"default/missing" does not exist`); err != nil {
+		if err := refusedWith(c.Client.Create(ctx, vn), ofProvider+`/missing" does not exist`); err != nil {
 			t.Error(err)
+		}
+	})
+	t.Run("a VirtualNode is where an administrator said that it may be", func(t *testing.T) {
+		for name, labels := range map[string]map[string]string{
+			"of a user": nil, "of another peer": {names.TenantNamespace: "true", names.RemoteClusterID: "another"},
+			"that is no tenant namespace": {names.RemoteClusterID: "provider"}, "whose label says no": {names.AllowVirtualNodes: "false"},
+		} {
+			vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "user", labels), Name: "stray"}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: "provider"}}
+			vn.Labels = map[string]string{"liqo.io/webhook-skip": "true"}
+			if err := refusedWith(c.Client.Create(ctx, vn), "belongs into the tenant namespace"); err != nil {
+				t.Errorf("in a namespace %s: %v", name, err)
+			}
 		}
 	})
 	t.Run("a Tenant is labelled and checked", func(t *testing.T) {

@@ -63,6 +63,7 @@ type controllerManagerOptions struct {
 	storage                         bool
 	realStorageClass                string
 	maxSlices                       int
+	maxOfTenant, maxOfAll           map[string]string
 	limits                          string
 	enforce, nodeFailure            bool
 	podSecurity                     string
@@ -73,6 +74,7 @@ type controllerManagerOptions struct {
 	twinQuota                       map[string]string
 	twinRequests, twinLimits        map[string]string
 	droppedMetadata                 []string
+	kubeletImages                   []string
 	shadowPodWorkers                int
 	shadowSliceWorkers              int
 }
@@ -91,6 +93,7 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.String("secret-name", names.WebhookCertsSecret, "")
 	ofReplicator(fs)
 	fs.StringVar(&o.vkOptionsTemplate, "vk-options-default-template", "", "<namespace>/<name> of the VkOptionsTemplate of VirtualNodes that name none")
+	fs.StringSliceVar(&o.kubeletImages, "virtual-kubelet-images", nil, "images that VirtualNodes may have besides those of the VkOptionsTemplates of this installation; a trailing * takes all that begin so")
 	fs.StringVar(&o.runtimeClass, "liqo-runtime-class", names.RuntimeClass, "runtime class whose pods are steered by it alone")
 	fs.BoolVar(&o.tlsCompatibility, "tls-compatibility-mode", false, "make RSA keys instead of Ed25519 ones")
 	fs.BoolVar(&o.legacyNonces, "legacy-nonces", false, "sign nonces alone, and accept such signatures, as Liqo did before they were bound to both clusters")
@@ -108,7 +111,9 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.loadBalancers, "load-balancer-classes", "", "classes offered to consumers: a;default,b")
 	fs.BoolVar(&o.storage, "enable-storage", false, "offer the storage classes of this cluster")
 	fs.StringVar(&o.realStorageClass, "real-storage-class-name", "", "the default one of them; empty for the cluster's")
-	fs.IntVar(&o.maxSlices, "max-slices-per-tenant", 0, "slices that a consumer may have; 0 for any number")
+	fs.IntVar(&o.maxSlices, "max-slices-per-tenant", 16, "slices that a consumer may have; 0 for any number")
+	fs.StringToStringVar(&o.maxOfTenant, "max-resources-per-tenant", nil, "what all slices of the default class of one consumer may be granted together; what is not named is not bounded")
+	fs.StringToStringVar(&o.maxOfAll, "max-resources", nil, "what all slices of all consumers may be granted together; what is not named is not bounded")
 	fs.StringVar(&o.limits, "default-limits-enforcement", string(offv1beta1.NoLimitsEnforcement), "None, Soft or Hard")
 	fs.BoolVar(&o.enforce, "enable-resource-enforcement", true, "hold consumers to their quota")
 	fs.BoolVar(&o.nodeFailure, "enable-node-failure-controller", false, "remove the pods of consumers that cannot end because their node has failed")
@@ -199,7 +204,7 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 			Certificates: issue.Options{Duration: o.controlPlaneCertificate},
 		},
 		virtualNodes: offload.VirtualNodeOptions{
-			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: kubelet.Check,
+			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: kubelet.Check, Images: o.kubeletImages,
 		},
 		offloadings: offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
 		twins:       twins,
@@ -245,6 +250,12 @@ func (o *controllerManagerOptions) remote() (slice.RemoteOptions, error) {
 	out.Defaults.NodeLabels = o.clusterLabels
 	if out.Defaults.Resources, err = resources(o.nodeResources); err != nil {
 		return out, fmt.Errorf("reading --default-node-resources: %w", err)
+	}
+	if out.Caps.Tenant, err = resources(o.maxOfTenant); err != nil {
+		return out, fmt.Errorf("reading --max-resources-per-tenant: %w", err)
+	}
+	if out.Caps.Provider, err = resources(o.maxOfAll); err != nil {
+		return out, fmt.Errorf("reading --max-resources: %w", err)
 	}
 	for _, c := range classes(o.ingressClasses) {
 		out.Defaults.IngressClasses = append(out.Defaults.IngressClasses, liqov1beta1.IngressType{IngressClassName: c.name, Default: c.isDefault})

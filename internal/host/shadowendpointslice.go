@@ -68,7 +68,7 @@ func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) e
 	if err != nil {
 		return fmt.Errorf("reading the endpoints of consumers: %w", err)
 	}
-	c := kube.NewController(mgr, kube.Options{Name: "shadowendpointslice", Workers: o.Workers}, s)
+	c := kube.NewController(mgr, kube.Options{Name: "shadowendpointslice", Workers: o.Workers, Group: kube.PeerOf(mgr.GetClient())}, s)
 	owner := handler.TypedEnqueueRequestForOwner[*discoveryv1.EndpointSlice](
 		mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowEndpointSlice{}, handler.OnlyControllerOwner())
 	b := c.Builder().

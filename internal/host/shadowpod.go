@@ -94,7 +94,7 @@ func SetupShadowPods(mgr ctrl.Manager, o ShadowPodOptions) error {
 	if err := mgr.Add(manager.RunnableFunc(s.sweep)); err != nil {
 		return fmt.Errorf("adding what ends doubts: %w", err)
 	}
-	c := kube.NewController(mgr, kube.Options{Name: "shadowpod", Workers: o.Workers}, s)
+	c := kube.NewController(mgr, kube.Options{Name: "shadowpod", Workers: o.Workers, Group: kube.PeerOf(mgr.GetClient())}, s)
 	owner := handler.TypedEnqueueRequestForOwner[*corev1.Pod](mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowPod{}, handler.OnlyControllerOwner())
 	b := c.Builder().
 		Watches(&offv1beta1.ShadowPod{}, handler.Funcs{DeleteFunc: s.forget}).

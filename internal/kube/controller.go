@@ -77,6 +77,8 @@ type Options struct {
 	NeedsFinalizer func(client.Object) bool
 	// Workers is the number of objects handled at once; 0 is 1.
 	Workers int
+	// Group returns to whom a request belongs: who has many gets its turns between those of the others. nil serves requests as they come.
+	Group func(reconcile.Request) string
 }
 
 // Controller runs the loop for one kind.
@@ -126,11 +128,14 @@ func RateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
 
 // Complete registers the controller with its manager.
 func (c *Controller[T]) Complete(b *builder.Builder) error {
-	b.WithOptions(controller.Options{
+	options := controller.Options{
 		MaxConcurrentReconciles: max(c.options.Workers, 1),
 		RateLimiter:             RateLimiter(),
-	})
-	if err := b.Complete(c); err != nil {
+	}
+	if c.options.Group != nil {
+		options.NewQueue = fairWorkQueue(c.options.Group)
+	}
+	if err := b.WithOptions(options).Complete(c); err != nil {
 		return fmt.Errorf("registering controller %s: %w", c.options.Name, err)
 	}
 	return nil

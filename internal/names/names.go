@@ -68,6 +68,8 @@ const (
 
 // Labels and annotations of offloading.
 const (
+	// AllowVirtualNodes is "true" on namespaces besides tenant namespaces in which VirtualNodes may be made.
+	AllowVirtualNodes = "liqo.io/allow-virtual-nodes"
 	// NodeType is virtual-node on virtual nodes.
 	NodeType            = "liqo.io/type"
 	NodeTypeVirtualNode = "virtual-node"

@@ -62,20 +62,37 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	))
 }
 
-// keepKubelet makes sure that the kubelet runs that the pods on a node need to end. It was told to end where a pod came last, and all
-// that it needs may be gone by then.
-//
-// TODO: where the Deployment is there and the NamespaceMap is not, nothing makes that again: a cache that is late when somebody deletes
-// the VirtualNode, both of these too, has a kubelet made before the map is gone, and one that starts without a map decides nothing.
+// keepKubelet makes sure that the kubelet runs that the pods on a node need to end, with the NamespaceMap that tells it what the provider
+// has: without one it decides nothing. The kubelet was told to end where a pod came last, and all that it needs may be gone by then; or
+// a cache that was late had the Deployment made again, and not the map.
 func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
-	err := v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, &appsv1.Deployment{})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
+	deployed, mapped := true, true
+	err := atOnce(
+		func() error {
+			err := v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, &appsv1.Deployment{})
+			if deployed = err == nil; client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
+			}
+			return nil
+		},
+		func() error {
+			own, err := v.ownMaps(ctx, vn)
+			mapped = len(own) > 0
+			return err
+		},
+	)
+	switch {
+	case err != nil:
+		return err
+	case !deployed:
+		err = v.runKubelet(ctx, vn)
+	case !mapped:
+		uncached := *v
+		uncached.client = v.direct
+		err = uncached.ensureNamespaceMap(ctx, vn)
 	}
 	if err != nil {
-		if err := v.runKubelet(ctx, vn); err != nil {
-			return err
-		}
+		return err
 	}
 	setCondition(vn, kubeletCondition, creating, "", metav1.Now()) // what it said of its end is true no more
 	return nil

@@ -116,7 +116,7 @@ func TestVirtualNodeIsDrainedBeforeItsKubeletGoes(t *testing.T) {
 func TestANodeThatWasMadeLastGoesWithItsVirtualNode(t *testing.T) {
 	c := testkit.NthCluster(t, homes)
 	vn := vnode("last", "last", "")
-	vn.Namespace = testkit.Namespace(t, c, "peering-last", nil)
+	vn.Namespace = testkit.Namespace(t, c, "peering-last", map[string]string{names.AllowVirtualNodes: "true"})
 	setCondition(&vn, kubeletCondition, none, "", metav1.Now()) // as one that no kubelet was ever made for: it stays
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: vn.Name, Labels: map[string]string{
 		names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: string(vn.Spec.ClusterID),
@@ -199,6 +199,42 @@ func TestAPodThatCameLastIsEndedByAnotherKubelet(t *testing.T) {
 	}
 	terminated(t, c, late) // as that kubelet does
 	gone(t, c, kubeletOf(vn))
+	gone(t, c, vn)
+}
+
+// A virtual kubelet that starts without a NamespaceMap decides nothing, and its node would be drained for ever.
+func TestANamespaceMapThatIsGoneIsMadeAgainForTheKubeletThatDrains(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "orvieto", "orvieto-1", "")
+	run(t, c, vn)
+	condition(t, c, vn, running, running)
+	pod := podOn(t, c, testkit.Namespace(t, c, "held", nil), "web", vn.Name, func(*corev1.Pod) {})
+	if err := c.Client.Delete(t.Context(), vn); err != nil {
+		t.Fatal(err)
+	}
+	condition(t, c, vn, running, draining)
+	nm := mapOf(vn)
+	exists(t, c, nm)
+	before := nm.UID
+	if err := c.Client.Delete(t.Context(), nm); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, c, mapOf(vn), func() error {
+		again := mapOf(vn)
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(again), again); err != nil {
+			return err
+		}
+		if len(again.Finalizers) > 0 && !again.DeletionTimestamp.IsZero() {
+			again.Finalizers = nil
+			return errors.Join(errors.New("it is being deleted"), c.Client.Update(t.Context(), again))
+		}
+		if again.UID == before {
+			return errors.New("it is still the one before")
+		}
+		return nil
+	})
+	exists(t, c, kubeletOf(vn))
+	terminated(t, c, pod)
 	gone(t, c, vn)
 }
 

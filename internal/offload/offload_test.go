@@ -521,7 +521,7 @@ func TestAVirtualNodeElsewhereFollowsTheTenantNamespace(t *testing.T) {
 	}
 	first := tenant()
 	vn := vnode("elsewhere", id, "")
-	vn.Namespace = testkit.Namespace(t, c, "elsewhere", nil)
+	vn.Namespace = testkit.Namespace(t, c, "elsewhere", map[string]string{names.AllowVirtualNodes: "true"})
 	testkit.Create(t, c.Client, &vn)
 	exists(t, c, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: first, Name: id}})
 	exists(t, c, kubeletOf(&vn)) // which is made last
@@ -651,7 +651,7 @@ func TestWhatNoCacheKnowsOfANamespaceOffloadingIsTakenBack(t *testing.T) {
 	c := testkit.NthCluster(t, homes)
 	namespace := testkit.Namespace(t, c, "late", map[string]string{names.SchedulingEnabled: "true"})
 	nm := &offv1beta1.NamespaceMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "peering-late", nil), Name: "late"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "peering-late", map[string]string{names.AllowVirtualNodes: "true"}), Name: "late"},
 		Spec:       offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{namespace: "twin", "other": "stays"}},
 	}
 	nso := offloaded(namespace, offv1beta1.RemotePodOffloadingStrategyType)

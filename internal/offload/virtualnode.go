@@ -28,6 +28,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/rules"
 )
 
 // VirtualNodeOptions say how virtual kubelets are run.
@@ -38,6 +39,8 @@ type VirtualNodeOptions struct {
 	LiqoNamespace string
 	// Image of virtual kubelets whose options name none.
 	Image string
+	// Images are those that virtual kubelets may run besides those of the options of the installation; a final * stands for anything.
+	Images []string
 	// PodCIDRs of this cluster.
 	PodCIDRs []string
 	// VkOptionsTemplate is used by VirtualNodes that name none; the default is virtual-kubelet-default in LiqoNamespace.
@@ -112,6 +115,9 @@ func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) err
 	if err != nil {
 		return err
 	}
+	if err := v.checkPlace(ctx, vn); err != nil {
+		return err
+	}
 	if err := v.ensureRights(ctx, vn); err != nil {
 		return err
 	}
@@ -150,6 +156,39 @@ func (v *virtualNodes) removeNode(ctx context.Context, vn *offv1beta1.VirtualNod
 	}
 	setCondition(vn, nodeCondition, deleting, "", now)
 	return v.deleteNode(ctx, vn)
+}
+
+// checkPlace applies the rule of admission again, which may have been off.
+func (v *virtualNodes) checkPlace(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	namespace := &corev1.Namespace{}
+	if err := v.client.Get(ctx, client.ObjectKey{Name: vn.Namespace}, namespace); err != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	if err := rules.CheckVirtualNodePlace(vn, namespace); err != nil {
+		return kube.Again(tenantDelay, kube.Invalid("WrongNamespace", err))
+	}
+	return nil
+}
+
+// checkImage lets a virtual kubelet run an image of the options of the installation, or a listed one.
+func (v *virtualNodes) checkImage(ctx context.Context, want *appsv1.Deployment, template *offv1beta1.VkOptionsTemplate) error {
+	ours := []string{v.options.Image}
+	if template.Namespace == v.options.LiqoNamespace {
+		ours = append(ours, template.Spec.ContainerImage)
+	} else {
+		own := &offv1beta1.VkOptionsTemplate{}
+		err := v.client.Get(ctx, v.options.VkOptionsTemplate, own)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading VkOptionsTemplate %q: %w", v.options.VkOptionsTemplate, err)
+		}
+		ours = append(ours, own.Spec.ContainerImage)
+	}
+	for _, c := range want.Spec.Template.Spec.Containers {
+		if err := rules.CheckVirtualKubeletImage(c.Image, ours, v.options.Images); err != nil {
+			return kube.Invalid("ImageNotAllowed", err)
+		}
+	}
+	return nil
 }
 
 // template finds the options of the virtual kubelet.
@@ -299,6 +338,9 @@ const tenantDelay = 5 * time.Second
 // ensureDeployment renders the virtual kubelet and tells whether one runs.
 func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (available bool, err error) {
 	want := deployment(vn, template, v.options)
+	if err := v.checkImage(ctx, want, template); err != nil {
+		return false, err
+	}
 	if check := v.options.CheckArguments; check != nil {
 		if err := check(want.Spec.Template.Spec.Containers[0].Args[1:]); err != nil {
 			return false, kube.Invalid("InvalidOptions", fmt.Errorf("a virtual kubelet would not start with its options and arguments: %w", err))

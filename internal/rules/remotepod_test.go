@@ -177,3 +177,12 @@ func TestAPodIsKeptOffVirtualNodes(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatVirtualKubeletsRun(t *testing.T) {
+	ours, listed := []string{"liqo.io/liqo:v1"}, []string{"mirror.local/vk-*"}
+	for image, want := range map[string]string{
+		"liqo.io/liqo:v1": "", "mirror.local/vk-debug:v2": "", "liqo.io/liqo:v2": "virtualKubelet.images", "mirror.local/other": "virtualKubelet.images", "": "virtualKubelet.images",
+	} {
+		expect(t, CheckVirtualKubeletImage(image, ours, listed), want)
+	}
+}

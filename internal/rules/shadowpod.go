@@ -38,16 +38,14 @@ type Policy struct {
 
 // CheckShadowPod tells why the provider does not run the pod, nil if it may.
 func CheckShadowPod(sp *offv1beta1.ShadowPod, p Policy) error {
+	if err := CheckShadowPodItself(sp); err != nil {
+		return err
+	}
 	switch origin := sp.Labels[names.OffloadingOrigin]; {
-	case origin == "":
-		return fmt.Errorf("the label %s is missing", names.OffloadingOrigin)
 	case p.Consumer == "":
 		return errors.New("the namespace belongs to no peering")
 	case origin != p.Consumer:
 		return fmt.Errorf("shadowpod Cluster ID label mismatch: the namespace belongs to cluster %q, the pod comes from %q", p.Consumer, origin)
-	}
-	if err := checkPlacement(&sp.Spec.Pod); err != nil {
-		return err
 	}
 	if err := p.Pods.check(&sp.Spec.Pod, p.PodSecurity); err != nil {
 		return err
@@ -56,6 +54,14 @@ func CheckShadowPod(sp *offv1beta1.ShadowPod, p Policy) error {
 		return nil
 	}
 	return checkBaseline(&sp.Spec.Pod, p.PodSecurity)
+}
+
+// CheckShadowPodItself returns an error for what is refused whatever the policy is: it takes no look at anything else.
+func CheckShadowPodItself(sp *offv1beta1.ShadowPod) error {
+	if sp.Labels[names.OffloadingOrigin] == "" {
+		return fmt.Errorf("the label %s is missing", names.OffloadingOrigin)
+	}
+	return checkPlacement(&sp.Spec.Pod)
 }
 
 // checkPlacement refuses what the level of Pod Security does not decide: a consumer never chooses the provider's nodes

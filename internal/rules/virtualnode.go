@@ -6,6 +6,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 )
 
 // CheckVirtualNode tells why the VirtualNode cannot become a node, nil if it can. Its name goes into labels and names a
@@ -30,6 +32,27 @@ func CheckVirtualNode(vn *offv1beta1.VirtualNode, others []offv1beta1.VirtualNod
 		}
 	}
 	return nil
+}
+
+// CheckVirtualNodePlace returns an error where a VirtualNode may not be in its namespace, nil where it may. It gets a process with the
+// rights of a virtual kubelet there: an administrator has to have said so, by the label of a tenant namespace or by one of its own.
+func CheckVirtualNodePlace(vn *offv1beta1.VirtualNode, namespace *corev1.Namespace) error {
+	labels := namespace.Labels
+	tenant := labels[names.TenantNamespace] == "true" && labels[names.RemoteClusterID] == string(vn.Spec.ClusterID)
+	if tenant || labels[names.AllowVirtualNodes] == "true" {
+		return nil
+	}
+	return fmt.Errorf("a VirtualNode of cluster %q belongs into the tenant namespace of that cluster: %q is another one, and has no label %s=true of an administrator",
+		vn.Spec.ClusterID, namespace.Name, names.AllowVirtualNodes)
+}
+
+// CheckVirtualKubeletImage returns an error for an image that is neither one of ours, which are those of the options of the
+// installation, nor one that the administrator lists.
+func CheckVirtualKubeletImage(image string, ours, listed []string) error {
+	if slices.Contains(ours, image) || slices.ContainsFunc(listed, func(pattern string) bool { return matches(pattern, image) }) {
+		return nil
+	}
+	return fmt.Errorf("the image %q is none that virtual kubelets may run (virtualKubelet.images)", image)
 }
 
 // CheckVirtualNodeChange tells why a VirtualNode cannot change from old to vn, nil if it can. Another cluster is another

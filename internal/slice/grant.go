@@ -29,6 +29,7 @@ func (r *remotes) refuse(slice *authv1beta1.ResourceSlice, why string) {
 	want.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
 	want.ResourcesDenied(why).Set(&slice.Status, r.options.Now())
 	slice.Status.AuthParams = nil
+	r.grants.Drop(slice)
 	if want.DefaultClass(slice.Spec.Class) {
 		want.Revoke(&slice.Status)
 	}
@@ -66,6 +67,15 @@ func (r *remotes) grantDefault(slice *authv1beta1.ResourceSlice, in *view) {
 	defaults.StorageClasses = storageOffer(in.storage, r.options.RealStorageClass)
 	defaults.NodeLabels = platform(in.nodes)
 	maps.Copy(defaults.NodeLabels, r.options.Defaults.NodeLabels)
+	if r.options.Caps.Bounded() {
+		would := &authv1beta1.ResourceSliceStatus{}
+		want.Grant(&slice.Spec, defaults, would)
+		if err := r.grants.Take(r.options.Caps, slice, would.Resources, in.siblings); err != nil {
+			want.Revoke(status)
+			want.ResourcesDenied(err.Error()).Set(status, now)
+			return
+		}
+	}
 	want.Grant(&slice.Spec, defaults, status)
 	want.ResourcesAccepted().Set(status, now)
 }

@@ -67,12 +67,16 @@ func (o *RemoteOptions) complete() {
 	}
 }
 
+// remoteWorkers is how many slices are decided about at once.
+const remoteWorkers = 4
+
 // remotes decides about the slices that consumers copied here.
 type remotes struct {
 	client  client.Client
 	issuer  *issue.Issuer
 	server  issue.Server
 	notes   *notes
+	grants  grants
 	options RemoteOptions
 }
 
@@ -91,7 +95,7 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 		return err
 	}
 	r := &remotes{client: mgr.GetClient(), issuer: issuer, server: server, notes: newNotes(), options: o}
-	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{Name: "resourceslice_remote"}, r)
+	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{Name: "resourceslice_remote", Workers: remoteWorkers, Group: kube.PeerOf(mgr.GetClient())}, r)
 	b := c.Builder(predicate.NewPredicateFuncs(peer.IsReplica)).
 		Owns(&offv1beta1.Quota{}).
 		Watches(&certv1.CertificateSigningRequest{}, issue.Watch(names.CertificateFor)).
@@ -106,9 +110,8 @@ func SetupRemote(mgr ctrl.Manager, o RemoteOptions) error {
 	if o.Storage {
 		b.Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.all))
 	}
-	if o.Caps.Slices > 0 {
-		b.Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf),
-			builder.WithPredicates(predicate.NewPredicateFuncs(peer.IsReplica)))
+	if o.Caps.Slices > 0 || o.Caps.Bounded() {
+		b.Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(r.denied), builder.WithPredicates(leavesRoom()))
 	}
 	return c.Complete(b)
 }

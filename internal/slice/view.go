@@ -6,6 +6,7 @@ package slice
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -16,7 +17,6 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/cred"
-	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/slice/want"
 )
@@ -25,9 +25,9 @@ import (
 type view struct {
 	consumer liqov1beta1.ClusterID
 	subject  cred.Subject
-	tenant   *authv1beta1.Tenant    // nil if there is none
-	version  *liqov1beta1.Condition // that of the consumer, nil where it works together with ours
-	siblings []authv1beta1.ResourceSlice
+	tenant   *authv1beta1.Tenant         // nil if there is none
+	version  *liqov1beta1.Condition      // that of the consumer, nil where it works together with ours
+	siblings []authv1beta1.ResourceSlice // shared with the cache
 	nodes    []corev1.Node
 	storage  []storagev1.StorageClass
 }
@@ -46,11 +46,9 @@ func (r *remotes) gather(ctx context.Context, slice *authv1beta1.ResourceSlice) 
 	if in.version, err = peer.FindVersionRefused(ctx, r.client, consumer); err != nil {
 		return nil, err
 	}
-	var all authv1beta1.ResourceSliceList
-	if err := r.client.List(ctx, &all, client.InNamespace(slice.Namespace), client.MatchingLabels{names.Replicated: "true"}); err != nil {
-		return nil, fmt.Errorf("listing slices: %w", err)
+	if in.siblings, err = r.siblings(ctx, slice.Namespace); err != nil {
+		return nil, err
 	}
-	in.siblings = all.Items
 	var nodes corev1.NodeList
 	if err := r.client.List(ctx, &nodes); err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
@@ -117,7 +115,8 @@ func (v *view) refusal(slice *authv1beta1.ResourceSlice, caps want.Caps) string 
 	if id := slice.Spec.ConsumerClusterID; id != nil && *id != v.consumer {
 		return fmt.Sprintf("it is said to be for the consumer %q in the namespace of %q", *id, v.consumer)
 	}
-	if err := caps.Count(slice, v.siblings); err != nil {
+	of := slices.DeleteFunc(slices.Clone(v.siblings), func(other authv1beta1.ResourceSlice) bool { return other.Namespace != slice.Namespace })
+	if err := caps.Count(slice, of); err != nil {
 		return err.Error()
 	}
 	return ""

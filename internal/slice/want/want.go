@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -65,6 +66,11 @@ func Quota(slice *authv1beta1.ResourceSlice, user string, enforcement offv1beta1
 	}
 	if quota.Spec.Resources == nil {
 		quota.Spec.Resources = corev1.ResourceList{}
+	}
+	for name, amount := range quota.Spec.Resources {
+		if amount.Sign() < 0 { // by who grants another class, before the CRD refused it: left out, pods would be unlimited
+			quota.Spec.Resources[name] = resource.Quantity{Format: amount.Format}
+		}
 	}
 	if cordoned {
 		quota.Spec.Cordoned = new(true)

@@ -287,3 +287,39 @@ func TestGrantHonoursEveryRequest(t *testing.T) {
 		}
 	})
 }
+
+func TestCapsOfSums(t *testing.T) {
+	caps := Caps{Tenant: list("cpu", "40"), Provider: list("cpu", "60", "memory", "100Gi")}
+	for name, tc := range map[string]struct {
+		asked, tenant, provider corev1.ResourceList
+		want                    string
+	}{
+		"there is room":               {list("cpu", "20", "memory", "64Gi"), list("cpu", "20"), list("cpu", "40"), ""},
+		"too much for the tenant":     {list("cpu", "21"), list("cpu", "20"), list("cpu", "20"), "the slices of a tenant may have 40 cpu together"},
+		"too much for all":            {list("cpu", "20", "memory", "64Gi"), nil, list("cpu", "20", "memory", "64Gi"), "all slices may have 100Gi memory together"},
+		"what is not named":           {list("example.com/gpu", "1000"), nil, nil, ""},
+		"what is not asked for":       {list("memory", "1Gi"), list("cpu", "100"), list("cpu", "100"), ""},
+		"a negative amount is nobody": {list("cpu", "-1"), list("cpu", "100"), list("cpu", "100"), ""},
+	} {
+		got := ""
+		if err := caps.CheckSums(tc.asked, tc.tenant, tc.provider); err != nil {
+			got = err.Error()
+		}
+		if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// Who was granted a slice keeps it, whoever comes later with an earlier time or name.
+func TestCapsKeepWhatWasGranted(t *testing.T) {
+	all := family()
+	for _, i := range []int{1, 2} {
+		AuthenticationAccepted().Set(&all[i].Status, time.Unix(0, 0))
+	}
+	for i, want := range []bool{false, true, true} {
+		if err := (Caps{Slices: 2}).Count(&all[i], all); (err == nil) != want {
+			t.Errorf("slice %d: %v", i, err)
+		}
+	}
+}
