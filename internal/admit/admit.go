@@ -141,6 +141,7 @@ func register(mgr ctrl.Manager, server webhook.Server, o Options) error {
 	decoder := admission.NewDecoder(mgr.GetScheme())
 	for path, h := range map[string]admission.Handler{
 		"/mutate/pod":                    mutating(decoder, &pods{reading: in, runtimeClass: o.RuntimeClass}),
+		"/mutate/daemonsets":             mutating(decoder, daemonSets{}),
 		"/mutate/virtualnodes":           withoutAmounts(mutating(decoder, &virtualNodes{reading: in, template: o.VkOptionsTemplate})),
 		"/mutate/shadowpods":             mutating(decoder, shadowPodCreator{}),
 		"/validate/shadowpods":           validating(decoder, &shadowPods{reading: in, enforce: o.EnforceResources, allowed: o.Pods}),

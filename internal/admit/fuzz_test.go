@@ -59,6 +59,7 @@ func FuzzAdmission(f *testing.F) {
 		"creator":     mutating(decoder, shadowPodCreator{}),
 		"shadow pods": validating(decoder, &shadowPods{reading: in, enforce: true}),
 		"pods":        mutating(decoder, &pods{reading: in, runtimeClass: "liqo"}),
+		"daemon sets": mutating(decoder, daemonSets{}),
 		"tenants":     mutating(decoder, tenantDefaults{}),
 		"strategies":  validating(decoder, namespaceOffloadings{}),
 		"nodes":       withoutAmounts(mutating(decoder, &virtualNodes{reading: in})),

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -48,4 +49,12 @@ func (namespaceOffloadings) validate(_ context.Context, _ *admission.Request, ol
 		return []string{fmt.Sprintf("pods that run where the strategy %s forbids them are evicted, as the annotation %s asks for", now, names.EvictMisplacedPods)}, nil
 	}
 	return []string{fmt.Sprintf("pods that run already stay where they are, even where the strategy %s forbids them; the annotation %s=true has them evicted", now, names.EvictMisplacedPods)}, nil
+}
+
+// daemonSets keeps DaemonSets off virtual nodes whose pods would wait there for ever.
+type daemonSets struct{}
+
+func (daemonSets) mutate(_ context.Context, _ *admission.Request, _, ds *appsv1.DaemonSet) error {
+	rules.KeepDaemonSetOff(ds)
+	return nil
 }

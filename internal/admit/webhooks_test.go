@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,6 +106,7 @@ func configure(t *testing.T, c *testkit.ControlPlane, name, address string) {
 		})
 	}
 	add("pod.mutate.liqo.io", "/mutate/pod", rule("", "v1", "pods", create), &metav1.LabelSelector{MatchLabels: map[string]string{names.SchedulingEnabled: "true"}})
+	add("daemonset.mutate.liqo.io", "/mutate/daemonsets", rule("apps", "v1", "daemonsets", create, update), nil)
 	add("shadowpod.mutate.liqo.io", "/mutate/shadowpods", rule("offloading.liqo.io", "v1beta1", "shadowpods", create, update), nil)
 	add("virtualnode.mutate.liqo.io", "/mutate/virtualnodes", rule("offloading.liqo.io", "v1beta1", "virtualnodes", create, update), nil)
 	add("tenant.mutate.liqo.io", "/mutate/tenants", rule("authentication.liqo.io", "v1beta1", "tenants", create, update), nil)
@@ -246,6 +248,18 @@ func TestWebhooks(t *testing.T) {
 		}}
 		if err := refusedWith(c.Client.Create(ctx, vn), ofProvider+`/missing" does not exist`); err != nil {
 			t.Error(err)
+		}
+	})
+	t.Run("a DaemonSet that tolerates everything is kept off virtual nodes", func(t *testing.T) {
+		ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: testkit.Namespace(t, c, "agents", nil), Name: "agent"}}
+		ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}}
+		ds.Spec.Template.Labels = ds.Spec.Selector.MatchLabels
+		ds.Spec.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
+		if err := c.Client.Create(ctx, ds); err != nil {
+			t.Fatal(err)
+		}
+		if a := ds.Spec.Template.Spec.Affinity; a == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Key != names.NodeType {
+			t.Errorf("its affinity is %+v", a)
 		}
 	})
 	t.Run("a VirtualNode is where an administrator said that it may be", func(t *testing.T) {

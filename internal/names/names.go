@@ -68,6 +68,8 @@ const (
 
 // Labels and annotations of offloading.
 const (
+	// KeepOffVirtualNodes is "false" on DaemonSets whose pods are made for virtual nodes, too, although they only tolerate everything.
+	KeepOffVirtualNodes = "liqo.io/keep-off-virtual-nodes"
 	// AllowVirtualNodes is "true" on namespaces besides tenant namespaces in which VirtualNodes may be made.
 	AllowVirtualNodes = "liqo.io/allow-virtual-nodes"
 	// NodeType is virtual-node on virtual nodes.

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -149,4 +150,35 @@ func KeptOff(pod *corev1.Pod) bool {
 		}
 	}
 	return true
+}
+
+// KeepDaemonSetOff has the pods of a DaemonSet that tolerates every taint require a node that is no virtual one, and reports whether
+// that changed it: they do not run there, and a rollout would wait for them for ever. One that names virtual nodes, by their taint or
+// their label, means them.
+func KeepDaemonSetOff(ds *appsv1.DaemonSet) bool {
+	pod := &ds.Spec.Template.Spec
+	everything := false
+	for _, t := range pod.Tolerations {
+		if t.Key == names.VirtualNodeTaint {
+			return false
+		}
+		everything = everything || toleratesVirtualNodes(t)
+	}
+	if !everything || ds.Annotations[names.KeepOffVirtualNodes] == "false" || namesNodeType(pod) {
+		return false
+	}
+	return require(pod, []corev1.NodeSelectorTerm{virtual(corev1.NodeSelectorOpNotIn)})
+}
+
+// namesNodeType reports whether a pod says by itself on which type of nodes it runs.
+func namesNodeType(pod *corev1.PodSpec) bool {
+	if _, named := pod.NodeSelector[names.NodeType]; named {
+		return true
+	}
+	if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	return slices.ContainsFunc(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		return slices.ContainsFunc(t.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key == names.NodeType })
+	})
 }

@@ -6,6 +6,7 @@ package rules
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
@@ -198,6 +199,42 @@ func TestKeptOff(t *testing.T) {
 			ownedBy(tc.owner)(pod)
 			if got := KeptOff(pod); got != tc.want {
 				t.Errorf("kept off = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestKeepDaemonSetOff(t *testing.T) {
+	everything := corev1.Toleration{Operator: corev1.TolerationOpExists}
+	for name, tc := range map[string]struct {
+		change func(*appsv1.DaemonSet)
+		want   bool
+	}{
+		"one that tolerates everything": {func(*appsv1.DaemonSet) {}, true},
+		"one that names the taint": {func(ds *appsv1.DaemonSet) {
+			ds.Spec.Template.Spec.Tolerations = append(ds.Spec.Template.Spec.Tolerations, Toleration())
+		}, false},
+		"one that tolerates nothing":      {func(ds *appsv1.DaemonSet) { ds.Spec.Template.Spec.Tolerations = nil }, false},
+		"one that is not to be scheduled": {func(ds *appsv1.DaemonSet) { ds.Spec.Template.Spec.Tolerations[0].Effect = corev1.TaintEffectNoSchedule }, false},
+		"one that names the type of nodes": {func(ds *appsv1.DaemonSet) {
+			ds.Spec.Template.Spec.NodeSelector = map[string]string{"liqo.io/type": "virtual-node"}
+		}, false},
+		"one that wants to be left alone": {func(ds *appsv1.DaemonSet) {
+			ds.Annotations = map[string]string{"liqo.io/keep-off-virtual-nodes": "false"}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ds := &appsv1.DaemonSet{}
+			ds.Spec.Template.Spec.Tolerations = []corev1.Toleration{everything}
+			tc.change(ds)
+			if got := KeepDaemonSetOff(ds); got != tc.want {
+				t.Errorf("changed %v", got)
+			}
+			if terms := *required(&ds.Spec.Template.Spec); tc.want != (len(terms) == 1 && terms[0].MatchExpressions[0].Operator == corev1.NodeSelectorOpNotIn) {
+				t.Errorf("it requires %v", terms)
+			}
+			if KeepDaemonSetOff(ds) {
+				t.Error("it is changed once more")
 			}
 		})
 	}
