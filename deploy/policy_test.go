@@ -7,10 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -170,6 +173,26 @@ func TestReplicasPolicyOnCreation(t *testing.T) {
 	}
 }
 
+// Keys that mean something to us are the same to the policy.
+func TestReplicasPolicyKnowsOurKeys(t *testing.T) {
+	data, err := os.ReadFile("chart/templates/policy-replicas.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, found := strings.Cut(string(data), "- name: ownKeys")
+	list, _, ended := strings.Cut(list, "validations:")
+	if !found || !ended {
+		t.Fatal("the policy has no list of keys")
+	}
+	var got []string
+	for _, match := range regexp.MustCompile(`'(liqo\.io/[^']+)'`).FindAllStringSubmatch(list, -1) {
+		got = append(got, match[1])
+	}
+	if diff := cmp.Diff(names.Known(), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestReplicasPolicyOnChange(t *testing.T) {
 	c := install(t)
 	ns := tenantNamespace(t, c, "milan")
@@ -204,6 +227,7 @@ func TestReplicasPolicyOnChange(t *testing.T) {
 		"a peer changes who it is":          {peer, "mine", `{"metadata":{"labels":{"liqo.io/remote-cluster-id":"rome"}}}`, "may not change labels of liqo.io"},
 		"a peer removes a label of Liqo":    {peer, "mine", `{"metadata":{"labels":{"liqo.io/replication":null}}}`, "may not change labels of liqo.io"},
 		"a peer adds a label of Liqo":       {peer, "mine", `{"metadata":{"labels":{"offloading.liqo.io/x":"y"}}}`, "may not change labels of liqo.io"},
+		"a peer adds a label of its user":   {peer, "mine", `{"metadata":{"labels":{"liqo.io/ownership":"Shared"}}}`, ""},
 		"a domain that ends alike is free":  {peer, "mine", `{"metadata":{"labels":{"notliqo.io/x":"y"}}}`, ""},
 		"a peer lifts its cordon":           {peer, "mine", `{"metadata":{"annotations":{"liqo.io/cordon":null}}}`, "cordoned"},
 		"a peer denies its cordon":          {peer, "mine", `{"metadata":{"annotations":{"liqo.io/cordon":"false"}}}`, "cordoned"},

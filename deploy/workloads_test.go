@@ -338,3 +338,53 @@ func clusterID(r *release) string {
 	}
 	return ""
 }
+
+// Each monitor scrapes a port that its pods have, in the way in which they serve it.
+func TestMonitorsFitWhatIsServed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		secure any // nil for the default
+		scheme string
+		arg    bool
+	}{
+		"by_default": {nil, "https", false},
+		"secure":     {true, "https", false},
+		"plain":      {false, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := values{"metrics": values{"enabled": true, "prometheusOperator": values{"enabled": true}}}
+			if tc.secure != nil {
+				v["virtualKubelet"] = values{"metrics": values{"secure": tc.secure}}
+			}
+			found := map[string]map[string]any{}
+			said := false
+			for _, obj := range mustRender(t, v).objects {
+				switch obj.GetKind() {
+				case "PodMonitor":
+					endpoints, _, err := unstructured.NestedSlice(obj.Object, "spec", "podMetricsEndpoints")
+					if err != nil || len(endpoints) != 1 {
+						t.Fatalf("%s has the endpoints %v (%v)", obj.GetName(), endpoints, err)
+					}
+					found[obj.GetName()] = endpoints[0].(map[string]any)
+				case "VkOptionsTemplate":
+					args, _, err := unstructured.NestedStringSlice(obj.Object, "spec", "extraArgs")
+					if err != nil {
+						t.Fatal(err)
+					}
+					said = slices.Contains(args, "--metrics-secure=false")
+				case "DaemonSet":
+					if obj.GetName() == "liqo-fabric" && !hasPort(as[appsv1.DaemonSet](t, obj).Spec.Template, "metrics") {
+						t.Error("the fabric has no port of metrics")
+					}
+				}
+			}
+			if got, _ := found["liqo-virtual-kubelet"]["scheme"].(string); got != tc.scheme || said != tc.arg {
+				t.Errorf("virtual kubelets are scraped by %q and told to serve plainly: %t", got, said)
+			}
+			for _, monitor := range []string{"liqo-fabric", "liqo-gateway"} {
+				if found[monitor]["scheme"] != "https" {
+					t.Errorf("%s: %v", monitor, found[monitor])
+				}
+			}
+		})
+	}
+}

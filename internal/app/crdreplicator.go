@@ -63,6 +63,7 @@ func (o *crdReplicatorOptions) flags(fs *pflag.FlagSet) {
 
 func (o *crdReplicatorOptions) run(ctx context.Context) error {
 	program.LeaveGarbage()
+	program.LimitMemory()
 	if err := o.check(); err != nil {
 		return err
 	}

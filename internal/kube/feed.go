@@ -39,6 +39,8 @@ type Feed struct {
 	mu        sync.RWMutex
 	objects   map[string]kept
 	lastError error
+	// stop ends the present attempt to follow the API server.
+	stop context.CancelCauseFunc
 }
 
 // FeedOptions say what a Feed copies.
@@ -70,6 +72,8 @@ type FeedOptions struct {
 
 // Cluster is what it takes to talk to one API server; feeds share it.
 type Cluster struct {
+	// Room bounds what all feeds keep together; nil bounds nothing. A cluster that has it is read in pages.
+	Room   *Room
 	Config *rest.Config
 	HTTP   *http.Client
 	Mapper meta.RESTMapper
@@ -125,18 +129,22 @@ type kept struct {
 	packed  []byte
 	uid     types.UID
 	version string
+	size    int64 // where there is a Room
 }
 
 func (f *Feed) keep(obj client.Object) (kept, error) {
 	k := kept{obj: obj, uid: obj.GetUID(), version: obj.GetResourceVersion()}
 	if !f.options.Pack {
+		if f.options.Cluster.Room != nil {
+			k.size = sizeOf(obj)
+		}
 		return k, nil
 	}
 	packed, err := obj.(packable).Marshal()
 	if err != nil {
 		return kept{}, fmt.Errorf("encoding %s %s: %w", f.gvk.Kind, client.ObjectKeyFromObject(obj), err)
 	}
-	k.obj, k.packed = nil, packed
+	k.obj, k.packed, k.size = nil, packed, int64(len(packed))+smallObject
 	return k, nil
 }
 
@@ -222,6 +230,7 @@ const (
 func (f *Feed) Run(ctx context.Context) {
 	// Broken tells why a watch ended; the reflector need not log it too.
 	ctx = klog.NewContext(ctx, logr.Discard())
+	defer f.leave()
 	wait := feedRetryMin
 	var reflector *toolscache.Reflector
 	for ctx.Err() == nil {
@@ -238,7 +247,7 @@ func (f *Feed) Run(ctx context.Context) {
 				TypeDescription: f.gvk.String(),
 			})
 		}
-		err := reflector.ListAndWatchWithContext(ctx)
+		err := f.attempt(ctx, reflector)
 		if ctx.Err() != nil {
 			return
 		}
@@ -248,6 +257,20 @@ func (f *Feed) Run(ctx context.Context) {
 		}
 		wait = f.pause(ctx, wait, err)
 	}
+}
+
+// attempt follows the API server until the watch ends, or holds more than there is room for.
+func (f *Feed) attempt(ctx context.Context, reflector *toolscache.Reflector) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	f.mu.Lock()
+	f.stop = stop
+	f.mu.Unlock()
+	err := reflector.ListAndWatchWithContext(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, ErrTooLarge) {
+		return cause
+	}
+	return err
 }
 
 // pause waits for about d after an error, or until ctx ends, and returns the next time to wait.
@@ -335,6 +358,14 @@ func (s feedStore) set(v any) error {
 	key := feedKey(now.GetNamespace(), now.GetName())
 	s.mu.Lock()
 	old := s.objects[key]
+	if err := s.options.Cluster.Room.exchange(old.size, k.size); err != nil {
+		stop := s.stop
+		s.mu.Unlock()
+		if stop != nil {
+			stop(err)
+		}
+		return err
+	}
 	s.objects[key] = k
 	s.mu.Unlock()
 	if old.uid == k.uid && old.version == k.version {
@@ -348,6 +379,7 @@ func (s feedStore) drop(key string) {
 	s.mu.Lock()
 	old, was := s.objects[key]
 	delete(s.objects, key)
+	_ = s.options.Cluster.Room.exchange(old.size, 0)
 	s.mu.Unlock()
 	if was {
 		s.options.Changed(s.open(old), nil)

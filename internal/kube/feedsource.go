@@ -20,7 +20,7 @@ import (
 )
 
 // listWatch returns how to list and watch what the Feed copies.
-func (f *Feed) listWatch() (*toolscache.ListWatch, error) {
+func (f *Feed) listWatch() (toolscache.ListerWatcher, error) {
 	cluster := f.options.Cluster
 	mapping, err := cluster.Mapper.RESTMapping(f.gvk.GroupKind(), f.gvk.Version)
 	if err != nil {
@@ -65,13 +65,16 @@ func (f *Feed) listWatch() (*toolscache.ListWatch, error) {
 }
 
 // narrowed adds the selectors.
-func (f *Feed) narrowed(list toolscache.ListWithContextFunc, follow toolscache.WatchFuncWithContext) *toolscache.ListWatch {
-	return &toolscache.ListWatch{
+func (f *Feed) narrowed(list toolscache.ListWithContextFunc, follow toolscache.WatchFuncWithContext) toolscache.ListerWatcher {
+	out := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector, o.FieldSelector = f.options.Labels, f.options.Fields
 			if o.ResourceVersion == "0" {
 				// That is whatever the API server has in its cache, which may be old: what is not in a list counts as gone.
 				o.ResourceVersion = ""
+			}
+			if f.options.Cluster.Room != nil {
+				return paged(ctx, list, o, f.options.Cluster.Room)
 			}
 			return list(ctx, o)
 		},
@@ -82,7 +85,17 @@ func (f *Feed) narrowed(list toolscache.ListWithContextFunc, follow toolscache.W
 			return w, plain(err)
 		},
 	}
+	if f.options.Cluster.Room != nil {
+		return pagedListWatch{out}
+	}
+	return out
 }
+
+// pagedListWatch has no list come by a watch, which has no pages, and so no bound.
+type pagedListWatch struct{ *toolscache.ListWatch }
+
+// IsWatchListSemanticsUnSupported tells the reflector.
+func (pagedListWatch) IsWatchListSemanticsUnSupported() bool { return true }
 
 // plain hides from the reflector that a connection was refused: it would wait by itself, up to a minute, where Run does
 // better.

@@ -46,6 +46,8 @@ type ManagerOptions struct {
 	HealthAddress string
 	// MetricsAddress serves /metrics by TLS to those who may get it; empty is :8082, "0" is none.
 	MetricsAddress string
+	// PlainMetrics serves them by HTTP to anybody.
+	PlainMetrics bool
 	// ProfilingAddress serves /debug/pprof/ to all who reach it; empty is none.
 	ProfilingAddress string
 	// Objects narrows what is cached, by kind. A kind that nobody watches is not cached at all and cannot be read.
@@ -171,6 +173,9 @@ func cacheOptions(o ManagerOptions) cache.Options {
 }
 
 func metricsOptions(o ManagerOptions) metricsserver.Options {
+	if o.PlainMetrics {
+		return metricsserver.Options{BindAddress: addressOr(o.MetricsAddress, names.MetricsPort)}
+	}
 	return metricsserver.Options{
 		BindAddress:    addressOr(o.MetricsAddress, names.MetricsPort),
 		SecureServing:  true,

@@ -54,6 +54,27 @@ func TestManagerServesHealthAndProfilesToAllAndMetricsToTheAuthorised(t *testing
 	}
 }
 
+func TestPlainMetricsAreServedToAll(t *testing.T) {
+	c := testkit.Cluster(t)
+	metrics := freeAddress(t)
+	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{Name: "plain", HealthAddress: "0", MetricsAddress: metrics, PlainMetrics: true, RepeatNames: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	visitor := visit(t, mgr)
+	testkit.Eventually(t, limit, func() error {
+		resp, err := visitor.Get("http://" + metrics + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("got %s", resp.Status)
+		}
+		return nil
+	})
+}
+
 // visit runs a manager until the test ends, and returns a client of its ports.
 func visit(t *testing.T, mgr manager.Manager) *http.Client {
 	t.Helper()

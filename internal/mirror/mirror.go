@@ -98,6 +98,8 @@ type Options struct {
 	// for one engine alone.
 	LocalCluster, RemoteCluster *kube.Cluster
 	Kinds                       []Kind
+	// Room bounds what is kept of the remote cluster, where RemoteCluster is nil; nil bounds nothing.
+	Room *kube.Room
 	// FieldManager of what is applied; empty is names.FieldManager.
 	FieldManager string
 	Log          logr.Logger
@@ -105,6 +107,8 @@ type Options struct {
 	Peer string
 	// Started is called each time a kind of a pair knows both its sides and begins to work. May be nil.
 	Started func(pair Pair, kind string)
+	// Handled is called after each Sync of an item, with its error. It must not block. May be nil.
+	Handled func(pair Pair, kind string, err error)
 }
 
 // defaultWorkers per kind.
@@ -124,6 +128,9 @@ func New(o Options) (*Engine, error) {
 	far, err := newEnd("remote", o.Remote.Config(), o.RemoteCluster)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the remote side: %w", err)
+	}
+	if o.RemoteCluster == nil {
+		far.cluster.Room = o.Room
 	}
 	e := &Engine{
 		options: o,

@@ -135,6 +135,9 @@ func (e *Engine) handle(k *kind, key itemKey) {
 		k.drop(key)
 		return
 	}
+	if e.options.Handled != nil {
+		e.options.Handled(key.pair, k.Name, err)
+	}
 	k.settle(log, pk, key, started, urgent, err)
 }
 

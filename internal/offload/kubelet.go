@@ -128,6 +128,9 @@ func kubeletContainer(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemp
 		},
 		VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
 	}
+	if _, limited := opts.Resources.Limits[corev1.ResourceMemory]; limited { // the program takes nine tenths of it
+		c.Env = append(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory"}}})
+	}
 	if opts.MetricsEnabled {
 		c.Ports = append(c.Ports, corev1.ContainerPort{Name: "metrics", ContainerPort: metricsPort(opts.MetricsAddress), Protocol: corev1.ProtocolTCP})
 	}

@@ -77,7 +77,7 @@ func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
 	if err != nil {
 		return err
 	}
-	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, departures: departures, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o}
+	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, departures: departures, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o, rollouts: &rollouts{}}
 	c := kube.NewController(mgr, kube.Options{Name: "virtualnode", Finalizer: names.VirtualNodeFinalizer, Workers: o.Workers}, v)
 	b := v.watches(c.Builder()).
 		WatchesRawSource(source.Kind(kubelets, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(servedBy), ended)).
@@ -94,6 +94,7 @@ type virtualNodes struct {
 	departures *departures
 	recorder   events.EventRecorder
 	options    VirtualNodeOptions
+	rollouts   *rollouts
 }
 
 // Sync runs the virtual kubelet with the rights that it needs, and keeps the NamespaceMap of its provider.
@@ -356,6 +357,11 @@ func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.Virt
 		// The selector is immutable, and follows from the provider's ID.
 		_, err := v.deleteDeployment(ctx, have)
 		return false, err
+	}
+	if wait, err := v.rollouts.allow(vn.UID, &want.Spec.Template); err != nil {
+		return false, err
+	} else if wait > 0 && !fresh {
+		return false, kube.Wait(wait, "the virtual kubelet was begun anew several times just now")
 	}
 	if _, err := kube.Ensure(ctx, v.client, want); err != nil {
 		return false, fmt.Errorf("running the virtual kubelet: %w", err)

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/util/connrotation"
 
 	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/rules"
 )
 
@@ -38,6 +39,9 @@ const (
 	burst = 2000
 )
 
+// maxHeader is how many bytes the header of an answer has at most.
+const maxHeader = 256 << 10
+
 // Conn is a connection to another cluster. Its methods may be called from any goroutine.
 type Conn struct {
 	config    *rest.Config
@@ -48,6 +52,9 @@ type Conn struct {
 	current   atomic.Pointer[credentials]
 	// allowLoopback is for clusters on one machine.
 	allowLoopback bool
+	// limits of what is read, and conduct, which is told of what reaches them; nil for nobody.
+	limits  kube.Limits
+	conduct *Conduct
 }
 
 // Dialer returns a dialer that connects to no address that no peer can have. It looks at the address itself, after names were resolved.
@@ -73,6 +80,12 @@ type Option func(*Conn)
 // AllowLoopback lets the connection lead to this very machine, where clusters run beside each other.
 func AllowLoopback(yes bool) Option { return func(c *Conn) { c.allowLoopback = yes } }
 
+// WithLimits bounds what is read; kube.DefaultLimits otherwise.
+func WithLimits(l kube.Limits) Option { return func(c *Conn) { c.limits = l } }
+
+// WithConduct has what reaches the limits told.
+func WithConduct(conduct *Conduct) Option { return func(c *Conn) { c.conduct = conduct } }
+
 // New makes a connection from a kubeconfig. Nothing is sent before it is used. It leads to no address that no peer can have, whatever the
 // name of the server, or of the proxy, resolves to at that moment.
 func New(kubeconfig []byte, opts ...Option) (*Conn, error) {
@@ -80,7 +93,7 @@ func New(kubeconfig []byte, opts ...Option) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{}
+	c := &Conn{limits: kube.DefaultLimits}
 	for _, opt := range opts {
 		opt(c)
 	}
@@ -100,10 +113,11 @@ func New(kubeconfig []byte, opts ...Option) (*Conn, error) {
 		return nil, err
 	}
 	c.config = &rest.Config{
-		Host:      creds.kubeconfig.Server,
-		Transport: authenticated{conn: c, next: c.transport},
-		QPS:       qps,
-		Burst:     burst,
+		Host:               creds.kubeconfig.Server,
+		Transport:          kube.LimitResponses(authenticated{conn: c, next: c.transport}, c.limits, c.conduct.Report),
+		QPS:                qps,
+		Burst:              burst,
+		DisableCompression: true,
 	}
 	c.health = &http.Client{Transport: c.config.Transport, Timeout: 10 * time.Second}
 	return c, nil
@@ -152,6 +166,9 @@ func (c *Conn) newTransport(k cred.Kubeconfig) (*http.Transport, error) {
 		DialContext:         c.dialer.DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 25,
+		// A few bytes can become gigabytes, and headers have no end otherwise.
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
 		TLSClientConfig: &tls.Config{
 			MinVersion:           tls.VersionTLS12,
 			RootCAs:              roots,

@@ -9,13 +9,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/rules"
 )
 
 // Reasons of the condition APIServerStatus.
@@ -83,13 +86,28 @@ func stranded(obj client.Object) *liqov1beta1.Condition {
 	}
 }
 
-// writeCondition writes the condition if it says something else than before. It is the only writer of
-// status.conditions, and its patch holds nothing else, so it needs no look at what others write.
-func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.ForeignCluster, want *liqov1beta1.Condition) error {
+// misbehaviour returns the condition of a peer that reached one of our bounds lately, nil for none, and when to look
+// again.
+func (l *link) misbehaviour() (condition *liqov1beta1.Condition, again time.Duration) {
+	if l == nil {
+		return nil, 0
+	}
+	m := l.conduct.Now()
+	if m == nil {
+		return nil, 0
+	}
+	return &liqov1beta1.Condition{
+		Type: liqov1beta1.PeerMisbehaves, Status: liqov1beta1.ConditionError, Reason: m.Reason, Message: kube.Note(m.Message),
+	}, time.Until(m.Until) + time.Second
+}
+
+// writeCondition writes the condition if it says something else than before, and the one of a peer that misbehaves, nil for none. It is
+// the only writer of status.conditions, and its patch holds nothing else, so it needs no look at what others write.
+func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.ForeignCluster, want, misbehaves *liqov1beta1.Condition) error {
 	if fc == nil || want == nil {
 		return nil
 	}
-	conditions, changed := withCondition(fc.Status.Conditions, *want, metav1.Now())
+	conditions, changed := withConditions(fc.Status.Conditions, *want, misbehaves, metav1.Now())
 	if !changed {
 		return nil
 	}
@@ -104,20 +122,34 @@ func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.Foreign
 	return nil
 }
 
-// withCondition returns the conditions that should be there, nil for none. The text of a lasting failure is not
+// withConditions returns the conditions that should be there, nil for none. The text of a lasting failure is not
 // followed: it often holds a port number that is another one on each attempt.
-func withCondition(have []liqov1beta1.Condition, want liqov1beta1.Condition, now metav1.Time) ([]liqov1beta1.Condition, bool) {
+func withConditions(have []liqov1beta1.Condition, want liqov1beta1.Condition, misbehaves *liqov1beta1.Condition, now metav1.Time) ([]liqov1beta1.Condition, bool) {
 	if want.Type == "" {
 		return nil, len(have) > 0
 	}
-	i := slices.IndexFunc(have, func(c liqov1beta1.Condition) bool { return c.Type == want.Type })
-	want.LastTransitionTime = now
-	if i >= 0 && have[i].Status == want.Status && have[i].Reason == want.Reason {
-		sameFailure := want.Status == liqov1beta1.ConditionError && strings.HasPrefix(have[i].Message, refusesUs) == strings.HasPrefix(want.Message, refusesUs)
-		if len(have) == 1 && (have[i].Message == want.Message || sameFailure) {
-			return have, false
-		}
-		want.LastTransitionTime = have[i].LastTransitionTime
+	want.Message = rules.CleanText(want.Message, maxConditionText)
+	out := []liqov1beta1.Condition{settled(have, want, now)}
+	if misbehaves != nil {
+		out = append(out, settled(have, *misbehaves, now))
 	}
-	return []liqov1beta1.Condition{want}, true
+	return out, !slices.Equal(out, have)
+}
+
+// maxConditionText is how much is told of what a peer answers.
+const maxConditionText = 4096
+
+// settled returns the condition as it stays where it says nothing new, and else as it is now.
+func settled(have []liqov1beta1.Condition, want liqov1beta1.Condition, now metav1.Time) liqov1beta1.Condition {
+	want.LastTransitionTime = now
+	i := slices.IndexFunc(have, func(c liqov1beta1.Condition) bool { return c.Type == want.Type })
+	if i < 0 || have[i].Status != want.Status || have[i].Reason != want.Reason {
+		return want
+	}
+	sameFailure := want.Status == liqov1beta1.ConditionError && strings.HasPrefix(have[i].Message, refusesUs) == strings.HasPrefix(want.Message, refusesUs)
+	if sameFailure {
+		want.Message = have[i].Message
+	}
+	want.LastTransitionTime = have[i].LastTransitionTime
+	return want
 }

@@ -155,11 +155,9 @@ func travelling(in map[string]string, stays func(string) bool) map[string]string
 	return out
 }
 
-// isOurs tells whether a label belongs to Liqo: those have a meaning in one cluster only.
-func isOurs(key string) bool {
-	domain, _, ok := strings.Cut(key, "/")
-	return ok && (domain == "liqo.io" || strings.HasSuffix(domain, ".liqo.io"))
-}
+// isOurs reports whether a label means something to Liqo: those have a meaning in one cluster only, and a peer may not change them. Other
+// labels of the domain are of users.
+func isOurs(key string) bool { return names.MeansSomething(key) }
 
 // staysHere tells whether an annotation has no business at the peer: the provider's own switches, what we say ourselves, and the
 // records of whoever applied the object here.

@@ -93,6 +93,7 @@ metadata:
     liqo.io/remote-cluster-id: milan
     liqo.io/replication: "true"
     liqo.io/ownership: Shared
+    liqo.io/virtual-node: x
     offloading.liqo.io/component: x
   annotations:
     note: hello
@@ -119,6 +120,7 @@ metadata:
   labels:
     team: blue
     app.kubernetes.io/name: shop
+    liqo.io/ownership: Shared
     liqo.io/remote-cluster-id: rome
     liqo.io/replication: "false"
     liqo.io/replicated: "true"

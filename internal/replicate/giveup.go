@@ -66,7 +66,7 @@ func (r *reconciler) giveUp(ctx context.Context, s *situation) (time.Duration, e
 		}
 	}
 	r.tell(s, r.links.get(string(s.peer)))
-	return after, r.writeCondition(ctx, s.cluster, condition)
+	return after, r.writeCondition(ctx, s.cluster, condition, nil)
 }
 
 // held lists the objects of a namespace that carry our finalizer, as the API server has them now.

@@ -40,14 +40,26 @@ type link struct {
 	// draining: the credentials are about to go, so nothing new is copied.
 	draining atomic.Bool
 	health   health
+	// conduct is which of our bounds the peer reached.
+	conduct *remote.Conduct
+	pace    pace
 
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 }
 
+// What one peer can make this process read, keep and write: it serves all of them. The objects that cross are few, and small.
+var peerLimits = kube.Limits{Body: 8 << 20, Event: 2 << 20, Rate: 4 << 20, Burst: 64 << 20}
+
+const (
+	peerBytes, peerObjects = 32 << 20, 10_000
+	writeRate, writeBurst  = 64 << 10, 16 << 20
+)
+
 // dial makes the link for credentials and starts it.
 func (r *reconciler) dial(e ends, c *credentials) (*link, error) {
-	conn, err := remote.New(c.kubeconfig, remote.AllowLoopback(r.options.AllowLoopbackPeers))
+	conduct := &remote.Conduct{Peer: string(e.peer), Changed: func() { r.enqueue(e.peer) }}
+	conn, err := remote.New(c.kubeconfig, remote.AllowLoopback(r.options.AllowLoopbackPeers), remote.WithLimits(peerLimits), remote.WithConduct(conduct))
 	if err != nil {
 		return nil, kube.Invalid(reasonInvalidKubeconfig, err)
 	}
@@ -60,11 +72,13 @@ func (r *reconciler) dial(e ends, c *credentials) (*link, error) {
 		fingerprint: sha256.Sum256(c.kubeconfig),
 		pair:        c.pair(),
 		conn:        conn,
+		conduct:     conduct,
 		health:      health{look: make(chan struct{}, 1)},
 	}
 	l.draining.Store(c.going())
 	l.engine, err = mirror.New(mirror.Options{
-		Local:        r.config,
+		Local:        kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: conduct.Report}.LimitWrites(r.config),
+		Room:         &kube.Room{Bytes: peerBytes, Objects: peerObjects, Full: conduct.Report},
 		Remote:       conn,
 		Kinds:        slices.Concat(l.kinds(r.options.Workers), l.endpointKinds()),
 		FieldManager: names.ReplicatorFieldManager,
@@ -109,6 +123,7 @@ func (l *link) stop() {
 	l.cancel()
 	l.work.Wait()
 	l.conn.Close()
+	l.conduct.Close()
 }
 
 // follow makes a running link use credentials for the same namespaces. ErrOtherServer says that they lead elsewhere: the

@@ -86,7 +86,9 @@ func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time
 	if lost := l == nil && len(s.secrets) == 0; lost && s.cluster != nil && (hadLink || len(s.cluster.Status.Conditions) > 0) { // there were credentials
 		later, stranded = r.findStranded(ctx, s)
 	}
-	return sooner(sooner(after, again), later), errors.Join(connected, drained, left, stranded, r.writeCondition(ctx, s.cluster, s.condition(l)))
+	misbehaves, forgotten := l.misbehaviour()
+	return sooner(sooner(sooner(after, again), later), forgotten),
+		errors.Join(connected, drained, left, stranded, r.writeCondition(ctx, s.cluster, s.condition(l), misbehaves))
 }
 
 // findStranded looks for objects that wait for credentials of a peer that has none any more. It returns when to look again, 0 for never.

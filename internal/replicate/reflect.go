@@ -64,7 +64,7 @@ func (k *reflection) sync(ctx context.Context, it *mirror.Item) error {
 	k.refused(key, err)
 	k.rejected(key, err)
 	if reason, ok := kube.InvalidReason(err); ok && local != nil {
-		k.recorder.Eventf(local, nil, corev1.EventTypeWarning, reason, "Replicate", "%s", err.Error())
+		k.recorder.Eventf(local, nil, corev1.EventTypeWarning, reason, "Replicate", "%s", kube.Note(err.Error()))
 	}
 	return err
 }
@@ -170,6 +170,10 @@ func (k *reflection) statusBack(ctx context.Context, it *mirror.Item, local, cop
 	}
 	if updated == nil {
 		return nil
+	}
+	if !k.pace.allow(k.resource.plural + "/" + local.GetName()) {
+		k.conduct.Report("TooManyStatuses", fmt.Sprintf("the status of the %s %s changes all the time", k.resource.gvk.Kind, local.GetName()))
+		return kube.Wait(statusInterval, "the status was written a moment ago")
 	}
 	err = it.Local.UpdateStatus(ctx, updated)
 	if apierrors.IsInvalid(err) {

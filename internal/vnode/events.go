@@ -96,7 +96,7 @@ func (l *eventLog) tell(obj client.Object, kind, reason, message string) {
 }
 
 func (l *eventLog) say(obj client.Object, about types.UID, kind, reason, message string) {
-	if l.isNew(eventKey{about, reason}, message) {
+	if message = kube.Note(message); l.isNew(eventKey{about, reason}, message) {
 		l.recorder.Event(obj, kind, reason, message)
 	}
 }

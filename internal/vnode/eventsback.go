@@ -163,7 +163,9 @@ func (k *eventKind) kind() mirror.Kind {
 	}
 	for name, about := range k.objects {
 		for _, source := range about.local {
-			source.Key = func(client.Object) string { return "" } // read, and nothing follows from a change
+			// What is said of an object that is not here yet is said when it comes; nothing follows from its changes.
+			source.Key, source.Keys = func(obj client.Object) string { return involvedIn(name, obj.GetName()) }, nil
+			source.Members = true
 			out.Local = append(out.Local, source)
 		}
 		for _, source := range about.remote {

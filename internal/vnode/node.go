@@ -27,13 +27,16 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remote"
 )
 
 // nodeSync keeps the Node of a VirtualNode.
 type nodeSync struct {
-	client            client.Client
-	options           Options
-	health            *health
+	client  client.Client
+	options Options
+	health  *health
+	// conduct is which of our bounds the provider reached; nil for none.
+	conduct           *remote.Conduct
 	kubernetesVersion string
 	now               func() time.Time
 	// seen is told of each state of the VirtualNode, and ready of whether its pods can be reached, once that is decided.
@@ -111,6 +114,7 @@ func (s *nodeSync) gather(ctx context.Context, vn *offv1beta1.VirtualNode) (node
 		virtualNode: vn, provider: s.health.judge(), checkNetwork: s.options.CheckNetwork,
 		labels: s.options.NodeLabels, annotations: s.options.NodeAnnotations,
 		ip: s.options.NodeIP, port: s.options.ListenPort, kubernetesVersion: s.kubernetesVersion, now: s.now(),
+		misbehaves: s.conduct.Now(),
 	}
 	if vn.Spec.DisableNetworkCheck != nil {
 		facts.checkNetwork = !*vn.Spec.DisableNetworkCheck

@@ -14,7 +14,9 @@ import (
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/rules"
 )
 
@@ -24,7 +26,9 @@ type nodeFacts struct {
 	// peer is nil when the provider's ForeignCluster is missing.
 	peer *liqov1beta1.ForeignCluster
 	// provider tells whether its API server answers.
-	provider          verdict
+	provider verdict
+	// misbehaves is what the provider did lately that it must not; nil for nothing.
+	misbehaves        *remote.Misbehaviour
 	checkNetwork      bool
 	labels            map[string]string
 	annotations       map[string]string
@@ -132,6 +136,9 @@ func nodeConditions(in nodeFacts) []corev1.NodeCondition {
 	} else if others := networkOfOthers(in.current); others != nil {
 		out = append(out, *others)
 	}
+	if m := in.misbehaves; m != nil {
+		out = append(out, corev1.NodeCondition{Type: conditionMisbehaves, Status: corev1.ConditionTrue, Reason: m.Reason, Message: kube.Note(m.Message)})
+	}
 	if why := in.virtualNode.Annotations[names.Withdrawn]; why != "" {
 		out = append(out, corev1.NodeCondition{
 			Type: conditionWithdrawn, Status: corev1.ConditionTrue,
@@ -162,6 +169,8 @@ func networkOfOthers(current *corev1.Node) *corev1.NodeCondition {
 }
 
 const (
+	// conditionMisbehaves is on a Node whose provider made this cluster read, keep or write more than it should.
+	conditionMisbehaves corev1.NodeConditionType = "PeerMisbehaves"
 	// conditionWithdrawn is on a Node whose ResourceSlice the provider denies, or whose provider has too different a version: no other
 	// pod is to come.
 	conditionWithdrawn corev1.NodeConditionType = "ResourceSliceWithdrawn"

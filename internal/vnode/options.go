@@ -119,6 +119,8 @@ type Options struct {
 	PodName string
 	// MetricsAddress serves /metrics to authorised clients (--metrics-address, "0" unless --metrics-enabled).
 	MetricsAddress string
+	// PlainMetrics serves them by HTTP to anybody (--metrics-secure=false).
+	PlainMetrics bool
 	// ProfilingAddress serves /debug/pprof/ (--enable-profiling); empty is none.
 	ProfilingAddress string
 	// HealthAddress serves /healthz and /readyz; empty is :8081, "0" is none.

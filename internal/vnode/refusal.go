@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/vnode/translate"
 )
 
@@ -63,7 +65,7 @@ func (k *podKind) showRefusal(ctx context.Context, it *podItem, reason, message 
 }
 
 func (k *podKind) refusalText(message string) string {
-	return fmt.Sprintf("cluster %q refuses the pod: %s", k.options.Provider, message)
+	return kube.Note(fmt.Sprintf("cluster %q refuses the pod: %s", k.options.Provider, message))
 }
 
 func (k *podKind) markRefused(ctx context.Context, it *podItem, reason, message string) error {
@@ -72,7 +74,7 @@ func (k *podKind) markRefused(ctx context.Context, it *podItem, reason, message 
 		status = translate.Refused(it.local, message)
 	}
 	condition := corev1.PodCondition{
-		Type: names.PodAccepted, Status: corev1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.Now(),
+		Type: names.PodAccepted, Status: corev1.ConditionFalse, Reason: rules.CleanLine(reason, rules.MaxForeignReason), Message: message, LastTransitionTime: metav1.Now(),
 	}
 	for _, c := range it.local.Status.Conditions {
 		if c.Type == names.PodAccepted {

@@ -12,9 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 )
 
 // routine are the reasons of what happens to every pod that starts. Each would be one more write for each pod: they come
@@ -46,7 +48,7 @@ func (r *returning) relevant(together bool) []*corev1.Event {
 	var out []*corev1.Event
 	for _, e := range r.events {
 		usual := r.kind == podKindName && e.Type == corev1.EventTypeNormal && slices.Contains(routine, e.Reason)
-		if usual == together && slices.Contains(r.remote, e.InvolvedObject.UID) && r.now.Sub(happened(e)) < maxEventAge {
+		if usual == together && r.concerns(e) && r.now.Sub(happened(e)) < maxEventAge {
 			out = append(out, e)
 		}
 	}
@@ -54,15 +56,48 @@ func (r *returning) relevant(together bool) []*corev1.Event {
 	return out[max(0, len(out)-maxEvents):]
 }
 
+// concerns reports whether an event is about what stands for the object now. One that was made by hand often says no UID.
+func (r *returning) concerns(e *corev1.Event) bool {
+	return slices.Contains(r.remote, e.InvolvedObject.UID) || e.InvolvedObject.UID == "" && len(r.remote) > 0
+}
+
 // each is the local event of one of the provider's.
 func (r *returning) each(e *corev1.Event) *corev1.Event {
-	out := e.DeepCopy()
+	out := believedEvent(e)
 	out.ObjectMeta = r.meta(e.Name)
 	out.InvolvedObject = r.about()
-	out.InvolvedObject.FieldPath = e.InvolvedObject.FieldPath
-	out.Related = nil
+	out.InvolvedObject.FieldPath = rules.CleanLine(e.InvolvedObject.FieldPath, rules.MaxForeignName)
 	out.Source.Component += " (remote)"
 	return out
+}
+
+// believedEvent returns what is believed of an event of the provider: what the API accepts of new events, less what it is about.
+func believedEvent(said *corev1.Event) *corev1.Event {
+	line := func(text string) string { return rules.CleanLine(text, rules.MaxForeignReason) }
+	out := &corev1.Event{
+		Type: corev1.EventTypeNormal, Reason: line(said.Reason), Message: rules.CleanText(said.Message, maxEventText), Action: line(said.Action),
+		Source: corev1.EventSource{Component: line(said.Source.Component), Host: rules.CleanLine(said.Source.Host, rules.MaxForeignName)},
+		Count:  max(said.Count, 0), FirstTimestamp: believedTime(said.FirstTimestamp), LastTimestamp: believedTime(said.LastTimestamp),
+		EventTime: metav1.MicroTime(believedTime(metav1.Time(said.EventTime))), ReportingInstance: line(said.ReportingInstance),
+	}
+	if said.Type == corev1.EventTypeWarning {
+		out.Type = said.Type
+	}
+	if len(validation.IsQualifiedName(said.ReportingController)) == 0 {
+		out.ReportingController = said.ReportingController
+	}
+	if s := said.Series; s != nil {
+		out.Series = &corev1.EventSeries{Count: max(s.Count, 0), LastObservedTime: metav1.MicroTime(believedTime(metav1.Time(s.LastObservedTime)))}
+	}
+	return out
+}
+
+// believedTime returns no time for one that has no text: clients could not read the event, nor any list with it.
+func believedTime(said metav1.Time) metav1.Time {
+	if year := said.UTC().Year(); year < 1 || year > 9999 {
+		return metav1.Time{}
+	}
+	return said
 }
 
 func (r *returning) meta(name string) metav1.ObjectMeta {
@@ -96,7 +131,7 @@ func (r *returning) together(own []string, have *corev1.Event, source corev1.Eve
 	}
 	parts = append(parts, own...)
 	for _, e := range events {
-		parts = append(parts, e.Reason+": "+e.Message)
+		parts = append(parts, rules.CleanLine(e.Reason, rules.MaxForeignReason)+": "+rules.CleanText(e.Message, maxEventText))
 	}
 	return &corev1.Event{
 		ObjectMeta: r.meta(r.commonName()), InvolvedObject: r.about(),
@@ -119,13 +154,7 @@ func joined(parts []string) string {
 	return strings.Join(out, separator)
 }
 
-func shortened(text string) string {
-	if len(text) <= maxEventText {
-		return text
-	}
-	const more = "…"
-	return strings.ToValidUTF8(text[:maxEventText-len(more)], "") + more
-}
+func shortened(text string) string { return rules.CleanText(text, maxEventText) }
 
 // happened is when an event was seen last, whichever of the fields says so.
 func happened(e *corev1.Event) time.Time {

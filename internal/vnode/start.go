@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -114,15 +115,27 @@ func (p *process) meetClusters() error {
 	if err != nil {
 		return fmt.Errorf("preparing the provider: %w", err)
 	}
-	p.here = &kube.Cluster{Config: p.localConfig(), HTTP: p.mgr.GetHTTPClient(), Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme}
+	there.Room = &kube.Room{Bytes: providerBytes, Objects: providerObjects, Full: p.conduct.Report}
+	budget := kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: p.conduct.Report}.LimitWrites(p.localConfig())
+	limited, err := rest.HTTPClientFor(budget)
+	if err != nil {
+		return fmt.Errorf("preparing this cluster: %w", err)
+	}
+	p.here = &kube.Cluster{Config: budget, HTTP: limited, Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme}
 	p.there = &there
 	return nil
 }
 
+// What the provider can make this process keep, and this cluster write. Thousands of pods that start at once are within.
+const (
+	providerBytes, providerObjects = 256 << 20, 200_000
+	writeRate, writeBurst          = 512 << 10, 256 << 20
+)
+
 func (p *process) engine(kinds ...mirror.Kind) (*mirror.Engine, error) {
 	engine, err := mirror.New(mirror.Options{
 		Local: p.localConfig(), Remote: p.conn.Load(), LocalCluster: p.here, RemoteCluster: p.there, Kinds: kinds,
-		FieldManager: names.ReflectionFieldManager, Log: p.options.Log, Peer: string(p.options.Provider),
+		FieldManager: names.ReflectionFieldManager, Log: p.options.Log, Peer: string(p.options.Provider), Handled: p.countItem,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the reflection: %w", err)

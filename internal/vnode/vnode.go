@@ -52,8 +52,10 @@ type process struct {
 	health  *health
 	virtual atomic.Pointer[offv1beta1.VirtualNode]
 	// asked counts the twins that were asked for our rights.
-	asked   atomic.Uint32
-	conn    atomic.Pointer[remote.Conn]
+	asked atomic.Uint32
+	conn  atomic.Pointer[remote.Conn]
+	// conduct is which of our bounds the provider reached.
+	conduct *remote.Conduct
 	way     atomic.Pointer[provider]
 	reader  atomic.Pointer[client.Reader]
 	network *network
@@ -80,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.validate(); err != nil {
 		return fmt.Errorf("checking the options: %w", err)
 	}
-	p := &process{options: o, twins: &twins{}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
+	p := &process{options: o, twins: &twins{}, conduct: &remote.Conduct{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
@@ -108,6 +110,7 @@ func (p *process) prepare(ctx context.Context) error {
 		ping: p.ping, interval: p.options.PingInterval, timeout: p.options.PingTimeout,
 		patience: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wake(nodeWake); p.renewLease() }, log: p.options.Log,
 	}
+	p.conduct.Changed = func() { wake(nodeWake) }
 	if err := p.setup(ctx, nodeWake, podWake); err != nil {
 		return err
 	}
@@ -208,6 +211,7 @@ func managerOptions(o Options, secret string) kube.ManagerOptions {
 		RetryPeriod:             o.LeaseRetry,
 		HealthAddress:           o.HealthAddress,
 		MetricsAddress:          o.MetricsAddress,
+		PlainMetrics:            o.PlainMetrics,
 		ProfilingAddress:        o.ProfilingAddress,
 		Log:                     o.Log,
 		RepeatNames:             o.RepeatNames,
@@ -230,7 +234,7 @@ func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.Generi
 		return fmt.Errorf("asking for the version of the cluster: %w", err)
 	}
 	node := &nodeSync{
-		client: p.mgr.GetClient(), options: p.options, health: p.health, kubernetesVersion: version.GitVersion, now: time.Now,
+		client: p.mgr.GetClient(), options: p.options, health: p.health, conduct: p.conduct, kubernetesVersion: version.GitVersion, now: time.Now,
 		seen: p.virtual.Store, ready: p.available.set, registered: p.renewLease,
 	}
 	if err := setupNode(p.mgr, node, nodeWake); err != nil {
@@ -373,7 +377,7 @@ func (p *process) remoteReader() client.Reader {
 
 // connect makes the first connection, from a kubeconfig that can be read.
 func (p *process) connect(kubeconfig []byte) error {
-	conn, err := remote.New(kubeconfig, remote.AllowLoopback(p.options.AllowLoopbackPeers))
+	conn, err := remote.New(kubeconfig, remote.AllowLoopback(p.options.AllowLoopbackPeers), remote.WithConduct(p.conduct))
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ const (
 
 // ConditionType names what a condition of a ForeignCluster is about.
 //
-// +kubebuilder:validation:Enum=APIServerStatus;NetworkConnectionStatus;NetworkGatewayServerStatus;NetworkGatewayClientStatus;NetworkGatewayPresence;NetworkConfigurationStatus;AuthIdentityControlPlaneStatus;AuthTenantStatus;AuthVersionStatus;OffloadingVirtualNodeStatus;OffloadingNodeStatus
+// +kubebuilder:validation:Enum=APIServerStatus;NetworkConnectionStatus;NetworkGatewayServerStatus;NetworkGatewayClientStatus;NetworkGatewayPresence;NetworkConfigurationStatus;AuthIdentityControlPlaneStatus;AuthTenantStatus;AuthVersionStatus;OffloadingVirtualNodeStatus;OffloadingNodeStatus;PeerMisbehaves
 type ConditionType string
 
 // Types of conditions.
@@ -45,6 +45,8 @@ const (
 	AuthVersionStatus              ConditionType = "AuthVersionStatus"
 	OffloadingVirtualNodeStatus    ConditionType = "OffloadingVirtualNodeStatus"
 	OffloadingNodeStatus           ConditionType = "OffloadingNodeStatus"
+	// PeerMisbehaves is there while the peer makes this cluster read, keep or write more than it should.
+	PeerMisbehaves ConditionType = "PeerMisbehaves"
 )
 
 // ConditionStatus is the value of a condition.
@@ -129,7 +131,8 @@ type ForeignClusterStatus struct {
 	ForeignProxyURL string `json:"foreignProxyUrl,omitempty"`
 	// +optional
 	TenantNamespace TenantNamespaceType `json:"tenantNamespace,omitzero"`
-	// Conditions: APIServerStatus tells whether the API server of a provider answers.
+	// Conditions: APIServerStatus tells whether the API server of a provider answers, PeerMisbehaves is there while a bound of what it may do
+	// to this cluster is reached.
 	//
 	// +listType=map
 	// +listMapKey=type

@@ -95,7 +95,7 @@ securityContext:
     drop:
     - ALL
 resources:
-  {{- with .values.pod.resources.limits }}
+  {{- with .values.pod.resources.limits | default .limits }}
   limits:
     {{- toYaml . | nindent 4 }}
   {{- end }}

@@ -56,11 +56,11 @@ type options struct {
 	podWorkers, sliceWorkers           int
 	localPods                          []string
 	// configMaps and so on are the flags of one kind each.
-	configMaps, secrets, ingresses, services, events reflectionFlags
-	resources                                        []string
-	ingressClass, loadBalancerClass                  string
-	withIngressClass, withLoadBalancerClass, metrics bool
-	profiling                                        program.Profiling
+	configMaps, secrets, ingresses, services, events                reflectionFlags
+	resources                                                       []string
+	ingressClass, loadBalancerClass                                 string
+	withIngressClass, withLoadBalancerClass, metrics, secureMetrics bool
+	profiling                                                       program.Profiling
 }
 
 // reflectionFlags are how many objects of a kind are handled at once, and which.
@@ -114,6 +114,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ListenPort, "listen-port", names.KubeletPort, "port of the kubelet API")
 	fs.BoolVar(&o.metrics, "metrics-enabled", false, "serve metrics")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", ":8082", "where, by TLS to those who may read them")
+	fs.BoolVar(&o.secureMetrics, "metrics-secure", true, "false serves them by HTTP to anybody")
 	o.profiling.Flag(fs)
 	fs.StringVar(&o.HealthAddress, "health-probe-address", ":8081", "where /healthz and /readyz are served; 0 for nowhere")
 }
@@ -180,6 +181,7 @@ func (o *options) run(ctx context.Context) error {
 	o.PublicRoots = program.PublicRoots
 	o.PodName = os.Getenv("POD_NAME")
 	o.Log = klog.Background()
+	program.LimitMemory()
 	return vnode.Run(ctx, o.Options)
 }
 
@@ -258,6 +260,7 @@ func (o *options) read() error {
 		}
 		o.Resources = append(o.Resources, resource)
 	}
+	o.PlainMetrics = !o.secureMetrics
 	if !o.metrics {
 		o.MetricsAddress = "0"
 	}

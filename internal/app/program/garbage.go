@@ -4,6 +4,7 @@
 package program
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -32,4 +33,12 @@ type collection [32]byte
 // percentOf takes 4 MiB for less: nothing is collected of a heap of less than that times the percentage.
 func percentOf(live uint64) int {
 	return int(max(cachesPercent, leastGarbage*100/max(live, 4<<20)))
+}
+
+// LimitMemory has garbage collected before the memory that a container may have is full: GOMEMLIMIT is all of it, and not everything that
+// takes memory is the collector's.
+func LimitMemory() {
+	if most := debug.SetMemoryLimit(-1); most != math.MaxInt64 {
+		debug.SetMemoryLimit(most / 10 * 9)
+	}
 }

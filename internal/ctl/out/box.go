@@ -27,11 +27,15 @@ type entry struct {
 }
 
 // NewSection returns an empty section.
-func NewSection(title string) *Section { return &Section{title: title} }
+func NewSection(title string) *Section { return &Section{title: clean(title)} }
 
 // Entry adds a line, or several below one key. A key without values is a line of its own.
 func (s *Section) Entry(key string, values ...string) {
-	s.entries = append(s.entries, entry{key, values})
+	cleaned := make([]string, 0, len(values))
+	for _, value := range values {
+		cleaned = append(cleaned, clean(value))
+	}
+	s.entries = append(s.entries, entry{clean(key), cleaned})
 }
 
 // Section adds a sub-section.

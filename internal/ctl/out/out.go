@@ -46,8 +46,13 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Result is the stream for what was asked: documents, values, versions.
-func (p *Printer) Result() io.Writer { return p.stdout }
+// Result is the stream for what was asked: documents, values, versions. A terminal is not commanded by them.
+func (p *Printer) Result() io.Writer {
+	if p.terminal {
+		return &cleanWriter{to: p.stdout}
+	}
+	return p.stdout
+}
 
 // Info prints a line about something neutral.
 func (p *Printer) Info(format string, args ...any) { p.line(info, pterm.FgDarkGray, format, args) }
@@ -62,7 +67,7 @@ func (p *Printer) Warn(format string, args ...any) { p.line(warning, pterm.FgYel
 func (p *Printer) Error(format string, args ...any) { p.line(failure, pterm.FgRed, format, args) }
 
 func (p *Printer) line(level string, colour pterm.Color, format string, args []any) {
-	p.print(line{level, p.format(level, colour, fmt.Sprintf(format, args...))})
+	p.print(line{level, p.format(level, colour, fmt.Sprintf(format, cleanArgs(args)...))})
 }
 
 // line is one that is printed now or later.

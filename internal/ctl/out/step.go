@@ -112,9 +112,9 @@ func room() int { return pterm.GetTerminalWidth() - 12 }
 // whole is what the spinner would say with room for all of it.
 func (s *Step) whole() string {
 	if s.missing == "" {
-		return s.label + s.text
+		return s.label + clean(s.text)
 	}
-	return s.label + s.text + ": " + s.missing
+	return s.label + clean(s.text) + ": " + clean(s.missing)
 }
 
 // says is what the spinner says.

@@ -1,0 +1,296 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"liqo.io/liqo/internal/rules"
+)
+
+// Limits bound what the API server of another cluster can make this process read.
+type Limits struct {
+	// Body is how many bytes one answer has at most.
+	Body int64
+	// Event is how many bytes one event of a watch has at most.
+	Event int64
+	// Rate is how many bytes are read in a second, of all answers and watches together, after a first Burst.
+	Rate, Burst int64
+}
+
+// DefaultLimits suit a process that has one peer.
+var DefaultLimits = Limits{Body: 32 << 20, Event: 4 << 20, Rate: 16 << 20, Burst: 256 << 20}
+
+// maxErrorBody is how much is read of an answer that says what went wrong.
+const maxErrorBody = 64 << 10
+
+// ErrTooLarge says that an answer of an API server, or what it has, is larger than is read.
+var ErrTooLarge = errors.New("the answer of the API server is too large")
+
+// LimitResponses returns a transport that reads no more of the answers of next than the limits allow, shows no text of it that commands
+// a terminal as an error, and tells report of what is too large. The transport below must not decompress.
+func LimitResponses(next http.RoundTripper, l Limits, report func(reason, message string)) http.RoundTripper {
+	return &limitedTransport{next: next, limits: l, report: report, reads: newBucket(l.Rate, l.Burst)}
+}
+
+type limitedTransport struct {
+	next   http.RoundTripper
+	limits Limits
+	report func(reason, message string)
+	reads  *bucket
+}
+
+// WrappedRoundTripper lets client-go find the transport, for instance to close idle connections.
+func (t *limitedTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(req)
+	if err != nil {
+		return nil, foreignError{err}
+	}
+	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		resp.Body.Close()
+		return nil, fmt.Errorf("the API server sends what nobody asked for: Content-Encoding %q", rules.CleanLine(encoding, rules.MaxForeignReason))
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return resp, nil
+	}
+	watches, _ := strconv.ParseBool(req.URL.Query().Get("watch"))
+	body := &limitedBody{ReadCloser: resp.Body, ctx: req.Context(), transport: t, left: t.limits.Body, what: "an answer"}
+	switch {
+	case resp.StatusCode >= http.StatusBadRequest:
+		return t.failure(resp)
+	case watches:
+		body.left, body.what, body.events = t.limits.Event, "an event of a watch", &eventScanner{}
+	}
+	resp.Body = body
+	return resp, nil
+}
+
+// failure replaces what an API server says of an error by what may be shown of it.
+func (t *limitedTransport) failure(resp *http.Response) (*http.Response, error) {
+	said, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	resp.Body.Close()
+	if err != nil {
+		return nil, foreignError{err}
+	}
+	clean, ofType := cleanFailure(said)
+	resp.Header.Set("Content-Type", ofType)
+	resp.Header.Del("Content-Length")
+	resp.Header.Del("Warning")
+	resp.ContentLength = int64(len(clean))
+	resp.Body = io.NopCloser(bytes.NewReader(clean))
+	return resp, nil
+}
+
+// cleanFailure returns a Status as JSON, or a text.
+func cleanFailure(said []byte) (clean []byte, contentType string) {
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(said, nil, nil)
+	status, ok := obj.(*metav1.Status)
+	if err != nil || !ok {
+		return []byte(rules.CleanText(string(said), rules.MaxForeignMessage)), "text/plain"
+	}
+	status.Message = rules.CleanText(status.Message, 4*rules.MaxForeignMessage)
+	status.Reason = metav1.StatusReason(rules.CleanLine(string(status.Reason), rules.MaxForeignReason))
+	if d := status.Details; d != nil {
+		d.Name, d.Kind, d.Group = rules.CleanLine(d.Name, rules.MaxForeignName), rules.CleanLine(d.Kind, rules.MaxForeignName), rules.CleanLine(d.Group, rules.MaxForeignName)
+		for i := range d.Causes {
+			c := &d.Causes[i]
+			c.Message, c.Field = rules.CleanText(c.Message, rules.MaxForeignMessage), rules.CleanLine(c.Field, rules.MaxForeignName)
+			c.Type = metav1.CauseType(rules.CleanLine(string(c.Type), rules.MaxForeignReason))
+		}
+	}
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	clean, err = json.Marshal(status)
+	if err != nil {
+		return []byte("an error that has no text"), "text/plain"
+	}
+	return clean, runtime.ContentTypeJSON
+}
+
+// foreignError is an error whose text may hold what another cluster said, as the names in its certificate.
+type foreignError struct{ error }
+
+func (e foreignError) Error() string {
+	return rules.CleanText(e.error.Error(), 4*rules.MaxForeignMessage)
+}
+func (e foreignError) Unwrap() error { return e.error }
+
+// limitedBody ends with ErrTooLarge.
+type limitedBody struct {
+	io.ReadCloser
+	ctx       context.Context
+	transport *limitedTransport
+	what      string
+	left      int64
+	events    *eventScanner // nil where the body is one answer
+	failed    error
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.failed != nil {
+		return 0, b.failed
+	}
+	if int64(len(p)) > b.left+1 { // one more, to see whether it ends there
+		p = p[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	if b.events != nil {
+		if rest, ended := b.events.scan(p[:n]); ended {
+			b.left = b.transport.limits.Event - int64(rest)
+		}
+	}
+	if b.left < 0 {
+		b.failed = fmt.Errorf("%s has more than %d bytes: %w", b.what, b.limit(), ErrTooLarge)
+		b.transport.report("AnswerTooLarge", b.failed.Error())
+		return 0, b.failed
+	}
+	if waited := b.transport.reads.take(b.ctx, int64(n)); waited != nil && err == nil {
+		err = waited
+	}
+	return n, err
+}
+
+func (b *limitedBody) limit() int64 {
+	if b.events != nil {
+		return b.transport.limits.Event
+	}
+	return b.transport.limits.Body
+}
+
+// eventScanner finds where the events of a watch end, in JSON that is not read yet: the decoder takes one whole into memory, however
+// large it is. Of what is no JSON it finds no end, so that all of it counts as one: protobuf says how long an event is, and client-go
+// has a bound for that, but a peer says itself what it sends.
+type eventScanner struct {
+	depth           int
+	inText, escaped bool
+	frame           protobufFrame
+	begun, binary   bool
+}
+
+// protobufFrame is how much of a frame is missing: its length in four bytes, then as many.
+type protobufFrame struct {
+	header  [4]byte
+	have    int
+	missing int64
+}
+
+// scan takes the next bytes. It returns whether an event ended in them, and how many bytes came after the last one that did.
+func (s *eventScanner) scan(p []byte) (rest int, ended bool) {
+	if !s.begun && len(p) > 0 {
+		s.begun, s.binary = true, p[0] == 0 // a frame of more than 16 MiB begins otherwise, and is refused as it is
+	}
+	for i, c := range p {
+		done := false
+		if s.binary {
+			done = s.frame.next(c)
+		} else {
+			done = s.next(c)
+		}
+		if done {
+			rest, ended = len(p)-i-1, true
+		}
+	}
+	return rest, ended
+}
+
+func (s *eventScanner) next(c byte) (done bool) {
+	switch {
+	case s.escaped:
+		s.escaped = false
+	case s.inText:
+		s.escaped, s.inText = c == '\\', c != '"'
+	case c == '"':
+		s.inText = true
+	case c == '{' || c == '[':
+		s.depth++
+	case c == '}' || c == ']':
+		s.depth--
+		return s.depth == 0
+	}
+	return false
+}
+
+func (f *protobufFrame) next(c byte) (done bool) {
+	if f.have < len(f.header) {
+		f.header[f.have] = c
+		f.have++
+		f.missing = int64(f.header[0])<<24 | int64(f.header[1])<<16 | int64(f.header[2])<<8 | int64(f.header[3])
+		if f.have < len(f.header) || f.missing > 0 {
+			return false
+		}
+		f.have = 0
+		return true
+	}
+	f.missing--
+	if f.missing > 0 {
+		return false
+	}
+	f.have = 0
+	return true
+}
+
+// bucket is a budget of bytes that fills up again by the second.
+type bucket struct {
+	rate, burst float64
+	now         func() time.Time
+
+	mu   sync.Mutex
+	left float64
+	at   time.Time
+}
+
+func newBucket(rate, burst int64) *bucket {
+	return &bucket{rate: float64(rate), burst: float64(burst), left: float64(burst), now: time.Now}
+}
+
+// reserve takes n out, and returns how long to wait until the bucket had them.
+func (b *bucket) reserve(n int64) time.Duration {
+	if b.rate <= 0 {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	if !b.at.IsZero() {
+		b.left = min(b.burst, b.left+now.Sub(b.at).Seconds()*b.rate)
+	}
+	b.at = now
+	b.left -= float64(n)
+	if b.left >= 0 {
+		return 0
+	}
+	return time.Duration(-b.left / b.rate * float64(time.Second))
+}
+
+// take takes n out when they are there. An error is that of ctx.
+func (b *bucket) take(ctx context.Context, n int64) error { return pauseFor(ctx, b.reserve(n)) }
+
+func pauseFor(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

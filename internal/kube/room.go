@@ -1,0 +1,172 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Room bounds what is kept of another cluster: it has as many objects as it likes, and this process has other peers.
+type Room struct {
+	// Bytes of all objects, about; Objects is their number.
+	Bytes, Objects int64
+	// Full is called when there is no room for an object. May be nil.
+	Full func(reason, message string)
+
+	mu             sync.Mutex
+	bytes, objects int64
+}
+
+// smallObject is about what an object takes beside its encoding.
+const smallObject = 256
+
+// exchange puts an object of a size in the place of another; 0 is none. A Room that is nil has no end.
+func (r *Room) exchange(old, now int64) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	bytes, objects := r.bytes-old+now, r.objects
+	if old > 0 {
+		objects--
+	}
+	if now > 0 {
+		objects++
+	}
+	if now > old && (bytes > r.Bytes || objects > r.Objects) {
+		err := fmt.Errorf("there are more than %d objects or %d bytes: %w", r.Objects, r.Bytes, ErrTooLarge)
+		if r.Full != nil {
+			r.Full("TooManyObjects", err.Error())
+		}
+		return err
+	}
+	r.bytes, r.objects = bytes, objects
+	return nil
+}
+
+// leave gives the room back that a feed has.
+func (f *Feed) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, k := range f.objects {
+		_ = f.options.Cluster.Room.exchange(k.size, 0)
+		k.size = 0
+		f.objects[key] = k
+	}
+}
+
+// sizeOf is about what an object takes.
+func sizeOf(obj client.Object) int64 {
+	switch o := obj.(type) {
+	case *unstructured.Unstructured:
+		return sizeOfValue(o.Object) + smallObject
+	case interface{ Size() int }:
+		return int64(o.Size()) + smallObject
+	}
+	size := int64(smallObject)
+	for _, m := range []map[string]string{obj.GetLabels(), obj.GetAnnotations()} {
+		for key, value := range m {
+			size += int64(len(key) + len(value))
+		}
+	}
+	return 2*size + smallObject
+}
+
+func sizeOfValue(v any) int64 {
+	const word = 32
+	size := int64(word)
+	switch v := v.(type) {
+	case string:
+		size += int64(len(v))
+	case map[string]any:
+		for key, value := range v {
+			size += int64(len(key)) + sizeOfValue(value)
+		}
+	case []any:
+		for _, value := range v {
+			size += sizeOfValue(value)
+		}
+	}
+	return size
+}
+
+// pageSizes are how many objects are asked for at once: fewer, where those are too large.
+var pageSizes = []int64{100, 10, 1}
+
+// paged lists page by page, and gives up where there is more than room for. A list in pages from a version is one of exactly that version,
+// however old: what is the newest is asked for.
+func paged(ctx context.Context, list toolscache.ListWithContextFunc, o metav1.ListOptions, room *Room) (runtime.Object, error) {
+	var first runtime.Object
+	var all []runtime.Object
+	size, bytes := 0, int64(0)
+	o.ResourceVersion, o.ResourceVersionMatch = "", ""
+	for {
+		o.Limit = pageSizes[size]
+		page, err := list(ctx, o)
+		if errors.Is(err, ErrTooLarge) && size < len(pageSizes)-1 {
+			size++
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		items, err := meta.ExtractList(page)
+		if err != nil {
+			return nil, fmt.Errorf("reading a list: %w", err)
+		}
+		for _, item := range items {
+			if obj, ok := item.(client.Object); ok {
+				bytes += sizeOf(obj)
+			}
+		}
+		if first == nil {
+			first = page
+		}
+		all = append(all, items...)
+		if int64(len(all)) > room.Objects || bytes > room.Bytes {
+			err := fmt.Errorf("a list has more than %d objects or %d bytes: %w", room.Objects, room.Bytes, ErrTooLarge)
+			if room.Full != nil {
+				room.Full("ListTooLarge", err.Error())
+			}
+			return nil, err
+		}
+		more, err := meta.ListAccessor(page)
+		if err != nil {
+			return nil, fmt.Errorf("reading a list: %w", err)
+		}
+		if more.GetContinue() == "" {
+			return whole(first, all, more.GetResourceVersion())
+		}
+		if more.GetContinue() == o.Continue || len(items) == 0 {
+			return nil, fmt.Errorf("a list that does not go on: %w", ErrTooLarge)
+		}
+		o.Continue = more.GetContinue()
+	}
+}
+
+// whole returns the list with the objects of all pages.
+func whole(list runtime.Object, all []runtime.Object, version string) (runtime.Object, error) {
+	if err := meta.SetList(list, all); err != nil {
+		return nil, fmt.Errorf("joining the pages of a list: %w", err)
+	}
+	accessor, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, fmt.Errorf("joining the pages of a list: %w", err)
+	}
+	accessor.SetContinue("")
+	accessor.SetRemainingItemCount(nil)
+	accessor.SetResourceVersion(version)
+	return list, nil
+}
