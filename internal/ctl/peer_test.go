@@ -556,9 +556,12 @@ func whatALostConsumerLeftIsUndone(t *testing.T, one, two *town) {
 	testkit.Update(t, one.Client, identity, func(identity *authv1beta1.Identity) { identity.Spec.AuthParams.APIServer = "https://127.0.0.1:1" })
 	liqoctl(t, one.Config, "force", "unpeer", "cluster2", "--skip-confirm", "--timeout", "5m").succeeds(t)
 	get(t, two, "liqo-tenant-cluster1", "cluster2", &authv1beta1.ResourceSlice{})
-	testkit.Create(t, two.Client, &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster1", Name: "cluster2", Labels: map[string]string{
+	copied := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster1", Name: "cluster2", Labels: map[string]string{
 		names.Replicated: "true", names.ReplicationOrigin: "cluster1", names.RemoteClusterID: "cluster1",
-	}}})
+	}}}
+	if err := two.Client.Create(t.Context(), copied); client.IgnoreAlreadyExists(err) != nil { // it comes with the virtual node, sooner or later
+		t.Fatal(err)
+	}
 	dry := peered(t, one, two, "unpeer", "--dry-run")
 	dry.succeeds(t)
 	if got, want := kindsOf(dry.stdout), "| Tenant Secret NamespaceMap ResourceSlice"; !strings.HasPrefix(got, want) { // and a Renew, if it came so far
