@@ -85,6 +85,20 @@ type write struct {
 	content string
 	// again reports whether other content is the put-back: an object that is deleted was made anew.
 	again bool
+	// origin is the object that the write follows from.
+	origin types.UID
+}
+
+type originKey struct{}
+
+// WithOrigin returns a context for the writes that follow from an object. What is written for an object that was made anew puts nothing back.
+func WithOrigin(ctx context.Context, uid types.UID) context.Context {
+	return context.WithValue(ctx, originKey{}, uid)
+}
+
+func originOf(ctx context.Context) types.UID {
+	uid, _ := ctx.Value(originKey{}).(types.UID)
+	return uid
 }
 
 // object returns what is written to, whatever the way.
@@ -96,7 +110,7 @@ type ownActs struct{ made, deleted time.Time }
 // written is the last write.
 type written struct {
 	content, version string
-	uid              types.UID
+	uid, origin      types.UID
 	// putBacks are those in a row, and when the last write was.
 	putBacks repeats
 	// writer is the other one, as it was told, and told for how many put-backs.
@@ -106,7 +120,7 @@ type written struct {
 
 // isPutBack reports whether to write that content undoes what another writer did since the last write.
 func (w *written) isPutBack(next write, now time.Time) bool {
-	if w.content == "" || now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.delay(freePutBacks)) || now.Before(w.putBacks.last) {
+	if w.content == "" || w.origin != next.origin || now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.delay(freePutBacks)) || now.Before(w.putBacks.last) {
 		return false
 	}
 	return (w.content == next.content) != next.again
@@ -164,7 +178,7 @@ func (l *writeLimiter) wrote(w write, version string, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, last := l.now(), l.of[w.key]
-	next := written{content: w.content, version: version, uid: uid, putBacks: repeats{last: now}}
+	next := written{content: w.content, version: version, uid: uid, origin: w.origin, putBacks: repeats{last: now}}
 	if last.isPutBack(w, now) && !last.remadeSlowly(w, uid, now) {
 		if version != "" && version == last.version {
 			return
@@ -266,6 +280,7 @@ func (c *limitedClient) do(ctx context.Context, w *write, send func() error, aft
 	if w == nil {
 		return send()
 	}
+	w.origin = originOf(ctx)
 	if left, last := c.limit.left(*w); left > 0 {
 		return c.conflict(ctx, w, left, last)
 	}

@@ -108,6 +108,11 @@ func TestWriteLimiter(t *testing.T) {
 				l.try(write{key: writeKey{how: howDelete}, content: strconv.Itoa(i), again: true}, "")
 			}
 		}, rounds / 5, rounds / 5},
+		"for another object each time": {func(l *limiterTest, i int) {
+			w := content("ours")
+			w.origin = types.UID(strconv.Itoa(i))
+			l.try(w, strconv.Itoa(i))
+		}, rounds, rounds},
 		"deleted several times": {func(l *limiterTest, _ int) {
 			l.try(write{key: writeKey{how: howDelete}, content: "1", again: true}, "")
 		}, rounds, rounds},

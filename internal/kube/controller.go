@@ -156,6 +156,7 @@ func (c *Controller[T]) Reconcile(ctx context.Context, req reconcile.Request) (r
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the object: %w", err)
 	}
+	ctx = WithOrigin(ctx, obj.GetUID())
 	if obj.GetDeletionTimestamp().IsZero() {
 		return c.sync(ctx, obj)
 	}

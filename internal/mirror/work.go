@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
 	"liqo.io/liqo/internal/kube"
@@ -130,7 +131,7 @@ func (e *Engine) handle(k *kind, key itemKey) {
 		Remote: e.side(pk, e.remote, key.pair.Remote, pk.remote),
 	}
 	log := logr.FromContextOrDiscard(pk.ctx).WithValues("name", key.name)
-	err := guarded(k.Sync, logr.NewContext(pk.ctx, log), it)
+	err := guarded(k.Sync, kube.WithOrigin(logr.NewContext(pk.ctx, log), pk.originOf(key)), it)
 	if pk.ctx.Err() != nil {
 		k.drop(key)
 		return
@@ -139,6 +140,16 @@ func (e *Engine) handle(k *kind, key itemKey) {
 		e.options.Handled(key.pair, k.Name, err)
 	}
 	k.settle(log, pk, key, started, urgent, err)
+}
+
+// originOf returns the UID of the local object of an item, none if there is none.
+func (pk *pairKind) originOf(key itemKey) types.UID {
+	for _, a := range pk.local {
+		if obj := a.shared.feed.Get(key.pair.Local, key.name); obj != nil {
+			return obj.GetUID()
+		}
+	}
+	return ""
 }
 
 // guarded turns a panic into an error: one odd object of a peer must not end the work for all.
