@@ -444,9 +444,10 @@ func podsOfOtherNodes(t *testing.T, c *testkit.ControlPlane, vk client.Client, n
 	}
 	expect(t, vk.Status().Patch(t.Context(), pod("mine"), status, dry), "")
 	expect(t, vk.Status().Patch(t.Context(), pod("theirs"), status, dry), "pods of its own node")
-	const owned = "only change the label liqo.io/remote-unavailable"
+	const owned = "only change the labels liqo.io/shadowPod and liqo.io/remote-unavailable"
 	for patch, want := range map[string]string{
 		`{"metadata":{"labels":{"liqo.io/remote-unavailable":"true"}},"status":{"phase":"Running"}}`: "",
+		`{"metadata":{"labels":{"liqo.io/shadowPod":"true"}},"status":{"phase":"Running"}}`:          "",
 		`{"metadata":{"labels":{"app":"other"}}}`:                                                    owned,
 		`{"metadata":{"labels":{"app":null}}}`:                                                       owned,
 		`{"metadata":{"labels":{"virtual":"true"}}}`:                                                 owned,
