@@ -25,6 +25,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/rules"
 	"liqo.io/liqo/internal/slice/want"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -253,7 +254,7 @@ func TestSliceAsTypedBecomesAVirtualNode(t *testing.T) {
 		testkit.UpdateStatus(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) {
 			want.AuthenticationDenied(strings.Repeat("è", 2000)).Set(&s.Status, time.Now())
 		})
-		withdrawn("ResourceSlice authentication denied: " + strings.Repeat("è", (1000-len("ResourceSlice authentication denied: "))/2) + "…")
+		withdrawn("ResourceSlice authentication denied: " + strings.Repeat("è", (rules.MaxForeignMessage-len("ResourceSlice authentication denied: …"))/2) + "…")
 		answer(t, c, slice)
 		withdrawn("")
 	})
