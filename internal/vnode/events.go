@@ -20,6 +20,7 @@ const (
 	reasonReflected    = "SuccessfulReflection"
 	reasonFailed       = "FailedReflection"
 	reasonDisabled     = "ReflectionDisabled"
+	reasonDrained      = "TenantDrained"
 	reasonNoAPIServer  = "APIServerSupportDisabled"
 	reasonFieldsLost   = "FieldsNotReflected"
 	reasonMeaningless  = "InvalidAnnotation"

@@ -76,6 +76,10 @@ func (f *fallback) follow(ctx context.Context, pod *corev1.Pod, state standing, 
 		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDisabled,
 			fmt.Sprintf("Namespace %q is not offloaded to the cluster behind node %q", pod.Namespace, pod.Spec.NodeName))
 	}
+	if state == drained && !kept && pod.DeletionTimestamp.IsZero() && !ended(pod) {
+		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDrained, fmt.Sprintf("The provider behind node %q has drained the Tenant of this cluster: "+
+			"it ended the pods of namespace %q and takes no others until the Tenant is active again", pod.Spec.NodeName, pod.Namespace))
+	}
 	switch {
 	case !pod.DeletionTimestamp.IsZero():
 		return f.release(ctx, pod, twin)

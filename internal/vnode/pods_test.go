@@ -309,6 +309,40 @@ func TestPodsOfOtherNamespaces(t *testing.T) {
 	eventually(s, s.here, s.localPod("aborted"), reasonIs(translate.ReasonAborted))
 }
 
+// A drained Tenant ends the pods of a namespace in the provider: those that ran have failed at once, so that their owners make others,
+// and those that come wait until the Tenant is active again.
+func TestPodsOfADrainedTenant(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	s.pod(s.local, "runs")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("runs"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {
+		RemoteNamespace: s.twin, Phase: offv1beta1.MappingCreationLoopBackOff, Reason: offv1beta1.MappingTenantDrained,
+	}})
+	eventually(s, s.here, s.localPod("runs"), func(p *corev1.Pod) error {
+		if err := phaseIs(corev1.PodFailed)(p); err != nil {
+			return err
+		}
+		return reasonIs(translate.ReasonAborted)(p)
+	})
+	s.event(s.localPod("runs"), reasonDrained, "has drained the Tenant of this cluster")
+	s.pod(s.local, "replacement")
+	eventually(s, s.here, s.localPod("replacement"), func(p *corev1.Pod) error {
+		if err := phaseIs(corev1.PodPending)(p); err != nil {
+			return err
+		}
+		return reasonIs(translate.ReasonBackOff)(p)
+	})
+
+	s.deleteNow(s.there, remote)
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
+	s.runRemotely(eventually(s, s.there, s.shadow("replacement"), exists), "10.7.0.10")
+	eventually(s, s.here, s.localPod("replacement"), phaseIs(corev1.PodRunning))
+	eventually(s, s.here, s.localPod("runs"), reasonIs(translate.ReasonAborted))
+}
+
 // The taint of the node evicts them at once, and their owner makes others: one event says why.
 func TestPodsOfANamespaceThatIsNotOffloadedAreToldOfOnce(t *testing.T) {
 	s := newStage(t, nil)

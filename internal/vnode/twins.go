@@ -36,6 +36,8 @@ const (
 	absent
 	// pending: it is asked for, or on its way out, or in trouble. Pods are left alone.
 	pending
+	// drained: the provider drained the Tenant of this cluster, and ended all pods of the namespace.
+	drained
 	// reflected: the engines look after its pods.
 	reflected
 )
@@ -134,6 +136,8 @@ func (t *twins) Standing(namespace string) (standing, string) {
 	switch {
 	case twinned:
 		return reflected, twin
+	case wanted && current.Phase == offv1beta1.MappingCreationLoopBackOff && current.Reason == offv1beta1.MappingTenantDrained:
+		return drained, name
 	case answered || wanted:
 		return pending, name
 	}

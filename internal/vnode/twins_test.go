@@ -14,17 +14,22 @@ func TestHostileTwins(t *testing.T) {
 	for name, tc := range map[string]struct {
 		desired, remote string
 		phase           offv1beta1.MappingPhase
+		reason          string
 		state           standing
 		pair            bool
 	}{
-		"agreed":                  {desired: "twin", remote: "twin", phase: offv1beta1.MappingAccepted, state: reflected, pair: true},
-		"never_asked_for":         {remote: "loot", phase: offv1beta1.MappingAccepted, state: pending},
-		"another_name":            {desired: "twin", remote: "loot", phase: offv1beta1.MappingAccepted, state: pending},
-		"no_name":                 {desired: "twin", phase: offv1beta1.MappingAccepted, state: pending},
-		"not_accepted":            {desired: "twin", remote: "twin", phase: offv1beta1.MappingCreationLoopBackOff, state: pending},
-		"not_answered":            {desired: "twin", state: pending},
-		"on_its_way_out":          {remote: "twin", phase: offv1beta1.MappingTerminating, state: pending},
-		"neither_asked_nor_there": {state: absent},
+		"agreed":                     {desired: "twin", remote: "twin", phase: offv1beta1.MappingAccepted, state: reflected, pair: true},
+		"never_asked_for":            {remote: "loot", phase: offv1beta1.MappingAccepted, state: pending},
+		"another_name":               {desired: "twin", remote: "loot", phase: offv1beta1.MappingAccepted, state: pending},
+		"no_name":                    {desired: "twin", phase: offv1beta1.MappingAccepted, state: pending},
+		"not_accepted":               {desired: "twin", remote: "twin", phase: offv1beta1.MappingCreationLoopBackOff, state: pending},
+		"drained":                    {desired: "twin", remote: "twin", phase: offv1beta1.MappingCreationLoopBackOff, reason: offv1beta1.MappingTenantDrained, state: drained},
+		"drained_before_it_was_made": {desired: "twin", phase: offv1beta1.MappingCreationLoopBackOff, reason: offv1beta1.MappingTenantDrained, state: drained},
+		"drained_but_not_asked_for":  {remote: "twin", phase: offv1beta1.MappingCreationLoopBackOff, reason: offv1beta1.MappingTenantDrained, state: pending},
+		"refused_otherwise":          {desired: "twin", remote: "twin", phase: offv1beta1.MappingCreationLoopBackOff, reason: offv1beta1.MappingTenantNotReady, state: pending},
+		"not_answered":               {desired: "twin", state: pending},
+		"on_its_way_out":             {remote: "twin", phase: offv1beta1.MappingTerminating, state: pending},
+		"neither_asked_nor_there":    {state: absent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nm := &offv1beta1.NamespaceMap{}
@@ -32,7 +37,7 @@ func TestHostileTwins(t *testing.T) {
 				nm.Spec.DesiredMapping = map[string]string{"web": tc.desired}
 			}
 			if tc.phase != "" {
-				nm.Status.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{"web": {RemoteNamespace: tc.remote, Phase: tc.phase}}
+				nm.Status.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{"web": {RemoteNamespace: tc.remote, Phase: tc.phase, Reason: tc.reason}}
 			}
 			all := &twins{}
 			all.Set(nm)
