@@ -78,7 +78,7 @@ func TestForbids(t *testing.T) {
 func TestUnprotectedPods(t *testing.T) {
 	c := home(t)
 	vn := provide(t, c, "verona", "verona-1", "")
-	nso := extend(t, c, func(*offv1beta1.NamespaceOffloadingSpec) {})
+	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:verona-1") })
 	desires(t, c, vn, nso.Namespace, nso.Namespace+"-home")
 	level := func(level string) {
 		t.Helper()

@@ -21,7 +21,7 @@ type program struct {
 
 // Argo CD 3.2 is the last release whose parts are all published modules. So are the Flux controllers in these versions.
 var (
-	argocd              = program{name: "argocd", module: "github.com/argoproj/argo-cd/v3", version: "v3.2.12", pkg: "./cmd"}
+	argocd              = program{name: "argocd", module: "github.com/argoproj/argo-cd/v3", version: "v3.2.11", pkg: "./cmd"}
 	kustomize           = program{name: "kustomize", module: "sigs.k8s.io/kustomize/kustomize/v5", version: "v5.8.1", pkg: "."}
 	sourceController    = program{name: "source-controller", module: "github.com/fluxcd/source-controller", version: "v1.8.0", pkg: ".", nested: "github.com/fluxcd/source-controller/api"}
 	kustomizeController = program{name: "kustomize-controller", module: "github.com/fluxcd/kustomize-controller", version: "v1.9.6", pkg: ".", nested: "github.com/fluxcd/kustomize-controller/api"}
