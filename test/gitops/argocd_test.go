@@ -23,7 +23,7 @@ func TestArgoCD(t *testing.T) {
 	repo := newRepository(t, func(checkout string) { fillTree(t, checkout) })
 	installArgoCD(t)
 	startArgoCD(t, dir)
-	kubectl(t, consumer, readExample(t, "argocd/applications.yaml", repo), "apply", "-f", "-")
+	applyWhenKnown(t, consumer, readExample(t, "argocd/applications.yaml", repo))
 	t.Cleanup(func() {
 		_, _ = consumer.Kubectl("", append([]string{"delete", "applications", "-n", "argocd", "--ignore-not-found", "--wait=false"}, applications...)...)
 	})
@@ -153,8 +153,8 @@ func installArgoCD(t *testing.T) {
 	t.Cleanup(func() { _, _ = consumer.Kubectl("", "delete", "namespace", "argocd", "--wait=false") })
 	kubectl(t, consumer, "", "apply", "-n", "argocd", "-k", filepath.Join(manifests, "base", "config"))
 	kubectl(t, consumer, string(argocdConfig(t)), "apply", "--server-side", "--force-conflicts", "-f", "-")
-	kubectl(t, consumer, `{"apiVersion":"argoproj.io/v1alpha1","kind":"AppProject","metadata":{"name":"default","namespace":"argocd"},
-		"spec":{"sourceRepos":["*"],"destinations":[{"namespace":"*","server":"*"}],"clusterResourceWhitelist":[{"group":"*","kind":"*"}]}}`, "apply", "-f", "-")
+	applyWhenKnown(t, consumer, `{"apiVersion":"argoproj.io/v1alpha1","kind":"AppProject","metadata":{"name":"default","namespace":"argocd"},
+		"spec":{"sourceRepos":["*"],"destinations":[{"namespace":"*","server":"*"}],"clusterResourceWhitelist":[{"group":"*","kind":"*"}]}}`)
 	kubectl(t, consumer, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"argocd-redis","namespace":"argocd"},"stringData":{"auth":""}}`, "apply", "-f", "-")
 	for name, c := range map[string]*clusters.Cluster{"cluster-a": consumer, "cluster-b": provider} {
 		config, err := json.Marshal(map[string]any{"tlsClientConfig": map[string]any{

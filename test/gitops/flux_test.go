@@ -19,8 +19,7 @@ func TestFlux(t *testing.T) {
 	repo := newRepository(t, func(checkout string) { fillTree(t, checkout) })
 	installFlux(t)
 	startFlux(t, t.TempDir())
-	manifests := readExample(t, "flux/peering.yaml", repo)
-	kubectl(t, consumer, manifests, "apply", "-f", "-")
+	applyWhenKnown(t, consumer, readExample(t, "flux/peering.yaml", repo))
 	waitForKustomizations(t)
 	waitForPeering(t)
 

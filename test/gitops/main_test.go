@@ -62,3 +62,12 @@ func kubectl(t *testing.T, on *clusters.Cluster, stdin string, args ...string) s
 	}
 	return out
 }
+
+// applyWhenKnown applies manifests of kinds whose definitions were just created: the API server serves them a moment later.
+func applyWhenKnown(t *testing.T, on *clusters.Cluster, manifests string) {
+	t.Helper()
+	eventually(t, "the API server to know the kinds", func() error {
+		_, err := on.Kubectl(manifests, "apply", "-f", "-")
+		return err
+	})
+}
