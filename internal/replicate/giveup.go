@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -29,6 +30,36 @@ func (s *situation) givenUp(l *link) bool {
 	}
 	state := l.state()
 	return state.looked && !state.alive()
+}
+
+// forgottenAfter is how long a peer refuses everything before that is not taken any more for an API server that has only begun, or for
+// rights that are being given.
+const forgottenAfter = 15 * time.Second
+
+// forgotten reports whether the user takes down all that there is of a peer, credentials included, and the peer lets them in no more: it
+// removed its side first, and what was copied there cannot be taken away by anything that is still to come. after is when to look again, 0
+// for when something changes.
+func (s *situation) forgotten(l *link, now time.Time) (is bool, after time.Duration) {
+	staying := func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() }
+	if !s.removed || l == nil || len(s.secrets) == 0 || slices.ContainsFunc(s.secrets, staying) {
+		return false, 0
+	}
+	state := l.state()
+	if !state.looked || state.failure != "" || state.refusedSince.IsZero() {
+		return false, 0
+	}
+	left := state.refusedSince.Add(forgottenAfter).Sub(now)
+	return left <= 0, max(left, 0)
+}
+
+// leaveForgotten is giveUp of a peer that removed its side first, with an event on the ForeignCluster: those in the namespaces are refused.
+func (r *reconciler) leaveForgotten(ctx context.Context, s *situation) (time.Duration, error) {
+	if l := r.links.get(string(s.peer)); l != nil && s.cluster != nil {
+		r.recorder.Eventf(s.cluster, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s", kube.Note(fmt.Sprintf(
+			"The tenant namespace is being deleted, and the provider lets this cluster in no more: what was copied to namespace %s there is left to its administrator: %s",
+			l.pair.Remote, l.state().refusal)))
+	}
+	return r.giveUp(ctx, s)
 }
 
 // giveUp takes down what is here without asking the peer: objects that are being deleted may go, and when the

@@ -28,6 +28,8 @@ type health struct {
 	failure string
 	// refusals are what the API server said when it refused our calls, by what they were about, until it accepts them.
 	refusals map[string]string
+	// refusedSince is when the API server refused everything for the first time, zero while it lets us in.
+	refusedSince time.Time
 	// rejections are why objects are not copied although we may, by object.
 	rejections map[string]string
 }
@@ -41,13 +43,14 @@ type state struct {
 	failure, refusal string
 	some             bool // only of what the refusal says, not of everything
 	rejection        string
+	refusedSince     time.Time
 }
 
 func (l *link) state() state {
 	l.health.mu.Lock()
 	defer l.health.mu.Unlock()
 	_, all := l.health.refusals[access]
-	return state{l.health.looked, l.health.failure, first(l.health.refusals), !all, first(l.health.rejections)}
+	return state{l.health.looked, l.health.failure, first(l.health.refusals), !all, first(l.health.rejections), l.health.refusedSince}
 }
 
 // first returns one of the texts, always the same of the same set, "" for none.
@@ -168,6 +171,12 @@ func (l *link) remember(texts *map[string]string, key, text string) {
 			*texts = map[string]string{}
 		}
 		(*texts)[key] = text
+	}
+	switch _, all := l.health.refusals[access]; {
+	case !all:
+		l.health.refusedSince = time.Time{}
+	case l.health.refusedSince.IsZero():
+		l.health.refusedSince = time.Now()
 	}
 	after := first(*texts)
 	l.health.mu.Unlock()

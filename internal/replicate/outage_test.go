@@ -189,6 +189,67 @@ func TestAPeerThatRefusesAndWasGivenUp(t *testing.T) {
 	p.condition(failing, "refuses our credentials")
 }
 
+// Both sides are deleted at once, as from Git: the provider has forgotten the consumer before that could take its copies away.
+func TestATenantNamespaceGoesAlthoughThePeerRefuses(t *testing.T) {
+	p := newPeering(t)
+	binding := p.bind(p.userName)
+	secret := p.secret("cplane-secret", testkit.Kubeconfig(t, p.user))
+	p.create(p.consumer, secret)
+	p.run()
+	p.create(p.consumer, p.guideSlice(p.consumerTenant))
+	p.copied(nil)
+	p.remove(p.provider, binding)
+	p.condition(established, "refuses our calls")
+	for _, obj := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.consumerTenant}}, p.sliceAt(p.consumerTenant), secret} {
+		p.remove(p.consumer, obj)
+	}
+	p.gone(p.consumer, p.sliceAt(p.consumerTenant))
+	p.gone(p.consumer, secret)
+}
+
+func TestForgotten(t *testing.T) {
+	now := time.Now()
+	going, staying := corev1.Secret{}, corev1.Secret{}
+	going.DeletionTimestamp = &metav1.Time{Time: now}
+	const long = forgottenAfter + time.Second
+	for name, c := range map[string]struct {
+		removed bool
+		secrets []corev1.Secret
+		failure string
+		refused time.Duration // for how long, 0 for not at all
+		some    bool
+		want    bool
+		after   time.Duration
+	}{
+		"removed_on_both_sides":   {removed: true, secrets: []corev1.Secret{going}, refused: long, want: true},
+		"refused_for_a_moment":    {removed: true, secrets: []corev1.Secret{going}, refused: forgottenAfter - time.Second, after: time.Second},
+		"let_in":                  {removed: true, secrets: []corev1.Secret{going}},
+		"refused_in_part":         {removed: true, secrets: []corev1.Secret{going}, refused: long, some: true},
+		"away":                    {removed: true, secrets: []corev1.Secret{going}, refused: long, failure: "timeout"},
+		"namespace_stays":         {secrets: []corev1.Secret{going}, refused: long},
+		"credentials_stay":        {removed: true, secrets: []corev1.Secret{going, staying}, refused: long},
+		"no_credentials_any_more": {removed: true, refused: long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &link{health: health{looked: true, failure: c.failure}, changed: func() {}}
+			if c.refused > 0 {
+				key := access
+				if c.some {
+					key = "resourceslices/one"
+				}
+				l.remember(&l.health.refusals, key, "forbidden")
+				if !c.some {
+					l.health.refusedSince = now.Add(-c.refused)
+				}
+			}
+			s := situation{removed: c.removed, secrets: c.secrets}
+			if is, after := s.forgotten(l, now); is != c.want || after != c.after {
+				t.Errorf("forgotten %v, again after %s", is, after)
+			}
+		})
+	}
+}
+
 func TestAPeerThatWasGivenUpWithoutCredentials(t *testing.T) {
 	p := newPeering(t)
 	slice := p.guideSlice(p.consumerTenant)

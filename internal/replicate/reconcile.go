@@ -36,8 +36,10 @@ const deadInterval = 15 * time.Second
 type situation struct {
 	peer       liqov1beta1.ClusterID
 	namespaces []string
-	secrets    []corev1.Secret
-	cluster    *liqov1beta1.ForeignCluster
+	// removed: all of these namespaces are being deleted.
+	removed bool
+	secrets []corev1.Secret
+	cluster *liqov1beta1.ForeignCluster
 
 	use      *credentials
 	problems map[types.UID]problem
@@ -72,6 +74,10 @@ func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time
 	if s.givenUp(r.links.get(string(id))) {
 		return r.giveUp(ctx, s)
 	}
+	refused, patience := s.forgotten(r.links.get(string(id)), time.Now())
+	if refused {
+		return r.leaveForgotten(ctx, s)
+	}
 	hadLink := r.links.get(string(id)) != nil
 	connected := r.connect(ctx, s)
 	if reason, ok := kube.InvalidReason(connected); ok && s.use != nil {
@@ -87,7 +93,7 @@ func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time
 		later, stranded = r.findStranded(ctx, s)
 	}
 	misbehaves, forgotten := l.misbehaviour()
-	return sooner(sooner(sooner(after, again), later), forgotten),
+	return sooner(sooner(sooner(sooner(after, again), later), forgotten), patience),
 		errors.Join(connected, drained, left, stranded, r.writeCondition(ctx, s.cluster, s.condition(l), misbehaves))
 }
 
@@ -115,8 +121,10 @@ func (r *reconciler) gather(ctx context.Context, id liqov1beta1.ClusterID) (*sit
 	if err := r.client.List(ctx, &namespaces, client.MatchingLabels{names.RemoteClusterID: string(id), names.TenantNamespace: "true"}); err != nil {
 		return nil, fmt.Errorf("listing tenant namespaces: %w", err)
 	}
+	s.removed = len(namespaces.Items) > 0
 	for i := range namespaces.Items {
 		name := namespaces.Items[i].Name
+		s.removed = s.removed && !namespaces.Items[i].DeletionTimestamp.IsZero()
 		s.namespaces = append(s.namespaces, name)
 		var secrets corev1.SecretList
 		if err := r.secrets.List(ctx, &secrets, client.InNamespace(name)); err != nil {
