@@ -5,6 +5,8 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -129,7 +131,12 @@ func (h *handshakeSecrets) sync(ctx context.Context, secret *corev1.Secret) (kub
 	if maps.EqualFunc(before.Data, secret.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
 		return event, nil
 	}
-	// Whoever was faster has filled it in.
+	// Whoever was faster has filled it in. Another nonce is answered at once, however soon it comes.
+	request, err := json.Marshal(before.Data)
+	if err != nil {
+		return kube.Event{}, fmt.Errorf("encoding the request: %w", err)
+	}
+	ctx = kube.WithOrigin(ctx, types.UID(fmt.Sprintf("%s-%x", secret.UID, sha256.Sum256(request))))
 	if err := h.direct.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return kube.Event{}, fmt.Errorf("writing the Secret: %w", err)
 	}

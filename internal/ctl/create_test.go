@@ -171,7 +171,6 @@ func TestCreateRefusesWhatItCannotMean(t *testing.T) {
 		`--external-cidr: "10.70" is no`:   {"configuration", "x", "--remote-cluster-id", "rome", "--pod-cidr", "10.0.0.0/8", "--external-cidr", "10.70"},
 		"it is one of LoadBalancer":        {"gatewayserver", "x", "--remote-cluster-id", "rome", "--service-type", "None"},
 		`"x.example" is no IP address`:     {"gatewayserver", "x", "--remote-cluster-id", "rome", "--load-balancer-ip", "x.example"},
-		"a Service of type ClusterIP has":  {"gatewayserver", "x", "--remote-cluster-id", "rome", "--service-type", "ClusterIP", "--node-port", "30000"},
 		"70000 is no port":                 {"gatewayclient", "x", "--remote-cluster-id", "rome", "--addresses", "192.0.2.1", "--port", "70000"},
 		`"Gold" cannot be the name of a n`: {"resourceslice", "Gold", "--remote-cluster-id", "rome"},
 		`--memory: "4 GB" is no amount`:    {"resourceslice", "gold", "--remote-cluster-id", "rome", "--memory", "4 GB"},

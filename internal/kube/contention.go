@@ -379,7 +379,8 @@ func newWrite(kind schema.GroupVersionKind, name types.NamespacedName, how, part
 	if json.Unmarshal(encoded, &fields) != nil {
 		return nil
 	}
-	fields = stripped(fields, kind == corev1.SchemeGroupVersion.WithKind("Secret"))
+	// Keys and certificates are new ones each time that they are made. A patch says what is to change, which is another thing each time.
+	fields = stripped(fields, kind == corev1.SchemeGroupVersion.WithKind("Secret") && how != howPatch)
 	if how == howPatch {
 		part += "/" + digest(paths("", fields, nil))
 	}
@@ -392,7 +393,7 @@ func digest(of any) string {
 	return string(sum[:12])
 }
 
-// stripped returns the content without versions and times, and without the values in Secrets: keys and certificates are new ones each time.
+// stripped returns the content without versions and times, and of a secret without its values.
 func stripped(content any, secret bool) any {
 	switch v := content.(type) {
 	case map[string]any:

@@ -153,9 +153,10 @@ func TestNewWrite(t *testing.T) {
 			patch(`{"metadata":{"resourceVersion":"1","labels":{"a":"b"}},"status":{"conditions":[{"type":"x","lastTransitionTime":"1"}]}}`),
 			patch(`{"metadata":{"resourceVersion":"2","labels":{"a":"b"}},"status":{"conditions":[{"type":"x","lastTransitionTime":"2"}]}}`), true, true,
 		},
-		"another value":  {patch(`{"metadata":{"labels":{"a":"b"}}}`), patch(`{"metadata":{"labels":{"a":"c"}}}`), false, true},
-		"another label":  {patch(`{"metadata":{"labels":{"a":"b"}}}`), patch(`{"metadata":{"labels":{"c":"b"}}}`), false, false},
-		"another secret": {newWrite(secret, name, howCreate, "", []byte(`{"data":{"key":"1"}}`)), newWrite(secret, name, howCreate, "", []byte(`{"data":{"key":"2"}}`)), true, true},
+		"another value":             {patch(`{"metadata":{"labels":{"a":"b"}}}`), patch(`{"metadata":{"labels":{"a":"c"}}}`), false, true},
+		"another label":             {patch(`{"metadata":{"labels":{"a":"b"}}}`), patch(`{"metadata":{"labels":{"c":"b"}}}`), false, false},
+		"another secret":            {newWrite(secret, name, howCreate, "", []byte(`{"data":{"key":"1"}}`)), newWrite(secret, name, howCreate, "", []byte(`{"data":{"key":"2"}}`)), true, true},
+		"another value in a secret": {newWrite(secret, name, howPatch, "", []byte(`{"data":{"key":"1"}}`)), newWrite(secret, name, howPatch, "", []byte(`{"data":{"key":"2"}}`)), false, true},
 		"another label of a secret": {
 			newWrite(secret, name, howCreate, "", []byte(`{"metadata":{"labels":{"a":"1"}}}`)),
 			newWrite(secret, name, howCreate, "", []byte(`{"metadata":{"labels":{"a":"2"}}}`)), false, true,

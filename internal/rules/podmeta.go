@@ -23,7 +23,7 @@ func KeepsPodLabel(key, value string, dropped []string) bool {
 		return true
 	case isOfLiqo(key):
 		domain, _, _ := strings.Cut(key, "/")
-		return domain == offloadingDomain
+		return domain == offloadingDomain || domain == testNetworkDomain
 	}
 	return !matchesAny(dropped, key)
 }
@@ -36,6 +36,8 @@ func KeepsPodAnnotation(key string, dropped []string) bool {
 const (
 	liqoDomain       = "liqo.io"
 	offloadingDomain = "offloading.liqo.io"
+	// testNetworkDomain is that of the labels by which the Services of `liqoctl test network` find their pods.
+	testNetworkDomain = "test-network.liqo.io"
 )
 
 func isOfLiqo(key string) bool {

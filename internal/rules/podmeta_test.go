@@ -17,6 +17,7 @@ func TestKeepsPodMetadata(t *testing.T) {
 		{"offloading.liqo.io/component", "virtual-kubelet"}: false,
 		{"offloading.liqo.io/origin", "rome"}:               true,
 		{"liqo.io/creator-user", "x"}:                       true,
+		{"test-network.liqo.io/server", "1"}:                true,
 		{"notliqo.io/x", "x"}:                               true,
 		{"sidecar.istio.io/inject", "true"}:                 false,
 		{"istio.io/rev", "x"}:                               true,
