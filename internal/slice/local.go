@@ -275,7 +275,7 @@ func (l *locals) identity(ctx context.Context, slice *authv1beta1.ResourceSlice,
 	}
 	replaces := exists && !equality.Semantic.DeepEqual(have.Spec.AuthParams, identity.Spec.AuthParams)
 	if last, ok := l.followed.Get(slice.UID); replaces && ok {
-		if left := last.Add(cmp.Or(l.options.FollowInterval, followInterval)).Sub(time.Now()); left > 0 {
+		if left := time.Until(last.Add(cmp.Or(l.options.FollowInterval, followInterval))); left > 0 {
 			return nil, kube.Wait(left, "other credentials of the slice were taken over a moment ago")
 		}
 	}
