@@ -87,6 +87,8 @@ type write struct {
 	again bool
 	// origin is the object that the write follows from.
 	origin types.UID
+	// uid is that of the object that is changed, if it is known. To make an object is limited, not what follows from it.
+	uid types.UID
 }
 
 type originKey struct{}
@@ -120,7 +122,10 @@ type written struct {
 
 // isPutBack reports whether to write that content undoes what another writer did since the last write.
 func (w *written) isPutBack(next write, now time.Time) bool {
-	if w.content == "" || w.origin != next.origin || now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.delay(freePutBacks)) || now.Before(w.putBacks.last) {
+	if w.content == "" || w.origin != next.origin || next.uid != "" && next.uid != w.uid {
+		return false
+	}
+	if now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.delay(freePutBacks)) || now.Before(w.putBacks.last) {
 		return false
 	}
 	return (w.content == next.content) != next.again
@@ -374,6 +379,15 @@ func (c *limitedClient) write(obj client.Object, how, part string, content any) 
 	return newWrite(kind, client.ObjectKeyFromObject(obj), how, part, encoded)
 }
 
+// change is write to an object that is there.
+func (c *limitedClient) change(obj client.Object, how, part string, content any) *write {
+	w := c.write(obj, how, part, content)
+	if w != nil {
+		w.uid = obj.GetUID()
+	}
+	return w
+}
+
 func newWrite(kind schema.GroupVersionKind, name types.NamespacedName, how, part string, encoded []byte) *write {
 	var fields any
 	if json.Unmarshal(encoded, &fields) != nil {
@@ -459,7 +473,7 @@ func (c *limitedClient) Update(ctx context.Context, obj client.Object, opts ...c
 	o := (&client.UpdateOptions{}).ApplyOptions(opts)
 	var w *write
 	if len(o.DryRun) == 0 {
-		w = c.write(obj, howUpdate, o.FieldManager, obj)
+		w = c.change(obj, howUpdate, o.FieldManager, obj)
 	}
 	return c.do(ctx, w, func() error { return c.Client.Update(ctx, obj, opts...) }, identityOf(obj))
 }
@@ -482,11 +496,11 @@ func (c *limitedClient) patch(obj client.Object, patch client.Patch, part string
 	if err != nil {
 		return nil, nil, err
 	}
-	how := howPatch
+	patch = client.RawPatch(patch.Type(), data)
 	if patch.Type() == types.ApplyPatchType {
-		how = howApply
+		return c.write(obj, howApply, part+o.FieldManager, json.RawMessage(data)), patch, nil
 	}
-	return c.write(obj, how, part+o.FieldManager, json.RawMessage(data)), client.RawPatch(patch.Type(), data), nil
+	return c.change(obj, howPatch, part+o.FieldManager, json.RawMessage(data)), patch, nil
 }
 
 func (c *limitedClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
@@ -532,7 +546,7 @@ func (s *limitedStatus) Update(ctx context.Context, obj client.Object, opts ...c
 	o := (&client.SubResourceUpdateOptions{}).ApplyOptions(opts)
 	var w *write
 	if status, err := statusOf(obj); err == nil && len(o.DryRun) == 0 {
-		w = s.of.write(obj, howUpdate, statusPart+o.FieldManager, status)
+		w = s.of.change(obj, howUpdate, statusPart+o.FieldManager, status)
 	}
 	return s.of.do(ctx, w, func() error { return s.SubResourceClient.Update(ctx, obj, opts...) }, identityOf(obj))
 }

@@ -54,6 +54,9 @@ func (l *limiterTest) try(w write, version string) bool { return l.tryOf(w, vers
 
 // tryOf is try for an object of that UID.
 func (l *limiterTest) tryOf(w write, version, uid string) bool {
+	if w.uid != "" {
+		w.uid = types.UID(uid)
+	}
 	if left, _ := l.left(w); left > 0 {
 		return false
 	}
@@ -102,6 +105,16 @@ func TestWriteLimiter(t *testing.T) {
 			}
 		}, 2 * rounds / 5, 2 * rounds / 5},
 		"made anew each time": {func(l *limiterTest, i int) { l.tryOf(content("ours"), strconv.Itoa(i), strconv.Itoa(i)) }, 7, 10},
+		"another object of that name each time is changed": {func(l *limiterTest, i int) {
+			w := content("ours")
+			w.uid = "known"
+			l.tryOf(w, strconv.Itoa(i), strconv.Itoa(i))
+		}, rounds, rounds},
+		"the same object is changed each time": {func(l *limiterTest, i int) {
+			w := content("ours")
+			w.uid = "known"
+			l.tryOf(w, strconv.Itoa(i), "1")
+		}, 7, 10},
 		"made anew each ten seconds, as a user peers and ends that again": {func(l *limiterTest, i int) {
 			if i%10 == 0 {
 				l.tryOf(content("ours"), strconv.Itoa(i), strconv.Itoa(i))
