@@ -60,10 +60,10 @@ suite_lint() {
 
 suite_unit() { # the longest first, so that none runs alone in the end; three at once, for they also wait
 	local packages
-	suite_assets && packages=$(go list ./internal/app ./internal/vnode ./internal/ctl && go list ./... | grep -v '/test/e2e\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses') && gotest -p 3 $packages
+	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v '/test/e2e\|/test/network\|/test/gitops\|/test/several\|/test/soak\|/test/losses') && gotest -p 3 $packages
 }
 
-suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/mirror ./internal/remote ./internal/kube ./internal/datapath/wg ./internal/ctl/out ./internal/ctl/step; }
+suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/multicluster ./internal/remote ./internal/kube ./internal/datapath/wg ./internal/ctl/out ./internal/ctl/step; }
 
 suite_playground() ( # with clusters: three of them after a run that was killed while it made them
 	cd playground && gotest ./... && gotest -count=1 -tags selftest -run 'TestSurvivesKilledRuns/1.5s' ./selftest
@@ -119,7 +119,7 @@ suite_soak() { # the playground itself, faults under load on two clusters, three
 	suite_losses && down || return 1
 	LIQO_EACH_LINE=1 gotest -count=1 -run 'TestTwoClustersArePeered/(as_the_guide|interrupted)' ./internal/ctl || return 1
 	LIQO_SEEDS=21 gotest -count=1 -v -run 'TestAnyOrder' ./internal/app ./internal/network || return 1
-	LIQO_LAG=300ms gotest -count=1 -p 2 ./internal/{agent/...,auth,host,mirror,network,offload,peering,remote,replicate,slice,vnode} || return 1
+	LIQO_LAG=300ms gotest -count=1 -p 2 ./internal/{agent/...,auth,consumer,multicluster,network,peering,provider,remote,replicator,resourceslice,virtualkubelet} || return 1
 	suite_fuzz
 }
 

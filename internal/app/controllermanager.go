@@ -8,18 +8,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"liqo.io/liqo/internal/admit"
 	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/auth"
-	"liqo.io/liqo/internal/host"
+	"liqo.io/liqo/internal/certissuer"
+	"liqo.io/liqo/internal/consumer"
 	"liqo.io/liqo/internal/ipam"
-	"liqo.io/liqo/internal/issue"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network"
-	"liqo.io/liqo/internal/offload"
 	"liqo.io/liqo/internal/peering"
-	"liqo.io/liqo/internal/slice"
+	"liqo.io/liqo/internal/provider"
+	"liqo.io/liqo/internal/resourceslice"
+	"liqo.io/liqo/internal/webhook"
 )
 
 // Namespaces of peers and of consumers, and the pods in them.
@@ -113,13 +113,13 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kept, err := issue.NewKept(mgr)
+	kept, err := certissuer.NewKept(mgr)
 	if err != nil {
 		return err
 	}
 	settings.tenants.Certificates.Kept, settings.remote.Kept = kept, kept
 	err = setUp(mgr,
-		with(admit.SetupWebhooks, settings.webhooks),
+		with(webhook.SetupWebhooks, settings.webhooks),
 		// Who the peers are, and what they may do.
 		with(peering.Setup, peering.Options{LiqoNamespace: o.liqoNamespace, Version: program.Version, Disabled: settings.disabled}),
 		with(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
@@ -136,15 +136,15 @@ func (o *controllerManagerOptions) run(ctx context.Context) error {
 		when(o.networking, network.SetupSilentNodes),
 		when(o.networking, with(network.SetupHosts, network.HostOptions{LiqoNamespace: o.liqoNamespace})),
 		// What is asked of providers, and what is granted to consumers.
-		with(slice.SetupLocal, settings.local),
-		with(slice.SetupRemote, settings.remote),
+		with(resourceslice.SetupLocal, settings.local),
+		with(resourceslice.SetupRemote, settings.remote),
 		// As a consumer: virtual nodes and the namespaces that reach into them.
-		with(offload.SetupVirtualNodes, settings.virtualNodes),
-		with(offload.SetupNamespaceOffloadings, settings.offloadings),
+		with(consumer.SetupVirtualNodes, settings.virtualNodes),
+		with(consumer.SetupNamespaceOffloadings, settings.offloadings),
 		// As a provider: twin namespaces, the pods in them, and the endpoints that are elsewhere.
-		with(host.SetupNamespaceMaps, settings.twins),
-		with(host.SetupShadowPods, settings.shadowPods),
-		with(host.SetupShadowEndpointSlices, host.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers}),
+		with(provider.SetupNamespaceMaps, settings.twins),
+		with(provider.SetupShadowPods, settings.shadowPods),
+		with(provider.SetupShadowEndpointSlices, provider.ShadowEndpointSliceOptions{LiqoNamespace: o.liqoNamespace, Workers: o.shadowSliceWorkers}),
 	)
 	if err != nil {
 		return err

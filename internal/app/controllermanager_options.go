@@ -24,20 +24,20 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/admit"
 	"liqo.io/liqo/internal/app/kubelet"
 	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/auth"
-	"liqo.io/liqo/internal/host"
+	"liqo.io/liqo/internal/certissuer"
+	"liqo.io/liqo/internal/consumer"
 	"liqo.io/liqo/internal/ipam"
-	"liqo.io/liqo/internal/issue"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network"
-	"liqo.io/liqo/internal/offload"
 	"liqo.io/liqo/internal/peering"
-	"liqo.io/liqo/internal/rules"
-	"liqo.io/liqo/internal/slice"
-	"liqo.io/liqo/internal/slice/want"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/provider"
+	"liqo.io/liqo/internal/resourceslice"
+	"liqo.io/liqo/internal/resourceslice/want"
+	"liqo.io/liqo/internal/webhook"
 )
 
 // controllerManagerOptions are the flags of the controller-manager. Names and defaults are those of the original.
@@ -69,7 +69,7 @@ type controllerManagerOptions struct {
 	podSecurity                     string
 	maxNamespaces                   int
 	reserved                        []string
-	remotePods                      rules.RemotePods
+	remotePods                      policy.RemotePods
 	defaultRequests                 map[string]string
 	twinQuota                       map[string]string
 	twinRequests, twinLimits        map[string]string
@@ -120,7 +120,7 @@ func (o *controllerManagerOptions) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.podSecurity, "twin-namespace-pod-security", "baseline", "level of Pod Security that namespaces made for consumers enforce")
 	fs.IntVar(&o.maxNamespaces, "max-namespaces-per-tenant", 100, "namespaces that are made for one consumer")
 	pods := &o.remotePods
-	fs.StringSliceVar(&pods.Volumes, "remote-pod-volumes", rules.DefaultVolumes(), "kinds of volumes that pods of consumers may have")
+	fs.StringSliceVar(&pods.Volumes, "remote-pod-volumes", policy.DefaultVolumes(), "kinds of volumes that pods of consumers may have")
 	fs.StringSliceVar(&pods.PriorityClasses, "remote-pod-priority-classes", nil, "priority classes that they may have; a trailing * takes all that begin so")
 	fs.StringSliceVar(&pods.RuntimeClasses, "remote-pod-runtime-classes", nil, "runtime classes that they may have; a trailing * takes all that begin so")
 	fs.StringSliceVar(&pods.ServiceAccounts, "remote-pod-service-accounts", nil, "accounts of this cluster that they may run as, with their tokens; a trailing * takes all that begin so")
@@ -150,14 +150,14 @@ type settings struct {
 	disabled     peering.Disabled
 	addresses    ipam.Options
 	gateways     network.GatewayOptions
-	webhooks     admit.Options
-	local        slice.LocalOptions
-	remote       slice.RemoteOptions
+	webhooks     webhook.Options
+	local        resourceslice.LocalOptions
+	remote       resourceslice.RemoteOptions
 	tenants      auth.TenantOptions
-	virtualNodes offload.VirtualNodeOptions
-	offloadings  offload.NamespaceOffloadingOptions
-	twins        host.NamespaceMapOptions
-	shadowPods   host.ShadowPodOptions
+	virtualNodes consumer.VirtualNodeOptions
+	offloadings  consumer.NamespaceOffloadingOptions
+	twins        provider.NamespaceMapOptions
+	shadowPods   provider.ShadowPodOptions
 }
 
 func (o *controllerManagerOptions) settings() (*settings, error) {
@@ -190,32 +190,32 @@ func (o *controllerManagerOptions) settings() (*settings, error) {
 			LiqoNamespace: o.liqoNamespace, TemplateNamespaces: o.templateNamespaces, ServerResources: o.serverKinds, ClientResources: o.clientKinds,
 		},
 		disabled: peering.Disabled{Networking: !o.networking, Authentication: !o.authentication, Offloading: !o.offloading},
-		webhooks: admit.Options{
+		webhooks: webhook.Options{
 			LiqoNamespace: o.liqoNamespace, Port: o.webhookPort, Lifetime: o.webhookCertificate,
 			RuntimeClass: o.runtimeClass, VkOptionsTemplate: template, EnforceResources: o.enforce, Pods: o.remotePods,
 		},
-		local: slice.LocalOptions{
+		local: resourceslice.LocalOptions{
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, NodeLabels: o.acceptedNodeLabels, DisableOffloading: !o.offloading,
 		},
 		remote: remote,
 		tenants: auth.TenantOptions{
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces,
-			Server:       issue.Server{Address: remote.APIServer, CA: remote.CA, TrustedCA: remote.TrustedCA},
-			Certificates: issue.Options{Duration: o.controlPlaneCertificate},
+			Server:       certissuer.Server{Address: remote.APIServer, CA: remote.CA, TrustedCA: remote.TrustedCA},
+			Certificates: certissuer.Options{Duration: o.controlPlaneCertificate},
 		},
-		virtualNodes: offload.VirtualNodeOptions{
+		virtualNodes: consumer.VirtualNodeOptions{
 			ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, VkOptionsTemplate: template, CheckArguments: kubelet.Check, Images: o.kubeletImages,
 		},
-		offloadings: offload.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
+		offloadings: consumer.NamespaceOffloadingOptions{ClusterID: o.cluster(), LiqoNamespace: o.liqoNamespace, RuntimeClass: o.runtimeClass},
 		twins:       twins,
-		shadowPods: host.ShadowPodOptions{
+		shadowPods: provider.ShadowPodOptions{
 			Workers: o.shadowPodWorkers, Enforce: o.enforce, NodeFailure: o.nodeFailure, Pods: o.remotePods, DefaultRequests: defaultRequests, DroppedMetadata: o.droppedMetadata,
 		},
 	}, nil
 }
 
-func (o *controllerManagerOptions) twins() (host.NamespaceMapOptions, error) {
-	out := host.NamespaceMapOptions{
+func (o *controllerManagerOptions) twins() (provider.NamespaceMapOptions, error) {
+	out := provider.NamespaceMapOptions{
 		LiqoNamespace: o.liqoNamespace, Version: program.Version, PodSecurity: o.podSecurity, MaxNamespaces: o.maxNamespaces, ReservedNamespaces: o.reserved,
 	}
 	for _, amounts := range []struct {
@@ -236,8 +236,8 @@ func (o *controllerManagerOptions) twins() (host.NamespaceMapOptions, error) {
 	return out, nil
 }
 
-func (o *controllerManagerOptions) remote() (slice.RemoteOptions, error) {
-	out := slice.RemoteOptions{
+func (o *controllerManagerOptions) remote() (resourceslice.RemoteOptions, error) {
+	out := resourceslice.RemoteOptions{
 		APIServer: o.apiServer, TrustedCA: o.trustedCA, CertificateDuration: o.sliceCertificate,
 		DisableDefaultClass: !o.defaultClass, Storage: o.storage, RealStorageClass: o.realStorageClass,
 		Caps: want.Caps{Slices: o.maxSlices}, LimitsEnforcement: offv1beta1.LimitsEnforcement(o.limits),

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/replicate"
+	"liqo.io/liqo/internal/replicator"
 )
 
 type crdReplicatorOptions struct {
@@ -76,7 +76,7 @@ func (o *crdReplicatorOptions) run(ctx context.Context) error {
 		return err
 	}
 	err = setUp(mgr,
-		with(replicate.Setup, o.replication()),
+		with(replicator.Setup, o.replication()),
 	)
 	if err != nil {
 		return err
@@ -85,12 +85,12 @@ func (o *crdReplicatorOptions) run(ctx context.Context) error {
 }
 
 // replication are the flags as the room wants them, where the zero value is a default.
-func (o *crdReplicatorOptions) replication() replicate.Options {
+func (o *crdReplicatorOptions) replication() replicator.Options {
 	interval := o.pingInterval
 	if interval == 0 {
 		interval = -1
 	}
-	return replicate.Options{
+	return replicator.Options{
 		ClusterID: o.cluster(), Version: program.Version, Workers: o.workers, HealthInterval: interval, HealthTimeout: o.pingTimeout,
 		AllowLoopbackPeers: o.allowLoopbackPeers,
 	}

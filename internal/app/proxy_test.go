@@ -22,9 +22,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -53,7 +53,7 @@ func TestPeersReachTheAPIServerThroughTheProxyAlone(t *testing.T) {
 		return err
 	})
 
-	kubeconfig, err := cred.ParseKubeconfig(testkit.Kubeconfig(t, c.Config))
+	kubeconfig, err := pki.ParseKubeconfig(testkit.Kubeconfig(t, c.Config))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"liqo.io/liqo/internal/reach"
+	"liqo.io/liqo/internal/probe"
 )
 
 // reaching is what pods of `liqoctl test network` do. They have no rights and no token.
@@ -35,7 +35,7 @@ func reachServe() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return reach.Serve(cmd.Context(), on, name)
+			return probe.Serve(cmd.Context(), on, name)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "what is answered")
@@ -44,16 +44,16 @@ func reachServe() *cobra.Command {
 }
 
 func reachAsk() *cobra.Command {
-	var o reach.Options
+	var o probe.Options
 	var file string
 	cmd := &cobra.Command{
 		Use: "ask TARGETS", Short: "Ask who answers at the targets, a list in JSON", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var targets []reach.Target
+			var targets []probe.Target
 			if err := json.Unmarshal([]byte(args[0]), &targets); err != nil {
 				return fmt.Errorf("reading the targets: %w", err)
 			}
-			message, err := reach.NewResults(reach.Ask(cmd.Context(), targets, o)).Message()
+			message, err := probe.NewResults(probe.Ask(cmd.Context(), targets, o)).Message()
 			if err != nil {
 				return err
 			}

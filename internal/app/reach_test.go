@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"liqo.io/liqo/internal/reach"
+	"liqo.io/liqo/internal/probe"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -30,7 +30,7 @@ func TestAPodAnswersAndAnotherOneAsks(t *testing.T) {
 			t.Errorf("answering: %v", err)
 		}
 	}()
-	targets, err := json.Marshal([]reach.Target{{At: at, Answers: []string{"a"}}, {At: at, Answers: []string{"b"}}})
+	targets, err := json.Marshal([]probe.Target{{At: at, Answers: []string{"a"}}, {At: at, Answers: []string{"b"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestAPodAnswersAndAnotherOneAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := reach.ParseResults(string(message), 2)
+	results, err := probe.ParseResults(string(message), 2)
 	if err != nil || results.Marks != ".x" || results.Why[1] != `"a" answers instead of b` {
 		t.Errorf("%s, %v", message, err)
 	}

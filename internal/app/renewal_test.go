@@ -39,9 +39,9 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -203,11 +203,11 @@ func (w *world) shakeHands(t *testing.T) {
 	nonce := secret(w.provider, w.ProviderTenant, names.Nonce, w.Consumer, names.NonceKey, nil)
 	signature := secret(w.consumer, w.ConsumerTenant, names.SignedNonce, w.Provider, names.SignedNonceKey, map[string][]byte{names.NonceKey: nonce})
 	keys := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: names.LiqoNamespace, Name: names.PeerKeysSecret(w.Provider)}}
-	key, err := cred.ParseKey(w.filled(t, w.consumer, keys, names.PrivateKeyKey))
+	key, err := pki.ParseKey(w.filled(t, w.consumer, keys, names.PrivateKeyKey))
 	if err != nil {
 		t.Fatal(err)
 	}
-	csr, err := cred.NewCSR(key, cred.Subject{CommonName: w.Consumer, Organization: names.ControlPlaneGroup})
+	csr, err := pki.NewCSR(key, pki.Subject{CommonName: w.Consumer, Organization: names.ControlPlaneGroup})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,11 +369,11 @@ func (w *world) inUse(t *testing.T) map[string]*x509.Certificate {
 	t.Helper()
 	out := map[string]*x509.Certificate{}
 	for kind, config := range w.kubeconfigs(t) {
-		k, err := cred.ParseKubeconfig(config)
+		k, err := pki.ParseKubeconfig(config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out[kind], err = cred.ParseCertificate(k.Certificate); err != nil {
+		if out[kind], err = pki.ParseCertificate(k.Certificate); err != nil {
 			t.Fatal(err)
 		}
 	}

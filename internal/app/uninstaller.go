@@ -11,7 +11,7 @@ import (
 
 	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/kube"
-	"liqo.io/liqo/internal/removal"
+	"liqo.io/liqo/internal/uninstall"
 )
 
 // What the uninstaller looks at, what it removes because a controller keeps it, and what it takes a controller's finalizer off:
@@ -40,7 +40,7 @@ func uninstaller() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("making a client: %w", err)
 			}
-			return removal.CleanUp(cmd.Context(), c)
+			return uninstall.CleanUp(cmd.Context(), c)
 		},
 	}
 }

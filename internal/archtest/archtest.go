@@ -24,16 +24,16 @@ type level struct {
 var (
 	words = []string{"api/*", "internal/names"}
 	// Leaves that work with addresses and with what the kernel is to be told.
-	translating = []string{"internal/network/plan", "internal/vnode/translate"}
+	translating = []string{"internal/network/plan", "internal/virtualkubelet/translate"}
 	leaves      = append([]string{
-		"internal/elder", "internal/remap", "internal/quota", "internal/cred", "internal/release", "internal/rules", "internal/ipam/tree",
-		"internal/slice/want", "internal/network/template",
+		"internal/elder", "internal/prefix", "internal/quota", "internal/pki", "internal/version", "internal/policy", "internal/ipam/tree",
+		"internal/resourceslice/want", "internal/network/template",
 	}, translating...)
 	kernel = []string{"internal/datapath/*"}
-	kit    = []string{"internal/await", "internal/issue", "internal/kube", "internal/remote", "internal/mirror", "internal/peer", "internal/reach", "internal/removal"}
+	kit    = []string{"internal/await", "internal/certissuer", "internal/kube", "internal/remote", "internal/multicluster", "internal/peer", "internal/probe", "internal/uninstall"}
 	rooms  = []string{
-		"internal/ipam", "internal/peering", "internal/auth", "internal/slice", "internal/replicate", "internal/network",
-		"internal/agent/*", "internal/offload", "internal/host", "internal/vnode", "internal/admit", "internal/proxy",
+		"internal/ipam", "internal/peering", "internal/auth", "internal/resourceslice", "internal/replicator", "internal/network",
+		"internal/agent/*", "internal/consumer", "internal/provider", "internal/virtualkubelet", "internal/webhook", "internal/proxy",
 	}
 	// Of the programs, what is linked into that of the virtual kubelet.
 	virtualKubelet = []string{"internal/app/kubelet", "internal/app/program"}
@@ -51,13 +51,13 @@ var table = []level{
 		packages: words, own: words, others: words0,
 	},
 	{
-		sentence: "level 1, cred: imports level 0, std and the kubeconfig types of client-go",
-		packages: []string{"internal/cred"}, own: words,
+		sentence: "level 1, pki: imports level 0, std and the kubeconfig types of client-go",
+		packages: []string{"internal/pki"}, own: words,
 		others: append([]string{"k8s.io/client-go/tools/clientcmd/api"}, leafDeps...), not: impure,
 	},
 	{
-		sentence: "level 1, leaves: plan and translate import level 0, std, netipx, elder, remap, rules and the types of datapath; no client, kernel or log",
-		packages: translating, own: append([]string{"internal/elder", "internal/remap", "internal/rules", "internal/datapath"}, words...), others: leafDeps, not: impure,
+		sentence: "level 1, leaves: plan and translate import level 0, std, netipx, elder, prefix, policy and the types of datapath; no client, kernel or log",
+		packages: translating, own: append([]string{"internal/elder", "internal/prefix", "internal/policy", "internal/datapath"}, words...), others: leafDeps, not: impure,
 	},
 	{
 		sentence: "level 1, leaves: pure packages import level 0, std and netipx; no client, kernel or log",
@@ -86,7 +86,7 @@ var table = []level{
 	},
 	{
 		sentence: "level 4, the virtual kubelet's program: imports its room and levels 0 to 2, and no other room and no datapath",
-		packages: append([]string{"cmd/virtual-kubelet"}, virtualKubelet...), own: slices.Concat(words, leaves, kit, []string{"internal/vnode"}, virtualKubelet),
+		packages: append([]string{"cmd/virtual-kubelet"}, virtualKubelet...), own: slices.Concat(words, leaves, kit, []string{"internal/virtualkubelet"}, virtualKubelet),
 	},
 	{
 		sentence: "level 4, the in-cluster program: app and cmd/liqo import rooms, and no Helm and nothing of the CLI",

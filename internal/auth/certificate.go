@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/issue"
+	"liqo.io/liqo/internal/certissuer"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // Reasons of the condition CertificateIssued of a Tenant whose keys are exchanged.
@@ -62,11 +62,11 @@ func (t *tenants) certify(ctx context.Context, tenant *authv1beta1.Tenant, taken
 			return kube.Wait(0, trouble) // a node that changes tells
 		}
 	}
-	cert, _, err := t.issuer.Certificate(ctx, issue.Request{
+	cert, _, err := t.issuer.Certificate(ctx, certissuer.Request{
 		Owner: tenant, Mark: names.TenantCertificateFor, Consumer: tenant.Spec.ClusterID, Secret: names.ControlPlaneCertificate, CSR: tenant.Spec.CSR,
 		Slow: func(message string) { late = message },
 	})
-	why, refused := issue.IsRefused(err)
+	why, refused := certissuer.IsRefused(err)
 	switch {
 	case cert != nil:
 		params.SignedCRT = cert.PEM
@@ -89,7 +89,7 @@ func (t *tenants) certify(ctx context.Context, tenant *authv1beta1.Tenant, taken
 // Next is when the certificate of the consumer is to be renewed.
 func (t *tenants) Next(tenant *authv1beta1.Tenant) time.Duration {
 	at, ok := t.renewals.Get(tenant.UID)
-	if !ok || !rules.ExchangesKeys(tenant) || tenant.Status.AuthParams == nil || tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
+	if !ok || !policy.ExchangesKeys(tenant) || tenant.Status.AuthParams == nil || tenant.Spec.TenantCondition == authv1beta1.TenantConditionDrained {
 		return 0
 	}
 	return max(at.Sub(t.options.Certificates.Now()), time.Second)

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/issue"
+	"liqo.io/liqo/internal/certissuer"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -108,8 +108,8 @@ func TestWhatIsGrantedDoesNotHangOnTheCertificate(t *testing.T) {
 	}
 	runAnswered(t, c, answer, func(mgr ctrl.Manager) error {
 		return SetupTenant(mgr, TenantOptions{
-			ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host},
-			Certificates: issue.Options{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }},
+			ClusterID: "provider", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host},
+			Certificates: certissuer.Options{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }},
 		})
 	})
 	p := newClaimant(t, c)
@@ -225,7 +225,7 @@ func TestACertificateIsRenewedInTime(t *testing.T) {
 		"not while there is none": {func(tn *authv1beta1.Tenant) { tn.Status.AuthParams = nil }, -time.Hour, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tenants := &tenants{options: TenantOptions{Certificates: issue.Options{Now: func() time.Time { return now }}}}
+			tenants := &tenants{options: TenantOptions{Certificates: certissuer.Options{Now: func() time.Time { return now }}}}
 			tenant := typedTenant("here", "milan")
 			tenant.UID, tenant.Spec.AuthzPolicy, tenant.Status.AuthParams = "1", nil, &authv1beta1.AuthParams{}
 			tenants.renewals.Put(tenant.UID, now.Add(test.at))
@@ -249,7 +249,7 @@ func TestATenantThatWasAcceptedIsReadFromCaches(t *testing.T) {
 		return nil, nil
 	}
 	runAnswered(t, c, answer, func(mgr ctrl.Manager) error {
-		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}})
+		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host}})
 	})
 	p := newClaimant(t, c)
 	tenant := p.tenant(t)
@@ -282,7 +282,7 @@ func TestACertificateIsAskedForOnceAtATime(t *testing.T) {
 		return same, nil
 	}
 	runAnswered(t, c, answer, func(mgr ctrl.Manager) error {
-		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}})
+		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host}})
 	})
 	p := newClaimant(t, c)
 	tenant := p.tenant(t)

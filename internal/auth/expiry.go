@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/pki"
 )
 
 // reasonExpired is the reason of the event of an Identity whose certificate has ended.
@@ -47,7 +47,7 @@ func expired(identity *authv1beta1.Identity, now time.Time) []kube.Event {
 }
 
 func endOf(identity *authv1beta1.Identity) (time.Time, bool) {
-	certificate, err := cred.ParseCertificate(identity.Spec.AuthParams.SignedCRT)
+	certificate, err := pki.ParseCertificate(identity.Spec.AuthParams.SignedCRT)
 	if err != nil {
 		return time.Time{}, false
 	}

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/pki"
 )
 
 // Reasons of the events of an Identity that cannot follow what its provider gives.
@@ -102,7 +102,7 @@ func (i *identities) follow(ctx context.Context, identity *authv1beta1.Identity)
 	}
 	// What differs from an offer that was followed, or is newer, is what the administrator brought, who may know better: an offer comes
 	// no more when the provider has moved. Only what is of no use is not kept.
-	if again || !same && !cred.Supersedes(offered.SignedCRT, identity.Spec.AuthParams.SignedCRT) {
+	if again || !same && !pki.Supersedes(offered.SignedCRT, identity.Spec.AuthParams.SignedCRT) {
 		if _, err := i.key(ctx, identity); !errors.Is(err, errNoKey) {
 			return err
 		}
@@ -161,7 +161,7 @@ func (i *identities) usable(ctx context.Context, next *authv1beta1.Identity) err
 	if err != nil {
 		return err
 	}
-	private, err := cred.EncodeKey(key)
+	private, err := pki.EncodeKey(key)
 	if err != nil {
 		return err
 	}

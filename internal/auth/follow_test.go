@@ -22,15 +22,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
 // signed is a certificate for the key of the peer that began and ends so long from now.
 func (l *identityLab) signed(t *testing.T, from, to time.Duration) []byte {
 	t.Helper()
-	key, err := cred.ParseKey(l.private)
+	key, err := pki.ParseKey(l.private)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func (l *identityLab) offer(t *testing.T, renew *authv1beta1.Renew, edit func(*a
 }
 
 // wantKubeconfig waits until the kubeconfig has what check wants.
-func (l *identityLab) wantKubeconfig(t *testing.T, identity *authv1beta1.Identity, check func(*cred.Kubeconfig) bool) {
+func (l *identityLab) wantKubeconfig(t *testing.T, identity *authv1beta1.Identity, check func(*pki.Kubeconfig) bool) {
 	t.Helper()
 	testkit.Eventually(t, patient, func() error {
 		if got := parse(t, l.kubeconfig(t, identity)); !check(got) {
@@ -105,25 +105,25 @@ func TestAnIdentityFollowsItsProvider(t *testing.T) {
 
 	second := l.signed(t, -time.Hour, 2*time.Hour)
 	l.offer(t, renew, func(p *authv1beta1.AuthParams) { p.SignedCRT = second })
-	l.wantKubeconfig(t, identity, func(k *cred.Kubeconfig) bool { return bytes.Equal(k.Certificate, second) && k.ProxyURL == "" })
+	l.wantKubeconfig(t, identity, func(k *pki.Kubeconfig) bool { return bytes.Equal(k.Certificate, second) && k.ProxyURL == "" })
 	l.wantExpiry(t, identity, second)
 
 	t.Run("to another address, with the same certificate", func(t *testing.T) {
 		l.offer(t, renew, func(p *authv1beta1.AuthParams) { p.APIServer = "https://elsewhere:6443" })
-		l.wantKubeconfig(t, identity, func(k *cred.Kubeconfig) bool { return k.Server == "https://elsewhere:6443" })
+		l.wantKubeconfig(t, identity, func(k *pki.Kubeconfig) bool { return k.Server == "https://elsewhere:6443" })
 	})
 	t.Run("not back from where the administrator says that it moved", func(t *testing.T) {
 		testkit.Update(t, l.c.Client, identity, func(i *authv1beta1.Identity) { i.Spec.AuthParams.APIServer = "https://moved:6443" })
-		l.wantKubeconfig(t, identity, func(k *cred.Kubeconfig) bool { return k.Server == "https://moved:6443" })
+		l.wantKubeconfig(t, identity, func(k *pki.Kubeconfig) bool { return k.Server == "https://moved:6443" })
 	})
 	t.Run("not back", func(t *testing.T) {
 		third := l.signed(t, -time.Minute, 3*time.Hour)
 		testkit.Update(t, l.c.Client, identity, func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = third })
-		l.wantKubeconfig(t, identity, func(k *cred.Kubeconfig) bool { return bytes.Equal(k.Certificate, third) })
+		l.wantKubeconfig(t, identity, func(k *pki.Kubeconfig) bool { return bytes.Equal(k.Certificate, third) })
 		l.offer(t, renew, func(p *authv1beta1.AuthParams) { p.ProxyURL = new("http://10.0.0.9:8118") }) // late: with the second certificate
 		fourth := l.signed(t, time.Second, 4*time.Hour)
 		l.offer(t, renew, func(p *authv1beta1.AuthParams) { p.SignedCRT = fourth })
-		l.wantKubeconfig(t, identity, func(k *cred.Kubeconfig) bool {
+		l.wantKubeconfig(t, identity, func(k *pki.Kubeconfig) bool {
 			if bytes.Equal(k.Certificate, second) {
 				t.Error("the older certificate came back")
 			}
@@ -253,7 +253,7 @@ func renewOffer(t *testing.T, l *identityLab, identity *authv1beta1.Identity) []
 // wantExpiry waits until the metrics say when the certificate of the Identity ends.
 func (l *identityLab) wantExpiry(t *testing.T, identity *authv1beta1.Identity, certificate []byte) {
 	t.Helper()
-	parsed, err := cred.ParseCertificate(certificate)
+	parsed, err := pki.ParseCertificate(certificate)
 	if err != nil {
 		t.Fatal(err)
 	}

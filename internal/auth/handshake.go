@@ -21,9 +21,9 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // Reasons of the condition Ready of a Tenant whose keys are exchanged.
@@ -65,15 +65,15 @@ func newHandshake(mgr ctrl.Manager, nonces client.Reader, o TenantOptions) (*han
 
 // accept tells why the consumer has not proved that the key of the Tenant is its own, nil if it has.
 func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *corev1.Namespace) error {
-	key, err := cred.ParsePublicKey(tenant.Spec.PublicKey)
+	key, err := pki.ParsePublicKey(tenant.Spec.PublicKey)
 	if err != nil {
 		return kube.Invalid(reasonInvalidPublicKey, fmt.Errorf("spec.publicKey: %w", err))
 	}
-	subject := cred.Subject{CommonName: string(tenant.Spec.ClusterID), Organization: names.ControlPlaneGroup}
-	if err := cred.CheckCSR(tenant.Spec.CSR, subject, key); err != nil {
+	subject := pki.Subject{CommonName: string(tenant.Spec.ClusterID), Organization: names.ControlPlaneGroup}
+	if err := pki.CheckCSR(tenant.Spec.CSR, subject, key); err != nil {
 		return kube.Invalid(reasonInvalidCSR, fmt.Errorf("spec.csr: %w", err))
 	}
-	fingerprint, err := cred.Fingerprint(key)
+	fingerprint, err := pki.Fingerprint(key)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (h *handshake) accept(ctx context.Context, tenant *authv1beta1.Tenant, ns *
 	if err != nil {
 		return err
 	}
-	if _, used := served.Data[cred.NonceEntry(nonce)]; used {
+	if _, used := served.Data[pki.NonceEntry(nonce)]; used {
 		return kube.Invalid(reasonNonceUsed, errors.New("the nonce has served another Tenant or key already: remove its Secret, make a new one, and have that signed"))
 	}
 	return h.use(ctx, served, tenant, ns, nonce, mine)
@@ -116,7 +116,7 @@ func (h *handshake) proof(ctx context.Context, nonces client.Reader, tenant *aut
 			!secret.DeletionTimestamp.IsZero() || len(nonce) == 0 {
 			continue
 		}
-		claim := cred.Handshake{Provider: string(h.options.ClusterID), Consumer: string(tenant.Spec.ClusterID), Nonce: nonce}
+		claim := pki.Handshake{Provider: string(h.options.ClusterID), Consumer: string(tenant.Spec.ClusterID), Nonce: nonce}
 		err := claim.Verify(key, tenant.Spec.Signature)
 		if err != nil && h.options.LegacyNonces {
 			claim.Legacy = true
@@ -163,7 +163,7 @@ func (h *handshake) use(ctx context.Context, served *corev1.Secret, tenant *auth
 	for entry := range served.Data {
 		data[entry] = []byte("replaced")
 	}
-	data[cred.NonceEntry(nonce)] = []byte(mine)
+	data[pki.NonceEntry(nonce)] = []byte(mine)
 	served.Data = data
 	served.Labels = map[string]string{names.RemoteClusterID: string(tenant.Spec.ClusterID), names.ServedNonces: "true"}
 	if err := controllerutil.SetOwnerReference(ns, served, h.direct.Scheme()); err != nil {

@@ -26,10 +26,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/cred"
-	"liqo.io/liqo/internal/issue"
+	"liqo.io/liqo/internal/certissuer"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -58,7 +58,7 @@ func newClaimantWithoutNonce(t *testing.T, c *testkit.ControlPlane) *claimant {
 
 func newKey(t *testing.T) crypto.Signer {
 	t.Helper()
-	key, err := cred.NewKey()
+	key, err := pki.NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +89,11 @@ func (p *claimant) tenant(t *testing.T) *authv1beta1.Tenant {
 
 func (p *claimant) claim(t *testing.T, tenant *authv1beta1.Tenant) {
 	t.Helper()
-	signature, err := cred.Handshake{Provider: "provider", Consumer: p.id, Nonce: p.nonce}.Sign(p.key)
+	signature, err := pki.Handshake{Provider: "provider", Consumer: p.id, Nonce: p.nonce}.Sign(p.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	public, err := cred.EncodePublicKey(p.key.Public())
+	public, err := pki.EncodePublicKey(p.key.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func (p *claimant) claim(t *testing.T, tenant *authv1beta1.Tenant) {
 
 func (p *claimant) request(t *testing.T, key crypto.Signer, name, group string) []byte {
 	t.Helper()
-	csr, err := cred.NewCSR(key, cred.Subject{CommonName: name, Organization: group})
+	csr, err := pki.NewCSR(key, pki.Subject{CommonName: name, Organization: group})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,8 +140,8 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 	var later atomic.Int64
 	run(t, c, func(mgr ctrl.Manager) error {
 		return SetupTenant(mgr, TenantOptions{
-			ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host},
-			Certificates: issue.Options{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }},
+			ClusterID: "provider", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host},
+			Certificates: certissuer.Options{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) }},
 		})
 	})
 	p := newClaimant(t, c)
@@ -152,10 +152,10 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 	if params.APIServer != c.Config.Host || !bytes.Equal(params.CA, c.Config.CAData) {
 		t.Fatalf("the consumer is told %+v", params)
 	}
-	if err := cred.CheckCertificate(params.SignedCRT, p.key.Public()); err != nil {
+	if err := pki.CheckCertificate(params.SignedCRT, p.key.Public()); err != nil {
 		t.Error(err)
 	}
-	certificate, err := cred.ParseCertificate(params.SignedCRT)
+	certificate, err := pki.ParseCertificate(params.SignedCRT)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,11 +203,11 @@ func TestTenantThatExchangesKeys(t *testing.T) {
 		}
 		p.wantControlPlane(t, false)
 		wantBound(t, c, p.id, false)
-		later.Store(int64(cred.MinCertificateAge))
+		later.Store(int64(pki.MinCertificateAge))
 		p.renonce(t)
 		testkit.Update(t, c.Client, tenant, func(tn *authv1beta1.Tenant) { p.claim(t, tn) })
 		got := wantCertificate(t, c, tenant, metav1.ConditionTrue, reasonIssued, "")
-		if err := cred.CheckCertificate(got.Status.AuthParams.SignedCRT, p.key.Public()); err != nil {
+		if err := pki.CheckCertificate(got.Status.AuthParams.SignedCRT, p.key.Public()); err != nil {
 			t.Error(err)
 		}
 		back := *p
@@ -272,7 +272,7 @@ func TestTenantOfAConsumerThatSignsAsVersionsBefore(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	run(t, c, func(mgr ctrl.Manager) error {
-		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, LegacyNonces: true, Server: issue.Server{Address: c.Config.Host}})
+		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, LegacyNonces: true, Server: certissuer.Server{Address: c.Config.Host}})
 	})
 	for name, test := range map[string]struct {
 		signed func(p *claimant, otherwise []byte) []byte
@@ -280,7 +280,7 @@ func TestTenantOfAConsumerThatSignsAsVersionsBefore(t *testing.T) {
 	}{
 		"the nonce alone":       {func(p *claimant, _ []byte) []byte { return ed25519.Sign(p.key.(ed25519.PrivateKey), p.nonce) }, reasonReady},
 		"as today":              {func(_ *claimant, today []byte) []byte { return today }, reasonReady},
-		"another nonce":         {func(p *claimant, _ []byte) []byte { return ed25519.Sign(p.key.(ed25519.PrivateKey), cred.NewNonce()) }, reasonWrongSignature},
+		"another nonce":         {func(p *claimant, _ []byte) []byte { return ed25519.Sign(p.key.(ed25519.PrivateKey), pki.NewNonce()) }, reasonWrongSignature},
 		"the nonce, by another": {func(p *claimant, _ []byte) []byte { return ed25519.Sign(newKey(t).(ed25519.PrivateKey), p.nonce) }, reasonWrongSignature},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -302,9 +302,9 @@ func TestNoncesThatServedHaveAnEnd(t *testing.T) {
 	h := &handshake{options: TenantOptions{LiqoNamespace: "liqo"}}
 	served := &corev1.Secret{Data: map[string][]byte{}}
 	for n := range mostServed {
-		served.Data[cred.NonceEntry([]byte{byte(n), byte(n >> 8)})] = []byte("replaced")
+		served.Data[pki.NonceEntry([]byte{byte(n), byte(n >> 8)})] = []byte("replaced")
 	}
-	err := h.use(t.Context(), served, typedTenant("tenant", "milan"), &corev1.Namespace{}, cred.NewNonce(), "uid key")
+	err := h.use(t.Context(), served, typedTenant("tenant", "milan"), &corev1.Namespace{}, pki.NewNonce(), "uid key")
 	if reason, _ := kube.InvalidReason(err); reason != reasonManyHandshakes {
 		t.Errorf("one more is refused with %v", err)
 	}
@@ -319,14 +319,14 @@ func TestTenantWhoseHandshakeIsRefused(t *testing.T) {
 		reason string
 	}{
 		"signed by another key": {reason: reasonWrongSignature, edit: func(t *testing.T, p *claimant, tn *authv1beta1.Tenant) {
-			signature, err := cred.Handshake{Provider: "provider", Consumer: p.id, Nonce: p.nonce}.Sign(other)
+			signature, err := pki.Handshake{Provider: "provider", Consumer: p.id, Nonce: p.nonce}.Sign(other)
 			if err != nil {
 				t.Fatal(err)
 			}
 			tn.Spec.Signature = signature
 		}},
 		"signed for another provider": {reason: reasonWrongSignature, edit: func(t *testing.T, p *claimant, tn *authv1beta1.Tenant) {
-			signature, err := cred.Handshake{Provider: "another", Consumer: p.id, Nonce: p.nonce}.Sign(p.key)
+			signature, err := pki.Handshake{Provider: "another", Consumer: p.id, Nonce: p.nonce}.Sign(p.key)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -450,7 +450,7 @@ func TestNobodyIsRefusedForANonceThatTheWatchHasNotSeen(t *testing.T) {
 		response.Body = body
 		return response, nil
 	}, func(mgr ctrl.Manager) error {
-		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}})
+		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host}})
 	})
 	p := newClaimantWithoutNonce(t, c)
 	for namespace := ""; namespace != p.ns; {
@@ -461,7 +461,7 @@ func TestNobodyIsRefusedForANonceThatTheWatchHasNotSeen(t *testing.T) {
 		}
 	}
 	secret := nonceSecret(p.ns, p.id)
-	p.nonce = cred.NewNonce()
+	p.nonce = pki.NewNonce()
 	secret.Data = map[string][]byte{names.NonceKey: p.nonce}
 	testkit.Create(t, c.Client, secret)
 	tenant := p.tenant(t)

@@ -23,11 +23,11 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/pki"
+	"liqo.io/liqo/internal/policy"
 )
 
 // IdentityOptions say who acts on providers.
@@ -123,7 +123,7 @@ func (i *identities) write(ctx context.Context, identity *authv1beta1.Identity) 
 	if err != nil {
 		return err
 	}
-	private, err := cred.EncodeKey(key)
+	private, err := pki.EncodeKey(key)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ const maxKubeconfig = 128 << 10
 // kubeconfigSecret renders the Secret. What the provider says of itself is held to the rules for any kubeconfig.
 func kubeconfigSecret(identity *authv1beta1.Identity, key []byte, allowLoopback bool) (*corev1.Secret, error) {
 	params := &identity.Spec.AuthParams
-	config := cred.Kubeconfig{
+	config := pki.Kubeconfig{
 		Server:      params.APIServer,
 		CA:          params.CA,
 		Certificate: params.SignedCRT,
@@ -228,11 +228,11 @@ func kubeconfigSecret(identity *authv1beta1.Identity, key []byte, allowLoopback 
 	if len(encoded) > maxKubeconfig {
 		return nil, fmt.Errorf("checking spec.authParams: the kubeconfig would have %d bytes, more than %d", len(encoded), maxKubeconfig)
 	}
-	if _, err := cred.ParseKubeconfig(encoded); err != nil {
+	if _, err := pki.ParseKubeconfig(encoded); err != nil {
 		return nil, fmt.Errorf("checking spec.authParams: %w", err)
 	}
 	for _, to := range []string{config.Server, config.ProxyURL} {
-		if err := rules.CheckPeerURL(to, allowLoopback); to != "" && err != nil {
+		if err := policy.CheckPeerURL(to, allowLoopback); to != "" && err != nil {
 			return nil, fmt.Errorf("checking spec.authParams: %w", err)
 		}
 	}

@@ -23,15 +23,15 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
 // certified returns the stored key pair's private part and a certificate for it.
 func certified(t *testing.T, secret *corev1.Secret) (private, certificate []byte) {
 	t.Helper()
-	key, err := cred.ParseKey(secret.Data[names.PrivateKeyKey])
+	key, err := pki.ParseKey(secret.Data[names.PrivateKeyKey])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,9 +104,9 @@ func (l *identityLab) kubeconfig(t *testing.T, identity *authv1beta1.Identity) *
 	return secret
 }
 
-func parse(t *testing.T, secret *corev1.Secret) *cred.Kubeconfig {
+func parse(t *testing.T, secret *corev1.Secret) *pki.Kubeconfig {
 	t.Helper()
-	config, err := cred.ParseKubeconfig(secret.Data[names.KubeconfigKey])
+	config, err := pki.ParseKubeconfig(secret.Data[names.KubeconfigKey])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestIdentityBecomesAKubeconfig(t *testing.T) {
 	if _, ok := secret.Annotations[names.RemoteTenantNamespace]; ok {
 		t.Error("the credentials of a slice name the tenant namespace")
 	}
-	want := &cred.Kubeconfig{
+	want := &pki.Kubeconfig{
 		Server: "https://provider:6443", CA: l.cert, ProxyURL: "http://10.0.0.1:8118",
 		Certificate: l.cert, Key: l.private, Cluster: l.peer, User: "resourceslice-test",
 	}

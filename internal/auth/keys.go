@@ -23,10 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/pki"
 )
 
 // KeysOptions say where and which key pairs are made.
@@ -113,7 +113,7 @@ func (k *keys) make(ctx context.Context, name string, labels map[string]string, 
 	err := k.direct.Get(ctx, types.NamespacedName{Namespace: k.options.LiqoNamespace, Name: name}, have)
 	switch {
 	case err == nil:
-		if _, err := cred.ParseKey(have.Data[names.PrivateKeyKey]); err != nil {
+		if _, err := pki.ParseKey(have.Data[names.PrivateKeyKey]); err != nil {
 			return kube.Invalid("WrongKey", fmt.Errorf("no usable key in Secret %s, which is not overwritten: %w", name, err))
 		}
 		return k.adopt(ctx, have, owner)
@@ -156,19 +156,19 @@ func (k *keys) adopt(ctx context.Context, secret *corev1.Secret, owner *corev1.N
 }
 
 func (k *keys) newSecret(name string, labels map[string]string) (*corev1.Secret, error) {
-	generate := cred.NewKey
+	generate := pki.NewKey
 	if k.options.TLSCompatibility {
-		generate = cred.NewCompatibleKey
+		generate = pki.NewCompatibleKey
 	}
 	key, err := generate()
 	if err != nil {
 		return nil, err
 	}
-	private, err := cred.EncodeKey(key)
+	private, err := pki.EncodeKey(key)
 	if err != nil {
 		return nil, err
 	}
-	public, err := cred.EncodePublicKey(key.Public())
+	public, err := pki.EncodePublicKey(key.Public())
 	if err != nil {
 		return nil, err
 	}
@@ -190,11 +190,11 @@ func fittingKey(ctx context.Context, c client.Reader, namespace string, certific
 			}
 			return nil, fmt.Errorf("reading key pair %s: %w", name, err)
 		}
-		key, err := cred.ParseKey(secret.Data[names.PrivateKeyKey])
+		key, err := pki.ParseKey(secret.Data[names.PrivateKeyKey])
 		if err != nil {
 			return nil, fmt.Errorf("reading key pair %s: %w", name, err)
 		}
-		if cred.CheckCertificate(certificate, key.Public()) == nil {
+		if pki.CheckCertificate(certificate, key.Public()) == nil {
 			return key, nil
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -45,14 +45,14 @@ func TestKeysAreMadeOnceForEachPeer(t *testing.T) {
 
 	own := keyPair(t, c, liqo, names.KeysSecret)
 	first := keyPair(t, c, liqo, names.PeerKeysSecret(peer))
-	key, err := cred.ParseKey(first.Data[names.PrivateKeyKey])
+	key, err := pki.ParseKey(first.Data[names.PrivateKeyKey])
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := key.(ed25519.PrivateKey); !ok {
 		t.Errorf("the key is a %T", key)
 	}
-	public, err := cred.ParsePublicKey(first.Data[names.PublicKeyKey])
+	public, err := pki.ParsePublicKey(first.Data[names.PublicKeyKey])
 	if err != nil || !key.Public().(ed25519.PublicKey).Equal(public) {
 		t.Errorf("the public key is not that of the private one: %v", err)
 	}
@@ -96,11 +96,11 @@ func TestKeysThatExistAreKept(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	peer, broken, probe := testkit.UniqueID(), testkit.UniqueID(), testkit.UniqueID()
-	key, err := cred.NewCompatibleKey()
+	key, err := pki.NewCompatibleKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	private, err := cred.EncodeKey(key)
+	private, err := pki.EncodeKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestKeysForPeersWithoutEd25519(t *testing.T) {
 	c := cluster(t)
 	liqo := liqoNamespace(t, c)
 	runKeys(t, c, KeysOptions{LiqoNamespace: liqo, TLSCompatibility: true})
-	key, err := cred.ParseKey(keyPair(t, c, liqo, names.KeysSecret).Data[names.PrivateKeyKey])
+	key, err := pki.ParseKey(keyPair(t, c, liqo, names.KeysSecret).Data[names.PrivateKeyKey])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,10 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/pki"
 )
 
 // Reasons of the events of the Secrets of a handshake.
@@ -45,7 +45,7 @@ func setupNonces(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
 func generateNonce(_ context.Context, _ liqov1beta1.ClusterID, secret *corev1.Secret) (kube.Event, error) {
 	event := kube.Event{Type: corev1.EventTypeNormal, Reason: reasonNonceGenerated, Message: "the nonce can be given to the consumer"}
 	if nonce := secret.Data[names.NonceKey]; len(nonce) > 0 {
-		if err := cred.CheckNonce(nonce); err != nil {
+		if err := pki.CheckNonce(nonce); err != nil {
 			return kube.Event{}, kube.Invalid(reasonInvalidNonce, fmt.Errorf("the nonce of a Secret labelled %s is made here, and no signature of this one is accepted: remove it: %w", names.Nonce, err))
 		}
 		return event, nil
@@ -53,7 +53,7 @@ func generateNonce(_ context.Context, _ liqov1beta1.ClusterID, secret *corev1.Se
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	secret.Data[names.NonceKey] = cred.NewNonce()
+	secret.Data[names.NonceKey] = pki.NewNonce()
 	return event, nil
 }
 

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -52,7 +52,7 @@ func TestNonceIsMadeOnce(t *testing.T) {
 	if note := filled(t, c, secret, "note"); string(note) != "for milan" {
 		t.Errorf("what else is in the Secret is now %q", note)
 	}
-	if err := cred.CheckNonce(nonce); err != nil {
+	if err := pki.CheckNonce(nonce); err != nil {
 		t.Error(err)
 	}
 	testkit.WantEvent(t, c, secret, reasonNonceGenerated, "")

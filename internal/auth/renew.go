@@ -27,7 +27,7 @@ import (
 	"liqo.io/liqo/internal/elder"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // Reasons of the condition CertificateIssued of a Renew that gets nothing. All others are those of its Tenant.
@@ -151,7 +151,7 @@ func unanswered(renew *authv1beta1.Renew, consumer liqov1beta1.ClusterID, tenant
 		return reasonDrained, "the tenant is drained"
 	case ready.Status != metav1.ConditionTrue:
 		return reasonTenantNotReady, "the Tenant is not ready: " + ready.Message
-	case !rules.ExchangesKeys(tenant):
+	case !policy.ExchangesKeys(tenant):
 		return reasonNoHandshake, "the Tenant exchanges no keys: the administrator of the provider hands out credentials"
 	}
 	return "", ""

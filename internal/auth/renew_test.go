@@ -23,7 +23,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/issue"
+	"liqo.io/liqo/internal/certissuer"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -180,7 +180,7 @@ func TestARenewBringsWhatItsTenantHas(t *testing.T) {
 	clock := &clock{}
 	run(t, c, func(mgr ctrl.Manager) error {
 		o := TenantOptions{
-			ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}, Certificates: issue.Options{Now: clock.now},
+			ClusterID: "provider", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host}, Certificates: certissuer.Options{Now: clock.now},
 		}
 		return errors.Join(SetupTenant(mgr, o), SetupRenew(mgr))
 	})

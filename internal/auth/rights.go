@@ -18,7 +18,7 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // The rights of a consumer are two bindings: one in the whole cluster for its virtual kubelets, and one in the tenant namespace for
@@ -112,7 +112,7 @@ func (t *tenants) unbindControlPlane(ctx context.Context, from client.Reader, te
 	if err := from.Get(ctx, client.ObjectKeyFromObject(controlPlaneBinding(tenant)), have); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if _, applied := have.Annotations[names.AppliedHash]; !metav1.IsControlledBy(have, tenant) || !applied && !rules.ExchangesKeys(tenant) {
+	if _, applied := have.Annotations[names.AppliedHash]; !metav1.IsControlledBy(have, tenant) || !applied && !policy.ExchangesKeys(tenant) {
 		return nil
 	}
 	if err := t.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {

@@ -27,10 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/pki"
 )
 
 // ServingOptions configure the approval of serving certificates.
@@ -236,7 +236,7 @@ func (s *servings) ours(ctx context.Context, request *certv1.CertificateSigningR
 			return true, nil
 		}
 	}
-	node, err := cred.ServingNode(request.Spec.Request)
+	node, err := pki.ServingNode(request.Spec.Request)
 	if err != nil {
 		return false, nil
 	}
@@ -320,7 +320,7 @@ func (a *asker) check(request *certv1.CertificateSigningRequest) error {
 	for i := range a.pods {
 		for _, ips := range addressSets(&a.pods[i]) {
 			for _, dns := range [][]string{nil, {a.node.Name}} {
-				if denial = cred.CheckServingCSR(request.Spec.Request, a.node.Name, ips, dns); denial == nil {
+				if denial = pki.CheckServingCSR(request.Spec.Request, a.node.Name, ips, dns); denial == nil {
 					return nil
 				}
 			}
@@ -329,7 +329,7 @@ func (a *asker) check(request *certv1.CertificateSigningRequest) error {
 	if denial == nil {
 		return errors.New("no pod of the virtual kubelet has an address")
 	}
-	return cred.CheckServingCSR(request.Spec.Request, a.node.Name, firstAddresses(a.pods), nil)
+	return pki.CheckServingCSR(request.Spec.Request, a.node.Name, firstAddresses(a.pods), nil)
 }
 
 func servingUsages(usages []certv1.KeyUsage) bool {

@@ -29,9 +29,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -147,7 +147,7 @@ func (k *kubelet) asks(ips ...string) ask {
 
 func (a ask) send(t *testing.T, c client.Client) *certv1.CertificateSigningRequest {
 	t.Helper()
-	key, err := cred.NewKey()
+	key, err := pki.NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestServingCertificateOfAVirtualKubelet(t *testing.T) {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request); err != nil {
 			return err
 		}
-		_, err := cred.ParseCertificate(request.Status.Certificate)
+		_, err := pki.ParseCertificate(request.Status.Certificate)
 		return err
 	})
 }

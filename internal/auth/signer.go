@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/pki"
 )
 
 // SignerOptions say who signs.
@@ -58,14 +58,14 @@ func (s *signer) sign(ctx context.Context, provider liqov1beta1.ClusterID, secre
 	if len(nonce) == 0 {
 		return kube.Event{}, kube.Invalid(reasonMissingNonce, errors.New("a Secret labelled "+names.SignedNonce+" needs the key "+names.NonceKey+": the text that the provider made"))
 	}
-	if err := cred.CheckNonce(nonce); err != nil {
+	if err := pki.CheckNonce(nonce); err != nil {
 		return kube.Event{}, kube.Invalid(reasonInvalidNonce, err)
 	}
 	key, err := peer.Key(ctx, s.direct, s.options.LiqoNamespace, provider)
 	if err != nil {
 		return kube.Event{}, err
 	}
-	handshake := cred.Handshake{
+	handshake := pki.Handshake{
 		Provider: string(provider), Consumer: string(s.options.ClusterID), Nonce: nonce, Legacy: s.options.LegacyNonces,
 	}
 	if handshake.Verify(key.Public(), secret.Data[names.SignedNonceKey]) != nil {

@@ -17,8 +17,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -26,7 +26,7 @@ type signerLab struct {
 	c         *testkit.ControlPlane
 	ns, peer  string
 	liqo      string
-	handshake cred.Handshake
+	handshake pki.Handshake
 }
 
 func newSignerLab(t *testing.T, legacy bool) *signerLab {
@@ -34,7 +34,7 @@ func newSignerLab(t *testing.T, legacy bool) *signerLab {
 	l := &signerLab{c: cluster(t), peer: testkit.UniqueID()}
 	l.liqo = liqoNamespace(t, l.c)
 	l.ns = tenantNamespace(t, l.c, l.peer)
-	l.handshake = cred.Handshake{Provider: l.peer, Consumer: "rome", Nonce: cred.NewNonce(), Legacy: legacy}
+	l.handshake = pki.Handshake{Provider: l.peer, Consumer: "rome", Nonce: pki.NewNonce(), Legacy: legacy}
 	run(t, l.c, func(mgr ctrl.Manager) error {
 		return SetupSigner(mgr, SignerOptions{ClusterID: "rome", LiqoNamespace: l.liqo, LegacyNonces: legacy})
 	})
@@ -48,7 +48,7 @@ func (l *signerLab) use(t *testing.T, generate func() (crypto.Signer, error)) cr
 	if err != nil {
 		t.Fatal(err)
 	}
-	private, err := cred.EncodeKey(key)
+	private, err := pki.EncodeKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestNonceIsSignedForItsProviderOnly(t *testing.T) {
 		}
 	})
 	t.Run("again when the nonce is another one", func(t *testing.T) {
-		l.handshake.Nonce = cred.NewNonce()
+		l.handshake.Nonce = pki.NewNonce()
 		testkit.Update(t, l.c.Client, secret, func(s *corev1.Secret) { s.Data[names.NonceKey] = l.handshake.Nonce })
 		l.wantSigned(t, secret, key.Public())
 	})
@@ -118,7 +118,7 @@ func TestNonceIsSignedForItsProviderOnly(t *testing.T) {
 
 func TestNonceIsSignedAloneWhereThatIsWanted(t *testing.T) {
 	l := newSignerLab(t, true)
-	key := l.use(t, cred.NewKey)
+	key := l.use(t, pki.NewKey)
 	secret := l.secret(l.handshake.Nonce)
 	testkit.Create(t, l.c.Client, secret)
 	l.wantSigned(t, secret, key.Public())
@@ -126,7 +126,7 @@ func TestNonceIsSignedAloneWhereThatIsWanted(t *testing.T) {
 
 func TestOnlyNoncesOfTheProviderAreSigned(t *testing.T) {
 	l := newSignerLab(t, false)
-	l.use(t, cred.NewKey)
+	l.use(t, pki.NewKey)
 	for name, test := range map[string]struct {
 		edit        func(*corev1.Secret)
 		reason, why string
@@ -137,7 +137,7 @@ func TestOnlyNoncesOfTheProviderAreSigned(t *testing.T) {
 		"of-another": {func(s *corev1.Secret) { s.Labels[names.RemoteClusterID] = "another" }, reasonWrongNamespace, "another"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			secret := l.secret(cred.NewNonce())
+			secret := l.secret(pki.NewNonce())
 			secret.Name = name
 			test.edit(secret)
 			testkit.Create(t, l.c.Client, secret)

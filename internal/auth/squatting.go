@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/pki"
 )
 
 // A cluster ID becomes a user and a group here, and the end of the names of the users of slices. A consumer that chose the name of one that
@@ -20,11 +20,11 @@ func checkUsers(tenant, other *authv1beta1.Tenant) error {
 	switch {
 	case a == b || !tenantBefore(other, tenant):
 		return nil
-	case cred.SliceSubject("", a).CommonName == cred.SliceSubject("", b).CommonName:
+	case pki.SliceSubject("", a).CommonName == pki.SliceSubject("", b).CommonName:
 		return fmt.Errorf("the users of slices of %q and of %q could have the same name: give the consumer another cluster ID", a, b)
-	case cred.CouldBeOfSlice(a, b):
+	case pki.CouldBeOfSlice(a, b):
 		return fmt.Errorf("%q could be the name of the user of a slice of %q: give the consumer another cluster ID", a, b)
-	case cred.CouldBeOfSlice(b, a):
+	case pki.CouldBeOfSlice(b, a):
 		return fmt.Errorf("the user of a slice of %q could have the name %q, which is another consumer's: give the consumer another cluster ID", a, b)
 	}
 	return nil

@@ -26,12 +26,12 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/certissuer"
 	"liqo.io/liqo/internal/elder"
-	"liqo.io/liqo/internal/issue"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // tenants says of each Tenant whether anything may be granted to it, and gives it its cluster-wide rights. What hangs on
@@ -40,7 +40,7 @@ type tenants struct {
 	client    client.Client
 	direct    client.Reader
 	handshake *handshake
-	issuer    *issue.Issuer
+	issuer    *certissuer.Issuer
 	options   TenantOptions
 	renewals  kube.Table[types.UID, time.Time]
 }
@@ -54,9 +54,9 @@ type TenantOptions struct {
 	// LegacyNonces accepts signatures of the nonce alone, too.
 	LegacyNonces bool
 	// Server is what consumers are told of the API server.
-	Server issue.Server
+	Server certissuer.Server
 	// Certificates of the control planes of consumers; their Duration 0 is a week.
-	Certificates issue.Options
+	Certificates certissuer.Options
 }
 
 // controlPlaneDuration is longer than what slices get: a certificate that ended brings no other one, and when the clusters lose each
@@ -74,11 +74,11 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 		return err
 	}
 	o.Certificates.Duration = cmp.Or(o.Certificates.Duration, controlPlaneDuration)
-	issuer, err := issue.New(mgr, o.Certificates)
+	issuer, err := certissuer.New(mgr, o.Certificates)
 	if err != nil {
 		return err
 	}
-	if err := issue.SetupLeft(mgr, "tenant_requests", names.TenantCertificateFor, &authv1beta1.Tenant{}); err != nil {
+	if err := certissuer.SetupLeft(mgr, "tenant_requests", names.TenantCertificateFor, &authv1beta1.Tenant{}); err != nil {
 		return err
 	}
 	if err := o.Server.Complete(mgr); err != nil {
@@ -93,7 +93,7 @@ func SetupTenant(mgr ctrl.Manager, o TenantOptions) error {
 	b := c.Builder().
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(t.namedBy)).
-		Watches(&certv1.CertificateSigningRequest{}, issue.Watch(names.TenantCertificateFor)).
+		Watches(&certv1.CertificateSigningRequest{}, certissuer.Watch(names.TenantCertificateFor)).
 		WatchesRawSource(issuer.Source(&authv1beta1.Tenant{})).
 		WatchesRawSource(nonces.Source(handler.EnqueueRequestsFromMapFunc(t.beside))).
 		WatchesRawSource(handshake.cache.Source(handler.EnqueueRequestsFromMapFunc(t.ofConsumer))).
@@ -131,7 +131,7 @@ func (t *tenants) Sync(ctx context.Context, tenant *authv1beta1.Tenant) error {
 		setReady(tenant, metav1.ConditionFalse, reasonDrained, "the tenant is drained: it is granted nothing")
 		return t.unbind(ctx, t.client, tenant)
 	}
-	if rules.ExchangesKeys(tenant) {
+	if policy.ExchangesKeys(tenant) {
 		return t.exchange(ctx, tenant, in)
 	}
 	forgetCertificate(tenant)
@@ -197,7 +197,7 @@ type surroundings struct {
 	own       liqov1beta1.ClusterID
 	namespace corev1.Namespace
 	tenants   []authv1beta1.Tenant
-	bindings  []rules.Binding
+	bindings  []policy.Binding
 }
 
 func (t *tenants) gather(ctx context.Context, tenant *authv1beta1.Tenant) (*surroundings, error) {
@@ -221,19 +221,19 @@ func (t *tenants) gather(ctx context.Context, tenant *authv1beta1.Tenant) (*surr
 func (s *surroundings) refusal(tenant *authv1beta1.Tenant) error {
 	// The label is ours to set where nobody has: only a label that says something else is wrong.
 	labelled := tenant.DeepCopy()
-	rules.DefaultTenant(labelled)
-	if err := rules.CheckTenant(labelled, s.namespace.Labels); err != nil {
+	policy.DefaultTenant(labelled)
+	if err := policy.CheckTenant(labelled, s.namespace.Labels); err != nil {
 		return kube.Invalid(reasonWrongNamespace, err)
 	}
 	if tenant.Spec.ClusterID == s.own { // copies of its objects could not be told from what was made here
 		return kube.Invalid(reasonIDTaken, fmt.Errorf("%q is this cluster itself: give the consumer another cluster ID", s.own))
 	}
-	if err := rules.CheckTenantUnique(tenant, s.older(tenant)); err != nil {
+	if err := policy.CheckTenantUnique(tenant, s.older(tenant)); err != nil {
 		return kube.Invalid(reasonNotUnique, err)
 	}
 	for _, other := range s.older(tenant) {
 		// Both without a handshake are the administrator's to tell apart.
-		if other.Spec.ClusterID == tenant.Spec.ClusterID && (rules.ExchangesKeys(tenant) || rules.ExchangesKeys(&other)) {
+		if other.Spec.ClusterID == tenant.Spec.ClusterID && (policy.ExchangesKeys(tenant) || policy.ExchangesKeys(&other)) {
 			return kube.Invalid(reasonIDTaken, fmt.Errorf("the cluster %q is known by the Tenant %s/%s already", tenant.Spec.ClusterID, other.Namespace, other.Name))
 		}
 	}
@@ -281,7 +281,7 @@ func (t *tenants) namedBy(ctx context.Context, obj client.Object) []reconcile.Re
 	subjects := peer.Subjects(obj)
 	return t.requests(ctx, func(tenant *authv1beta1.Tenant) bool {
 		return bindingName(tenant) == obj.GetName() || client.ObjectKeyFromObject(controlPlaneBinding(tenant)) == client.ObjectKeyFromObject(obj) ||
-			rules.NamesUserOrGroup(subjects, string(tenant.Spec.ClusterID))
+			policy.NamesUserOrGroup(subjects, string(tenant.Spec.ClusterID))
 	})
 }
 
@@ -306,7 +306,7 @@ func (t *tenants) ofConsumer(ctx context.Context, obj client.Object) []reconcile
 }
 
 func (t *tenants) exchanging(ctx context.Context, _ client.Object) []reconcile.Request {
-	return t.requests(ctx, rules.ExchangesKeys)
+	return t.requests(ctx, policy.ExchangesKeys)
 }
 
 func (t *tenants) requests(ctx context.Context, keep func(*authv1beta1.Tenant) bool) []reconcile.Request {

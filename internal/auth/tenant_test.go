@@ -21,10 +21,10 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/cred"
-	"liqo.io/liqo/internal/issue"
+	"liqo.io/liqo/internal/certissuer"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -32,7 +32,7 @@ func runTenant(t *testing.T, c *testkit.ControlPlane) {
 	t.Helper()
 	liqo := liqoNamespace(t, c)
 	run(t, c, func(mgr ctrl.Manager) error {
-		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}})
+		return SetupTenant(mgr, TenantOptions{ClusterID: "provider", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host}})
 	})
 }
 
@@ -268,7 +268,7 @@ func TestTenantThatIsRefused(t *testing.T) {
 // The hashes of these two IDs begin with the same 48 bits, which are all that names of users of slices have of them.
 func TestOfTwoConsumersWhoseSlicesCouldHaveOneUserTheOlderCounts(t *testing.T) {
 	const first, second = "cluster-953a586cf47b", "cluster-0521d40e54c8"
-	if a, b := cred.SliceSubject("slice", first), cred.SliceSubject("slice", second); a.CommonName != b.CommonName {
+	if a, b := pki.SliceSubject("slice", first), pki.SliceSubject("slice", second); a.CommonName != b.CommonName {
 		t.Fatalf("their users are %s and %s", a.CommonName, b.CommonName)
 	}
 	older, newer, another := typedTenant("older", first), typedTenant("newer", second), typedTenant("another", first+"-bis")
@@ -290,7 +290,7 @@ func TestOfTwoConsumersWhoseSlicesCouldHaveOneUserTheOlderCounts(t *testing.T) {
 // The user of a control plane is the ID itself, which the cluster chose. The default slice is named after the provider.
 func TestAConsumerNamedLikeTheUserOfAnothersSliceIsRefusedIfItCameLater(t *testing.T) {
 	victim := "cluster-" + testkit.UniqueID()
-	attacker := cred.SliceSubject("provider", victim).CommonName
+	attacker := pki.SliceSubject("provider", victim).CommonName
 	for _, order := range [][2]string{{victim, attacker}, {attacker, victim}} {
 		in := &surroundings{}
 		var both []*authv1beta1.Tenant

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 type authenticateOptions struct {
@@ -182,7 +182,7 @@ func (a *authentication) getNonce(ctx context.Context) error {
 }
 
 func (a *authentication) signNonce(ctx context.Context) error {
-	c, of := a.consumer, cred.Handshake{Provider: a.provider.id, Consumer: a.consumer.id, Nonce: a.nonce}
+	c, of := a.consumer, pki.Handshake{Provider: a.provider.id, Consumer: a.consumer.id, Nonce: a.nonce}
 	var at client.ObjectKey
 	if err := c.during("Ensuring signed nonce", "Signed nonce secret ensured", func() (err error) {
 		at, err = c.ensureSignedNonce(ctx, a.cli, a.key.Public(), of)

@@ -18,9 +18,9 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // consumerRights are what it takes to become the consumer of a provider.
@@ -97,14 +97,14 @@ func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 	if len(params.SignedCRT) == 0 {
 		return out.Fail("the provider gives credentials that are not supported: no certificate")
 	}
-	if err := cred.CheckCertificate(params.SignedCRT, key.Public()); err != nil {
+	if err := pki.CheckCertificate(params.SignedCRT, key.Public()); err != nil {
 		return out.Fail("the certificate that the provider gave is of no use: %w", err)
 	}
-	private, err := cred.EncodeKey(key)
+	private, err := pki.EncodeKey(key)
 	if err != nil {
 		return err
 	}
-	config := cred.Kubeconfig{
+	config := pki.Kubeconfig{
 		Server: params.APIServer, CA: params.CA, Certificate: params.SignedCRT, Key: private,
 		Cluster: string(identity.Spec.ClusterID), User: identity.Name, Namespace: *identity.Spec.Namespace,
 	}
@@ -113,7 +113,7 @@ func checkIdentity(identity *authv1beta1.Identity, key crypto.Signer) error {
 	}
 	encoded, err := config.Encode()
 	if err == nil {
-		_, err = cred.ParseKubeconfig(encoded)
+		_, err = pki.ParseKubeconfig(encoded)
 	}
 	if err != nil {
 		return out.Fail("what the provider says of itself cannot be used: %w", err)
@@ -149,7 +149,7 @@ func (s *side) awaitKubeconfig(ctx context.Context, identity client.ObjectKey) e
 }
 
 func upToDate(secret *corev1.Secret, of *authv1beta1.Identity) bool {
-	config, err := cred.ParseKubeconfig(secret.Data[names.KubeconfigKey])
+	config, err := pki.ParseKubeconfig(secret.Data[names.KubeconfigKey])
 	if err != nil || secret.DeletionTimestamp != nil {
 		return false
 	}

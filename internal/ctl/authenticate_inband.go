@@ -17,7 +17,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 var errNotConnected = errors.New("the networks are not connected")
@@ -90,7 +90,7 @@ func (s *side) seen(ctx context.Context, other string, there netip.Addr) (netip.
 	if !ok {
 		return there, out.Fail("%w: there is no Configuration of %s", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect")
 	}
-	networks, placed, err := remap.Of(cfg)
+	networks, placed, err := prefix.Of(cfg)
 	if err != nil {
 		return there, fmt.Errorf("reading the Configuration %s: %w", client.ObjectKeyFromObject(cfg), err)
 	}

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // ensureTenantNamespace makes the tenant namespace of the other cluster, if there is none.
@@ -52,7 +52,7 @@ func (s *side) keyFor(ctx context.Context, provider string) (crypto.Signer, erro
 	if !kube.Owns(ns, secret) || secret.DeletionTimestamp != nil {
 		return nil, missing
 	}
-	key, err := cred.ParseKey(secret.Data[names.PrivateKeyKey])
+	key, err := pki.ParseKey(secret.Data[names.PrivateKeyKey])
 	if err != nil {
 		return nil, out.Fail("the Secret %s has no key that can be used: %w", at, err)
 	}
@@ -144,7 +144,7 @@ func (s *side) canServe(ctx context.Context, consumer string, nonce []byte) (boo
 	if len(nonce) == 0 {
 		return true, nil
 	}
-	if cred.CheckNonce(nonce) != nil {
+	if pki.CheckNonce(nonce) != nil {
 		return false, nil
 	}
 	served := &corev1.Secret{}
@@ -157,7 +157,7 @@ func (s *side) canServe(ctx context.Context, consumer string, nonce []byte) (boo
 	case err != nil:
 		return false, fmt.Errorf("reading which nonces served: %w", err)
 	}
-	_, used := served.Data[cred.NonceEntry(nonce)]
+	_, used := served.Data[pki.NonceEntry(nonce)]
 	return !used, nil
 }
 
@@ -167,7 +167,7 @@ func (s *side) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byt
 		if nonce = data[names.NonceKey]; len(nonce) == 0 {
 			return await.Pending(fmt.Sprintf("the Secret %s has no nonce yet: does the controller-manager of Liqo run?", at))
 		}
-		if err := cred.CheckNonce(nonce); err != nil {
+		if err := pki.CheckNonce(nonce); err != nil {
 			return out.Fail("what the Secret %s has is no nonce: %w", at, err)
 		}
 		return nil
@@ -176,7 +176,7 @@ func (s *side) awaitNonce(ctx context.Context, at client.ObjectKey) (nonce []byt
 
 // ensureSignedNonce has the consumer sign a nonce of a provider, and returns where. One of an earlier peering is replaced, and so is
 // one that an earlier key signed: whoever signs does not look at it again because there is another key.
-func (s *side) ensureSignedNonce(ctx context.Context, c *cli, key crypto.PublicKey, of cred.Handshake) (client.ObjectKey, error) {
+func (s *side) ensureSignedNonce(ctx context.Context, c *cli, key crypto.PublicKey, of pki.Handshake) (client.ObjectKey, error) {
 	at := client.ObjectKey{Namespace: s.namespace, Name: names.SignedNonceSecret}
 	have, err := s.handshakeSecrets(ctx, names.SignedNonce, of.Provider)
 	if err != nil {
@@ -194,14 +194,14 @@ func (s *side) ensureSignedNonce(ctx context.Context, c *cli, key crypto.PublicK
 }
 
 // signedBy tells whether a signature of the nonce is by that key, in either form.
-func signedBy(key crypto.PublicKey, of cred.Handshake, signature []byte) bool {
+func signedBy(key crypto.PublicKey, of pki.Handshake, signature []byte) bool {
 	legacy := of
 	legacy.Legacy = true
 	return of.Verify(key, signature) == nil || legacy.Verify(key, signature) == nil
 }
 
 // awaitSignature returns the signature of the nonce, by that key, once there is one.
-func (s *side) awaitSignature(ctx context.Context, at client.ObjectKey, key crypto.PublicKey, of cred.Handshake) (signature []byte, err error) {
+func (s *side) awaitSignature(ctx context.Context, at client.ObjectKey, key crypto.PublicKey, of pki.Handshake) (signature []byte, err error) {
 	return signature, s.awaitSecret(ctx, at, func(data map[string][]byte) error {
 		signature = data[names.SignedNonceKey]
 		if !signedBy(key, of, signature) {

@@ -10,15 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
 func TestANonceThatAnEarlierKeySignedIsSignedAnew(t *testing.T) {
 	c := testkit.Cluster(t)
 	newKey := func() crypto.Signer {
-		key, err := cred.NewKey()
+		key, err := pki.NewKey()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestANonceThatAnEarlierKeySignedIsSignedAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := bareSide(t, c, "local", "rome")
-			of := cred.Handshake{Provider: "milan", Consumer: "rome", Nonce: cred.NewNonce(), Legacy: tc.legacy}
+			of := pki.Handshake{Provider: "milan", Consumer: "rome", Nonce: pki.NewNonce(), Legacy: tc.legacy}
 			have := newHandshakeSecret(client.ObjectKey{Namespace: s.namespace, Name: names.SignedNonceSecret}, names.SignedNonce, "milan")
 			have.Data = map[string][]byte{names.NonceKey: of.Nonce}
 			if tc.by != nil {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // preview prints what both clusters need, as far as that can be known. What a controller makes comes along, so that all of it can be
@@ -72,7 +72,7 @@ func (a *authentication) foreseeNonce(ctx context.Context) (*corev1.Secret, erro
 		return nil, err
 	}
 	secret := newHandshakeSecret(client.ObjectKey{Namespace: a.provider.namespace, Name: names.NonceSecret}, names.Nonce, a.consumer.id)
-	secret.Data = map[string][]byte{names.NonceKey: cred.NewNonce()}
+	secret.Data = map[string][]byte{names.NonceKey: pki.NewNonce()}
 	if usable != nil {
 		secret.Name = usable.Name
 		if nonce := usable.Data[names.NonceKey]; len(nonce) > 0 {
@@ -100,7 +100,7 @@ func (a *authentication) previewTenant(ctx context.Context, p *page, nonce []byt
 		p.Warn("The Tenant is signed with a key pair that comes with the tenant namespace %s of the local cluster: once that is there, ask again", a.consumer.namespace)
 		return nil
 	}
-	signature, err := cred.Handshake{Provider: a.provider.id, Consumer: a.consumer.id, Nonce: nonce}.Sign(a.key)
+	signature, err := pki.Handshake{Provider: a.provider.id, Consumer: a.consumer.id, Nonce: nonce}.Sign(a.key)
 	if err != nil {
 		return err
 	}

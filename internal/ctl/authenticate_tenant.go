@@ -17,10 +17,10 @@ import (
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/pki"
+	"liqo.io/liqo/internal/policy"
 )
 
 func authenticating(namespace, resource string, verbs ...string) rights {
@@ -57,24 +57,24 @@ func (s *side) tenantOf(ctx context.Context, consumer string) (*authv1beta1.Tena
 	switch {
 	case tenant.Namespace != s.namespace:
 		return nil, out.Fail("the Tenant %s of %s is not in its tenant namespace, which is %s", key, consumer, s.namespace).Hint("Delete it")
-	case !rules.ExchangesKeys(tenant):
+	case !policy.ExchangesKeys(tenant):
 		return nil, out.Fail("the Tenant %s was made for credentials that are made by hand: its policy is %s", key, authv1beta1.TolerateNoHandshake).
 			Hint("Delete it, and the kubeconfig of %s in the consumer", s.id)
 	}
 	return tenant, nil
 }
 
-func controlPlaneSubject(consumer string) cred.Subject {
-	return cred.Subject{CommonName: consumer, Organization: names.ControlPlaneGroup}
+func controlPlaneSubject(consumer string) pki.Subject {
+	return pki.Subject{CommonName: consumer, Organization: names.ControlPlaneGroup}
 }
 
 // newTenant is what a provider has to know of a consumer that signed its nonce.
 func newTenant(at client.ObjectKey, consumer string, key crypto.Signer, signature []byte, proxyURL string) (*authv1beta1.Tenant, error) {
-	request, err := cred.NewCSR(key, controlPlaneSubject(consumer))
+	request, err := pki.NewCSR(key, controlPlaneSubject(consumer))
 	if err != nil {
 		return nil, err
 	}
-	public, err := cred.EncodePublicKey(key.Public())
+	public, err := pki.EncodePublicKey(key.Public())
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func newTenant(at client.ObjectKey, consumer string, key crypto.Signer, signatur
 
 // keepRequest leaves the request for a certificate as it is, where it is one for that key: not every key signs alike twice.
 func keepRequest(want, have *authv1beta1.Tenant, key crypto.PublicKey) {
-	if have != nil && cred.CheckCSR(have.Spec.CSR, controlPlaneSubject(string(want.Spec.ClusterID)), key) == nil {
+	if have != nil && pki.CheckCSR(have.Spec.CSR, controlPlaneSubject(string(want.Spec.ClusterID)), key) == nil {
 		want.Spec.CSR = have.Spec.CSR
 	}
 }
@@ -101,15 +101,15 @@ func accepted(tenant *authv1beta1.Tenant, key crypto.PublicKey) bool {
 	if tenant == nil {
 		return false
 	}
-	have, err := cred.ParsePublicKey(tenant.Spec.PublicKey)
+	have, err := pki.ParsePublicKey(tenant.Spec.PublicKey)
 	if err != nil {
 		return false
 	}
-	theirs, err := cred.Fingerprint(have)
+	theirs, err := pki.Fingerprint(have)
 	if err != nil {
 		return false
 	}
-	ours, err := cred.Fingerprint(key)
+	ours, err := pki.Fingerprint(key)
 	return err == nil && ours == theirs && current(tenant, authv1beta1.TenantReady, metav1.ConditionTrue)
 }
 

@@ -26,9 +26,9 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -158,14 +158,14 @@ func signedFor(t *testing.T, key crypto.Signer) []byte {
 
 func TestAKubeconfigOfAnEarlierCertificateIsNotUpToDate(t *testing.T) {
 	key := ecdsaKey(t)
-	private, err := cred.EncodeKey(key)
+	private, err := pki.EncodeKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tenant := tenantWith(t, key)
 	tenant.Status.AuthParams = &authv1beta1.AuthParams{APIServer: "https://192.0.2.1:6443", SignedCRT: signedFor(t, key)}
 	identity := newIdentity(client.ObjectKey{Namespace: "liqo-tenant-milan", Name: "controlplane-milan"}, "milan", tenant)
-	encoded, err := cred.Kubeconfig{Server: "https://192.0.2.1:6443", Certificate: tenant.Status.AuthParams.SignedCRT, Key: private, Cluster: "milan", User: "rome"}.Encode()
+	encoded, err := pki.Kubeconfig{Server: "https://192.0.2.1:6443", Certificate: tenant.Status.AuthParams.SignedCRT, Key: private, Cluster: "milan", User: "rome"}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

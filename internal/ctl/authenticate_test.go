@@ -31,10 +31,10 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/auth"
-	"liqo.io/liqo/internal/cred"
-	"liqo.io/liqo/internal/issue"
+	"liqo.io/liqo/internal/certissuer"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -57,7 +57,7 @@ func (c *town) authenticates(t *testing.T) {
 		return errors.Join(
 			auth.SetupKeys(mgr, auth.KeysOptions{LiqoNamespace: c.liqo}),
 			auth.SetupSigner(mgr, auth.SignerOptions{ClusterID: id, LiqoNamespace: c.liqo}),
-			auth.SetupTenant(mgr, auth.TenantOptions{ClusterID: id, LiqoNamespace: c.liqo, Server: issue.Server{Address: c.Config.Host}}),
+			auth.SetupTenant(mgr, auth.TenantOptions{ClusterID: id, LiqoNamespace: c.liqo, Server: certissuer.Server{Address: c.Config.Host}}),
 			auth.SetupIdentity(mgr, auth.IdentityOptions{AllowLoopbackPeers: true, ClusterID: id, LiqoNamespace: c.liqo}),
 		)
 	})
@@ -356,12 +356,12 @@ func theyAreAuthenticatedByHand(t *testing.T, genoa, turin *town) {
 	created.succeeds(t, " INFO  Nonce created\n INFO  Nonce generated successfully\n INFO  Nonce retrieved: ")
 	nonce := inTenant(t, turin, "get", "nonce", "--remote-cluster-id", "genoa")
 	nonce.succeeds(t)
-	if cred.CheckNonce([]byte(nonce.stdout)) != nil || !strings.HasSuffix(created.stderr, "Nonce retrieved: "+nonce.stdout+"\n") {
+	if pki.CheckNonce([]byte(nonce.stdout)) != nil || !strings.HasSuffix(created.stderr, "Nonce retrieved: "+nonce.stdout+"\n") {
 		t.Fatalf("the nonce is %q, and was %q", nonce.stdout, created.stderr)
 	}
 	there(t, turin, "create", "nonce", "--remote-cluster-id", "genoa").succeeds(t, "Nonce retrieved: "+nonce.stdout+"\n")
 
-	stale := printed(t, genoa, "generate", "tenant", "--remote-cluster-id", "turin", "--nonce", string(cred.NewNonce()))
+	stale := printed(t, genoa, "generate", "tenant", "--remote-cluster-id", "turin", "--nonce", string(pki.NewNonce()))
 	with := printed(t, genoa, "generate", "tenant", "--remote-cluster-id", "turin", "--nonce", nonce.stdout+"\n", "--remote-tenant-namespace", "liqo-tenant-genoa", "--proxy-url", "http://proxy.example:3128")
 	romes := printed(t, genoa, "generate", "tenants", "--remote-cluster-id", "turin", "--remote-tenant-namespace", "liqo-tenant-genoa")
 	if romes != strings.Replace(with, "  proxyURL: http://proxy.example:3128\n", "", 1) || stale == with ||
@@ -471,7 +471,7 @@ func theBeginningIsMissing(t *testing.T, genoa, turin *town) {
 		"--nonce: a nonce is 64 bytes in base64, 88 characters":               {"generate", "tenant", "--remote-cluster-id", "turin", "--nonce", "short"},
 		"--proxy-url: proxy-url must be an http or https URL":                 {"generate", "tenant", "--remote-cluster-id", "turin", "--proxy-url", "ftp://x"},
 		`--remote-tenant-namespace: "No Namespace" is no name of a namespace`: {"generate", "tenant", "--remote-cluster-id", "turin", "--remote-tenant-namespace", "No Namespace"},
-		"genoa is this cluster itself":                                        {"generate", "tenant", "--remote-cluster-id", "genoa", "--nonce", string(cred.NewNonce())},
+		"genoa is this cluster itself":                                        {"generate", "tenant", "--remote-cluster-id", "genoa", "--nonce", string(pki.NewNonce())},
 		`"Turin" is no cluster ID`:                                            {"generate", "identity", "--remote-cluster-id", "Turin"},
 		`--remote-tenant-namespace: "-" is no name of a namespace`:            {"generate", "identity", "--remote-cluster-id", "turin", "--remote-tenant-namespace", "-"},
 		`required flag(s) "remote-cluster-id" not set`:                        {"create", "nonce"},

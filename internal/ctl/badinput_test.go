@@ -24,8 +24,8 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -470,7 +470,7 @@ func knowRome(t *testing.T, c *town) (tenant string) {
 	cordoned := &authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{ClusterID: "milan", TenantCondition: authv1beta1.TenantConditionCordoned}}
 	cordoned.ObjectMeta = peerMeta(client.ObjectKey{Namespace: namespaceOf("milan"), Name: "milan"}, "milan")
 	signed := newHandshakeSecret(client.ObjectKey{Namespace: tenant, Name: names.SignedNonceSecret}, names.SignedNonce, "rome")
-	signed.Data = map[string][]byte{names.NonceKey: cred.NewNonce()}
+	signed.Data = map[string][]byte{names.NonceKey: pki.NewNonce()}
 	user := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "of-a-user", Labels: ofPeeringUser("milan")}}
 	user.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "x"}
 	for _, obj := range []client.Object{

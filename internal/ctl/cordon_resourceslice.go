@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/slice/want"
+	"liqo.io/liqo/internal/resourceslice/want"
 )
 
 // sliceCommand is cordon resourceslice, or uncordon resourceslice.

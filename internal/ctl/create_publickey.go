@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
+	"liqo.io/liqo/internal/pki"
 )
 
 type createPublicKeyOptions struct {
@@ -33,7 +33,7 @@ func (c *cli) createPublicKey(common *creation) *cobra.Command {
 }
 
 func (c *cli) runCreatePublicKey(ctx context.Context, o *createPublicKeyOptions, key client.ObjectKey) error {
-	public, err := cred.ParseTunnelPublicKey([]byte(o.key))
+	public, err := pki.ParseTunnelPublicKey([]byte(o.key))
 	if err != nil {
 		return out.Fail("--public-key: %w", err)
 	}

@@ -22,8 +22,8 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/rules"
-	"liqo.io/liqo/internal/slice/want"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/resourceslice/want"
 )
 
 type createVirtualNodeOptions struct {
@@ -182,7 +182,7 @@ func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cli, cluster 
 	if err != nil {
 		c.Warn("Of the labels of the provider the node has those that suit most, because it is not known which this cluster accepts: %v", err)
 	}
-	labels := rules.OfferedNodeLabels(slice.Status.NodeLabels, allow)
+	labels := policy.OfferedNodeLabels(slice.Status.NodeLabels, allow)
 	vn := want.VirtualNode(slice, liqov1beta1.ClusterID(o.peer), identity.Status.KubeconfigSecretRef.Name, labels)
 	vn.Name = key.Name
 	o.patch(vn)

@@ -20,10 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // flagRule says what is wrong with a value that could mean nothing, or with one of several. It asks no cluster: these are refused
@@ -51,7 +51,7 @@ var flagRules = map[string]flagRule{
 	"load-balancer-ip": checkIP, "gw-server-service-loadbalancerip": checkIP,
 	"addresses": checkAddress, "gw-client-address": checkAddress,
 	"pod-cidr": checkCIDR, "external-cidr": checkCIDR, "reserved-subnets": checkCIDR, "service-cidr": checkOneCIDR,
-	"proxy-url": cred.CheckProxy,
+	"proxy-url": pki.CheckProxy,
 
 	"cpu": amountOf(corev1.ResourceCPU), "memory": amountOf(corev1.ResourceMemory), "pods": amountOf(corev1.ResourcePods), "resource": checkResource,
 	"labels": checkLabel, "node-selector": checkLabel, "cluster-labels": checkEntry, "ns-selector": checkSelector,

@@ -23,9 +23,9 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // reasonPending is that of a condition Ready which becomes true by itself.
@@ -149,11 +149,11 @@ func (g *gateway) describe() string {
 }
 
 // maker is who keys are made for.
-func (g *gateway) maker() cred.Gateway {
+func (g *gateway) maker() pki.Gateway {
 	if g.dialer != nil {
-		return cred.Gateway{Kind: "GatewayClient", Name: g.GetName()}
+		return pki.Gateway{Kind: "GatewayClient", Name: g.GetName()}
 	}
-	return cred.Gateway{Kind: "GatewayServer", Name: g.GetName()}
+	return pki.Gateway{Kind: "GatewayServer", Name: g.GetName()}
 }
 
 func (g *gateway) list() client.ObjectList {

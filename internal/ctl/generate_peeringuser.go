@@ -31,10 +31,10 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/pki"
+	"liqo.io/liqo/internal/policy"
 )
 
 const (
@@ -126,7 +126,7 @@ type newPeeringUser struct {
 	*side
 	*peeringUserOptions
 
-	access   cred.Kubeconfig
+	access   pki.Kubeconfig
 	key      crypto.Signer
 	request  *certv1.CertificateSigningRequest
 	bindings []*rbacv1.RoleBinding
@@ -270,7 +270,7 @@ func (u *newPeeringUser) reach(ctx context.Context, cfg *rest.Config) error {
 			return fmt.Errorf("looking for the control plane: %w", err)
 		}
 	}
-	if u.access.Server, err = rules.APIServerURL(override, nodes.Items); err != nil {
+	if u.access.Server, err = policy.APIServerURL(override, nodes.Items); err != nil {
 		return out.Fail("nobody can say where peers find the API server: %w", err).Hint("Set apiServer.address: liqoctl install")
 	}
 	u.access.CA, err = authority(command, cfg)
@@ -298,9 +298,9 @@ func authority(command []string, cfg *rest.Config) ([]byte, error) {
 
 // prepare makes the key and all objects, in memory.
 func (u *newPeeringUser) prepare(inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRole) (err error) {
-	generate := cred.NewKey
+	generate := pki.NewKey
 	if u.compatible == "true" {
-		generate = cred.NewCompatibleKey
+		generate = pki.NewCompatibleKey
 	}
 	if u.key, err = generate(); err != nil {
 		return err
@@ -309,7 +309,7 @@ func (u *newPeeringUser) prepare(inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRo
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	user := names.PeeringUserName(u.consumer) + "-" + hex.EncodeToString(random[:])
-	csr, err := cred.NewCSR(u.key, cred.Subject{CommonName: user, Organization: names.ControlPlaneGroup})
+	csr, err := pki.NewCSR(u.key, pki.Subject{CommonName: user, Organization: names.ControlPlaneGroup})
 	if err != nil {
 		return err
 	}
@@ -473,10 +473,10 @@ func signed(request *certv1.CertificateSigningRequest) error {
 
 // check looks at what the cluster signed. Some signers do not do as they are asked.
 func (u *newPeeringUser) check(certificate []byte) error {
-	if err := cred.CheckCertificate(certificate, u.key.Public()); err != nil {
+	if err := pki.CheckCertificate(certificate, u.key.Public()); err != nil {
 		return out.Fail("the certificate that the cluster signed is of no use: %w", err)
 	}
-	parsed, err := cred.ParseCertificate(certificate)
+	parsed, err := pki.ParseCertificate(certificate)
 	if err != nil {
 		return err
 	}
@@ -492,7 +492,7 @@ func (u *newPeeringUser) check(certificate []byte) error {
 }
 
 func (u *newPeeringUser) encode(certificate []byte) ([]byte, error) {
-	private, err := cred.EncodeKey(u.key)
+	private, err := pki.EncodeKey(u.key)
 	if err != nil {
 		return nil, err
 	}

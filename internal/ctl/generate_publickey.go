@@ -13,9 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 type generatePublicKeyOptions struct {
@@ -98,13 +98,13 @@ func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32
 // publicKeyOf also takes a Secret that has the private half alone, to which a gateway adds the other one.
 func publicKeyOf(secret *corev1.Secret) ([32]byte, error) {
 	if len(secret.Data[names.PublicKeyKey]) == 0 {
-		private, err := cred.ParseTunnelKey(secret.Data[names.PrivateKeyKey])
+		private, err := pki.ParseTunnelKey(secret.Data[names.PrivateKeyKey])
 		if err != nil {
 			return private, out.Fail("%s of the Secret %s: %w", names.PrivateKeyKey, client.ObjectKeyFromObject(secret), err)
 		}
-		return cred.TunnelPublicKey(private)
+		return pki.TunnelPublicKey(private)
 	}
-	public, err := cred.ParseTunnelPublicKey(secret.Data[names.PublicKeyKey])
+	public, err := pki.ParseTunnelPublicKey(secret.Data[names.PublicKeyKey])
 	if err != nil {
 		return public, out.Fail("%s of the Secret %s: %w", names.PublicKeyKey, client.ObjectKeyFromObject(secret), err)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 type generateTenantOptions struct {
@@ -83,7 +83,7 @@ func (c *cli) runGenerateTenant(ctx context.Context, o *generateTenantOptions) e
 	if err != nil {
 		return err
 	}
-	of := cred.Handshake{Provider: o.peer, Consumer: s.id, Nonce: nonce}
+	of := pki.Handshake{Provider: o.peer, Consumer: s.id, Nonce: nonce}
 	at, err := s.ensureSignedNonce(ctx, c, key.Public(), of)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (c *cli) runGenerateTenant(ctx context.Context, o *generateTenantOptions) e
 func (o *generateTenantOptions) check() error {
 	o.nonce = strings.TrimSpace(o.nonce)
 	if o.nonce != "" {
-		if err := cred.CheckNonce([]byte(o.nonce)); err != nil {
+		if err := pki.CheckNonce([]byte(o.nonce)); err != nil {
 			return out.Fail("--nonce: %w", err).Hint("The provider prints it, by: liqoctl get nonce")
 		}
 	}
@@ -129,7 +129,7 @@ func (s *side) signedNonce(ctx context.Context, provider string) ([]byte, error)
 		return nil, out.Fail("there are several Secrets with a nonce of %s: %s", provider, strings.Join(all, ", ")).Hint("Say which nonce is meant, by --nonce")
 	}
 	nonce := have[0].Data[names.NonceKey]
-	if err := cred.CheckNonce(nonce); err != nil {
+	if err := pki.CheckNonce(nonce); err != nil {
 		return nil, out.Fail("what the Secret %s has is no nonce: %w", all[0], err).Hint("Give the one of the provider by --nonce")
 	}
 	return nonce, nil

@@ -23,9 +23,9 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // What is wrong with an installation beside its pods: its kinds, its webhook, its networks and the certificates that it was given.
@@ -230,7 +230,7 @@ func (f *collector) certificateAlerts(ctx context.Context, now time.Time) (all [
 	for i := range identities.Items {
 		id := &identities.Items[i]
 		key := client.ObjectKeyFromObject(id)
-		certificate, err := cred.ParseCertificate(id.Spec.AuthParams.SignedCRT)
+		certificate, err := pki.ParseCertificate(id.Spec.AuthParams.SignedCRT)
 		if err != nil || id.DeletionTimestamp != nil {
 			continue
 		}

@@ -18,7 +18,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // collector reads what info shows.
@@ -134,7 +134,7 @@ func (f *collector) apiServer(ctx context.Context, override string) (string, err
 			return "", fmt.Errorf("looking for the control plane: %w", err)
 		}
 	}
-	return rules.APIServerURL(override, nodes.Items)
+	return policy.APIServerURL(override, nodes.Items)
 }
 
 func (f *collector) network(ctx context.Context) (*networkInfo, error) {

@@ -19,9 +19,9 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // Headings of what a dry run prints of each cluster.
@@ -218,7 +218,7 @@ func (p *page) findKeys(ctx context.Context, gw *prepared) error {
 		p.Warn("Whether the %s has keys was not looked at, and new ones come along: to read Secrets is forbidden, and to apply this takes more rights", gw.describe())
 	}
 	if given != nil {
-		if gw.public, err = cred.CheckTunnelSecret(peer, given); err != nil {
+		if gw.public, err = pki.CheckTunnelSecret(peer, given); err != nil {
 			return out.Fail("%w", err)
 		}
 		gw.known = given.Name
@@ -227,7 +227,7 @@ func (p *page) findKeys(ctx context.Context, gw *prepared) error {
 		}
 		return nil
 	}
-	private, public, err := cred.NewTunnelKey()
+	private, public, err := pki.NewTunnelKey()
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (p *page) givenKeys(ctx context.Context, gw *prepared, key client.ObjectKey
 		} else if err != nil && !apierrors.IsForbidden(err) {
 			return nil, fmt.Errorf("looking for keys: %w", err)
 		}
-		if only, err := cred.OnlyTunnelSecret(gw.GetLabels()[names.RemoteClusterID], gw.maker(), labelled); err != nil {
+		if only, err := pki.OnlyTunnelSecret(gw.GetLabels()[names.RemoteClusterID], gw.maker(), labelled); err != nil {
 			return nil, out.Fail("%w", err)
 		} else if only != nil {
 			return only, nil
@@ -272,7 +272,7 @@ func (p *page) givenKeys(ctx context.Context, gw *prepared, key client.ObjectKey
 	if goes { // new keys of that name would go with it
 		return nil, out.Fail("the Secret %s is being deleted: try again when it is gone", key)
 	}
-	if of := cred.MadeFor(secret); gw.secretRef().Name == "" && of != (cred.Gateway{}) && of != gw.maker() {
+	if of := pki.MadeFor(secret); gw.secretRef().Name == "" && of != (pki.Gateway{}) && of != gw.maker() {
 		return nil, out.Fail("the Secret %s belongs to %s %s: give them different names", key, of.Kind, of.Name)
 	}
 	return secret, nil

@@ -33,9 +33,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ipam/tree"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -376,7 +376,7 @@ func whatIsWrongIsSaidInADryRunToo(t *testing.T, rome, milan *town, guest *rest.
 // keysThatAreGivenAreTaken is about a Secret with a private key alone, which is called as that of the gateway would be.
 func keysThatAreGivenAreTaken(t *testing.T, rome, milan *town) {
 	t.Helper()
-	private, public, err := cred.NewTunnelKey()
+	private, public, err := pki.NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -395,11 +395,11 @@ func keysThatAreGivenAreTaken(t *testing.T, rome, milan *town) {
 // keysThatNoGatewayWouldHaveAreNotTaken is about Secrets that are there, and that the controller of gateways refuses or does not see.
 func keysThatNoGatewayWouldHaveAreNotTaken(t *testing.T, rome, milan *town) {
 	t.Helper()
-	private, public, err := cred.NewTunnelKey()
+	private, public, err := pki.NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, other, err := cred.NewTunnelKey()
+	_, other, err := pki.NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)
 	}

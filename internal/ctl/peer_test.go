@@ -32,13 +32,13 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/host"
+	"liqo.io/liqo/internal/consumer"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/offload"
 	"liqo.io/liqo/internal/peering"
-	"liqo.io/liqo/internal/replicate"
-	"liqo.io/liqo/internal/slice"
+	"liqo.io/liqo/internal/provider"
+	"liqo.io/liqo/internal/replicator"
+	"liqo.io/liqo/internal/resourceslice"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -57,11 +57,11 @@ func newCity(t *testing.T, n int, id string) *town {
 	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "peering-" + id}, func(mgr ctrl.Manager) error {
 		return errors.Join(
 			peering.Setup(mgr, peering.Options{LiqoNamespace: c.liqo}),
-			slice.SetupLocal(mgr, slice.LocalOptions{ClusterID: cluster, LiqoNamespace: c.liqo}),
-			slice.SetupRemote(mgr, slice.RemoteOptions{APIServer: c.Config.Host}),
-			offload.SetupVirtualNodes(mgr, offload.VirtualNodeOptions{ClusterID: cluster, LiqoNamespace: c.liqo, Image: "liqo:test"}),
-			host.SetupNamespaceMaps(mgr, host.NamespaceMapOptions{LiqoNamespace: c.liqo}),
-			replicate.Setup(mgr, replicate.Options{AllowLoopbackPeers: true, ClusterID: cluster, HealthInterval: time.Second, HealthTimeout: time.Second}),
+			resourceslice.SetupLocal(mgr, resourceslice.LocalOptions{ClusterID: cluster, LiqoNamespace: c.liqo}),
+			resourceslice.SetupRemote(mgr, resourceslice.RemoteOptions{APIServer: c.Config.Host}),
+			consumer.SetupVirtualNodes(mgr, consumer.VirtualNodeOptions{ClusterID: cluster, LiqoNamespace: c.liqo, Image: "liqo:test"}),
+			provider.SetupNamespaceMaps(mgr, provider.NamespaceMapOptions{LiqoNamespace: c.liqo}),
+			replicator.Setup(mgr, replicator.Options{AllowLoopbackPeers: true, ClusterID: cluster, HealthInterval: time.Second, HealthTimeout: time.Second}),
 			ctrl.NewControllerManagedBy(mgr).Named("kubelets").For(&appsv1.Deployment{}).Complete(reconcile.Func(c.playKubelet)),
 		)
 	})

@@ -29,8 +29,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -150,14 +150,14 @@ func TestAPeeringUserIsMadeAndDeleted(t *testing.T) {
 	if n := strings.Count(r.stderr, " WARN "); n != 3 || !strings.HasSuffix(r.stderr, " INFO  User generated successfully\n") {
 		t.Errorf("it said\n%s", r.stderr)
 	}
-	config, err := cred.ParseKubeconfig([]byte(r.stdout))
+	config, err := pki.ParseKubeconfig([]byte(r.stdout))
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, r.stdout)
 	}
 	if config.Cluster != rome || config.User != rome+"-user" || config.Namespace != "liqo-tenant-"+rome || config.Server != c.Config.Host {
 		t.Errorf("the kubeconfig has %q, %q, %q, %q", config.Cluster, config.User, config.Namespace, config.Server)
 	}
-	certificate, err := cred.ParseCertificate(config.Certificate)
+	certificate, err := pki.ParseCertificate(config.Certificate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,10 +210,10 @@ func TestAPeeringUserIsMadeAndDeleted(t *testing.T) {
 	// Another one is another user: the first one gets nothing of it. Compatible keys are as asked, or as Liqo was installed.
 	r = c.generatesUser(t, rome, "--tls-compatibility-mode", "true", "--duration", "10m")
 	r.succeeds(t)
-	if config, err = cred.ParseKubeconfig([]byte(r.stdout)); err != nil {
+	if config, err = pki.ParseKubeconfig([]byte(r.stdout)); err != nil {
 		t.Fatal(err)
 	}
-	if certificate, err = cred.ParseCertificate(config.Certificate); err != nil {
+	if certificate, err = pki.ParseCertificate(config.Certificate); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := certificate.PublicKey.(*rsa.PublicKey); !ok || time.Until(certificate.NotAfter) > 11*time.Minute {
@@ -326,11 +326,11 @@ func TestWhatStandsInTheWayOfAPeeringUserIsTold(t *testing.T) {
 // requestNamed is a request that nobody approves.
 func requestNamed(t *testing.T, name string) *certv1.CertificateSigningRequest {
 	t.Helper()
-	key, err := cred.NewKey()
+	key, err := pki.NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	csr, err := cred.NewCSR(key, cred.Subject{CommonName: name, Organization: "x"})
+	csr, err := pki.NewCSR(key, pki.Subject{CommonName: name, Organization: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/slice/want"
+	"liqo.io/liqo/internal/resourceslice/want"
 )
 
 // switching is what the commands of a provider have in common that hold back or let go what consumers get.

@@ -24,11 +24,11 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/auth"
 	"liqo.io/liqo/internal/await"
-	"liqo.io/liqo/internal/issue"
+	"liqo.io/liqo/internal/certissuer"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/slice"
-	"liqo.io/liqo/internal/slice/want"
+	"liqo.io/liqo/internal/resourceslice"
+	"liqo.io/liqo/internal/resourceslice/want"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -87,8 +87,8 @@ func grantor(t *testing.T, c *testkit.ControlPlane) {
 	liqo := testkit.Namespace(t, c, "liqo", nil)
 	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "grantor"}, func(mgr ctrl.Manager) error {
 		return errors.Join(
-			auth.SetupTenant(mgr, auth.TenantOptions{ClusterID: "milan", LiqoNamespace: liqo, Server: issue.Server{Address: c.Config.Host}}),
-			slice.SetupRemote(mgr, slice.RemoteOptions{APIServer: c.Config.Host, Defaults: want.Defaults{
+			auth.SetupTenant(mgr, auth.TenantOptions{ClusterID: "milan", LiqoNamespace: liqo, Server: certissuer.Server{Address: c.Config.Host}}),
+			resourceslice.SetupRemote(mgr, resourceslice.RemoteOptions{APIServer: c.Config.Host, Defaults: want.Defaults{
 				Resources: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")},
 			}}),
 		)

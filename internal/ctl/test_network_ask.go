@@ -21,8 +21,8 @@ import (
 
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/reach"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
+	"liqo.io/liqo/internal/probe"
 )
 
 // plan finds out where everybody is, and says who asks whom.
@@ -104,7 +104,7 @@ func (t *networkTest) planOutside(ctx context.Context) (checks []*check, err err
 
 // leaveOut forgets the pods of nodes that this machine asks from within: a node serves itself and pods of its cluster as by policy Cluster,
 // or not, as its proxy likes. It returns how many these are.
-func (e exposure) leaveOut(networks []remap.Pair, source func(address string) netip.Addr) (nodes int) {
+func (e exposure) leaveOut(networks []prefix.Pair, source func(address string) netip.Addr) (nodes int) {
 	for i := range e.of.reached {
 		node := &e.of.reached[i]
 		if len(e.own[node.Name]) == 0 {
@@ -112,7 +112,7 @@ func (e exposure) leaveOut(networks []remap.Pair, source func(address string) ne
 		}
 		from := source(externalAddress(node))
 		if slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == from.String() }) ||
-			slices.ContainsFunc(networks, func(n remap.Pair) bool { return n.There.Contains(from) }) {
+			slices.ContainsFunc(networks, func(n prefix.Pair) bool { return n.There.Contains(from) }) {
 			delete(e.own, node.Name)
 			nodes++
 		}
@@ -318,11 +318,11 @@ func asksStill(pod *corev1.Pod) error {
 // askOutside asks from here.
 func askOutside(ctx context.Context, checks []*check) {
 	checks = slices.DeleteFunc(slices.Clone(checks), func(c *check) bool { return c.state != untried })
-	targets := make([]reach.Target, len(checks))
+	targets := make([]probe.Target, len(checks))
 	for i, c := range checks {
 		targets[i] = c.target
 	}
-	for i, err := range reach.Ask(ctx, targets, reach.Options{}) {
+	for i, err := range probe.Ask(ctx, targets, probe.Options{}) {
 		checks[i].settle(err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"liqo.io/liqo/internal/reach"
+	"liqo.io/liqo/internal/probe"
 )
 
 // The ways that are tried.
@@ -51,14 +51,14 @@ type check struct {
 	way string
 	// from and to are the clusters, of a Service that of its backends; origin and goal are what of them.
 	from, to, origin, goal string
-	target                 reach.Target
+	target                 probe.Target
 	state                  state
 	err                    error
 }
 
 // settle says what came of it. What there was no time for stays untried.
 func (c *check) settle(err error) {
-	if errors.Is(err, reach.ErrUntried) {
+	if errors.Is(err, probe.ErrUntried) {
 		return
 	}
 	c.state, c.err = passedCheck, err
@@ -127,10 +127,10 @@ func plan(o *testNetworkOptions, pair [2]*party, servers []responder, services m
 			service := services[from]
 			inside.checks = append(inside.checks, &check{
 				way: podToService, from: from.id, to: to.id, origin: origin, goal: "a Service",
-				target: reach.Target{At: at(service.name, servicePort), Answers: service.answers},
+				target: probe.Target{At: at(service.name, servicePort), Answers: service.answers},
 			}, &check{
 				way: podToHeadless, from: from.id, to: to.id, origin: origin, goal: "a headless Service",
-				target: reach.Target{At: at(service.headless, serverPort), Answers: service.answers},
+				target: probe.Target{At: at(service.headless, serverPort), Answers: service.answers},
 			})
 			if o.nodePortPods {
 				inside.checks = append(inside.checks, toNodePorts(podToNodePort, origin, from.id, to.id, o.nodePortNodes, service, internalAddress)...)
@@ -149,7 +149,7 @@ func toPods(way, origin string, from, to *party, servers []responder) (checks []
 		if s := &servers[i]; s.of == to {
 			checks = append(checks, &check{
 				way: way, from: from.id, to: to.id, origin: origin, goal: s.String(),
-				target: reach.Target{At: at(s.at[from.id], serverPort), Answers: []string{s.name}},
+				target: probe.Target{At: at(s.at[from.id], serverPort), Answers: []string{s.name}},
 			})
 		}
 	}
@@ -161,7 +161,7 @@ func toNodePorts(way, origin, from, to, kind string, service exposure, address f
 	for _, node := range ofKind(service.of.reached, kind) {
 		checks = append(checks, &check{
 			way: way, from: from, to: to, origin: origin, goal: fmt.Sprintf("the NodePort of node %s of %s", node.Name, service.of.id),
-			target: reach.Target{At: at(address(node), service.nodePort), Answers: service.answers},
+			target: probe.Target{At: at(address(node), service.nodePort), Answers: service.answers},
 		})
 	}
 	return checks
@@ -177,7 +177,7 @@ func toLocalNodePorts(origin, from, kind string, service exposure) (checks []*ch
 		if its := service.own[node.Name]; len(its) > 0 {
 			checks = append(checks, &check{
 				way: outsideToLocal, from: from, to: service.of.id, origin: origin, goal: fmt.Sprintf("the NodePort (Local) of node %s of %s", node.Name, service.of.id),
-				target: reach.Target{At: at(externalAddress(node), service.localPort), Answers: its, Times: untilNoStranger},
+				target: probe.Target{At: at(externalAddress(node), service.localPort), Answers: its, Times: untilNoStranger},
 			})
 		}
 	}
@@ -210,7 +210,7 @@ func planOutside(o *testNetworkOptions, pair [2]*party, services map[*party]expo
 		}
 		one := &check{
 			way: outsideToLoadBalancer, from: here, to: p.id, origin: origin, goal: "the load balancer of " + p.id,
-			target: reach.Target{At: at(service.loadBalancer, servicePort), Answers: service.answers},
+			target: probe.Target{At: at(service.loadBalancer, servicePort), Answers: service.answers},
 		}
 		if service.err != nil {
 			one.settle(service.err)
@@ -273,7 +273,7 @@ func portions(checks []*check) (all [][]*check) {
 	for i, c := range checks {
 		text, _ := json.Marshal(c.target) // strings
 		length += len(text) + len(",")
-		if i > from && (i-from == reach.MostTargets || length > mostBytes) {
+		if i > from && (i-from == probe.MostTargets || length > mostBytes) {
 			all, from, length = append(all, checks[from:i]), i, len(text)+len(",")
 		}
 	}
@@ -327,7 +327,7 @@ func (a *asker) answered(pod *corev1.Pod) bool {
 			message = cmp.Or(ended.Message, message, ended.Reason)
 		}
 	}
-	results, err := reach.ParseResults(message, len(a.checks))
+	results, err := probe.ParseResults(message, len(a.checks))
 	errs := results.Errors()
 	for i, c := range a.checks {
 		switch {

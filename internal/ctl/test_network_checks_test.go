@@ -19,8 +19,8 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/reach"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
+	"liqo.io/liqo/internal/probe"
 )
 
 func testNode(name, address string, labels ...string) corev1.Node {
@@ -143,7 +143,7 @@ outside to load balancer, here > milan: this machine > the load balancer of mila
 
 // Who asks from a node, or with an address of pods, is no stranger to it.
 func TestNodePortsWithPolicyLocalAreAskedFromOutside(t *testing.T) {
-	networks := []remap.Pair{{There: netip.MustParsePrefix("10.200.0.0/16"), Here: netip.MustParsePrefix("10.71.0.0/16")}}
+	networks := []prefix.Pair{{There: netip.MustParsePrefix("10.200.0.0/16"), Here: netip.MustParsePrefix("10.71.0.0/16")}}
 	for name, tc := range map[string]struct {
 		source string
 		want   string
@@ -197,7 +197,7 @@ func TestANodeHasOneAskerForAllProviders(t *testing.T) {
 
 func TestAnAskerWithTooMuchToDoIsSeveral(t *testing.T) {
 	pair, _, _ := romeAndMilan()
-	checks := make([]*check, reach.MostTargets+1)
+	checks := make([]*check, probe.MostTargets+1)
 	for i := range checks {
 		checks[i] = &check{}
 	}
@@ -214,7 +214,7 @@ func TestAnAskerWithLongTargetsIsSeveral(t *testing.T) {
 	}
 	checks := make([]*check, 20)
 	for i := range checks {
-		checks[i] = &check{target: reach.Target{At: "192.0.2.1:30001", Answers: everybody}}
+		checks[i] = &check{target: probe.Target{At: "192.0.2.1:30001", Answers: everybody}}
 	}
 	pair, _, _ := romeAndMilan()
 	askers := merged([]*asker{{of: pair[0], node: "r1", checks: checks}})
@@ -402,7 +402,7 @@ func TestNodesThatAreLent(t *testing.T) {
 }
 
 func TestScriptsReadWhatFailedAndWhatWasNotTried(t *testing.T) {
-	failed := &check{way: podToIP, from: "rome", to: "milan", target: reach.Target{At: "10.68.0.9:16080"}}
+	failed := &check{way: podToIP, from: "rome", to: "milan", target: probe.Target{At: "10.68.0.9:16080"}}
 	failed.settle(errors.New("no answer in time"))
 	got := testOf(partyOf("rome")).report([]*check{failed, {way: podToIP, from: "rome", to: "milan"}})
 	want := networkReport{

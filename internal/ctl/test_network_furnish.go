@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/removal"
+	"liqo.io/liqo/internal/uninstall"
 )
 
 const (
@@ -121,11 +121,11 @@ func (p *party) remove(ctx context.Context) error {
 	if err := p.unmake(ctx); err != nil {
 		return err
 	}
-	gone := removal.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.askers})
+	gone := uninstall.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.askers})
 	if p.askers == p.servers {
 		return gone
 	}
-	return errors.Join(gone, removal.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers}))
+	return errors.Join(gone, uninstall.WaitGone(ctx, p.kube, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": p.servers}))
 }
 
 // furnish makes namespaces, Services, and the pods that are asked.

@@ -21,7 +21,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/await"
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/reach"
+	"liqo.io/liqo/internal/probe"
 )
 
 const (
@@ -161,7 +161,7 @@ func (t *networkTest) planShown() (askers []*asker, err error) {
 				node := from.nodes[i].Name
 				askers = append(askers, &asker{of: from, node: node, checks: []*check{{
 					way: podToIP, from: from.id, to: to.id, origin: fmt.Sprintf("a pod on node %s of %s", node, from.id), goal: "an address that an IP of " + to.id + " shows",
-					target: reach.Target{At: at(alias.String(), shownPort), Answers: []string{to.shownAnswer()}},
+					target: probe.Target{At: at(alias.String(), shownPort), Answers: []string{to.shownAnswer()}},
 				}}})
 			}
 		}

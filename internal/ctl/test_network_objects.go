@@ -15,7 +15,7 @@ import (
 
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/reach"
+	"liqo.io/liqo/internal/probe"
 )
 
 const (
@@ -181,7 +181,7 @@ func answersAt(port int32) *corev1.Probe {
 
 // pod is the one that asks. What it found out is its last word.
 func (a *asker) pod() (*corev1.Pod, error) {
-	targets := make([]reach.Target, len(a.checks))
+	targets := make([]probe.Target, len(a.checks))
 	for i, c := range a.checks {
 		targets[i] = c.target
 	}

@@ -24,7 +24,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // testNamespace is that of the consumer.
@@ -62,12 +62,12 @@ type party struct {
 }
 
 type sight struct {
-	networks []remap.Pair
+	networks []prefix.Pair
 	addresses
 }
 
 // addresses translates.
-type addresses = remap.Map
+type addresses = prefix.Map
 
 func (t *networkTest) all() []*party { return append([]*party{t.consumer}, t.providers...) }
 
@@ -316,8 +316,8 @@ func (p *party) sees(ctx context.Context, other string) (sight, error) {
 			Hint("Connect them by: liqoctl network connect")
 	}
 	name := client.ObjectKeyFromObject(cfg)
-	networks, placed, _ := remap.Placed(cfg)
-	seen, ok, err := remap.Of(cfg)
+	networks, placed, _ := prefix.Placed(cfg)
+	seen, ok, err := prefix.Of(cfg)
 	switch {
 	case err != nil:
 		return sight{}, fmt.Errorf("reading the Configuration %s: %w", name, err)

@@ -36,7 +36,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/reach"
+	"liqo.io/liqo/internal/probe"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -45,7 +45,7 @@ type theatre struct {
 	oslo, bergen *testkit.ControlPlane
 	mu           sync.Mutex
 	// answer is what comes of a question; after errForEver the pod goes on asking.
-	answer func(asker *corev1.Pod, target reach.Target) error
+	answer func(asker *corev1.Pod, target probe.Target) error
 	// starts is what becomes of a pod that is to be asked.
 	starts func(*corev1.Pod)
 	// images are those that pods were of which are asked or ask.
@@ -162,7 +162,7 @@ func connectThem(t *testing.T, p *theatre) {
 }
 
 // play sets what comes of questions, and has pods start that are asked.
-func (p *theatre) play(answer func(*corev1.Pod, reach.Target) error) {
+func (p *theatre) play(answer func(*corev1.Pod, probe.Target) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answer, p.starts, p.images = answer, func(*corev1.Pod) {}, map[string]bool{}
@@ -180,7 +180,7 @@ func (p *theatre) seenImages() map[string]bool {
 	return maps.Clone(p.images)
 }
 
-func reachable(*corev1.Pod, reach.Target) error { return nil }
+func reachable(*corev1.Pod, probe.Target) error { return nil }
 
 var errForEver = errors.New("it goes on asking")
 
@@ -321,7 +321,7 @@ func (p *theatre) pod(ctx context.Context, c *testkit.ControlPlane, key client.O
 // ask has a pod ask: p.mu is locked.
 func (p *theatre) ask(ctx context.Context, c *testkit.ControlPlane, pod *corev1.Pod) error {
 	args := pod.Spec.Containers[0].Args
-	var targets []reach.Target
+	var targets []probe.Target
 	if err := json.Unmarshal([]byte(args[len(args)-1]), &targets); err != nil {
 		return err
 	}
@@ -331,7 +331,7 @@ func (p *theatre) ask(ctx context.Context, c *testkit.ControlPlane, pod *corev1.
 			return nil
 		}
 	}
-	message, err := reach.NewResults(errs).Message()
+	message, err := probe.NewResults(errs).Message()
 	if err != nil {
 		return err
 	}
@@ -509,7 +509,7 @@ func allIsWell(t *testing.T, p *theatre) {
 	t.Helper()
 	var mu sync.Mutex
 	asked := map[string]bool{}
-	p.play(func(pod *corev1.Pod, target reach.Target) error {
+	p.play(func(pod *corev1.Pod, target probe.Target) error {
 		mu.Lock()
 		defer mu.Unlock()
 		where := target.At
@@ -588,7 +588,7 @@ outside to NodePort (Local)   here     bergen   1        0        0
 
 func whatFailsIsTold(t *testing.T, p *theatre) {
 	t.Helper()
-	p.play(func(pod *corev1.Pod, target reach.Target) error {
+	p.play(func(pod *corev1.Pod, target probe.Target) error {
 		if pod.Spec.HostNetwork && pod.Namespace == testNamespace {
 			return errors.New("no answer in time")
 		}
@@ -615,7 +615,7 @@ func whatFailsIsTold(t *testing.T, p *theatre) {
 // theFirstFailureIsEnough although pods of the other cluster ask for ever.
 func theFirstFailureIsEnough(t *testing.T, p *theatre) {
 	t.Helper()
-	p.play(func(pod *corev1.Pod, _ reach.Target) error {
+	p.play(func(pod *corev1.Pod, _ probe.Target) error {
 		if pod.Namespace == testNamespace {
 			return errForEver
 		}
@@ -662,7 +662,7 @@ func anInterruptedTestIsRemoved(t *testing.T, p *theatre) {
 	defer cancel()
 	asks := make(chan struct{})
 	var once sync.Once
-	p.play(func(*corev1.Pod, reach.Target) error {
+	p.play(func(*corev1.Pod, probe.Target) error {
 		once.Do(func() { close(asks) })
 		return errForEver
 	})

@@ -12,7 +12,7 @@ import (
 
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/removal"
+	"liqo.io/liqo/internal/uninstall"
 )
 
 type uninstallOptions struct {
@@ -71,12 +71,12 @@ func (c *cli) runUninstall(ctx context.Context, o *uninstallOptions) error {
 		return err
 	}
 	if err := c.during("Purging Liqo CRDs", "Liqo CRDs purged", func() error {
-		return removal.PurgeCRDs(ctx, kube)
+		return uninstall.PurgeCRDs(ctx, kube)
 	}); err != nil {
 		return err
 	}
 	return c.during("Deleting Liqo namespaces", "Liqo namespaces deleted", func() error {
-		return removal.PurgeNamespaces(ctx, kube, o.namespace)
+		return uninstall.PurgeNamespaces(ctx, kube, o.namespace)
 	})
 }
 
@@ -91,7 +91,7 @@ func (c *cli) previewUninstall(ctx context.Context, o *uninstallOptions, kube cl
 		all = append(all, obj)
 	}
 	if o.purge {
-		purged, err := removal.Purged(ctx, kube, o.namespace)
+		purged, err := uninstall.Purged(ctx, kube, o.namespace)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (c *cli) previewUninstall(ctx context.Context, o *uninstallOptions, kube cl
 func (c *cli) checkUnused(ctx context.Context, kube client.Reader) error {
 	step := c.Step("Running pre-uninstall checks")
 	defer step.Stop()
-	blockers, err := removal.Check(ctx, kube)
+	blockers, err := uninstall.Check(ctx, kube)
 	if err != nil {
 		return err
 	}

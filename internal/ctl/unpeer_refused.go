@@ -15,8 +15,8 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // shut tells whether the provider lets the consumer in no more: the certificate of its Identity has ended, or no Tenant is served that it
@@ -31,15 +31,15 @@ func (d *deauthentication) shut(now time.Time) bool {
 			if metav1.GetControllerOf(&d.kubeconfigs[i]) == nil {
 				continue // made by hand: there need be no Tenant
 			}
-			kubeconfig, err := cred.ParseKubeconfig(d.kubeconfigs[i].Data[names.KubeconfigKey])
+			kubeconfig, err := pki.ParseKubeconfig(d.kubeconfigs[i].Data[names.KubeconfigKey])
 			if err != nil { // it was given for a Tenant all the same
-				kubeconfig = &cred.Kubeconfig{}
+				kubeconfig = &pki.Kubeconfig{}
 			}
 			certificates = append(certificates, kubeconfig.Certificate)
 		}
 	}
 	ended := func(pem []byte) bool {
-		certificate, err := cred.ParseCertificate(pem)
+		certificate, err := pki.ParseCertificate(pem)
 		return err == nil && now.After(certificate.NotAfter)
 	}
 	return slices.ContainsFunc(certificates, ended) || len(certificates) > 0 && !slices.ContainsFunc(d.tenants, served)

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 func TestWhomAProviderLetsInNoMore(t *testing.T) {
@@ -34,7 +34,7 @@ func TestWhomAProviderLetsInNoMore(t *testing.T) {
 	served, refused := ready(metav1.ConditionTrue, 2), ready(metav1.ConditionFalse, 2)
 	known := []client.Object{identity(nil)}
 	kubeconfig := func(controlled bool, certificate []byte) []corev1.Secret {
-		data, err := cred.Kubeconfig{Server: "https://milan:6443", Certificate: certificate, Key: key, Cluster: "milan", User: "rome"}.Encode()
+		data, err := pki.Kubeconfig{Server: "https://milan:6443", Certificate: certificate, Key: key, Cluster: "milan", User: "rome"}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}

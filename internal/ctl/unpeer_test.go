@@ -29,10 +29,10 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -339,7 +339,7 @@ func TestARequestThatIsDecidedMeanwhileIsNotWaitedFor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			asks, err := cred.NewCSR(key, cred.Subject{CommonName: "system:node:milan", Organization: "system:nodes"})
+			asks, err := pki.NewCSR(key, pki.Subject{CommonName: "system:node:milan", Organization: "system:nodes"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,16 +11,16 @@ import (
 
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/release"
+	"liqo.io/liqo/internal/version"
 )
 
 // fitTogether fails where the versions of two installations do not work together. One that cannot be read is not compared.
 func fitTogether(ctx context.Context, local, remote *side) error {
 	own, other, behind := local.installed(ctx), remote.installed(ctx), remote
-	switch release.Between(own, other) {
-	case release.NoGap:
+	switch version.Between(own, other) {
+	case version.NoGap:
 		return nil
-	case release.PeerTooNew:
+	case version.PeerTooNew:
 		behind = local
 	}
 	return out.Fail("the local cluster has Liqo %s and the remote one %s, which do not work together", own, other).

@@ -10,14 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // Event tells a human that something changed. Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 type Event struct{ Type, Reason, Message string }
 
 // Note shortens a text to what the API accepts as that of an event, without what commands a terminal: it may be of a peer.
-func Note(text string) string { return rules.CleanText(text, rules.MaxForeignMessage) }
+func Note(text string) string { return policy.CleanText(text, policy.MaxForeignMessage) }
 
 // Some names the first few of a list, for messages that would have no end.
 func Some(of []string) string {

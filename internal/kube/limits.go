@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // Limits bound what the API server of another cluster can make this process read.
@@ -64,7 +64,7 @@ func (t *limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		resp.Body.Close()
-		return nil, fmt.Errorf("the API server sends what nobody asked for: Content-Encoding %q", rules.CleanLine(encoding, rules.MaxForeignReason))
+		return nil, fmt.Errorf("the API server sends what nobody asked for: Content-Encoding %q", policy.CleanLine(encoding, policy.MaxForeignReason))
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return resp, nil
@@ -102,16 +102,16 @@ func cleanFailure(said []byte) (clean []byte, contentType string) {
 	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(said, nil, nil)
 	status, ok := obj.(*metav1.Status)
 	if err != nil || !ok {
-		return []byte(rules.CleanText(string(said), rules.MaxForeignMessage)), "text/plain"
+		return []byte(policy.CleanText(string(said), policy.MaxForeignMessage)), "text/plain"
 	}
-	status.Message = rules.CleanText(status.Message, 4*rules.MaxForeignMessage)
-	status.Reason = metav1.StatusReason(rules.CleanLine(string(status.Reason), rules.MaxForeignReason))
+	status.Message = policy.CleanText(status.Message, 4*policy.MaxForeignMessage)
+	status.Reason = metav1.StatusReason(policy.CleanLine(string(status.Reason), policy.MaxForeignReason))
 	if d := status.Details; d != nil {
-		d.Name, d.Kind, d.Group = rules.CleanLine(d.Name, rules.MaxForeignName), rules.CleanLine(d.Kind, rules.MaxForeignName), rules.CleanLine(d.Group, rules.MaxForeignName)
+		d.Name, d.Kind, d.Group = policy.CleanLine(d.Name, policy.MaxForeignName), policy.CleanLine(d.Kind, policy.MaxForeignName), policy.CleanLine(d.Group, policy.MaxForeignName)
 		for i := range d.Causes {
 			c := &d.Causes[i]
-			c.Message, c.Field = rules.CleanText(c.Message, rules.MaxForeignMessage), rules.CleanLine(c.Field, rules.MaxForeignName)
-			c.Type = metav1.CauseType(rules.CleanLine(string(c.Type), rules.MaxForeignReason))
+			c.Message, c.Field = policy.CleanText(c.Message, policy.MaxForeignMessage), policy.CleanLine(c.Field, policy.MaxForeignName)
+			c.Type = metav1.CauseType(policy.CleanLine(string(c.Type), policy.MaxForeignReason))
 		}
 	}
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
@@ -126,7 +126,7 @@ func cleanFailure(said []byte) (clean []byte, contentType string) {
 type foreignError struct{ error }
 
 func (e foreignError) Error() string {
-	return rules.CleanText(e.error.Error(), 4*rules.MaxForeignMessage)
+	return policy.CleanText(e.error.Error(), 4*policy.MaxForeignMessage)
 }
 func (e foreignError) Unwrap() error { return e.error }
 

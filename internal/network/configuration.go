@@ -31,7 +31,7 @@ import (
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // Reasons of the condition of a Configuration.
@@ -477,7 +477,7 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 
 // unknownSource is that address as it is seen here; the zero value: there is none. One is enough: IPs have aliases of one family only.
 func unknownSource(there, here []networkingv1beta1.CIDR) (netip.Addr, error) {
-	external, errs := remap.Pairs(names.CIDRTypeExternal, there, here)
+	external, errs := prefix.Pairs(names.CIDRTypeExternal, there, here)
 	if err := errors.Join(errs...); err != nil {
 		return netip.Addr{}, fmt.Errorf("reading the external networks of the peer: %w", err)
 	}

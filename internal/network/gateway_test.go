@@ -27,9 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -140,11 +140,11 @@ func (s *story) checkDeployment(server *networkingv1beta1.GatewayServer) {
 	if err := s.get(secret); err != nil {
 		s.Fatal(err)
 	}
-	private, err := cred.ParseTunnelKey(secret.Data[names.PrivateKeyKey])
+	private, err := pki.ParseTunnelKey(secret.Data[names.PrivateKeyKey])
 	if err != nil {
 		s.Fatal(err)
 	}
-	if public, err := cred.TunnelPublicKey(private); err != nil || string(secret.Data[names.PublicKeyKey]) != string(public[:]) {
+	if public, err := pki.TunnelPublicKey(private); err != nil || string(secret.Data[names.PublicKeyKey]) != string(public[:]) {
 		s.Errorf("the keys are no pair: %v", err)
 	}
 	if !metav1.IsControlledBy(secret, server) || secret.Labels[names.GatewayResource] != "true" || secret.Labels[names.RemoteClusterID] != "rome" {

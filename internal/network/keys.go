@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // keyring gives each gateway its key Secret. Secrets are read one by one and not watched: the right to read them is given with
@@ -89,7 +89,7 @@ func (k *keyring) find(ctx context.Context, w *wireguard) (*corev1.Secret, error
 	if err != nil {
 		return nil, fmt.Errorf("listing Secrets with keys: %w", err)
 	}
-	only, err := cred.OnlyTunnelSecret(w.peer, w.maker(), list.Items)
+	only, err := pki.OnlyTunnelSecret(w.peer, w.maker(), list.Items)
 	if err != nil {
 		return nil, kube.Invalid(reasonInvalidKeys, err)
 	}
@@ -115,9 +115,9 @@ func (k *keyring) get(ctx context.Context, w *wireguard, name string) (*corev1.S
 }
 
 // maker is who keys are made for.
-func (w *wireguard) maker() cred.Gateway {
+func (w *wireguard) maker() pki.Gateway {
 	owner := w.owner()
-	return cred.Gateway{Kind: owner.Kind, Name: owner.Name}
+	return pki.Gateway{Kind: owner.Kind, Name: owner.Name}
 }
 
 // make makes a key pair. A Secret of that name that lacks the labels is taken as given.
@@ -128,7 +128,7 @@ func (k *keyring) make(ctx context.Context, w *wireguard) (*corev1.Secret, error
 	} else if there != nil {
 		return there, k.anothers(ctx, w, there)
 	}
-	private, public, err := cred.NewTunnelKey()
+	private, public, err := pki.NewTunnelKey()
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (k *keyring) make(ctx context.Context, w *wireguard) (*corev1.Secret, error
 
 // anothers is why keys cannot be taken that were made for another gateway: they go with it, and a peer would know them.
 func (k *keyring) anothers(ctx context.Context, w *wireguard, secret *corev1.Secret) error {
-	if of := cred.MadeFor(secret); of == (cred.Gateway{}) || of == w.maker() {
+	if of := pki.MadeFor(secret); of == (pki.Gateway{}) || of == w.maker() {
 		return nil
 	}
 	ref := metav1.GetControllerOf(secret)
@@ -160,7 +160,7 @@ func (k *keyring) anothers(ctx context.Context, w *wireguard, secret *corev1.Sec
 
 // complete checks the keys, and adds what a given Secret lacks: the labels, and the public key.
 func (k *keyring) complete(ctx context.Context, w *wireguard, secret *corev1.Secret) (public [32]byte, err error) {
-	public, err = cred.CheckTunnelSecret(w.peer, secret)
+	public, err = pki.CheckTunnelSecret(w.peer, secret)
 	if err != nil {
 		return public, kube.Invalid(reasonInvalidKeys, err)
 	}

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 func keyPair(t *testing.T) (private, public []byte) {
 	t.Helper()
-	a, b, err := cred.NewTunnelKey()
+	a, b, err := pki.NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestGivenKeysAreTaken(t *testing.T) {
 		if secret.Labels[names.GatewayResource] != "true" || secret.Labels[names.RemoteClusterID] != "peer-"+name || len(secret.OwnerReferences) != 0 {
 			t.Errorf("%s: metadata %+v", name, secret.ObjectMeta)
 		}
-		if got, err := cred.ParseTunnelPublicKey(secret.Data[names.PublicKeyKey]); err != nil || string(got[:]) != string(public) {
+		if got, err := pki.ParseTunnelPublicKey(secret.Data[names.PublicKeyKey]); err != nil || string(got[:]) != string(public) {
 			t.Errorf("%s: public key: %v", name, err)
 		}
 		if string(secret.Data[names.PrivateKeyKey]) != string(data[names.PrivateKeyKey]) {

@@ -10,11 +10,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // Bindings returns all RoleBindings and ClusterRoleBindings.
-func Bindings(ctx context.Context, c client.Reader) ([]rules.Binding, error) {
+func Bindings(ctx context.Context, c client.Reader) ([]policy.Binding, error) {
 	var wide rbacv1.ClusterRoleBindingList
 	if err := c.List(ctx, &wide); err != nil {
 		return nil, fmt.Errorf("listing cluster role bindings: %w", err)
@@ -23,12 +23,12 @@ func Bindings(ctx context.Context, c client.Reader) ([]rules.Binding, error) {
 	if err := c.List(ctx, &narrow); err != nil {
 		return nil, fmt.Errorf("listing role bindings: %w", err)
 	}
-	all := make([]rules.Binding, 0, len(wide.Items)+len(narrow.Items))
+	all := make([]policy.Binding, 0, len(wide.Items)+len(narrow.Items))
 	for i := range wide.Items {
-		all = append(all, rules.Binding{Kind: "ClusterRoleBinding", Object: &wide.Items[i], Subjects: wide.Items[i].Subjects})
+		all = append(all, policy.Binding{Kind: "ClusterRoleBinding", Object: &wide.Items[i], Subjects: wide.Items[i].Subjects})
 	}
 	for i := range narrow.Items {
-		all = append(all, rules.Binding{Kind: "RoleBinding", Object: &narrow.Items[i], Subjects: narrow.Items[i].Subjects})
+		all = append(all, policy.Binding{Kind: "RoleBinding", Object: &narrow.Items[i], Subjects: narrow.Items[i].Subjects})
 	}
 	return all, nil
 }

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
 )
 
 // Key reads the key pair that this cluster uses with one provider, for everything that it proves to that one. It is a Wait
@@ -31,7 +31,7 @@ func Key(ctx context.Context, c client.Reader, liqoNamespace string, provider li
 		}
 		return nil, fmt.Errorf("reading the key pair: %w", err)
 	}
-	key, err := cred.ParseKey(secret.Data[names.PrivateKeyKey])
+	key, err := pki.ParseKey(secret.Data[names.PrivateKeyKey])
 	if err != nil {
 		return nil, fmt.Errorf("reading the key pair in Secret %s: %w", name, err)
 	}

@@ -20,12 +20,12 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
-	"liqo.io/liqo/internal/release"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/pki"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/version"
 )
 
 // status is what the ForeignCluster should say, without the conditions of the replicator and without times.
@@ -70,22 +70,22 @@ func (v *view) role() liqov1beta1.RoleType {
 }
 
 // said is what the peer says of its Liqo: as a consumer with the copy of its NamespaceMap, as a provider in the status of ours.
-func (v *view) said() (version string, capabilities []string) {
+func (v *view) said() (running string, capabilities []string) {
 	for i := range v.namespaceMaps {
-		if version, capabilities = saidBy(&v.namespaceMaps[i]); version != "" {
-			return version, release.SaidCapabilities(capabilities)
+		if running, capabilities = saidBy(&v.namespaceMaps[i]); running != "" {
+			return running, version.SaidCapabilities(capabilities)
 		}
 	}
 	return "", nil
 }
 
 // saidBy is what one of them says, "" for a version that is none.
-func saidBy(m *offv1beta1.NamespaceMap) (version string, capabilities []string) {
-	version, capabilities = m.Status.ProviderVersion, m.Status.ProviderCapabilities
+func saidBy(m *offv1beta1.NamespaceMap) (running string, capabilities []string) {
+	running, capabilities = m.Status.ProviderVersion, m.Status.ProviderCapabilities
 	if peer.IsReplica(m) {
-		version, capabilities = m.Annotations[names.Version], release.Split(m.Annotations[names.Capabilities])
+		running, capabilities = m.Annotations[names.Version], version.Split(m.Annotations[names.Capabilities])
 	}
-	return release.SaidVersion(version), capabilities
+	return version.SaidVersion(running), capabilities
 }
 
 // apiServerURL comes from the Identity, or from a hand-made kubeconfig where there is none.
@@ -100,9 +100,9 @@ func (v *view) apiServerURL() string {
 }
 
 // kubeconfig is the first hand-made one that can be read.
-func (v *view) kubeconfig() *cred.Kubeconfig {
+func (v *view) kubeconfig() *pki.Kubeconfig {
 	for i := range v.secrets {
-		if kubeconfig, err := cred.ParseKubeconfig(v.secrets[i].Data[names.KubeconfigKey]); err == nil {
+		if kubeconfig, err := pki.ParseKubeconfig(v.secrets[i].Data[names.KubeconfigKey]); err == nil {
 			return kubeconfig
 		}
 	}
@@ -240,22 +240,22 @@ func (v *view) authentication() liqov1beta1.Module {
 // versionStatus says why nothing new is begun with the peer; it is there only while there is a reason. Of two NamespaceMaps one may be of
 // a direction that ended badly, and say what was once: one that fits is enough.
 func (v *view) versionStatus() *liqov1beta1.Condition {
-	var version string
+	var other string
 	for i := range v.namespaceMaps {
 		said, _ := saidBy(&v.namespaceMaps[i])
 		if said == "" {
 			continue
 		}
-		if release.Between(v.own, said) == release.NoGap {
+		if version.Between(v.own, said) == version.NoGap {
 			return nil
 		}
-		version = cmp.Or(version, said)
+		other = cmp.Or(other, said)
 	}
-	gap := release.Between(v.own, version)
-	if gap == release.NoGap {
+	gap := version.Between(v.own, other)
+	if gap == version.NoGap {
 		return nil
 	}
-	return new(condition(liqov1beta1.AuthVersionStatus, liqov1beta1.ConditionError, string(gap), gap.Explain(v.own, version)))
+	return new(condition(liqov1beta1.AuthVersionStatus, liqov1beta1.ConditionError, string(gap), gap.Explain(v.own, other)))
 }
 
 // tenantStatus says what the Tenant says of itself: who refused it knows why.
@@ -270,9 +270,9 @@ func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
 		return notReady(ready.Reason, ready.Message)
 	case t.Status.TenantNamespace == "":
 		return notReady("TenantNotReady", "the tenant has no namespace yet")
-	case rules.ExchangesKeys(t) && t.Status.AuthParams == nil && issued != nil && issued.Status != metav1.ConditionTrue:
+	case policy.ExchangesKeys(t) && t.Status.AuthParams == nil && issued != nil && issued.Status != metav1.ConditionTrue:
 		return notReady("TenantNotReady", "the tenant has no credentials yet: "+issued.Reason+": "+issued.Message)
-	case rules.ExchangesKeys(t) && t.Status.AuthParams == nil:
+	case policy.ExchangesKeys(t) && t.Status.AuthParams == nil:
 		return notReady("TenantNotReady", "the tenant has no credentials yet")
 	}
 	return condition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionReady, "TenantReady", "the tenant is ready")
@@ -297,7 +297,7 @@ func (v *view) certificateEnd() (time.Time, bool) {
 	if len(v.identities) == 0 {
 		return time.Time{}, false
 	}
-	certificate, err := cred.ParseCertificate(v.identities[0].Spec.AuthParams.SignedCRT)
+	certificate, err := pki.ParseCertificate(v.identities[0].Spec.AuthParams.SignedCRT)
 	if err != nil {
 		return time.Time{}, false
 	}

@@ -26,9 +26,9 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/pki"
 )
 
 // summary is a status in one line for each thing it says.
@@ -134,7 +134,7 @@ func credentials(t *testing.T) corev1.Secret {
 
 func credentialsThrough(t *testing.T, proxy string) corev1.Secret {
 	t.Helper()
-	kubeconfig, err := cred.Kubeconfig{Server: "https://by-hand:6443", ProxyURL: proxy, Token: "token", Cluster: "milan", User: "rome"}.Encode()
+	kubeconfig, err := pki.Kubeconfig{Server: "https://by-hand:6443", ProxyURL: proxy, Token: "token", Cluster: "milan", User: "rome"}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/remote"
 )
 
@@ -35,7 +35,7 @@ func TestCredentialsNeverFollowARedirectToAnotherServer(t *testing.T) {
 			elsewhere, reached := listener(t, start)
 			server := httptest.NewTLSServer(http.RedirectHandler(elsewhere.URL+"/stolen", http.StatusTemporaryRedirect))
 			t.Cleanup(server.Close)
-			kubeconfig, err := cred.Kubeconfig{
+			kubeconfig, err := pki.Kubeconfig{
 				Server: server.URL, Token: "secret", Cluster: "c", User: "u",
 				CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 			}.Encode()

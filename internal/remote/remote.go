@@ -25,9 +25,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/kube"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/pki"
+	"liqo.io/liqo/internal/policy"
 )
 
 // ErrOtherServer says that a new kubeconfig leads elsewhere: that needs another Conn.
@@ -64,13 +64,13 @@ func (c *Conn) Dialer(timeout time.Duration) *net.Dialer {
 		if err != nil {
 			return fmt.Errorf("reading the address %q: %w", address, err)
 		}
-		return rules.CheckPeerAddress(to.Addr(), c.allowLoopback)
+		return policy.CheckPeerAddress(to.Addr(), c.allowLoopback)
 	}}
 }
 
 // credentials are replaced as a whole, so that no request mixes old and new.
 type credentials struct {
-	kubeconfig  cred.Kubeconfig
+	kubeconfig  pki.Kubeconfig
 	certificate *tls.Certificate // nil for none
 }
 
@@ -98,7 +98,7 @@ func New(kubeconfig []byte, opts ...Option) (*Conn, error) {
 		opt(c)
 	}
 	for _, to := range []string{creds.kubeconfig.Server, creds.kubeconfig.ProxyURL} {
-		if err := rules.CheckPeerURL(to, c.allowLoopback); to != "" && err != nil {
+		if err := policy.CheckPeerURL(to, c.allowLoopback); to != "" && err != nil {
 			return nil, fmt.Errorf("checking the kubeconfig: %w", err)
 		}
 	}
@@ -124,7 +124,7 @@ func New(kubeconfig []byte, opts ...Option) (*Conn, error) {
 }
 
 func parse(kubeconfig []byte) (*credentials, error) {
-	k, err := cred.ParseKubeconfig(kubeconfig)
+	k, err := pki.ParseKubeconfig(kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
@@ -152,7 +152,7 @@ func (c *Conn) NamesAuthority() bool { return len(c.current.Load().kubeconfig.CA
 
 // newTransport makes a transport that knows where to go and whom to trust, and asks for the client certificate at each
 // handshake.
-func (c *Conn) newTransport(k cred.Kubeconfig) (*http.Transport, error) {
+func (c *Conn) newTransport(k pki.Kubeconfig) (*http.Transport, error) {
 	roots, err := rootsOf(k)
 	if err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (c *Conn) newTransport(k cred.Kubeconfig) (*http.Transport, error) {
 }
 
 // rootsOf returns nil, the roots of the system, when the kubeconfig has no certificate authority.
-func rootsOf(k cred.Kubeconfig) (*x509.CertPool, error) {
+func rootsOf(k pki.Kubeconfig) (*x509.CertPool, error) {
 	if len(k.CA) == 0 {
 		return nil, nil
 	}
@@ -190,7 +190,7 @@ func rootsOf(k cred.Kubeconfig) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-func proxyOf(k cred.Kubeconfig) (func(*http.Request) (*url.URL, error), error) {
+func proxyOf(k pki.Kubeconfig) (func(*http.Request) (*url.URL, error), error) {
 	if k.ProxyURL == "" {
 		return http.ProxyFromEnvironment, nil
 	}
@@ -278,12 +278,12 @@ func (c *Conn) Swap(kubeconfig []byte) error {
 	return nil
 }
 
-func sameServer(a, b cred.Kubeconfig) bool {
+func sameServer(a, b pki.Kubeconfig) bool {
 	return strings.TrimSuffix(a.Server, "/") == strings.TrimSuffix(b.Server, "/") && bytes.Equal(a.CA, b.CA) &&
 		a.ProxyURL == b.ProxyURL && a.TLSServerName == b.TLSServerName
 }
 
-func sameUser(a, b cred.Kubeconfig) bool {
+func sameUser(a, b pki.Kubeconfig) bool {
 	return a.Token == b.Token && bytes.Equal(a.Certificate, b.Certificate) && bytes.Equal(a.Key, b.Key)
 }
 

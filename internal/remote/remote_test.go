@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/pki"
 	"liqo.io/liqo/internal/remote"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -256,7 +256,7 @@ func TestNoConnectionLeadsInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, to := range []cred.Kubeconfig{
+	for _, to := range []pki.Kubeconfig{
 		{Server: "https://127.0.0.1:" + port}, {Server: "https://localhost:" + port}, {Server: "https://[::1]:" + port},
 		{Server: "https://169.254.169.254"}, {Server: "https://[fe80::1]"}, {Server: "https://0.0.0.0:" + port},
 		{Server: "https://192.0.2.1", ProxyURL: "http://127.0.0.1:" + port}, {Server: "https://192.0.2.1", ProxyURL: "http://169.254.169.254"},
@@ -271,7 +271,7 @@ func TestNoConnectionLeadsInside(t *testing.T) {
 		}
 	}
 	// A name is no address before it is resolved: the dialer looks.
-	kubeconfig, err := cred.Kubeconfig{Server: "https://api.example.com", Token: "secret", Cluster: "c", User: "u"}.Encode()
+	kubeconfig, err := pki.Kubeconfig{Server: "https://api.example.com", Token: "secret", Cluster: "c", User: "u"}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // What the peer says is tried up to here: it takes time to choose among many, and each name is looked up by itself.
@@ -166,7 +166,7 @@ func (e *endpoints) list(ctx context.Context) {
 		}
 		var refused error
 		addrs = slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool {
-			err := rules.CheckPeerAddress(a, false)
+			err := policy.CheckPeerAddress(a, false)
 			if err != nil {
 				refused = fmt.Errorf("checking the endpoint %q: %w", one, err)
 			}

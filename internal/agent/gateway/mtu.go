@@ -14,7 +14,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // Reasons of the events about the MTU.
@@ -65,4 +65,4 @@ func floorOf(seen *agent.Seen, o Options) int {
 	return floorIPv4
 }
 
-func isIPv6(p remap.Pair) bool { return p.Here.Addr().Is6() }
+func isIPv6(p prefix.Pair) bool { return p.Here.Addr().Is6() }

@@ -22,7 +22,7 @@ import (
 	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -190,8 +190,8 @@ func TestTheMTUIsThatOfTheSmallerSide(t *testing.T) {
 
 func TestHowSmallAnMTUMayGet(t *testing.T) {
 	o := Options{Namespace: "tenant", RemoteClusterID: "rome"}
-	pairs := func(cidr string) []remap.Pair {
-		return []remap.Pair{{There: netip.MustParsePrefix(cidr), Here: netip.MustParsePrefix(cidr)}}
+	pairs := func(cidr string) []prefix.Pair {
+		return []prefix.Pair{{There: netip.MustParsePrefix(cidr), Here: netip.MustParsePrefix(cidr)}}
 	}
 	v4, v6 := pairs("10.71.0.0/16"), pairs("fd00:71::/56")
 	for name, test := range map[string]struct {

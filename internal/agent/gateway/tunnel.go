@@ -13,10 +13,10 @@ import (
 	"time"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
+	"liqo.io/liqo/internal/pki"
 )
 
 // keepalive keeps what is on the way between both ends, such as NAT, in mind of them.
@@ -61,7 +61,7 @@ func (o Options) privateKey() (wg.PrivateKey, error) {
 	if err != nil {
 		return wg.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
 	}
-	key, err := cred.ParseTunnelKey(data)
+	key, err := pki.ParseTunnelKey(data)
 	if err != nil {
 		return wg.PrivateKey{}, fmt.Errorf("reading the private key: %w", err)
 	}
@@ -76,7 +76,7 @@ func publicKey(all []networkingv1beta1.PublicKey) (newest *wg.PublicKey, problem
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
 	})
 	for i := range all {
-		key, err := cred.ParseTunnelPublicKey(all[i].Spec.PublicKey)
+		key, err := pki.ParseTunnelPublicKey(all[i].Spec.PublicKey)
 		switch {
 		case err != nil:
 			problems = append(problems, plan.Problem{Of: keyObject(&all[i]), Message: fmt.Sprintf("spec.publicKey: %v", err)})

@@ -18,16 +18,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/pki"
+	"liqo.io/liqo/internal/prefix"
 )
 
 func newKey(t *testing.T) wg.PrivateKey {
 	t.Helper()
-	private, _, err := cred.NewTunnelKey()
+	private, _, err := pki.NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +82,8 @@ func TestTheDeviceThatIsWanted(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{KeysDir: dir, MTU: 1340, ListenPort: 7}
 	peer := &plan.Peer{
-		Pods:     []remap.Pair{{There: netip.MustParsePrefix("10.200.0.0/16"), Here: netip.MustParsePrefix("10.71.0.0/16")}},
-		External: []remap.Pair{{There: netip.MustParsePrefix("10.70.0.0/16"), Here: netip.MustParsePrefix("10.68.0.0/16")}},
+		Pods:     []prefix.Pair{{There: netip.MustParsePrefix("10.200.0.0/16"), Here: netip.MustParsePrefix("10.71.0.0/16")}},
+		External: []prefix.Pair{{There: netip.MustParsePrefix("10.70.0.0/16"), Here: netip.MustParsePrefix("10.68.0.0/16")}},
 	}
 	keys := []networkingv1beta1.PublicKey{written("a", remote[:], 0)}
 	at := netip.MustParseAddrPort("192.0.2.1:51840")
@@ -125,7 +125,7 @@ func TestTheDeviceThatIsWanted(t *testing.T) {
 
 // What the controller of gateways and liqoctl take for a key is one.
 func TestEveryFormOfAKeyIsRead(t *testing.T) {
-	private, public, err := cred.NewTunnelKey()
+	private, public, err := pki.NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/network/plan"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // Options say which node this is.
@@ -270,7 +270,7 @@ func cover(cidrs []string, pods []corev1.Pod) []netip.Prefix {
 	}
 	shares := len(out)
 	for i := range pods {
-		if pods[i].Spec.HostNetwork || rules.Ended(pods[i].Status.Phase) {
+		if pods[i].Spec.HostNetwork || policy.Ended(pods[i].Status.Phase) {
 			continue
 		}
 		for _, ip := range pods[i].Status.PodIPs {

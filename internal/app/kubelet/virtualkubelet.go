@@ -20,8 +20,8 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/app/program"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/vnode"
-	"liqo.io/liqo/internal/vnode/translate"
+	"liqo.io/liqo/internal/virtualkubelet"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
 // In the whole cluster a virtual kubelet may do what RBAC cannot narrow to its own node; the policies liqo-virtual-kubelets-*
@@ -50,7 +50,7 @@ import (
 // options are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
 // carry them, so those that mean nothing here yet are accepted.
 type options struct {
-	vnode.Options
+	virtualkubelet.Options
 	nodeIP, home, foreign, certificate string
 	apiServerHost, apiServerPort       string
 	podWorkers, sliceWorkers           int
@@ -69,8 +69,8 @@ type reflectionFlags struct {
 	kind    string
 }
 
-func (r reflectionFlags) option() vnode.Reflection {
-	return vnode.Reflection{Workers: orOff(r.workers), Type: translate.ReflectionType(r.kind)}
+func (r reflectionFlags) option() virtualkubelet.Reflection {
+	return virtualkubelet.Reflection{Workers: orOff(r.workers), Type: translate.ReflectionType(r.kind)}
 }
 
 // Command is the role, as a part of a program.
@@ -110,7 +110,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.apiServerHost, "home-api-server-host", "", "where pods reach this API server without a network to it; only with a port")
 	fs.StringVar(&o.apiServerPort, "home-api-server-port", "", "the port of that")
 	fs.BoolVar(&o.AllowLoopbackPeers, "allow-loopback-peers", false, "connect to a provider on the loopback addresses of this machine, as in tests")
-	fs.StringVar(&o.certificate, "certificate-type", string(vnode.CertificateKubelet), "where the serving certificate comes from: kubelet, aws or self-signed")
+	fs.StringVar(&o.certificate, "certificate-type", string(virtualkubelet.CertificateKubelet), "where the serving certificate comes from: kubelet, aws or self-signed")
 	fs.IntVar(&o.ListenPort, "listen-port", names.KubeletPort, "port of the kubelet API")
 	fs.BoolVar(&o.metrics, "metrics-enabled", false, "serve metrics")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", ":8082", "where, by TLS to those who may read them")
@@ -182,7 +182,7 @@ func (o *options) run(ctx context.Context) error {
 	o.PodName = os.Getenv("POD_NAME")
 	o.Log = klog.Background()
 	program.LimitMemory()
-	return vnode.Run(ctx, o.Options)
+	return virtualkubelet.Run(ctx, o.Options)
 }
 
 // Check tells why a virtual kubelet would not start with these arguments, nil if it would. What $(VAR) becomes
@@ -232,9 +232,9 @@ func (o *options) read() error {
 		return fmt.Errorf("reading --node-ip: %w", err)
 	}
 	o.ClusterID, o.Provider = liqov1beta1.ClusterID(o.home), liqov1beta1.ClusterID(o.foreign)
-	o.Certificate = vnode.CertificateType(o.certificate)
-	o.Pods = vnode.Reflection{Workers: orOff(o.podWorkers)}
-	o.EndpointSlices = vnode.Reflection{Workers: orOff(o.sliceWorkers)}
+	o.Certificate = virtualkubelet.CertificateType(o.certificate)
+	o.Pods = virtualkubelet.Reflection{Workers: orOff(o.podWorkers)}
+	o.EndpointSlices = virtualkubelet.Reflection{Workers: orOff(o.sliceWorkers)}
 	o.ConfigMaps, o.Secrets, o.Ingresses, o.Services, o.Events =
 		o.configMaps.option(), o.secrets.option(), o.ingresses.option(), o.services.option(), o.events.option()
 	if o.withIngressClass {
@@ -254,7 +254,7 @@ func (o *options) read() error {
 		o.LocalPods = append(o.LocalPods, prefix.Masked())
 	}
 	for _, text := range o.resources {
-		resource, err := vnode.ParseResourceReflection(text)
+		resource, err := virtualkubelet.ParseResourceReflection(text)
 		if err != nil {
 			return fmt.Errorf("reading --resource-reflection: %w", err)
 		}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // checkReachable fails early and clearly where everything else would fail late.
@@ -87,7 +87,7 @@ func validateHost(address string) error {
 
 // hostPort splits an address with or without a scheme; without a port it is that of HTTPS.
 func hostPort(address string) (host, port string) {
-	address, err := rules.APIServerURL(address, nil)
+	address, err := policy.APIServerURL(address, nil)
 	if err != nil {
 		return "", ""
 	}

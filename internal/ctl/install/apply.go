@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/ctl/out"
-	"liqo.io/liqo/internal/removal"
+	"liqo.io/liqo/internal/uninstall"
 )
 
 // apply changes the cluster, and changes it back if it fails.
@@ -118,7 +118,7 @@ func (i *Installer) removeNamespace(ctx context.Context) error {
 	if err := client.IgnoreNotFound(i.Client.Delete(ctx, ns)); err != nil {
 		return err
 	}
-	return removal.WaitGone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
+	return uninstall.WaitGone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
 }
 
 // diagnose names the pods that are not ready, and why, but for the one that was told already.

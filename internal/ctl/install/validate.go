@@ -16,7 +16,7 @@ import (
 
 	"liqo.io/liqo/internal/ctl/out"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 const (
@@ -54,7 +54,7 @@ func (i *Installer) validatePodCIDRs(ctx context.Context, f *facts) error {
 	err := eachPage(ctx, i.Client, &corev1.PodList{}, func(list *corev1.PodList) error {
 		for n := range list.Items {
 			pod := &list.Items[n]
-			if pod.Spec.HostNetwork || pod.Labels[names.ShadowPod] == "true" || rules.Ended(pod.Status.Phase) {
+			if pod.Spec.HostNetwork || pod.Labels[names.ShadowPod] == "true" || policy.Ended(pod.Status.Phase) {
 				continue
 			}
 			for _, ip := range pod.Status.PodIPs {

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"io"
 
-	"liqo.io/liqo/internal/rules"
+	"liqo.io/liqo/internal/policy"
 )
 
 // maxText is far more than any line has.
 const maxText = 64 << 10
 
 // clean returns a text that commands no terminal: much of what is printed was written by a peer. Colours are added afterwards.
-func clean(text string) string { return rules.CleanText(text, maxText) }
+func clean(text string) string { return policy.CleanText(text, maxText) }
 
 // cleanWriter passes documents on without what commands a terminal. In UTF-8 that is single bytes, and the second one after 0xc2.
 type cleanWriter struct {

@@ -22,7 +22,7 @@ import (
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // moved is the node after its gateway and its own address moved, and whatever else can change did.
@@ -120,10 +120,10 @@ func TestAKilledApplyIsFinishedByTheNext(t *testing.T) {
 func TestAKilledApplyOfAPlanIsFinishedByTheNext(t *testing.T) {
 	l := &lab{T: t}
 	first, second := l.cluster("a"), l.cluster("b")
-	second.Pods, second.Peers[0].Pods = append(second.Pods, prefix("fd00:200::/56")), []remap.Pair{
-		{There: prefix("10.200.0.0/16"), Here: prefix("10.72.0.0/16")}, {There: prefix("fd00:200::/56"), Here: prefix("fd00:71::/56")},
+	second.Pods, second.Peers[0].Pods = append(second.Pods, parsePrefix("fd00:200::/56")), []prefix.Pair{
+		{There: parsePrefix("10.200.0.0/16"), Here: parsePrefix("10.72.0.0/16")}, {There: parsePrefix("fd00:200::/56"), Here: parsePrefix("fd00:71::/56")},
 	}
-	second.Members[0].PodCIDRs = append(second.Members[0].PodCIDRs, prefix("fd00:200:0:1::/64"))
+	second.Members[0].PodCIDRs = append(second.Members[0].PodCIDRs, parsePrefix("fd00:200:0:1::/64"))
 	second.Firewalls = []plan.Firewall{{Of: plan.Object{Kind: "FirewallConfiguration", Name: "marks"}, Stateful: true}}
 	for name, of := range map[string]func(plan.Cluster) (datapath.State, []plan.Problem){
 		"node": func(c plan.Cluster) (datapath.State, []plan.Problem) {

@@ -91,15 +91,15 @@ func TestKeysBeforeAndAfter(t *testing.T) {
 
 func TestPrefixesAreComparedByTheirBits(t *testing.T) {
 	for v, want := range map[datapath.Value]string{
-		datapath.Prefix(prefix("10.0.0.0/8")):   "ff000000",
-		datapath.Prefix(prefix("10.32.0.0/11")): "ffe00000",
-		datapath.Prefix(prefix("0.0.0.0/0")):    "00000000",
-		datapath.Port(80):                       "ffff",
-		datapath.Ports(80, 81):                  "fffe",
-		datapath.Ports(81, 82):                  "no",
-		datapath.Ports(80, 82):                  "no",
-		datapath.Ports(0, 1<<15):                "no",
-		datapath.Prefix(prefix("fd00::/61")):    "fffffffffffffff80000000000000000",
+		datapath.Prefix(parsePrefix("10.0.0.0/8")):   "ff000000",
+		datapath.Prefix(parsePrefix("10.32.0.0/11")): "ffe00000",
+		datapath.Prefix(parsePrefix("0.0.0.0/0")):    "00000000",
+		datapath.Port(80):                            "ffff",
+		datapath.Ports(80, 81):                       "fffe",
+		datapath.Ports(81, 82):                       "no",
+		datapath.Ports(80, 82):                       "no",
+		datapath.Ports(0, 1<<15):                     "no",
+		datapath.Prefix(parsePrefix("fd00::/61")):    "fffffffffffffff80000000000000000",
 		{Type: datapath.TypeAddress, Low: "\n\x00\x00\x01", High: "\n\x00\x00\x02"}: "no",
 	} {
 		got := "no"

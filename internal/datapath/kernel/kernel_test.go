@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	addr   = netip.MustParseAddr
-	prefix = netip.MustParsePrefix
+	addr        = netip.MustParseAddr
+	parsePrefix = netip.MustParsePrefix
 )
 
 // sample has addresses of one family for a node's state.
@@ -34,11 +34,11 @@ type sample struct {
 var samples = map[string]sample{
 	"ip": {
 		datapath.IPv4, addr("10.70.0.12"), addr("10.200.1.9"), addr("10.200.1.9"), addr("10.70.0.21"), addr("172.29.1.100"),
-		prefix("10.71.0.0/16"), prefix("10.200.0.0/16"), prefix("10.96.0.0/12"),
+		parsePrefix("10.71.0.0/16"), parsePrefix("10.200.0.0/16"), parsePrefix("10.96.0.0/12"),
 	},
 	"ip6": {
 		datapath.IPv6, addr("fd00:70::12"), addr("fd00:200::9"), addr("fd00:200::9"), addr("fd00:70::21"), addr("fd00:29::100"),
-		prefix("fd00:71::/64"), prefix("fd00:200::/64"), prefix("fd00:96::/108"),
+		parsePrefix("fd00:71::/64"), parsePrefix("fd00:200::/64"), parsePrefix("fd00:96::/108"),
 	},
 }
 
@@ -151,7 +151,7 @@ func TestAnAdministratorOfNetworksIsEnough(t *testing.T) {
 		want := samples["ip"].node()
 		_, applied := k.Apply(t.Context(), want)
 		_, counted := k.Counted()
-		_, forgotten := k.Forget(prefix("10.0.0.0/8"))
+		_, forgotten := k.Forget(parsePrefix("10.0.0.0/8"))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		_, watched := k.Watch(ctx)

@@ -19,12 +19,12 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"liqo.io/liqo/internal/cred"
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/pki"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // The lab is two whole clusters in network namespaces, with equal networks and pods of the very same addresses. What ours is of
@@ -184,7 +184,7 @@ func (l *lab) kubernetes(at string) {
 		return datapath.Is{Field: f, Not: not, Values: []datapath.Value{v}}
 	}
 	key := func(v ...datapath.Value) []datapath.Value { return v }
-	of, pods := netip.MustParseAddrPort(service), datapath.Prefix(prefix("10.200.0.0/16"))
+	of, pods := netip.MustParseAddrPort(service), datapath.Prefix(parsePrefix("10.200.0.0/16"))
 	services := datapath.Set{
 		Name: "services", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeProtocol, datapath.TypePort},
 		Value: []datapath.Type{datapath.TypeAddress, datapath.TypePort},
@@ -235,7 +235,7 @@ func (l *lab) watchStrays() {
 	l.world = l.spaces["world"].open(l)
 	l.world.foreign(l, datapath.Table{Family: datapath.IPv4, Name: "kubernetes", Counters: []string{"strays"}, Chains: []datapath.Chain{
 		{Name: "in", Type: datapath.Filter, Hook: datapath.Prerouting, Rules: [][]datapath.Statement{
-			{datapath.Is{Field: datapath.Destination, Values: []datapath.Value{datapath.Prefix(prefix("10.0.0.0/8"))}}, datapath.Count{Name: "strays"}},
+			{datapath.Is{Field: datapath.Destination, Values: []datapath.Value{datapath.Prefix(parsePrefix("10.0.0.0/8"))}}, datapath.Count{Name: "strays"}},
 		}},
 	}})
 }
@@ -258,13 +258,13 @@ func (l *lab) connectGateways() {
 	var private, public [2][32]byte
 	for i := range private {
 		var err error
-		private[i], public[i], err = cred.NewTunnelKey()
+		private[i], public[i], err = pki.NewTunnelKey()
 		fatal(l, err)
 	}
-	a := wg.Peer{PublicKey: public[1], AllowedIPs: []netip.Prefix{plan.TunnelNetwork(), prefix("10.200.0.0/16"), prefix("10.70.0.0/16")}, Keepalive: 20 * time.Second}
+	a := wg.Peer{PublicKey: public[1], AllowedIPs: []netip.Prefix{plan.TunnelNetwork(), parsePrefix("10.200.0.0/16"), parsePrefix("10.70.0.0/16")}, Keepalive: 20 * time.Second}
 	b := wg.Peer{
 		PublicKey: public[0], Endpoint: netip.MustParseAddrPort(fmt.Sprint(l.outer("a"), "1:", tunnelPort)), Keepalive: 20 * time.Second,
-		AllowedIPs: []netip.Prefix{prefix("0.0.0.0/0")}, // b may try what it wants
+		AllowedIPs: []netip.Prefix{parsePrefix("0.0.0.0/0")}, // b may try what it wants
 	}
 	l.client = l.tunnel("b/gateway", wg.Config{MTU: names.DefaultMTU, PrivateKey: private[1], Mark: names.TunnelMark, Peers: []wg.Peer{b}})
 	ends := []tunnelEnd{
@@ -301,7 +301,9 @@ func (l *lab) tunnel(at string, config wg.Config) tunnelEnd {
 // cluster is what each cluster knows: of the other one, and of a third one to which it has no gateway.
 func (l *lab) cluster(name string) plan.Cluster {
 	key := plan.PeerKey{Namespace: "liqo-tenant-rome", ClusterID: "rome"}
-	seen := func(there, here string) []remap.Pair { return []remap.Pair{{There: prefix(there), Here: prefix(here)}} }
+	seen := func(there, here string) []prefix.Pair {
+		return []prefix.Pair{{There: parsePrefix(there), Here: parsePrefix(here)}}
+	}
 	object := func(kind, name string) plan.Object { return plan.Object{Kind: kind, Namespace: "demo", Name: name} }
 	out := plan.Cluster{
 		Pods: prefixesOf("10.200.0.0/16"), Services: prefixesOf("10.96.0.0/12"), External: prefixesOf("10.70.0.0/16"),
@@ -325,7 +327,7 @@ func (l *lab) cluster(name string) plan.Cluster {
 	return out
 }
 
-func prefixesOf(s string) []netip.Prefix { return []netip.Prefix{prefix(s)} }
+func prefixesOf(s string) []netip.Prefix { return []netip.Prefix{parsePrefix(s)} }
 
 func (l *lab) gatewayOf(cluster string) netip.Addr {
 	i := slices.IndexFunc(labPods, func(p struct{ name, node, address string }) bool { return p.name == cluster+"/gateway" })

@@ -36,11 +36,11 @@ type cable struct {
 
 var cables = map[string]cable{
 	"ip": {
-		datapath.IPv4, prefix("10.200.0.0/16"), prefix("10.71.0.0/16"),
+		datapath.IPv4, parsePrefix("10.200.0.0/16"), parsePrefix("10.71.0.0/16"),
 		addr("10.200.1.5"), addr("10.200.1.1"), addr("169.254.18.1"), addr("169.254.18.2"), addr("10.200.1.77"), addr("10.71.1.77"), 24,
 	},
 	"ip6": {
-		datapath.IPv6, prefix("fd00:200::/64"), prefix("fd00:71::/64"),
+		datapath.IPv6, parsePrefix("fd00:200::/64"), parsePrefix("fd00:71::/64"),
 		addr("fd00:200::5"), addr("fd00:200::1"), addr("fd00:18::1"), addr("fd00:18::2"), addr("fd00:200::77"), addr("fd00:71::77"), 120,
 	},
 }
@@ -369,7 +369,7 @@ func forgotten(t *testing.T, c cable, router *space, k *Kernel) {
 		return matching, others
 	}
 	matching, others := flows()
-	n, err := k.Forget(c.seen, prefix("192.0.2.0/24"), prefix("2001:db8::/32"))
+	n, err := k.Forget(c.seen, parsePrefix("192.0.2.0/24"), parsePrefix("2001:db8::/32"))
 	fatal(t, err)
 	left, rest := flows()
 	if matching == 0 || others == 0 || n != matching || left != 0 || rest != others {

@@ -19,7 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
-	"liqo.io/liqo/internal/cred"
+	"liqo.io/liqo/internal/pki"
 )
 
 // These tests need root and /dev/net/tun. All traffic stays between two network namespaces joined by one veth pair.
@@ -129,7 +129,7 @@ func up(link string) error {
 
 func newKey(t testing.TB) PrivateKey {
 	t.Helper()
-	private, _, err := cred.NewTunnelKey()
+	private, _, err := pki.NewTunnelKey()
 	if err != nil {
 		t.Fatal(err)
 	}

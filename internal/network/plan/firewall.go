@@ -14,7 +14,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/api/networking/v1beta1/firewall"
 	"liqo.io/liqo/internal/datapath"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // FirewallOf translates a FirewallConfiguration: into a table for IPv4, one for IPv6, or both of them where the user says INET. What
@@ -257,7 +257,7 @@ func natTarget(to *string, f datapath.Family) (netip.Prefix, error) {
 	if to == nil || *to == "" {
 		return netip.Prefix{}, errors.New("it says not what to translate to")
 	}
-	p, err := remap.ParsePrefix(*to)
+	p, err := prefix.ParsePrefix(*to)
 	if err != nil {
 		a, err := parseAddress(*to)
 		if err != nil {
@@ -380,7 +380,7 @@ func addresses(s string, f datapath.Family) (datapath.Value, error) {
 		}
 		return datapath.Value{Type: datapath.TypeAddress, Low: string(low.AsSlice()), High: string(high.AsSlice())}, inFamily(low, f)
 	}
-	if p, err := remap.ParsePrefix(s); err == nil {
+	if p, err := prefix.ParsePrefix(s); err == nil {
 		return datapath.Prefix(p), inFamily(p.Addr(), f)
 	}
 	a, err := parseAddress(s)

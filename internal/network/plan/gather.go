@@ -16,7 +16,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // What the API says, as inputs. What cannot be read is a problem of its object; what is not said yet is none.
@@ -24,7 +24,7 @@ import (
 // PeerOf reads a Configuration; false while its networks have no place here.
 func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
 	r := reader{of: Object{"Configuration", c.Namespace, c.Name}}
-	networks, placed, errs := remap.Placed(c)
+	networks, placed, errs := prefix.Placed(c)
 	for _, err := range errs {
 		r.refuse("%v", err)
 	}
@@ -224,7 +224,7 @@ func said(ip networkingv1beta1.IP) *networkingv1beta1.IP {
 }
 
 func (r *reader) prefix(field string, c networkingv1beta1.CIDR) (netip.Prefix, bool) {
-	p, err := remap.ParsePrefix(string(c))
+	p, err := prefix.ParsePrefix(string(c))
 	if err != nil {
 		r.refuse("%s: %v", field, err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/elder"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // Object names an object of the API.
@@ -63,7 +63,7 @@ type Peer struct {
 	Of             Object // a Configuration
 	Since          time.Time
 	Key            PeerKey
-	Pods, External []remap.Pair
+	Pods, External []prefix.Pair
 }
 
 // Tunnel leads to a peer. This is what the rest of the cluster knows of its gateway.

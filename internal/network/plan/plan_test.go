@@ -19,7 +19,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/api/networking/v1beta1/firewall"
 	"liqo.io/liqo/internal/datapath"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
@@ -41,17 +41,17 @@ func nets(of ...string) (out []netip.Prefix) {
 }
 
 // pairs are "there here" with the same length.
-func pairs(of ...string) (out []remap.Pair) {
+func pairs(of ...string) (out []prefix.Pair) {
 	for _, s := range of {
 		there, here, _ := strings.Cut(s, " ")
-		out = append(out, remap.Pair{There: netip.MustParsePrefix(there), Here: netip.MustParsePrefix(here)})
+		out = append(out, prefix.Pair{There: netip.MustParsePrefix(there), Here: netip.MustParsePrefix(here)})
 	}
 	return out
 }
 
 func key(id string) PeerKey { return PeerKey{"liqo-tenant-" + id, id} }
 
-func peer(id string, pods, external []remap.Pair) Peer {
+func peer(id string, pods, external []prefix.Pair) Peer {
 	return Peer{Of: Object{"Configuration", "liqo-tenant-" + id, id}, Key: key(id), Pods: pods, External: external}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/datapath"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // tableID is the number of the table of routes with a name.
@@ -76,7 +76,7 @@ func routeOf(in *networkingv1beta1.Route) (datapath.Route, error) {
 	if in.Dst == nil {
 		return out, errors.New("it has no dst")
 	}
-	if out.To, err = remap.ParsePrefix(string(*in.Dst)); err != nil {
+	if out.To, err = prefix.ParsePrefix(string(*in.Dst)); err != nil {
 		return out, err
 	}
 	if out.Source, err = optionalAddress(in.Src); err != nil {
@@ -151,12 +151,12 @@ func ruleOf(in *networkingv1beta1.Rule) (datapath.Rule, error) {
 	var out datapath.Rule
 	var err error
 	if in.Src != nil {
-		if out.From, err = remap.ParsePrefix(string(*in.Src)); err != nil {
+		if out.From, err = prefix.ParsePrefix(string(*in.Src)); err != nil {
 			return out, err
 		}
 	}
 	if in.Dst != nil {
-		if out.To, err = remap.ParsePrefix(string(*in.Dst)); err != nil {
+		if out.To, err = prefix.ParsePrefix(string(*in.Dst)); err != nil {
 			return out, err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // survey is a cluster without its contradictions. Everything in it can be told to a kernel.
@@ -31,7 +31,7 @@ type survey struct {
 
 // network is a network of a peer.
 type network struct {
-	remap.Pair
+	prefix.Pair
 	of       Object
 	peer     PeerKey
 	external bool
@@ -120,7 +120,7 @@ func gatewayNetwork(external []netip.Prefix, f datapath.Family) netip.Prefix {
 // Gateways is the network of a peer, as it is seen here, whose first address the peer's gateways have. The zero value: there is none.
 func (p Peer) Gateways() netip.Prefix {
 	external := slices.Clone(p.External)
-	slices.SortFunc(external, func(a, b remap.Pair) int { return a.Here.Compare(b.Here) }) // whatever their order: it is always the same one
+	slices.SortFunc(external, func(a, b prefix.Pair) int { return a.Here.Compare(b.Here) }) // whatever their order: it is always the same one
 	var theirs []netip.Prefix
 	for _, pair := range external {
 		theirs = append(theirs, pair.There)
@@ -128,7 +128,7 @@ func (p Peer) Gateways() netip.Prefix {
 	theirs, _ = own(theirs)
 	for _, f := range []datapath.Family{datapath.IPv4, datapath.IPv6} {
 		first := gatewayNetwork(theirs, f)
-		i := slices.IndexFunc(external, func(pair remap.Pair) bool { return first.IsValid() && pair.There.Masked() == first })
+		i := slices.IndexFunc(external, func(pair prefix.Pair) bool { return first.IsValid() && pair.There.Masked() == first })
 		if i >= 0 {
 			return external[i].Here
 		}
@@ -314,7 +314,7 @@ func (s *survey) conflict(n network, taken []Taken) string {
 	if !usablePrefix(n.Here) || !usablePrefix(n.There) {
 		return "it is no network"
 	}
-	if _, err := remap.New([]netip.Prefix{n.There}, []netip.Prefix{n.Here}); err != nil {
+	if _, err := prefix.New([]netip.Prefix{n.There}, []netip.Prefix{n.Here}); err != nil {
 		return err.Error()
 	}
 	for _, t := range taken {

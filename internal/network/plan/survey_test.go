@@ -21,7 +21,7 @@ import (
 	"liqo.io/liqo/api/networking/v1beta1/firewall"
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/remap"
+	"liqo.io/liqo/internal/prefix"
 )
 
 // What every node and gateway refuses of what users wrote is told once, for all of them, with its reason.
@@ -384,7 +384,7 @@ func drawObjects(t *rapid.T) objects {
 		}
 	})
 	times("taken", func() {
-		p, _ := remap.ParsePrefix(string(cidr("taken")))
+		p, _ := prefix.ParsePrefix(string(cidr("taken")))
 		o.taken = append(o.taken, Taken{p, "somebody"}) // may be none
 	})
 	return o
@@ -478,7 +478,7 @@ func TestAnyObjectsInAnyOrder(t *testing.T) {
 // Inputs that no object has, since their fields are of Go.
 func TestValuesThatAreNone(t *testing.T) {
 	c := Cluster{
-		Pods: nets("10.0.0.0/8"), Peers: []Peer{{Pods: []remap.Pair{{}}, External: pairs("10.0.0.1/8 11.0.0.1/8")}},
+		Pods: nets("10.0.0.0/8"), Peers: []Peer{{Pods: []prefix.Pair{{}}, External: pairs("10.0.0.1/8 11.0.0.1/8")}},
 		Tunnels: []Tunnel{{}, {Active: addr("::ffff:10.0.0.1")}, {Active: addr("::")}}, Members: []Member{{External: addrs("fe80::1%x")}}, Aliases: []Alias{{}},
 		ClusterIPs: []Service{{}}, Taken: []Taken{{}}, Routings: []Routing{{}}, Firewalls: []Firewall{{}},
 	}
@@ -590,14 +590,14 @@ func TestWhereGatewaysOfAPeerAre(t *testing.T) {
 			if there.Addr().Is6() {
 				here = netip.MustParsePrefix(fmt.Sprintf("fd60::%d:0/112", i))
 			}
-			peer.External = append(peer.External, remap.Pair{There: there, Here: here})
+			peer.External = append(peer.External, prefix.Pair{There: there, Here: here})
 			mirror.External = append(mirror.External, there)
 		}
 		got := peer.Gateways()
 		if got.String() != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
-		i := slices.IndexFunc(peer.External, func(p remap.Pair) bool { return p.Here == got })
+		i := slices.IndexFunc(peer.External, func(p prefix.Pair) bool { return p.Here == got })
 		if i < 0 {
 			continue
 		}

@@ -1,0 +1,425 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package certissuer gives peers what they need to act here: it has this cluster's signer sign their client certificates, and
+// tells where the API server is.
+//
+// A certificate is kept in a Secret, so that it is asked for once, and a request that is under way is a
+// CertificateSigningRequest: nothing is remembered elsewhere and nobody waits.
+package certissuer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/pki"
+)
+
+const (
+	defaultDuration = 24 * time.Hour
+	// minDuration is the shortest that the API server accepts.
+	minDuration = 10 * time.Minute
+)
+
+// Options say how certificates are issued.
+type Options struct {
+	// Duration is how long a certificate lasts; 0 is a day. Kubernetes allows ten minutes and more.
+	Duration time.Duration
+	// Now is the time; nil is the clock.
+	Now func() time.Time
+	// Kept is where issued certificates are read; nil is a watch of its own. Issuers of one process share it.
+	Kept *Kept
+}
+
+// Issuer has certificates signed.
+type Issuer struct {
+	client   client.Client // reads CertificateSigningRequests from the cache
+	direct   client.Client // writes Secrets
+	kept     *Kept
+	duration time.Duration
+	now      func() time.Time
+	// spent is what consumers had signed lately.
+	spent budget
+	// changed are the requests, by name, that were removed since they are not what was asked for.
+	changed kube.Backoff[string]
+}
+
+// New makes an Issuer.
+func New(mgr ctrl.Manager, o Options) (*Issuer, error) {
+	direct, err := kube.DirectClient(mgr)
+	if err != nil {
+		return nil, err
+	}
+	if o.Duration == 0 {
+		o.Duration = defaultDuration
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Kept == nil {
+		if o.Kept, err = NewKept(mgr); err != nil {
+			return nil, err
+		}
+	}
+	return &Issuer{client: mgr.GetClient(), direct: direct, kept: o.Kept, duration: max(o.Duration, minDuration), now: o.Now}, nil
+}
+
+// Request asks for a certificate. That its CSR may be signed is for the caller to check.
+type Request struct {
+	// Owner is what the certificate is for, and goes with.
+	Owner client.Object
+	// Mark is the annotation that leads from a CertificateSigningRequest to the Owner. Each kind has its own.
+	Mark string
+	// Consumer is the peer.
+	Consumer liqov1beta1.ClusterID
+	// Secret names where the certificate is kept, in the namespace of the Owner.
+	Secret string
+	// CSR is the request, PEM.
+	CSR []byte
+	// Slow is called with why there is no certificate yet: no signer has signed for long, or the request is not what was asked for.
+	Slow func(message string)
+}
+
+// Keys of the Secret of a certificate.
+const (
+	requestKey     = "csr"
+	certificateKey = "certificate"
+	issuedKey      = "issued"
+)
+
+// patience is how long a signer may take before somebody should look at it.
+const patience = time.Minute
+
+var clientUsages = []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageKeyEncipherment, certv1.UsageClientAuth}
+
+// Certificate can be handed out.
+type Certificate struct {
+	// PEM is the certificate.
+	PEM []byte
+	// RenewAt is when to ask again.
+	RenewAt  time.Time
+	serial   string
+	notAfter time.Time
+}
+
+// refused says that the signer, or an administrator, denied a request, and after which time to try again; 0 is when a watch tells.
+type refused struct {
+	why   string
+	again time.Duration
+}
+
+func (r *refused) Error() string { return r.why }
+
+// Certificate returns the certificate for the request, nil while there is none. fresh tells that it was issued
+// just now. The error is Wait while a request is under way, also one that renews a certificate that can still be used.
+func (i *Issuer) Certificate(ctx context.Context, r Request) (cert *Certificate, fresh bool, err error) {
+	stored, issued, err := i.stored(ctx, r)
+	if err != nil {
+		return nil, false, err
+	}
+	if stored != nil && i.now().Before(stored.RenewAt) {
+		return stored, false, nil
+	}
+	if age := i.now().Sub(issued); age >= 0 && age < pki.MinCertificateAge { // one of the future is of another clock
+		return nil, false, kube.Wait(pki.MinCertificateAge-age, "the certificate for an earlier request was issued just now")
+	}
+	previous := ""
+	if stored != nil {
+		previous = stored.serial
+		if !i.now().Before(stored.notAfter) {
+			stored = nil
+		}
+	}
+	request, err := i.request(ctx, r, previous)
+	if err != nil {
+		return stored, false, err
+	}
+	renewed, err := i.take(ctx, r, request)
+	if err != nil {
+		return stored, false, err
+	}
+	return renewed, true, nil
+}
+
+// stored returns the certificate kept for this very request, nil if there is none, and when the last one was issued to the owner.
+func (i *Issuer) stored(ctx context.Context, r Request) (cert *Certificate, issued time.Time, err error) {
+	var secret corev1.Secret
+	key := types.NamespacedName{Namespace: r.Owner.GetNamespace(), Name: r.Secret}
+	if err := i.kept.read(ctx, key, &secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, issued, nil
+		}
+		return nil, issued, fmt.Errorf("reading the certificate: %w", err)
+	}
+	at, err := time.Parse(time.RFC3339, string(secret.Data[issuedKey]))
+	if err != nil || !metav1.IsControlledBy(&secret, r.Owner) {
+		return nil, issued, nil
+	}
+	if !bytes.Equal(secret.Data[requestKey], r.CSR) {
+		return nil, at, nil
+	}
+	if cert, err = readIssued(secret.Data[certificateKey], r.CSR, at); err != nil {
+		// What is not a certificate for this request is as good as none.
+		return nil, issued, nil
+	}
+	return cert, at, nil
+}
+
+func readIssued(certificate, request []byte, at time.Time) (*Certificate, error) {
+	key, err := pki.CSRKey(request)
+	if err != nil {
+		return nil, err
+	}
+	if err := pki.CheckCertificate(certificate, key); err != nil {
+		return nil, err
+	}
+	parsed, err := pki.ParseCertificate(certificate)
+	if err != nil {
+		return nil, err
+	}
+	return &Certificate{
+		PEM:      certificate,
+		RenewAt:  pki.RenewAt(at, parsed.NotAfter),
+		serial:   parsed.SerialNumber.Text(16),
+		notAfter: parsed.NotAfter,
+	}, nil
+}
+
+// request returns the approved request for the certificate that follows the previous one.
+func (i *Issuer) request(ctx context.Context, r Request, previous string) (*certv1.CertificateSigningRequest, error) {
+	want := i.wantRequest(r, previous)
+	have := &certv1.CertificateSigningRequest{}
+	err := i.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	var differences []string
+	if err == nil {
+		differences = requestDifferences(&want.Spec, &have.Spec)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		if err := i.stays(ctx, r.Owner.GetNamespace()); err != nil {
+			return nil, err
+		}
+		if err := i.dropOthers(ctx, r, want.Name); err != nil {
+			return nil, err
+		}
+		if left := i.spent.take(r.Consumer, i.now()); left > 0 {
+			why := fmt.Sprintf("the consumer %s asks for more certificates than are signed: %d at once, and then one each %s", r.Consumer, certificatesAtOnce, certificateInterval)
+			r.Slow(why)
+			return nil, kube.Wait(left, why)
+		}
+		asked := want.DeepCopy()
+		if err := i.client.Create(ctx, asked); err != nil {
+			return nil, fmt.Errorf("asking for the certificate: %w", err)
+		}
+		// An admission policy may have changed it: only what was stored tells.
+		if differences := requestDifferences(&want.Spec, &asked.Spec); len(differences) > 0 {
+			return nil, i.changedRequest(ctx, r, asked, true, differences)
+		}
+		have = asked
+	case err != nil:
+		return nil, fmt.Errorf("reading the request for the certificate: %w", err)
+	case len(differences) > 0:
+		return nil, i.changedRequest(ctx, r, have, false, differences)
+	}
+	return i.approved(ctx, have)
+}
+
+// stays is a Wait in a namespace that is being deleted: the certificate goes before its owner there, and nobody would take the request
+// for another one away.
+func (i *Issuer) stays(ctx context.Context, namespace string) error {
+	var ns corev1.Namespace
+	if err := i.client.Get(ctx, types.NamespacedName{Name: namespace}, &ns); err != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	if !ns.DeletionTimestamp.IsZero() {
+		return kube.BeingDeleted("Namespace", namespace)
+	}
+	return nil
+}
+
+// dropOthers removes what was asked for before: another key, or a certificate that came and was followed by another one. So an
+// owner has one request at a time.
+func (i *Issuer) dropOthers(ctx context.Context, r Request, but string) error {
+	var all certv1.CertificateSigningRequestList
+	ours := client.MatchingLabels{names.RemoteTenantCSR: "true", names.RemoteClusterID: string(r.Consumer)}
+	if err := i.client.List(ctx, &all, ours); err != nil {
+		return fmt.Errorf("listing requests for certificates: %w", err)
+	}
+	for n := range all.Items {
+		old := &all.Items[n]
+		if old.Name == but || old.Annotations[r.Mark] != client.ObjectKeyFromObject(r.Owner).String() {
+			continue
+		}
+		if err := i.client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing an earlier request for the certificate: %w", err)
+		}
+	}
+	return nil
+}
+
+func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSigningRequest {
+	// One name for each certificate ever issued: a second attempt finds the first one's request.
+	hash := sha256.New()
+	for _, part := range []string{string(r.Owner.GetUID()), string(r.CSR), previous} {
+		fmt.Fprintf(hash, "%d:%s", len(part), part)
+	}
+	return &certv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "liqo-identity-" + hex.EncodeToString(hash.Sum(nil)[:16]),
+			Labels:      map[string]string{names.RemoteTenantCSR: "true", names.RemoteClusterID: string(r.Consumer)},
+			Annotations: map[string]string{r.Mark: client.ObjectKeyFromObject(r.Owner).String()},
+		},
+		Spec: certv1.CertificateSigningRequestSpec{
+			Request:           r.CSR,
+			SignerName:        certv1.KubeAPIServerClientSignerName,
+			ExpirationSeconds: new(int32(i.duration.Seconds())),
+			Usages:            clientUsages,
+		},
+	}
+}
+
+// requestDifferences returns in which fields a stored request asks for more, or for something else, than the wanted one. A shorter life and
+// fewer usages are none: an administrator may limit both, and a certificate is renewed by its real end.
+func requestDifferences(want, have *certv1.CertificateSigningRequestSpec) []string {
+	var out []string
+	if !bytes.Equal(want.Request, have.Request) {
+		out = append(out, "spec.request is another one")
+	}
+	if want.SignerName != have.SignerName {
+		out = append(out, fmt.Sprintf("spec.signerName is %q, not %q", have.SignerName, want.SignerName))
+	}
+	switch {
+	case want.ExpirationSeconds == nil:
+	case have.ExpirationSeconds == nil:
+		out = append(out, fmt.Sprintf("spec.expirationSeconds is not set, and must be %d at most", *want.ExpirationSeconds))
+	case *have.ExpirationSeconds > *want.ExpirationSeconds:
+		out = append(out, fmt.Sprintf("spec.expirationSeconds is %d, and must be %d at most", *have.ExpirationSeconds, *want.ExpirationSeconds))
+	}
+	more := slices.ContainsFunc(have.Usages, func(u certv1.KeyUsage) bool { return !slices.Contains(want.Usages, u) })
+	if more || !slices.Contains(have.Usages, certv1.UsageClientAuth) {
+		out = append(out, fmt.Sprintf("spec.usages are %q, not %q", have.Usages, want.Usages))
+	}
+	return out
+}
+
+// changedRequest removes a request under our name that is not what was asked for: approving it would sign for another user, or for more
+// than was checked. Where an admission policy changes each request the same happens again, so the removals are further and further apart,
+// and the owner is refused meanwhile. asked tells that it was made just now.
+func (i *Issuer) changedRequest(ctx context.Context, r Request, have *certv1.CertificateSigningRequest, asked bool, differences []string) error {
+	why := fmt.Sprintf("the request %s was changed by an admission policy, or made by another user, and is not approved: %s", have.Name, strings.Join(differences, "; "))
+	left := i.changed.Left(have.Name, i.now())
+	if asked || left > 0 {
+		return &refused{why: why, again: max(left, time.Second)}
+	}
+	r.Slow(why)
+	if err := i.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing a request that is not ours: %w", err)
+	}
+	return kube.Wait(i.changed.Next(have.Name, i.now()), why)
+}
+
+func (i *Issuer) approved(ctx context.Context, request *certv1.CertificateSigningRequest) (*certv1.CertificateSigningRequest, error) {
+	for _, c := range request.Status.Conditions {
+		switch c.Type {
+		case certv1.CertificateDenied, certv1.CertificateFailed:
+			return nil, &refused{why: fmt.Sprintf("the signer refused the certificate: %s %s", c.Reason, c.Message)}
+		case certv1.CertificateApproved:
+			return request, nil
+		}
+	}
+	request = request.DeepCopy()
+	request.Status.Conditions = append(request.Status.Conditions, certv1.CertificateSigningRequestCondition{
+		Type:    certv1.CertificateApproved,
+		Status:  corev1.ConditionTrue,
+		Reason:  "IdentityManagerApproval",
+		Message: "the request was checked",
+	})
+	if err := i.client.SubResource("approval").Update(ctx, request); err != nil {
+		return nil, fmt.Errorf("approving the certificate: %w", err)
+	}
+	return request, nil
+}
+
+// take stores the certificate once it is there, and removes the request.
+func (i *Issuer) take(ctx context.Context, r Request, request *certv1.CertificateSigningRequest) (*Certificate, error) {
+	now := i.now()
+	if len(request.Status.Certificate) == 0 {
+		if now.Sub(request.CreationTimestamp.Time) > patience {
+			r.Slow(fmt.Sprintf("no signer of this cluster has signed the request %s yet", request.Name))
+		}
+		return nil, kube.Wait(patience, "the certificate is being signed")
+	}
+	out, err := readIssued(request.Status.Certificate, r.CSR, now)
+	if err != nil {
+		return nil, fmt.Errorf("reading the signed certificate: %w", err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: r.Owner.GetNamespace(),
+			Name:      r.Secret,
+			Labels:    map[string]string{names.RemoteClusterID: string(r.Consumer), names.IssuedCertificate: "true"},
+		},
+		Data: map[string][]byte{
+			requestKey:     r.CSR,
+			certificateKey: out.PEM,
+			issuedKey:      []byte(now.UTC().Format(time.RFC3339)),
+		},
+	}
+	i.kept.wrote(client.ObjectKeyFromObject(secret))
+	if _, err := kube.Ensure(ctx, i.direct, secret, kube.OwnedBy(r.Owner, i.client.Scheme())); err != nil {
+		return nil, fmt.Errorf("storing the certificate: %w", err)
+	}
+	if err := i.client.Delete(ctx, request); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("removing the request for the certificate: %w", err)
+	}
+	return out, nil
+}
+
+// IsRefused tells whether err says that the signer, or an administrator, denied the request, and why.
+func IsRefused(err error) (string, bool) {
+	r, ok := errors.AsType[*refused](err)
+	if !ok {
+		return "", false
+	}
+	return r.why, true
+}
+
+// Refusal makes the error of a refused request, whose reason is shown to the user, that of a controller's attempt.
+func Refusal(reason string, err error) error {
+	invalid := kube.Invalid(reason, err)
+	if r, ok := errors.AsType[*refused](err); ok && r.again > 0 {
+		return kube.Again(r.again, invalid)
+	}
+	return invalid
+}
+
+// Watch is the handler that wakes the owner of a CertificateSigningRequest of that mark.
+func Watch(mark string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		namespace, name, ok := ownerOf(obj, mark)
+		if !ok {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+	})
+}

@@ -1,0 +1,68 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+)
+
+// Nothing here has an owner reference: a VirtualNode that is deleted in the foreground would take its kubelet and the
+// kubelet's rights along before its pods are drained.
+
+func labelsOf(vn *offv1beta1.VirtualNode) map[string]string {
+	return map[string]string{
+		names.AppManagedBy:    managedBy,
+		names.RemoteClusterID: string(vn.Spec.ClusterID),
+		names.VirtualNode:     vn.Name,
+	}
+}
+
+func serviceAccount(vn *offv1beta1.VirtualNode) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: vn.Name, Labels: labelsOf(vn)}}
+}
+
+// isAccountOf tells whether we made the account. Pods of others run with any other, which must not get a kubelet's rights.
+func isAccountOf(vn *offv1beta1.VirtualNode, account *corev1.ServiceAccount) bool {
+	return account.Labels[names.AppManagedBy] == managedBy && account.Labels[names.VirtualNode] == vn.Name
+}
+
+func subjects(vn *offv1beta1.VirtualNode) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: vn.Namespace, Name: vn.Name}}
+}
+
+func clusterRoleBinding(vn *offv1beta1.VirtualNode) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletLocal},
+		Subjects:   subjects(vn),
+	}
+}
+
+// tenantRole is what the virtual kubelet reads in its own namespace.
+func tenantRole(vn *offv1beta1.VirtualNode) *rbacv1.Role {
+	return &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},
+		Rules:      policy.KubeletInTenant(vn),
+	}
+}
+
+func tenantBinding(vn *offv1beta1.VirtualNode) *rbacv1.RoleBinding {
+	out := roleBinding(vn, vn.Namespace, tenantRole(vn).Name)
+	out.RoleRef.Kind = "Role"
+	return out
+}
+
+func roleBinding(vn *offv1beta1.VirtualNode, namespace, role string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.VirtualNodeBinding(vn.Name), Labels: labelsOf(vn)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   subjects(vn),
+	}
+}

@@ -1,0 +1,96 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+)
+
+// departures tells when the pods have left a node that is being drained. No cache has them: there may be thousands, of which nobody
+// needs to know before. Who drains looks again from time to time all the same, since a watch may end.
+type departures struct {
+	cluster client.WithWatch
+	told    chan event.GenericEvent
+
+	mu      sync.Mutex
+	awaited map[types.UID]bool // VirtualNodes
+}
+
+func newDepartures(mgr ctrl.Manager) (*departures, error) {
+	cluster, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client that watches pods leave: %w", err)
+	}
+	return &departures{cluster: cluster, told: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}, nil
+}
+
+// of has it told when all pods are gone that the node had when list was read, and those that came since. It returns at once.
+func (d *departures) of(ctx context.Context, vn *offv1beta1.VirtualNode, list *metav1.PartialObjectMetadataList) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.awaited[vn.UID] {
+		return
+	}
+	d.awaited[vn.UID] = true
+	node, uid, version, left := vn.DeepCopy(), vn.UID, list.ResourceVersion, map[types.UID]bool{}
+	for i := range list.Items {
+		if !staysOnNode(list.Items[i]) {
+			left[list.Items[i].UID] = true
+		}
+	}
+	go func() {
+		gone := d.watch(ctx, node.Name, version, left)
+		d.mu.Lock()
+		delete(d.awaited, uid)
+		d.mu.Unlock()
+		if !gone {
+			return
+		}
+		select {
+		case d.told <- event.GenericEvent{Object: node}:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// watch returns true when no pod is left, and false when nobody tells any more.
+func (d *departures) watch(ctx context.Context, node, version string, left map[types.UID]bool) bool {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	events, err := d.cluster.Watch(ctx, list, &client.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node), Raw: &metav1.ListOptions{ResourceVersion: version},
+	})
+	if err != nil {
+		return false
+	}
+	defer events.Stop()
+	for e := range events.ResultChan() {
+		pod, ok := e.Object.(*metav1.PartialObjectMetadata)
+		switch {
+		case !ok:
+			return false
+		case e.Type == watch.Deleted:
+			delete(left, pod.UID)
+		case !staysOnNode(*pod):
+			left[pod.UID] = true
+		}
+		if len(left) == 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,508 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// Cleanup takes a virtual node down: drain, kubelet, rights, Node, and with the last one the provider's NamespaceMap.
+// Each pass does what it can and returns; no worker waits for a pod. It asks the API server itself: what was made a moment
+// ago is in no cache, and would be left behind for ever.
+func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	// Others look at what is written, to see whether this node still needs what they share.
+	announced := statusOf(vn, kubeletCondition) == deleting
+	setCondition(vn, nodeCondition, draining, "", metav1.Now())
+	if !announced {
+		if err := v.holdCredentials(ctx, vn); err != nil {
+			return err
+		}
+	}
+	if err := v.drain(ctx, vn); err != nil {
+		return err
+	}
+	left, running := v.stopKubelet(ctx, vn)
+	if running != nil && !kube.IsWait(running) {
+		return running
+	}
+	setCondition(vn, kubeletCondition, deleting, left, metav1.Now())
+	if !announced && statusOf(vn, kubeletCondition) == deleting { // not None, which stays
+		return kube.Wait(announceDelay, "the status is being written")
+	}
+	shared := v.removeNamespaceMap(ctx, vn) // what is in the provider takes its time, and the kubelet needs it no more
+	if running != nil {
+		return errors.Join(running, shared)
+	}
+	setCondition(vn, nodeCondition, deleting, "", metav1.Now())
+	return errors.Join(shared, atOnce(
+		func() error { return v.removeRights(ctx, vn) },
+		func() error { return v.deleteNode(ctx, vn) },
+		func() error { return v.releaseCredentials(ctx, vn) },
+	))
+}
+
+// keepKubelet makes sure that the kubelet runs that the pods on a node need to end, with the NamespaceMap that tells it what the provider
+// has: without one it decides nothing. The kubelet was told to end where a pod came last, and all that it needs may be gone by then; or
+// a cache that was late had the Deployment made again, and not the map.
+func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	deployed, mapped := true, true
+	err := atOnce(
+		func() error {
+			err := v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, &appsv1.Deployment{})
+			if deployed = err == nil; client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
+			}
+			return nil
+		},
+		func() error {
+			own, err := v.ownMaps(ctx, vn)
+			mapped = len(own) > 0
+			return err
+		},
+	)
+	switch {
+	case err != nil:
+		return err
+	case !deployed:
+		err = v.runKubelet(ctx, vn)
+	case !mapped:
+		uncached := *v
+		uncached.client = v.direct
+		err = uncached.ensureNamespaceMap(ctx, vn)
+	}
+	if err != nil {
+		return err
+	}
+	setCondition(vn, kubeletCondition, creating, "", metav1.Now()) // what it said of its end is true no more
+	return nil
+}
+
+func (v *virtualNodes) runKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	template, err := v.template(ctx, vn)
+	if err != nil {
+		return err
+	}
+	uncached := *v
+	uncached.client = v.direct
+	if err := uncached.ensureRights(ctx, vn); err != nil {
+		return err
+	}
+	if err := uncached.ensureNamespaceMap(ctx, vn); err != nil {
+		return err
+	}
+	_, err = uncached.ensureDeployment(ctx, vn, template)
+	return err
+}
+
+// atOnce does what does not depend on each other, all of it whatever fails, and says what failed.
+func atOnce(all ...func() error) error {
+	errs := make([]error, len(all))
+	var g errgroup.Group
+	for i, do := range all {
+		g.Go(func() error {
+			errs[i] = do()
+			return nil
+		})
+	}
+	_ = g.Wait() // each has its own error
+	return errors.Join(errs...)
+}
+
+const announceDelay = requeue / 20
+
+// drain makes the node unschedulable and evicts its pods, also those whose Node is gone already. What they need to end is kept first.
+func (v *virtualNodes) drain(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	node, err := v.node(ctx, v.direct, vn)
+	if errors.Is(err, errNodeNameTaken) {
+		return nil // the pods on a Node of others are theirs as well, though they are found under our name
+	}
+	if err != nil {
+		return err
+	}
+	if node != nil && !node.Spec.Unschedulable {
+		cordoned := node.DeepCopy()
+		cordoned.Spec.Unschedulable = true
+		if err := v.client.Patch(ctx, cordoned, client.MergeFrom(node)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("cordoning the node: %w", err)
+		}
+	}
+	// Of thousands of pods, as often as they are looked at, the rest is not worth reading.
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := v.direct.List(ctx, list, client.MatchingFields{"spec.nodeName": vn.Name}); err != nil {
+		return fmt.Errorf("listing the pods of the node: %w", err)
+	}
+	pods := slices.DeleteFunc(slices.Clone(list.Items), staysOnNode)
+	if len(pods) == 0 {
+		return nil
+	}
+	dead, _, err := givenUp(ctx, v.client, string(vn.Spec.ClusterID))
+	if err != nil {
+		return err
+	}
+	if dead {
+		if pods = slices.DeleteFunc(pods, isKept); len(pods) == 0 {
+			return nil
+		}
+	}
+	nothing, err := v.nothingThere(ctx, vn)
+	if err != nil {
+		return err
+	}
+	var kept error
+	if !dead && !nothing {
+		kept = v.keepKubelet(ctx, vn)
+	}
+	held, err := v.removeAll(ctx, pods, ending{dead: dead, nothingThere: nothing})
+	setCondition(vn, nodeCondition, draining, progress(len(pods), held, err), metav1.Now())
+	v.departures.of(ctx, vn, list)
+	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
+		return errors.Join(kept, kube.Again(requeue, kube.Invalid("EvictionFailed", err))) // it may be so for long, and other pods leave meanwhile
+	}
+	return errors.Join(kept, cmp.Or(err, kube.Wait(requeue, "pods are being drained")))
+}
+
+func progress(left, held int, err error) string {
+	out := fmt.Sprintf("%d pods are left", left)
+	if held > 0 {
+		out += fmt.Sprintf(", %d of them because of a PodDisruptionBudget", held)
+	}
+	if err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		out += ": " + first
+	}
+	return out
+}
+
+// staysOnNode: pods of a DaemonSet come back as long as the node is there, and go with it; static ones are not ours.
+func staysOnNode(pod metav1.PartialObjectMetadata) bool {
+	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		return true
+	}
+	owner := metav1.GetControllerOf(&pod)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+// isKept: what is deleted without a grace period is there only for the finalizers of others, who may never come to it.
+func isKept(pod metav1.PartialObjectMetadata) bool {
+	return pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 && len(pod.Finalizers) > 0
+}
+
+// ending is what is known of the provider while a node is drained.
+type ending struct {
+	// dead: the user said that it never comes back.
+	dead bool
+	// nothingThere: the provider has none of our namespaces any more, and no virtual kubelet lives that could end the pods.
+	nothingThere bool
+}
+
+// nothingThere tells whether the tenant namespace is being deleted, with which the virtual kubelet goes before its pods, and
+// our NamespaceMap is gone, which goes only when the provider has none of our namespaces any more. Anywhere else one that
+// is missing proves nothing: it may never have been there, or lost its finalizer to somebody, and a kubelet may be there.
+func (v *virtualNodes) nothingThere(ctx context.Context, vn *offv1beta1.VirtualNode) (bool, error) {
+	namespace := &corev1.Namespace{}
+	err := v.direct.Get(ctx, client.ObjectKey{Name: vn.Namespace}, namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the tenant namespace: %w", err)
+	}
+	if err == nil && namespace.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	own, err := v.ownMaps(ctx, vn)
+	return len(own) == 0, err
+}
+
+// removeAll removes the pods, and tells how many a disruption budget holds. One that cannot be removed holds up no other; err is
+// about the first of them.
+func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjectMetadata, e ending) (held int, err error) {
+	errs := make([]error, len(pods))
+	var g errgroup.Group
+	g.SetLimit(evictionsAtOnce)
+	for i := range pods {
+		g.Go(func() error {
+			errs[i] = v.remove(ctx, &pods[i], e)
+			return nil
+		})
+	}
+	_ = g.Wait() // each has its own error
+	for i, failed := range errs {
+		switch {
+		case apierrors.IsTooManyRequests(failed):
+			held++
+		case client.IgnoreNotFound(failed) == nil, apierrors.IsConflict(failed):
+		case err == nil:
+			err = fmt.Errorf("evicting pod %s/%s: %w", pods[i].Namespace, pods[i].Name, failed)
+		}
+	}
+	return held, err
+}
+
+// remove evicts a pod, or, where no kubelet can ever end it or none need do so, deletes it. An eviction that a disruption
+// budget refuses is tried again with the next pass.
+func (v *virtualNodes) remove(ctx context.Context, pod *metav1.PartialObjectMetadata, e ending) error {
+	terminating := !pod.DeletionTimestamp.IsZero()
+	switch {
+	case e.dead, e.nothingThere && terminating:
+		return v.direct.Delete(ctx, &corev1.Pod{ObjectMeta: pod.ObjectMeta}, client.GracePeriodSeconds(0), client.Preconditions{UID: new(pod.UID)})
+	case terminating:
+		return nil
+	default:
+		return v.evictor.evict(ctx, pod.Namespace, pod.Name, pod.UID)
+	}
+}
+
+// kubeletPatience is how long the end of a virtual kubelet is left to the watch of its pods.
+const kubeletPatience = time.Minute
+
+// stopKubelet deletes the Deployment and waits until its pods have ended: a kubelet that still runs would make the Node again.
+// It does not wait until they are gone, which takes the node that they ran on up to a second more. left says which are waited for.
+func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) (left string, err error) {
+	d := &appsv1.Deployment{}
+	err = v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, d)
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
+	}
+	if err == nil && d.Labels[names.VirtualNode] == vn.Name {
+		deleted, err := v.deleteDeployment(ctx, d)
+		if err != nil {
+			return "", err
+		}
+		if deleted {
+			v.recorder.Eventf(vn, d, corev1.EventTypeNormal, "VkDeleted", "Delete", "virtual kubelet %s was removed", d.Name)
+		}
+	}
+	pods := &corev1.PodList{}
+	if err := v.direct.List(ctx, pods, client.InNamespace(vn.Namespace), client.MatchingLabels(kubeletLabels(vn)), client.MatchingFieldsSelector{Selector: mayRun}); err != nil {
+		return "", fmt.Errorf("listing the virtual kubelet's pods: %w", err)
+	}
+	if len(pods.Items) == 0 {
+		return "", nil
+	}
+	left, again := stopping(pods.Items, time.Now())
+	return left, kube.Wait(again, left)
+}
+
+// confirmation is how long a node may take to say that a pod ended, after the pod was to.
+const confirmation = 5 * time.Second
+
+// stopping says of which pods of a virtual kubelet the end is waited for, and when to look again: a node that is lost never says
+// that one ended, and what does not change wakes nobody.
+func stopping(pods []corev1.Pod, now time.Time) (text string, again time.Duration) {
+	var all []string
+	again = kubeletPatience
+	for i := range pods {
+		pod := &pods[i]
+		end := now // of one that nobody deleted yet
+		if pod.DeletionTimestamp != nil {
+			end = pod.DeletionTimestamp.Time
+		}
+		if left := end.Add(confirmation).Sub(now); left > 0 {
+			all, again = append(all, "its pod "+pod.Name+" is stopping"), min(again, left)
+			continue
+		}
+		all = append(all, fmt.Sprintf("the node %s has not confirmed that its pod %s ended, which was to by %s: if the node is lost for good, delete its Node",
+			pod.Spec.NodeName, pod.Name, end.UTC().Format(time.RFC3339)))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", "), again
+}
+
+func (v *virtualNodes) deleteDeployment(ctx context.Context, d *appsv1.Deployment) (deleted bool, err error) {
+	if !d.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	err = v.client.Delete(ctx, d, client.Preconditions{UID: new(d.UID)}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("deleting the virtual kubelet's Deployment: %w", err)
+	}
+	return err == nil, nil
+}
+
+// removeRights withdraws what ensureRights granted. The bindings in offloaded namespaces go with their
+// NamespaceOffloadings, which see the VirtualNode disappear.
+func (v *virtualNodes) removeRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	withdraw := func(obj client.Object) func() error {
+		return func() error {
+			if err := client.IgnoreNotFound(v.direct.Delete(ctx, obj)); err != nil {
+				return fmt.Errorf("withdrawing the virtual kubelet's rights in its namespace: %w", err)
+			}
+			return nil
+		}
+	}
+	return atOnce(
+		func() error { return v.removeClusterRights(ctx, vn) },
+		withdraw(tenantBinding(vn)),
+		withdraw(tenantRole(vn)),
+		func() error { return v.removeAccount(ctx, vn) },
+	)
+}
+
+func (v *virtualNodes) removeClusterRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	crb := &rbacv1.ClusterRoleBinding{}
+	err := v.direct.Get(ctx, client.ObjectKey{Name: names.VirtualNodeBinding(vn.Name)}, crb)
+	if err == nil && len(crb.Subjects) == 1 && crb.Subjects[0].Namespace == vn.Namespace { // not of a VirtualNode of the same name elsewhere
+		err = v.direct.Delete(ctx, crb, client.Preconditions{UID: new(crb.UID)})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("withdrawing the virtual kubelet's rights in the cluster: %w", err)
+	}
+	return nil
+}
+
+func (v *virtualNodes) removeAccount(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	account, err := v.account(ctx, vn)
+	if err != nil || account == nil || !isAccountOf(vn, account) {
+		return err
+	}
+	if err := v.direct.Delete(ctx, account, client.Preconditions{UID: new(account.UID)}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the virtual kubelet's account: %w", err)
+	}
+	return nil
+}
+
+// deleteNode reads it again: the kubelet may have made it until it ended.
+func (v *virtualNodes) deleteNode(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	node, err := v.node(ctx, v.direct, vn)
+	if errors.Is(err, errNodeNameTaken) || err == nil && node == nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := v.client.Delete(ctx, node, client.Preconditions{UID: new(node.UID)}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting the node: %w", err)
+	}
+	return nil
+}
+
+// removeNamespaceMap deletes the provider's NamespaceMap unless another VirtualNode needs it. One that has announced its
+// end needs nothing, so that of two that end together at least one deletes the map.
+func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	all, own := &offv1beta1.VirtualNodeList{}, []offv1beta1.NamespaceMap(nil)
+	err := atOnce(
+		func() error { return v.direct.List(ctx, all) },
+		func() (err error) {
+			own, err = v.ownMaps(ctx, vn)
+			return err
+		},
+	)
+	if err != nil {
+		return fmt.Errorf("looking whether another VirtualNode needs the NamespaceMap: %w", err)
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		ending := !other.DeletionTimestamp.IsZero() && statusOf(other, kubeletCondition) == deleting
+		if other.UID != vn.UID && other.Spec.ClusterID == vn.Spec.ClusterID && !ending {
+			return nil
+		}
+	}
+	var errs []error
+	for i := range own {
+		nm := &own[i]
+		if !nm.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := v.client.Delete(ctx, nm, client.Preconditions{UID: new(nm.UID)}); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("deleting NamespaceMap %q: %w", nm.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ownMaps are the NamespaceMaps that we made for the provider: one, as long as there is anything of us in it. One whose
+// labels somebody edited is still ours, by its name.
+func (v *virtualNodes) ownMaps(ctx context.Context, vn *offv1beta1.VirtualNode) ([]offv1beta1.NamespaceMap, error) {
+	list := &offv1beta1.NamespaceMapList{}
+	if err := v.direct.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing NamespaceMaps: %w", err)
+	}
+	id := string(vn.Spec.ClusterID)
+	return slices.DeleteFunc(list.Items, func(nm offv1beta1.NamespaceMap) bool {
+		return peer.IsReplica(&nm) || nm.Name != id && nm.Labels[names.ReplicationDestination] != id
+	}), nil
+}
+
+// holdCredentials keeps the kubeconfig that the virtual kubelet works with until its pods are drained: whoever deletes
+// the Secret together with the VirtualNode would otherwise leave a kubelet, above all a restarted one, without a way to
+// end what it runs. Where we have no right to do so, the kubelet goes on with what it has in memory.
+func (v *virtualNodes) holdCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	secret, err := v.credentials(ctx, vn)
+	if err != nil || secret == nil || !secret.DeletionTimestamp.IsZero() {
+		return err
+	}
+	return v.patchSecret(ctx, secret, controllerutil.AddFinalizer)
+}
+
+// releaseCredentials lets the kubeconfig go, unless another VirtualNode on its way out needs it.
+func (v *virtualNodes) releaseCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	secret, err := v.credentials(ctx, vn)
+	if err != nil || secret == nil || !controllerutil.ContainsFinalizer(secret, names.VirtualNodeFinalizer) {
+		return err
+	}
+	others := &offv1beta1.VirtualNodeList{}
+	if err := v.direct.List(ctx, others, client.InNamespace(vn.Namespace)); err != nil {
+		return fmt.Errorf("listing VirtualNodes: %w", err)
+	}
+	for i := range others.Items {
+		other := &others.Items[i]
+		ref := other.Spec.KubeconfigSecretRef
+		needs := !other.DeletionTimestamp.IsZero() && statusOf(other, kubeletCondition) != deleting
+		if other.UID != vn.UID && needs && ref != nil && ref.Name == secret.Name {
+			return nil
+		}
+	}
+	return v.patchSecret(ctx, secret, controllerutil.RemoveFinalizer)
+}
+
+// credentials returns the kubeconfig Secret, nil where there is none that we may read.
+func (v *virtualNodes) credentials(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Secret, error) {
+	ref := vn.Spec.KubeconfigSecretRef
+	if ref == nil || ref.Name == "" {
+		return nil, nil
+	}
+	secret := &corev1.Secret{}
+	err := v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: ref.Name}, secret)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	return secret, nil
+}
+
+func (v *virtualNodes) patchSecret(ctx context.Context, secret *corev1.Secret, change func(client.Object, string) bool) error {
+	before := secret.DeepCopy()
+	if !change(secret, names.VirtualNodeFinalizer) {
+		return nil
+	}
+	err := v.direct.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("holding the kubeconfig: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,331 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+const (
+	containerName = "virtual-kubelet"
+	// program of the image: other than the image's own, it holds this one process and nothing else.
+	program = "/usr/bin/virtual-kubelet"
+	// user that the image can run as without any right.
+	unprivileged int64 = 1000
+	// defaultMetricsPort is opened where the options name none.
+	defaultMetricsPort = 5872
+)
+
+// deployment is the virtual kubelet of a VirtualNode: made from the options each time, so that a change of options or
+// image reaches it, and then overridden by what the user put into spec.template.
+func deployment(vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate, o VirtualNodeOptions) *appsv1.Deployment {
+	opts := &template.Spec
+	selector := kubeletLabels(vn)
+	labels, annotations := maps.Clone(opts.ExtraLabels), maps.Clone(opts.ExtraAnnotations)
+	container := kubeletContainer(vn, opts, o)
+	replicas := opts.Replicas
+	if user := vn.Spec.Template; user != nil {
+		labels, annotations = merged(labels, user.Labels), merged(annotations, user.Annotations)
+		rendered := override(&container, &user.Spec)
+		if user.Spec.Replicas != nil && !rendered {
+			replicas = user.Spec.Replicas
+		}
+	}
+	if replicas == nil {
+		replicas = new(int32(1))
+	}
+	labels = merged(merged(labels, map[string]string{names.AppManagedBy: managedBy}), selector)
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name), Labels: labels, Annotations: annotations},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: selector},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels:      labels,
+					Annotations: merged(annotations, map[string]string{names.OffloadingPatchHash: patchHash(vn.Spec.OffloadingPatch)}),
+				},
+				Spec: corev1.PodSpec{
+					ServiceAccountName: vn.Name,
+					ImagePullSecrets:   opts.ImagePullSecrets,
+					Tolerations:        opts.Tolerations,
+					Containers:         []corev1.Container{container},
+					// A virtual kubelet on a virtual node would run in the provider.
+					Affinity: realNodes(),
+					SecurityContext: &corev1.PodSecurityContext{
+						RunAsNonRoot: new(true), RunAsUser: new(unprivileged), RunAsGroup: new(unprivileged), FSGroup: new(unprivileged),
+						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+					},
+					Volumes: []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+				},
+			},
+		},
+	}
+}
+
+func kubeletLabels(vn *offv1beta1.VirtualNode) map[string]string {
+	return map[string]string{
+		names.OffloadingComponent: names.ComponentVirtualKubelet,
+		names.RemoteClusterID:     string(vn.Spec.ClusterID),
+		names.VirtualNode:         vn.Name,
+	}
+}
+
+func realNodes() *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: names.NodeType, Operator: corev1.NodeSelectorOpNotIn, Values: []string{names.NodeTypeVirtualNode}},
+			},
+		}}},
+	}}
+}
+
+func kubeletContainer(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpec, o VirtualNodeOptions) corev1.Container {
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
+	}
+	c := corev1.Container{
+		Name:            containerName,
+		Image:           cmp.Or(opts.ContainerImage, o.Image),
+		ImagePullPolicy: cmp.Or(opts.PullPolicy, corev1.PullIfNotPresent),
+		Command:         []string{program},
+		Args:            arguments(vn, opts, o),
+		Env: []corev1.EnvVar{
+			field("POD_IP", "status.podIP"), field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"),
+			{Name: "VIRTUALNODE_NAME", Value: vn.Name},
+		},
+		Resources: opts.Resources,
+		Ports: []corev1.ContainerPort{
+			{Name: "kubelet", ContainerPort: names.KubeletPort, Protocol: corev1.ProtocolTCP},
+			{Name: "healthz", ContainerPort: names.HealthPort, Protocol: corev1.ProtocolTCP},
+		},
+		LivenessProbe:  probe("/healthz", 20, 4),
+		ReadinessProbe: probe("/readyz", 5, 3),
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
+	}
+	if _, limited := opts.Resources.Limits[corev1.ResourceMemory]; limited { // the program takes nine tenths of it
+		c.Env = append(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory"}}})
+	}
+	if opts.MetricsEnabled {
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: "metrics", ContainerPort: metricsPort(opts.MetricsAddress), Protocol: corev1.ProtocolTCP})
+	}
+	return c
+}
+
+func probe(path string, period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("healthz")}},
+		PeriodSeconds: period, FailureThreshold: failures,
+	}
+}
+
+func metricsPort(address string) int32 {
+	_, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return defaultMetricsPort
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return defaultMetricsPort
+	}
+	return int32(port)
+}
+
+// arguments are those of the virtual kubelet's command line, which manifests of users know.
+func arguments(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpec, o VirtualNodeOptions) []string {
+	args := []string{
+		"--foreign-cluster-id=" + string(vn.Spec.ClusterID),
+		"--nodename=" + vn.Name,
+		"--node-ip=$(POD_IP)",
+		"--tenant-namespace=" + vn.Namespace,
+		"--liqo-namespace=" + o.LiqoNamespace,
+		"--home-cluster-id=" + string(o.ClusterID),
+	}
+	for _, cidr := range o.PodCIDRs {
+		args = append(args, "--local-podcidr="+cidr)
+	}
+	args = append(args, classArguments(vn)...)
+	for _, kind := range slices.Sorted(maps.Keys(opts.ReflectorsConfig)) {
+		config := opts.ReflectorsConfig[kind]
+		if strings.Contains(kind, ".") {
+			args = append(args, fmt.Sprintf("--resource-reflection=%s:%d:%s", kind, config.NumWorkers, config.Type))
+			continue
+		}
+		args = append(args, fmt.Sprintf("--%s-reflection-workers=%d", kind, config.NumWorkers))
+		if config.Type != "" && slices.Contains(typedReflectors, kind) {
+			args = append(args, fmt.Sprintf("--%s-reflection-type=%s", kind, config.Type))
+		}
+	}
+	args = append(args, pairs("--node-extra-annotations=", opts.NodeExtraAnnotations)...)
+	args = append(args, pairs("--node-extra-labels=", opts.NodeExtraLabels)...)
+	args = append(args, listed("--labels-not-reflected=", opts.LabelsNotReflected)...)
+	args = append(args, listed("--annotations-not-reflected=", opts.AnnotationsNotReflected)...)
+	args = append(args, opts.ExtraArgs...)
+	args = append(args, "--metrics-enabled="+strconv.FormatBool(opts.MetricsEnabled))
+	if opts.MetricsEnabled {
+		args = append(args, "--metrics-address="+cmp.Or(opts.MetricsAddress, fmt.Sprintf(":%d", defaultMetricsPort)))
+	}
+	if ref := vn.Spec.KubeconfigSecretRef; ref != nil {
+		args = append(args, "--foreign-kubeconfig-secret-name="+ref.Name)
+	}
+	return append(args,
+		"--create-node="+strconv.FormatBool(createsNode(vn, opts)),
+		"--node-check-network="+strconv.FormatBool(!value(vn.Spec.DisableNetworkCheck, opts.DisableNetworkCheck)))
+}
+
+// typedReflectors are the kinds whose objects can be chosen.
+var typedReflectors = []string{"service", "ingress", "configmap", "secret", "event"}
+
+func createsNode(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemplateSpec) bool {
+	return value(vn.Spec.CreateNode, opts.CreateNode)
+}
+
+func value(p *bool, fallback bool) bool {
+	if p == nil {
+		return fallback
+	}
+	return *p
+}
+
+// classArguments name, of each kind of class, the default one or else the first.
+func classArguments(vn *offv1beta1.VirtualNode) []string {
+	var args []string
+	add := func(enable, name, class string) { args = append(args, enable, name+class) }
+	if c := vn.Spec.StorageClasses; len(c) > 0 {
+		i := max(slices.IndexFunc(c, func(t liqov1beta1.StorageType) bool { return t.Default }), 0)
+		add("--enable-storage", "--remote-real-storage-class-name=", c[i].StorageClassName)
+	}
+	if c := vn.Spec.IngressClasses; len(c) > 0 {
+		i := max(slices.IndexFunc(c, func(t liqov1beta1.IngressType) bool { return t.Default }), 0)
+		add("--enable-ingress", "--remote-real-ingress-class-name=", c[i].IngressClassName)
+	}
+	if c := vn.Spec.LoadBalancerClasses; len(c) > 0 {
+		i := max(slices.IndexFunc(c, func(t liqov1beta1.LoadBalancerType) bool { return t.Default }), 0)
+		add("--enable-load-balancer", "--remote-real-load-balancer-class-name=", c[i].LoadBalancerClassName)
+	}
+	return args
+}
+
+// pairs writes a map as one record of CSV, which is how the flag is read, but for a single pair: that only loses the quotes around it. One
+// that has quotes itself is said twice.
+func pairs(flag string, m map[string]string) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, key+"="+m[key])
+	}
+	if len(parts) == 1 && strings.Contains(parts[0], `"`) {
+		parts = append(parts, parts[0])
+	}
+	var out strings.Builder
+	w := csv.NewWriter(&out)
+	_ = w.Write(parts) // nothing in memory fails
+	w.Flush()
+	return []string{flag + strings.TrimSuffix(out.String(), "\n")}
+}
+
+func listed(flag string, list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return []string{flag + strings.Join(list, ",")}
+}
+
+// identityFlags say which node the process is: they follow from the VirtualNode and nobody overrides them.
+var identityFlags = []string{
+	"--foreign-cluster-id", "--nodename", "--node-ip", "--tenant-namespace", "--liqo-namespace", "--home-cluster-id",
+	"--foreign-kubeconfig-secret-name", "--create-node", "--node-check-network",
+}
+
+// override takes image, resources and arguments from the first container of the user's template. An argument replaces
+// ours of the same name.
+//
+// The original writes the Deployment that it renders into the VirtualNode, from where it gets into manifests. Such a
+// template is no wish of the user where it repeats what follows from the VirtualNode and the options: taken for one, no
+// later change of them would have an effect. Its image is the original's, which cannot run here.
+func override(c *corev1.Container, user *appsv1.DeploymentSpec) (rendered bool) {
+	if len(user.Template.Spec.Containers) == 0 {
+		return false
+	}
+	from := &user.Template.Spec.Containers[0]
+	rendered = slices.ContainsFunc(from.Args, func(arg string) bool { return flagName(arg) == "--foreign-cluster-id" })
+	if !rendered {
+		c.Image = cmp.Or(from.Image, c.Image)
+	}
+	if from.Resources.Limits != nil || from.Resources.Requests != nil {
+		c.Resources = from.Resources
+	}
+	replaced := map[string]bool{}
+	for _, arg := range from.Args {
+		name := flagName(arg)
+		if !strings.HasPrefix(arg, "-") || slices.Contains(identityFlags, name) || rendered && isDerived(name) {
+			continue
+		}
+		if !replaced[name] {
+			replaced[name] = true
+			c.Args = slices.DeleteFunc(c.Args, func(have string) bool { return flagName(have) == name })
+		}
+		c.Args = append(c.Args, arg)
+	}
+	return rendered
+}
+
+// isDerived tells whether we render that argument from the VirtualNode, the options or the network.
+func isDerived(flag string) bool {
+	return strings.HasPrefix(flag, "--remote-") || strings.HasSuffix(flag, "-reflection-workers") || strings.HasSuffix(flag, "-reflection-type") ||
+		slices.Contains([]string{"--local-podcidr", "--enable-storage", "--enable-ingress", "--enable-load-balancer"}, flag)
+}
+
+func flagName(arg string) string {
+	name, _, _ := strings.Cut(arg, "=")
+	return name
+}
+
+func merged(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, b)
+	return out
+}
+
+// patchHash rolls the virtual kubelet when the patch changes; "" is no patch.
+func patchHash(patch *offv1beta1.OffloadingPatch) string {
+	if patch == nil {
+		return ""
+	}
+	encoded, err := json.Marshal(patch)
+	if err != nil {
+		panic(err) // plain data always encodes
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,312 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package consumer is the consumer's side of offloading: which namespaces extend to which providers, and the virtual nodes
+// that stand for the providers.
+package consumer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+const managedBy = names.ManagedByLiqo
+
+// NamespaceOffloadingOptions say who offloads.
+type NamespaceOffloadingOptions struct {
+	// ClusterID of this cluster.
+	ClusterID liqov1beta1.ClusterID
+	// LiqoNamespace is where the installation lives.
+	LiqoNamespace string
+	// RuntimeClass of pods that ask for a virtual node by themselves.
+	RuntimeClass string
+	// Workers is the number of namespaces handled at once; 0 is 1.
+	Workers int
+}
+
+// SetupNamespaceOffloadings registers the controller that extends namespaces to providers.
+func SetupNamespaceOffloadings(mgr ctrl.Manager, o NamespaceOffloadingOptions) error {
+	steering, err := newSteering(mgr, o.RuntimeClass)
+	if err != nil {
+		return err
+	}
+	s := &namespaceOffloadings{client: mgr.GetClient(), direct: steering.direct, steering: steering, clusterID: string(o.ClusterID), liqoNamespace: o.LiqoNamespace, podLooks: &podLooks{looks: map[string]podLook{}}}
+	c := kube.NewController(mgr, kube.Options{
+		Name:           "namespaceoffloading",
+		Finalizer:      names.NamespaceOffloadingFinalizer,
+		NeedsFinalizer: func(obj client.Object) bool { return obj.GetName() == names.NamespaceOffloading },
+		Workers:        o.Workers,
+	}, s)
+	return c.Complete(s.watches(c.Builder()))
+}
+
+type namespaceOffloadings struct {
+	client        client.Client
+	direct        client.Client
+	steering      *steering
+	clusterID     string
+	liqoNamespace string
+	podLooks      *podLooks
+}
+
+// Sync maps the namespace in every selected provider, lets the virtual kubelets work in it and opens it to the pod
+// webhook.
+func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
+	if nso.Name != names.NamespaceOffloading {
+		return kube.Invalid("Invalid", fmt.Errorf("the name of a NamespaceOffloading must be %s", names.NamespaceOffloading))
+	}
+	if err := s.acceptable(ctx, nso.Namespace); err != nil {
+		return err
+	}
+	in, err := s.gather(ctx, nso)
+	if err != nil {
+		return err
+	}
+	selected, err := in.selected()
+	if err != nil {
+		return kube.Invalid("Invalid", err)
+	}
+	// Rights come before work: a virtual kubelet starts when its mapping is accepted.
+	if err := s.grant(ctx, nso.Namespace, in.served(selected), in.leaving(selected)); err != nil {
+		return err
+	}
+	for i := range in.maps {
+		remote := ""
+		if selected[in.maps[i].Name] {
+			remote = remoteName(nso, s.clusterID)
+		}
+		if err := s.mapNamespace(ctx, &in.maps[i], nso.Namespace, remote); err != nil {
+			return err
+		}
+	}
+	open := nso.Spec.PodOffloadingStrategy != offv1beta1.LocalPodOffloadingStrategyType
+	if err := s.label(ctx, nso.Namespace, open); err != nil {
+		return err
+	}
+	before := nso.Status.RemoteNamespacesConditions
+	nso.Status = in.status(selected, metav1.Now())
+	if err := s.protect(ctx, in, selected, before, time.Now()); err != nil {
+		return err
+	}
+	return s.steering.correct(ctx, nso, in.unreached(selected), time.Now())
+}
+
+// Cleanup closes the namespace and waits until the last twin of a living provider is gone. In the end it asks the API server itself:
+// what was written a moment ago is in no cache, and would be left behind for ever.
+func (s *namespaceOffloadings) Cleanup(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
+	if err := s.end(ctx, nso); err != nil {
+		return err
+	}
+	uncached := *s
+	uncached.client = s.direct
+	return uncached.end(ctx, nso)
+}
+
+func (s *namespaceOffloadings) end(ctx context.Context, nso *offv1beta1.NamespaceOffloading) error {
+	in, err := s.gather(ctx, nso)
+	if err != nil {
+		return err
+	}
+	if err := s.label(ctx, nso.Namespace, false); err != nil {
+		return err
+	}
+	for i := range in.maps {
+		if err := s.mapNamespace(ctx, &in.maps[i], nso.Namespace, ""); err != nil {
+			return err
+		}
+	}
+	nso.Status = in.status(nil, metav1.Now())
+	if err := s.steering.releaseWaiting(ctx, nso, time.Now()); err != nil {
+		return err
+	}
+	if left := in.remaining(); len(left) > 0 {
+		return kube.Wait(0, fmt.Sprintf("%d twins are being removed", len(left)))
+	}
+	if err := s.steering.release(ctx, nso.Namespace, slices.Sorted(maps.Keys(in.kubeNodes))); err != nil {
+		return err
+	}
+	return s.grant(ctx, nso.Namespace, nil, nil)
+}
+
+// Report tells what the user must fix, and does not see otherwise: what a provider refused, and why, or would refuse; what does not
+// protect pods there; an annotation that means nothing is as none.
+func (s *namespaceOffloadings) Report(nso *offv1beta1.NamespaceOffloading, err error) []kube.Event {
+	out := slices.Concat(kube.Complaints(err), refusals(&nso.Status), unprotected(&nso.Status))
+	if value, ok := nso.Annotations[names.EvictMisplacedPods]; ok && value != "true" && value != "false" {
+		out = append(out, kube.Event{Type: corev1.EventTypeWarning, Reason: "InvalidAnnotation", Message: fmt.Sprintf(
+			"No pod that runs is evicted, because the annotation %s is %q, neither true nor false", names.EvictMisplacedPods, value)})
+	}
+	return out
+}
+
+// acceptable refuses namespaces whose pods are never steered, because we or Kubernetes depend on them.
+func (s *namespaceOffloadings) acceptable(ctx context.Context, name string) error {
+	namespace := &corev1.Namespace{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	if _, tenant := peer.OfNamespace(namespace); tenant || name == s.liqoNamespace || name == metav1.NamespaceSystem {
+		return kube.Invalid("Invalid", fmt.Errorf("the namespace %q cannot be offloaded: it belongs to Kubernetes or to Liqo", name))
+	}
+	return nil
+}
+
+func (s *namespaceOffloadings) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloading) (*view, error) {
+	in := &view{clusterID: s.clusterID, nso: nso, kubeNodes: map[string]*corev1.Node{}, dead: map[string]bool{}}
+	all := &offv1beta1.NamespaceMapList{}
+	if err := s.client.List(ctx, all); err != nil {
+		return nil, fmt.Errorf("listing NamespaceMaps: %w", err)
+	}
+	for i := range all.Items {
+		if nm := &all.Items[i]; !peer.IsReplica(nm) {
+			in.maps = append(in.maps, *nm)
+		}
+	}
+	nodes := &offv1beta1.VirtualNodeList{}
+	if err := s.client.List(ctx, nodes); err != nil {
+		return nil, fmt.Errorf("listing VirtualNodes: %w", err)
+	}
+	in.nodes = nodes.Items
+	kubeNodes := &corev1.NodeList{}
+	if err := s.client.List(ctx, kubeNodes, client.MatchingLabels{names.NodeType: names.NodeTypeVirtualNode}); err != nil {
+		return nil, fmt.Errorf("listing virtual Nodes: %w", err)
+	}
+	for i := range kubeNodes.Items {
+		in.kubeNodes[kubeNodes.Items[i].Name] = &kubeNodes.Items[i]
+	}
+	for i := range in.maps {
+		id := providerOf(&in.maps[i])
+		dead, known, err := givenUp(ctx, s.client, id)
+		if err != nil {
+			return nil, err
+		}
+		in.dead[id] = dead || !known && !in.represented(id)
+	}
+	return in, nil
+}
+
+// mapNamespace sets, or with no remote name removes, the one entry of the namespace: other namespaces have other writers.
+func (s *namespaceOffloadings) mapNamespace(ctx context.Context, nm *offv1beta1.NamespaceMap, namespace, remote string) error {
+	current, mapped := nm.Spec.DesiredMapping[namespace]
+	if current == remote && mapped == (remote != "") || !nm.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	var value any
+	if remote != "" {
+		value = remote
+	}
+	body, err := json.Marshal(map[string]any{"spec": map[string]any{"desiredMapping": map[string]any{namespace: value}}})
+	if err != nil {
+		return fmt.Errorf("encoding the mapping: %w", err)
+	}
+	err = s.client.Patch(ctx, nm, client.RawPatch(types.MergePatchType, body))
+	if apierrors.IsInvalid(err) { // too many namespaces, or too long a name
+		return kube.Invalid("Invalid", fmt.Errorf("mapping the namespace in NamespaceMap %q: %w", nm.Name, err))
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("mapping the namespace in NamespaceMap %q: %w", nm.Name, err)
+	}
+	return nil
+}
+
+// label opens the namespace to the pod webhook, or closes it.
+func (s *namespaceOffloadings) label(ctx context.Context, name string, open bool) error {
+	namespace := &corev1.Namespace{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("reading the namespace: %w", err))
+	}
+	value, labelled := namespace.Labels[names.SchedulingEnabled]
+	if labelled == open && (!open || value == "true") {
+		return nil
+	}
+	before := namespace.DeepCopy()
+	if open {
+		if namespace.Labels == nil {
+			namespace.Labels = map[string]string{}
+		}
+		namespace.Labels[names.SchedulingEnabled] = "true"
+	} else {
+		delete(namespace.Labels, names.SchedulingEnabled)
+	}
+	if err := s.client.Patch(ctx, namespace, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("labelling the namespace: %w", err)
+	}
+	s.steering.switched(name, time.Now())
+	return nil
+}
+
+// grant lets exactly the virtual kubelets of these nodes work in the namespace. Those of the nodes that are leaving keep the rights that
+// they have.
+func (s *namespaceOffloadings) grant(ctx context.Context, namespace string, nodes, leaving []offv1beta1.VirtualNode) error {
+	wanted := map[string]bool{}
+	for i := range leaving {
+		wanted[names.VirtualNodeBinding(leaving[i].Name)] = true
+	}
+	for i := range nodes {
+		binding := roleBinding(&nodes[i], namespace, names.RoleVirtualKubeletNamespace)
+		wanted[binding.Name] = true
+		if _, err := kube.Ensure(ctx, s.client, binding); err != nil {
+			return fmt.Errorf("letting the virtual kubelet of %q in: %w", nodes[i].Name, err)
+		}
+	}
+	have := &rbacv1.RoleBindingList{}
+	if err := s.client.List(ctx, have, client.InNamespace(namespace), client.HasLabels{names.VirtualNode}); err != nil {
+		return fmt.Errorf("listing who may work in the namespace: %w", err)
+	}
+	for i := range have.Items {
+		rb := &have.Items[i]
+		if wanted[rb.Name] || rb.RoleRef.Name != names.RoleVirtualKubeletNamespace {
+			continue
+		}
+		if err := s.client.Delete(ctx, rb, client.Preconditions{UID: new(rb.UID)}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("withdrawing RoleBinding %q: %w", rb.Name, err)
+		}
+	}
+	return nil
+}
+
+// givenUp tells whether the administrator said that the peer never comes back, and it has not contradicted. A
+// ForeignCluster that is not there says nothing: it is made again while anything of the peering exists.
+func givenUp(ctx context.Context, c client.Reader, id string) (dead, known bool, err error) {
+	fc := &liqov1beta1.ForeignCluster{}
+	if err := c.Get(ctx, client.ObjectKey{Name: id}, fc); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return false, false, nil
+		}
+		return false, false, fmt.Errorf("reading ForeignCluster %q: %w", id, err)
+	}
+	return isGivenUp(fc), true, nil
+}
+
+func isGivenUp(fc *liqov1beta1.ForeignCluster) bool {
+	if fc.Annotations[names.PermanentlyUnreachable] != "true" {
+		return false
+	}
+	for _, c := range fc.Status.Conditions {
+		if c.Type == liqov1beta1.APIServerStatus && c.Status == liqov1beta1.ConditionEstablished {
+			return false
+		}
+	}
+	return true
+}
+
+// requeue bounds how long a step that no watch reports is waited for.
+const requeue = 2 * time.Second

@@ -1,0 +1,203 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+)
+
+// protection is what a namespace has here that is not the same for its pods in a provider.
+type protection struct {
+	// policies are the names of the NetworkPolicies, sorted.
+	policies []string
+	// mesh is the service mesh that adds containers to the pods, "" for none.
+	mesh string
+	// forbidden are by levels of Pod Security: why one of the pods would be refused.
+	forbidden map[string]string
+}
+
+// conditions returns what is to be told about a provider whose remote namespace enforces a level of Pod Security, "" if it is not known.
+func (p *protection) conditions(remote, level string) []offv1beta1.RemoteNamespaceCondition {
+	var out []offv1beta1.RemoteNamespaceCondition
+	if len(p.policies) > 0 {
+		out = append(out, offv1beta1.RemoteNamespaceCondition{
+			Type: offv1beta1.NamespaceNetworkPoliciesEnforced, Status: corev1.ConditionFalse, Reason: "NotReflected",
+			Message: "The NetworkPolicies of the namespace are not enforced for its pods in the remote cluster: " + abridged(p.policies, 3),
+		})
+	}
+	if !policy.IsEnforced(level) {
+		return out
+	}
+	const relax = "%s: the remote namespace %s enforces the Pod Security level %q. The administrator of the remote cluster allows such pods by the label " +
+		policy.PodSecurityLabel + "=" + policy.PodSecurityPrivileged + " on that namespace, or by offloading.twinNamespaces.podSecurity for the namespaces of all consumers to come"
+	why, forbidden := p.forbidden[level]
+	switch {
+	case forbidden:
+		out = append(out, offv1beta1.RemoteNamespaceCondition{
+			Type: offv1beta1.NamespacePodSecuritySatisfied, Status: corev1.ConditionFalse, Reason: "PodsForbidden",
+			Message: fmt.Sprintf(relax, "Pods of the namespace are refused, such as "+why, remote, level),
+		})
+	case p.mesh != "":
+		out = append(out, offv1beta1.RemoteNamespaceCondition{
+			Type: offv1beta1.NamespacePodSecuritySatisfied, Status: corev1.ConditionFalse, Reason: "SidecarsInjected",
+			Message: fmt.Sprintf(relax, "Pods into which "+p.mesh+" injects an init container with NET_ADMIN are refused, unless its CNI plugin does that work", remote, level),
+		})
+	}
+	return out
+}
+
+// abridged lists names, and how many there are more.
+func abridged(all []string, most int) string {
+	if len(all) <= most {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+}
+
+// isUnprotected reports whether a condition tells of pods that are refused or less protected in a provider.
+func isUnprotected(c *offv1beta1.RemoteNamespaceCondition) bool {
+	return c.Status == corev1.ConditionFalse && (c.Type == offv1beta1.NamespaceNetworkPoliciesEnforced || c.Type == offv1beta1.NamespacePodSecuritySatisfied)
+}
+
+// unprotected are the conditions about that, each as an event.
+func unprotected(status *offv1beta1.NamespaceOffloadingStatus) []kube.Event {
+	var out []kube.Event
+	for _, cluster := range slices.Sorted(maps.Keys(status.RemoteNamespacesConditions)) {
+		for _, c := range status.RemoteNamespacesConditions[cluster] {
+			if isUnprotected(&c) {
+				out = append(out, kube.Event{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: fmt.Sprintf("Cluster %s: %s", cluster, c.Message)})
+			}
+		}
+	}
+	return out
+}
+
+// lookDelay is for how long it is believed what was found out about the pods of a namespace.
+const lookDelay = time.Minute
+
+// podLooks remembers what was found out about the pods of namespaces, which nobody watches.
+type podLooks struct {
+	mu    sync.Mutex
+	looks map[string]podLook
+}
+
+type podLook struct {
+	at        time.Time
+	levels    string
+	forbidden map[string]string
+}
+
+// protect adds to the status, whose conditions were others before, what is not the same for pods of the namespace in each provider that has it.
+func (s *namespaceOffloadings) protect(ctx context.Context, in *view, selected map[string]bool, before map[string]offv1beta1.RemoteNamespaceConditions, now time.Time) error {
+	if in.nso.Spec.PodOffloadingStrategy == offv1beta1.LocalPodOffloadingStrategyType {
+		return nil
+	}
+	levels := map[string]bool{}
+	for i := range in.maps {
+		if level := in.maps[i].Status.CurrentMapping[in.nso.Namespace].PodSecurity; selected[in.maps[i].Name] && policy.IsEnforced(level) {
+			levels[level] = true
+		}
+	}
+	found, err := s.protection(ctx, in.nso.Namespace, slices.Sorted(maps.Keys(levels)), now)
+	if err != nil {
+		return err
+	}
+	for i := range in.maps {
+		nm := &in.maps[i]
+		conditions := in.nso.Status.RemoteNamespacesConditions[nm.Name]
+		if !selected[nm.Name] || len(conditions) == 0 || !in.counts(nm) {
+			continue
+		}
+		for _, c := range found.conditions(in.nso.Status.RemoteNamespaceName, nm.Status.CurrentMapping[in.nso.Namespace].PodSecurity) {
+			conditions = append(conditions, settle(before[nm.Name], c, metav1.NewTime(now)))
+		}
+		in.nso.Status.RemoteNamespacesConditions[nm.Name] = conditions
+	}
+	return nil
+}
+
+func (s *namespaceOffloadings) protection(ctx context.Context, name string, levels []string, now time.Time) (*protection, error) {
+	namespace := &corev1.Namespace{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return nil, fmt.Errorf("reading the namespace: %w", err)
+	}
+	policies := &metav1.PartialObjectMetadataList{}
+	policies.SetGroupVersionKind(networkingv1.SchemeGroupVersion.WithKind("NetworkPolicyList"))
+	if err := s.client.List(ctx, policies, client.InNamespace(name)); err != nil {
+		return nil, fmt.Errorf("listing NetworkPolicies: %w", err)
+	}
+	out := &protection{mesh: policy.InjectedMesh(namespace)}
+	for i := range policies.Items {
+		out.policies = append(out.policies, policies.Items[i].Name)
+	}
+	slices.Sort(out.policies)
+	var err error
+	out.forbidden, err = s.forbidden(ctx, name, levels, now)
+	return out, err
+}
+
+// forbidden returns why pods that are there would be refused, by levels. It reads one page of them, at most once a minute: where many pods
+// come of one template the first tells of all.
+func (s *namespaceOffloadings) forbidden(ctx context.Context, namespace string, levels []string, now time.Time) (map[string]string, error) {
+	if len(levels) == 0 {
+		return nil, nil
+	}
+	wanted := strings.Join(levels, ",")
+	s.podLooks.mu.Lock()
+	last, known := s.podLooks.looks[namespace]
+	s.podLooks.mu.Unlock()
+	if known && last.levels == wanted && now.Sub(last.at) < lookDelay {
+		return last.forbidden, nil
+	}
+	pods := &corev1.PodList{}
+	if err := s.direct.List(ctx, pods, client.InNamespace(namespace), client.Limit(pageSize)); err != nil {
+		return nil, fmt.Errorf("listing the pods of the namespace: %w", err)
+	}
+	look := podLook{at: now, levels: wanted, forbidden: map[string]string{}}
+	for _, level := range levels {
+		for i := range pods.Items {
+			if why := forbids(level, &pods.Items[i]); why != "" {
+				look.forbidden[level] = why
+				break
+			}
+		}
+	}
+	s.podLooks.mu.Lock()
+	defer s.podLooks.mu.Unlock()
+	maps.DeleteFunc(s.podLooks.looks, func(_ string, old podLook) bool { return now.Sub(old.at) >= lookDelay })
+	s.podLooks.looks[namespace] = look
+	return look.forbidden, nil
+}
+
+// forbids returns which pod a level forbids, and why, "" where it does not. A pod of a DaemonSet stays on its node, and one that ended is
+// not made again as it is.
+func forbids(level string, pod *corev1.Pod) string {
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" || pod.Status.Phase == corev1.PodSucceeded || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
+		return ""
+	}
+	if pod.Labels[names.ManagedBy] != "" {
+		return "" // it was made for another cluster
+	}
+	if err := policy.CheckPodSecurity(&pod.Spec, level); err != nil {
+		return cmp.Or(strings.TrimRight(pod.GenerateName, "-"), pod.Name) + ": " + err.Error()
+	}
+	return ""
+}

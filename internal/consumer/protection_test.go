@@ -1,0 +1,162 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestProtectionConditions(t *testing.T) {
+	const policies, security = offv1beta1.NamespaceNetworkPoliciesEnforced, offv1beta1.NamespacePodSecuritySatisfied
+	init := map[string]string{policy.PodSecurityBaseline: `meshed: container "istio-init" adds the capability NET_ADMIN`}
+	for name, tc := range map[string]struct {
+		has   protection
+		level string
+		want  map[offv1beta1.RemoteNamespaceConditionType]string
+	}{
+		"nothing":            {protection{}, policy.PodSecurityBaseline, nil},
+		"policies":           {protection{policies: []string{"a", "b"}}, "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: "in the remote cluster: a, b"}},
+		"many_policies":      {protection{policies: []string{"a", "b", "c", "d", "e"}}, "", map[offv1beta1.RemoteNamespaceConditionType]string{policies: ": a, b, c and 2 more"}},
+		"mesh":               {protection{mesh: policy.MeshIstio}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{security: "Pods into which Istio injects"}},
+		"mesh_allowed":       {protection{mesh: policy.MeshIstio}, policy.PodSecurityPrivileged, nil},
+		"mesh_unknown_level": {protection{mesh: policy.MeshIstio}, "", nil},
+		"pods_say_more":      {protection{mesh: policy.MeshIstio, forbidden: init}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{security: "such as meshed: container"}},
+		"of_another_level":   {protection{forbidden: init}, policy.PodSecurityRestricted, nil},
+		"both": {protection{policies: []string{"a"}, forbidden: init}, policy.PodSecurityBaseline, map[offv1beta1.RemoteNamespaceConditionType]string{policies: ": a",
+			security: "by the label pod-security.kubernetes.io/enforce=privileged on that namespace, or by offloading.twinNamespaces.podSecurity"}},
+	} {
+		got := tc.has.conditions("demo-home", tc.level)
+		if len(got) != len(tc.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		for _, c := range got {
+			if want := tc.want[c.Type]; want == "" || !strings.Contains(c.Message, want) || !isUnprotected(&c) || c.Reason == "" {
+				t.Errorf("%s: %+v, %q is wanted", name, c, want)
+			}
+		}
+	}
+}
+
+func TestForbids(t *testing.T) {
+	pod := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-7d9-x", GenerateName: "web-7d9-"}}
+		p.Spec.Containers = []corev1.Container{{Name: "app", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}
+		change(p)
+		return p
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"of_a_deployment": {pod(func(*corev1.Pod) {}), `web-7d9: container "app" is privileged`},
+		"of_a_daemonset": {pod(func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Controller: new(true)}}
+		}), ""},
+		"ended":              {pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), ""},
+		"of_another_cluster": {pod(func(p *corev1.Pod) { p.Labels = map[string]string{"liqo.io/managed-by": "shadowpod"} }), ""},
+	} {
+		if got := forbids(policy.PodSecurityBaseline, tc.pod); got != tc.want {
+			t.Errorf("%s: %q, not %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestUnprotectedPods has a namespace whose sidecars and NetworkPolicies are not the same in the provider.
+func TestUnprotectedPods(t *testing.T) {
+	c := home(t)
+	vn := provide(t, c, "verona", "verona-1", "")
+	nso := extend(t, c, func(s *offv1beta1.NamespaceOffloadingSpec) { s.ClusterSelector = choosing("name:verona-1") })
+	desires(t, c, vn, nso.Namespace, nso.Namespace+"-home")
+	level := func(level string) {
+		t.Helper()
+		nm := mapOf(vn)
+		eventually(t, c, nm, func() error {
+			before := nm.DeepCopy()
+			nm.Status.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{nso.Namespace: {
+				RemoteNamespace: nso.Namespace + "-home", Phase: offv1beta1.MappingAccepted, PodSecurity: level,
+			}}
+			return c.Client.Status().Patch(t.Context(), nm, client.MergeFrom(before))
+		})
+	}
+	told := func(of offv1beta1.RemoteNamespaceConditionType, want string) {
+		t.Helper()
+		eventually(t, c, nso, func() error {
+			got := ""
+			for _, c := range nso.Status.RemoteNamespacesConditions["verona"] {
+				if c.Type == of {
+					got = c.Message
+				}
+			}
+			if (got == "") != (want == "") || !strings.Contains(got, want) {
+				return fmt.Errorf("the condition %s says %q, not %q", of, got, want)
+			}
+			return nil
+		})
+	}
+	event := func(reason string) {
+		t.Helper()
+		testkit.Eventually(t, patience, func() error {
+			list := &eventsv1.EventList{}
+			if err := c.Client.List(t.Context(), list, client.InNamespace(nso.Namespace)); err != nil {
+				return err
+			}
+			for _, e := range list.Items {
+				if e.Regarding.Name == nso.Name && e.Reason == reason && strings.Contains(e.Note, "Cluster verona: ") {
+					return nil
+				}
+			}
+			return fmt.Errorf("none of %d events is %s", len(list.Items), reason)
+		})
+	}
+	level(policy.PodSecurityBaseline)
+	phaseIs(t, c, nso, offv1beta1.ReadyOffloadingPhaseType)
+	told(offv1beta1.NamespacePodSecuritySatisfied, "")
+	told(offv1beta1.NamespaceNetworkPoliciesEnforced, "")
+
+	denial := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: nso.Namespace, Name: "deny-all"}, Spec: networkingv1.NetworkPolicySpec{
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+	}}
+	testkit.Create(t, c.Client, denial)
+	told(offv1beta1.NamespaceNetworkPoliciesEnforced, "not enforced for its pods in the remote cluster: deny-all")
+	event("NotReflected")
+	phaseIs(t, c, nso, offv1beta1.ReadyOffloadingPhaseType)
+	if err := c.Client.Delete(t.Context(), denial); err != nil {
+		t.Fatal(err)
+	}
+	told(offv1beta1.NamespaceNetworkPoliciesEnforced, "")
+
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nso.Namespace}}
+	testkit.Update(t, c.Client, namespace, func(ns *corev1.Namespace) { ns.Labels["istio-injection"] = "enabled" })
+	told(offv1beta1.NamespacePodSecuritySatisfied, "Pods into which Istio injects an init container with NET_ADMIN are refused")
+	event("SidecarsInjected")
+	level(policy.PodSecurityPrivileged)
+	told(offv1beta1.NamespacePodSecuritySatisfied, "")
+
+	// A pod that is there tells more than the label.
+	pod := podOn(t, c, nso.Namespace, "meshed", "", func(pod *corev1.Pod) {
+		pod.Spec.InitContainers = []corev1.Container{{Name: "istio-init", Image: "none", SecurityContext: &corev1.SecurityContext{
+			Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}},
+		}}}
+	})
+	level(policy.PodSecurityRestricted)
+	told(offv1beta1.NamespacePodSecuritySatisfied, `Pods of the namespace are refused, such as `+pod.Name+`: container "istio-init" adds the capability NET_ADMIN`)
+	event("PodsForbidden")
+
+	testkit.Update(t, c.Client, nso, func(nso *offv1beta1.NamespaceOffloading) {
+		nso.Spec.PodOffloadingStrategy = offv1beta1.LocalPodOffloadingStrategyType
+	})
+	told(offv1beta1.NamespacePodSecuritySatisfied, "")
+}

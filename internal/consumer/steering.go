@@ -1,0 +1,413 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+)
+
+const (
+	// webhookDelay is after how long every API server sends new pods of a labelled namespace to the webhook.
+	webhookDelay = time.Second
+	// Pods are deleted at most at this rate, in all namespaces together: each deletion makes its owner work.
+	deletionsPerSecond, deletionsAtOnce = 20, 20
+	// limitDelay is after how long the limit lets more through.
+	limitDelay = time.Second
+	// pageSize is the number of pods that are read at once.
+	pageSize = 500
+)
+
+// steering moves pods that are older than the offloading of their namespace, or than its strategy, to where it wants them.
+type steering struct {
+	// waiting holds the pods without a node, and of them only what is read here.
+	waiting  cache.Cache
+	nodes    client.Reader
+	direct   client.Client
+	evictor  evictor
+	recorder events.EventRecorder
+	limit    flowcontrol.PassiveRateLimiter
+	class    string
+
+	mu     sync.Mutex
+	rounds rounds
+	// since is when a namespace was opened to the webhook or closed, if that was a moment ago.
+	since map[string]time.Time
+	// told are the pods of each namespace that have their event.
+	told map[string]map[types.UID]string
+	// held are the namespaces in which the last evictions were refused.
+	held map[string]pause
+}
+
+func newSteering(mgr ctrl.Manager, runtimeClass string) (*steering, error) {
+	waiting, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&corev1.Pod{}: {
+		Field: fields.AndSelectors(
+			fields.OneTermEqualSelector("spec.nodeName", ""),
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+		),
+		Transform: slim,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("reading the pods that wait for a node: %w", err)
+	}
+	direct, err := kube.DirectClient(mgr)
+	if err != nil {
+		return nil, err
+	}
+	evictor, err := newEvictor(mgr)
+	if err != nil {
+		return nil, err
+	}
+	return &steering{
+		waiting: waiting, nodes: mgr.GetClient(), direct: direct, evictor: evictor, class: runtimeClass,
+		recorder: mgr.GetEventRecorder("liqo-steering"),
+		limit:    flowcontrol.NewTokenBucketPassiveRateLimiter(deletionsPerSecond, deletionsAtOnce),
+		rounds:   rounds{}, since: map[string]time.Time{}, told: map[string]map[types.UID]string{}, held: map[string]pause{},
+	}, nil
+}
+
+// slim keeps what the rules look at.
+func slim(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	imposed, steered := pod.Annotations[names.ImposedAffinity]
+	pod.ManagedFields, pod.Annotations, pod.Labels = nil, nil, nil
+	if steered {
+		pod.Annotations = map[string]string{names.ImposedAffinity: imposed}
+	}
+	pod.Spec = corev1.PodSpec{
+		Tolerations: pod.Spec.Tolerations, Affinity: pod.Spec.Affinity, RuntimeClassName: pod.Spec.RuntimeClassName,
+		RestartPolicy: pod.Spec.RestartPolicy,
+	}
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+	return pod, nil
+}
+
+// switched notes that the namespace was opened to the webhook, or closed.
+func (s *steering) switched(namespace string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since[namespace] = now
+}
+
+// settled tells how long to wait until new pods of the namespace pass through the webhook, or past it, for certain.
+func (s *steering) settled(namespace string, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since, recent := s.since[namespace]
+	if left := webhookDelay - now.Sub(since); recent && left > 0 {
+		return left
+	}
+	delete(s.since, namespace)
+	return 0
+}
+
+// correct applies the remedies to the pods of the namespace, and counts in the status those that need one. unreached are
+// the virtual nodes on which none of them can run.
+func (s *steering) correct(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string, now time.Time) error {
+	if d := s.settled(nso.Namespace, now); d > 0 {
+		return kube.Wait(d, "the API servers see the label of the namespace")
+	}
+	found, err := s.gather(ctx, nso, unreached)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	plan := s.rounds.plan(found, nso.Generation, now)
+	s.mu.Unlock()
+	return s.carryOut(ctx, nso, plan, now)
+}
+
+func (s *steering) carryOut(ctx context.Context, nso *offv1beta1.NamespaceOffloading, plan plan, now time.Time) error {
+	done, err := s.apply(ctx, plan)
+	tell := slices.Concat(plan.tell, done.refused)
+	nso.Status.MisplacedPods = int32(min(len(tell), 1<<30))
+	s.tell(nso.Namespace, tell)
+	if err != nil {
+		return err
+	}
+	if again := earlier(s.next(nso.Namespace, done, now), plan.again); again > 0 {
+		return kube.Wait(again, "pods are being moved")
+	}
+	return nil
+}
+
+// earlier is the shorter of two waits, of which 0 is none.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// patient is a pod that needs a remedy.
+type patient struct {
+	pod    *corev1.Pod
+	remedy policy.Remedy
+}
+
+func (s *steering) gather(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string) ([]patient, error) {
+	out, err := s.stranded(ctx, nso.Namespace, unreached)
+	if err != nil {
+		return nil, err
+	}
+	found := map[types.UID]bool{}
+	for _, p := range out {
+		found[p.pod.UID] = true
+	}
+	waiting, err := s.unscheduled(ctx, nso.Namespace, func(pod *corev1.Pod) policy.Remedy { return policy.RemedyForWaiting(pod, nso, s.class) })
+	if err != nil {
+		return nil, err
+	}
+	out = append(out, waiting...)
+	if nso.Annotations[names.EvictMisplacedPods] != "true" {
+		return out, nil
+	}
+	err = s.running(ctx, nso.Namespace, func(pod *corev1.Pod, node *corev1.Node) {
+		if remedy := policy.RemedyForRunning(pod, node, nso, s.class); remedy != policy.Leave && !found[pod.UID] {
+			out = append(out, patient{pod: pod.DeepCopy(), remedy: remedy})
+		}
+	})
+	return out, err
+}
+
+// unscheduled are the pods of the namespace without a node that need a remedy.
+func (s *steering) unscheduled(ctx context.Context, namespace string, remedyFor func(*corev1.Pod) policy.Remedy) ([]patient, error) {
+	waiting := &corev1.PodList{}
+	if err := s.waiting.List(ctx, waiting, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the pods that wait for a node: %w", err)
+	}
+	var out []patient
+	for i := range waiting.Items {
+		pod := &waiting.Items[i]
+		if remedy := remedyFor(pod); remedy != policy.Leave {
+			out = append(out, patient{pod: pod, remedy: remedy})
+		}
+	}
+	return out, nil
+}
+
+// running shows the pods of the namespace that have a node, which nobody watches, with their nodes, page by page. A pod
+// that is to be kept is to be copied: otherwise it holds its page in memory.
+func (s *steering) running(ctx context.Context, namespace string, look func(*corev1.Pod, *corev1.Node)) error {
+	list := &corev1.NodeList{}
+	if err := s.nodes.List(ctx, list); err != nil {
+		return fmt.Errorf("listing Nodes: %w", err)
+	}
+	nodes := map[string]*corev1.Node{}
+	for i := range list.Items {
+		nodes[list.Items[i].Name] = &list.Items[i]
+	}
+	return s.pages(ctx, namespace, fields.OneTermNotEqualSelector("spec.nodeName", ""), func(pod *corev1.Pod) {
+		look(pod, nodes[pod.Spec.NodeName])
+	})
+}
+
+func (s *steering) pages(ctx context.Context, namespace string, which fields.Selector, look func(*corev1.Pod)) error {
+	for next := ""; ; {
+		pods := &corev1.PodList{}
+		err := s.direct.List(ctx, pods, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: which}, client.Limit(pageSize), client.Continue(next))
+		if err != nil {
+			return fmt.Errorf("listing the pods that have a node: %w", err)
+		}
+		for i := range pods.Items {
+			look(&pods.Items[i])
+		}
+		if next = pods.Continue; next == "" {
+			return nil
+		}
+	}
+}
+
+// tell makes one event of each complaint. Pods without one are forgotten.
+func (s *steering) tell(namespace string, complaints []complaint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, after := s.told[namespace], map[types.UID]string{}
+	for _, c := range complaints {
+		after[c.pod.UID] = c.text
+		if before[c.pod.UID] != c.text {
+			s.recorder.Eventf(c.pod, nil, corev1.EventTypeWarning, "Misplaced", "Steer", "%s", c.text)
+		}
+	}
+	s.told[namespace] = after
+	if len(after) == 0 {
+		delete(s.told, namespace)
+	}
+}
+
+// outcome is what came of the removals.
+type outcome struct {
+	// moved were removed; held were not, because of a disruption budget.
+	moved, held int
+	// evicted tells whether an eviction was asked for, limited whether our own limit left some for later, and changed whether
+	// some were not as the cache had them.
+	evicted, limited, changed bool
+	// refused are those that somebody's policy keeps.
+	refused []complaint
+}
+
+// next tells when to look again at what is still to be removed; 0 is never.
+func (s *steering) next(namespace string, done outcome, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if done.held > 0 && done.moved == 0 {
+		s.held[namespace] = s.held[namespace].after(now)
+		return s.held[namespace].until.Sub(now)
+	}
+	delete(s.held, namespace)
+	switch {
+	case done.limited, done.changed:
+		return limitDelay
+	case done.evicted:
+		return firstHeld
+	default:
+		return 0
+	}
+}
+
+// apply does what it may at this moment.
+func (s *steering) apply(ctx context.Context, p plan) (outcome, error) {
+	var g errgroup.Group
+	g.SetLimit(evictionsAtOnce)
+	var out outcome
+	var errs []error
+	var mu sync.Mutex
+	do := func(pod *corev1.Pod, what func(context.Context, *corev1.Pod) error, count *int) {
+		g.Go(func() error {
+			err := what(ctx, pod)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				*count++
+			case apierrors.IsTooManyRequests(err):
+				out.held++
+			case apierrors.IsConflict(err):
+				out.changed = true
+			case apierrors.IsNotFound(err):
+			case p.last && (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)):
+				out.refused = append(out.refused, complaint{pod: pod, text: kube.Note("The pod waits for a node of an offloading that is over, and its deletion is refused: " + err.Error())})
+			default:
+				errs = append(errs, fmt.Errorf("steering pod %s/%s: %w", pod.Namespace, pod.Name, err))
+			}
+			return nil
+		})
+	}
+	for _, pod := range p.tolerate {
+		do(pod, s.tolerate, new(int))
+	}
+	// Those that are held must not use up the limit before others, each time anew.
+	rand.Shuffle(len(p.remove), func(i, j int) { p.remove[i], p.remove[j] = p.remove[j], p.remove[i] })
+	for _, one := range p.remove {
+		if out.limited = !s.limit.TryAccept(); out.limited {
+			break
+		}
+		remove := s.recreate
+		if one.remedy == policy.Evict {
+			remove, out.evicted = s.evict, true
+		}
+		do(one.pod, remove, &out.moved)
+	}
+	_ = g.Wait() // errors are collected
+	return out, errors.Join(errs...)
+}
+
+func (s *steering) tolerate(ctx context.Context, pod *corev1.Pod) error {
+	tolerant := pod.DeepCopy()
+	tolerant.Spec.Tolerations = append(tolerant.Spec.Tolerations, policy.Toleration())
+	return s.direct.Patch(ctx, tolerant, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
+}
+
+func (s *steering) recreate(ctx context.Context, pod *corev1.Pod) error {
+	err := s.direct.Delete(ctx, pod, client.Preconditions{UID: new(pod.UID), ResourceVersion: new(pod.ResourceVersion)})
+	if err == nil {
+		owner := metav1.GetControllerOf(pod)
+		s.recorder.Eventf(pod, nil, corev1.EventTypeNormal, "MadeAnew", "Steer",
+			"The strategy of its namespace needs another pod: %s %q makes one", owner.Kind, owner.Name)
+	}
+	return err
+}
+
+func (s *steering) evict(ctx context.Context, pod *corev1.Pod) error {
+	return s.evictor.evict(ctx, pod.Namespace, pod.Name, pod.UID)
+}
+
+// stranded are the pods of the namespace that wait on nodes which it does not reach.
+func (s *steering) stranded(ctx context.Context, namespace string, nodes []string) ([]patient, error) {
+	var out []patient
+	for _, node := range nodes {
+		err := s.pages(ctx, namespace, fields.OneTermEqualSelector("spec.nodeName", node), func(pod *corev1.Pod) {
+			if remedy := policy.RemedyForStranded(pod); remedy != policy.Leave {
+				out = append(out, patient{pod: pod.DeepCopy(), remedy: remedy})
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// releaseWaiting lets the owners of pods that wait for a node make others, which nobody steers, once the namespace is
+// closed to the webhook. Those that come back the same are so by their owners' will.
+func (s *steering) releaseWaiting(ctx context.Context, nso *offv1beta1.NamespaceOffloading, now time.Time) error {
+	if d := s.settled(nso.Namespace, now); d > 0 {
+		return kube.Wait(d, "the API servers see that the namespace has lost its label")
+	}
+	found, err := s.unscheduled(ctx, nso.Namespace, func(pod *corev1.Pod) policy.Remedy { return policy.RemedyForReleased(pod, s.class) })
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	plan := s.rounds.plan(found, nso.Generation, now)
+	s.mu.Unlock()
+	plan.again, plan.last = 0, true
+	plan.tell = slices.DeleteFunc(plan.tell, func(c complaint) bool { return c.text == notSteered })
+	return s.carryOut(ctx, nso, plan, now)
+}
+
+// release lets the owners of pods that wait on one of these virtual nodes make others, once the namespace is not offloaded
+// any more.
+func (s *steering) release(ctx context.Context, namespace string, nodes []string) error {
+	stranded, err := s.stranded(ctx, namespace, nodes)
+	if err != nil {
+		return err
+	}
+	done, err := s.apply(ctx, plan{remove: stranded, last: true})
+	if err != nil {
+		return err
+	}
+	if again := s.next(namespace, done, time.Now()); again > 0 {
+		return kube.Wait(again, "pods that never started are being made anew")
+	}
+	s.tell(namespace, done.refused)
+	s.tell(namespace, nil)
+	return nil
+}

@@ -1,0 +1,373 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/policy"
+)
+
+// VirtualNodeOptions say how virtual kubelets are run.
+type VirtualNodeOptions struct {
+	// ClusterID of this cluster.
+	ClusterID liqov1beta1.ClusterID
+	// LiqoNamespace is where the installation lives.
+	LiqoNamespace string
+	// Image of virtual kubelets whose options name none.
+	Image string
+	// Images are those that virtual kubelets may run besides those of the options of the installation; a final * stands for anything.
+	Images []string
+	// PodCIDRs of this cluster.
+	PodCIDRs []string
+	// VkOptionsTemplate is used by VirtualNodes that name none; the default is virtual-kubelet-default in LiqoNamespace.
+	VkOptionsTemplate types.NamespacedName
+	// CheckArguments tells why a virtual kubelet would not start with these arguments; nil never does.
+	CheckArguments func(args []string) error
+	// Workers is the number of VirtualNodes handled at once; 0 is 4.
+	Workers int
+}
+
+const defaultNodeWorkers = 4
+
+// SetupVirtualNodes registers the controller that runs a virtual kubelet for each VirtualNode.
+func SetupVirtualNodes(mgr ctrl.Manager, o VirtualNodeOptions) error {
+	if o.VkOptionsTemplate.Name == "" {
+		o.VkOptionsTemplate = types.NamespacedName{Namespace: o.LiqoNamespace, Name: names.VkOptionsTemplate}
+	}
+	if o.Workers == 0 {
+		o.Workers = defaultNodeWorkers
+	}
+	direct, err := kube.DirectClient(mgr)
+	if err != nil {
+		return err
+	}
+	evictor, err := newEvictor(mgr)
+	if err != nil {
+		return err
+	}
+	kubelets, err := runningKubelets(mgr)
+	if err != nil {
+		return err
+	}
+	departures, err := newDepartures(mgr)
+	if err != nil {
+		return err
+	}
+	v := &virtualNodes{client: mgr.GetClient(), direct: direct, evictor: evictor, departures: departures, recorder: mgr.GetEventRecorder("liqo-virtualnode"), options: o, rollouts: &rollouts{}}
+	c := kube.NewController(mgr, kube.Options{Name: "virtualnode", Finalizer: names.VirtualNodeFinalizer, Workers: o.Workers}, v)
+	b := v.watches(c.Builder()).
+		WatchesRawSource(source.Kind(kubelets, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(servedBy), ended)).
+		WatchesRawSource(source.Channel(departures.told, &handler.EnqueueRequestForObject{}))
+	return c.Complete(b)
+}
+
+type virtualNodes struct {
+	client client.Client
+	// direct reads what is not worth a cache, pods, ServiceAccounts, Secrets, and what must not be overlooked.
+	direct  client.Client
+	evictor evictor
+	// departures of the pods that are evicted.
+	departures *departures
+	recorder   events.EventRecorder
+	options    VirtualNodeOptions
+	rollouts   *rollouts
+}
+
+// Sync runs the virtual kubelet with the rights that it needs, and keeps the NamespaceMap of its provider.
+func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	now := metav1.Now()
+	if vn.Spec.ClusterID == "" {
+		return kube.Invalid("Invalid", errors.New("spec.clusterID is required"))
+	}
+	template, err := v.template(ctx, vn)
+	if err != nil {
+		return err
+	}
+	hasNode := createsNode(vn, &template.Spec)
+	setCondition(vn, kubeletCondition, creating, "", now)
+	if hasNode {
+		setCondition(vn, nodeCondition, creating, "", now)
+	}
+	node, err := v.node(ctx, v.client, vn)
+	if err != nil {
+		return err
+	}
+	if err := v.checkPlace(ctx, vn); err != nil {
+		return err
+	}
+	if err := v.ensureRights(ctx, vn); err != nil {
+		return err
+	}
+	if err := v.ensureNamespaceMap(ctx, vn); err != nil {
+		return err
+	}
+	available, err := v.ensureDeployment(ctx, vn, template)
+	if err != nil {
+		return err
+	}
+	if available {
+		setCondition(vn, kubeletCondition, running, "", now)
+	}
+	if !hasNode {
+		return v.removeNode(ctx, vn, now)
+	}
+	if node != nil {
+		setCondition(vn, nodeCondition, running, "", now)
+	}
+	return nil
+}
+
+// removeNode takes the Node of a VirtualNode away that is not to have one any more; its kubelet goes on.
+func (v *virtualNodes) removeNode(ctx context.Context, vn *offv1beta1.VirtualNode, now metav1.Time) error {
+	node, err := v.node(ctx, v.client, vn)
+	if err != nil {
+		return err
+	}
+	if node == nil {
+		setCondition(vn, nodeCondition, none, "", now)
+		return nil
+	}
+	setCondition(vn, nodeCondition, draining, "", now)
+	if err := v.drain(ctx, vn); err != nil {
+		return err
+	}
+	setCondition(vn, nodeCondition, deleting, "", now)
+	return v.deleteNode(ctx, vn)
+}
+
+// checkPlace applies the rule of admission again, which may have been off.
+func (v *virtualNodes) checkPlace(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	namespace := &corev1.Namespace{}
+	if err := v.client.Get(ctx, client.ObjectKey{Name: vn.Namespace}, namespace); err != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	if err := policy.CheckVirtualNodePlace(vn, namespace); err != nil {
+		return kube.Again(tenantDelay, kube.Invalid("WrongNamespace", err))
+	}
+	return nil
+}
+
+// checkImage lets a virtual kubelet run an image of the options of the installation, or a listed one.
+func (v *virtualNodes) checkImage(ctx context.Context, want *appsv1.Deployment, template *offv1beta1.VkOptionsTemplate) error {
+	ours := []string{v.options.Image}
+	if template.Namespace == v.options.LiqoNamespace {
+		ours = append(ours, template.Spec.ContainerImage)
+	} else {
+		own := &offv1beta1.VkOptionsTemplate{}
+		err := v.client.Get(ctx, v.options.VkOptionsTemplate, own)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading VkOptionsTemplate %q: %w", v.options.VkOptionsTemplate, err)
+		}
+		ours = append(ours, own.Spec.ContainerImage)
+	}
+	for _, c := range want.Spec.Template.Spec.Containers {
+		if err := policy.CheckVirtualKubeletImage(c.Image, ours, v.options.Images); err != nil {
+			return kube.Invalid("ImageNotAllowed", err)
+		}
+	}
+	return nil
+}
+
+// template finds the options of the virtual kubelet.
+func (v *virtualNodes) template(ctx context.Context, vn *offv1beta1.VirtualNode) (*offv1beta1.VkOptionsTemplate, error) {
+	key := v.templateKey(vn)
+	template := &offv1beta1.VkOptionsTemplate{}
+	err := v.client.Get(ctx, key, template)
+	if apierrors.IsNotFound(err) {
+		return nil, kube.Invalid("VkOptionsTemplateMissing", fmt.Errorf("the VkOptionsTemplate %q does not exist", key))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading VkOptionsTemplate %q: %w", key, err)
+	}
+	return template, nil
+}
+
+func (v *virtualNodes) templateKey(vn *offv1beta1.VirtualNode) types.NamespacedName {
+	ref := vn.Spec.VkOptionsTemplateRef
+	switch {
+	case ref == nil:
+		return v.options.VkOptionsTemplate
+	case ref.Namespace == "":
+		return types.NamespacedName{Namespace: vn.Namespace, Name: ref.Name}
+	default:
+		return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	}
+}
+
+var errNodeNameTaken = errors.New("the name of the Node is taken")
+
+// node returns the Node of the VirtualNode, nil if there is none. A Node of that name which is not ours is an
+// errNodeNameTaken, and is never touched.
+func (v *virtualNodes) node(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	if err := from.Get(ctx, client.ObjectKey{Name: vn.Name}, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading Node %q: %w", vn.Name, err)
+	}
+	if node.Labels[names.NodeType] == names.NodeTypeVirtualNode && node.Labels[names.RemoteClusterID] == string(vn.Spec.ClusterID) {
+		return node, nil
+	}
+	relabelled, err := v.relabelled(ctx, from, vn, node)
+	if err != nil {
+		return nil, err
+	}
+	if !relabelled {
+		return nil, kube.Invalid("NodeNameTaken", fmt.Errorf("%w: the Node %q exists and is not the virtual node of cluster %q",
+			errNodeNameTaken, vn.Name, vn.Spec.ClusterID))
+	}
+	return node, nil
+}
+
+// relabelled tells whether the Node is ours though somebody edited its labels: a virtual kubelet made it, and there is no
+// other VirtualNode of that name whose it could be.
+func (v *virtualNodes) relabelled(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode, node *corev1.Node) (bool, error) {
+	if _, made := node.Annotations[names.AppliedTaints]; !made {
+		return false, nil
+	}
+	all := &offv1beta1.VirtualNodeList{}
+	if err := from.List(ctx, all); err != nil {
+		return false, fmt.Errorf("listing VirtualNodes: %w", err)
+	}
+	return !slices.ContainsFunc(all.Items, func(other offv1beta1.VirtualNode) bool {
+		return other.Name == vn.Name && other.UID != vn.UID
+	}), nil
+}
+
+func (v *virtualNodes) ensureRights(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	account, err := v.account(ctx, vn)
+	if err != nil {
+		return err
+	}
+	if account != nil && !isAccountOf(vn, account) {
+		return kube.Invalid("ServiceAccountTaken", fmt.Errorf("the ServiceAccount %q exists and was not made for this virtual node", account.Name))
+	}
+	if _, err := kube.Ensure(ctx, v.direct, serviceAccount(vn)); err != nil {
+		return fmt.Errorf("making the virtual kubelet's account: %w", err)
+	}
+	if _, err := kube.Ensure(ctx, v.client, clusterRoleBinding(vn)); err != nil {
+		return fmt.Errorf("granting the virtual kubelet's rights in the cluster: %w", err)
+	}
+	if _, err := kube.Ensure(ctx, v.direct, tenantRole(vn)); err != nil {
+		return fmt.Errorf("saying what the virtual kubelet may read in its namespace: %w", err)
+	}
+	// Earlier versions bound a ClusterRole under this name.
+	if err := kube.EnsureRoleBinding(ctx, v.client, tenantBinding(vn), v.dropBinding); err != nil {
+		return fmt.Errorf("granting the virtual kubelet's rights in its namespace: %w", err)
+	}
+	return nil
+}
+
+func (v *virtualNodes) dropBinding(ctx context.Context, have *rbacv1.RoleBinding) error {
+	if err := v.direct.Delete(ctx, have, client.Preconditions{UID: new(have.UID)}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting RoleBinding %q: %w", have.Name, err)
+	}
+	return nil
+}
+
+// account returns the ServiceAccount of that name, whoever made it, nil if there is none.
+func (v *virtualNodes) account(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.ServiceAccount, error) {
+	account := serviceAccount(vn)
+	if err := v.direct.Get(ctx, client.ObjectKeyFromObject(account), account); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading the virtual kubelet's account: %w", err)
+	}
+	return account, nil
+}
+
+// ensureNamespaceMap keeps the one NamespaceMap of the provider, which all its VirtualNodes share. Its entries belong to
+// the NamespaceOffloadings.
+func (v *virtualNodes) ensureNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	id := string(vn.Spec.ClusterID)
+	namespace, err := v.tenantNamespace(ctx, vn)
+	if err != nil {
+		return err
+	}
+	nm := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: id, Labels: map[string]string{
+		names.RemoteClusterID: id, names.Replication: "true", names.ReplicationDestination: id,
+	}}}
+	if _, err := kube.Ensure(ctx, v.client, nm); err != nil {
+		return fmt.Errorf("making the NamespaceMap: %w", err)
+	}
+	return nil
+}
+
+func (v *virtualNodes) tenantNamespace(ctx context.Context, vn *offv1beta1.VirtualNode) (string, error) {
+	home := &corev1.Namespace{}
+	if err := v.client.Get(ctx, client.ObjectKey{Name: vn.Namespace}, home); err != nil {
+		return "", fmt.Errorf("reading the namespace: %w", err)
+	}
+	if id, ok := peer.OfNamespace(home); ok && id == vn.Spec.ClusterID {
+		return home.Name, nil
+	}
+	namespace, err := peer.TenantNamespace(ctx, v.client, vn.Spec.ClusterID)
+	if err != nil {
+		return "", kube.Wait(tenantDelay, err.Error())
+	}
+	return namespace, nil
+}
+
+const tenantDelay = 5 * time.Second
+
+// ensureDeployment renders the virtual kubelet and tells whether one runs.
+func (v *virtualNodes) ensureDeployment(ctx context.Context, vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (available bool, err error) {
+	want := deployment(vn, template, v.options)
+	if err := v.checkImage(ctx, want, template); err != nil {
+		return false, err
+	}
+	if check := v.options.CheckArguments; check != nil {
+		if err := check(want.Spec.Template.Spec.Containers[0].Args[1:]); err != nil {
+			return false, kube.Invalid("InvalidOptions", fmt.Errorf("a virtual kubelet would not start with its options and arguments: %w", err))
+		}
+	}
+	have := &appsv1.Deployment{}
+	err = v.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the virtual kubelet's Deployment: %w", err)
+	}
+	fresh := err != nil
+	if !fresh && have.Spec.Selector != nil && !maps.Equal(have.Spec.Selector.MatchLabels, want.Spec.Selector.MatchLabels) {
+		// The selector is immutable, and follows from the provider's ID.
+		_, err := v.deleteDeployment(ctx, have)
+		return false, err
+	}
+	if wait, err := v.rollouts.allow(vn.UID, &want.Spec.Template); err != nil {
+		return false, err
+	} else if wait > 0 && !fresh {
+		return false, kube.Wait(wait, "the virtual kubelet was begun anew several times just now")
+	}
+	if _, err := kube.Ensure(ctx, v.client, want); err != nil {
+		return false, fmt.Errorf("running the virtual kubelet: %w", err)
+	}
+	if fresh {
+		v.recorder.Eventf(vn, want, corev1.EventTypeNormal, "VkCreated", "Create", "virtual kubelet %s was made", want.Name)
+	}
+	return have.Status.AvailableReplicas > 0, nil
+}

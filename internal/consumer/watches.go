@@ -1,0 +1,236 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/policy"
+)
+
+// watches lists what an offloaded namespace depends on. Nodes report their health all the time: only their labels count.
+func (s *namespaceOffloadings) watches(b *builder.Builder) *builder.Builder {
+	all := handler.EnqueueRequestsFromMapFunc(s.all)
+	here := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		return offloadingOf(obj.GetNamespace())
+	})
+	itself := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		return offloadingOf(obj.GetName())
+	})
+	return b.
+		Watches(&offv1beta1.NamespaceMap{}, s.mapHandler(), builder.WithPredicates(own)).
+		Watches(&offv1beta1.VirtualNode{}, all, builder.WithPredicates(nodeSpecChanged)).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(virtualNode, predicate.LabelChangedPredicate{})).
+		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(kube.NamespaceChanged)).
+		Watches(&rbacv1.RoleBinding{}, here, builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
+		Watches(&liqov1beta1.ForeignCluster{}, all, builder.WithPredicates(givenUpChanged)).
+		WatchesMetadata(&networkingv1.NetworkPolicy{}, here, builder.WithPredicates(comesOrGoes)).
+		WatchesRawSource(source.Kind(s.steering.waiting, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(s.ofWaiting)))
+}
+
+// ofWaiting wakes the namespace of a pod without a node if something is to be done about that pod.
+func (s *namespaceOffloadings) ofWaiting(ctx context.Context, pod *corev1.Pod) []reconcile.Request {
+	nso := &offv1beta1.NamespaceOffloading{}
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: names.NamespaceOffloading}
+	if err := s.client.Get(ctx, key, nso); err != nil || !nso.DeletionTimestamp.IsZero() || policy.RemedyForWaiting(pod, nso, s.steering.class) == policy.Leave {
+		return nil // an offloading that comes later looks at all pods, as does one that goes
+	}
+	return offloadingOf(pod.Namespace)
+}
+
+func offloadingOf(namespace string) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: names.NamespaceOffloading}}}
+}
+
+func (s *namespaceOffloadings) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return kube.Requests(ctx, s.client, &offv1beta1.NamespaceOffloadingList{}, kube.Every)
+}
+
+// mapHandler wakes only the namespaces whose entry changed; a map that comes or goes concerns all.
+func (s *namespaceOffloadings) mapHandler() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	every := func(ctx context.Context, q queue) {
+		for _, r := range s.all(ctx, nil) {
+			q.Add(r)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, _ event.CreateEvent, q queue) { every(ctx, q) },
+		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, q queue) { every(ctx, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			before, after := e.ObjectOld.(*offv1beta1.NamespaceMap), e.ObjectNew.(*offv1beta1.NamespaceMap)
+			for _, namespace := range differing(before, after) {
+				for _, r := range offloadingOf(namespace) {
+					q.Add(r)
+				}
+			}
+		},
+	}
+}
+
+// differing lists the namespaces whose desired or current entry is not the same in both.
+func differing(before, after *offv1beta1.NamespaceMap) []string {
+	found := map[string]bool{}
+	compare(before.Spec.DesiredMapping, after.Spec.DesiredMapping, found)
+	compare(before.Status.CurrentMapping, after.Status.CurrentMapping, found)
+	var out []string
+	for namespace := range found {
+		out = append(out, namespace)
+	}
+	return out
+}
+
+func compare[V comparable](before, after map[string]V, found map[string]bool) {
+	for key, value := range before {
+		if now, ok := after[key]; !ok || now != value {
+			found[key] = true
+		}
+	}
+	for key := range after {
+		if _, ok := before[key]; !ok {
+			found[key] = true
+		}
+	}
+}
+
+// own are the objects that were made here.
+var own = predicate.NewPredicateFuncs(func(obj client.Object) bool { return !peer.IsReplica(obj) })
+
+var virtualNode = predicate.NewPredicateFuncs(func(obj client.Object) bool {
+	return obj.GetLabels()[names.NodeType] == names.NodeTypeVirtualNode
+})
+
+var ofVirtualKubelet = predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetLabels()[names.VirtualNode] != "" })
+
+// deletedOrChanged leaves out what we have just made ourselves.
+var deletedOrChanged = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
+
+// comesOrGoes leaves out changes of what is only named.
+var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+
+var nodeSpecChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld, e.ObjectNew
+	return before.GetGeneration() != after.GetGeneration() || before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
+}}
+
+var givenUpChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*liqov1beta1.ForeignCluster), e.ObjectNew.(*liqov1beta1.ForeignCluster)
+	return isGivenUp(before) != isGivenUp(after)
+}}
+
+// deploymentChanged lets only through what decides whether a virtual kubelet runs as wanted.
+var deploymentChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*appsv1.Deployment), e.ObjectNew.(*appsv1.Deployment)
+	return before.Generation != after.Generation || before.Status.AvailableReplicas != after.Status.AvailableReplicas ||
+		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations)
+}}
+
+// watches lists what a virtual node is made from, and what it is made of.
+func (v *virtualNodes) watches(b *builder.Builder) *builder.Builder {
+	labelled := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[names.VirtualNode]}}}
+	})
+	return b.
+		Watches(&appsv1.Deployment{}, labelled, builder.WithPredicates(ofVirtualKubelet, deploymentChanged)).
+		Watches(&rbacv1.RoleBinding{}, labelled, builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
+		Watches(&rbacv1.ClusterRoleBinding{}, v.nodes(named), builder.WithPredicates(ofVirtualKubelet, deletedOrChanged)).
+		Watches(&corev1.Node{}, v.nodes(named), builder.WithPredicates(virtualNode, predicate.LabelChangedPredicate{})).
+		Watches(&offv1beta1.NamespaceMap{}, v.nodes(ofProvider), builder.WithPredicates(own, predicate.LabelChangedPredicate{})).
+		Watches(&liqov1beta1.ForeignCluster{}, v.nodes(ofForeignCluster), builder.WithPredicates(givenUpChanged)).
+		Watches(&corev1.Namespace{}, v.nodes(of), builder.WithPredicates(kube.NamespaceChanged)).
+		Watches(&offv1beta1.VkOptionsTemplate{}, v.nodes(func(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+			return v.templateKey(vn) == client.ObjectKeyFromObject(obj)
+		}))
+}
+
+// mayRun selects pods of which something may run: a kubelet says that one succeeded or failed once nothing of it does, up to a
+// second before the pod is gone.
+var mayRun = fields.AndSelectors(
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+)
+
+// runningKubelets holds the pods of virtual kubelets that may run, and nothing of them but their names.
+func runningKubelets(mgr ctrl.Manager) (cache.Cache, error) {
+	kubelets, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{&corev1.Pod{}: {
+		Label: labels.SelectorFromSet(labels.Set{names.OffloadingComponent: names.ComponentVirtualKubelet}), Field: mayRun, Transform: nameOnly,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("watching virtual kubelets: %w", err)
+	}
+	return kubelets, nil
+}
+
+func nameOnly(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels,
+	}}, nil
+}
+
+// servedBy wakes the VirtualNode of a virtual kubelet's pod.
+func servedBy(_ context.Context, pod *corev1.Pod) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[names.VirtualNode]}}}
+}
+
+// ended lets through what a cache does not show any more.
+var ended = predicate.TypedFuncs[*corev1.Pod]{
+	CreateFunc: func(event.TypedCreateEvent[*corev1.Pod]) bool { return false },
+	UpdateFunc: func(event.TypedUpdateEvent[*corev1.Pod]) bool { return false },
+}
+
+// nodes wakes the VirtualNodes that an object concerns.
+func (v *virtualNodes) nodes(concerned func(*offv1beta1.VirtualNode, client.Object) bool) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		return kube.Requests(ctx, v.client, &offv1beta1.VirtualNodeList{}, func(vn *offv1beta1.VirtualNode) bool { return concerned(vn, obj) })
+	})
+}
+
+func named(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+	return obj.GetName() == vn.Name || obj.GetLabels()[names.VirtualNode] == vn.Name
+}
+
+// of tells whether a namespace is that of a VirtualNode, or a tenant namespace of its provider: one that is elsewhere keeps its
+// NamespaceMap there.
+func of(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+	id, tenant := peer.OfNamespace(obj.(*corev1.Namespace))
+	return obj.GetName() == vn.Namespace || tenant && id == vn.Spec.ClusterID
+}
+
+func ofProvider(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+	return obj.GetLabels()[names.RemoteClusterID] == string(vn.Spec.ClusterID)
+}
+
+func ofForeignCluster(vn *offv1beta1.VirtualNode, obj client.Object) bool {
+	return obj.GetName() == string(vn.Spec.ClusterID)
+}

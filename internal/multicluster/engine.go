@@ -1,0 +1,198 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package multicluster
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/go-logr/logr"
+)
+
+// Engine copies between two clusters. Its methods may be called from any goroutine, also from within a Sync.
+type Engine struct {
+	options       Options
+	local, remote *end
+	kinds         map[string]*kind
+	order         []string // of the kinds, as they were given
+	background    sync.WaitGroup
+
+	mu     sync.Mutex
+	ctx    context.Context // of Run; nil before
+	wanted []Pair          // set before Run
+	pairs  map[Pair]*pairRun
+	feeds  map[feedID]*sharedFeed
+}
+
+// pairRun is a pair that is being followed.
+type pairRun struct {
+	pair  Pair
+	ctx   context.Context
+	stop  context.CancelFunc
+	kinds map[string]*pairKind
+}
+
+// Set says which pairs to follow, all of them: it starts the new ones and stops those that are gone. Stopping deletes
+// nothing, on neither side.
+func (e *Engine) Set(pairs []Pair) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx == nil {
+		e.wanted = slices.Clone(pairs)
+		return
+	}
+	e.apply(pairs)
+}
+
+// apply makes the followed pairs the wanted ones. The lock is held.
+func (e *Engine) apply(pairs []Pair) {
+	if e.ctx.Err() != nil {
+		return
+	}
+	// The new ones first: feeds that both need go on.
+	for _, pair := range pairs {
+		if e.pairs[pair] == nil {
+			e.start(pair)
+		}
+	}
+	for pair, run := range e.pairs {
+		if !slices.Contains(pairs, pair) {
+			e.stop(run)
+		}
+	}
+}
+
+func (e *Engine) start(pair Pair) {
+	ctx, stop := context.WithCancel(e.ctx)
+	run := &pairRun{pair: pair, ctx: ctx, stop: stop, kinds: map[string]*pairKind{}}
+	e.pairs[pair] = run
+	for _, name := range e.order {
+		pk := &pairKind{
+			kind:   e.kinds[name],
+			pair:   pair,
+			ctx:    logr.NewContext(ctx, e.options.Log.WithValues("kind", name, "namespace", pair.Local, "remoteNamespace", pair.Remote)),
+			parked: map[string]struct{}{},
+		}
+		run.kinds[name] = pk
+		e.attach(pk, e.local, pair.Local, pk.kind.local, &pk.local)
+		e.attach(pk, e.remote, pair.Remote, pk.kind.remote, &pk.remote)
+		e.background.Go(func() { e.begin(pk) })
+	}
+}
+
+// attach makes a kind of a pair listen to the feeds of one side.
+func (e *Engine) attach(pk *pairKind, at *end, namespace string, sources []watched, into *[]attached) {
+	for _, w := range sources {
+		feed, err := e.acquire(at, namespace, w)
+		if err != nil {
+			// New has checked every prototype; should that miss something, this kind stays parked and says why.
+			e.options.Log.Error(err, "watching failed", "kind", pk.kind.Name, "namespace", namespace)
+			pk.refuse()
+			return
+		}
+		l := newListener(w.Source, func(name string) { pk.offer(name, at == e.remote) }, pk.retry)
+		*into = append(*into, attached{watched: w, shared: feed, listener: l})
+		feed.listen(l)
+	}
+}
+
+// begin lets a kind of a pair work once both its sides are known.
+func (e *Engine) begin(pk *pairKind) {
+	for _, a := range slices.Concat(pk.local, pk.remote) {
+		select {
+		case <-a.shared.feed.Synced():
+		case <-pk.ctx.Done():
+			return
+		}
+	}
+	if !pk.unpark() {
+		return
+	}
+	if e.options.Started != nil {
+		e.options.Started(pk.pair, pk.kind.Name)
+	}
+}
+
+func (e *Engine) stop(run *pairRun) {
+	run.stop()
+	delete(e.pairs, run.pair)
+	for _, pk := range run.kinds {
+		for _, a := range slices.Concat(pk.local, pk.remote) {
+			a.shared.unlisten(a.listener)
+			e.release(a.shared)
+		}
+		pk.drop()
+		pk.kind.leave(run.pair)
+	}
+}
+
+// Enqueue asks for the Sync of one item, for reasons that the engine cannot see. An item of a pair or a kind that is not
+// followed is ignored.
+func (e *Engine) Enqueue(kind string, pair Pair, name string) {
+	if pk := e.find(kind, pair); pk != nil {
+		pk.offer(name, false)
+	}
+}
+
+// EnqueueFirst is Enqueue for an item that is handled before those that are not urgent.
+func (e *Engine) EnqueueFirst(kind string, pair Pair, name string) {
+	if pk := e.find(kind, pair); pk != nil {
+		pk.offer(name, true)
+	}
+}
+
+// Synced tells whether these kinds of a pair, all of them if none is named, know both their sides.
+func (e *Engine) Synced(pair Pair, kinds ...string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	run := e.pairs[pair]
+	if run == nil {
+		return false
+	}
+	for name, pk := range run.kinds {
+		if (len(kinds) == 0 || slices.Contains(kinds, name)) && !pk.isReady() {
+			return false
+		}
+	}
+	return true
+}
+
+// find returns a kind of a pair, nil if it is not followed.
+func (e *Engine) find(kind string, pair Pair) *pairKind {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if run := e.pairs[pair]; run != nil {
+		return run.kinds[kind]
+	}
+	return nil
+}
+
+// Run follows the pairs until ctx ends, and returns when all work has stopped. It can be called once.
+func (e *Engine) Run(ctx context.Context) error {
+	e.mu.Lock()
+	e.ctx = ctx
+	e.apply(e.wanted)
+	e.mu.Unlock()
+	for _, name := range e.order {
+		k := e.kinds[name]
+		for range k.Workers {
+			e.background.Go(func() { e.work(k) })
+		}
+	}
+	<-ctx.Done()
+	e.mu.Lock()
+	for _, run := range e.pairs {
+		e.stop(run)
+	}
+	e.mu.Unlock()
+	for _, k := range e.kinds {
+		k.queue.ShutDown()
+	}
+	e.background.Wait()
+	for _, k := range e.kinds {
+		k.metrics.close()
+	}
+	return nil
+}

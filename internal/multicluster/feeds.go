@@ -1,0 +1,144 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package multicluster
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// feedID tells which sources see the same objects in the same way, and so share a feed.
+type feedID struct {
+	end, namespace string
+	gvk            schema.GroupVersionKind
+	form           reflect.Type // of the prototype: typed and unstructured copies differ
+	labels, fields string
+	transform      *Transform
+	pack           bool
+}
+
+// sharedFeed is a feed with the kinds of pairs that listen to it.
+type sharedFeed struct {
+	id   feedID
+	feed *kube.Feed
+	stop context.CancelFunc
+	log  logr.Logger
+	// users is guarded by the engine's lock.
+	users int
+
+	mu        sync.Mutex
+	listeners map[*listener]struct{}
+	failing   bool
+}
+
+// acquire returns the feed of a source, started if nobody used it yet. The engine's lock is held.
+func (e *Engine) acquire(at *end, namespace string, w watched) (*sharedFeed, error) {
+	id := feedID{
+		end: at.name, namespace: namespace, gvk: w.gvk, form: reflect.TypeOf(w.Object),
+		labels: w.Labels, fields: w.Fields, transform: w.Transform, pack: w.Pack,
+	}
+	if f := e.feeds[id]; f != nil {
+		f.users++
+		return f, nil
+	}
+	f := &sharedFeed{
+		id:        id,
+		users:     1,
+		log:       e.options.Log.WithValues("side", at.name, "namespace", namespace, "watched", w.gvk.Kind),
+		listeners: map[*listener]struct{}{},
+	}
+	var transform func(client.Object)
+	if w.Transform != nil {
+		transform = w.Transform.Apply
+	}
+	feed, err := kube.NewFeed(kube.FeedOptions{
+		Cluster: at.cluster, Object: w.Object, Namespace: namespace, Labels: w.Labels, Fields: w.Fields,
+		Optional: w.Optional, Transform: transform, Pack: w.Pack, Changed: f.changed, Broken: f.broken, Recovered: f.recovered,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.feed = feed
+	ctx, stop := context.WithCancel(e.ctx)
+	f.stop = stop
+	e.feeds[id] = f
+	e.background.Go(func() { feed.Run(ctx) })
+	return f, nil
+}
+
+// release gives a feed back; the last one stops it. The engine's lock is held.
+func (e *Engine) release(f *sharedFeed) {
+	f.users--
+	if f.users > 0 {
+		return
+	}
+	f.stop()
+	delete(e.feeds, f.id)
+}
+
+// listen adds a listener and tells it of what is there already.
+func (f *sharedFeed) listen(l *listener) {
+	f.mu.Lock()
+	f.listeners[l] = struct{}{}
+	f.mu.Unlock()
+	for _, obj := range f.feed.List() {
+		l.tell(nil, obj)
+	}
+}
+
+func (f *sharedFeed) unlisten(l *listener) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.listeners, l)
+}
+
+func (f *sharedFeed) snapshot() []*listener {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.listeners))
+}
+
+func (f *sharedFeed) changed(old, now client.Object) {
+	for _, l := range f.snapshot() {
+		l.tell(old, now)
+	}
+}
+
+// broken tells once that a side cannot be followed, and not each time that it still cannot.
+func (f *sharedFeed) broken(err error) {
+	f.mu.Lock()
+	first := !f.failing && !errors.Is(err, io.EOF)
+	f.failing = f.failing || first
+	f.mu.Unlock()
+	if first {
+		f.log.Info("cannot follow", "reason", err.Error())
+		return
+	}
+	f.log.V(1).Info("watch ended", "reason", err.Error())
+}
+
+// recovered lets items that failed meanwhile try again at once.
+func (f *sharedFeed) recovered() {
+	f.mu.Lock()
+	was := f.failing
+	f.failing = false
+	f.mu.Unlock()
+	if was {
+		f.log.Info("following again")
+	}
+	for _, l := range f.snapshot() {
+		l.retry()
+	}
+}

@@ -1,0 +1,84 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package multicluster
+
+import (
+	"slices"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// listener is one source of one kind of one pair.
+type listener struct {
+	source  Source
+	changed func(name string)
+	retry   func()
+
+	mu sync.Mutex
+	// members are the objects of each item, for sources with Keys; others need none. It may name objects that belong
+	// there no more, because the first look and the feed are not in step: who reads it looks again.
+	members map[string]map[client.ObjectKey]struct{}
+}
+
+func newListener(s Source, changed func(name string), retry func()) *listener {
+	return &listener{source: s, changed: changed, retry: retry, members: map[string]map[client.ObjectKey]struct{}{}}
+}
+
+// tell names the items that an object belongs to, and those it belonged to before.
+func (l *listener) tell(old, now client.Object) {
+	var before, after []string
+	if old != nil {
+		before = l.source.keys(old)
+	}
+	if now != nil {
+		after = l.source.keys(now)
+	}
+	for _, name := range before {
+		stays := slices.Contains(after, name)
+		if !stays {
+			l.leave(name, old)
+		}
+		if !stays || !l.source.Members {
+			l.changed(name)
+		}
+	}
+	for _, name := range after {
+		l.join(name, now)
+		if !slices.Contains(before, name) {
+			l.changed(name)
+		}
+	}
+}
+
+func (l *listener) join(name string, obj client.Object) {
+	if l.source.Keys == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.members[name] == nil {
+		l.members[name] = map[client.ObjectKey]struct{}{}
+	}
+	l.members[name][client.ObjectKeyFromObject(obj)] = struct{}{}
+}
+
+func (l *listener) leave(name string, obj client.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.members[name], client.ObjectKeyFromObject(obj))
+	if len(l.members[name]) == 0 {
+		delete(l.members, name)
+	}
+}
+
+func (l *listener) of(name string) []client.ObjectKey {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]client.ObjectKey, 0, len(l.members[name]))
+	for key := range l.members[name] {
+		out = append(out, key)
+	}
+	return out
+}

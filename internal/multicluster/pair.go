@@ -1,0 +1,90 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package multicluster
+
+import (
+	"context"
+	"sync"
+)
+
+// pairKind is one kind of one pair: its feeds, and the items that wait for them.
+type pairKind struct {
+	kind          *kind
+	pair          Pair
+	ctx           context.Context
+	local, remote []attached
+
+	mu      sync.Mutex
+	ready   bool
+	refused bool
+	parked  map[string]struct{}
+}
+
+// attached is a source of one side with the feed that serves it.
+type attached struct {
+	watched
+	shared   *sharedFeed
+	listener *listener
+}
+
+// offer queues an item, or parks it until both sides are known. What is urgent, because it changed in the peer, gets its
+// turn first.
+func (pk *pairKind) offer(name string, urgent bool) {
+	pk.mu.Lock()
+	defer pk.mu.Unlock()
+	if pk.ctx.Err() != nil {
+		return
+	}
+	if pk.ready {
+		pk.kind.add(itemKey{pair: pk.pair, name: name}, urgent)
+		return
+	}
+	if _, ok := pk.parked[name]; !ok {
+		pk.parked[name] = struct{}{}
+		pk.kind.metrics.parked.Inc()
+	}
+}
+
+// unpark queues what was parked. It is false when there is nothing to begin: the pair was stopped meanwhile.
+func (pk *pairKind) unpark() bool {
+	pk.mu.Lock()
+	defer pk.mu.Unlock()
+	if pk.ctx.Err() != nil || pk.refused {
+		return false
+	}
+	pk.ready = true
+	for name := range pk.parked {
+		pk.kind.add(itemKey{pair: pk.pair, name: name}, false)
+	}
+	pk.clear()
+	return true
+}
+
+// drop forgets what was parked, when the pair is stopped.
+func (pk *pairKind) drop() {
+	pk.mu.Lock()
+	defer pk.mu.Unlock()
+	pk.clear()
+}
+
+func (pk *pairKind) clear() {
+	pk.kind.metrics.parked.Sub(float64(len(pk.parked)))
+	clear(pk.parked)
+}
+
+// refuse keeps a kind parked that can never know both its sides.
+func (pk *pairKind) refuse() {
+	pk.mu.Lock()
+	defer pk.mu.Unlock()
+	pk.refused = true
+}
+
+func (pk *pairKind) isReady() bool {
+	pk.mu.Lock()
+	defer pk.mu.Unlock()
+	return pk.ready
+}
+
+// retry lets the failing items of this pair try again at once.
+func (pk *pairKind) retry() { pk.kind.retry(pk.pair) }

@@ -1,0 +1,345 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package multicluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// Side is one cluster as an item sees it: reads come from the caches of its pair, writes go to the API server.
+type Side struct {
+	// Namespace of the pair on this side.
+	Namespace string
+
+	end     *end
+	sources []attached
+	manager string
+	kind    string
+}
+
+func (e *Engine) side(pk *pairKind, at *end, namespace string, sources []attached) Side {
+	return Side{Namespace: namespace, end: at, sources: sources, manager: e.options.FieldManager, kind: pk.kind.Name}
+}
+
+// Client returns a client without cache, for subresources such as tokens and evictions.
+func (s Side) Client() client.Client { return s.end.client }
+
+// Get reads the object of that name and of the kind of into; false says that there is none. The kind must be one of the
+// sources of this side.
+func (s Side) Get(name string, into client.Object) (bool, error) {
+	gvk, err := s.gvk(into)
+	if err != nil {
+		return false, err
+	}
+	watching := false
+	for feed := range s.feeds(gvk) {
+		watching = true
+		for _, namespace := range []string{s.Namespace, ""} {
+			if found, err := feed.Read(namespace, name, into); err != nil {
+				return false, fmt.Errorf("reading %s %s: %w", gvk.Kind, name, err)
+			} else if found {
+				return true, nil
+			}
+		}
+	}
+	if !watching {
+		return false, s.notWatched(gvk)
+	}
+	return false, nil
+}
+
+// feeds are those of one kind that this side sees.
+func (s Side) feeds(gvk schema.GroupVersionKind) iter.Seq[*kube.Feed] {
+	return func(yield func(*kube.Feed) bool) {
+		for _, a := range s.sources {
+			if a.gvk == gvk && !yield(a.shared.feed) {
+				return
+			}
+		}
+	}
+}
+
+// List reads all objects of one kind that the sources of this side see in this namespace.
+func (s Side) List(into client.ObjectList) error {
+	gvk, err := apiutil.GVKForObject(into, kube.Scheme)
+	if err != nil {
+		return fmt.Errorf("finding the kind of %T: %w", into, err)
+	}
+	gvk.Kind = gvk.Kind[:max(len(gvk.Kind)-len("List"), 0)]
+	_, loose := into.(runtime.Unstructured)
+	var out []runtime.Object
+	seen := map[client.ObjectKey]bool{}
+	watching := false
+	for feed := range s.feeds(gvk) {
+		watching = true
+		for _, obj := range feed.List() {
+			key := client.ObjectKeyFromObject(obj)
+			if seen[key] {
+				continue
+			}
+			seen[key] = true
+			entry, err := emptyEntry(gvk, loose)
+			if err != nil {
+				return err
+			}
+			if err := kube.CopyObject(obj, entry); err != nil {
+				return fmt.Errorf("reading %s %s: %w", gvk.Kind, key, err)
+			}
+			out = append(out, entry)
+		}
+	}
+	if !watching {
+		return s.notWatched(gvk)
+	}
+	return meta.SetList(into, out)
+}
+
+// Of returns the objects of type T that belong to an item by the Keys of their source, in order of their names. They are
+// the cached ones and must not be changed.
+func Of[T client.Object](s Side, item string) []T {
+	var out []T
+	for _, a := range s.sources {
+		if _, ok := a.Object.(T); !ok || a.Keys == nil {
+			continue
+		}
+		for _, key := range a.listener.of(item) {
+			if obj, ok := a.shared.feed.Get(key.Namespace, key.Name).(T); ok && slices.Contains(a.Keys(obj), item) {
+				out = append(out, obj)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b T) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+func emptyEntry(gvk schema.GroupVersionKind, loose bool) (client.Object, error) {
+	if loose {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(gvk)
+		return u, nil
+	}
+	typed, err := kube.Scheme.New(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("making a %s: %w", gvk.Kind, err)
+	}
+	return typed.(client.Object), nil
+}
+
+// Apply makes an object of this side look as want says, by server-side apply in this side's namespace. Nothing is sent
+// when the cached object has all the fields of want and they are what was applied last. want is not changed. Apply returns
+// the metadata that the object has then, nil when nothing was sent.
+func (s Side) Apply(ctx context.Context, want client.Object) (*metav1.PartialObjectMetadata, error) {
+	application, gvk, want, err := s.application(want)
+	if err != nil {
+		return nil, err
+	}
+	current, err := s.current(ctx, gvk, want)
+	if err != nil {
+		return nil, err
+	}
+	return application.Apply(ctx, s.end.client, current)
+}
+
+// ApplyOver is Apply where the cache lacks a part of the object: current is all of it, nil if there is none.
+func (s Side) ApplyOver(ctx context.Context, want, current client.Object) (*metav1.PartialObjectMetadata, error) {
+	application, _, _, err := s.application(want)
+	if err != nil {
+		return nil, err
+	}
+	return application.Apply(ctx, s.end.client, current)
+}
+
+// AsMade tells whether an object of which the cache may lack the spec is as want says: Apply made it so, and nobody changed
+// its spec since. If it is false, only the whole object can tell.
+func (s Side) AsMade(want client.Object, cached metav1.Object) (bool, error) {
+	application, _, _, err := s.application(want)
+	if err != nil {
+		return false, err
+	}
+	return application.AsMade(cached), nil
+}
+
+// Make is the first Apply of an object; false says that the name is taken, and nothing was changed.
+func (s Side) Make(ctx context.Context, want client.Object) (made bool, err error) {
+	application, _, _, err := s.application(want)
+	if err != nil {
+		return false, err
+	}
+	return application.Make(ctx, s.end.client)
+}
+
+// application prepares what is to be applied, of which it returns the kind and a copy in this side's namespace.
+func (s Side) application(want client.Object) (*kube.Application, schema.GroupVersionKind, client.Object, error) {
+	gvk, err := s.gvk(want)
+	if err != nil {
+		return nil, gvk, nil, err
+	}
+	if want, err = s.placed(want); err != nil {
+		return nil, gvk, nil, err
+	}
+	application, err := kube.NewApplication(want, gvk, s.manager)
+	if err != nil {
+		return nil, gvk, nil, fmt.Errorf("preparing %s %s: %w", gvk.Kind, want.GetName(), err)
+	}
+	return application, gvk, want, nil
+}
+
+// UpdateStatus writes the status of obj, unless the cached object has it already.
+func (s Side) UpdateStatus(ctx context.Context, obj client.Object) error {
+	gvk, err := s.gvk(obj)
+	if err != nil {
+		return err
+	}
+	obj, err = s.placed(obj)
+	if err != nil {
+		return err
+	}
+	current, err := s.current(ctx, gvk, obj)
+	if err != nil {
+		return err
+	}
+	if current == nil {
+		return kube.Wait(0, fmt.Sprintf("%s %s is gone", gvk.Kind, obj.GetName()))
+	}
+	same, err := kube.SameStatus(current, obj)
+	if err != nil || same {
+		return err
+	}
+	if obj.GetResourceVersion() == "" {
+		obj.SetResourceVersion(current.GetResourceVersion())
+	}
+	if err := s.end.client.Status().Update(ctx, obj); err != nil {
+		if apierrors.IsNotFound(err) {
+			return kube.Wait(0, fmt.Sprintf("%s %s is gone", gvk.Kind, obj.GetName()))
+		}
+		return fmt.Errorf("writing the status of %s %s %s: %w", s.end.name, gvk.Kind, obj.GetName(), err)
+	}
+	return nil
+}
+
+// Create makes obj in this side's namespace and fills it with what the API server answers.
+func (s Side) Create(ctx context.Context, obj client.Object) error {
+	gvk, err := s.gvk(obj)
+	if err != nil {
+		return err
+	}
+	if err := s.place(obj); err != nil {
+		return err
+	}
+	obj.SetUID("")
+	obj.SetResourceVersion("")
+	if err := s.end.client.Create(ctx, obj); err != nil {
+		return fmt.Errorf("making %s %s %s: %w", s.end.name, gvk.Kind, obj.GetName(), err)
+	}
+	return nil
+}
+
+// Delete deletes obj, and nothing that took its name: the UID of obj is a precondition. An object that is gone already
+// is fine.
+func (s Side) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	gvk, err := s.gvk(obj)
+	if err != nil {
+		return err
+	}
+	obj, err = s.placed(obj)
+	if err != nil {
+		return err
+	}
+	if uid := obj.GetUID(); uid != "" {
+		opts = append([]client.DeleteOption{client.Preconditions{UID: new(types.UID(uid))}}, opts...)
+	}
+	if err := client.IgnoreNotFound(s.end.client.Delete(ctx, obj, opts...)); err != nil {
+		return fmt.Errorf("deleting %s %s %s: %w", s.end.name, gvk.Kind, obj.GetName(), err)
+	}
+	return nil
+}
+
+func (s Side) gvk(obj client.Object) (schema.GroupVersionKind, error) {
+	gvk, err := apiutil.GVKForObject(obj, kube.Scheme)
+	if err != nil {
+		return gvk, fmt.Errorf("finding the kind of %T: %w", obj, err)
+	}
+	return gvk, nil
+}
+
+// find returns the cached object itself, nil if there is none.
+func (s Side) find(gvk schema.GroupVersionKind, name string) (client.Object, error) {
+	watching := false
+	for feed := range s.feeds(gvk) {
+		watching = true
+		if obj := feed.Get(s.Namespace, name); obj != nil {
+			return obj, nil
+		}
+		if obj := feed.Get("", name); obj != nil {
+			return obj, nil
+		}
+	}
+	if !watching {
+		return nil, s.notWatched(gvk)
+	}
+	return nil, nil
+}
+
+func (s Side) notWatched(gvk schema.GroupVersionKind) error {
+	return fmt.Errorf("kind %s does not watch %s %s", s.kind, s.end.name, gvk.Kind)
+}
+
+func (s Side) watches(gvk schema.GroupVersionKind) bool {
+	for range s.feeds(gvk) {
+		return true
+	}
+	return false
+}
+
+// current returns the object as it is, from the cache, or from the API server if its kind is not watched here.
+func (s Side) current(ctx context.Context, gvk schema.GroupVersionKind, like client.Object) (client.Object, error) {
+	if s.watches(gvk) {
+		return s.find(gvk, like.GetName())
+	}
+	_, loose := like.(runtime.Unstructured)
+	now, err := emptyEntry(gvk, loose)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.end.client.Get(ctx, client.ObjectKeyFromObject(like), now); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading %s %s %s: %w", s.end.name, gvk.Kind, like.GetName(), err)
+	}
+	return now, nil
+}
+
+// placed returns a copy of obj in this side's namespace.
+func (s Side) placed(obj client.Object) (client.Object, error) {
+	obj = obj.DeepCopyObject().(client.Object)
+	return obj, s.place(obj)
+}
+
+func (s Side) place(obj client.Object) error {
+	namespaced, err := s.end.client.IsObjectNamespaced(obj)
+	if err != nil {
+		return fmt.Errorf("finding the scope of %T: %w", obj, err)
+	}
+	if namespaced {
+		obj.SetNamespace(s.Namespace)
+	}
+	return nil
+}

@@ -1,0 +1,297 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package multicluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// kind is a Kind with its queue, which all pairs share.
+type kind struct {
+	Kind
+	local, remote []watched
+	queue         workqueue.TypedRateLimitingInterface[itemKey]
+	metrics       *kindMetrics
+
+	mu      sync.Mutex
+	since   map[itemKey]time.Time // of the oldest change that is not applied, also while it waits for something
+	urgent  map[itemKey]struct{}  // those that changed in the peer, until they are done, and those that wait a moment
+	failing map[itemKey]struct{}
+	refused map[itemKey]string // what was told of those that only the user can mend, until they are in step
+}
+
+type itemKey struct {
+	pair Pair
+	name string
+}
+
+// retryBase and retryCap bound the back-off of one item. Items share no other limit.
+const (
+	retryBase = 100 * time.Millisecond
+	retryCap  = time.Minute
+)
+
+func newKind(k Kind, peer string) *kind {
+	k.Workers = cmp.Or(k.Workers, defaultWorkers)
+	out := &kind{
+		Kind:    k,
+		metrics: newKindMetrics(k.Name, peer),
+		since:   map[itemKey]time.Time{},
+		urgent:  map[itemKey]struct{}{},
+		failing: map[itemKey]struct{}{},
+		refused: map[itemKey]string{},
+	}
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[itemKey]{Queue: newLanes(out.isUrgent)})
+	out.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[itemKey](retryBase, retryCap),
+		workqueue.TypedRateLimitingQueueConfig[itemKey]{
+			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[itemKey]{Queue: queue}),
+		})
+	return out
+}
+
+// add queues an item and remembers when it changed, and whether in the peer.
+func (k *kind) add(key itemKey, urgent bool) {
+	k.mu.Lock()
+	if _, ok := k.since[key]; !ok {
+		k.since[key] = time.Now()
+	}
+	if urgent {
+		k.urgent[key] = struct{}{}
+	}
+	k.mu.Unlock()
+	k.queue.Add(key)
+}
+
+func (k *kind) isUrgent(key itemKey) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, is := k.urgent[key]
+	return is
+}
+
+// retry lets the failing items of a pair try again at once, from the shortest back-off.
+func (k *kind) retry(pair Pair) {
+	k.mu.Lock()
+	var keys []itemKey
+	for key := range k.failing {
+		if key.pair == pair {
+			keys = append(keys, key)
+		}
+	}
+	k.mu.Unlock()
+	for _, key := range keys {
+		k.queue.Forget(key)
+		k.queue.Add(key)
+	}
+}
+
+// work handles items until the queue is shut down.
+func (e *Engine) work(k *kind) {
+	for {
+		key, down := k.queue.Get()
+		if down {
+			return
+		}
+		e.handle(k, key)
+		k.queue.Done(key)
+	}
+}
+
+func (e *Engine) handle(k *kind, key itemKey) {
+	pk := e.find(k.Name, key.pair)
+	if pk == nil {
+		k.drop(key)
+		return
+	}
+	if !pk.isReady() {
+		// The pair was stopped and started again since the item was queued.
+		k.drop(key)
+		pk.offer(key.name, false)
+		return
+	}
+	started, urgent := k.startOf(key)
+	it := &Item{
+		Pair:   key.pair,
+		Name:   key.name,
+		Local:  e.side(pk, e.local, key.pair.Local, pk.local),
+		Remote: e.side(pk, e.remote, key.pair.Remote, pk.remote),
+	}
+	log := logr.FromContextOrDiscard(pk.ctx).WithValues("name", key.name)
+	err := guarded(k.Sync, kube.WithOrigin(logr.NewContext(pk.ctx, log), pk.originOf(key)), it)
+	if pk.ctx.Err() != nil {
+		k.drop(key)
+		return
+	}
+	if e.options.Handled != nil {
+		e.options.Handled(key.pair, k.Name, err)
+	}
+	k.settle(log, pk, key, started, urgent, err)
+}
+
+// originOf returns the UID of the local object of an item, none if there is none.
+func (pk *pairKind) originOf(key itemKey) types.UID {
+	for _, a := range pk.local {
+		if obj := a.shared.feed.Get(key.pair.Local, key.name); obj != nil {
+			return obj.GetUID()
+		}
+	}
+	return ""
+}
+
+// guarded turns a panic into an error: one odd object of a peer must not end the work for all.
+func guarded(sync func(context.Context, *Item) error, ctx context.Context, it *Item) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return sync(ctx, it)
+}
+
+// settle decides from the error of an attempt when the next one is due.
+func (k *kind) settle(log logr.Logger, pk *pairKind, key itemKey, started time.Time, urgent bool, err error) {
+	k.metrics.items.Inc()
+	verdict := kube.Judge(err)
+	if verdict.Failed() {
+		k.metrics.errors.Inc()
+		k.markFailing(key, started)
+		if pk.outage() {
+			log.V(1).Info("failed during an outage", "reason", err.Error())
+		} else {
+			log.Error(err, "failed, trying again")
+		}
+		if urgent {
+			k.hurry(key)
+		}
+		k.queue.AddRateLimited(key)
+		return
+	}
+	k.forget(key)
+	switch {
+	case verdict.Invalid():
+		detail := kube.Trouble(err).Error()
+		if k.refuse(pk, key, detail) {
+			log.Info("not acceptable", "reason", verdict.Reason, "detail", detail)
+		} else {
+			log.V(1).Info("still not acceptable", "reason", verdict.Reason, "detail", detail)
+		}
+	case err != nil:
+		log.V(1).Info("nothing changed", "reason", verdict.Reason)
+		k.keep(pk, key, started)
+	default:
+		k.accept(key)
+		k.metrics.lag.Observe(time.Since(started).Seconds())
+	}
+	if verdict.After > 0 {
+		k.hurry(key)
+		k.queue.AddAfter(key, verdict.After)
+	}
+}
+
+// outage tells whether one side cannot be followed at this moment, so that failures are no news.
+func (pk *pairKind) outage() bool {
+	for _, sources := range [][]attached{pk.local, pk.remote} {
+		for _, a := range sources {
+			if a.shared.feed.Err() != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// startOf returns when the item changed first, and whether its turn came before others; it takes later changes as new ones.
+func (k *kind) startOf(key itemKey) (started time.Time, urgent bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, urgent = k.urgent[key]
+	delete(k.urgent, key)
+	started, ok := k.since[key]
+	if !ok {
+		return time.Now(), urgent
+	}
+	delete(k.since, key)
+	return started, urgent
+}
+
+// hurry gives an item its next turn before what is new: it only waits a moment, or failed when it was urgent.
+func (k *kind) hurry(key itemKey) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.urgent[key] = struct{}{}
+}
+
+// keep remembers since when an item waits: its lag is that of the change. One of a pair that was stopped nobody would forget.
+func (k *kind) keep(pk *pairKind, key itemKey, started time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if pk.ctx.Err() == nil {
+		k.since[key] = started
+	}
+}
+
+// leave forgets since when the items of a pair wait, and what is wrong with them, once it was stopped. Those that are queued are
+// dropped at their turn.
+func (k *kind) leave(pair Pair) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.since, func(key itemKey, _ time.Time) bool { return key.pair == pair })
+	maps.DeleteFunc(k.refused, func(key itemKey, _ string) bool { return key.pair == pair })
+}
+
+// refuse remembers what is wrong with an item, and tells whether that is news. One of a pair that was stopped nobody would forget.
+func (k *kind) refuse(pk *pairKind, key itemKey, detail string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	told, known := k.refused[key]
+	if pk.ctx.Err() == nil {
+		k.refused[key] = detail
+	}
+	return !known || told != detail
+}
+
+// accept forgets what was wrong with an item.
+func (k *kind) accept(key itemKey) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.refused, key)
+}
+
+// markFailing keeps the time of the change that could not be applied.
+func (k *kind) markFailing(key itemKey, started time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failing[key] = struct{}{}
+	k.since[key] = started
+}
+
+func (k *kind) forget(key itemKey) {
+	k.queue.Forget(key)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.failing, key)
+}
+
+// drop forgets all about an item of a pair that was stopped.
+func (k *kind) drop(key itemKey) {
+	k.forget(key)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.since, key)
+	delete(k.urgent, key)
+	delete(k.refused, key)
+}

@@ -1,0 +1,129 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+const (
+	// nonceBytes are the random bytes of a nonce; as text they are 88 characters.
+	nonceBytes = 64
+	// nonceDomain begins what is signed. Nothing else that is signed with these keys begins so: a certificate request
+	// begins with the tag of a sequence, what TLS 1.3 has signed with 64 spaces.
+	nonceDomain = "liqo-nonce-v1"
+)
+
+// NewNonce makes a nonce: 64 random bytes, base64.
+func NewNonce() []byte {
+	var random [nonceBytes]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return base64.StdEncoding.AppendEncode(nil, random[:])
+}
+
+// CheckNonce tells why text is no nonce as NewNonce makes them.
+func CheckNonce(text []byte) error {
+	decoded, err := base64.StdEncoding.Strict().DecodeString(string(text))
+	if err != nil || len(decoded) != nonceBytes || len(text) != base64.StdEncoding.EncodedLen(nonceBytes) {
+		return fmt.Errorf("a nonce is %d bytes in base64, %d characters", nonceBytes, base64.StdEncoding.EncodedLen(nonceBytes))
+	}
+	return nil
+}
+
+// NonceEntry names a nonce where it is written down that it served.
+func NonceEntry(nonce []byte) string { return fmt.Sprintf("%x", sha256.Sum256(nonce)) }
+
+// Handshake is what a consumer signs to prove to a provider that a key is its own.
+type Handshake struct {
+	// Provider and Consumer are the IDs of the clusters: a signature is of no use between two others.
+	Provider, Consumer string
+	// Nonce is the text that the provider made.
+	Nonce []byte
+	// Legacy is the form of Liqo before the signature was bound to the clusters: the nonce alone.
+	Legacy bool
+}
+
+// message is what is signed. Each part has its length before it, so that no two handshakes have the same one.
+func (h Handshake) message() []byte {
+	if h.Legacy {
+		return h.Nonce
+	}
+	out := []byte(nonceDomain)
+	for _, part := range [][]byte{[]byte(h.Provider), []byte(h.Consumer), h.Nonce} {
+		out = binary.BigEndian.AppendUint32(out, uint32(len(part)))
+		out = append(out, part...)
+	}
+	return out
+}
+
+// check keeps everything from being signed that is no nonce between two clusters.
+func (h Handshake) check() error {
+	if h.Provider == "" || h.Consumer == "" {
+		return errors.New("a nonce is signed between two clusters, and one is missing")
+	}
+	return CheckNonce(h.Nonce)
+}
+
+// Sign proves that the consumer has key. Two signatures may differ: compare them by Verify.
+func (h Handshake) Sign(key crypto.Signer) ([]byte, error) {
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	if err := CheckPublicKey(key.Public()); err != nil {
+		return nil, err
+	}
+	message, hash := h.message(), crypto.Hash(0)
+	if _, ok := key.Public().(ed25519.PublicKey); !ok {
+		sum := sha256.Sum256(message)
+		message, hash = sum[:], crypto.SHA256
+	}
+	signature, err := key.Sign(rand.Reader, message, hash)
+	if err != nil {
+		return nil, fmt.Errorf("signing the nonce: %w", err)
+	}
+	return signature, nil
+}
+
+// Verify tells why signature does not prove that the consumer has the private part of key.
+func (h Handshake) Verify(key crypto.PublicKey, signature []byte) error {
+	if err := h.check(); err != nil {
+		return err
+	}
+	if err := CheckPublicKey(key); err != nil {
+		return err
+	}
+	message := h.message()
+	sum := sha256.Sum256(message)
+	ok := false
+	switch key := key.(type) {
+	case ed25519.PublicKey:
+		ok = len(key) == ed25519.PublicKeySize && ed25519.Verify(key, message, signature)
+	case *rsa.PublicKey:
+		ok = rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil
+	case *ecdsa.PublicKey:
+		ok = ecdsa.VerifyASN1(key, sum[:], signature)
+	}
+	if !ok {
+		return fmt.Errorf("the signature is not one of this key over the nonce of provider %q for consumer %q", h.Provider, h.Consumer)
+	}
+	return nil
+}
+
+// Fingerprint tells keys apart: the SHA-256 of the key as PKIX.
+func Fingerprint(key crypto.PublicKey) (string, error) {
+	encoded, err := EncodePublicKey(key)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(encoded)), nil
+}

@@ -1,0 +1,88 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pki
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// Gateway names a GatewayServer or GatewayClient, or what is such a one by itself, in the namespace of its keys.
+type Gateway struct{ Kind, Name string }
+
+// MadeFor is the gateway whose keys were made into a Secret, which goes with it; the zero value where somebody else made them.
+func MadeFor(secret *corev1.Secret) Gateway {
+	of := metav1.GetControllerOf(secret)
+	if of == nil || schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).Group != networkingv1beta1.GroupName {
+		return Gateway{}
+	}
+	return Gateway{of.Kind, of.Name}
+}
+
+// OnlyTunnelSecret is whose keys a gateway takes that names none, of the Secrets that are labelled for its peer: nil for none. Those
+// that are being deleted count no more, nor do those of other gateways, with which they go, and of several none is guessed.
+func OnlyTunnelSecret(peer string, by Gateway, labelled []corev1.Secret) (*corev1.Secret, error) {
+	var found []string
+	var only *corev1.Secret
+	for i := range labelled {
+		of := MadeFor(&labelled[i])
+		if labelled[i].DeletionTimestamp.IsZero() && (of == by || of == Gateway{}) {
+			only, found = &labelled[i], append(found, labelled[i].Name)
+		}
+	}
+	if len(found) < 2 {
+		return only, nil
+	}
+	slices.Sort(found)
+	return nil, fmt.Errorf("several Secrets have keys for %s: %s; keep one, or name it in spec.secretRef", peer, strings.Join(found, ", "))
+}
+
+// CheckTunnelSecret returns the public key of a Secret that the gateway to a peer can use, or why it cannot. It tells nothing of the
+// private one.
+func CheckTunnelSecret(peer string, secret *corev1.Secret) ([tunnelKeySize]byte, error) {
+	if of := secret.Labels[names.RemoteClusterID]; of != "" && of != peer {
+		return [tunnelKeySize]byte{}, fmt.Errorf("the Secret %s has keys for %q, and this gateway is for %q", secret.Name, of, peer)
+	}
+	public, err := tunnelPair(secret.Data)
+	if err != nil {
+		return public, fmt.Errorf("the Secret %s: %w", secret.Name, err)
+	}
+	return public, nil
+}
+
+// tunnelPair returns the public key of a pair, whose public half may be missing.
+func tunnelPair(data map[string][]byte) (public [tunnelKeySize]byte, err error) {
+	half, ok := data[names.PrivateKeyKey]
+	if !ok {
+		return public, fmt.Errorf("it has no %s", names.PrivateKeyKey)
+	}
+	private, err := ParseTunnelKey(half)
+	if err != nil {
+		return public, fmt.Errorf("reading %s: %w", names.PrivateKeyKey, err)
+	}
+	if public, err = TunnelPublicKey(private); err != nil {
+		return public, err
+	}
+	shown := data[names.PublicKeyKey]
+	if len(shown) == 0 {
+		return public, nil
+	}
+	said, err := ParseTunnelPublicKey(shown)
+	if err != nil {
+		return public, fmt.Errorf("reading %s: %w", names.PublicKeyKey, err)
+	}
+	if said != public {
+		return public, errors.New(names.PublicKeyKey + " does not belong to " + names.PrivateKeyKey)
+	}
+	return public, nil
+}

@@ -1,0 +1,100 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pki
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// ServingSubject is the subject with which a node serves the API of a kubelet.
+func ServingSubject(node string) Subject {
+	return Subject{CommonName: "system:node:" + node, Organization: "system:nodes"}
+}
+
+// CheckServingCSR tells why a certificate request, PEM, is not exactly one for the serving certificate of that node
+// under these addresses and names, all of them and no more.
+func CheckServingCSR(data []byte, node string, ips []netip.Addr, dns []string) error {
+	csr, err := parseRequest(data)
+	if err != nil {
+		return err
+	}
+	if err := onlyAlternativeNames(csr); err != nil {
+		return err
+	}
+	if err := checkRequest(csr, ServingSubject(node)); err != nil {
+		return err
+	}
+	asked, err := addresses(csr.IPAddresses)
+	if err != nil {
+		return err
+	}
+	wanted := make([]netip.Addr, 0, len(ips))
+	for _, ip := range ips {
+		wanted = append(wanted, ip.Unmap())
+	}
+	slices.SortFunc(wanted, netip.Addr.Compare)
+	if !slices.Equal(asked, wanted) {
+		return fmt.Errorf("the certificate request is for the addresses %v, not %v", asked, wanted)
+	}
+	if have, want := slices.Sorted(slices.Values(csr.DNSNames)), slices.Sorted(slices.Values(dns)); !slices.Equal(have, want) {
+		return fmt.Errorf("the certificate request is for the names %q, not %q", have, want)
+	}
+	return nil
+}
+
+// ServingNode returns the node that a serving certificate request is for, without checking anything else.
+func ServingNode(data []byte) (string, error) {
+	csr, err := parseRequest(data)
+	if err != nil {
+		return "", err
+	}
+	prefix := ServingSubject("").CommonName
+	name := csr.Subject.CommonName
+	if len(name) <= len(prefix) || name[:len(prefix)] != prefix {
+		return "", fmt.Errorf("the common name %q is not that of a node", name)
+	}
+	return name[len(prefix):], nil
+}
+
+func addresses(ips []net.IP) ([]netip.Addr, error) {
+	out := make([]netip.Addr, 0, len(ips))
+	for _, ip := range ips {
+		addr, ok := netip.AddrFromSlice(ip)
+		if !ok {
+			return nil, fmt.Errorf("the certificate request has an address of %d bytes", len(ip))
+		}
+		out = append(out, addr.Unmap())
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out, nil
+}
+
+var oidSubjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
+
+// onlyAlternativeNames checks that the request asks for one extension, the alternative names, and that all of these are
+// addresses or DNS names. x509 leaves out the kinds of names that it does not know, so they are counted.
+func onlyAlternativeNames(csr *x509.CertificateRequest) error {
+	attributes, err := rawAttributes(csr)
+	if err != nil {
+		return err
+	}
+	if len(attributes) != 1 || len(csr.Extensions) != 1 || !csr.Extensions[0].Id.Equal(oidSubjectAltName) {
+		return errors.New("the certificate request must ask for alternative names and for no other extension")
+	}
+	var all []asn1.RawValue
+	rest, err := asn1.Unmarshal(csr.Extensions[0].Value, &all)
+	if err != nil {
+		return fmt.Errorf("reading the alternative names of the certificate request: %w", err)
+	}
+	if len(rest) > 0 || len(all) != len(csr.DNSNames)+len(csr.IPAddresses) {
+		return errors.New("the certificate request must ask for addresses and DNS names only")
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pki
+
+import (
+	"bytes"
+	"crypto/ecdh"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+)
+
+// tunnelKeySize is that of both halves of an X25519 key pair, in bytes.
+const tunnelKeySize = 32
+
+// NewTunnelKey makes the X25519 key pair of a WireGuard tunnel.
+func NewTunnelKey() (private, public [tunnelKeySize]byte, err error) {
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return private, public, fmt.Errorf("generating an X25519 key: %w", err)
+	}
+	copy(private[:], key.Bytes())
+	copy(public[:], key.PublicKey().Bytes())
+	return private, public, nil
+}
+
+// ParseTunnelKey reads a private X25519 key as people have it: 32 bytes, the base64 text of `wg genkey`, or what
+// `openssl genpkey -algorithm x25519` writes, PEM, DER or base64 of that. No error tells anything of the key.
+func ParseTunnelKey(data []byte) ([tunnelKeySize]byte, error) {
+	key, err := tunnelKey(data, "PRIVATE KEY", func(der []byte) ([]byte, bool) {
+		parsed, err := x509.ParsePKCS8PrivateKey(der)
+		key, ok := parsed.(*ecdh.PrivateKey)
+		if err != nil || !ok || key.Curve() != ecdh.X25519() {
+			return nil, false
+		}
+		return key.Bytes(), true
+	})
+	if err != nil {
+		return key, err
+	}
+	own := key // the bits that X25519 does not set to the same for all
+	own[0] &= 0xf8
+	own[31] &= 0x3f
+	if own == [tunnelKeySize]byte{} {
+		return own, errors.New("it is empty: all its bytes are 0")
+	}
+	return key, nil
+}
+
+// ParseTunnelPublicKey reads a public X25519 key in the same forms, those of `wg pubkey` and `openssl pkey -pubout`.
+func ParseTunnelPublicKey(data []byte) ([tunnelKeySize]byte, error) {
+	key, err := tunnelKey(data, "PUBLIC KEY", func(der []byte) ([]byte, bool) {
+		parsed, err := x509.ParsePKIXPublicKey(der)
+		key, ok := parsed.(*ecdh.PublicKey)
+		if err != nil || !ok || key.Curve() != ecdh.X25519() {
+			return nil, false
+		}
+		return key.Bytes(), true
+	})
+	if err != nil {
+		return key, err
+	}
+	if !hasSecrets(key) {
+		return [tunnelKeySize]byte{}, errors.New("nobody has a private key for it: it is 0 or another point of low order")
+	}
+	return key, nil
+}
+
+// hasSecrets is false for the few points with which every private key shares the same secret.
+func hasSecrets(public [tunnelKeySize]byte) bool {
+	anyone, err := ecdh.X25519().NewPrivateKey(bytes.Repeat([]byte{8}, tunnelKeySize))
+	if err != nil {
+		return false
+	}
+	point, err := ecdh.X25519().NewPublicKey(public[:])
+	if err != nil {
+		return false
+	}
+	_, err = anyone.ECDH(point)
+	return err == nil
+}
+
+// TunnelPublicKey is the public half of a private key.
+func TunnelPublicKey(private [tunnelKeySize]byte) ([tunnelKeySize]byte, error) {
+	var public [tunnelKeySize]byte
+	key, err := ecdh.X25519().NewPrivateKey(private[:])
+	if err != nil {
+		return public, errors.New("the private key is no X25519 key")
+	}
+	copy(public[:], key.PublicKey().Bytes())
+	return public, nil
+}
+
+// tunnelKey tells the forms apart: 32 bytes are a key whatever they look like. Errors of parsers are not passed on: they may
+// quote what they read.
+func tunnelKey(data []byte, kind string, fromDER func([]byte) ([]byte, bool)) (out [tunnelKeySize]byte, err error) {
+	raw := data
+	if len(data) != tunnelKeySize {
+		if raw, err = unwrapped(data, kind); err != nil {
+			return out, err
+		}
+	}
+	if len(raw) != tunnelKeySize {
+		key, ok := fromDER(raw)
+		if !ok || !whole(raw) {
+			return out, fmt.Errorf("it has %d bytes and is no X25519 key: 32 bytes, their base64 text, PEM and DER are read", len(data))
+		}
+		raw = key
+	}
+	copy(out[:], raw)
+	return out, nil
+}
+
+// unwrapped is what is in text, or the data itself.
+func unwrapped(data []byte, kind string) ([]byte, error) {
+	text := bytes.TrimSpace(data)
+	if decoded, err := base64.StdEncoding.Strict().AppendDecode(nil, text); err == nil {
+		return decoded, nil
+	}
+	if !bytes.HasPrefix(text, []byte("-----BEGIN ")) {
+		return data, nil
+	}
+	block, rest := pem.Decode(text)
+	switch {
+	case block == nil || len(bytes.TrimSpace(rest)) > 0:
+		return nil, errors.New("it is broken PEM, or more than one")
+	case block.Type != kind:
+		return nil, fmt.Errorf("the PEM is no %s", kind)
+	}
+	return block.Bytes, nil
+}
+
+// whole is false for DER that something follows, which the parsers of x509 pass over.
+func whole(der []byte) bool {
+	var all asn1.RawValue
+	rest, err := asn1.Unmarshal(der, &all)
+	return err == nil && len(rest) == 0
+}

@@ -1,0 +1,48 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// Binding is a RoleBinding or a ClusterRoleBinding.
+type Binding struct {
+	Kind     string
+	Object   metav1.Object
+	Subjects []rbacv1.Subject
+}
+
+// Check tells why the binding stands in the way of a user or group of that name, which a consumer chose, whose tenant namespace is given: the
+// consumer would inherit rights that were given to somebody else. A binding that is newer than since was made by somebody who knew of it: nil
+// where there was nobody to know of yet.
+func (b Binding) Check(name string, consumer liqov1beta1.ClusterID, namespace string, since *metav1.Time) error {
+	switch at := b.Object.GetCreationTimestamp(); {
+	case !NamesUserOrGroup(b.Subjects, name):
+		return nil
+	case b.Object.GetLabels()[names.RemoteClusterID] == string(consumer), b.Object.GetNamespace() == namespace:
+		return nil
+	case since.Before(&at):
+		return nil
+	}
+	return fmt.Errorf("%s %s already gives rights to a user or group %q, which the consumer would get: label it %s=%s if that is wanted",
+		b.Kind, strings.TrimPrefix(b.Object.GetNamespace()+"/"+b.Object.GetName(), "/"), name, names.RemoteClusterID, consumer)
+}
+
+// NamesUserOrGroup tells whether one of the subjects is a user or group of that name.
+func NamesUserOrGroup(subjects []rbacv1.Subject, name string) bool {
+	for _, s := range subjects {
+		if (s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind) && s.Name == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,78 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// defaultNodeLabels is the list of labels that a consumer takes over from a provider when it has no list of its own:
+// those that describe where and what the provider is, and all without a prefix. Prefixes belong to whoever acts on them:
+// clouds, autoscalers, network plugins. A provider must not speak to those of the consumer.
+var defaultNodeLabels = []string{
+	"*",
+	"liqo.io/provider",
+	corev1.LabelTopologyRegion,
+	corev1.LabelTopologyZone,
+	corev1.LabelInstanceTypeStable,
+	corev1.LabelArchStable,
+	corev1.LabelOSStable,
+}
+
+// fixedNodeLabels are set by us and decide what a node is: no list can give them away.
+var fixedNodeLabels = []string{
+	names.NodeType, names.RemoteClusterID, names.StorageAvailable, corev1.LabelHostname, "type", "kubernetes.io/role",
+}
+
+// meaningfulDomains are those whose labels steer controllers, schedulers and load balancers.
+var meaningfulDomains = []string{"kubernetes.io", "k8s.io", "liqo.io"}
+
+// OfferedNodeLabels returns those of a provider's labels that its virtual node may carry. An entry of allow is a key; one
+// that ends in * stands for all keys that begin so. A bare * stands for every key without a prefix, and */* for every key
+// with one that is not a domain of Kubernetes or Liqo. No allow is a list that suits most.
+func OfferedNodeLabels(labels map[string]string, allow []string) map[string]string {
+	if allow == nil {
+		allow = defaultNodeLabels
+	}
+	out := map[string]string{}
+	for key, value := range labels {
+		if allowedNodeLabel(key, allow) && validLabel(key, value) {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+func allowedNodeLabel(key string, allow []string) bool {
+	if slices.Contains(fixedNodeLabels, key) {
+		return false
+	}
+	return slices.ContainsFunc(allow, func(pattern string) bool {
+		switch domain, _, prefixed := strings.Cut(key, "/"); pattern {
+		case "*":
+			return !prefixed
+		case "*/*":
+			return prefixed && !meaningful(domain)
+		}
+		return matches(pattern, key)
+	})
+}
+
+func meaningful(domain string) bool {
+	return slices.ContainsFunc(meaningfulDomains, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
+}
+
+func validLabel(key, value string) bool {
+	return len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(value)) == 0
+}
+
+// StorageAvailable is the label names.StorageAvailable of each virtual node. A provider may offer classes, but claims are not reflected yet: pods
+// that select such nodes would wait there for ever.
+const StorageAvailable = "false"

@@ -1,0 +1,226 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+)
+
+// A provider writes the status of what we asked it for, and nothing keeps it from writing anything. What these functions return is what
+// is believed of it: answers to what was asked, of bounded size. A field that has no rule here is not believed at all.
+
+// Limits of lists in the status of a peer.
+const (
+	maxPeerResources    = 64
+	maxPeerClasses      = 64
+	maxPeerLabels       = 64
+	maxPeerConditions   = 8
+	maxPeerCapabilities = 64
+	maxPeerCertificate  = 64 << 10
+	maxPeerURL          = 2048
+	maxMappingReason    = 64 // as the kind has it
+)
+
+// maxPeerAmount is more than any cluster has, and small enough to be counted in thousandths.
+func maxPeerAmount() resource.Quantity { return *resource.NewQuantity(1<<50, resource.BinarySI) }
+
+// NamespaceMapStatus returns what is believed of the status that a provider gave a NamespaceMap: nothing about a namespace that was not
+// asked for. A namespace that is asked for no more was, if we believed something about it before: the provider says when it is gone.
+func NamespaceMapStatus(spec *offv1beta1.NamespaceMapSpec, before, said *offv1beta1.NamespaceMapStatus) offv1beta1.NamespaceMapStatus {
+	out := offv1beta1.NamespaceMapStatus{ProviderVersion: CleanLine(said.ProviderVersion, MaxForeignReason)}
+	for _, capability := range said.ProviderCapabilities[:min(len(said.ProviderCapabilities), maxPeerCapabilities)] {
+		if len(validation.IsQualifiedName(capability)) == 0 {
+			out.ProviderCapabilities = append(out.ProviderCapabilities, capability)
+		}
+	}
+	for local, answer := range said.CurrentMapping {
+		desired, asked := spec.DesiredMapping[local]
+		known, had := before.CurrentMapping[local]
+		believed := asked && answer.RemoteNamespace == desired || had && known.RemoteNamespace == answer.RemoteNamespace
+		if !believed || !slices.Contains(mappingPhases, answer.Phase) {
+			continue
+		}
+		if out.CurrentMapping == nil {
+			out.CurrentMapping = map[string]offv1beta1.RemoteNamespaceStatus{}
+		}
+		out.CurrentMapping[local] = offv1beta1.RemoteNamespaceStatus{
+			RemoteNamespace: answer.RemoteNamespace, Phase: answer.Phase,
+			Reason: CleanLine(answer.Reason, maxMappingReason), Message: CleanLine(answer.Message, MaxForeignMessage),
+			PodSecurity: believedLevel(answer.PodSecurity),
+		}
+	}
+	return out
+}
+
+// believedLevel returns a level of the Pod Security Standards that there is, or "".
+func believedLevel(said string) string {
+	if said == PodSecurityPrivileged || IsEnforced(said) {
+		return said
+	}
+	return ""
+}
+
+var mappingPhases = []offv1beta1.MappingPhase{
+	offv1beta1.MappingAccepted, offv1beta1.MappingCreationLoopBackOff, offv1beta1.MappingTerminating,
+}
+
+// TwinOf returns the namespace of the provider that the objects of a local one are reflected to: the one that was asked for, once the
+// provider accepted exactly that.
+func TwinOf(nm *offv1beta1.NamespaceMap, local string) (string, bool) {
+	desired, asked := nm.Spec.DesiredMapping[local]
+	current, answered := nm.Status.CurrentMapping[local]
+	ok := asked && answered && desired != "" && current.Phase == offv1beta1.MappingAccepted && current.RemoteNamespace == desired
+	return desired, ok
+}
+
+// ResourceSliceStatus returns what is believed of the status that a provider gave a ResourceSlice.
+func ResourceSliceStatus(said *authv1beta1.ResourceSliceStatus) authv1beta1.ResourceSliceStatus {
+	return authv1beta1.ResourceSliceStatus{
+		Conditions: sliceConditions(said.Conditions),
+		Resources:  Amounts(said.Resources),
+		AuthParams: authParams(said.AuthParams),
+		StorageClasses: classes(said.StorageClasses,
+			func(c *liqov1beta1.StorageType) (string, *bool) { return c.StorageClassName, &c.Default }),
+		IngressClasses: classes(said.IngressClasses,
+			func(c *liqov1beta1.IngressType) (string, *bool) { return c.IngressClassName, &c.Default }),
+		LoadBalancerClasses: classes(said.LoadBalancerClasses,
+			func(c *liqov1beta1.LoadBalancerType) (string, *bool) { return c.LoadBalancerClassName, &c.Default }),
+		NodeLabels:   foreignLabels(said.NodeLabels),
+		NodeSelector: foreignLabels(said.NodeSelector),
+	}
+}
+
+// RenewStatus returns what is believed of the status that a provider gave a Renew.
+func RenewStatus(said *authv1beta1.RenewStatus) authv1beta1.RenewStatus {
+	return authv1beta1.RenewStatus{AuthParams: authParams(said.AuthParams), Conditions: foreignConditions(said.Conditions)}
+}
+
+// sliceConditions returns one condition of each type that there is.
+func sliceConditions(said []authv1beta1.ResourceSliceCondition) []authv1beta1.ResourceSliceCondition {
+	var out []authv1beta1.ResourceSliceCondition
+	for _, c := range said {
+		known := c.Type == authv1beta1.ResourceSliceConditionTypeAuthentication || c.Type == authv1beta1.ResourceSliceConditionTypeResources
+		decided := c.Status == authv1beta1.ResourceSliceConditionAccepted || c.Status == authv1beta1.ResourceSliceConditionDenied
+		twice := slices.ContainsFunc(out, func(o authv1beta1.ResourceSliceCondition) bool { return o.Type == c.Type })
+		if !known || !decided || twice {
+			continue
+		}
+		c.Reason, c.Message = CleanLine(c.Reason, MaxForeignReason), CleanText(c.Message, MaxForeignMessage)
+		out = append(out, c)
+	}
+	return out
+}
+
+func foreignConditions(said []metav1.Condition) []metav1.Condition {
+	var out []metav1.Condition
+	for _, c := range said {
+		twice := slices.ContainsFunc(out, func(o metav1.Condition) bool { return o.Type == c.Type })
+		value := c.Status == metav1.ConditionTrue || c.Status == metav1.ConditionFalse || c.Status == metav1.ConditionUnknown
+		if twice || !value || len(validation.IsQualifiedName(c.Type)) > 0 || len(out) == maxPeerConditions {
+			continue
+		}
+		c.ObservedGeneration = max(c.ObservedGeneration, 0)
+		c.Reason, c.Message = CleanLine(c.Reason, MaxForeignReason), CleanText(c.Message, MaxForeignMessage)
+		out = append(out, c)
+	}
+	return out
+}
+
+// Amounts returns amounts that another cluster wrote less what no node can have: names that are none, and negative amounts. No amount
+// is so large that sums of it are wrong.
+func Amounts(said corev1.ResourceList) corev1.ResourceList {
+	var out corev1.ResourceList
+	for _, name := range slices.Sorted(maps.Keys(said)) {
+		quantity := said[name].DeepCopy()
+		if quantity.Sign() < 0 || len(validation.IsQualifiedName(string(name))) > 0 || len(out) == maxPeerResources {
+			continue
+		}
+		if most := maxPeerAmount(); quantity.Cmp(most) > 0 {
+			quantity = maxPeerAmount() // most has become a decimal of another notation
+		}
+		if out == nil {
+			out = corev1.ResourceList{}
+		}
+		out[name] = quantity
+	}
+	return out
+}
+
+// classes returns those whose names can be names, each once, with at most one default. field returns the name of a class and where it
+// says that it is the default.
+func classes[T any](said []T, field func(*T) (name string, isDefault *bool)) []T {
+	var out []T
+	names, hasDefault := map[string]bool{}, false
+	for i := range said {
+		class := said[i]
+		name, isDefault := field(&class)
+		if names[name] || len(validation.IsDNS1123Subdomain(name)) > 0 && len(validation.IsQualifiedName(name)) > 0 || len(out) == maxPeerClasses {
+			continue
+		}
+		*isDefault = *isDefault && !hasDefault
+		hasDefault = hasDefault || *isDefault
+		names[name] = true
+		out = append(out, class)
+	}
+	return out
+}
+
+// foreignLabels returns those that are valid.
+func foreignLabels(said map[string]string) map[string]string {
+	var out map[string]string
+	for _, key := range slices.Sorted(maps.Keys(said)) {
+		if !validLabel(key, said[key]) || len(out) == maxPeerLabels {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = said[key]
+	}
+	return out
+}
+
+// authParams returns credentials whose parts can be what they are meant to be, nil where one cannot: half of them are of no use.
+func authParams(said *authv1beta1.AuthParams) *authv1beta1.AuthParams {
+	if said == nil || len(said.CA) > maxPeerCertificate || len(said.SignedCRT) > maxPeerCertificate || !isURL(said.APIServer) {
+		return nil
+	}
+	out := &authv1beta1.AuthParams{CA: said.CA, SignedCRT: said.SignedCRT, APIServer: said.APIServer}
+	if said.ProxyURL != nil {
+		if !isURL(*said.ProxyURL) {
+			return nil
+		}
+		out.ProxyURL = new(*said.ProxyURL)
+	}
+	if aws := said.AwsConfig; aws != nil {
+		for _, text := range []string{aws.AwsUserArn, aws.AwsAccessKeyID, aws.AwsSecretAccessKey, aws.AwsRegion, aws.AwsClusterName} {
+			if CleanLine(text, maxPeerURL) != text {
+				return nil
+			}
+		}
+		out.AwsConfig = new(*aws)
+	}
+	return out
+}
+
+// isURL reports whether a text may be the address of a server, or is empty.
+func isURL(text string) bool {
+	if CleanLine(text, maxPeerURL) != text {
+		return false
+	}
+	_, err := url.Parse(cmp.Or(text, "https://none"))
+	return err == nil
+}

@@ -1,0 +1,50 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// partOf is the label by which installations find their own pods.
+const partOf = "app.kubernetes.io/part-of"
+
+// KeepsPodLabel reports whether a label of a ShadowPod reaches its pod. Labels of Liqo say what a pod is to Liqo, by which monitors and
+// gateways are found: a consumer has only those of its own pods. dropped are further patterns of keys.
+func KeepsPodLabel(key, value string, dropped []string) bool {
+	switch {
+	case key == partOf && value == names.ManagedByLiqo, key == names.OffloadingComponent:
+		return false
+	case key == names.CreatorUser:
+		return true
+	case isOfLiqo(key):
+		domain, _, _ := strings.Cut(key, "/")
+		return domain == offloadingDomain || domain == testNetworkDomain
+	}
+	return !matchesAny(dropped, key)
+}
+
+// KeepsPodAnnotation reports whether an annotation of a ShadowPod reaches its pod. Those of Liqo do: nothing in the provider obeys them.
+func KeepsPodAnnotation(key string, dropped []string) bool {
+	return isOfLiqo(key) || !matchesAny(dropped, key)
+}
+
+const (
+	liqoDomain       = "liqo.io"
+	offloadingDomain = "offloading.liqo.io"
+	// testNetworkDomain is that of the labels by which the Services of `liqoctl test network` find their pods.
+	testNetworkDomain = "test-network.liqo.io"
+)
+
+func isOfLiqo(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	return ok && (domain == liqoDomain || strings.HasSuffix(domain, "."+liqoDomain))
+}
+
+func matchesAny(patterns []string, s string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, s) })
+}

@@ -1,0 +1,184 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"reflect"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// Remedy is what is done about a pod that was made before its namespace was offloaded, or for another strategy.
+type Remedy string
+
+// Remedies, from nothing to what only the user can do.
+const (
+	Leave Remedy = "leave"
+	// Tolerate adds the toleration of virtual nodes, the one thing of these that a pod lets others change.
+	Tolerate Remedy = "tolerate"
+	// Recreate deletes the pod: its owner makes another one, which the webhook steers.
+	Recreate Remedy = "recreate"
+	// Evict asks a running pod to go, so that its owner makes another one.
+	Evict Remedy = "evict"
+	// Tell leaves it to the user.
+	Tell Remedy = "tell"
+)
+
+// RemedyForWaiting decides about a pod that has no node yet.
+func RemedyForWaiting(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass string) Remedy {
+	if over(pod) || hasPlace(pod, runtimeClass) {
+		return Leave
+	}
+	steered := pod.DeepCopy()
+	changed := SteerPod(steered, nso, runtimeClass)
+	switch {
+	case isOutdated(pod, nso):
+		return anew(pod)
+	case !changed:
+		return Leave
+	case reflect.DeepEqual(steered.Spec.Affinity, pod.Spec.Affinity):
+		return Tolerate
+	default:
+		return anew(pod)
+	}
+}
+
+// isOutdated tells whether the pod was steered to nodes that the strategy does not ask for any more.
+func isOutdated(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading) bool {
+	was, steered := pod.Annotations[names.ImposedAffinity]
+	if !steered || nso.Spec.PodOffloadingStrategy == offv1beta1.LocalPodOffloadingStrategyType {
+		return steered
+	}
+	return was != hash(imposed(nso.Spec.PodOffloadingStrategy, nso.Spec.ClusterSelector))
+}
+
+// RemedyForReleased decides about a pod that has no node yet when its namespace is not offloaded any more. With the
+// toleration alone it might still get a virtual node, which would never run it.
+func RemedyForReleased(pod *corev1.Pod, runtimeClass string) Remedy {
+	_, steered := pod.Annotations[names.ImposedAffinity]
+	switch {
+	case over(pod), hasPlace(pod, runtimeClass):
+		return Leave
+	case steered:
+		return anew(pod)
+	case isReplaced(pod) && slices.Contains(pod.Spec.Tolerations, Toleration()):
+		return Recreate
+	default:
+		return Leave
+	}
+}
+
+// anew is the remedy for what cannot be changed of a pod.
+func anew(pod *corev1.Pod) Remedy {
+	if isReplaced(pod) {
+		return Recreate
+	}
+	return Tell
+}
+
+// RemedyForRunning decides about a pod that has a node, provided that the user wants the strategy enforced on such pods.
+// A node that is not known, nil, is none that the strategy forbids.
+func RemedyForRunning(pod *corev1.Pod, node *corev1.Node, nso *offv1beta1.NamespaceOffloading, runtimeClass string) Remedy {
+	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	switch {
+	case node == nil, static, over(pod), isElsewhereDecided(pod, runtimeClass), allows(nso, node):
+		return Leave
+	case metav1.GetControllerOf(pod) == nil:
+		return Tell
+	default:
+		return Evict
+	}
+}
+
+// RemedyForStranded decides about a pod that is bound to a virtual node which its namespace does not reach any more. The
+// virtual kubelet ends those that ran; one that never started would wait there for ever.
+func RemedyForStranded(pod *corev1.Pod) Remedy {
+	waits := pod.Status.Phase == corev1.PodPending && len(pod.Status.ContainerStatuses) == 0
+	if over(pod) || !waits || ofDaemonSet(pod) || !isReplaced(pod) {
+		return Leave
+	}
+	return Recreate
+}
+
+// Ended tells whether a pod of that phase has run, and never does again.
+func Ended(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+func over(pod *corev1.Pod) bool {
+	return !pod.DeletionTimestamp.IsZero() || Ended(pod.Status.Phase)
+}
+
+// isReplaced tells whether the owner of a deleted pod makes another one as if nothing had happened. Owners of pods that run
+// to completion, such as Jobs, take the deletion for a failure.
+func isReplaced(pod *corev1.Pod) bool {
+	return metav1.GetControllerOf(pod) != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyAlways
+}
+
+// allows tells whether the strategy lets pods run on the node.
+func allows(nso *offv1beta1.NamespaceOffloading, node *corev1.Node) bool {
+	strategy := nso.Spec.PodOffloadingStrategy
+	if strategy == offv1beta1.LocalPodOffloadingStrategyType {
+		return node.Labels[names.NodeType] != names.NodeTypeVirtualNode
+	}
+	terms := imposed(strategy, nso.Spec.ClusterSelector)
+	if len(terms) == 0 {
+		return true
+	}
+	selector, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: terms})
+	return err != nil || selector.Match(node)
+}
+
+// KeptOff tells whether a pod that was bound to a virtual node does not run there: those of DaemonSets that tolerate every
+// taint are meant for nodes that one can look after, which a provider has by itself. A DaemonSet that tolerates the taint
+// of virtual nodes by its name wants them.
+func KeptOff(pod *corev1.Pod) bool {
+	if !ofDaemonSet(pod) {
+		return false
+	}
+	for i := range pod.Spec.Tolerations {
+		if pod.Spec.Tolerations[i].Key == names.VirtualNodeTaint {
+			return false
+		}
+	}
+	return true
+}
+
+// KeepDaemonSetOff has the pods of a DaemonSet that tolerates every taint require a node that is no virtual one, and reports whether
+// that changed it: they do not run there, and a rollout would wait for them for ever. One that names virtual nodes, by their taint or
+// their label, means them.
+func KeepDaemonSetOff(ds *appsv1.DaemonSet) bool {
+	pod := &ds.Spec.Template.Spec
+	everything := false
+	for _, t := range pod.Tolerations {
+		if t.Key == names.VirtualNodeTaint {
+			return false
+		}
+		everything = everything || toleratesVirtualNodes(t)
+	}
+	if !everything || ds.Annotations[names.KeepOffVirtualNodes] == "false" || namesNodeType(pod) {
+		return false
+	}
+	return require(pod, []corev1.NodeSelectorTerm{virtual(corev1.NodeSelectorOpNotIn)})
+}
+
+// namesNodeType reports whether a pod says by itself on which type of nodes it runs.
+func namesNodeType(pod *corev1.PodSpec) bool {
+	if _, named := pod.NodeSelector[names.NodeType]; named {
+		return true
+	}
+	if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	return slices.ContainsFunc(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		return slices.ContainsFunc(t.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key == names.NodeType })
+	})
+}

@@ -1,0 +1,198 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// RemotePods lists what the administrator of a provider allows to pods of its consumers. What no list names is refused, also where
+// a later version of Kubernetes adds it. Of names a final * stands for all that begin so.
+type RemotePods struct {
+	// Volumes are kinds of volumes, each by its field in a Pod; nil is DefaultVolumes.
+	Volumes []string
+	// PriorityClasses, RuntimeClasses and ServiceAccounts are names.
+	PriorityClasses, RuntimeClasses, ServiceAccounts []string
+	// ControlPlane allows to tolerate the taints of nodes that have a role, such as those of the control plane.
+	ControlPlane bool
+}
+
+// DefaultVolumes returns the kinds of volumes that hold nothing but what the consumer or the provider put into the remote namespace.
+func DefaultVolumes() []string {
+	return []string{"configMap", "secret", "emptyDir", "downwardAPI", "projected", "persistentVolumeClaim", "image"}
+}
+
+// valuesOf names the values of the chart for messages.
+const valuesOf = "offloading.twinNamespaces.pods."
+
+func listsName(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(pattern string) bool { return matches(pattern, name) })
+}
+
+// check returns an error that names what the lists do not allow to the pod, nil if they allow all of it.
+func (r RemotePods) check(pod *corev1.PodSpec, level string) error {
+	if err := r.checkVolumes(pod.Volumes, level); err != nil {
+		return err
+	}
+	if name := pod.PriorityClassName; name != "" && !listsName(r.PriorityClasses, name) {
+		return fmt.Errorf("the provider does not let pods of other clusters have the priority class %q (%spriorityClasses)", name, valuesOf)
+	}
+	if name := pod.RuntimeClassName; name != nil && *name != "" && !listsName(r.RuntimeClasses, *name) {
+		return fmt.Errorf("the provider does not let pods of other clusters have the runtime class %q (%sruntimeClasses)", *name, valuesOf)
+	}
+	if err := r.checkAccount(pod); err != nil {
+		return err
+	}
+	return r.CheckTolerations(pod.Tolerations)
+}
+
+func (r RemotePods) checkVolumes(volumes []corev1.Volume, level string) error {
+	allowed := r.Volumes
+	if allowed == nil {
+		allowed = DefaultVolumes()
+	}
+	for i := range volumes {
+		v := &volumes[i]
+		kinds := setFields(v.VolumeSource)
+		if len(kinds) == 0 {
+			return fmt.Errorf("volume %q has no source that this version of Liqo knows", v.Name)
+		}
+		for _, kind := range kinds {
+			switch {
+			case kind == "hostPath" && level == PodSecurityPrivileged: // which says that the consumer may do anything to the nodes
+			case kind == "hostPath" && level != "":
+				return fmt.Errorf("volume %q mounts a path of the host, which the provider's Pod Security level %q forbids", v.Name, level)
+			case !listsName(allowed, kind):
+				return fmt.Errorf("volume %q is of the kind %s, which the provider does not let pods of other clusters have (%svolumes)", v.Name, kind, valuesOf)
+			}
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for j := range v.Projected.Sources {
+			for _, kind := range setFields(v.Projected.Sources[j]) {
+				if !slices.Contains(projections, kind) {
+					return fmt.Errorf("volume %q projects a source of the kind %s, which the provider does not let pods of other clusters have", v.Name, kind)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// projections are the sources of projected volumes. For those that are credentials checkAccount has a rule.
+var projections = []string{"configMap", "secret", "downwardAPI", "clusterTrustBundle", "serviceAccountToken", "podCertificate"}
+
+// setFields returns the names of the fields that are set in a struct of pointers, one of which is to be set. By reflection, because
+// the fields that are not known yet are what matters.
+func setFields(of any) []string {
+	var out []string
+	value := reflect.ValueOf(of)
+	for i := range value.NumField() {
+		if !value.Field(i).IsZero() {
+			name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// AccountOf returns the name of the ServiceAccount that a pod runs as.
+func AccountOf(pod *corev1.PodSpec) string {
+	return cmp.Or(pod.ServiceAccountName, pod.DeprecatedServiceAccount, "default")
+}
+
+// AllowsAccount reports whether pods may run as a ServiceAccount of the provider, with its tokens.
+func (r RemotePods) AllowsAccount(name string) bool { return listsName(r.ServiceAccounts, name) }
+
+// checkAccount keeps the provider's accounts and their credentials from pods. The account default, which each pod has that names none,
+// may be there without them.
+func (r RemotePods) checkAccount(pod *corev1.PodSpec) error {
+	account := AccountOf(pod)
+	if r.AllowsAccount(account) {
+		return nil
+	}
+	refuse := func(what string) error {
+		return fmt.Errorf("the provider does not let pods of other clusters have %s of its ServiceAccount %q (%sserviceAccounts)", what, account, valuesOf)
+	}
+	if account != "default" {
+		return refuse("the identity")
+	}
+	if pod.AutomountServiceAccountToken != nil && *pod.AutomountServiceAccountToken {
+		return refuse("a token")
+	}
+	for _, v := range pod.Volumes {
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			switch {
+			case source.ServiceAccountToken != nil:
+				return refuse("a token")
+			case source.PodCertificate != nil:
+				return refuse("a certificate")
+			}
+		}
+	}
+	return nil
+}
+
+// rolePrefix begins the keys of taints of nodes that have a role.
+const rolePrefix = "node-role.kubernetes.io/"
+
+// ToleratesRole reports whether a toleration names the taint of nodes that are kept for something of their own cluster.
+func ToleratesRole(t corev1.Toleration) bool {
+	return strings.HasPrefix(t.Key, rolePrefix) || t.Key == "CriticalAddonsOnly"
+}
+
+// CheckTolerations returns an error that names a toleration which pods of consumers may not have.
+func (r RemotePods) CheckTolerations(tolerations []corev1.Toleration) error {
+	for _, t := range tolerations {
+		if !r.ControlPlane && ToleratesRole(t) {
+			return fmt.Errorf("the provider does not let pods of other clusters tolerate the taint %s of its nodes (%scontrolPlane)", t.Key, valuesOf)
+		}
+	}
+	return nil
+}
+
+// ordinaryTaints are those that a node gets by what happens to it, and not by what it is for.
+var ordinaryTaints = []string{
+	corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable, corev1.TaintNodeMemoryPressure,
+	corev1.TaintNodeDiskPressure, corev1.TaintNodeNetworkUnavailable, corev1.TaintNodePIDPressure, corev1.TaintNodeOutOfService,
+}
+
+// NarrowTolerations returns the tolerations that a pod is made with, without those that CheckTolerations refuses. One without a key
+// tolerates everything, and would lead to the nodes of the control plane and to virtual nodes, too: it stands for what happens to any node.
+func (r RemotePods) NarrowTolerations(tolerations []corev1.Toleration) []corev1.Toleration {
+	if r.ControlPlane {
+		return tolerations
+	}
+	var out []corev1.Toleration
+	for _, t := range tolerations {
+		if t.Key != "" {
+			if !ToleratesRole(t) {
+				out = append(out, t)
+			}
+			continue
+		}
+		for _, key := range ordinaryTaints {
+			narrow := t
+			narrow.Key, narrow.Value = key, ""
+			out = append(out, narrow)
+		}
+	}
+	return out
+}
+
+// KeepOffVirtualNodes has a pod require a node that is no virtual one: it came from another cluster, and would go on to a third one,
+// or back.
+func KeepOffVirtualNodes(pod *corev1.PodSpec) {
+	require(pod, []corev1.NodeSelectorTerm{virtual(corev1.NodeSelectorOpNotIn)})
+}

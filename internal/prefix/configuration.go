@@ -1,0 +1,97 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package prefix
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+)
+
+// Networks are those of the peer that a Configuration describes.
+type Networks struct{ Pods, External []Pair }
+
+// Placed returns the networks of a peer with their place here; false while they have none, or what is said of that is about
+// others. What else of the Configuration changed since is no matter. Networks that cannot be read are left out, each with an error.
+func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
+	said := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
+	if said == nil || said.Status != metav1.ConditionTrue || c.Status.Remote == nil || !asked(c, said) {
+		return Networks{}, false, nil
+	}
+	there, here := c.Spec.Remote.CIDR, c.Status.Remote.CIDR
+	pods, errs := Pairs("pod", there.Pod, here.Pod)
+	external, more := Pairs("external", there.External, here.External)
+	return Networks{Pods: pods, External: external}, true, append(errs, more...)
+}
+
+// asked tells whether the status is of the networks that the Configuration has now.
+func asked(c *networkingv1beta1.Configuration, said *metav1.Condition) bool {
+	of, now := c.Status.ObservedRemote, c.Spec.Remote.CIDR
+	if of == nil { // an earlier version wrote it
+		return said.ObservedGeneration == c.Generation
+	}
+	return slices.Equal(of.CIDR.Pod, now.Pod) && slices.Equal(of.CIDR.External, now.External)
+}
+
+// Pairs reads two lists of networks of one kind that belong together, one by one. What cannot be read is left out, each with an error.
+func Pairs(kind string, there, here []networkingv1beta1.CIDR) (out []Pair, errs []error) {
+	if len(there) != len(here) {
+		return nil, []error{fmt.Errorf("%d %s networks there and %d here", len(there), kind, len(here))}
+	}
+	for i := range there {
+		t, err := ParsePrefix(string(there[i]))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("spec.remote.cidr.%s: %w", kind, err))
+		}
+		h, also := ParsePrefix(string(here[i]))
+		if also != nil {
+			errs = append(errs, fmt.Errorf("status.remote.cidr.%s: %w", kind, also))
+		}
+		if err == nil && also == nil {
+			out = append(out, Pair{There: t, Here: h})
+		}
+	}
+	return out, errs
+}
+
+// Of returns the map of the peer that a Configuration describes; false while its networks are not Placed.
+func Of(c *networkingv1beta1.Configuration) (Map, bool, error) {
+	networks, placed, errs := Placed(c)
+	if !placed || len(errs) > 0 {
+		return Map{}, false, errors.Join(errs...)
+	}
+	m, err := mapOf(slices.Concat(networks.Pods, networks.External))
+	return m, err == nil, err
+}
+
+// ParsePrefix reads a network. Host bits are dropped.
+func ParsePrefix(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if err != nil || p.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("%q is no network", text)
+	}
+	return p.Masked(), nil
+}
+
+// Prefixes reads networks.
+func Prefixes(cidrs []networkingv1beta1.CIDR) ([]netip.Prefix, error) {
+	out := make([]netip.Prefix, 0, len(cidrs))
+	for _, text := range cidrs {
+		p, err := ParsePrefix(string(text))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// Equal tells whether both maps translate alike.
+func (m Map) Equal(other Map) bool { return slices.Equal(m.pairs, other.pairs) }

@@ -1,0 +1,104 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/policy"
+)
+
+// creatorIndex finds Quotas by the label that ShadowPods of their user have.
+const creatorIndex = "creator"
+
+func indexQuotas(mgr ctrl.Manager) error {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &offv1beta1.Quota{}, creatorIndex, func(obj client.Object) []string {
+		return []string{policy.CreatorUser(obj.(*offv1beta1.Quota).Spec.User)}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing quotas: %w", err)
+	}
+	return nil
+}
+
+// quotaOf finds the Quota of an account, nil if it has none. Only the consumer's own tenant namespace counts.
+func (s *shadowPods) quotaOf(ctx context.Context, a account) (*offv1beta1.Quota, error) {
+	quotas := &offv1beta1.QuotaList{}
+	if err := s.client.List(ctx, quotas, client.MatchingFields{creatorIndex: a.user}); err != nil {
+		return nil, fmt.Errorf("listing quotas: %w", err)
+	}
+	for i := range quotas.Items {
+		q := &quotas.Items[i]
+		consumer, err := s.consumerOf(ctx, q.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if string(consumer) == a.consumer && q.DeletionTimestamp.IsZero() {
+			return q, nil
+		}
+	}
+	return nil, nil
+}
+
+// consumerOf is the consumer of a tenant namespace, "" for any other namespace.
+func (s *shadowPods) consumerOf(ctx context.Context, namespace string) (liqov1beta1.ClusterID, error) {
+	ns := &corev1.Namespace{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		return "", fmt.Errorf("reading the namespace of a quota: %w", err)
+	}
+	id, ok := peer.OfNamespace(ns)
+	if !ok || !ns.DeletionTimestamp.IsZero() {
+		return "", nil
+	}
+	return id, nil
+}
+
+// ofQuota has the ledger look at a Quota again. It wakes those whom that concerns.
+func (s *shadowPods) ofQuota(ctx context.Context, obj client.Object) []reconcile.Request {
+	consumer, err := s.consumerOf(ctx, obj.GetNamespace())
+	if err != nil || consumer == "" {
+		return nil
+	}
+	a := account{consumer: string(consumer), user: policy.CreatorUser(obj.(*offv1beta1.Quota).Spec.User)}
+	if q, err := s.quotaOf(ctx, a); err == nil {
+		s.ledger.Budget(a, q)
+	}
+	return nil
+}
+
+// reserve asks for the share of a pod that is to be made with spec. Nothing slow comes between reading the Quota and asking: the ledger
+// is told of changes too, and must not be told an old version after a new one.
+func (s *shadowPods) reserve(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
+	q, err := s.quotaOf(ctx, accountOf(sp))
+	if err != nil {
+		s.ledger.Withdraw(sp)
+		return err
+	}
+	asking := &offv1beta1.ShadowPod{ObjectMeta: sp.ObjectMeta, Spec: offv1beta1.ShadowPodSpec{Pod: *spec}}
+	err = s.ledger.Reserve(asking, q, sp.Status.Phase == corev1.PodRunning || s.hasRun(sp.UID))
+	if err == nil {
+		return nil
+	}
+	reason := offv1beta1.ReasonRefused
+	if over, ok := errors.AsType[*overQuota](err); ok && over.passes() {
+		reason = offv1beta1.ReasonOverQuota
+	}
+	// The ledger wakes it. Nobody does where the cache had the Quota before the namespace that it is in.
+	return &refusal{reason: reason, why: err, next: kube.Wait(holdLimit, err.Error())}
+}

@@ -1,0 +1,173 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/prefix"
+)
+
+const (
+	// madeFromSlice is the value of the label ManagedBy on EndpointSlices made from ShadowEndpointSlices.
+	madeFromSlice = "shadowendpointslice"
+	// ofAnother begins the kind of what is behind an endpoint in another cluster.
+	ofAnother = "Remote"
+)
+
+// way is how addresses of a consumer are reached.
+type way struct {
+	// flat: there is no network of ours to the consumer, and its addresses mean the same here. What this cluster uses itself is
+	// none of them: a Service of the consumer would send to what is not its own.
+	flat bool
+	own  []netip.Prefix
+	// placed: the networks of the consumer have their place here, which is peer.
+	placed bool
+	peer   prefix.Map
+	// up: the tunnel is there.
+	up bool
+}
+
+// here is what an address of the consumer is in this cluster; false for what is not the consumer's to name, and for what
+// no EndpointSlice may hold.
+func (w way) here(text string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(text)
+	if err != nil || addr.Zone() != "" || addr.Is4In6() {
+		return addr, false
+	}
+	ok := w.flat && !slices.ContainsFunc(w.own, func(p netip.Prefix) bool { return p.Contains(addr) })
+	if !w.flat {
+		addr, ok = w.peer.Here(addr)
+	}
+	return addr, ok && !addr.IsUnspecified() && !addr.IsLoopback() && !addr.IsLinkLocalUnicast() && !addr.IsMulticast()
+}
+
+// inUse are the addresses that this cluster uses itself, as far as it knows: of its nodes, its pods, its Services, and of peers
+// as they are seen here. Networks that are reserved are not in use: those of others may be in there.
+func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []networkingv1.ServiceCIDR, installation string) []netip.Prefix {
+	var out []netip.Prefix
+	add := func(text string) {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			out = append(out, p)
+		}
+	}
+	for i := range nodes {
+		for _, cidr := range nodes[i].Spec.PodCIDRs {
+			add(cidr)
+		}
+		for _, a := range nodes[i].Status.Addresses {
+			if addr, err := netip.ParseAddr(a.Address); err == nil {
+				out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
+			}
+		}
+	}
+	for i := range networks {
+		n := &networks[i]
+		kind := n.Labels[names.NetworkType]
+		if n.Namespace != installation {
+			kind = ""
+		}
+		if kind == names.NetworkTypeReserved {
+			continue
+		}
+		if kind == names.NetworkTypePod || kind == names.NetworkTypeService {
+			add(string(n.Spec.CIDR)) // nobody grants them, they are
+		}
+		add(string(n.Status.CIDR))
+	}
+	for i := range services {
+		for _, cidr := range services[i].Spec.CIDRs {
+			add(cidr)
+		}
+	}
+	return out
+}
+
+// endpointSlice is what a ShadowEndpointSlice asks for, without the endpoints whose addresses are not the consumer's, which
+// are returned. While the networks of the consumer have no place here it has no endpoints.
+func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w way) (want *discoveryv1.EndpointSlice, dropped []string) {
+	template := ses.Spec.Template.DeepCopy()
+	want = &discoveryv1.EndpointSlice{
+		TypeMeta: metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: ses.Namespace, Name: ses.Name, Labels: sliceLabels(ses, consumer), Annotations: sliceAnnotations(ses),
+		},
+		AddressType: template.AddressType,
+		Ports:       template.Ports,
+		Endpoints:   []discoveryv1.Endpoint{},
+	}
+	if !w.flat && !w.placed {
+		return want, nil
+	}
+	for i := range template.Endpoints {
+		endpoint, wrong := endpointOf(&template.Endpoints[i], template.AddressType, consumer, w)
+		if wrong != "" {
+			dropped = append(dropped, wrong)
+			continue
+		}
+		want.Endpoints = append(want.Endpoints, endpoint)
+	}
+	return want, dropped
+}
+
+// endpointOf takes from an endpoint what a consumer may say of it, and returns the address for which it is dropped, if any.
+// It is on no node of this cluster and stands for no object here, whatever it claims.
+func endpointOf(e *discoveryv1.Endpoint, family discoveryv1.AddressType, consumer string, w way) (out discoveryv1.Endpoint, wrong string) {
+	out = discoveryv1.Endpoint{Conditions: e.Conditions, Hostname: e.Hostname, NodeName: &consumer}
+	if len(e.Addresses) == 0 {
+		return out, "none"
+	}
+	for _, text := range e.Addresses {
+		addr, ok := w.here(text)
+		if !ok || familyOf(addr) != family {
+			return out, text
+		}
+		out.Addresses = append(out.Addresses, addr.String())
+	}
+	if e.TargetRef != nil && strings.HasPrefix(e.TargetRef.Kind, ofAnother) {
+		out.TargetRef = e.TargetRef
+	}
+	if !w.flat && !w.up {
+		out.Conditions.Ready, out.Conditions.Serving = new(false), new(false)
+	}
+	return out, ""
+}
+
+func familyOf(addr netip.Addr) discoveryv1.AddressType {
+	if addr.Is4() {
+		return discoveryv1.AddressTypeIPv4
+	}
+	return discoveryv1.AddressTypeIPv6
+}
+
+func sliceLabels(ses *offv1beta1.ShadowEndpointSlice, consumer string) map[string]string {
+	out := map[string]string{}
+	for key, value := range ses.Labels {
+		out[key] = value
+	}
+	out[names.OffloadingOrigin] = consumer
+	out[names.ManagedBy] = madeFromSlice
+	out[discoveryv1.LabelManagedBy] = names.EndpointSliceManager
+	return out
+}
+
+func sliceAnnotations(ses *offv1beta1.ShadowEndpointSlice) map[string]string {
+	out := map[string]string{}
+	for key, value := range ses.Annotations {
+		if key != corev1.LastAppliedConfigAnnotation && key != names.DirectConnections && !strings.HasPrefix(key, names.AppliedHash) {
+			out[key] = value
+		}
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// fence stands between two leaders: the pods that the earlier one made last may not have come by the watch yet, and count.
+type fence struct {
+	mu     sync.Mutex
+	listed bool
+	// unknown are the pods that were there and that were not counted yet.
+	unknown map[types.NamespacedName]types.UID
+}
+
+// pass returns an error until every pod that there is was counted. It lists them once for each leader.
+func (s *shadowPods) pass(ctx context.Context) error {
+	s.fence.mu.Lock()
+	defer s.fence.mu.Unlock()
+	if !s.fence.listed {
+		if err := s.listPods(ctx); err != nil {
+			return err
+		}
+	}
+	for key, uid := range s.fence.unknown {
+		cached := &corev1.Pod{}
+		err := s.pods.Get(ctx, key, cached)
+		if err == nil && cached.UID == uid && (ended(cached.Status.Phase) || s.ledger.Seen(key)) {
+			delete(s.fence.unknown, key)
+			continue
+		}
+		if err := s.lookAgain(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *shadowPods) listPods(ctx context.Context) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	if err := s.live.List(ctx, list, client.MatchingLabels{names.ManagedBy: madeFrom}); err != nil {
+		return fmt.Errorf("listing the pods that an earlier leader made: %w", err)
+	}
+	s.fence.listed, s.fence.unknown = true, map[types.NamespacedName]types.UID{}
+	for i := range list.Items {
+		s.fence.unknown[client.ObjectKeyFromObject(&list.Items[i])] = list.Items[i].UID
+	}
+	return nil
+}
+
+// lookAgain waits for a pod to be counted, unless it went meanwhile: the watch may never show it.
+func (s *shadowPods) lookAgain(ctx context.Context, key types.NamespacedName) error {
+	pod := &metav1.PartialObjectMetadata{}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	err := s.live.Get(ctx, key, pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		delete(s.fence.unknown, key)
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading a pod that an earlier leader made: %w", err)
+	}
+	s.fence.unknown[key] = pod.UID
+	return kube.Wait(watchDelay, "not all pods that an earlier leader made are known yet")
+}

@@ -1,0 +1,93 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/prefix"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// leadHome has a pod find the API server of its consumer where that is in this cluster. Host aliases never change, so a pod that has a
+// token for it waits until that is known, and any other goes without. Addresses outside the networks of the consumer stay as they are.
+func (s *shadowPods) leadHome(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
+	home := translate.HomeOf(sp) // which other consumers than ours do not say
+	ours := func(a corev1.HostAlias) bool { return leadsHome(a) && (home == nil || a.IP == home.Addr.String()) }
+	if !slices.ContainsFunc(spec.HostAliases, ours) {
+		return nil
+	}
+	consumer := sp.Labels[names.OffloadingOrigin] // which check compared with the namespace
+	var list networkingv1beta1.ConfigurationList
+	if err := s.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: consumer}); err != nil {
+		return fmt.Errorf("listing the network configurations: %w", err)
+	}
+	configuration := peer.Configuration(list.Items, liqov1beta1.ClusterID(consumer))
+	if configuration == nil && home == nil {
+		return nil // one network, or none, or a user wrote it
+	}
+	networks, missing := placeOf(configuration)
+	switch {
+	case missing == nil:
+		aliasesHere(spec.HostAliases, ours, networks)
+	case hasToken(sp):
+		return &refusal{reason: offv1beta1.ReasonNetworkNotReady, why: missing, next: kube.Wait(namespaceDelay, missing.Error())}
+	case home != nil:
+		spec.HostAliases = slices.DeleteFunc(spec.HostAliases, ours)
+	}
+	return nil
+}
+
+// placeOf is where the networks of a consumer are here, or why that is not known. A consumer that leads its pods home has a network to
+// this cluster, so a Configuration that is not here is only late.
+func placeOf(c *networkingv1beta1.Configuration) (prefix.Map, error) {
+	if c == nil {
+		return prefix.Map{}, errors.New("the network configuration of the consumer is not here yet")
+	}
+	networks, placed, err := prefix.Of(c)
+	switch {
+	case err != nil:
+		return prefix.Map{}, fmt.Errorf("reading the network configuration %q of the consumer: %w", c.Name, err)
+	case !placed:
+		return prefix.Map{}, fmt.Errorf("the networks in the configuration %q of the consumer have no place here yet", c.Name)
+	}
+	return networks, nil
+}
+
+// hasToken tells whether a pod gets a token from its consumer.
+func hasToken(sp *offv1beta1.ShadowPod) bool {
+	return slices.ContainsFunc(sp.Spec.Pod.Volumes, func(v corev1.Volume) bool {
+		return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+			return s.Secret != nil && s.Secret.Name == names.TokenSecret(sp.Name)
+		})
+	})
+}
+
+// leadsHome tells whether an alias is that of the consumer's API server.
+func leadsHome(a corev1.HostAlias) bool { return slices.Contains(a.Hostnames, names.APIServerHost) }
+
+func aliasesHere(aliases []corev1.HostAlias, which func(corev1.HostAlias) bool, consumer prefix.Map) {
+	for i := range aliases {
+		addr, err := netip.ParseAddr(aliases[i].IP)
+		if err != nil || !which(aliases[i]) {
+			continue
+		}
+		if here, ok := consumer.Here(addr); ok {
+			aliases[i].IP = here.String()
+		}
+	}
+}

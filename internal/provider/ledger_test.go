@@ -1,0 +1,787 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/quota"
+)
+
+// request is one to make a pod.
+type request struct {
+	pod  *corev1.Pod
+	sent time.Time
+}
+
+// world is a cluster of the test's imagination: what exists is what counts, the ledger hears of it late.
+type world struct {
+	ledger *ledger
+	budget int
+	quota  *offv1beta1.Quota
+	exist  map[string]*corev1.Pod
+	// unheard are the events that the watch has not delivered, in order.
+	unheard []func()
+	// sent are the requests whose answers have not come.
+	sent map[string]func()
+	// doubtful are the requests that nobody will answer: their pods may still be made, until the API server gives up.
+	doubtful map[string][]request
+	// adds is what admission adds to a pod.
+	adds  map[string]int
+	woken map[string]bool
+	uids  int
+	now   time.Time
+	// tooMuch tells of a share that was given although there was no room.
+	tooMuch string
+}
+
+func newWorld(budget int) *world {
+	w := &world{budget: budget, exist: map[string]*corev1.Pod{}, sent: map[string]func(){}, doubtful: map[string][]request{}, adds: map[string]int{}, woken: map[string]bool{}, now: time.Unix(0, 0)}
+	w.ledger = newLedger(true, func(key types.NamespacedName) { w.woken[key.Name] = true })
+	w.ledger.now = func() time.Time { return w.now }
+	w.quota = &offv1beta1.Quota{Spec: offv1beta1.QuotaSpec{Resources: cpus(fmt.Sprint(budget))}}
+	return w
+}
+
+// grant changes the Quota.
+func (w *world) grant(budget int) {
+	w.budget = budget
+	w.quota = w.quota.DeepCopy()
+	w.quota.Generation++
+	w.quota.Spec.Resources = cpus(fmt.Sprint(budget))
+	w.ledger.Budget(accountOf(w.shadow("any", 0)), w.quota)
+}
+
+func (w *world) shadow(name string, size int) *offv1beta1.ShadowPod {
+	return asked("twin", name, "grey", "user", fmt.Sprint(size))
+}
+
+// try is a pass of the controller over a ShadowPod, up to the request to make its pod.
+func (w *world) try(name string, size int) error {
+	pod, err := w.ask(name, size)
+	if pod == nil {
+		return err
+	}
+	if there := w.exist[name]; there != nil { // the request is refused, for the pod exists already
+		w.ledger.Found(there)
+		return nil
+	}
+	w.land(pod)
+	w.sent[name] = func() { w.ledger.Made(pod) }
+	return nil
+}
+
+// lose is a pass whose request nobody answers, which is known after a while. The pod may be made then or later, or never.
+func (w *world) lose(name string, size int) {
+	if pod, _ := w.ask(name, size); pod != nil {
+		w.doubtful[name] = append(w.doubtful[name], request{pod, w.now})
+		w.sent[name] = func() { w.ledger.Lost(types.NamespacedName{Namespace: "twin", Name: name}, "") }
+	}
+}
+
+// refuse is a pass whose request admission refuses, before anybody looks whether there is such a pod.
+func (w *world) refuse(name string, size int) {
+	pod, _ := w.ask(name, size)
+	if pod == nil {
+		return
+	}
+	key := client.ObjectKeyFromObject(pod)
+	w.sent[name] = func() {
+		if there := w.exist[name]; there != nil && w.ledger.Doubtful(key) {
+			w.ledger.Found(there)
+		} else {
+			w.ledger.Release(key)
+		}
+	}
+}
+
+// fumble is a pass whose request is refused because there is a pod, which nobody can read then.
+func (w *world) fumble(name string, size int) {
+	if w.exist[name] == nil {
+		return
+	}
+	if pod, _ := w.ask(name, size); pod != nil {
+		w.ledger.Unknown(client.ObjectKeyFromObject(pod))
+	}
+}
+
+// ask has the ledger give a share, and returns the pod to make then. What admission adds is known, unless the pod may be there.
+func (w *world) ask(name string, size int) (*corev1.Pod, error) {
+	key := types.NamespacedName{Namespace: "twin", Name: name}
+	if w.sent[name] != nil || w.ledger.Seen(key) {
+		return nil, nil
+	}
+	sp, asking := w.shadow(name, size), w.shadow(name, size)
+	if w.ledger.Doubtful(key) {
+		asking = w.shadow(name, size-w.adds[name])
+	}
+	delete(w.woken, name)
+	if err := w.ledger.Reserve(asking, w.quota, false); err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
+	w.uids++
+	pod.UID = types.UID(fmt.Sprint(w.uids))
+	possible := map[string]int{name: size}
+	for other, pod := range w.exist {
+		possible[other] = max(possible[other], cpuOf(pod))
+	}
+	for other, requests := range w.doubtful {
+		for _, r := range requests {
+			possible[other] = max(possible[other], cpuOf(r.pod))
+		}
+	}
+	if total := sum(possible); total > w.budget {
+		w.tooMuch = fmt.Sprintf("%s was given a share, and the pods that may exist take %d of %d: %v", name, total, w.budget, possible)
+	}
+	return pod, nil
+}
+
+// land makes a pod.
+func (w *world) land(pod *corev1.Pod) {
+	w.exist[pod.Name] = pod
+	s := &shadowPods{ledger: w.ledger}
+	w.unheard = append(w.unheard, func() { s.see(context.Background(), pod, true) })
+}
+
+// landLate makes the pod of the first request that nobody answered.
+func (w *world) landLate(name string) {
+	requests := w.doubtful[name]
+	if len(requests) == 0 {
+		return
+	}
+	if w.exist[name] == nil {
+		w.land(requests[0].pod)
+	}
+	w.doubtful[name] = requests[1:]
+}
+
+// end has a pod end. If the watch has not shown it yet, it shows it so.
+func (w *world) end(name string) {
+	if pod := w.exist[name]; pod != nil {
+		pod.Status.Phase = corev1.PodSucceeded
+		w.remove(name)
+	}
+}
+
+func (w *world) remove(name string) {
+	if pod := w.exist[name]; pod != nil {
+		delete(w.exist, name)
+		w.unheard = append(w.unheard, func() { w.ledger.Gone(pod) })
+	}
+}
+
+// drop deletes a ShadowPod, and with it its pod.
+func (w *world) drop(name string) {
+	delete(w.woken, name)
+	w.ledger.Withdraw(w.shadow(name, 0))
+	w.remove(name)
+}
+
+func (w *world) hear() {
+	if len(w.unheard) > 0 {
+		w.unheard[0]()
+		w.unheard = w.unheard[1:]
+	}
+}
+
+func (w *world) answer(name string) {
+	if done := w.sent[name]; done != nil {
+		done()
+		delete(w.sent, name)
+	}
+}
+
+func (w *world) used() int {
+	total := 0
+	for _, pod := range w.exist {
+		total += cpuOf(pod)
+	}
+	return total
+}
+
+func cpuOf(pod *corev1.Pod) int {
+	need := quota.Need(&pod.Spec)
+	return int(need.Cpu().Value())
+}
+
+func sum(of map[string]int) (total int) {
+	for _, n := range of {
+		total += n
+	}
+	return total
+}
+
+// wait lets some time pass, in which no answer and no event takes longer.
+func (w *world) wait(d time.Duration) {
+	for name := range w.sent {
+		w.answer(name)
+	}
+	for len(w.unheard) > 0 {
+		w.hear()
+	}
+	w.now = w.now.Add(d)
+	for name, requests := range w.doubtful {
+		w.doubtful[name] = slices.DeleteFunc(requests, func(r request) bool { return w.now.Sub(r.sent) > holdLimit })
+	}
+	w.ledger.Sweep()
+}
+
+// rest lets everything that is under way end, and every doubt, and every offer that nobody came for.
+func (w *world) rest() {
+	w.wait(0)
+	clear(w.woken)
+	w.wait(holdLimit + time.Second)
+}
+
+// A pod that went before the watch showed it is made again, and the watch shows the first one while the second is made.
+func TestAPodThatIsMadeAgainBeforeItWasSeenCounts(t *testing.T) {
+	w := newWorld(1)
+	if err := w.try("web", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.answer("web")
+	w.remove("web")
+	_ = w.try("next", 1)
+	if err := w.try("web", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.hear()
+	w.answer("web")
+	w.hear()
+	if w.woken["next"] {
+		t.Error("the second pod does not count")
+	}
+}
+
+// A request that nobody answered may have made its pod, although the Quota would not allow it any more.
+func TestAShareInDoubtIsKeptWhenTheQuotaIsLowered(t *testing.T) {
+	w := newWorld(2)
+	w.lose("web", 2)
+	w.answer("web")
+	w.grant(1)
+	if err := w.try("web", 2); err == nil {
+		t.Fatal("there is room for what the Quota does not allow")
+	}
+	if err := w.try("next", 1); err == nil {
+		t.Error("there is room beside a pod that may exist")
+	}
+	w.landLate("web")
+	w.hear()
+	if err := w.try("next", 1); err == nil {
+		t.Error("there is room beside a pod that exists")
+	}
+	w.remove("web")
+	w.rest()
+	if err := w.try("next", 1); err != nil {
+		t.Errorf("nothing is there: %v", err)
+	}
+}
+
+// What admission adds to a pod is not known when it is asked for again, after a request that nobody answered: it is not made where
+// there is no room for that any more.
+func TestAShareInDoubtIsJudgedWithWhatAdmissionAdds(t *testing.T) {
+	w := newWorld(2)
+	w.adds["web"] = 1
+	w.lose("web", 2)
+	w.answer("web")
+	w.grant(1)
+	if err := w.try("web", 2); err == nil {
+		t.Error("there is room for two where one is allowed")
+	}
+	w.now = w.now.Add(holdLimit + time.Second)
+	if err := w.ledger.Reserve(w.shadow("web", 1), w.quota, false); err == nil {
+		t.Error("what was not rehearsed again is given when the doubt ends")
+	}
+	w.ledger.Sweep()
+	if err := w.try("next", 1); err != nil {
+		t.Errorf("nothing is there: %v", err)
+	}
+}
+
+// Nobody answered, and the watch shows the pod: it is a pod like others from then on.
+func TestADoubtEndsWhenTheWatchShowsThePod(t *testing.T) {
+	web := types.NamespacedName{Namespace: "twin", Name: "web"}
+	for when, story := range map[string]func(*world){
+		"before it is known that nobody answers": func(w *world) { w.landLate("web"); w.hear(); w.answer("web") },
+		"after that":                             func(w *world) { w.answer("web"); w.landLate("web"); w.hear() },
+	} {
+		t.Run(when, func(t *testing.T) {
+			w := newWorld(1)
+			w.lose("web", 1)
+			if _ = w.try("next", 1); w.woken["next"] {
+				t.Fatal("there is room for two")
+			}
+			story(w)
+			if w.ledger.Held(web) || w.ledger.Doubtful(web) {
+				t.Error("it is still in doubt")
+			}
+			if err := w.try("next", 1); err == nil {
+				t.Error("it does not count")
+			}
+			w.remove("web")
+			w.hear()
+			if !w.woken["next"] {
+				t.Error("it counts although it is gone")
+			}
+		})
+	}
+}
+
+// Two requests that nobody answered may have made a pod each, one after the other: the first that is seen leaves the second in
+// doubt, for as long as a request takes.
+func TestADoubtEndsWithTheTimeOfARequest(t *testing.T) {
+	w, web := newWorld(1), types.NamespacedName{Namespace: "twin", Name: "web"}
+	w.lose("web", 1)
+	w.answer("web")
+	w.landLate("web")
+	w.remove("web")
+	w.lose("web", 1)
+	w.answer("web")
+	w.hear()
+	w.hear()
+	if !w.ledger.Held(web) {
+		t.Error("the second pod may come, and is not waited for")
+	}
+	if err := w.try("next", 1); err == nil {
+		t.Error("there is room beside a pod that may come")
+	}
+	w.now = w.now.Add(holdLimit + time.Second)
+	if w.ledger.Held(web) {
+		t.Error("it is waited for without end")
+	}
+	w.landLate("web")
+	w.remove("web")
+	w.hear()
+	w.hear()
+	if !w.woken["next"] {
+		t.Error("it counts although it is gone")
+	}
+}
+
+// The API server may still be at a request that nobody answered when it refuses the next one, or makes the pod of that.
+func TestADoubtLastsAsLongAsItsRequestMay(t *testing.T) {
+	for next, story := range map[string]func(*world){
+		"refused":                          func(w *world) { w.refuse("web", 1); w.answer("web") },
+		"made a pod that is gone":          func(w *world) { _ = w.try("web", 1); w.answer("web"); w.hear(); w.remove("web"); w.hear() },
+		"made one, seen before its answer": func(w *world) { _ = w.try("web", 1); w.hear(); w.answer("web"); w.remove("web"); w.hear() },
+	} {
+		t.Run(next, func(t *testing.T) {
+			w := newWorld(1)
+			w.lose("web", 1)
+			w.answer("web")
+			story(w)
+			if err := w.try("next", 1); err == nil {
+				t.Error("there is room beside a pod that may come")
+			}
+			if w.wait(holdLimit + time.Second); !w.woken["next"] {
+				t.Error("it counts although it cannot come any more")
+			}
+		})
+	}
+}
+
+// A ShadowPod that is tried again and again does not keep a share for a request of long ago.
+func TestADoubtEndsAlthoughItsPodIsTriedAgain(t *testing.T) {
+	w := newWorld(1)
+	w.lose("web", 1)
+	w.answer("web")
+	_ = w.try("next", 1)
+	for range 4 {
+		w.refuse("web", 1)
+		w.wait(holdLimit / 3)
+	}
+	if !w.woken["next"] {
+		t.Error("it counts although it cannot come any more")
+	}
+}
+
+// A pod that had ended when the watch showed it first was made by the request that nobody answered.
+func TestADoubtEndsWhenTheWatchShowsThePodEnded(t *testing.T) {
+	w, web := newWorld(1), types.NamespacedName{Namespace: "twin", Name: "web"}
+	w.lose("web", 1)
+	w.answer("web")
+	_ = w.try("next", 1)
+	w.landLate("web")
+	w.end("web")
+	if w.hear(); w.ledger.Held(web) || w.ledger.Doubtful(web) || !w.woken["next"] {
+		t.Error("it is still in doubt")
+	}
+}
+
+// What else the watch tells of a pod that ended before the request was sent says nothing of that.
+func TestAPodThatEndedBeforeEndsNoDoubtAboutTheNext(t *testing.T) {
+	w := newWorld(1)
+	s := &shadowPods{ledger: w.ledger}
+	if err := w.try("web", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.answer("web")
+	old := w.exist["web"]
+	w.end("web")
+	w.hear()
+	w.lose("web", 1)
+	w.answer("web")
+	s.see(t.Context(), old, false) // its deletion begins
+	s.gone(t.Context(), old)
+	if err := w.try("next", 1); err == nil {
+		t.Error("there is room beside a pod that may come")
+	}
+}
+
+// What a withdrawn ShadowPod asked for, and nobody answered, is forgotten also where nobody lacks room.
+func TestNothingIsKeptOfADoubtThatNobodyAsksAbout(t *testing.T) {
+	w := newWorld(9)
+	w.lose("web", 1)
+	w.answer("web")
+	w.drop("web")
+	if w.wait(holdLimit + time.Second); len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
+		t.Errorf("kept is %v", w.ledger.entries)
+	}
+}
+
+// Two pods were made and went before the watch showed them: the first of them says nothing of the request for the third.
+func TestAPodThatIsShownLateEndsNoDoubtAboutTheNext(t *testing.T) {
+	w := newWorld(1)
+	for range 2 {
+		if err := w.try("web", 1); err != nil {
+			t.Fatal(err)
+		}
+		w.answer("web")
+		w.remove("web")
+	}
+	w.lose("web", 1)
+	w.hear()
+	w.hear()
+	if err := w.try("next", 1); err == nil {
+		t.Error("there is room beside a pod that may come")
+	}
+}
+
+// A second request that is refused says nothing of the first one.
+func TestAShareInDoubtIsKeptWhenTheNextRequestIsRefused(t *testing.T) {
+	w := newWorld(1)
+	w.lose("web", 1)
+	w.answer("web")
+	w.landLate("web")
+	w.refuse("web", 1)
+	w.answer("web")
+	if err := w.try("next", 1); err == nil {
+		t.Error("there is room beside a pod that exists")
+	}
+}
+
+// However late the ledger hears of pods and of answers, if ever, and whatever becomes of the Quota, nobody is given a share
+// who might have too much with it, and in the end nothing that fits waits.
+func TestTheLedgerIsExactHoweverLateItHears(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		budgets := rapid.IntRange(1, 6)
+		w := newWorld(budgets.Draw(t, "budget"))
+		sizes := map[string]int{}
+		for i := range rapid.IntRange(1, 8).Draw(t, "pods") {
+			sizes[fmt.Sprint("p", i)] = rapid.IntRange(1, 3).Draw(t, "size")
+			w.adds[fmt.Sprint("p", i)] = rapid.IntRange(0, sizes[fmt.Sprint("p", i)]).Draw(t, "what admission adds")
+		}
+		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprint("p", rapid.IntRange(0, len(sizes)-1).Draw(t, "pod")) })
+		changed := false // a Quota that was lowered may take back what others were woken for
+		t.Repeat(map[string]func(*rapid.T){
+			"try":    func(t *rapid.T) { n := name.Draw(t, "name"); _ = w.try(n, sizes[n]) },
+			"lose":   func(t *rapid.T) { n := name.Draw(t, "name"); w.lose(n, sizes[n]) },
+			"refuse": func(t *rapid.T) { n := name.Draw(t, "name"); w.refuse(n, sizes[n]) },
+			"land":   func(t *rapid.T) { w.landLate(name.Draw(t, "name")) },
+			"remove": func(t *rapid.T) { w.remove(name.Draw(t, "name")) },
+			"drop":   func(t *rapid.T) { w.drop(name.Draw(t, "name")) },
+			"hear":   func(*rapid.T) { w.hear() },
+			"answer": func(t *rapid.T) { w.answer(name.Draw(t, "name")) },
+			"end":    func(t *rapid.T) { w.end(name.Draw(t, "name")) },
+			"fumble": func(t *rapid.T) { n := name.Draw(t, "name"); w.fumble(n, sizes[n]) },
+			"wait":   func(*rapid.T) { w.wait(holdLimit / 3) },
+			"rest":   func(*rapid.T) { w.rest() },
+			"grant":  func(t *rapid.T) { w.grant(budgets.Draw(t, "budget")); changed = true },
+			"": func(t *rapid.T) {
+				if w.tooMuch != "" {
+					t.Fatal(w.tooMuch)
+				}
+			},
+		})
+		w.rest()
+		for key := range w.ledger.entries {
+			if w.ledger.Held(key) && !w.woken[key.Name] {
+				t.Errorf("%s is waited for", key)
+			}
+		}
+		for n := range w.woken {
+			if err := w.try(n, sizes[n]); err != nil && !changed {
+				t.Errorf("%s was woken and may not start: %v", n, err)
+			}
+		}
+		waiting := 0
+		if b := w.ledger.books[account{"grey", "user"}]; b != nil {
+			for _, waiter := range b.waiting.of {
+				waiting++
+				if sizes[waiter.key.Name] <= w.budget-w.used() {
+					t.Errorf("%s waits with %d of %d in use", waiter.key.Name, w.used(), w.budget)
+				}
+			}
+		}
+		if len(w.exist) == 0 && waiting == 0 && (len(w.ledger.entries) > 0 || len(w.ledger.books) > 0) {
+			t.Errorf("nothing is left, and remembered are %v", w.ledger.entries)
+		}
+	})
+}
+
+func TestAShareThatNobodyCameForIsGivenToOthers(t *testing.T) {
+	for how, leave := range map[string]func(w *world){
+		"its ShadowPod is gone":   func(w *world) { w.drop("second") },
+		"nobody told that it was": func(w *world) { w.wait(holdLimit + time.Second) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			w := newWorld(1)
+			if err := w.try("first", 1); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"second", "third"} {
+				if err := w.ledger.Reserve(w.shadow(name, 1), w.quota, false); err == nil {
+					t.Fatalf("there is room for %s", name)
+				}
+			}
+			w.answer("first")
+			w.hear()
+			w.remove("first")
+			w.hear()
+			if !w.woken["second"] || w.woken["third"] {
+				t.Fatalf("woken are %v", w.woken)
+			}
+			if leave(w); !w.woken["third"] {
+				t.Error("the third still waits")
+			}
+		})
+	}
+}
+
+// Whoever is woken for a share and has no use for it any more leaves it to the next.
+func TestAShareIsLeftToOthersByWhoeverNeedsNone(t *testing.T) {
+	for what, sync := range map[string]func(*shadowPods, *offv1beta1.ShadowPod) error{
+		"its pod ended, as its status says": func(s *shadowPods, sp *offv1beta1.ShadowPod) error {
+			sp.Status.Phase = corev1.PodSucceeded
+			return s.Sync(t.Context(), sp)
+		},
+		"its pod ended, as is not written yet": func(s *shadowPods, sp *offv1beta1.ShadowPod) error {
+			s.ends.Put(sp.UID, corev1.PodFailed)
+			return s.create(t.Context(), sp)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(1)
+			s := &shadowPods{ledger: w.ledger}
+			if err := w.try("first", 1); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"second", "third"} {
+				if err := w.try(name, 1); err == nil {
+					t.Fatalf("there is room for %s", name)
+				}
+			}
+			w.ledger.Release(types.NamespacedName{Namespace: "twin", Name: "first"})
+			if err := sync(s, w.shadow("second", 1)); err != nil {
+				t.Fatal(err)
+			}
+			if !w.woken["third"] {
+				t.Error("the third still waits")
+			}
+		})
+	}
+}
+
+// A request may have been sent when its ShadowPod goes: what it makes counts.
+func TestAShareThatIsAskedForStaysWhenItsShadowPodGoes(t *testing.T) {
+	w := newWorld(1)
+	if err := w.try("web", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.ledger.Withdraw(w.shadow("web", 1))
+	if err := w.try("next", 1); err == nil {
+		t.Error("there are two pods")
+	}
+}
+
+func TestAShareOfAPodThatIsNeverSeenComesBack(t *testing.T) {
+	w := newWorld(1)
+	if err := w.try("lost", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.answer("lost")
+	w.exist, w.unheard = map[string]*corev1.Pod{}, nil // the watch was interrupted meanwhile
+	if err := w.ledger.Reserve(w.shadow("next", 1), w.quota, false); err == nil {
+		t.Fatal("there is room for two")
+	}
+	if w.wait(holdLimit + time.Second); !w.woken["next"] {
+		t.Error("it still waits")
+	}
+}
+
+func TestWhatAPodIsChangedToTakeCountsAtOnceAndWhatItLosesWhenSeen(t *testing.T) {
+	w := newWorld(4)
+	sp := w.shadow("web", 1)
+	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
+	pod.UID = "1"
+	w.ledger.See(pod)
+	resized := func(cpu string) *corev1.Pod {
+		out := pod.DeepCopy()
+		out.Spec.Containers[0].Resources.Requests = cpus(cpu)
+		return out
+	}
+	counts := func(want string) {
+		t.Helper()
+		used := w.ledger.books[accountOf(sp)].used
+		if got := used.Cpu().String(); got != want {
+			t.Errorf("%s are counted, want %s", got, want)
+		}
+	}
+	asking := sp.DeepCopy()
+	asking.Spec.Pod = resized("3").Spec
+	if err := w.ledger.Reserve(asking, w.quota, true); err != nil {
+		t.Fatal(err)
+	}
+	counts("3")
+	w.ledger.Made(resized("3"))
+	w.ledger.See(pod) // an event of before
+	counts("3")
+	w.ledger.See(resized("3"))
+	counts("3")
+	w.ledger.Made(resized("2"))
+	counts("3")
+	w.ledger.See(resized("2"))
+	counts("2")
+	w.ledger.Gone(pod)
+	if len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
+		t.Error("something is left")
+	}
+}
+
+// Whether a change that nobody answered was made is known when the watch shows a version of the pod after the one that it was for.
+func TestAChangeInDoubtCountsUntilTheWatchShowsWhatBecameOfIt(t *testing.T) {
+	type story func(l *ledger, see func(version, cpu string), lost func())
+	for name, tc := range map[string]struct {
+		of   story
+		want string
+		held bool
+	}{
+		"nothing is seen":                {func(_ *ledger, _ func(string, string), lost func()) { lost() }, "3", true},
+		"an event of before":             {func(_ *ledger, see func(string, string), lost func()) { lost(); see("9", "1"); see("10", "1") }, "3", true},
+		"it was made":                    {func(_ *ledger, see func(string, string), lost func()) { lost(); see("11", "3") }, "3", false},
+		"it was made and seen before":    {func(_ *ledger, see func(string, string), lost func()) { see("11", "3"); lost() }, "3", false},
+		"something else was":             {func(_ *ledger, see func(string, string), lost func()) { lost(); see("11", "1") }, "1", false},
+		"something else was seen before": {func(_ *ledger, see func(string, string), lost func()) { see("11", "1"); lost() }, "1", false},
+		"another one was refused": {func(l *ledger, _ func(string, string), lost func()) {
+			lost()
+			l.Release(types.NamespacedName{Namespace: "twin", Name: "web"})
+		}, "3", true},
+		"its wish was taken back": {func(l *ledger, _ func(string, string), lost func()) {
+			lost()
+			l.Withdraw(asked("twin", "web", "grey", "user", "1"))
+		}, "3", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(3)
+			sp := w.shadow("web", 1)
+			key := client.ObjectKeyFromObject(sp)
+			see := func(version, cpu string) {
+				pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: asked("twin", "web", "grey", "user", cpu).Spec.Pod}
+				pod.UID, pod.ResourceVersion = "1", version
+				w.ledger.See(pod)
+			}
+			see("10", "1")
+			if err := w.ledger.Reserve(w.shadow("web", 3), w.quota, true); err != nil {
+				t.Fatal(err)
+			}
+			tc.of(w.ledger, see, func() { w.ledger.Lost(key, "10") })
+			used := w.ledger.books[accountOf(sp)].used
+			if got := used.Cpu().String(); got != tc.want || w.ledger.Held(key) != tc.held {
+				t.Errorf("%s are counted, held: %t", got, w.ledger.Held(key))
+			}
+			pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta}
+			pod.UID = "1"
+			w.ledger.Gone(pod)
+			if len(w.ledger.entries) > 0 || len(w.ledger.books) > 0 {
+				t.Error("something is left when it is gone")
+			}
+		})
+	}
+}
+
+// A pod that is to have more of one resource and less of another has both until that is done.
+func TestWhatAPodIsChangedToLoseCountsUntilItLostIt(t *testing.T) {
+	w := newWorld(9)
+	sp := w.shadow("web", 1)
+	sp.Spec.Pod.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("4Gi")
+	w.quota.Spec.Resources[corev1.ResourceMemory] = resource.MustParse("4Gi")
+	pod := &corev1.Pod{ObjectMeta: sp.ObjectMeta, Spec: sp.Spec.Pod}
+	pod.UID = "1"
+	w.ledger.See(pod)
+	asking := sp.DeepCopy()
+	asking.Spec.Pod.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	if err := w.ledger.Reserve(asking, w.quota, true); err != nil {
+		t.Fatal(err)
+	}
+	used := w.ledger.books[accountOf(sp)].used
+	if cpu, memory := used.Cpu().String(), used.Memory().String(); cpu != "2" || memory != "4Gi" {
+		t.Errorf("%s and %s are counted", cpu, memory)
+	}
+}
+
+// What a pod costs that asks, starts or goes does not depend on how many wait.
+func TestWhoeverWaitsCostsTheOthersNothing(t *testing.T) {
+	cost := func(waiting int) float64 {
+		w := newWorld(2)
+		for _, name := range []string{"a", "b"} {
+			if err := w.try(name, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range waiting {
+			if err := w.try(fmt.Sprint("w", i), 2); err == nil {
+				t.Fatal("there is room for three")
+			}
+		}
+		a, last := w.shadow("a", 1), w.shadow(fmt.Sprint("w", waiting-1), 2)
+		return testing.AllocsPerRun(20, func() {
+			w.ledger.Release(client.ObjectKeyFromObject(a))
+			asked := w.ledger.Reserve(a, w.quota, false)
+			waits := w.ledger.Reserve(last, w.quota, false)
+			if asked != nil || waits == nil {
+				t.Fatalf("got %v and %v", asked, waits)
+			}
+		})
+	}
+	if few, many := cost(2), cost(2000); many > 2*few {
+		t.Errorf("%v allocations where two wait, %v where 2000 do", few, many)
+	}
+}
+
+// Why a pod waits does not change with what the others take: it is written and told of once.
+func TestWhyAPodWaitsDoesNotChangeWithWhatOthersTake(t *testing.T) {
+	w := newWorld(4)
+	if err := w.try("a", 2); err != nil {
+		t.Fatal(err)
+	}
+	before := w.try("large", 4)
+	if err := w.try("b", 1); err != nil {
+		t.Fatal(err)
+	}
+	if after := w.try("large", 4); before == nil || after == nil || before.Error() != after.Error() {
+		t.Errorf("it was %v and is %v", before, after)
+	}
+}

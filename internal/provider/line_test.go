@@ -1,0 +1,100 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// What is free goes to those who would get it if everybody were asked in turn.
+func TestALineIsServedAsIfEverybodyWereAsked(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, all := newLine(), map[types.NamespacedName]*waiter{}
+		size := func(w *waiter) int { return int(w.need.Cpu().Value()) }
+		rank := func(w *waiter) string { return listText(w.need) }
+		key := rapid.Custom(func(t *rapid.T) types.NamespacedName {
+			return types.NamespacedName{Name: fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name"))}
+		})
+		turn := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				k := key.Draw(t, "key")
+				l.remove(k)
+				turn++
+				w := &waiter{key: k, created: time.Unix(rapid.Int64Range(0, 3).Draw(t, "second"), 0), turn: turn, need: cpus(fmt.Sprint(rapid.IntRange(1, 4).Draw(t, "size")))}
+				all[k] = w
+				l.add(w, rank(w))
+			},
+			"move": func(t *rapid.T) {
+				if w := l.of[key.Draw(t, "key")]; w != nil {
+					w.need = cpus(fmt.Sprint(rapid.IntRange(1, 4).Draw(t, "size")))
+					l.move(w, rank(w))
+				}
+			},
+			"lose hope": func(t *rapid.T) {
+				if w := l.of[key.Draw(t, "key")]; w != nil {
+					l.move(w, hopeless)
+				}
+			},
+			"remove": func(t *rapid.T) {
+				k := key.Draw(t, "key")
+				if got := l.remove(k); got != all[k] {
+					t.Fatalf("removed %v, want %v", got, all[k])
+				}
+				delete(all, k)
+			},
+			"serve": func(t *rapid.T) {
+				free := rapid.IntRange(0, 12).Draw(t, "free")
+				var waiting []*waiter
+				for _, w := range all {
+					if w.rank != hopeless {
+						waiting = append(waiting, w)
+					}
+				}
+				slices.SortFunc(waiting, inOrder)
+				var want, got []string
+				left := free
+				for _, w := range waiting {
+					if size(w) <= left {
+						want, left = append(want, w.key.Name), left-size(w)
+					}
+				}
+				left = free
+				l.serve(func(w *waiter) bool {
+					if size(w) > left {
+						return false
+					}
+					got, left = append(got, w.key.Name), left-size(w)
+					l.remove(w.key)
+					delete(all, w.key)
+					return true
+				})
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("served (-want +got):\n%s", diff)
+				}
+			},
+			"": func(t *rapid.T) {
+				count := 0
+				for _, same := range l.ranks {
+					count += len(same)
+				}
+				for _, w := range l.of {
+					if w.rank == hopeless {
+						count++
+					}
+				}
+				if len(l.of) != len(all) || count != len(all) {
+					t.Fatalf("%d wait, %d in ranks, want %d", len(l.of), count, len(all))
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,380 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package provider runs, in a provider, what its consumers offload: the twins of their namespaces, and the pods in them.
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/elder"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/version"
+)
+
+// defaultLimit of namespaces for one consumer.
+const defaultLimit = 100
+
+// NamespaceMapOptions say what consumers may have.
+type NamespaceMapOptions struct {
+	// LiqoNamespace is where the installation lives.
+	LiqoNamespace string
+	// Version of Liqo here, which consumers are told; empty for not.
+	Version string
+	// PodSecurity is the level of Pod Security that new namespaces enforce; "" is baseline.
+	PodSecurity string
+	// MaxNamespaces that are made for one consumer; 0 is 100.
+	MaxNamespaces int
+	// ReservedNamespaces are names that no consumer gets. A pattern may begin or end with *, which stands for any characters.
+	ReservedNamespaces []string
+	// Quota is the default ResourceQuota of each namespace; empty for none.
+	Quota corev1.ResourceList
+	// Requests and Limits are what containers get that say none, by a LimitRange; empty for none.
+	Requests, Limits corev1.ResourceList
+	// Workers is the number of NamespaceMaps handled at once; 0 is 4. A NamespaceMap is handled by one of them at a time and the oldest
+	// of a peering alone has any effect, so that a consumer cannot have all of them.
+	Workers int
+}
+
+const (
+	defaultMapWorkers = 4
+	// turn is how many namespaces are made for a NamespaceMap before the others have their turn.
+	turn = 16
+	// turnDelay is after how long a NamespaceMap is looked at again after its turn.
+	turnDelay = 10 * time.Millisecond
+)
+
+// SetupNamespaceMaps registers the controller that makes the namespaces that consumers ask for.
+func SetupNamespaceMaps(mgr ctrl.Manager, o NamespaceMapOptions) error {
+	if o.PodSecurity == "" {
+		o.PodSecurity = policy.PodSecurityBaseline
+	}
+	if o.MaxNamespaces == 0 {
+		o.MaxNamespaces = defaultLimit
+	}
+	if o.Workers == 0 {
+		o.Workers = defaultMapWorkers
+	}
+	if err := indexBindings(mgr); err != nil {
+		return err
+	}
+	if _, err := mgr.GetCache().GetInformer(context.Background(), &offv1beta1.ShadowPod{}); err != nil {
+		return fmt.Errorf("caching ShadowPods: %w", err)
+	}
+	s := &namespaceMaps{client: mgr.GetClient(), live: mgr.GetAPIReader(), options: o}
+	c := kube.NewController(mgr, kube.Options{
+		Name:           "namespacemap",
+		Finalizer:      names.NamespaceMapFinalizer,
+		NeedsFinalizer: peer.IsReplica,
+		Workers:        o.Workers,
+	}, s)
+	return c.Complete(s.watches(c.Builder()))
+}
+
+// namespaceMaps handles the replicas of consumers' NamespaceMaps. Our own ones, made for our providers, are left alone.
+type namespaceMaps struct {
+	client  client.Client
+	live    client.Reader
+	options NamespaceMapOptions
+}
+
+// Sync makes, keeps and removes twins, and says in the status what became of each.
+func (s *namespaceMaps) Sync(ctx context.Context, nm *offv1beta1.NamespaceMap) error {
+	if !peer.IsReplica(nm) {
+		return nil
+	}
+	in, err := s.gather(ctx, s.client, nm)
+	if err != nil {
+		return err
+	}
+	if in.consumer == "" {
+		return kube.Invalid("NoTenantNamespace", fmt.Errorf("the namespace %q is not that of a peering", nm.Namespace))
+	}
+	in.desired = nm.Spec.DesiredMapping
+	if in.bound, err = s.bindingsOf(ctx, in); err != nil {
+		return err
+	}
+	return s.apply(ctx, nm, in)
+}
+
+// Cleanup removes all twins. In the end it asks the API server itself: one that was made a moment ago is in no cache, and would be
+// left behind for ever.
+func (s *namespaceMaps) Cleanup(ctx context.Context, nm *offv1beta1.NamespaceMap) error {
+	for _, from := range []client.Reader{s.client, s.live} {
+		in, err := s.gather(ctx, from, nm)
+		if err != nil {
+			return err
+		}
+		if err := s.apply(ctx, nm, in); err != nil {
+			return err
+		}
+		if left := len(decide(in)); left > 0 {
+			return kube.Wait(0, fmt.Sprintf("%d namespaces are being removed", left))
+		}
+	}
+	return nil
+}
+
+func (s *namespaceMaps) apply(ctx context.Context, nm *offv1beta1.NamespaceMap, in input) error {
+	status := map[string]offv1beta1.RemoteNamespaceStatus{}
+	var refused, failed []error
+	made, waiting := 0, 0
+	for _, st := range decide(in) {
+		if st.do == create {
+			if made++; made > turn {
+				waiting++
+				continue // without an answer, which is what the consumer waits for
+			}
+		}
+		err := s.do(ctx, in, &st)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("offloading namespace %q: %w", st.local, err))
+		}
+		if st.refusal != nil {
+			refused = append(refused, fmt.Errorf("namespace %q: %w", st.local, st.refusal))
+		}
+		if st.warning != nil {
+			failed = append(failed, kube.Invalid(st.warning.reason, fmt.Errorf("namespace %q: %w", st.local, st.warning)))
+		}
+		if in.mayReport(st.local) {
+			status[st.local] = answer(in, st, err)
+		}
+	}
+	nm.Status.CurrentMapping, nm.Status.ProviderVersion, nm.Status.ProviderCapabilities = status, s.options.Version, nil
+	if s.options.Version != "" {
+		nm.Status.ProviderCapabilities = version.Capabilities()
+	}
+	if waiting > 0 {
+		failed = append(failed, kube.Wait(turnDelay, fmt.Sprintf("%d namespaces have to be made", waiting)))
+	}
+	return errors.Join(invalid(refused), errors.Join(failed...))
+}
+
+// invalid shows refusals as an event; a watch looks again when the namespace in the way goes.
+func invalid(refused []error) error {
+	if len(refused) == 0 {
+		return nil
+	}
+	return kube.Invalid(string(offv1beta1.MappingCreationLoopBackOff), errors.Join(refused...))
+}
+
+func (s *namespaceMaps) gather(ctx context.Context, from client.Reader, nm *offv1beta1.NamespaceMap) (input, error) {
+	in := input{
+		owner:      ownerKey(nm),
+		tenant:     nm.Namespace,
+		current:    nm.Status.CurrentMapping,
+		namespaces: map[string]*corev1.Namespace{},
+		reserved:   policy.Reserved{Liqo: s.options.LiqoNamespace, Names: s.options.ReservedNamespaces},
+		limit:      s.options.MaxNamespaces,
+		level:      s.options.PodSecurity,
+	}
+	all := &corev1.NamespaceList{}
+	if err := from.List(ctx, all); err != nil {
+		return in, fmt.Errorf("listing namespaces: %w", err)
+	}
+	for i := range all.Items {
+		n := &all.Items[i]
+		in.namespaces[n.Name] = n
+		if _, ok := peer.OfNamespace(n); ok {
+			in.reserved.Tenants = append(in.reserved.Tenants, n.Name)
+		}
+	}
+	if home, known := in.namespaces[nm.Namespace]; known {
+		consumer, _ := peer.OfNamespace(home)
+		in.consumer = string(consumer)
+	}
+	siblings := &offv1beta1.NamespaceMapList{}
+	if err := from.List(ctx, siblings, client.InNamespace(nm.Namespace)); err != nil {
+		return in, fmt.Errorf("listing NamespaceMaps: %w", err)
+	}
+	oldest := elder.First(siblings.Items, func(other *offv1beta1.NamespaceMap) bool { return peer.IsReplica(other) })
+	in.younger = oldest != nil && oldest.Name != nm.Name
+	tenants := &authv1beta1.TenantList{}
+	if err := from.List(ctx, tenants, client.InNamespace(nm.Namespace)); err != nil {
+		return in, fmt.Errorf("listing Tenants: %w", err)
+	}
+	in.access = accessOf(tenants.Items, in.consumer)
+	quotas := &offv1beta1.QuotaList{}
+	if err := from.List(ctx, quotas, client.InNamespace(nm.Namespace)); err != nil {
+		return in, fmt.Errorf("listing Quotas: %w", err)
+	}
+	in.users = usersOf(quotas.Items)
+	return in, nil
+}
+
+func (s *namespaceMaps) do(ctx context.Context, in input, st *step) error {
+	switch st.do {
+	case create:
+		if err := s.create(ctx, in, st); err != nil || st.do == refuse {
+			return err
+		}
+		// Limits come before rights: what the consumer makes is counted from the first object.
+		if err := s.limit(ctx, st.namespace); err != nil {
+			return err
+		}
+		return s.rights(ctx, in, st.remote)
+	case keep:
+		if err := s.label(ctx, in, st.namespace); err != nil {
+			return err
+		}
+		if err := s.limit(ctx, st.namespace); err != nil {
+			return err
+		}
+		return s.rights(ctx, in, st.remote)
+	case remove:
+		log.FromContext(ctx).Info("removing namespace", "namespace", st.remote, "consumer", in.consumer)
+		precondition := client.Preconditions{UID: new(st.namespace.UID)}
+		if err := s.client.Delete(ctx, st.namespace, precondition); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting namespace %q: %w", st.remote, err)
+		}
+	}
+	return nil
+}
+
+// create makes the namespace, and never takes one that is there: the cache may not know it yet.
+func (s *namespaceMaps) create(ctx context.Context, in input, st *step) error {
+	twin := newTwin(in, *st)
+	err := s.client.Create(ctx, twin)
+	if err == nil {
+		log.FromContext(ctx).Info("made namespace", "namespace", st.remote, "consumer", in.consumer)
+		st.namespace = twin
+		return nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %q: %w", st.remote, err)
+	}
+	if err := s.live.Get(ctx, client.ObjectKeyFromObject(twin), twin); err != nil {
+		return fmt.Errorf("reading namespace %q: %w", st.remote, err)
+	}
+	if !isTwin(twin, in.owner, st.local) {
+		st.do, st.refusal = refuse, errNotOurs(st.remote)
+	}
+	st.namespace = twin
+	return nil
+}
+
+func (s *namespaceMaps) label(ctx context.Context, in input, namespace *corev1.Namespace) error {
+	missing := missingLabels(in, namespace)
+	if len(missing) == 0 {
+		return nil
+	}
+	labelled := namespace.DeepCopy()
+	labelled.Labels = maps.Clone(namespace.Labels)
+	if labelled.Labels == nil {
+		labelled.Labels = map[string]string{}
+	}
+	maps.Copy(labelled.Labels, missing)
+	if err := s.client.Patch(ctx, labelled, client.MergeFrom(namespace)); err != nil {
+		return fmt.Errorf("labelling namespace %q: %w", namespace.Name, err)
+	}
+	return nil
+}
+
+// rights gives the consumer's users their role in the namespace, or takes it away, and with a drained consumer its pods.
+func (s *namespaceMaps) rights(ctx context.Context, in input, namespace string) error {
+	want := binding(in, namespace)
+	have := &rbacv1.RoleBinding{}
+	err := s.client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the rights in namespace %q: %w", namespace, err)
+	}
+	bound := err == nil
+	entitled := in.entitled(bound)
+	withdraw := func(ctx context.Context, binding *rbacv1.RoleBinding) error {
+		return client.IgnoreNotFound(s.client.Delete(ctx, binding, client.Preconditions{UID: new(binding.UID)}))
+	}
+	if bound && !entitled {
+		if err := withdraw(ctx, have); err != nil {
+			return fmt.Errorf("withdrawing the rights in namespace %q: %w", namespace, err)
+		}
+	}
+	if entitled {
+		if err := kube.EnsureRoleBinding(ctx, s.client, want, withdraw); err != nil {
+			return fmt.Errorf("granting rights in namespace %q: %w", namespace, err)
+		}
+	}
+	if in.access == drained {
+		return s.evict(ctx, namespace)
+	}
+	return nil
+}
+
+// evict removes the consumer's pods. Their volumes and configuration stay for the day the Tenant is active again.
+func (s *namespaceMaps) evict(ctx context.Context, namespace string) error {
+	left := &offv1beta1.ShadowPodList{}
+	if err := s.client.List(ctx, left, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("listing ShadowPods: %w", err)
+	}
+	// Not left to the garbage collector alone: a ShadowPod may be kept by a finalizer, and a pod be owned no more.
+	pods := &corev1.PodList{}
+	if err := s.live.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{names.ManagedBy: madeFrom}); err != nil {
+		return fmt.Errorf("listing the pods in namespace %q: %w", namespace, err)
+	}
+	if len(left.Items)+len(pods.Items) == 0 {
+		return nil
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := s.client.Delete(ctx, pod, client.Preconditions{UID: new(pod.UID)}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("removing pod %q in namespace %q: %w", pod.Name, namespace, err)
+		}
+	}
+	for i := range left.Items {
+		if err := s.client.Delete(ctx, &left.Items[i], client.Preconditions{UID: new(left.Items[i].UID)}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing the pods in namespace %q: %w", namespace, err)
+		}
+	}
+	return kube.Wait(evictionDelay, "pods of a drained tenant are being removed")
+}
+
+// binding is named after the namespace of the peering, so that each peering has its own in a namespace. Its subjects are
+// users and never the group of the consumer: certificates cannot be revoked, and those of slices that are gone have that
+// group too.
+func binding(in input, namespace string) *rbacv1.RoleBinding {
+	subjects := make([]rbacv1.Subject, 0, len(in.users))
+	for _, user := range in.users {
+		subjects = append(subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user})
+	}
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: in.tenant, Namespace: namespace,
+			Labels:      map[string]string{names.RemoteClusterID: in.consumer, names.AppManagedBy: names.ManagedByLiqo},
+			Annotations: map[string]string{names.ManagedByNamespaceMap: in.owner},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: names.RoleVirtualKubeletRemote},
+		Subjects: subjects,
+	}
+}
+
+func ownerKey(nm *offv1beta1.NamespaceMap) string { return nm.Namespace + "/" + nm.Name }
+
+func cutOwner(annotation string) (namespace, name string, ok bool) {
+	return strings.Cut(annotation, "/")
+}
+
+// wants tells whether the NamespaceMap asks for a namespace of that name.
+func wants(nm *offv1beta1.NamespaceMap, namespace string) bool {
+	return slices.Contains(slices.Collect(maps.Values(nm.Spec.DesiredMapping)), namespace)
+}

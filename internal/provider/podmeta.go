@@ -1,0 +1,151 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+)
+
+// Pods are created and not applied: server-side apply refuses repeated ports and variables that a pod may well have, and
+// would take over a pod that is not ours. So later changes of labels and annotations are merge patches, and the field
+// manager's own record says which keys are ours to remove.
+
+// podLabels are those of the ShadowPod, less those that the provider does not take from consumers.
+func podLabels(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
+	out := map[string]string{}
+	for key, value := range sp.Labels {
+		if policy.KeepsPodLabel(key, value, dropped) {
+			out[key] = value
+		}
+	}
+	out[names.ManagedBy] = madeFrom
+	return out
+}
+
+// podAnnotations are those of a Pod that has all of its ShadowPod.
+func podAnnotations(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
+	return annotationsOf(sp, partsOf(&sp.Spec.Pod).String(), dropped...)
+}
+
+// annotationsOf are those of the ShadowPod, what of its spec reached the Pod, and a hash of all that comes from it, which
+// shows that something was removed.
+func annotationsOf(sp *offv1beta1.ShadowPod, parts string, dropped ...string) map[string]string {
+	out := map[string]string{}
+	for key, value := range sp.Annotations {
+		if key != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(key, names.AppliedHash) && policy.KeepsPodAnnotation(key, dropped) {
+			out[key] = value
+		}
+	}
+	out[followedParts] = parts
+	out[names.AppliedHash] = hash(podLabels(sp, dropped...), out)
+	return out
+}
+
+func hash(values ...any) string {
+	// Encoding sorts the keys.
+	encoded, err := json.Marshal(values)
+	if err != nil {
+		panic(err) // parts of objects always encode
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:8])
+}
+
+// relabel gives the pod the labels and annotations of its ShadowPod, if it has others. parts is what of the spec reached it.
+func (s *shadowPods) relabel(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, parts string) error {
+	wantLabels, wantAnnotations := podLabels(sp, s.dropped...), annotationsOf(sp, parts, s.dropped...)
+	if includes(pod.Labels, wantLabels) && includes(pod.Annotations, wantAnnotations) || !pod.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	// The cache has no managed fields.
+	live := &corev1.Pod{}
+	if err := s.live.Get(ctx, client.ObjectKeyFromObject(pod), live); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("reading the pod: %w", err))
+	}
+	ours := ownedKeys(live.ManagedFields)
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":         pod.UID,
+		"labels":      change(wantLabels, ours.Labels),
+		"annotations": change(wantAnnotations, ours.Annotations),
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding the labels: %w", err)
+	}
+	err = s.client.Patch(ctx, live, client.RawPatch(types.MergePatchType, body), client.FieldOwner(names.ShadowPodFieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("labelling the pod: %w", err)
+	}
+	return nil
+}
+
+func includes(have, want map[string]string) bool {
+	for key, value := range want {
+		if v, ok := have[key]; !ok || v != value {
+			return false
+		}
+	}
+	return true
+}
+
+// change is the merge patch that sets want and removes those of owned that want does not have.
+func change(want map[string]string, owned []string) map[string]any {
+	out := map[string]any{}
+	for _, key := range owned {
+		out[key] = nil
+	}
+	for key, value := range want {
+		out[key] = value
+	}
+	return out
+}
+
+type keys struct{ Labels, Annotations []string }
+
+// ownedKeys reads which labels and annotations our field manager has set, whatever the others have.
+func ownedKeys(fields []metav1.ManagedFieldsEntry) keys {
+	var out keys
+	for _, entry := range fields {
+		if entry.Manager != names.ShadowPodFieldManager || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		var set struct {
+			Metadata struct {
+				Labels      map[string]any `json:"f:labels"`
+				Annotations map[string]any `json:"f:annotations"`
+			} `json:"f:metadata"`
+		}
+		if json.Unmarshal(entry.FieldsV1.Raw, &set) != nil {
+			continue
+		}
+		out.Labels = append(out.Labels, keysOf(set.Metadata.Labels)...)
+		out.Annotations = append(out.Annotations, keysOf(set.Metadata.Annotations)...)
+	}
+	return out
+}
+
+func keysOf(set map[string]any) []string {
+	var out []string
+	for _, field := range slices.Sorted(maps.Keys(set)) {
+		if key, ok := strings.CutPrefix(field, "f:"); ok {
+			out = append(out, key)
+		}
+	}
+	return out
+}

@@ -1,0 +1,68 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/quota"
+)
+
+// specToMake returns what a new Pod is made with. Ephemeral containers come later.
+func (s *shadowPods) specToMake(ctx context.Context, sp *offv1beta1.ShadowPod) (corev1.PodSpec, error) {
+	spec := *sp.Spec.Pod.DeepCopy()
+	spec.EphemeralContainers = nil
+	spec.Tolerations = s.allowed.NarrowTolerations(spec.Tolerations)
+	if !s.allowed.AllowsAccount(policy.AccountOf(&spec)) {
+		spec.AutomountServiceAccountToken = new(false)
+	}
+	offloaded, err := s.offloads(ctx, sp.Namespace)
+	if err != nil {
+		return spec, err
+	}
+	if !offloaded {
+		policy.KeepOffVirtualNodes(&spec)
+	}
+	defaults, err := s.defaultRequests(ctx, sp)
+	if err != nil {
+		return spec, err
+	}
+	quota.SetDefaults(&spec, defaults)
+	return spec, nil
+}
+
+// offloads reports whether this cluster itself offloads a namespace.
+func (s *shadowPods) offloads(ctx context.Context, namespace string) (bool, error) {
+	ns := &corev1.Namespace{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: namespace}, ns); err != nil {
+		return false, fmt.Errorf("reading the namespace: %w", err)
+	}
+	return ns.Labels[names.SchedulingEnabled] == "true", nil
+}
+
+// defaultRequests returns what containers of a ShadowPod request that name no amount. What the Quota does not name is left out: it
+// would keep the pod from being made.
+func (s *shadowPods) defaultRequests(ctx context.Context, sp *offv1beta1.ShadowPod) (corev1.ResourceList, error) {
+	if !s.ledger.enforce || len(s.requests) == 0 {
+		return s.requests, nil
+	}
+	q, err := s.quotaOf(ctx, accountOf(sp))
+	if err != nil || q == nil {
+		return nil, err
+	}
+	out := corev1.ResourceList{}
+	for name, amount := range s.requests {
+		if _, granted := q.Spec.Resources[name]; granted {
+			out[name] = amount
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,137 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"maps"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+)
+
+// queue is the controller's, once it runs.
+type queue struct {
+	atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
+}
+
+// Start is a source that never has anything: it is told the queue.
+func (q *queue) Start(_ context.Context, to workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	q.Store(&to)
+	return nil
+}
+
+func (q *queue) wake(key types.NamespacedName) {
+	if to := q.Load(); to != nil {
+		(*to).Add(reconcile.Request{NamespacedName: key})
+	}
+}
+
+// podEvents keeps the ledger, before anybody is woken.
+type podEvents struct {
+	handler.TypedEventHandler[*corev1.Pod, reconcile.Request]
+	s *shadowPods
+}
+
+func (p podEvents) Create(ctx context.Context, e event.TypedCreateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	p.s.see(ctx, e.Object, true)
+	p.TypedEventHandler.Create(ctx, e, q)
+}
+
+func (p podEvents) Update(ctx context.Context, e event.TypedUpdateEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	another := e.ObjectOld.UID != e.ObjectNew.UID // seen through an interrupted watch
+	if another {
+		p.s.gone(ctx, e.ObjectOld)
+	}
+	p.s.see(ctx, e.ObjectNew, another)
+	if ended(e.ObjectNew.Status.Phase) && !ended(e.ObjectOld.Status.Phase) {
+		p.s.refused.Retry(e.ObjectNew.Namespace, perRelease)
+	}
+	if concernsShadow(e.ObjectOld, e.ObjectNew) {
+		p.TypedEventHandler.Update(ctx, e, q)
+	}
+}
+
+// concernsShadow leaves out the changes of a pod of which Sync reads nothing: most are of conditions and of addresses.
+func concernsShadow(before, after *corev1.Pod) bool {
+	return before.UID != after.UID || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) ||
+		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
+		!equality.Semantic.DeepEqual(before.Status, after.Status) // as slim leaves it
+}
+
+func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.Pod], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	p.s.gone(ctx, e.Object)
+	p.s.refused.Retry(e.Object.Namespace, perRelease)
+	p.TypedEventHandler.Delete(ctx, e, q)
+}
+
+// see has the ledger know what the watch shows of a pod. One that had ended when it is first shown was made all the same; of one
+// that ended before, the ledger may have forgotten that.
+func (s *shadowPods) see(ctx context.Context, pod *corev1.Pod, first bool) {
+	s.remember(ctx, pod)
+	if first || !ended(pod.Status.Phase) {
+		s.ledger.See(pod)
+	}
+	if ended(pod.Status.Phase) {
+		s.ledger.Gone(pod)
+	}
+}
+
+func (s *shadowPods) gone(ctx context.Context, pod *corev1.Pod) {
+	s.remember(ctx, pod)
+	s.ledger.Gone(pod)
+}
+
+// remember how a pod ended: it may go before that is written into its ShadowPod, and must not run again. And that it ran, which
+// is written later: if it is lost it runs again where new ones may not.
+func (s *shadowPods) remember(ctx context.Context, pod *corev1.Pod) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || !ended(phaseToReport(pod)) && (pod.Status.Phase != corev1.PodRunning || s.hasRun(owner.UID)) {
+		return
+	}
+	sp := &offv1beta1.ShadowPod{}
+	err := s.client.Get(ctx, client.ObjectKeyFromObject(pod), sp)
+	switch {
+	case err != nil || sp.UID != owner.UID || ended(sp.Status.Phase):
+	case ended(phaseToReport(pod)):
+		s.ends.Put(sp.UID, pod.Status.Phase)
+	case sp.Status.Phase == "":
+		s.ran.Put(sp.UID, struct{}{})
+	}
+}
+
+func (s *shadowPods) hasRun(sp types.UID) bool {
+	_, ran := s.ran.Get(sp)
+	return ran
+}
+
+// ofNamespace tries all again that were refused in a namespace: its labels say what it allows.
+func (s *shadowPods) ofNamespace(_ context.Context, obj client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, key := range s.refused.In(obj.GetName()) {
+		out = append(out, reconcile.Request{NamespacedName: key})
+	}
+	return out
+}
+
+// forget drops what is known of a ShadowPod that is gone.
+func (s *shadowPods) forget(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	if sp, ok := e.Object.(*offv1beta1.ShadowPod); ok {
+		s.ledger.Withdraw(sp)
+		s.refused.Drop(client.ObjectKeyFromObject(sp))
+		s.ends.Drop(sp.UID)
+		s.ran.Drop(sp.UID)
+	}
+}

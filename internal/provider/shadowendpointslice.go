@@ -1,0 +1,373 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/prefix"
+)
+
+// takenDelay is how often to look whether a name is free that somebody else has: no watch tells.
+const takenDelay = 30 * time.Second
+
+// ShadowEndpointSliceOptions say how ShadowEndpointSlices are handled.
+type ShadowEndpointSliceOptions struct {
+	// LiqoNamespace holds the Networks of this cluster.
+	LiqoNamespace string
+	// Workers is the number of ShadowEndpointSlices handled at once; 0 is 10.
+	Workers int
+}
+
+// SetupShadowEndpointSlices registers the controller that shows endpoints of consumers in their namespaces.
+func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) error {
+	if o.Workers == 0 {
+		o.Workers = defaultWorkers
+	}
+	// Kubernetes before 1.33 has none.
+	_, err := mgr.GetCache().GetInformer(context.Background(), &networkingv1.ServiceCIDR{})
+	if err != nil && !apimeta.IsNoMatchError(err) {
+		return fmt.Errorf("caching the networks of Services: %w", err)
+	}
+	s := &shadowSlices{client: mgr.GetClient(), live: mgr.GetAPIReader(), installation: o.LiqoNamespace, noServiceCIDRs: err != nil}
+	s.made, err = kube.AddCache(mgr, map[client.Object]cache.ByObject{&discoveryv1.EndpointSlice{}: {
+		Label: labels.SelectorFromSet(labels.Set{names.ManagedBy: madeFromSlice}),
+	}})
+	if err != nil {
+		return fmt.Errorf("reading the endpoints of consumers: %w", err)
+	}
+	c := kube.NewController(mgr, kube.Options{Name: "shadowendpointslice", Workers: o.Workers, Group: kube.PeerOf(mgr.GetClient())}, s)
+	owner := handler.TypedEnqueueRequestForOwner[*discoveryv1.EndpointSlice](
+		mgr.GetScheme(), mgr.GetRESTMapper(), &offv1beta1.ShadowEndpointSlice{}, handler.OnlyControllerOwner())
+	b := c.Builder().
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.inNamespace), builder.WithPredicates(namespaceChanged)).
+		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(s.ofForeignCluster), builder.WithPredicates(networkingChanged)).
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel)).
+		Watches(&networkingv1beta1.Connection{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel), builder.WithPredicates(connectionChanged)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(nodeNetworkChanged)).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(networkChanged)).
+		WatchesRawSource(source.Kind(s.made, &discoveryv1.EndpointSlice{}, owner))
+	if !s.noServiceCIDRs {
+		b.Watches(&networkingv1.ServiceCIDR{}, handler.EnqueueRequestsFromMapFunc(s.all), builder.WithPredicates(servicesChanged))
+	}
+	return c.Complete(b)
+}
+
+// networkingChanged leaves out all that is about other modules.
+var networkingChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*liqov1beta1.ForeignCluster), e.ObjectNew.(*liqov1beta1.ForeignCluster)
+	return before.Spec.ClusterID != after.Spec.ClusterID || before.Status.Modules.Networking.Enabled != after.Status.Modules.Networking.Enabled
+}}
+
+// connectionChanged leaves out how long a round trip takes.
+var connectionChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*networkingv1beta1.Connection), e.ObjectNew.(*networkingv1beta1.Connection)
+	return before.Status.Value != after.Status.Value || before.Status.Reach != after.Status.Reach || before.Labels[names.RemoteClusterID] != after.Labels[names.RemoteClusterID] ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+}}
+
+// nodeNetworkChanged leaves out all but the addresses of nodes and of their pods.
+var nodeNetworkChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+	return !slices.Equal(before.Spec.PodCIDRs, after.Spec.PodCIDRs) || !slices.Equal(before.Status.Addresses, after.Status.Addresses)
+}}
+
+// networkChanged leaves out conditions.
+var networkChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*ipamv1alpha1.Network), e.ObjectNew.(*ipamv1alpha1.Network)
+	return before.Status.CIDR != after.Status.CIDR || before.Spec.CIDR != after.Spec.CIDR || before.Labels[names.NetworkType] != after.Labels[names.NetworkType]
+}}
+
+// servicesChanged leaves out conditions.
+var servicesChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*networkingv1.ServiceCIDR), e.ObjectNew.(*networkingv1.ServiceCIDR)
+	return !slices.Equal(before.Spec.CIDRs, after.Spec.CIDRs)
+}}
+
+// shadowSlices keeps one EndpointSlice for each ShadowEndpointSlice.
+type shadowSlices struct {
+	client       client.Client
+	live         client.Reader
+	made         cache.Cache
+	installation string
+	// noServiceCIDRs: the API server knows none.
+	noServiceCIDRs bool
+}
+
+// Sync makes the EndpointSlice what it should be. Addresses that are not the consumer's are told of, and the others shown.
+func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) error {
+	current, err := s.current(ctx, ses)
+	if err != nil {
+		return err
+	}
+	consumer, err := s.consumer(ctx, ses)
+	if kube.IsWait(err) {
+		return err
+	}
+	if err != nil {
+		return s.withdraw(ctx, current, err)
+	}
+	w, err := s.way(ctx, consumer)
+	if err != nil {
+		return err
+	}
+	want, dropped := endpointSlice(ses, consumer, w)
+	refused := s.apply(ctx, ses, current, want)
+	if good := accepted(want.Endpoints, refused); len(good) < len(want.Endpoints) {
+		want.Endpoints = good
+		err = s.apply(ctx, ses, current, want)
+	} else {
+		err, refused = refused, nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(refused, foreign(dropped, consumer))
+}
+
+// foreign tells of endpoints that are not the consumer's, nil for none.
+func foreign(dropped []string, consumer string) error {
+	if len(dropped) == 0 {
+		return nil
+	}
+	return kube.Invalid("ForeignEndpoints", fmt.Errorf("%d endpoints are left out, because their addresses are none of cluster %s: %s",
+		len(dropped), consumer, kube.Some(dropped)))
+}
+
+// current is the EndpointSlice that we made, nil for none.
+func (s *shadowSlices) current(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (*discoveryv1.EndpointSlice, error) {
+	out := &discoveryv1.EndpointSlice{}
+	if err := s.made.Get(ctx, client.ObjectKeyFromObject(ses), out); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading the EndpointSlice: %w", err)
+	}
+	if !metav1.IsControlledBy(out, ses) {
+		return nil, kube.Wait(successorDelay, "the EndpointSlice of an earlier ShadowEndpointSlice is going")
+	}
+	return out, nil
+}
+
+// consumer is whose namespace it is, which only the provider says. What claims to be of another cluster is refused.
+func (s *shadowSlices) consumer(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (string, error) {
+	namespace := &corev1.Namespace{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: ses.Namespace}, namespace); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", kube.Wait(namespaceDelay, "the namespace is not known yet")
+		}
+		return "", fmt.Errorf("reading the namespace: %w", err)
+	}
+	if !namespace.DeletionTimestamp.IsZero() {
+		return "", kube.Wait(0, "the namespace is being deleted")
+	}
+	consumer, origin := namespace.Labels[names.RemoteClusterID], ses.Labels[names.OffloadingOrigin]
+	if consumer == "" || origin != consumer {
+		return "", kube.Invalid("WrongOrigin", fmt.Errorf("the label %s is %q, and the namespace is that of %q", names.OffloadingOrigin, origin, consumer))
+	}
+	return consumer, nil
+}
+
+// withdraw removes what was shown, when it may not be shown any more.
+func (s *shadowSlices) withdraw(ctx context.Context, current *discoveryv1.EndpointSlice, why error) error {
+	if _, invalid := kube.InvalidReason(why); current == nil || !invalid {
+		return why
+	}
+	return s.remove(ctx, current, why)
+}
+
+func (s *shadowSlices) remove(ctx context.Context, current *discoveryv1.EndpointSlice, then error) error {
+	if err := s.client.Delete(ctx, current, client.Preconditions{UID: new(current.UID)}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the EndpointSlice: %w", err)
+	}
+	return then
+}
+
+// way gathers what is known of the network to a consumer. That its API server answers is of no matter.
+func (s *shadowSlices) way(ctx context.Context, consumer string) (way, error) {
+	foreign := &liqov1beta1.ForeignCluster{}
+	if err := s.client.Get(ctx, types.NamespacedName{Name: consumer}, foreign); err != nil {
+		if apierrors.IsNotFound(err) {
+			return way{}, kube.Wait(0, "the consumer is not known yet")
+		}
+		return way{}, fmt.Errorf("reading the foreign cluster: %w", err)
+	}
+	of := client.MatchingLabels{names.RemoteClusterID: consumer}
+	var configurations networkingv1beta1.ConfigurationList
+	if err := s.client.List(ctx, &configurations, of); err != nil {
+		return way{}, fmt.Errorf("listing the network configurations: %w", err)
+	}
+	var connections networkingv1beta1.ConnectionList
+	if err := s.client.List(ctx, &connections, of); err != nil {
+		return way{}, fmt.Errorf("listing the connections: %w", err)
+	}
+	// The ForeignCluster may not say yet what is there.
+	if !foreign.Status.Modules.Networking.Enabled && len(configurations.Items)+len(connections.Items) == 0 {
+		own, err := s.own(ctx)
+		return way{flat: true, own: own}, err
+	}
+	w := way{up: slices.ContainsFunc(connections.Items, isUp)}
+	if c := peer.Configuration(configurations.Items, liqov1beta1.ClusterID(consumer)); c != nil {
+		var err error
+		if w.peer, w.placed, err = prefix.Of(c); err != nil {
+			w.placed = false // who wrote the Configuration is told there
+		}
+	}
+	return w, nil
+}
+
+// own are the addresses that this cluster uses itself.
+func (s *shadowSlices) own(ctx context.Context) ([]netip.Prefix, error) {
+	var nodes corev1.NodeList
+	if err := s.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the nodes: %w", err)
+	}
+	var networks ipamv1alpha1.NetworkList
+	if err := s.client.List(ctx, &networks, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the networks: %w", err)
+	}
+	var services networkingv1.ServiceCIDRList
+	if !s.noServiceCIDRs {
+		if err := s.client.List(ctx, &services, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing the networks of Services: %w", err)
+		}
+	}
+	return inUse(nodes.Items, networks.Items, services.Items, s.installation), nil
+}
+
+// isUp tells whether endpoints are reached: by all nodes, or by some, which would lose them for the others' sake.
+func isUp(c networkingv1beta1.Connection) bool {
+	return (c.Status.Value == networkingv1beta1.Connected || c.Status.Reach == networkingv1beta1.ReachSome) && c.DeletionTimestamp.IsZero()
+}
+
+func (s *shadowSlices) apply(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice, current, want *discoveryv1.EndpointSlice) error {
+	if current != nil && current.AddressType != want.AddressType {
+		return s.remove(ctx, current, kube.Wait(0, "a slice with addresses of another type is being made"))
+	}
+	if err := controllerutil.SetControllerReference(ses, want, s.client.Scheme()); err != nil {
+		return fmt.Errorf("owning the EndpointSlice: %w", err)
+	}
+	application, err := kube.NewApplication(want, discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), names.ShadowEndpointSliceFieldManager)
+	if err != nil {
+		return fmt.Errorf("preparing the EndpointSlice: %w", err)
+	}
+	if current == nil {
+		made, err := application.Make(ctx, s.client)
+		if err == nil && !made {
+			return s.inTheWay(ctx, ses)
+		}
+		return refusedSlice(err)
+	}
+	_, err = application.Apply(ctx, s.client, current)
+	return refusedSlice(err)
+}
+
+// inTheWay looks past the cache, which shows only what is made from ShadowEndpointSlices, and may not show that yet.
+func (s *shadowSlices) inTheWay(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) error {
+	taken := &discoveryv1.EndpointSlice{}
+	if err := s.live.Get(ctx, client.ObjectKeyFromObject(ses), taken); err != nil {
+		if apierrors.IsNotFound(err) {
+			return kube.Wait(successorDelay, "the EndpointSlice in the way went a moment ago")
+		}
+		return fmt.Errorf("reading the EndpointSlice in the way: %w", err)
+	}
+	if metav1.IsControlledBy(taken, ses) {
+		return nil
+	}
+	if !taken.DeletionTimestamp.IsZero() || taken.Labels[names.ManagedBy] == madeFromSlice {
+		return kube.Wait(successorDelay, "the EndpointSlice of an earlier ShadowEndpointSlice is going")
+	}
+	return kube.Again(takenDelay, kube.Invalid("NameTaken", fmt.Errorf("an EndpointSlice %q exists already and was not made from this", ses.Name)))
+}
+
+// refusedSlice tells apart what only the consumer can mend.
+func refusedSlice(err error) error {
+	if apierrors.IsInvalid(err) {
+		return kube.Invalid("InvalidEndpoints", err)
+	}
+	return err
+}
+
+// accepted are the endpoints without those that a refusal is about.
+func accepted(all []discoveryv1.Endpoint, refusal error) []discoveryv1.Endpoint {
+	status, ok := errors.AsType[*apierrors.StatusError](refusal)
+	if !ok || status.Status().Details == nil {
+		return all
+	}
+	wrong := map[int]bool{}
+	for _, cause := range status.Status().Details.Causes {
+		var i int
+		if _, err := fmt.Sscanf(cause.Field, "endpoints[%d]", &i); err == nil {
+			wrong[i] = true
+		}
+	}
+	out := []discoveryv1.Endpoint{}
+	for i := range all {
+		if !wrong[i] {
+			out = append(out, all[i])
+		}
+	}
+	return out
+}
+
+// inNamespace finds those in a namespace: its labels say whose it is.
+func (s *shadowSlices) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	return s.requests(ctx, client.InNamespace(obj.GetName()))
+}
+
+func (s *shadowSlices) ofForeignCluster(ctx context.Context, obj client.Object) []reconcile.Request {
+	return s.ofConsumer(ctx, obj.GetName())
+}
+
+// ofLabel finds those of the consumer that an object is about.
+func (s *shadowSlices) ofLabel(ctx context.Context, obj client.Object) []reconcile.Request {
+	return s.ofConsumer(ctx, obj.GetLabels()[names.RemoteClusterID])
+}
+
+func (s *shadowSlices) ofConsumer(ctx context.Context, id string) []reconcile.Request {
+	if id == "" {
+		return nil
+	}
+	return s.requests(ctx, client.MatchingLabels{names.OffloadingOrigin: id})
+}
+
+// all are all of them: where there is no network to a consumer, what this cluster uses itself is none of its addresses.
+func (s *shadowSlices) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return s.requests(ctx)
+}
+
+func (s *shadowSlices) requests(ctx context.Context, which ...client.ListOption) []reconcile.Request {
+	return kube.Requests(ctx, s.client, &offv1beta1.ShadowEndpointSliceList{}, kube.Every, append(which, client.UnsafeDisableDeepCopy)...)
+}

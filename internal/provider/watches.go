@@ -1,0 +1,110 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package provider
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+const evictionDelay = 2 * time.Second
+
+// watches lists everything that twins follow from, besides their NamespaceMap.
+func (s *namespaceMaps) watches(b *builder.Builder) *builder.Builder {
+	return b.
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.ofNamespace), builder.WithPredicates(namespaceChanged)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofAnnotation), builder.WithPredicates(annotated)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(s.ofBinding)).
+		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(s.ofBinding)).
+		Watches(&offv1beta1.NamespaceMap{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(leaving)).
+		Watches(&authv1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(tenantChanged)).
+		Watches(&offv1beta1.Quota{}, handler.EnqueueRequestsFromMapFunc(s.inNamespaceOf), builder.WithPredicates(userChanged))
+}
+
+// namespaceChanged leaves out what no decision reads.
+var namespaceChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld, e.ObjectNew
+		return !maps.Equal(before.GetLabels(), after.GetLabels()) ||
+			!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
+			before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
+	},
+}
+
+// tenantChanged lets through what the Tenant says and what was found about it.
+var tenantChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*authv1beta1.Tenant), e.ObjectNew.(*authv1beta1.Tenant)
+		was := apimeta.FindStatusCondition(before.Status.Conditions, authv1beta1.TenantReady)
+		is := apimeta.FindStatusCondition(after.Status.Conditions, authv1beta1.TenantReady)
+		return before.Generation != after.Generation || !equality.Semantic.DeepEqual(was, is)
+	},
+}
+
+// leaving lets through what makes room for another.
+var leaving = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	},
+}
+
+// userChanged leaves out how much a user may run.
+var userChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*offv1beta1.Quota), e.ObjectNew.(*offv1beta1.Quota)
+		return before.Spec.User != after.Spec.User || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+	},
+}
+
+var annotated = predicate.NewPredicateFuncs(func(obj client.Object) bool {
+	return obj.GetAnnotations()[names.ManagedByNamespaceMap] != ""
+})
+
+func ofAnnotation(_ context.Context, obj client.Object) []reconcile.Request {
+	namespace, name, ok := cutOwner(obj.GetAnnotations()[names.ManagedByNamespaceMap])
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+}
+
+// ofNamespace finds the maps that a namespace was made for, those that would like to have one of its name, and those in
+// it if it is that of a peering.
+func (s *namespaceMaps) ofNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	out := ofAnnotation(ctx, obj)
+	return append(out, s.requests(ctx, func(nm *offv1beta1.NamespaceMap) bool {
+		return wants(nm, obj.GetName()) || nm.Namespace == obj.GetName()
+	})...)
+}
+
+// inNamespaceOf finds the maps beside an object of the peering.
+func (s *namespaceMaps) inNamespaceOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	return s.requests(ctx, func(nm *offv1beta1.NamespaceMap) bool { return nm.Namespace == obj.GetNamespace() })
+}
+
+func (s *namespaceMaps) requests(ctx context.Context, concerned func(*offv1beta1.NamespaceMap) bool) []reconcile.Request {
+	return kube.Requests(ctx, s.client, &offv1beta1.NamespaceMapList{}, func(nm *offv1beta1.NamespaceMap) bool {
+		return peer.IsReplica(nm) && concerned(nm)
+	})
+}

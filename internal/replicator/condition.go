@@ -1,0 +1,155 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/policy"
+)
+
+// Reasons of the condition APIServerStatus.
+const (
+	reasonReady         = "APIServerReady"
+	reasonNotReady      = "APIServerNotReady"
+	reasonNoCredentials = "NoCredentials"
+)
+
+// condition says what is known about the peer's API server: nil for nothing yet, a condition without type for "there is
+// nothing to know", because there are no credentials.
+func (s *situation) condition(l *link) *liqov1beta1.Condition {
+	if l == nil {
+		for i := range s.secrets {
+			if p, ok := s.problems[s.secrets[i].UID]; ok && s.secrets[i].DeletionTimestamp.IsZero() {
+				return notReady(p.message)
+			}
+		}
+		if len(s.stranded) > 0 {
+			return stranded(s.stranded[0])
+		}
+		return &liqov1beta1.Condition{}
+	}
+	switch state := l.state(); {
+	case !state.looked:
+		return nil
+	case state.failure != "":
+		return notReady(state.failure)
+	case state.refusal != "" && state.some:
+		return ready(peer.RefusesSome + state.refusal)
+	case state.refusal != "":
+		return ready(peer.RefusesCalls + state.refusal)
+	case state.rejection != "":
+		return ready(peer.TakesNotAll + state.rejection)
+	}
+	return ready(peer.Answers)
+}
+
+// lost is the condition of a peer that was given up. Others wait for one that is Established, so one that refuses us must
+// not be.
+func (s *situation) lost(l *link) *liqov1beta1.Condition {
+	if l != nil {
+		if state := l.state(); state.failure == "" && state.refusal != "" {
+			return notReady(refusesUs + state.refusal)
+		}
+	}
+	return s.condition(l)
+}
+
+// refusesUs begins the message about a peer that was given up because of what it refuses.
+const refusesUs = "the peer was given up, and its API server refuses our credentials: "
+
+func ready(message string) *liqov1beta1.Condition {
+	return &liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished, Reason: reasonReady, Message: message}
+}
+
+func notReady(message string) *liqov1beta1.Condition {
+	return &liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionError, Reason: reasonNotReady, Message: message}
+}
+
+func stranded(obj client.Object) *liqov1beta1.Condition {
+	return &liqov1beta1.Condition{
+		Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionError, Reason: reasonNoCredentials,
+		Message: fmt.Sprintf("there are no credentials for this peer, without which nothing is let go that was copied to it: %s %s", kindOf(obj), obj.GetName()),
+	}
+}
+
+// misbehaviour returns the condition of a peer that reached one of our bounds lately, nil for none, and when to look
+// again.
+func (l *link) misbehaviour() (condition *liqov1beta1.Condition, again time.Duration) {
+	if l == nil {
+		return nil, 0
+	}
+	m := l.conduct.Now()
+	if m == nil {
+		return nil, 0
+	}
+	return &liqov1beta1.Condition{
+		Type: liqov1beta1.PeerMisbehaves, Status: liqov1beta1.ConditionError, Reason: m.Reason, Message: kube.Note(m.Message),
+	}, time.Until(m.Until) + time.Second
+}
+
+// writeCondition writes the condition if it says something else than before, and the one of a peer that misbehaves, nil for none. It is
+// the only writer of status.conditions, and its patch holds nothing else, so it needs no look at what others write.
+func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.ForeignCluster, want, misbehaves *liqov1beta1.Condition) error {
+	if fc == nil || want == nil {
+		return nil
+	}
+	conditions, changed := withConditions(fc.Status.Conditions, *want, misbehaves, metav1.Now())
+	if !changed {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
+	if err != nil {
+		return fmt.Errorf("encoding conditions: %w", err)
+	}
+	target := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: fc.Name}}
+	if err := client.IgnoreNotFound(r.client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, body))); err != nil {
+		return fmt.Errorf("writing the conditions of ForeignCluster %s: %w", fc.Name, err)
+	}
+	return nil
+}
+
+// withConditions returns the conditions that should be there, nil for none. The text of a lasting failure is not
+// followed: it often holds a port number that is another one on each attempt.
+func withConditions(have []liqov1beta1.Condition, want liqov1beta1.Condition, misbehaves *liqov1beta1.Condition, now metav1.Time) ([]liqov1beta1.Condition, bool) {
+	if want.Type == "" {
+		return nil, len(have) > 0
+	}
+	want.Message = policy.CleanText(want.Message, maxConditionText)
+	out := []liqov1beta1.Condition{settled(have, want, now)}
+	if misbehaves != nil {
+		out = append(out, settled(have, *misbehaves, now))
+	}
+	return out, !slices.Equal(out, have)
+}
+
+// maxConditionText is how much is told of what a peer answers.
+const maxConditionText = 4096
+
+// settled returns the condition as it stays where it says nothing new, and else as it is now.
+func settled(have []liqov1beta1.Condition, want liqov1beta1.Condition, now metav1.Time) liqov1beta1.Condition {
+	want.LastTransitionTime = now
+	i := slices.IndexFunc(have, func(c liqov1beta1.Condition) bool { return c.Type == want.Type })
+	if i < 0 || have[i].Status != want.Status || have[i].Reason != want.Reason {
+		return want
+	}
+	sameFailure := want.Status == liqov1beta1.ConditionError && strings.HasPrefix(have[i].Message, refusesUs) == strings.HasPrefix(want.Message, refusesUs)
+	if sameFailure {
+		want.Message = have[i].Message
+	}
+	want.LastTransitionTime = have[i].LastTransitionTime
+	return want
+}

@@ -1,0 +1,209 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicator
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/version"
+)
+
+// ends are the two clusters of a peering, seen from here.
+type ends struct {
+	local, peer liqov1beta1.ClusterID
+	// version of Liqo here.
+	version string
+}
+
+// step is what one object needs next.
+type step string
+
+const (
+	// idle: nothing to do.
+	idle step = "idle"
+	// push: the object lives; its copy must say the same, and the copy's status comes back.
+	push step = "push"
+	// withdraw: the object is going; its copy must go first.
+	withdraw step = "withdraw"
+	// loosen: the object is going and no copy is seen any more.
+	loosen step = "loosen"
+	// reap: a copy of ours without an object.
+	reap step = "reap"
+)
+
+// decide compares an object with its copy; each is nil when absent. With draining, because the credentials are about to
+// go, nothing new is started.
+func (e ends) decide(local, copied *unstructured.Unstructured, draining bool) step {
+	held := local != nil && controllerutil.ContainsFinalizer(local, names.ReplicatorFinalizer)
+	switch {
+	case !e.concerns(local):
+		switch {
+		case copied != nil:
+			return reap
+		case held:
+			return loosen
+		}
+		return idle
+	case !local.GetDeletionTimestamp().IsZero():
+		switch {
+		case copied != nil && held && neededHere(local):
+			return push
+		case copied != nil:
+			return withdraw
+		case held:
+			return loosen
+		}
+		return idle
+	case draining && !held:
+		return idle
+	}
+	return push
+}
+
+// neededHere tells whether somebody else still holds an object that is going. The copy goes last: with that of a slice go the
+// credentials with which its node is drained.
+func neededHere(local *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(local.GetFinalizers(), func(f string) bool { return f != names.ReplicatorFinalizer })
+}
+
+// concerns tells whether local is an object of this cluster that is meant for the peer. An object in the peer's tenant
+// namespace that names no destination is.
+func (e ends) concerns(local *unstructured.Unstructured) bool {
+	if local == nil || local.GetLabels()[names.Replicated] == "true" {
+		return false
+	}
+	destination := local.GetLabels()[names.ReplicationDestination]
+	return destination == "" || destination == string(e.peer)
+}
+
+// isCopy tells whether an object at the peer is the copy of one of ours.
+func (e ends) isCopy(remote client.Object) bool {
+	labels := remote.GetLabels()
+	return labels[names.Replicated] == "true" && labels[names.ReplicationOrigin] == string(e.local)
+}
+
+// copyOf is what the peer should hold of local: its spec, the labels and annotations of its users, and our labels, which
+// never change, because the peer refuses that.
+func (e ends) copyOf(local *unstructured.Unstructured) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{}}
+	out.SetGroupVersionKind(local.GroupVersionKind())
+	out.SetName(local.GetName())
+	labels := travelling(local.GetLabels(), func(key string) bool { return isOurs(key) || isDeployers(key) })
+	labels[names.Replication] = "false"
+	labels[names.Replicated] = "true"
+	labels[names.ReplicationOrigin] = string(e.local)
+	labels[names.ReplicationDestination] = string(e.peer)
+	labels[names.RemoteClusterID] = string(e.local)
+	out.SetLabels(labels)
+	annotations := travelling(local.GetAnnotations(), staysHere)
+	if e.version != "" && tellsVersion(local) {
+		annotations[names.Version], annotations[names.Capabilities] = e.version, version.Joined(version.Capabilities())
+	}
+	if len(annotations) > 0 {
+		out.SetAnnotations(annotations)
+	}
+	if spec, ok := local.Object["spec"].(map[string]any); ok {
+		if spec = withoutEmpty(spec); len(spec) > 0 {
+			out.Object["spec"] = spec
+		}
+	}
+	return out
+}
+
+// tellsVersion tells whether the copy of an object says which Liqo made it: NamespaceMaps, of which there is one, and whose status
+// brings the answer.
+func tellsVersion(obj *unstructured.Unstructured) bool {
+	return obj.GroupVersionKind() == offv1beta1.GroupVersion.WithKind("NamespaceMap")
+}
+
+// withoutEmpty returns in without its empty maps, however deep. Server-side apply turns a map whose last key is taken out
+// into null, which no schema accepts, unless the map itself is left out; an empty map says no more than none in our kinds.
+func withoutEmpty(in map[string]any) map[string]any {
+	out := make(map[string]any, len(in))
+	for k, v := range in {
+		if m, ok := v.(map[string]any); ok {
+			if m = withoutEmpty(m); len(m) == 0 {
+				continue
+			}
+			v = m
+		}
+		out[k] = v
+	}
+	return out
+}
+
+func travelling(in map[string]string, stays func(string) bool) map[string]string {
+	out := make(map[string]string, len(in)+5)
+	for k, v := range in {
+		if !stays(k) {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// isOurs reports whether a label means something to Liqo: those have a meaning in one cluster only, and a peer may not change them. Other
+// labels of the domain are of users.
+func isOurs(key string) bool { return names.MeansSomething(key) }
+
+// staysHere tells whether an annotation has no business at the peer: the provider's own switches, what we say ourselves, and the
+// records of whoever applied the object here.
+func staysHere(key string) bool {
+	return isDeployers(key) || key == names.Version || key == names.Capabilities || strings.HasPrefix(key, names.AppliedHash) || strings.HasPrefix(key, names.Cordon)
+}
+
+// deployers are the domains, or single keys, by which those that apply manifests know what is theirs, and remove what they did not
+// apply. At the peer there may be another one of the kind.
+var deployers = []string{
+	corev1.LastAppliedConfigAnnotation, "app.kubernetes.io/instance", "argocd.argoproj.io/", "meta.helm.sh/", "kustomize.toolkit.fluxcd.io/",
+	"helm.toolkit.fluxcd.io/",
+}
+
+// isDeployers tells whether a label or an annotation is the mark of whoever deploys here.
+func isDeployers(key string) bool {
+	return slices.ContainsFunc(deployers, func(mark string) bool {
+		return key == mark || strings.HasSuffix(mark, "/") && strings.HasPrefix(key, mark)
+	})
+}
+
+// maxStatus bounds what a peer can make this cluster store for one object.
+const maxStatus = 512 << 10
+
+// statusBack returns local with the status of its copy, or nil when nothing is to be written. A copy without any status
+// says nothing: the provider has not looked at it yet, and what it said before stays.
+func statusBack(local, copied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	status, ok := copied.Object["status"]
+	if !ok || equality.Semantic.DeepEqual(status, local.Object["status"]) {
+		return nil, nil
+	}
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status of the copy: %w", err)
+	}
+	if len(raw) > maxStatus {
+		return nil, fmt.Errorf("the status written by the peer has %d bytes, more than the %d that are accepted", len(raw), maxStatus)
+	}
+	believed, err := believedStatus(local, copied)
+	if err != nil || equality.Semantic.DeepEqual(believed, local.Object["status"]) {
+		return nil, err
+	}
+	if len(believed) == 0 && local.Object["status"] == nil {
+		return nil, nil
+	}
+	out := local.DeepCopy()
+	out.Object["status"] = believed
+	return out, nil
+}

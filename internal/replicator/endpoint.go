@@ -1,0 +1,158 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/elder"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/names"
+)
+
+// maxAddresses bounds what one cluster says to the other; the policy liqo-endpoints has the same number.
+const maxAddresses = 1000
+
+// endpointKinds tell the clients of one cluster where the servers of the other one are. Only this end reaches both API servers,
+// so it carries what there is to say both ways: to our clients, which we write, and to those of the peer, of which it lets us
+// write nothing else.
+func (l *link) endpointKinds() []multicluster.Kind {
+	ours, theirs := teller{}, teller{}
+	return []multicluster.Kind{{
+		Name: "gatewayclients", Workers: 1,
+		Local:  []multicluster.Source{gatewaysTo(l.ends.peer, &networkingv1beta1.GatewayClient{}, false)},
+		Remote: []multicluster.Source{gatewaysTo(l.ends.local, &networkingv1beta1.GatewayServer{}, true)},
+		Sync:   func(ctx context.Context, it *multicluster.Item) error { return ours.locate(ctx, it.Remote, it.Local) },
+	}, {
+		Name: "gatewayservers", Workers: 1,
+		Local:  []multicluster.Source{gatewaysTo(l.ends.peer, &networkingv1beta1.GatewayServer{}, false)},
+		Remote: []multicluster.Source{gatewaysTo(l.ends.local, &networkingv1beta1.GatewayClient{}, true)},
+		Sync:   func(ctx context.Context, it *multicluster.Item) error { return theirs.locate(ctx, it.Local, it.Remote) },
+	}}
+}
+
+// gatewaysTo are those that lead to a cluster, as one item. A peer that is older gives no right to read them.
+func gatewaysTo(cluster liqov1beta1.ClusterID, kind client.Object, optional bool) multicluster.Source {
+	return multicluster.Source{
+		Object: kind, Labels: names.RemoteClusterID + "=" + string(cluster), Optional: optional,
+		Key: func(client.Object) string { return "tunnel" },
+	}
+}
+
+// teller is what each client was told. Where both clusters reach each other both have one, and one may see less of the other cluster
+// than the other does: each tells what is new to it once, and none takes back what the other one says. All gateways are one
+// item, so it needs no lock.
+type teller map[types.UID]*networkingv1beta1.EndpointStatus
+
+// hasTold tells whether there is nothing to say to a client: it was told the same, and says something.
+func (t teller) hasTold(c *networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) bool {
+	return c.Status.Endpoint != nil && equality.Semantic.DeepEqual(t[c.UID], want)
+}
+
+// keep forgets all clients but these.
+func (t teller) keep(clients []networkingv1beta1.GatewayClient) {
+	maps.DeleteFunc(t, func(uid types.UID, _ *networkingv1beta1.EndpointStatus) bool {
+		return !slices.ContainsFunc(clients, func(c networkingv1beta1.GatewayClient) bool { return c.UID == uid })
+	})
+}
+
+// locate tells the clients of one side where the server of the other one is.
+func (t teller) locate(ctx context.Context, from, to multicluster.Side) error {
+	var servers networkingv1beta1.GatewayServerList
+	var clients networkingv1beta1.GatewayClientList
+	if err := errors.Join(from.List(&servers), to.List(&clients)); err != nil {
+		return fmt.Errorf("listing gateways: %w", err)
+	}
+	server := saidBy(servers.Items)
+	if server == nil {
+		return nil // what was said before stays: it may still be true, and nothing better is known
+	}
+	t.keep(clients.Items)
+	var errs []error
+	for i := range clients.Items {
+		c := &clients.Items[i]
+		if t.hasTold(c, server) {
+			continue
+		}
+		if err := writeEndpoint(ctx, to.Client(), c, server); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		t[c.UID] = server
+	}
+	return errors.Join(errs...)
+}
+
+// writeEndpoint writes that one field: the peer would refuse a patch of anything else.
+func writeEndpoint(ctx context.Context, c client.Client, gateway *networkingv1beta1.GatewayClient, want *networkingv1beta1.EndpointStatus) error {
+	if equality.Semantic.DeepEqual(gateway.Status.Endpoint, want) {
+		return nil
+	}
+	before := gateway.DeepCopy()
+	gateway.Status.Endpoint = want.DeepCopy()
+	if err := client.IgnoreNotFound(c.Status().Patch(ctx, gateway, client.MergeFrom(before))); err != nil {
+		err = fmt.Errorf("telling GatewayClient %s where its server is: %w", before.Name, err)
+		if apierrors.IsInvalid(err) {
+			return kube.Invalid(reasonInvalidStatus, err)
+		}
+		return err
+	}
+	return nil
+}
+
+// saidBy is where the first of these servers is that says so, one that runs before others, as nodes take them; nil while none does.
+func saidBy(servers []networkingv1beta1.GatewayServer) *networkingv1beta1.EndpointStatus {
+	says := func(g *networkingv1beta1.GatewayServer) bool { return usable(g.Status.Endpoint) != nil }
+	runs := func(g *networkingv1beta1.GatewayServer) bool { return says(g) && g.Status.InternalEndpoint != nil }
+	first := cmp.Or(elder.First(servers, runs), elder.First(servers, says))
+	if first == nil {
+		return nil
+	}
+	return usable(first.Status.Endpoint)
+}
+
+// usable is an endpoint less what can be no address or port, nil if nothing is left: it ends up in the arguments of a process.
+func usable(e *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
+	if e == nil {
+		return nil
+	}
+	out := e.DeepCopy()
+	out.Addresses = slices.DeleteFunc(out.Addresses, func(a string) bool { return !isAddress(a) })
+	out.Addresses = out.Addresses[:min(len(out.Addresses), maxAddresses)]
+	out.Ports = slices.DeleteFunc(out.Ports, func(port int32) bool { return !isPort(port) })
+	switch {
+	case len(out.Addresses) == 0, len(out.Ports) == 0 && !isPort(out.Port):
+		return nil
+	case isPort(out.Port):
+		out.Ports = nil
+	default:
+		out.Port = 0
+	}
+	return out
+}
+
+func isAddress(text string) bool {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return a.Zone() == ""
+	}
+	return len(validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(text, ".")))) == 0
+}
+
+func isPort(n int32) bool { return len(validation.IsValidPortNum(int(n))) == 0 }

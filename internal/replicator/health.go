@@ -1,0 +1,186 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicator
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// health is what is known about the peer's API server.
+type health struct {
+	look chan struct{} // asks for a look before the next interval
+
+	mu sync.Mutex
+	// looked: the rest means something.
+	looked bool
+	// failure is why the API server does not answer, empty while it does.
+	failure string
+	// refusals are what the API server said when it refused our calls, by what they were about, until it accepts them.
+	refusals map[string]string
+	// refusedSince is when the API server refused everything for the first time, zero while it lets us in.
+	refusedSince time.Time
+	// rejections are why objects are not copied although we may, by object.
+	rejections map[string]string
+}
+
+// access is the key of refusals that concern everything.
+const access = ""
+
+// state is one reading of health.
+type state struct {
+	looked           bool
+	failure, refusal string
+	some             bool // only of what the refusal says, not of everything
+	rejection        string
+	refusedSince     time.Time
+}
+
+func (l *link) state() state {
+	l.health.mu.Lock()
+	defer l.health.mu.Unlock()
+	_, all := l.health.refusals[access]
+	return state{l.health.looked, l.health.failure, first(l.health.refusals), !all, first(l.health.rejections), l.health.refusedSince}
+}
+
+// first returns one of the texts, always the same of the same set, "" for none.
+func first(texts map[string]string) string {
+	if len(texts) == 0 {
+		return ""
+	}
+	return texts[slices.Min(slices.Collect(maps.Keys(texts)))]
+}
+
+// alive tells whether the peer answers and lets us in: only then does a peer that its user gave up still count.
+func (s state) alive() bool { return s.looked && s.failure == "" && s.refusal == "" }
+
+// watchHealth looks at the peer at once and then at every interval, until ctx ends.
+func (l *link) watchHealth(ctx context.Context, o Options) {
+	if o.HealthInterval < 0 {
+		l.found("")
+		return
+	}
+	ticker := time.NewTicker(o.HealthInterval)
+	defer ticker.Stop()
+	for n := 0; ; n++ {
+		l.lookOnce(ctx, o.HealthTimeout, n%rightsEvery == rightsEvery-1)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-l.health.look:
+		}
+	}
+}
+
+// lookNow asks for a look before the interval is over.
+func (l *link) lookNow() {
+	select {
+	case l.health.look <- struct{}{}:
+	default:
+	}
+}
+
+// rightsEvery is how many looks there are to one that asks for our rights, too, though nothing failed: a watch that was let in goes on
+// for minutes after its right was taken, and where nothing is to be copied nothing else would tell.
+const rightsEvery = 4
+
+func (l *link) lookOnce(ctx context.Context, timeout time.Duration, rights bool) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := l.conn.Healthy(ctx)
+	if ctx.Err() != nil && context.Cause(ctx) == context.Canceled {
+		return
+	}
+	if err != nil {
+		l.found(err.Error())
+	} else {
+		l.found("")
+	}
+	if rights || err != nil || l.state().refusal != "" || !l.engine.Synced(l.pair, plurals()...) {
+		l.tryRights(ctx)
+	}
+}
+
+// tryRights asks the peer for one object of each kind: watches that are refused are retried in silence, and no object
+// may be waiting whose failure would tell.
+func (l *link) tryRights(ctx context.Context) {
+	c, err := client.New(l.conn.Config(), client.Options{Mapper: mapper()})
+	if err != nil {
+		l.refused(access, answer(err))
+		return
+	}
+	for _, res := range resources {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(res.list().GroupVersionKind())
+		if err := c.List(ctx, list, client.InNamespace(l.pair.Remote), client.Limit(1)); err != nil {
+			l.refused(access, answer(err))
+			return
+		}
+	}
+	l.refused(access, nil)
+}
+
+func (l *link) found(failure string) {
+	l.health.mu.Lock()
+	news := !l.health.looked || (l.health.failure == "") != (failure == "")
+	l.health.looked, l.health.failure = true, failure
+	l.health.mu.Unlock()
+	if news {
+		l.changed()
+	}
+}
+
+// refused remembers whether err, the outcome of what key is about, is a refusal. No answer at all is no news of access.
+func (l *link) refused(key string, err error) {
+	refusal, is := errors.AsType[*refusal](err)
+	if is {
+		l.remember(&l.health.refusals, key, refusal.message)
+	} else if err == nil || key != access {
+		l.remember(&l.health.refusals, key, "")
+	}
+}
+
+// rejected remembers whether err, the outcome of copying an object, is that it cannot be copied as it is.
+func (l *link) rejected(key string, err error) {
+	if _, invalid := kube.InvalidReason(err); invalid {
+		l.remember(&l.health.rejections, key, key+": "+err.Error())
+	} else if !kube.Judge(err).Failed() {
+		l.remember(&l.health.rejections, key, "")
+	}
+}
+
+// remember keeps a text, or forgets it if there is none any more, and has it told if the first one is another now.
+func (l *link) remember(texts *map[string]string, key, text string) {
+	l.health.mu.Lock()
+	before := first(*texts)
+	if text == "" {
+		delete(*texts, key)
+	} else {
+		if *texts == nil {
+			*texts = map[string]string{}
+		}
+		(*texts)[key] = text
+	}
+	switch _, all := l.health.refusals[access]; {
+	case !all:
+		l.health.refusedSince = time.Time{}
+	case l.health.refusedSince.IsZero():
+		l.health.refusedSince = time.Now()
+	}
+	after := first(*texts)
+	l.health.mu.Unlock()
+	if before != after {
+		l.changed()
+	}
+}

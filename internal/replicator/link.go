@@ -1,0 +1,202 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicator
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remote"
+)
+
+// link is the connection to one peer while its credentials exist: an engine that copies, and a look at its health.
+type link struct {
+	ends     ends
+	recorder events.EventRecorder
+	log      logr.Logger
+	// changed wakes the peer's reconciliation: health, refusals, or the last copy gone.
+	changed func()
+
+	// The rest is written by the reconciliation of the peer only, one at a time.
+	secret      types.NamespacedName
+	fingerprint [sha256.Size]byte
+
+	pair   multicluster.Pair
+	conn   *remote.Conn
+	engine *multicluster.Engine
+	// draining: the credentials are about to go, so nothing new is copied.
+	draining atomic.Bool
+	health   health
+	// conduct is which of our bounds the peer reached.
+	conduct *remote.Conduct
+	pace    pace
+
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+}
+
+// What one peer can make this process read, keep and write: it serves all of them. The objects that cross are few, and small.
+var peerLimits = kube.Limits{Body: 8 << 20, Event: 2 << 20, Rate: 4 << 20, Burst: 64 << 20}
+
+const (
+	peerBytes, peerObjects = 32 << 20, 10_000
+	writeRate, writeBurst  = 64 << 10, 16 << 20
+)
+
+// dial makes the link for credentials and starts it.
+func (r *reconciler) dial(e ends, c *credentials) (*link, error) {
+	conduct := &remote.Conduct{Peer: string(e.peer), Changed: func() { r.enqueue(e.peer) }}
+	conn, err := remote.New(c.kubeconfig, remote.AllowLoopback(r.options.AllowLoopbackPeers), remote.WithLimits(peerLimits), remote.WithConduct(conduct))
+	if err != nil {
+		return nil, kube.Invalid(reasonInvalidKubeconfig, err)
+	}
+	l := &link{
+		ends:        e,
+		recorder:    r.recorder,
+		log:         r.log.WithValues("peer", e.peer),
+		changed:     func() { r.enqueue(e.peer) },
+		secret:      types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name},
+		fingerprint: sha256.Sum256(c.kubeconfig),
+		pair:        c.pair(),
+		conn:        conn,
+		conduct:     conduct,
+		health:      health{look: make(chan struct{}, 1)},
+	}
+	l.draining.Store(c.going())
+	l.engine, err = multicluster.New(multicluster.Options{
+		Local:        kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: conduct.Report}.LimitWrites(r.config),
+		Room:         &kube.Room{Bytes: peerBytes, Objects: peerObjects, Full: conduct.Report},
+		Remote:       conn,
+		Kinds:        slices.Concat(l.kinds(r.options.Workers), l.endpointKinds()),
+		FieldManager: names.ReplicatorFieldManager,
+		Log:          l.log,
+		Peer:         string(e.peer),
+		Started:      l.started,
+	})
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("making the mirror to %s: %w", e.peer, err)
+	}
+	l.start(r.options)
+	return l, nil
+}
+
+func (l *link) start(o Options) {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	logStartingPeer(l.ends.peer)
+	for _, res := range resources {
+		logStarting(l.ends.peer, res.gvr())
+	}
+	l.engine.Set([]multicluster.Pair{l.pair})
+	l.work.Go(func() {
+		if err := l.engine.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			l.log.Error(err, "mirror stopped")
+		}
+	})
+	l.work.Go(func() { l.watchHealth(ctx, o) })
+}
+
+// started is called when a kind of a pair is synced on both sides.
+func (l *link) started(_ multicluster.Pair, kind string) {
+	if res, ok := resourceNamed(kind); ok {
+		logStarted(l.ends.peer, res.gvr())
+	}
+	l.lookNow()
+}
+
+// stop ends the link and waits for it. Nothing is removed anywhere.
+func (l *link) stop() {
+	l.cancel()
+	l.work.Wait()
+	l.conn.Close()
+	l.conduct.Close()
+}
+
+// follow makes a running link use credentials for the same namespaces. ErrOtherServer says that they lead elsewhere: the
+// link must be replaced.
+func (l *link) follow(c *credentials) (changed bool, err error) {
+	if fingerprint := sha256.Sum256(c.kubeconfig); fingerprint != l.fingerprint {
+		switch err := l.conn.Swap(c.kubeconfig); {
+		case errors.Is(err, remote.ErrOtherServer):
+			return false, err
+		case err != nil:
+			return false, kube.Invalid(reasonInvalidKubeconfig, err)
+		}
+		l.fingerprint, changed = fingerprint, true
+		l.lookNow()
+	}
+	l.secret = types.NamespacedName{Namespace: c.secret.Namespace, Name: c.secret.Name}
+	if was := l.draining.Swap(c.going()); was && !c.going() {
+		// What was left alone while draining is looked at by starting again.
+		l.engine.Set(nil)
+		l.engine.Set([]multicluster.Pair{l.pair})
+	}
+	return changed, nil
+}
+
+// links are the running links by peer. After close no new one is taken in.
+type links struct {
+	mu     sync.Mutex
+	byPeer map[string]*link
+	closed bool
+}
+
+var errClosed = errors.New("the process is stopping")
+
+func (s *links) get(peer string) *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byPeer[peer]
+}
+
+func (s *links) add(peer string, l *link) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	if s.byPeer == nil {
+		s.byPeer = map[string]*link{}
+	}
+	s.byPeer[peer] = l
+	return nil
+}
+
+// remove stops the link of a peer, if there is one.
+func (s *links) remove(peer string) {
+	s.mu.Lock()
+	l := s.byPeer[peer]
+	delete(s.byPeer, peer)
+	s.mu.Unlock()
+	if l != nil {
+		l.stop()
+	}
+}
+
+// Start closes all links when the process stops, or is no longer the one that leads.
+func (s *links) Start(ctx context.Context) error {
+	<-ctx.Done()
+	s.mu.Lock()
+	s.closed = true
+	all := s.byPeer
+	s.byPeer = nil
+	s.mu.Unlock()
+	for _, l := range all {
+		l.stop()
+	}
+	return nil
+}

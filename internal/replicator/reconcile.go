@@ -1,0 +1,382 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remote"
+)
+
+// drainInterval is how soon a drain is looked at again, should nobody wake us.
+const drainInterval = 2 * time.Second
+
+// deadInterval is how often the objects of a peer that was given up, or has no credentials any more, are looked at, while there are some:
+// nothing else tells what becomes of them.
+const deadInterval = 15 * time.Second
+
+// situation is everything that decides about one peer.
+type situation struct {
+	peer       liqov1beta1.ClusterID
+	namespaces []string
+	// removed: all of these namespaces are being deleted.
+	removed bool
+	secrets []corev1.Secret
+	cluster *liqov1beta1.ForeignCluster
+
+	use      *credentials
+	problems map[types.UID]problem
+	// stranded are objects that wait for credentials to have their copies taken away.
+	stranded []client.Object
+}
+
+// Reconcile makes the link of one peer follow its Secrets.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	after, err := r.follow(ctx, liqov1beta1.ClusterID(req.Name))
+	verdict := kube.Judge(err)
+	if verdict.Failed() {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: sooner(after, verdict.After)}, nil
+}
+
+// sooner is the shorter of two times, 0 for never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
+// follow returns when to look again, 0 for when something changes.
+func (r *reconciler) follow(ctx context.Context, id liqov1beta1.ClusterID) (time.Duration, error) {
+	s, err := r.gather(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if s.givenUp(r.links.get(string(id))) {
+		return r.giveUp(ctx, s)
+	}
+	refused, patience := s.forgotten(r.links.get(string(id)), time.Now())
+	if refused {
+		return r.leaveForgotten(ctx, s)
+	}
+	hadLink := r.links.get(string(id)) != nil
+	connected := r.connect(ctx, s)
+	if reason, ok := kube.InvalidReason(connected); ok && s.use != nil {
+		s.problems[s.use.secret.UID] = problem{reason, errors.Unwrap(connected).Error()}
+	}
+	after, drained := r.drain(ctx, s)
+	again, left := r.leaveFormer(ctx, s)
+	l := r.links.get(string(id))
+	r.tell(s, l)
+	var later time.Duration
+	var stranded error
+	if lost := l == nil && len(s.secrets) == 0; lost && s.cluster != nil && (hadLink || len(s.cluster.Status.Conditions) > 0) { // there were credentials
+		later, stranded = r.findStranded(ctx, s)
+	}
+	misbehaves, forgotten := l.misbehaviour()
+	return sooner(sooner(sooner(sooner(after, again), later), forgotten), patience),
+		errors.Join(connected, drained, left, stranded, r.writeCondition(ctx, s.cluster, s.condition(l), misbehaves))
+}
+
+// findStranded looks for objects that wait for credentials of a peer that has none any more. It returns when to look again, 0 for never.
+func (r *reconciler) findStranded(ctx context.Context, s *situation) (time.Duration, error) {
+	for _, namespace := range s.namespaces {
+		held, err := r.held(ctx, namespace)
+		if apierrors.IsForbidden(err) {
+			continue // the namespace is going, and our rights went before it
+		}
+		if err != nil {
+			return 0, err
+		}
+		s.stranded = append(s.stranded, held...)
+	}
+	if len(s.stranded) == 0 {
+		return 0, nil
+	}
+	return deadInterval, nil
+}
+
+func (r *reconciler) gather(ctx context.Context, id liqov1beta1.ClusterID) (*situation, error) {
+	s := &situation{peer: id}
+	var namespaces corev1.NamespaceList
+	if err := r.client.List(ctx, &namespaces, client.MatchingLabels{names.RemoteClusterID: string(id), names.TenantNamespace: "true"}); err != nil {
+		return nil, fmt.Errorf("listing tenant namespaces: %w", err)
+	}
+	s.removed = len(namespaces.Items) > 0
+	for i := range namespaces.Items {
+		name := namespaces.Items[i].Name
+		s.removed = s.removed && !namespaces.Items[i].DeletionTimestamp.IsZero()
+		s.namespaces = append(s.namespaces, name)
+		var secrets corev1.SecretList
+		if err := r.secrets.List(ctx, &secrets, client.InNamespace(name)); err != nil {
+			return nil, fmt.Errorf("listing Secrets of %s: %w", name, err)
+		}
+		s.secrets = append(s.secrets, secrets.Items...)
+	}
+	var cluster liqov1beta1.ForeignCluster
+	err := r.client.Get(ctx, types.NamespacedName{Name: string(id)}, &cluster)
+	switch {
+	case err == nil:
+		s.cluster = &cluster
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("reading ForeignCluster %s: %w", id, err)
+	}
+	s.use, s.problems = choose(id, s.secrets)
+	return s, nil
+}
+
+// connect starts, changes or stops the link.
+func (r *reconciler) connect(ctx context.Context, s *situation) error {
+	l := r.links.get(string(s.peer))
+	switch {
+	case s.use != nil && l == nil:
+		return r.begin(ctx, s)
+	case s.use != nil:
+		return r.change(ctx, s, l)
+	case l == nil:
+		return nil
+	case s.broken(l):
+		// The Secret in use was made unusable: what it said before still holds.
+		l.draining.Store(s.deleting(l))
+		return nil
+	}
+	// Without rights in the namespace there is nothing more to be done there.
+	if err := r.forget(ctx, l); err != nil && !apierrors.IsForbidden(err) {
+		return err
+	}
+	r.links.remove(string(s.peer))
+	return nil
+}
+
+// broken tells whether the Secret that a link uses is still there, though it is not good any more.
+func (s *situation) broken(l *link) bool { return s.secretOf(l) != nil }
+
+func (s *situation) deleting(l *link) bool { return !s.secretOf(l).DeletionTimestamp.IsZero() }
+
+func (s *situation) secretOf(l *link) *corev1.Secret {
+	i := slices.IndexFunc(s.secrets, func(x corev1.Secret) bool { return client.ObjectKeyFromObject(&x) == l.secret })
+	if i < 0 {
+		return nil
+	}
+	return &s.secrets[i]
+}
+
+func (r *reconciler) begin(ctx context.Context, s *situation) error {
+	secret := s.use.secret
+	if s.use.going() {
+		if held, err := r.stillHeld(ctx, secret); err != nil || !held {
+			return err
+		}
+	}
+	logProcessing(client.ObjectKeyFromObject(secret))
+	if err := r.holdUsed(ctx, s.use); err != nil {
+		return err
+	}
+	l, err := r.dial(ends{local: r.options.ClusterID, peer: s.peer, version: r.options.Version}, s.use)
+	if err != nil {
+		return err
+	}
+	if err := r.links.add(string(s.peer), l); err != nil {
+		l.stop()
+		return err
+	}
+	if !s.use.going() {
+		r.recorder.Eventf(secret, nil, corev1.EventTypeNormal, reasonStarted, "Replicate", "objects of this namespace are replicated to namespace %s of %s", s.use.remoteNamespace, s.peer)
+	}
+	return nil
+}
+
+func (r *reconciler) change(ctx context.Context, s *situation, l *link) error {
+	if err := r.holdUsed(ctx, s.use); err != nil {
+		return err
+	}
+	if l.pair != s.use.pair() {
+		return r.move(ctx, s, l)
+	}
+	changed, err := l.follow(s.use)
+	if errors.Is(err, remote.ErrOtherServer) {
+		r.links.remove(string(s.peer))
+		return r.begin(ctx, s)
+	}
+	if err != nil {
+		return fmt.Errorf("changing the credentials: %w", err)
+	}
+	if changed {
+		logProcessing(client.ObjectKeyFromObject(s.use.secret))
+		r.recorder.Eventf(s.use.secret, nil, corev1.EventTypeNormal, reasonCredentials, "Replicate", "replication to %s goes on with what this Secret says now", s.peer)
+	}
+	return nil
+}
+
+// move replaces a link by one between other namespaces. What was copied into a namespace that is not used any more is taken away before, because the
+// former credentials may be the only ones that can. What that leaves is leaveFormer's.
+func (r *reconciler) move(ctx context.Context, s *situation, l *link) error {
+	r.links.remove(string(s.peer))
+	if former := l.pair.Remote; former != s.use.remoteNamespace {
+		namespaces := append(slices.DeleteFunc(copiesIn(s.use.secret), func(namespace string) bool { return namespace == former }), s.use.remoteNamespace)
+		if err := r.withdraw(ctx, l, former, everything()); err != nil {
+			namespaces = append(namespaces, former)
+		}
+		if err := r.hold(ctx, s.use.secret, namespaces...); err != nil {
+			return err
+		}
+	}
+	return r.begin(ctx, s)
+}
+
+// copies are those that we made of a kind: that of one object, or without a name all.
+type copies struct {
+	resource
+	name string
+}
+
+func everything() []copies {
+	out := make([]copies, 0, len(resources))
+	for _, res := range resources {
+		out = append(out, copies{resource: res})
+	}
+	return out
+}
+
+// copiesOf are those of objects, as held returns them.
+func copiesOf(objects []client.Object) []copies {
+	out := make([]copies, 0, len(objects))
+	for _, obj := range objects {
+		if res, ok := resourceOf(obj); ok {
+			out = append(out, copies{res, obj.GetName()})
+		}
+	}
+	return out
+}
+
+// withdraw deletes copies in a namespace of the peer, if they are ours.
+func (r *reconciler) withdraw(ctx context.Context, l *link, namespace string, all []copies) error {
+	ctx, cancel := context.WithTimeout(ctx, r.options.HealthTimeout)
+	defer cancel()
+	c, err := client.New(l.conn.Config(), client.Options{Mapper: mapper()})
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	ours := client.MatchingLabels{names.Replicated: "true", names.ReplicationOrigin: string(l.ends.local)}
+	for _, which := range all {
+		options := []client.DeleteAllOfOption{client.InNamespace(namespace), ours}
+		if which.name != "" {
+			options = append(options, client.MatchingFields{metav1.ObjectNameField: which.name})
+		}
+		if err := c.DeleteAllOf(ctx, which.object(), options...); err != nil {
+			return fmt.Errorf("deleting %s: %w", which.plural, err)
+		}
+	}
+	return nil
+}
+
+// drain lets the Secrets go that are being deleted: at once when another one took over, else when no object waits for
+// the removal of its copy any more. It returns when to look again.
+func (r *reconciler) drain(ctx context.Context, s *situation) (time.Duration, error) {
+	var after time.Duration
+	for i := range s.secrets {
+		secret := &s.secrets[i]
+		if secret.DeletionTimestamp.IsZero() || !controllerutil.ContainsFinalizer(secret, names.ReplicatorSecretFinalizer) {
+			continue
+		}
+		if s.use == nil || s.use.going() {
+			held, err := r.held(ctx, secret.Namespace)
+			if err != nil {
+				return 0, err
+			}
+			if needed := slices.DeleteFunc(slices.Clone(held), disposable); len(needed) > 0 {
+				s.problems[secret.UID] = waitingFor(needed)
+				after = drainInterval
+				continue
+			}
+			if err := r.end(ctx, s, secret, held); err != nil {
+				return 0, err
+			}
+		} else if err := r.hold(ctx, s.use.secret, slices.Concat(copiesIn(s.use.secret), copiesIn(secret), []string{s.use.remoteNamespace})...); err != nil {
+			return 0, err
+		}
+		if err := r.letSecretGo(ctx, secret); err != nil {
+			return 0, err
+		}
+	}
+	return after, nil
+}
+
+// end stops the link of a Secret for good. What is held for it still is disposable: its copies are taken away if the peer has them
+// taken, and should there be credentials again, they are made again. The link of another Secret is not ours to stop or to use.
+func (r *reconciler) end(ctx context.Context, s *situation, secret *corev1.Secret, held []client.Object) error {
+	if l := r.links.get(string(s.peer)); l != nil && l.secret == client.ObjectKeyFromObject(secret) {
+		r.links.remove(string(s.peer))
+		r.leaveAll(ctx, secret, l, copiesOf(held))
+	}
+	for _, obj := range held {
+		if err := letGo(ctx, r.client, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func waitingFor(held []client.Object) problem {
+	first := held[0]
+	return problem{reasonDraining, fmt.Sprintf("the credentials are needed until the replicated objects of this namespace are deleted: %s %s", kindOf(first), first.GetName())}
+}
+
+func kindOf(obj client.Object) string { return obj.GetObjectKind().GroupVersionKind().Kind }
+
+// stillHeld tells whether a Secret that is being deleted waits for us, by more than the word of a cache: it may be late to tell
+// that we just let it go.
+func (r *reconciler) stillHeld(ctx context.Context, secret *corev1.Secret) (bool, error) {
+	var now corev1.Secret
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(secret), &now); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return false, nil
+		}
+		return false, fmt.Errorf("reading Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return now.UID == secret.UID && controllerutil.ContainsFinalizer(&now, names.ReplicatorSecretFinalizer), nil
+}
+
+func (r *reconciler) letSecretGo(ctx context.Context, secret *corev1.Secret) error {
+	patched := secret.DeepCopy()
+	if !controllerutil.RemoveFinalizer(patched, names.ReplicatorSecretFinalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
+	if err := client.IgnoreNotFound(r.client.Patch(ctx, patched, patch)); err != nil {
+		return fmt.Errorf("removing the finalizer of Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return nil
+}
+
+// forget handles the Secret of a link that is not among the credentials any more. If it still exists, it or its namespace
+// lost the labels, and nobody else would ever take our finalizer off.
+func (r *reconciler) forget(ctx context.Context, l *link) error {
+	var secret corev1.Secret
+	if err := r.live.Get(ctx, l.secret, &secret); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil
+		}
+		return fmt.Errorf("reading Secret %s: %w", l.secret, err)
+	}
+	return r.letSecretGo(ctx, &secret)
+}

@@ -1,0 +1,275 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/names"
+)
+
+// Reasons of the events on replicated objects.
+const (
+	reasonNameTaken      = "NameTakenAtPeer"
+	reasonStatusTooLarge = "StatusTooLarge"
+	reasonInvalidStatus  = "InvalidStatus"
+	reasonInvalidAtPeer  = "InvalidAtPeer"
+)
+
+// kinds is what the engine copies.
+func (l *link) kinds(workers int) []multicluster.Kind {
+	out := make([]multicluster.Kind, 0, len(resources))
+	for _, res := range resources {
+		k := &reflection{link: l, resource: res}
+		out = append(out, multicluster.Kind{
+			Name:    res.plural,
+			Local:   []multicluster.Source{{Object: res.object(), Labels: names.Replicated + "!=true"}},
+			Remote:  []multicluster.Source{{Object: res.object(), Labels: names.Replicated + "=true," + names.ReplicationOrigin + "=" + string(l.ends.local)}},
+			Workers: workers,
+			Sync:    k.sync,
+		})
+	}
+	return out
+}
+
+// reflection copies one kind.
+type reflection struct {
+	*link
+	resource resource
+}
+
+func (k *reflection) sync(ctx context.Context, it *multicluster.Item) error {
+	local, err := k.cached(it.Local, it.Name)
+	if err != nil {
+		return err
+	}
+	copied, err := k.cached(it.Remote, it.Name)
+	if err != nil {
+		return err
+	}
+	err = k.apply(ctx, it, local, copied)
+	key := k.resource.plural + "/" + it.Name
+	k.refused(key, err)
+	k.rejected(key, err)
+	if reason, ok := kube.InvalidReason(err); ok && local != nil {
+		k.recorder.Eventf(local, nil, corev1.EventTypeWarning, reason, "Replicate", "%s", kube.Note(err.Error()))
+	}
+	return err
+}
+
+func (k *reflection) apply(ctx context.Context, it *multicluster.Item, local, copied *unstructured.Unstructured) error {
+	switch k.ends.decide(local, copied, k.draining.Load()) {
+	case push:
+		return k.push(ctx, it, local, copied)
+	case withdraw:
+		return k.despite(ctx, it, local, k.remove(ctx, it, copied))
+	case loosen:
+		return k.despite(ctx, it, local, k.release(ctx, it, local))
+	case reap:
+		return k.reap(ctx, it, copied)
+	}
+	return nil
+}
+
+func (k *reflection) cached(side multicluster.Side, name string) (*unstructured.Unstructured, error) {
+	u := k.resource.object()
+	found, err := side.Get(name, u)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s/%s: %w", k.resource.plural, side.Namespace, name, err)
+	}
+	if !found {
+		return nil, nil
+	}
+	return u, nil
+}
+
+// live reads from the API server itself: what is destroyed on the word of a cache must be confirmed.
+func (k *reflection) live(ctx context.Context, side multicluster.Side, name string) (*unstructured.Unstructured, error) {
+	u := k.resource.object()
+	err := side.Client().Get(ctx, types.NamespacedName{Namespace: side.Namespace, Name: name}, u)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s/%s: %w", k.resource.plural, side.Namespace, name, err)
+	}
+	return u, nil
+}
+
+// push makes the copy say what local says, and local's status what the copy's says.
+func (k *reflection) push(ctx context.Context, it *multicluster.Item, local, copied *unstructured.Unstructured) error {
+	if err := k.hold(ctx, it, &local); err != nil {
+		return err
+	}
+	if copied == nil {
+		if err := k.free(ctx, it); err != nil {
+			return err
+		}
+	} else if !copied.GetDeletionTimestamp().IsZero() {
+		return kube.Wait(0, "the copy is being deleted, and will be made again")
+	}
+	if _, err := it.Remote.Apply(ctx, k.ends.copyOf(local)); err != nil {
+		if apierrors.IsInvalid(err) {
+			return kube.Invalid(reasonInvalidAtPeer, err)
+		}
+		return fmt.Errorf("writing the copy: %w", answer(err))
+	}
+	if copied == nil {
+		return nil
+	}
+	return k.statusBack(ctx, it, local, copied)
+}
+
+// hold puts our finalizer on local, before anything is made at the peer.
+func (k *reflection) hold(ctx context.Context, it *multicluster.Item, local **unstructured.Unstructured) error {
+	if controllerutil.ContainsFinalizer(*local, names.ReplicatorFinalizer) {
+		return nil
+	}
+	held := (*local).DeepCopy()
+	controllerutil.AddFinalizer(held, names.ReplicatorFinalizer)
+	patch := client.MergeFromWithOptions(*local, client.MergeFromWithOptimisticLock{})
+	if err := it.Local.Client().Patch(ctx, held, patch); err != nil {
+		return fmt.Errorf("adding the finalizer: %w", err)
+	}
+	// Should the peer be given up, there is something to let go again.
+	k.changed()
+	*local = held
+	return nil
+}
+
+// free makes sure that the name is free at the peer: an object there that is not ours is never taken over.
+func (k *reflection) free(ctx context.Context, it *multicluster.Item) error {
+	there, err := k.live(ctx, it.Remote, it.Name)
+	switch {
+	case err != nil:
+		return answer(err)
+	case there == nil:
+		return nil
+	case k.ends.isCopy(there):
+		return kube.Wait(0, "the copy was just made, and its watch event is on the way")
+	}
+	return kube.Invalid(reasonNameTaken, fmt.Errorf("the peer has a %s named %s of its own", k.resource.gvk.Kind, it.Name))
+}
+
+func (k *reflection) statusBack(ctx context.Context, it *multicluster.Item, local, copied *unstructured.Unstructured) error {
+	updated, err := statusBack(local, copied)
+	if err != nil {
+		return kube.Invalid(reasonStatusTooLarge, err)
+	}
+	if updated == nil {
+		return nil
+	}
+	if !k.pace.allow(k.resource.plural + "/" + local.GetName()) {
+		k.conduct.Report("TooManyStatuses", fmt.Sprintf("the status of the %s %s changes all the time", k.resource.gvk.Kind, local.GetName()))
+		return kube.Wait(statusInterval, "the status was written a moment ago")
+	}
+	err = it.Local.UpdateStatus(ctx, updated)
+	if apierrors.IsInvalid(err) {
+		return kube.Invalid(reasonInvalidStatus, fmt.Errorf("the peer's status is not acceptable: %w", err))
+	}
+	if err != nil {
+		return fmt.Errorf("writing the status that came back: %w", err)
+	}
+	return nil
+}
+
+// remove deletes the copy and waits until it is seen gone.
+func (k *reflection) remove(ctx context.Context, it *multicluster.Item, copied *unstructured.Unstructured) error {
+	if copied.GetDeletionTimestamp().IsZero() {
+		if err := it.Remote.Delete(ctx, copied); err != nil {
+			return fmt.Errorf("deleting the copy: %w", answer(err))
+		}
+	}
+	return kube.Wait(0, "the copy is being deleted")
+}
+
+// release lets local go once the peer itself says that there is no copy.
+func (k *reflection) release(ctx context.Context, it *multicluster.Item, local *unstructured.Unstructured) error {
+	there, err := k.live(ctx, it.Remote, it.Name)
+	if err != nil {
+		return answer(err)
+	}
+	if there != nil && k.ends.isCopy(there) {
+		return k.remove(ctx, it, there)
+	}
+	if err := letGo(ctx, it.Local.Client(), local); err != nil {
+		return err
+	}
+	k.changed()
+	return nil
+}
+
+// despite lets a disposable object go although the peer refuses to have its copy looked for or deleted: a Tenant that goes takes our
+// rights with it, and the copy.
+func (k *reflection) despite(ctx context.Context, it *multicluster.Item, local *unstructured.Unstructured, err error) error {
+	if _, refused := errors.AsType[*refusal](err); !refused || !k.resource.disposable {
+		return err
+	}
+	if err := letGo(ctx, it.Local.Client(), local); err != nil {
+		return err
+	}
+	k.changed()
+	return nil
+}
+
+// reap removes a copy whose object is gone, as after a finalizer was taken off by hand. The API server is asked: while a
+// process takes over from another, the cache of the copies may be younger than that of the objects.
+func (k *reflection) reap(ctx context.Context, it *multicluster.Item, copied *unstructured.Unstructured) error {
+	local, err := k.live(ctx, it.Local, it.Name)
+	if err != nil {
+		return err
+	}
+	if k.ends.concerns(local) {
+		return kube.Wait(0, "the object was just made, and its watch event is on the way")
+	}
+	return k.remove(ctx, it, copied)
+}
+
+// letGo takes our finalizer off an object.
+func letGo(ctx context.Context, c client.Client, obj client.Object) error {
+	patched := obj.DeepCopyObject().(client.Object)
+	if !controllerutil.RemoveFinalizer(patched, names.ReplicatorFinalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(obj, client.MergeFromWithOptimisticLock{})
+	if err := client.IgnoreNotFound(c.Patch(ctx, patched, patch)); err != nil {
+		return fmt.Errorf("removing the finalizer: %w", err)
+	}
+	return nil
+}
+
+// refusal is the error of a call that the peer refused: the credentials lack a right, or are not accepted at all.
+type refusal struct {
+	error
+	message string
+}
+
+func (r *refusal) Unwrap() error { return r.error }
+
+// answer returns the error of a call to the peer, as a refusal if it is one.
+func answer(err error) error {
+	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
+		return err
+	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return err
+	}
+	message := err.Error()
+	var status apierrors.APIStatus // no error by itself, so no AsType
+	if errors.As(err, &status) {
+		message = status.Status().Message
+	}
+	return &refusal{err, message}
+}

@@ -1,0 +1,153 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package replicator copies what concerns a peer into that peer: NamespaceMaps, ResourceSlices and Renews of a tenant
+// namespace go to the tenant namespace at the peer, and their status comes back. Where the server of a tunnel is, the
+// clients at the other end are told.
+//
+// A Secret with control-plane credentials in a tenant namespace starts it. Everything that follows from one peer's
+// Secrets is decided in one place, keyed by the peer: which Secret counts, the connection, what is wrong, and when the
+// Secret may go. What is wrong is told by events on the Secret and by the condition APIServerStatus of the
+// ForeignCluster, which this package alone writes.
+package replicator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// Options say how replication runs.
+type Options struct {
+	// ClusterID is this cluster's.
+	ClusterID liqov1beta1.ClusterID
+	// AllowLoopbackPeers lets peers be on this machine.
+	AllowLoopbackPeers bool
+	// Version of Liqo here, which peers are told; empty for not.
+	Version string
+	// Workers is the number of objects of a kind that are copied to one peer at once; 0 is 4.
+	Workers int
+	// HealthInterval is the time between two looks at a peer's API server; 0 is 15 s, below zero it counts as reachable.
+	HealthInterval time.Duration
+	// HealthTimeout bounds one look; 0 is 5 s.
+	HealthTimeout time.Duration
+}
+
+const (
+	healthInterval = 15 * time.Second
+	healthTimeout  = 5 * time.Second
+	// retryBase and retryCap bound the back-off of one peer.
+	retryBase = 50 * time.Millisecond
+	retryCap  = time.Minute
+)
+
+// reconciler makes the links follow the Secrets, one peer at a time.
+type reconciler struct {
+	options  Options
+	config   *rest.Config
+	client   client.Client
+	live     client.Reader
+	secrets  *kube.NamespacedWatch
+	recorder events.EventRecorder
+	log      logr.Logger
+	links    links
+	told     kube.Told[liqov1beta1.ClusterID, complaint]
+	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// Setup registers replication with a manager.
+func Setup(mgr ctrl.Manager, o Options) error {
+	o.HealthInterval = cmp.Or(o.HealthInterval, healthInterval)
+	o.HealthTimeout = cmp.Or(o.HealthTimeout, healthTimeout)
+	credentials := labels.SelectorFromSet(labels.Set{names.IdentityType: string(authv1beta1.ControlPlaneIdentityType)})
+	r := &reconciler{
+		options:  o,
+		config:   mgr.GetConfig(),
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		secrets:  kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), credentials),
+		recorder: mgr.GetEventRecorder(names.CRDReplicator),
+		log:      mgr.GetLogger().WithName("replicate"),
+	}
+	if err := mgr.Add(r.secrets); err != nil {
+		return fmt.Errorf("adding the watch of Secrets: %w", err)
+	}
+	if err := mgr.Add(&r.links); err != nil {
+		return fmt.Errorf("adding the links: %w", err)
+	}
+	return r.register(mgr)
+}
+
+func (r *reconciler) register(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("replicate").
+		For(&liqov1beta1.ForeignCluster{}).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(ofNamespace)).
+		WatchesRawSource(r.secrets.Source(handler.EnqueueRequestsFromMapFunc(r.ofSecret))).
+		WatchesRawSource(source.Func(r.keepQueue)).
+		WithOptions(controller.Options{
+			// Peers do not wait for each other: dialling one that is away may take a while.
+			MaxConcurrentReconciles: 4,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryBase, retryCap),
+		}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("registering controller replicate: %w", err)
+	}
+	return nil
+}
+
+// keepQueue is a source of events: those that links raise.
+func (r *reconciler) keepQueue(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.queue = queue
+	return nil
+}
+
+func (r *reconciler) enqueue(id liqov1beta1.ClusterID) { r.queue.Add(request(string(id))) }
+
+func request(id string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: id}}
+}
+
+func ofNamespace(_ context.Context, obj client.Object) []reconcile.Request {
+	if id := obj.GetLabels()[names.RemoteClusterID]; id != "" {
+		return []reconcile.Request{request(id)}
+	}
+	return nil
+}
+
+// ofSecret wakes the peer whose tenant namespace the Secret is in, and the one it is labelled for.
+func (r *reconciler) ofSecret(ctx context.Context, obj client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	var namespace corev1.Namespace
+	if err := r.client.Get(ctx, types.NamespacedName{Name: obj.GetNamespace()}, &namespace); err == nil {
+		if id, ok := peer.OfNamespace(&namespace); ok {
+			out = append(out, request(string(id)))
+		}
+	}
+	if id := obj.GetLabels()[names.RemoteClusterID]; id != "" {
+		out = append(out, request(id))
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package replicator
+
+import (
+	"slices"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/peer"
+)
+
+// resource is a kind that crosses to the peer. Objects travel unstructured, so that a field this version does not know
+// is not lost on the way.
+type resource struct {
+	gvk    schema.GroupVersionKind
+	plural string
+	// disposable: its copy is taken away where that is allowed, and otherwise left.
+	disposable bool
+}
+
+// resources are all of them, in the order in which they start.
+var resources = func() (all []resource) {
+	for _, kind := range peer.Replicated() {
+		all = append(all, resource{kind.GroupVersionKind, kind.Plural, kind.Disposable})
+	}
+	return all
+}()
+
+func resourceNamed(plural string) (resource, bool) {
+	i := slices.IndexFunc(resources, func(r resource) bool { return r.plural == plural })
+	if i < 0 {
+		return resource{}, false
+	}
+	return resources[i], true
+}
+
+func resourceOf(obj client.Object) (resource, bool) {
+	kind := obj.GetObjectKind().GroupVersionKind()
+	i := slices.IndexFunc(resources, func(r resource) bool { return r.gvk == kind })
+	if i < 0 {
+		return resource{}, false
+	}
+	return resources[i], true
+}
+
+// disposable tells whether nothing hangs on the copy of an object.
+func disposable(obj client.Object) bool {
+	r, ok := resourceOf(obj)
+	return ok && r.disposable
+}
+
+// plurals are what the engine calls them.
+func plurals() []string {
+	out := make([]string, 0, len(resources))
+	for _, r := range resources {
+		out = append(out, r.plural)
+	}
+	return out
+}
+
+func (r resource) gvr() schema.GroupVersionResource {
+	return r.gvk.GroupVersion().WithResource(r.plural)
+}
+
+// mapper knows them, so that the peer need not be asked what kinds it has.
+func mapper() apimeta.RESTMapper {
+	m := apimeta.NewDefaultRESTMapper(nil)
+	for _, r := range resources {
+		m.AddSpecific(r.gvk, r.gvr(), r.gvr(), apimeta.RESTScopeNamespace)
+	}
+	return m
+}
+
+func (r resource) object() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(r.gvk)
+	return u
+}
+
+func (r resource) list() *unstructured.UnstructuredList {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(r.gvk.GroupVersion().WithKind(r.gvk.Kind + "List"))
+	return l
+}

@@ -1,0 +1,151 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resourceslice
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/resourceslice/want"
+)
+
+func (r *remotes) refuse(slice *authv1beta1.ResourceSlice, why string) {
+	want.AuthenticationDenied(why).Set(&slice.Status, r.options.Now())
+	want.ResourcesDenied(why).Set(&slice.Status, r.options.Now())
+	slice.Status.AuthParams = nil
+	r.grants.Drop(slice)
+	if want.DefaultClass(slice.Spec.Class) {
+		want.Revoke(&slice.Status)
+	}
+}
+
+// grant decides about the resources. Slices of other classes are left to whoever defined those.
+func (r *remotes) grant(slice *authv1beta1.ResourceSlice, in *view) {
+	status, now := &slice.Status, r.options.Now()
+	own, why := want.DefaultClass(slice.Spec.Class), in.pause()
+	switch {
+	case why != "":
+		if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
+			want.ResourcesDenied(why).Set(status, now)
+		}
+	case !own:
+		if deniedForTenant(slice, want.ResourcesDenied) {
+			want.Undecide(status, authv1beta1.ResourceSliceConditionTypeResources)
+		}
+	case r.options.DisableDefaultClass:
+		want.Revoke(status)
+		want.DefaultClassDisabled().Set(status, now)
+	default:
+		r.grantDefault(slice, in)
+	}
+}
+
+func (r *remotes) grantDefault(slice *authv1beta1.ResourceSlice, in *view) {
+	status, now := &slice.Status, r.options.Now()
+	if err := want.CheckAmounts(slice.Spec.Resources); err != nil {
+		want.Revoke(status)
+		want.ResourcesDenied(err.Error()).Set(status, now)
+		return
+	}
+	defaults := r.options.Defaults
+	defaults.StorageClasses = storageOffer(in.storage, r.options.RealStorageClass)
+	defaults.NodeLabels = platform(in.nodes)
+	maps.Copy(defaults.NodeLabels, r.options.Defaults.NodeLabels)
+	if r.options.Caps.Bounded() {
+		would := &authv1beta1.ResourceSliceStatus{}
+		want.Grant(&slice.Spec, defaults, would)
+		if err := r.grants.Take(r.options.Caps, slice, would.Resources, in.siblings); err != nil {
+			want.Revoke(status)
+			want.ResourcesDenied(err.Error()).Set(status, now)
+			return
+		}
+	}
+	want.Grant(&slice.Spec, defaults, status)
+	want.ResourcesAccepted().Set(status, now)
+}
+
+// deniedForTenant tells whether it was us who denied that side of the slice, because of the Tenant alone.
+func deniedForTenant(slice *authv1beta1.ResourceSlice, denied func(why string) want.Verdict) bool {
+	for _, why := range []string{whyNoTenant, whyDrained, whyCordoned, whyNotReady, whyVersion} {
+		v := denied(why)
+		if slices.ContainsFunc(slice.Status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool {
+			return c.Type == v.Type && c.Reason == v.Reason && strings.HasPrefix(c.Message, v.Message)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// bound keeps the Quota of what was granted. A slice whose credentials are denied has none: the certificate of before
+// lasts, and it is the Quota that lets it into the consumer's namespaces.
+func (r *remotes) bound(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
+	if !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) || want.Denied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) {
+		return r.dropQuota(ctx, slice, in)
+	}
+	cordoned := want.Cordoned(slice) || in.pause() != ""
+	quota := want.Quota(slice, in.subject.CommonName, r.options.LimitsEnforcement, cordoned)
+	quota.Labels = map[string]string{names.RemoteClusterID: string(in.consumer), names.ResourceSliceName: slice.Name}
+	if _, err := kube.Ensure(ctx, r.client, quota, kube.OwnedBy(slice, r.client.Scheme())); err != nil {
+		return fmt.Errorf("bounding the slice: %w", err)
+	}
+	return nil
+}
+
+// dropQuota takes away the Quota, without which nothing new starts.
+func (r *remotes) dropQuota(ctx context.Context, slice *authv1beta1.ResourceSlice, in *view) error {
+	var quota offv1beta1.Quota
+	key := types.NamespacedName{Namespace: slice.Namespace, Name: in.subject.CommonName}
+	if err := r.client.Get(ctx, key, &quota); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading the Quota of the slice: %w", err)
+	}
+	if !metav1.IsControlledBy(&quota, slice) {
+		return nil
+	}
+	if err := r.client.Delete(ctx, &quota, client.Preconditions{UID: &quota.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the Quota of the slice: %w", err)
+	}
+	return nil
+}
+
+// defaultStorageClass annotates the class that Kubernetes uses when none is named.
+const defaultStorageClass = "storageclass.kubernetes.io/is-default-class"
+
+// storageOffer lists the storage classes of this cluster. One is the default: the one that was configured, else the
+// cluster's own.
+func storageOffer(classes []storagev1.StorageClass, configured string) []liqov1beta1.StorageType {
+	var out []liqov1beta1.StorageType
+	for i := range classes {
+		class := &classes[i]
+		if class.Name == names.StorageClass {
+			// Our own class stands for those of other clusters.
+			continue
+		}
+		isDefault := class.Annotations[defaultStorageClass] == "true"
+		if configured != "" {
+			isDefault = class.Name == configured
+		}
+		out = append(out, liqov1beta1.StorageType{StorageClassName: class.Name, Default: isDefault})
+	}
+	slices.SortFunc(out, func(a, b liqov1beta1.StorageType) int { return cmp.Compare(a.StorageClassName, b.StorageClassName) })
+	return out
+}

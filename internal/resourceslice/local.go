@@ -1,0 +1,393 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resourceslice
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/pki"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/resourceslice/want"
+)
+
+// LocalOptions say how this cluster uses what providers grant.
+type LocalOptions struct {
+	// ClusterID of this cluster.
+	ClusterID liqov1beta1.ClusterID
+	// LiqoNamespace holds the key pairs.
+	LiqoNamespace string
+	// NodeLabels lists the labels of providers that virtual nodes take over; nil is a list that suits most. See
+	// policy.OfferedNodeLabels.
+	NodeLabels []string
+	// DisableOffloading makes no VirtualNodes.
+	DisableOffloading bool
+	// FollowInterval is the least time between two offers of credentials that are taken over; 0 is 30 s.
+	FollowInterval time.Duration
+}
+
+// followInterval is as long as a certificate lasts at least: whoever offers something else more often keeps virtual nodes from working.
+const followInterval = 30 * time.Second
+
+// locals follows the slices that were made here.
+type locals struct {
+	client  client.Client
+	direct  client.Client
+	notes   *notes
+	options LocalOptions
+	// followed is when the credentials of a slice were last replaced.
+	followed kube.Table[types.UID, time.Time]
+}
+
+// SetupLocal registers the controller of the consumer.
+func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
+	direct, err := kube.DirectClient(mgr)
+	if err != nil {
+		return err
+	}
+	l := &locals{client: mgr.GetClient(), direct: direct, notes: newNotes(), options: o}
+	isLocal := predicate.NewPredicateFuncs(func(obj client.Object) bool { return !peer.IsReplica(obj) })
+	c := kube.NewController[*authv1beta1.ResourceSlice](mgr, kube.Options{
+		Name:           "resourceslice_local",
+		Finalizer:      names.ResourceSliceFinalizer,
+		NeedsFinalizer: func(obj client.Object) bool { return !o.DisableOffloading && !peer.IsReplica(obj) },
+	}, l)
+	b := c.Builder(isLocal).
+		Owns(&authv1beta1.Identity{}).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(l.inNamespace), builder.WithPredicates(kube.NamespaceChanged)).
+		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(l.all), builder.WithPredicates(versionJudged())).
+		// The slice that comes after one of the same name takes its place when that one goes.
+		Watches(&authv1beta1.ResourceSlice{}, handler.EnqueueRequestsFromMapFunc(l.namesakes), builder.WithPredicates(isLocal))
+	if !o.DisableOffloading {
+		b.Owns(&offv1beta1.VirtualNode{})
+	}
+	return c.Complete(b)
+}
+
+// Sync fills in the request of one slice and uses what was granted.
+func (l *locals) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
+	if peer.IsReplica(slice) {
+		return nil
+	}
+	provider, err := peerOf(ctx, l.client, slice.Namespace)
+	if err != nil {
+		return err
+	}
+	if err := l.check(ctx, slice, provider); err != nil {
+		return err
+	}
+	key, err := peer.Key(ctx, l.direct, l.options.LiqoNamespace, provider)
+	if err != nil {
+		return err
+	}
+	if err := l.fillIn(ctx, slice, provider, key); err != nil {
+		return err
+	}
+	vn, err := l.existingNode(ctx, slice)
+	if err != nil {
+		return err
+	}
+	version, err := peer.FindVersionRefused(ctx, l.client, provider)
+	if err != nil {
+		return err
+	}
+	if err := l.tellNode(ctx, slice, vn, version); err != nil {
+		return err
+	}
+	identity, err := l.identity(ctx, slice, provider, vn)
+	if err != nil || identity == nil {
+		return err
+	}
+	if vn == nil && version != nil && want.AsksForVirtualNode(slice) && !l.options.DisableOffloading {
+		return kube.Invalid("VersionRefused", errors.New("no VirtualNode is made of the slice: "+version.Message))
+	}
+	return l.virtualNode(ctx, slice, provider, identity, vn)
+}
+
+// Cleanup removes the VirtualNode of the slice and waits until it is drained, and each that somebody made with its credentials and deleted, too:
+// the pods on them are ended with what the provider takes back when the copy of the slice goes.
+func (l *locals) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
+	if l.options.DisableOffloading {
+		return nil
+	}
+	// Live: a node made a moment ago counts.
+	var all offv1beta1.VirtualNodeList
+	identity := &authv1beta1.Identity{}
+	var reads errgroup.Group
+	reads.Go(func() error {
+		if err := l.direct.List(ctx, &all, client.InNamespace(slice.Namespace)); err != nil {
+			return fmt.Errorf("looking for VirtualNodes that use the slice: %w", err)
+		}
+		return nil
+	})
+	reads.Go(func() error {
+		err := l.direct.Get(ctx, types.NamespacedName{Namespace: slice.Namespace, Name: names.SliceIdentity(slice.Name)}, identity)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading the Identity of the slice: %w", err)
+		}
+		return nil
+	})
+	if err := reads.Wait(); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		vn := &all.Items[i]
+		if vn.Name != slice.Name || !metav1.IsControlledBy(vn, slice) {
+			continue
+		}
+		if vn.DeletionTimestamp.IsZero() {
+			if err := l.client.Delete(ctx, vn, client.Preconditions{UID: &vn.UID}); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("removing the VirtualNode of the slice: %w", err)
+			}
+		}
+		return kube.Wait(0, "the VirtualNode of the slice is being drained")
+	}
+	return awaitUsers(all.Items, identity)
+}
+
+// awaitUsers waits for the VirtualNodes that are drained with the credentials of a slice.
+func awaitUsers(all []offv1beta1.VirtualNode, identity *authv1beta1.Identity) error {
+	secret := identity.Status.KubeconfigSecretRef
+	for i := range all {
+		uses := all[i].Spec.KubeconfigSecretRef
+		if secret != nil && uses != nil && uses.Name == secret.Name && !all[i].DeletionTimestamp.IsZero() {
+			return kube.Wait(usersDelay, "the VirtualNode "+all[i].Name+", which uses the credentials of the slice, is being drained")
+		}
+	}
+	return nil
+}
+
+// usersDelay is how soon the VirtualNodes that use a slice are looked at again: no watch of it knows them.
+const usersDelay = time.Second
+
+// Report tells what was made of the slice, and what its author must change.
+func (l *locals) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {
+	return l.notes.takeEvents(slice, err)
+}
+
+// check tells what makes the slice unusable. Its name becomes that of a node, so it is unique in the cluster: the older
+// slice has it.
+func (l *locals) check(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) error {
+	if id := slice.Spec.ProviderClusterID; id != nil && *id != provider {
+		return kube.Invalid("WrongProvider", fmt.Errorf("spec.providerClusterID is %q, but namespace %s is for %q", *id, slice.Namespace, provider))
+	}
+	if id := slice.Spec.ConsumerClusterID; id != nil && *id != l.options.ClusterID {
+		return kube.Invalid("WrongConsumer", fmt.Errorf("spec.consumerClusterID is %q, but this cluster is %q", *id, l.options.ClusterID))
+	}
+	if problems := validation.IsValidLabelValue(slice.Name); len(problems) > 0 {
+		return kube.Invalid("WrongName", fmt.Errorf("%q cannot become the name of a node: %s", slice.Name, strings.Join(problems, ", ")))
+	}
+	var all authv1beta1.ResourceSliceList
+	if err := l.client.List(ctx, &all); err != nil {
+		return fmt.Errorf("listing slices: %w", err)
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		if other.Name == slice.Name && other.UID != slice.UID && !peer.IsReplica(other) && want.Older(other, slice) {
+			return kube.Invalid("NameTaken", fmt.Errorf("the ResourceSlice %s/%s has this name already, and names of slices become names of nodes", other.Namespace, other.Name))
+		}
+	}
+	return nil
+}
+
+// fillIn completes the spec. A request for another key, or for another subject, can never be of use: it is replaced.
+func (l *locals) fillIn(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, key crypto.Signer) error {
+	before := slice.DeepCopy()
+	slice.Spec.ConsumerClusterID = new(l.options.ClusterID)
+	slice.Spec.ProviderClusterID = new(provider)
+	subject := pki.SliceSubject(slice.Name, string(l.options.ClusterID))
+	changed := before.Spec.ConsumerClusterID == nil || before.Spec.ProviderClusterID == nil
+	if pki.CheckCSR(slice.Spec.CSR, subject, key.Public()) != nil {
+		csr, err := pki.NewCSR(key, subject)
+		if err != nil {
+			return err
+		}
+		slice.Spec.CSR, changed = csr, true
+	}
+	if !changed {
+		return nil
+	}
+	if err := l.client.Patch(ctx, slice, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("completing the slice: %w", err)
+	}
+	return nil
+}
+
+// identity keeps the Identity of an accepted slice, and removes that of a denied one. It outlives the slice until the
+// VirtualNode is gone, because the node's pods are drained with it.
+func (l *locals) identity(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, vn *offv1beta1.VirtualNode) (*authv1beta1.Identity, error) {
+	have := &authv1beta1.Identity{}
+	err := l.client.Get(ctx, types.NamespacedName{Namespace: slice.Namespace, Name: names.SliceIdentity(slice.Name)}, have)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the Identity of the slice: %w", err)
+	}
+	exists := err == nil
+	if exists && !metav1.IsControlledBy(have, slice) {
+		if owner := metav1.GetControllerOf(have); owner != nil && owner.Kind == "ResourceSlice" && owner.Name == slice.Name {
+			return nil, kube.Wait(2*time.Second, "the Identity of an earlier slice of this name is being removed")
+		}
+		return nil, kube.Invalid("IdentityTaken", fmt.Errorf("an Identity %q exists that does not belong to the slice", have.Name))
+	}
+	switch {
+	case want.Denied(slice, authv1beta1.ResourceSliceConditionTypeAuthentication):
+		if !exists {
+			return nil, nil
+		}
+		if err := l.client.Delete(ctx, have, client.Preconditions{UID: &have.UID}); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("removing the Identity of a denied slice: %w", err)
+		}
+		l.notes.normal(slice, "IdentityDeleted", "the provider denied the slice: its Identity was removed")
+		return nil, nil
+	case !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeAuthentication) || slice.Status.AuthParams == nil:
+		return nil, nil
+	}
+	identity := want.Identity(slice, provider)
+	if vn != nil {
+		identity.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: vn.Name, UID: vn.UID,
+		}}
+	}
+	replaces := exists && !equality.Semantic.DeepEqual(have.Spec.AuthParams, identity.Spec.AuthParams)
+	if last, ok := l.followed.Get(slice.UID); replaces && ok {
+		if left := time.Until(last.Add(cmp.Or(l.options.FollowInterval, followInterval))); left > 0 {
+			return nil, kube.Wait(left, "other credentials of the slice were taken over a moment ago")
+		}
+	}
+	changed, err := kube.Ensure(ctx, l.client, identity, kube.AsSeen(), kube.OwnedBy(slice, l.client.Scheme()))
+	if err != nil {
+		return nil, fmt.Errorf("making the Identity of the slice: %w", err)
+	}
+	if changed && replaces {
+		l.followed.Put(slice.UID, time.Now())
+	}
+	if changed {
+		l.notes.normal(slice, "IdentityEnsured", fmt.Sprintf("Identity %s follows the slice", identity.Name))
+	}
+	return have, nil
+}
+
+// existingNode returns the VirtualNode of the slice, nil if there is none.
+func (l *locals) existingNode(ctx context.Context, slice *authv1beta1.ResourceSlice) (*offv1beta1.VirtualNode, error) {
+	if l.options.DisableOffloading {
+		return nil, nil
+	}
+	var vn offv1beta1.VirtualNode
+	if err := l.client.Get(ctx, client.ObjectKeyFromObject(slice), &vn); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading the VirtualNode of the slice: %w", err)
+	}
+	if !metav1.IsControlledBy(&vn, slice) {
+		return nil, nil
+	}
+	return &vn, nil
+}
+
+// virtualNode keeps the VirtualNode of a granted slice. One that exists follows the grant, also when the annotation that
+// asked for it is gone.
+func (l *locals) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, identity *authv1beta1.Identity, have *offv1beta1.VirtualNode) error {
+	switch {
+	case l.options.DisableOffloading:
+		return nil
+	case have == nil && !want.AsksForVirtualNode(slice):
+		return nil
+	case !want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources):
+		return nil
+	case identity.Status.KubeconfigSecretRef == nil:
+		return kube.Wait(0, "the kubeconfig of the slice is not there yet")
+	}
+	if err := l.nodeNameFree(ctx, slice, have); err != nil {
+		return err
+	}
+	labels := policy.OfferedNodeLabels(slice.Status.NodeLabels, l.options.NodeLabels)
+	vn := want.VirtualNode(slice, provider, identity.Status.KubeconfigSecretRef.Name, labels)
+	if _, err := kube.Ensure(ctx, l.client, vn, kube.AsSeen(), kube.OwnedBy(slice, l.client.Scheme())); err != nil {
+		return fmt.Errorf("making the VirtualNode of the slice: %w", err)
+	}
+	if have == nil {
+		l.notes.normal(slice, "VirtualNodeCreated", fmt.Sprintf("VirtualNode %s was made for the slice", vn.Name))
+	}
+	return nil
+}
+
+// tellNode lets the VirtualNode say that the provider denies the slice, or that its version does not work together with ours: what was
+// granted before is not taken from the pods that run, but no other pod is to come.
+func (l *locals) tellNode(ctx context.Context, slice *authv1beta1.ResourceSlice, vn *offv1beta1.VirtualNode, version *liqov1beta1.Condition) error {
+	why := kube.Note(want.Denial(slice)) // of the provider's making, and shown in a condition of the Node
+	if why == "" && version != nil {
+		why = version.Message
+	}
+	if vn == nil || vn.Annotations[names.Withdrawn] == why {
+		return nil
+	}
+	told := vn.DeepCopy()
+	delete(told.Annotations, names.Withdrawn)
+	if why != "" {
+		metav1.SetMetaDataAnnotation(&told.ObjectMeta, names.Withdrawn, why)
+	}
+	if err := l.client.Patch(ctx, told, client.MergeFrom(vn)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("telling the VirtualNode of the slice: %w", err)
+	}
+	return nil
+}
+
+// nodeNameFree refuses to take over a VirtualNode that somebody else made.
+func (l *locals) nodeNameFree(ctx context.Context, slice *authv1beta1.ResourceSlice, have *offv1beta1.VirtualNode) error {
+	if have != nil {
+		return nil
+	}
+	var other offv1beta1.VirtualNode
+	if err := l.client.Get(ctx, client.ObjectKeyFromObject(slice), &other); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("looking for a VirtualNode of that name: %w", err)
+	}
+	if !other.DeletionTimestamp.IsZero() {
+		return kube.BeingDeleted("VirtualNode", other.Name)
+	}
+	return kube.Invalid("VirtualNodeTaken", fmt.Errorf("a VirtualNode %q exists that does not belong to the slice", other.Name))
+}
+
+func (l *locals) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	return requests(ctx, l.client, client.InNamespace(obj.GetName()))
+}
+
+// all wakes all slices.
+func (l *locals) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return requests(ctx, l.client)
+}
+
+// namesakes wakes the other slices of that name.
+func (l *locals) namesakes(ctx context.Context, obj client.Object) []reconcile.Request {
+	return kube.Requests(ctx, l.client, &authv1beta1.ResourceSliceList{}, func(other *authv1beta1.ResourceSlice) bool {
+		return other.Name == obj.GetName() && other.Namespace != obj.GetNamespace()
+	})
+}

@@ -1,0 +1,118 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resourceslice
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/resourceslice/want"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestStorageIsOffered(t *testing.T) {
+	c := cluster(t)
+	runRemote(t, c, RemoteOptions{Storage: true, RealStorageClass: "slow"})
+	p := newConsumer(t, c)
+	p.admit(t, c)
+	slice := p.slice(t, "stored")
+	testkit.Create(t, p.client, slice)
+	wait(t, c.Client, slice, isGranted)
+	for _, name := range []string{"slow", "fast"} {
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "example.com/disk"}
+		testkit.Create(t, c.Client, class)
+		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), class) })
+	}
+	wait(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) error {
+		offered := []liqov1beta1.StorageType{{StorageClassName: "fast"}, {StorageClassName: "slow", Default: true}}
+		if diff := cmp.Diff(offered, s.Status.StorageClasses); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+}
+
+func TestStorageOffer(t *testing.T) {
+	class := func(name, isDefault string) storagev1.StorageClass {
+		return storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{defaultStorageClass: isDefault}}}
+	}
+	classes := []storagev1.StorageClass{class("b", "true"), class(names.StorageClass, "true"), class("a", "false")}
+	for name, test := range map[string]struct {
+		configured string
+		want       []liqov1beta1.StorageType
+	}{
+		"the cluster's default, and not our own class": {want: []liqov1beta1.StorageType{{StorageClassName: "a"}, {StorageClassName: "b", Default: true}}},
+		"the configured one":                           {configured: "a", want: []liqov1beta1.StorageType{{StorageClassName: "a", Default: true}, {StorageClassName: "b"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, storageOffer(classes, test.configured)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTheNodesSayOfWhatPlatformTheClusterIs(t *testing.T) {
+	node := func(arch, os, kind string) corev1.Node {
+		labels := map[string]string{corev1.LabelArchStable: arch, corev1.LabelOSStable: os, names.NodeType: kind}
+		maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+	}
+	for rule, tc := range map[string]struct {
+		nodes []corev1.Node
+		want  map[string]string
+	}{
+		"no node says nothing":                  {nil, map[string]string{}},
+		"all alike":                             {[]corev1.Node{node("arm64", "linux", ""), node("arm64", "linux", "")}, map[string]string{corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "linux"}},
+		"two architectures say nothing of that": {[]corev1.Node{node("arm64", "linux", ""), node("amd64", "linux", "")}, map[string]string{corev1.LabelOSStable: "linux"}},
+		"a node that says nothing spoils it":    {[]corev1.Node{node("arm64", "linux", ""), node("", "linux", "")}, map[string]string{corev1.LabelOSStable: "linux"}},
+		"nodes of other clusters do not count":  {[]corev1.Node{node("arm64", "linux", ""), node("amd64", "windows", names.NodeTypeVirtualNode)}, map[string]string{corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "linux"}},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, platform(tc.nodes)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The labels that the administrator gave win, and a node that comes later counts.
+func TestThePlatformIsOffered(t *testing.T) {
+	c := cluster(t)
+	runRemote(t, c, RemoteOptions{Defaults: want.Defaults{NodeLabels: map[string]string{corev1.LabelOSStable: "windows"}}})
+	p := newConsumer(t, c)
+	p.admit(t, c)
+	slice := p.slice(t, "platform")
+	testkit.Create(t, p.client, slice)
+	wait(t, c.Client, slice, isGranted)
+	labelled := func(want map[string]string) {
+		t.Helper()
+		wait(t, c.Client, slice, func(s *authv1beta1.ResourceSlice) error {
+			if diff := cmp.Diff(want, s.Status.NodeLabels); diff != "" {
+				return errors.New(diff)
+			}
+			return nil
+		})
+	}
+	for _, arch := range []string{"arm64", "amd64"} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "platform-" + arch, Labels: map[string]string{corev1.LabelArchStable: arch, corev1.LabelOSStable: "linux"}}}
+		testkit.Create(t, c.Client, node)
+		t.Cleanup(func() { _ = c.Client.Delete(context.Background(), node) })
+		if arch == "arm64" {
+			labelled(map[string]string{corev1.LabelArchStable: "arm64", corev1.LabelOSStable: "windows"})
+		} else {
+			labelled(map[string]string{corev1.LabelOSStable: "windows"})
+		}
+	}
+}

@@ -1,0 +1,62 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resourceslice
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// platformLabels say for what the images of pods have to be made.
+var platformLabels = []string{corev1.LabelArchStable, corev1.LabelOSStable}
+
+// platform is what the nodes of this cluster have in common of platformLabels. Where they are of several kinds it says
+// nothing: one virtual node cannot be of both.
+func platform(nodes []corev1.Node) map[string]string {
+	out := map[string]string{}
+	for _, label := range platformLabels {
+		if value := common(nodes, label); value != "" {
+			out[label] = value
+		}
+	}
+	return out
+}
+
+// common is the value of a label on which all real nodes agree, "" if they do not.
+func common(nodes []corev1.Node, label string) string {
+	value := ""
+	for i := range nodes {
+		labels := nodes[i].Labels
+		if labels[names.NodeType] == names.NodeTypeVirtualNode {
+			continue
+		}
+		if labels[label] == "" || value != "" && labels[label] != value {
+			return ""
+		}
+		value = labels[label]
+	}
+	return value
+}
+
+// platformChanged lets through nodes that come, go, or turn out to be of another kind.
+func platformChanged() predicate.Predicate {
+	differ := func(a, b client.Object) bool {
+		for _, label := range append(platformLabels, names.NodeType) {
+			if a.GetLabels()[label] != b.GetLabels()[label] {
+				return true
+			}
+		}
+		return false
+	}
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return !e.IsInInitialList },
+		DeleteFunc:  func(event.DeleteEvent) bool { return true },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return differ(e.ObjectOld, e.ObjectNew) },
+	}
+}

@@ -1,0 +1,91 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package resourceslice grants ResourceSlices in the provider and uses them in the consumer.
+//
+// A slice is a copy of a consumer's, or it is local, and belongs to the peer of the namespace it is in: nothing that a
+// peer can write decides that. The provider's controller checks the certificate request, has it signed, grants resources
+// and bounds them by a Quota. The consumer's controller fills in the request and makes the Identity and the VirtualNode.
+package resourceslice
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// peerOf returns the peer whose tenant namespace that is.
+func peerOf(ctx context.Context, c client.Reader, namespace string) (liqov1beta1.ClusterID, error) {
+	var ns corev1.Namespace
+	if err := c.Get(ctx, types.NamespacedName{Name: namespace}, &ns); err != nil {
+		return "", fmt.Errorf("reading namespace %s: %w", namespace, err)
+	}
+	id, ok := peer.OfNamespace(&ns)
+	if !ok {
+		return "", kube.Invalid("WrongNamespace", fmt.Errorf("namespace %s is no tenant namespace: it needs the labels %s=true and %s",
+			namespace, names.TenantNamespace, names.RemoteClusterID))
+	}
+	return id, nil
+}
+
+// notes carries what one pass over an object found out to the end of that pass: the events to send, and when to come
+// back.
+type notes struct {
+	mu     sync.Mutex
+	events map[types.UID][]kube.Event
+	next   map[types.UID]time.Time
+}
+
+func newNotes() *notes {
+	return &notes{events: map[types.UID][]kube.Event{}, next: map[types.UID]time.Time{}}
+}
+
+func (n *notes) normal(obj client.Object, reason, message string) {
+	n.add(obj, kube.Event{Type: corev1.EventTypeNormal, Reason: reason, Message: message})
+}
+
+func (n *notes) warning(obj client.Object, reason, message string) {
+	n.add(obj, kube.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: message})
+}
+
+func (n *notes) add(obj client.Object, e kube.Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.events[obj.GetUID()] = append(n.events[obj.GetUID()], e)
+}
+
+func (n *notes) comeBack(obj client.Object, at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.next[obj.GetUID()] = at
+}
+
+// takeEvents returns the events of this pass, and the one that an error deserves.
+func (n *notes) takeEvents(obj client.Object, err error) []kube.Event {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	events := n.events[obj.GetUID()]
+	delete(n.events, obj.GetUID())
+	if reason, ok := kube.InvalidReason(err); ok {
+		events = append(events, kube.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: err.Error()})
+	}
+	return events
+}
+
+func (n *notes) takeNext(obj client.Object) (time.Time, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at, ok := n.next[obj.GetUID()]
+	delete(n.next, obj.GetUID())
+	return at, ok
+}

@@ -1,0 +1,123 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resourceslice
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/quota"
+	"liqo.io/liqo/internal/resourceslice/want"
+)
+
+// grants are what slices were granted, also before the cache shows it.
+type grants struct {
+	mu sync.Mutex
+	of map[types.UID]corev1.ResourceList
+}
+
+// Take grants asked to a slice if the caps leave it. others are all slices that the caps are about.
+func (g *grants) Take(caps want.Caps, slice *authv1beta1.ResourceSlice, asked corev1.ResourceList, others []authv1beta1.ResourceSlice) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.of == nil {
+		g.of = map[types.UID]corev1.ResourceList{}
+	}
+	// What a slice has already, it keeps before younger ones; more it gets only of what is left.
+	keeps := quota.Fit(asked, nil, g.granted(slice)) == nil
+	tenant, provider, known := corev1.ResourceList{}, corev1.ResourceList{}, map[types.UID]bool{slice.UID: true}
+	for i := range others {
+		other := &others[i]
+		known[other.UID] = true
+		if other.UID == slice.UID || keeps && !want.ComesBefore(other, slice) {
+			continue
+		}
+		has := g.granted(other)
+		quota.Add(provider, has)
+		if other.Namespace == slice.Namespace {
+			quota.Add(tenant, has)
+		}
+	}
+	maps.DeleteFunc(g.of, func(uid types.UID, _ corev1.ResourceList) bool { return !known[uid] })
+	if err := caps.CheckSums(asked, tenant, provider); err != nil {
+		g.of[slice.UID] = corev1.ResourceList{}
+		return err
+	}
+	g.of[slice.UID] = asked.DeepCopy()
+	return nil
+}
+
+// Drop forgets what was granted to a slice that is refused: what the cache shows of it counts until it shows that.
+func (g *grants) Drop(slice *authv1beta1.ResourceSlice) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.of, slice.UID)
+}
+
+func (g *grants) granted(slice *authv1beta1.ResourceSlice) corev1.ResourceList {
+	if list, ok := g.of[slice.UID]; ok {
+		return list
+	}
+	if want.Accepted(slice, authv1beta1.ResourceSliceConditionTypeResources) {
+		return slice.Status.Resources
+	}
+	return nil
+}
+
+// siblings returns the slices that the caps are about: those of the tenant, or of all tenants where the provider bounds their sum.
+// They are shared with the cache.
+func (r *remotes) siblings(ctx context.Context, namespace string) ([]authv1beta1.ResourceSlice, error) {
+	caps := r.options.Caps
+	if caps.Slices <= 0 && !caps.Bounded() {
+		return nil, nil
+	}
+	options := []client.ListOption{client.MatchingLabels{names.Replicated: "true"}, client.UnsafeDisableDeepCopy}
+	if len(caps.Provider) == 0 {
+		options = append(options, client.InNamespace(namespace))
+	}
+	var all authv1beta1.ResourceSliceList
+	if err := r.client.List(ctx, &all, options...); err != nil {
+		return nil, fmt.Errorf("listing slices: %w", err)
+	}
+	return all.Items, nil
+}
+
+// denied returns the slices that may be granted when another one goes, or has less. All others stay as they are, however many there are.
+func (r *remotes) denied(ctx context.Context, obj client.Object) []reconcile.Request {
+	options := []client.ListOption{client.MatchingLabels{names.Replicated: "true"}}
+	if len(r.options.Caps.Provider) == 0 {
+		options = append(options, client.InNamespace(obj.GetNamespace()))
+	}
+	return kube.Requests(ctx, r.client, &authv1beta1.ResourceSliceList{}, func(slice *authv1beta1.ResourceSlice) bool {
+		return want.Denied(slice, authv1beta1.ResourceSliceConditionTypeResources)
+	}, options...)
+}
+
+// leavesRoom passes the events after which others may be granted more.
+func leavesRoom() predicate.Predicate {
+	return predicate.And(predicate.NewPredicateFuncs(peer.IsReplica), predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*authv1beta1.ResourceSlice), e.ObjectNew.(*authv1beta1.ResourceSlice)
+			had := want.Accepted(before, authv1beta1.ResourceSliceConditionTypeAuthentication)
+			has := want.Accepted(after, authv1beta1.ResourceSliceConditionTypeAuthentication)
+			return had && !has || quota.Fit(before.Status.Resources, nil, after.Status.Resources) != nil && !equality.Semantic.DeepEqual(before.Status.Resources, after.Status.Resources)
+		},
+	})
+}

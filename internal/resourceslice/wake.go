@@ -1,0 +1,63 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resourceslice
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/pki"
+	"liqo.io/liqo/internal/policy"
+)
+
+// inNamespaceOf wakes the slices beside obj.
+func (r *remotes) inNamespaceOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	return requests(ctx, r.client, client.InNamespace(obj.GetNamespace()))
+}
+
+// inNamespace wakes the slices in obj, a namespace.
+func (r *remotes) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	return requests(ctx, r.client, client.InNamespace(obj.GetName()))
+}
+
+// all wakes all slices.
+func (r *remotes) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return requests(ctx, r.client, client.MatchingLabels{names.Replicated: "true"})
+}
+
+// named wakes the slices without credentials whose user is a subject of a binding, by the label that each copy has whose maker a peer is.
+func (r *remotes) named(ctx context.Context, binding client.Object) []reconcile.Request {
+	subjects := peer.Subjects(binding)
+	return kube.Requests(ctx, r.client, &authv1beta1.ResourceSliceList{}, func(slice *authv1beta1.ResourceSlice) bool {
+		return slice.Status.AuthParams == nil && policy.NamesUserOrGroup(subjects, pki.SliceSubject(slice.Name, slice.Labels[names.ReplicationOrigin]).CommonName)
+	}, client.MatchingLabels{names.Replicated: "true"})
+}
+
+func requests(ctx context.Context, c client.Reader, opts ...client.ListOption) []reconcile.Request {
+	return kube.Requests(ctx, c, &authv1beta1.ResourceSliceList{}, kube.Every, opts...)
+}
+
+// versionJudged lets through the ForeignClusters that turn out to have a version that does not work together with ours, or not any more.
+func versionJudged() predicate.Predicate {
+	why := func(obj client.Object) string {
+		if c := peer.VersionRefused(obj.(*liqov1beta1.ForeignCluster)); c != nil {
+			return c.Message
+		}
+		return ""
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return why(e.Object) != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool { return why(e.ObjectOld) != why(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return why(e.Object) != "" },
+	}
+}

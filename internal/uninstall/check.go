@@ -1,0 +1,209 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package uninstall knows what must be gone before Liqo may be removed, and removes what its controllers keep for
+// themselves. The CLI and the in-cluster uninstaller share it.
+package uninstall
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+)
+
+// Blockers is what is still in use. Each list is sorted.
+type Blockers struct {
+	Networking, Authentication, Offloading []string // cluster IDs of active peerings, by module
+	Namespaces                             []string // that are offloaded
+	Resources                              []string // <Kind>.<group>: <namespace>/<name>, of no active peering
+}
+
+// Check looks for everything in use. Kinds that the cluster does not know are not in use.
+func Check(ctx context.Context, c client.Reader) (Blockers, error) {
+	in := &inventory{reader: c}
+	for _, collect := range []func(context.Context) error{
+		in.peers, in.offloadings, in.slices, in.configurations, in.ips, in.networks,
+	} {
+		if err := collect(ctx); err != nil && !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+			return Blockers{}, fmt.Errorf("looking for what is in use: %w", err)
+		}
+	}
+	return in.blockers(), nil
+}
+
+// Empty says that nothing is in the way.
+func (b Blockers) Empty() bool {
+	return len(b.Networking)+len(b.Authentication)+len(b.Offloading)+len(b.Namespaces)+len(b.Resources) == 0
+}
+
+// Peered says that a peering is active.
+func (b Blockers) Peered() bool {
+	return len(b.Networking)+len(b.Authentication)+len(b.Offloading) > 0
+}
+
+// String says what to do about them.
+func (b Blockers) String() string {
+	var text strings.Builder
+	text.WriteString("you should:\n")
+	for _, block := range []struct {
+		title string
+		items []string
+	}{
+		{"disable networking for clusters:", b.Networking},
+		{"disable authentication for clusters:", b.Authentication},
+		{"disable offloading for clusters:", b.Offloading},
+		{"unoffload the following namespaces:", b.Namespaces},
+		{"remove the following resources:", b.Resources},
+	} {
+		if len(block.items) == 0 {
+			continue
+		}
+		text.WriteString(block.title + "\n")
+		for _, item := range block.items {
+			text.WriteString("- " + item + "\n")
+		}
+	}
+	return text.String()
+}
+
+// inventory gathers what is in use, object by object.
+type inventory struct {
+	reader                                             client.Reader
+	known                                              map[string]bool // cluster IDs that have a ForeignCluster
+	networking, authentication, offloading, namespaces set
+	resources                                          set
+}
+
+type set map[string]bool
+
+func (s *set) add(item string) {
+	if *s == nil {
+		*s = set{}
+	}
+	(*s)[item] = true
+}
+
+func (s set) sorted() []string { return slices.Sorted(maps.Keys(s)) }
+
+func (in *inventory) blockers() Blockers {
+	return Blockers{
+		Networking:     in.networking.sorted(),
+		Authentication: in.authentication.sorted(),
+		Offloading:     in.offloading.sorted(),
+		Namespaces:     in.namespaces.sorted(),
+		Resources:      in.resources.sorted(),
+	}
+}
+
+func (in *inventory) peers(ctx context.Context) error {
+	in.known = map[string]bool{}
+	var list liqov1beta1.ForeignClusterList
+	if err := in.reader.List(ctx, &list); err != nil {
+		return err
+	}
+	for _, fc := range list.Items {
+		id := string(fc.Spec.ClusterID)
+		in.known[id] = true
+		if fc.Status.Modules.Networking.Enabled {
+			in.networking.add(id)
+		}
+		if fc.Status.Modules.Authentication.Enabled {
+			in.authentication.add(id)
+		}
+		if fc.Status.Modules.Offloading.Enabled {
+			in.offloading.add(id)
+		}
+	}
+	return nil
+}
+
+func (in *inventory) offloadings(ctx context.Context) error {
+	var list offv1beta1.NamespaceOffloadingList
+	if err := in.reader.List(ctx, &list); err != nil {
+		return err
+	}
+	for _, nso := range list.Items {
+		in.namespaces.add(nso.Namespace)
+	}
+	return nil
+}
+
+func (in *inventory) slices(ctx context.Context) error {
+	var list authv1beta1.ResourceSliceList
+	if err := in.reader.List(ctx, &list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		in.resource("ResourceSlice.authentication.liqo.io", &list.Items[i], &in.authentication)
+	}
+	return nil
+}
+
+func (in *inventory) configurations(ctx context.Context) error {
+	var list networkingv1beta1.ConfigurationList
+	if err := in.reader.List(ctx, &list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		in.resource("Configuration.networking.liqo.io", &list.Items[i], &in.networking)
+	}
+	return nil
+}
+
+func (in *inventory) ips(ctx context.Context) error {
+	var list ipamv1alpha1.IPList
+	if err := in.reader.List(ctx, &list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		ip := &list.Items[i]
+		switch ip.Labels[names.IPType] {
+		case names.IPTypeAPIServer, names.IPTypeAPIServerProxy:
+			continue // made by the installation
+		}
+		in.finalized("IP.ipam.liqo.io", ip)
+	}
+	return nil
+}
+
+func (in *inventory) networks(ctx context.Context) error {
+	var list ipamv1alpha1.NetworkList
+	if err := in.reader.List(ctx, &list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		in.finalized("Network.ipam.liqo.io", &list.Items[i])
+	}
+	return nil
+}
+
+// finalized reports an address that somebody still holds and that is not part of the installation.
+func (in *inventory) finalized(kind string, obj client.Object) {
+	preinstalled, marked := obj.GetAnnotations()[names.Preinstalled]
+	if len(obj.GetFinalizers()) == 0 || (marked && preinstalled != "false") {
+		return
+	}
+	in.resource(kind, obj, &in.networking)
+}
+
+// resource reports an object as the peering it belongs to, or by its own name if there is no such peering.
+func (in *inventory) resource(kind string, obj client.Object, module *set) {
+	if peer := obj.GetLabels()[names.RemoteClusterID]; in.known[peer] {
+		module.add(peer)
+		return
+	}
+	in.resources.add(fmt.Sprintf("%s: %s/%s", kind, obj.GetNamespace(), obj.GetName()))
+}

@@ -1,0 +1,95 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package uninstall
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+)
+
+// patience is how long controllers may take to let go of their objects: longer, and they never will.
+const patience = 5 * time.Minute
+
+// CleanUp removes what the controllers keep for themselves, and lets go of what would need them later. It runs while they
+// still do, because they hold finalizers. It refuses while something is in use.
+func CleanUp(ctx context.Context, c client.WithWatch) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	p := patient{c}
+	blockers, err := Check(ctx, p)
+	if err != nil {
+		return err
+	}
+	if !blockers.Empty() {
+		return fmt.Errorf("liqo is in use: %s", blockers)
+	}
+	kinds := []client.ObjectList{
+		&liqov1beta1.ForeignClusterList{}, &networkingv1beta1.InternalNodeList{}, &ipamv1alpha1.IPList{}, &ipamv1alpha1.NetworkList{},
+	}
+	for _, list := range kinds {
+		if err := deleteAll(ctx, p, list, notOfServices(list)...); err != nil {
+			return err
+		}
+	}
+	for _, list := range append(kinds, &offv1beta1.NamespaceOffloadingList{}) {
+		if err := WaitGone(ctx, c, list, notOfServices(list)...); err != nil {
+			return err
+		}
+	}
+	return releaseRights(ctx, p)
+}
+
+// notOfServices leaves out the IP of the proxy: it is made again as long as its Service is there, and goes with it.
+func notOfServices(list client.ObjectList) []client.ListOption {
+	if _, ok := list.(*ipamv1alpha1.IPList); !ok {
+		return nil
+	}
+	others, err := labels.Parse(names.IPType + "!=" + names.IPTypeAPIServerProxy)
+	if err != nil {
+		panic(err) // it is a constant
+	}
+	return []client.ListOption{client.MatchingLabelsSelector{Selector: others}}
+}
+
+// releaseRights takes the finalizer off the bindings of tenant namespaces, which nobody would do later. They keep it where
+// the replicator holds an object, for it needs the rights to let go. That no peer's credentials are there, which it holds
+// too, is known from the ForeignClusters.
+func releaseRights(ctx context.Context, c client.Client) error {
+	used := set{}
+	for _, kind := range peer.Replicated() {
+		if err := each(ctx, c, listOf(kind.GroupVersionKind), func(obj client.Object) error {
+			if controllerutil.ContainsFinalizer(obj, names.ReplicatorFinalizer) {
+				used.add(obj.GetNamespace())
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return each(ctx, c, listOf(roleBindingKind), func(binding client.Object) error {
+		if used[binding.GetNamespace()] {
+			return nil
+		}
+		return letGo(ctx, c, binding, names.TenantRightsFinalizer)
+	}, client.HasLabels{names.RemoteClusterID})
+}
+
+// deleteAll deletes every object of the list's kind; it does not wait.
+func deleteAll(ctx context.Context, c client.Client, list client.ObjectList, opts ...client.ListOption) error {
+	return each(ctx, c, list, func(obj client.Object) error {
+		return c.Delete(ctx, obj, client.PropagationPolicy(background))
+	}, opts...)
+}

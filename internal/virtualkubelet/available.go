@@ -1,0 +1,58 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/names"
+)
+
+// available knows whether the pods of this node can be reached, which is when the Node is Ready. The control plane makes
+// pods of a Node that is not Ready unready; what the provider said last must not make them ready again. Each pod is written
+// once when it becomes unavailable, with a label that says so, and once when that is over.
+type available struct {
+	pods    client.Reader
+	changed func(client.ObjectKey)
+	log     logr.Logger
+	// now is nil until it is decided: a new process leaves the pods as they were.
+	now atomic.Pointer[bool]
+}
+
+func (a *available) set(ctx context.Context, is bool) {
+	if before := a.now.Swap(&is); before != nil && *before == is {
+		return
+	}
+	var pods corev1.PodList
+	if err := a.pods.List(ctx, &pods); err != nil {
+		a.log.Error(err, "listing the pods of the node")
+		a.now.Store(nil) // the next look at the Node tries again
+		return
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; !ended(pod) && a.labelled(pod) {
+			a.changed(client.ObjectKeyFromObject(pod))
+		}
+	}
+}
+
+// labelled labels a pod that is to be written, and tells whether that changes it.
+func (a *available) labelled(pod *corev1.Pod) (changed bool) {
+	is := a.now.Load()
+	if is == nil || *is == (pod.Labels[names.RemoteUnavailable] == "") {
+		return false
+	}
+	if *is {
+		delete(pod.Labels, names.RemoteUnavailable)
+	} else {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, names.RemoteUnavailable, "true")
+	}
+	return true
+}

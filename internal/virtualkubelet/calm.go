@@ -1,0 +1,63 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// calmTime is how long a pod may be about to start before that is told.
+const calmTime = time.Second
+
+// calm holds back the news that a remote pod is about to start: mostly the next news, that it runs, is there before anybody
+// could read the first, and one write is half of two. It returns an error that says how long to wait, nil where there is
+// something to tell now.
+func (m *memory) calm(local, remote *corev1.Pod) error {
+	if !starting(local, remote) {
+		m.of(local, func(known *podMemory) { known.starting = time.Time{} })
+		return nil
+	}
+	if !placed(remote) {
+		return kube.Wait(0, "nothing is known of the remote pod yet")
+	}
+	now := m.now()
+	var first time.Time
+	m.of(local, func(known *podMemory) {
+		if known.starting.IsZero() {
+			known.starting = now
+		}
+		first = known.starting
+	})
+	if left := calmTime - now.Sub(first); left > 0 {
+		return kube.Wait(left, "the remote pod is starting")
+	}
+	return nil
+}
+
+// starting tells whether a remote pod does as all pods do before they run, and the local one shows nothing else.
+func starting(local, remote *corev1.Pod) bool {
+	return local.DeletionTimestamp.IsZero() && remote.DeletionTimestamp.IsZero() &&
+		(local.Status.Phase == "" || local.Status.Phase == corev1.PodPending) && remote.Status.Phase == corev1.PodPending &&
+		local.Status.Reason == "" && local.Status.Message == "" && remote.Status.Reason == "" &&
+		!slices.ContainsFunc(local.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type != corev1.PodScheduled || c.Status != corev1.ConditionTrue
+		}) &&
+		len(local.Status.ContainerStatuses) == 0 && len(troubles(remote)) == 0 &&
+		!slices.ContainsFunc(slices.Concat(remote.Status.InitContainerStatuses, remote.Status.ContainerStatuses), begun)
+}
+
+// begun tells whether a container does more than wait for its turn.
+func begun(s corev1.ContainerStatus) bool {
+	return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0 ||
+		s.State.Waiting != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, s.State.Waiting.Reason)
+}
+
+func placed(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+}

@@ -1,0 +1,117 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+)
+
+// Reasons of events.
+const (
+	reasonReflected    = "SuccessfulReflection"
+	reasonFailed       = "FailedReflection"
+	reasonDisabled     = "ReflectionDisabled"
+	reasonDrained      = "TenantDrained"
+	reasonNoAPIServer  = "APIServerSupportDisabled"
+	reasonFieldsLost   = "FieldsNotReflected"
+	reasonMeaningless  = "InvalidAnnotation"
+	reasonAudienceKept = "TokenAudienceNotAllowed"
+	reasonOmitted      = "DownwardAPITruncated"
+	reasonNotExposed   = "EndpointsNotReflected"
+	maxRememberedEvent = 20000
+	// failureText begins the messages of failures.
+	failureText = "Error reflecting object: "
+)
+
+// eventLog tells of changes, not of states: what is still true is not told again.
+type eventLog struct {
+	recorder record.EventRecorder
+
+	mu   sync.Mutex
+	told map[eventKey]string
+}
+
+type eventKey struct {
+	uid    types.UID
+	reason string
+}
+
+func newEventLog(recorder record.EventRecorder) *eventLog {
+	return &eventLog{recorder: recorder, told: map[eventKey]string{}}
+}
+
+func (l *eventLog) normal(obj client.Object, reason, message string) {
+	l.tell(obj, corev1.EventTypeNormal, reason, message)
+}
+
+// ofOwner tells once what is true of all pods of one owner: a thousand of them need no event each.
+func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
+	about := obj.GetUID()
+	if owner := metav1.GetControllerOf(obj); owner != nil {
+		about = owner.UID
+	}
+	l.say(obj, about, kind, reason, message)
+}
+
+// failure tells of an error the first time it occurs, and forgets it when it is over. What only the user can mend may have a
+// reason of its own.
+func (l *eventLog) failure(obj client.Object, err error) {
+	verdict := kube.Judge(err)
+	if message, conflicts := kube.ConflictingWriter(err); conflicts {
+		l.tell(obj, corev1.EventTypeWarning, kube.ReasonConflictingWriter, message)
+	} else if err == nil {
+		l.settled(obj, kube.ReasonConflictingWriter)
+	}
+	switch {
+	case verdict.Invalid() && verdict.Reason != reasonFailed:
+		l.tell(obj, corev1.EventTypeWarning, verdict.Reason, kube.Trouble(err).Error())
+	case verdict.Failed() || verdict.Invalid():
+		l.tell(obj, corev1.EventTypeWarning, reasonFailed, failureText+kube.Trouble(err).Error())
+	default:
+		l.settled(obj, reasonFailed)
+		l.settled(obj, reasonNoPlace)
+	}
+}
+
+// settled forgets what was told of an object, when it is over, and tells whether anything was.
+func (l *eventLog) settled(obj client.Object, reason string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := eventKey{obj.GetUID(), reason}
+	_, was := l.told[key]
+	delete(l.told, key)
+	return was
+}
+
+func (l *eventLog) tell(obj client.Object, kind, reason, message string) {
+	l.say(obj, obj.GetUID(), kind, reason, message)
+}
+
+func (l *eventLog) say(obj client.Object, about types.UID, kind, reason, message string) {
+	if message = kube.Note(message); l.isNew(eventKey{about, reason}, message) {
+		l.recorder.Event(obj, kind, reason, message)
+	}
+}
+
+// isNew remembers what is told, and tells whether it was not told last.
+func (l *eventLog) isNew(key eventKey, what string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if said, known := l.told[key]; known && said == what {
+		return false
+	}
+	if len(l.told) >= maxRememberedEvent {
+		clear(l.told) // better told twice than remembered for ever
+	}
+	l.told[key] = what
+	return true
+}

@@ -1,0 +1,421 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// eventKind brings the provider's events home: whatever it says about a remote object is said of the local one. An event
+// is never taken back: where the remote one expired, the local one will.
+type eventKind struct {
+	options Options
+	// node is whose pods the events are about; empty for the objects that all nodes share.
+	node string
+	// objects are what events may be about, by kind.
+	objects map[string]involved
+	now     func() time.Time
+	// budget bounds how often the provider can have us write.
+	budget flowcontrol.RateLimiter
+
+	mu sync.Mutex
+	// own is what we have to say about a pod ourselves, until it is written.
+	own map[types.NamespacedName][]string
+	// waiting are the events that more may be added to.
+	waiting map[types.NamespacedName]gathering
+	// repeated is when an event was last brought up to date.
+	repeated map[types.UID]time.Time
+}
+
+// involved is one kind that events are about.
+type involved struct {
+	apiVersion string
+	empty      func() client.Object
+	// sources of its objects on both sides, as the kind that copies it watches them: so they are watched once.
+	local, remote []multicluster.Source
+	// localName and remoteName translate names; nil for the same one.
+	localName, remoteName func(t translate.Target, name string) string
+}
+
+// gathering is an event that is not written yet because more of it is expected.
+type gathering struct {
+	message        string
+	began, changed time.Time
+}
+
+// How long to wait for more before routine events are written, and how often an event that repeats itself is.
+const (
+	gatherPause = 2 * time.Second
+	gatherLimit = 10 * time.Second
+	repeatPause = 5 * time.Second
+)
+
+// How many of the provider's events come home one by one: in a second, at once, and, of each object, the newest.
+const (
+	eventRate  = 10
+	eventBurst = 200
+	maxEvents  = 20
+)
+
+// eventsKind names the kind to the engine.
+const eventsKind = "events"
+
+// podEvents are the events about the pods of this node.
+func podEvents(o Options) *eventKind {
+	pods := (&podKind{options: o}).kind()
+	return newEventKind(o, o.Node, map[string]involved{podKindName: {
+		apiVersion: "v1", empty: func() client.Object { return &corev1.Pod{} },
+		local: only[*corev1.Pod](pods.Local), remote: append(only[*corev1.Pod](pods.Remote), only[*offv1beta1.ShadowPod](pods.Remote)...),
+	}})
+}
+
+// only are the sources of objects of type T.
+func only[T client.Object](sources []multicluster.Source) []multicluster.Source {
+	var out []multicluster.Source
+	for _, s := range sources {
+		if _, ok := s.Object.(T); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// sharedEvents are the events about what is reflected for all nodes.
+func sharedEvents(o Options, kinds ...involvedKind) *eventKind {
+	objects := map[string]involved{}
+	for _, k := range kinds {
+		name, about := k.involved()
+		objects[name] = about
+	}
+	return newEventKind(o, "", objects)
+}
+
+// involvedKind is a kind whose objects events may be about.
+type involvedKind interface{ involved() (string, involved) }
+
+func (c *copied[L, R]) involved() (string, involved) {
+	k := c.kind()
+	about := involved{
+		apiVersion: "v1", empty: func() client.Object { return c.empty() },
+		local: k.Local[:1], remote: k.Remote[:1], localName: c.localName, remoteName: c.remoteName,
+	}
+	switch any(c.empty()).(type) {
+	case *networkingv1.Ingress:
+		about.apiVersion = networkingv1.SchemeGroupVersion.String()
+		return "Ingress", about
+	case *discoveryv1.EndpointSlice:
+		about.apiVersion = discoveryv1.SchemeGroupVersion.String()
+		return sliceKindName, about
+	case *corev1.Service:
+		return "Service", about
+	case *corev1.Secret:
+		return "Secret", about
+	}
+	return "ConfigMap", about
+}
+
+func newEventKind(o Options, node string, objects map[string]involved) *eventKind {
+	return &eventKind{
+		options: o, node: node, objects: objects, now: time.Now,
+		budget: flowcontrol.NewTokenBucketRateLimiter(eventRate, eventBurst),
+		own:    map[types.NamespacedName][]string{}, waiting: map[types.NamespacedName]gathering{}, repeated: map[types.UID]time.Time{},
+	}
+}
+
+// kind watches the provider's events about the kinds concerned, and the local ones that came from there.
+func (k *eventKind) kind() multicluster.Kind {
+	marks := k.options.target("").Marks()
+	selector := labels.SelectorFromSet(eventLabels(marks, k.node)).String()
+	fields := "involvedObject.kind!=ConfigMap,involvedObject.kind!=Secret,involvedObject.kind!=Ingress," +
+		"involvedObject.kind!=Service,involvedObject.kind!=" + shadowSliceKind
+	if k.node == "" {
+		selector += ",!" + names.OffloadingNodeName
+		fields = "involvedObject.kind!=Pod,involvedObject.kind!=" + shadowKind
+	}
+	out := multicluster.Kind{
+		Name: eventsKind, Workers: k.options.Events.Workers, Sync: k.sync,
+		Local:  []multicluster.Source{{Object: &corev1.Event{}, Labels: selector, Keys: k.localItem, Pack: true}},
+		Remote: []multicluster.Source{{Object: &corev1.Event{}, Fields: fields, Keys: k.remoteItem, Optional: true, Pack: true}},
+	}
+	for name, about := range k.objects {
+		for _, source := range about.local {
+			// What is said of an object that is not here yet is said when it comes; nothing follows from its changes.
+			source.Key, source.Keys = func(obj client.Object) string { return involvedIn(name, obj.GetName()) }, nil
+			source.Members = true
+			out.Local = append(out.Local, source)
+		}
+		for _, source := range about.remote {
+			source.Key = func(obj client.Object) string {
+				return involvedIn(name, k.local(about, obj.GetName())) // events may come before what they are about
+			}
+			out.Remote = append(out.Remote, source)
+		}
+	}
+	return out
+}
+
+func (k *eventKind) local(about involved, remote string) string {
+	if about.localName == nil {
+		return remote
+	}
+	return about.localName(k.options.target(""), remote)
+}
+
+func (k *eventKind) localItem(obj client.Object) []string {
+	ref := obj.(*corev1.Event).InvolvedObject
+	return []string{involvedIn(ref.Kind, ref.Name)}
+}
+
+func (k *eventKind) remoteItem(obj client.Object) []string {
+	ref := obj.(*corev1.Event).InvolvedObject
+	kind := ref.Kind
+	switch kind {
+	case shadowKind:
+		kind = podKindName
+	case shadowSliceKind:
+		kind = sliceKindName
+	}
+	about, ok := k.objects[kind]
+	if !ok {
+		return nil
+	}
+	if name := k.local(about, ref.Name); name != "" {
+		return []string{involvedIn(kind, name)}
+	}
+	return nil
+}
+
+func (k *eventKind) sync(ctx context.Context, it *multicluster.Item) error {
+	events := multicluster.Of[*corev1.Event](it.Remote, it.Name)
+	kind, name, _ := strings.Cut(it.Name, "/")
+	key := types.NamespacedName{Namespace: it.Pair.Local, Name: name}
+	own := k.said(key)
+	about, known := k.objects[kind]
+	if !known || len(events)+len(own) == 0 {
+		return nil
+	}
+	r, err := k.gather(it, about, kind, name)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		k.forget(key, len(own))
+		return nil
+	}
+	r.events = events
+	have := map[string]*corev1.Event{}
+	for _, e := range multicluster.Of[*corev1.Event](it.Local, it.Name) {
+		have[e.Name] = e
+	}
+	var errs []error
+	for _, e := range r.single() {
+		if k.options.Events.Type.Allows(e, false) {
+			errs = append(errs, k.bring(ctx, it, r.each(e), have[e.Name]))
+		}
+	}
+	return errors.Join(append(errs, k.bringTogether(ctx, it, key, r, own, have[r.commonName()]))...)
+}
+
+// gather reads the object here and what stands for it there; nil is for an object that is not here.
+func (k *eventKind) gather(it *multicluster.Item, about involved, kind, name string) (*returning, error) {
+	t := k.options.target(it.Pair.Remote)
+	r := &returning{local: about.empty(), kind: kind, apiVersion: about.apiVersion, labels: eventLabels(t.Marks(), k.node), now: k.now()}
+	exists, err := it.Local.Get(name, r.local)
+	if err != nil || !exists {
+		return nil, err
+	}
+	if about.remoteName != nil {
+		name = about.remoteName(t, name)
+	}
+	for _, source := range about.remote {
+		remote := source.Object.DeepCopyObject().(client.Object)
+		there, err := it.Remote.Get(name, remote)
+		if err != nil {
+			return nil, err
+		}
+		if there && t.Owns(remote) && (k.node == "" || t.OwnsPod(remote)) {
+			r.remote = append(r.remote, remote.GetUID())
+		}
+		if pod, ok := remote.(*corev1.Pod); ok && there {
+			r.begun = pod.Status.Phase != corev1.PodPending
+		}
+	}
+	return r, nil
+}
+
+// bring makes a local event, or brings it up to date, not too often. One that somebody else made under that name is left
+// alone.
+func (k *eventKind) bring(ctx context.Context, it *multicluster.Item, want, have *corev1.Event) error {
+	if have == nil {
+		if !k.budget.TryAccept() {
+			return errTooManyEvents()
+		}
+		return ignoreLate(it.Local.Create(ctx, want.DeepCopy()))
+	}
+	if caughtUp(have, want) {
+		return nil
+	}
+	if wait := k.repeats(have.UID); wait > 0 {
+		return kube.Wait(wait, "the event was just brought up to date")
+	}
+	if !k.budget.TryAccept() {
+		return errTooManyEvents()
+	}
+	return k.update(ctx, it, want, have)
+}
+
+func errTooManyEvents() error { return kube.Wait(repeatPause, "the provider has many events") }
+
+func (k *eventKind) update(ctx context.Context, it *multicluster.Item, want, have *corev1.Event) error {
+	next := have.DeepCopy()
+	next.Type, next.Message, next.Count = want.Type, want.Message, want.Count
+	next.LastTimestamp, next.Series = want.LastTimestamp, want.Series
+	if err := it.Local.Client().Patch(ctx, next, client.MergeFrom(have)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("updating event %s: %w", have.Name, err)
+	}
+	return nil
+}
+
+// ignoreLate takes no offence when the event is there already, which the cache will tell, or when the namespace goes.
+func ignoreLate(err error) error {
+	if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return err
+}
+
+// bringTogether writes what is routine in one event, after a pause in which more may come.
+func (k *eventKind) bringTogether(ctx context.Context, it *multicluster.Item, key types.NamespacedName, r *returning, own []string, have *corev1.Event) error {
+	source := corev1.EventSource{Component: podComponent, Host: k.options.Node}
+	want := r.together(own, have, source)
+	if want == nil || (have != nil && have.Message == want.Message) {
+		k.forget(key, len(own))
+		return nil
+	}
+	if wait := k.more(key, want.Message, r.begun); wait > 0 {
+		return kube.Wait(wait, "more events may follow")
+	}
+	var err error
+	if have == nil {
+		err = ignoreLate(it.Local.Create(ctx, want))
+	} else {
+		err = k.update(ctx, it, want, have)
+	}
+	if err == nil {
+		k.forget(key, len(own))
+	}
+	return err
+}
+
+// more is how long to wait for more to say together with message: until nothing new has come for a while, and longer for
+// what has not begun.
+func (k *eventKind) more(key types.NamespacedName, message string, begun bool) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.now()
+	g, ok := k.waiting[key]
+	if !ok {
+		if len(k.waiting) >= maxRememberedEvent {
+			clear(k.waiting) // of namespaces that are offloaded no more
+		}
+		g.began = now
+	}
+	if g.message != message {
+		g.message, g.changed = message, now
+	}
+	k.waiting[key] = g
+	limit := g.began.Add(gatherLimit)
+	if pause := g.changed.Add(gatherPause); begun && pause.Before(limit) {
+		limit = pause
+	}
+	return limit.Sub(now)
+}
+
+// repeats is how long an event must wait until it is brought up to date again.
+func (k *eventKind) repeats(uid types.UID) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.now()
+	if wait := k.repeated[uid].Add(repeatPause).Sub(now); wait > 0 {
+		return wait
+	}
+	if len(k.repeated) >= maxRememberedEvent {
+		clear(k.repeated) // better too often than remembered for ever
+	}
+	k.repeated[uid] = now
+	return 0
+}
+
+// say adds something of our own to what is said about a pod.
+func (k *eventKind) say(pod types.NamespacedName, text string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.own) >= maxRememberedEvent {
+		clear(k.own) // of namespaces that are offloaded no more
+	}
+	if len(k.own[pod]) < maxEvents {
+		k.own[pod] = append(k.own[pod], text)
+	}
+}
+
+func (k *eventKind) said(pod types.NamespacedName) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.own[pod])
+}
+
+// forget ends the wait for more about a pod: the first of what was said is written. More may have been said since.
+func (k *eventKind) forget(pod types.NamespacedName, written int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.own[pod] = k.own[pod][min(written, len(k.own[pod])):]
+	if len(k.own[pod]) == 0 {
+		delete(k.own, pod)
+	}
+	delete(k.waiting, pod)
+}
+
+// podComponent is who tells about pods.
+const podComponent = "liqo-pod-reflection"
+
+// together is a recorder that leaves what is normal to those who write it with what the provider says.
+type together struct {
+	record.EventRecorder
+	say func(pod types.NamespacedName, text string)
+}
+
+func (t together) Event(obj runtime.Object, kind, reason, message string) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || kind != corev1.EventTypeNormal {
+		t.EventRecorder.Event(obj, kind, reason, message)
+		return
+	}
+	if reason != reasonReflected {
+		message = reason + ": " + message
+	}
+	t.say(client.ObjectKeyFromObject(pod), message)
+}

@@ -1,0 +1,50 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// resources copies the objects of one kind that was asked for.
+func resources(o Options, r ResourceReflection, kind schema.GroupVersionKind) *copied[*unstructured.Unstructured, *unstructured.Unstructured] {
+	empty := func() *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(kind)
+		return u
+	}
+	return &copied[*unstructured.Unstructured, *unstructured.Unstructured]{
+		name: r.Resource.GroupResource().String(), component: "liqo-" + r.Resource.Resource + "-reflection", options: o, reflection: r.Reflection,
+		empty: empty, emptyCopy: empty,
+		copyOf: of(translate.Target.Object),
+	}
+}
+
+// unknownDelay is how often a resource is looked for that this cluster does not have.
+const unknownDelay = 15 * time.Second
+
+// reflectResource copies one resource that was asked for, from when this cluster has it. It has an engine of its own: one
+// that is missing or forbidden is in nobody's way.
+func (p *process) reflectResource(ctx context.Context, r ResourceReflection) error {
+	for waiting := false; ; waiting = true {
+		kind, err := p.mgr.GetRESTMapper().KindFor(r.Resource)
+		if err == nil {
+			return p.reflect(ctx, copying(p, resources(p.options, r, kind)))
+		}
+		if !waiting {
+			p.options.Log.Info("waiting for a resource to reflect", "resource", r.Resource.String(), "reason", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(unknownDelay):
+		}
+	}
+}

@@ -1,0 +1,162 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// fallback looks after pods of this node whose namespace is not offloaded to its provider: they cannot run, and
+// somebody must say so and let them go. It decides nothing before the NamespaceMap is known.
+type fallback struct {
+	client client.Client
+	// live reads what the cache lacks: all but the name of a pod and whose it is.
+	live    client.Reader
+	options Options
+	twins   *twins
+	events  *eventLog
+	// remote reads from the provider; nil until it is known.
+	remote func() client.Reader
+}
+
+// setupFallback registers the controller; wake tells it that the standing of namespaces changed.
+func setupFallback(mgr ctrl.Manager, f *fallback, wake <-chan event.GenericEvent) error {
+	every := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		return kube.Requests(ctx, f.client, &corev1.PodList{}, kube.Every)
+	})
+	err := ctrl.NewControllerManagedBy(mgr).Named("unreflected-pods").
+		For(&corev1.Pod{}).
+		WatchesRawSource(source.Channel(wake, every)).
+		Complete(f)
+	if err != nil {
+		return fmt.Errorf("registering the controller of pods that are not reflected: %w", err)
+	}
+	return nil
+}
+
+func (f *fallback) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pod := &corev1.Pod{}
+	if err := f.client.Get(ctx, req.NamespacedName, pod); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	state, twin := f.twins.Standing(pod.Namespace)
+	if state == unknown || state == reflected && !policy.KeptOff(pod) {
+		return reconcile.Result{}, nil
+	}
+	if err := f.live.Get(ctx, req.NamespacedName, pod); err != nil || pod.Spec.NodeName != f.options.Node {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	return kube.Result(f.follow(ctx, pod, state, twin))
+}
+
+func (f *fallback) follow(ctx context.Context, pod *corev1.Pod, state standing, twin string) error {
+	kept := policy.KeptOff(pod)
+	waits := translate.NeverStarted(pod) // it may go at once, by the taint of the node
+	if state == absent && !kept && (waits || pod.DeletionTimestamp.IsZero() && !ended(pod)) {
+		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDisabled,
+			fmt.Sprintf("Namespace %q is not offloaded to the cluster behind node %q", pod.Namespace, pod.Spec.NodeName))
+	}
+	if state == drained && !kept && pod.DeletionTimestamp.IsZero() && !ended(pod) {
+		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDrained, fmt.Sprintf("The provider behind node %q has drained the Tenant of this cluster: "+
+			"it ended the pods of namespace %q and takes no others until the Tenant is active again", pod.Spec.NodeName, pod.Namespace))
+	}
+	switch {
+	case !pod.DeletionTimestamp.IsZero():
+		return f.release(ctx, pod, twin)
+	case ended(pod):
+		return nil
+	case state == pending && !translate.NeverStarted(pod):
+		return nil // it may still run in the provider
+	}
+	want := pod.DeepCopy()
+	want.Status = translate.NotReflected(pod)
+	if err := writeStatus(ctx, f.client, pod, want); err != nil {
+		return err
+	}
+	if kept {
+		// Another pod would come as soon as this one is gone: it stays as it is, and its DaemonSet is told once.
+		f.events.tell(daemonSetOf(pod), corev1.EventTypeWarning, reasonDisabled, fmt.Sprintf("Its pods do not run on the virtual node %q. "+
+			"To have none there, add a node affinity for %s NotIn [%s]; to run there, add a toleration of the key %s",
+			pod.Spec.NodeName, names.NodeType, names.NodeTypeVirtualNode, names.VirtualNodeTaint))
+	}
+	return nil
+}
+
+func daemonSetOf(pod *corev1.Pod) *appsv1.DaemonSet {
+	owner := metav1.GetControllerOf(pod)
+	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: owner.Name, UID: owner.UID}}
+}
+
+// retryRemote is how long to wait for a remote pod that no watch shows.
+const retryRemote = 5 * time.Second
+
+// release lets a deleted pod go once nothing of it is left in the provider. twin is empty where it has no namespace.
+func (f *fallback) release(ctx context.Context, pod *corev1.Pod, twin string) error {
+	if twin != "" && !policy.KeptOff(pod) {
+		if err := f.gone(ctx, pod, twin); err != nil {
+			return err
+		}
+	}
+	if err := writeEnd(ctx, f.client, pod); err != nil {
+		return err
+	}
+	err := f.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: new(pod.UID)})
+	if err := client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("deleting the local pod: %w", err)
+	}
+	return nil
+}
+
+func (f *fallback) gone(ctx context.Context, pod *corev1.Pod, twin string) error {
+	if reader := f.remote(); reader != nil {
+		return nothingThere(ctx, reader, f.options.target(twin), pod)
+	}
+	if wasThere(pod) {
+		return kube.Wait(retryRemote, "the provider is not known yet")
+	}
+	return nil
+}
+
+func wasThere(local *corev1.Pod) bool {
+	return local.Labels[names.ShadowPod] == "true" || !translate.NeverStarted(local)
+}
+
+// nothingThere waits until the provider has nothing of a pod, as its API server says now. Of one that was there, the name alone
+// counts: what the provider says of its owner proves nothing. One that was never seen there does not wait for somebody else's
+// of its name, nor for an answer that may never come.
+func nothingThere(ctx context.Context, there client.Reader, target translate.Target, local *corev1.Pod) error {
+	wasThere := wasThere(local)
+	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {
+		err := there.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: local.Name}, obj)
+		switch {
+		case err == nil && (wasThere || target.OwnsPod(obj) && !translate.IsOfAnother(obj, local)):
+			return kube.Wait(retryRemote, "the remote pod is still there")
+		case apierrors.IsForbidden(err) && wasThere:
+			// Our rights go with the twin namespace. As long as it is not certain that it is gone, the pod stays.
+			return kube.Wait(retryRemote, "the provider does not say whether the remote pod is gone")
+		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+			return fmt.Errorf("looking for the remote pod: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// nodeLease is the heartbeat of the Node. While the provider does not answer it stops, and the control plane then says
+// so on the Node, even if this process dies as well.
+type nodeLease struct {
+	clients  kubernetes.Interface
+	node     string
+	duration time.Duration
+	health   *health
+	now      func() time.Time
+	log      logr.Logger
+	// due says not to wait for the next turn: there is a Node now, or the provider answers.
+	due <-chan struct{}
+}
+
+// renewals is how many renewals fit into the life of a lease, as for a kubelet.
+const renewals = 4
+
+func (l *nodeLease) run(ctx context.Context) error {
+	for {
+		if l.health.well() {
+			if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+				l.log.Error(err, "renewing the lease of the node")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(l.duration / renewals):
+		case <-l.due:
+		}
+	}
+}
+
+// renew writes the lease, which belongs to the Node and goes with it.
+func (l *nodeLease) renew(ctx context.Context) error {
+	leases := l.clients.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	lease, err := leases.Get(ctx, l.node, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		node, err := l.clients.CoreV1().Nodes().Get(ctx, l.node, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil // we are told when there is one
+		}
+		if err != nil {
+			return fmt.Errorf("reading the node: %w", err)
+		}
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Name: l.node, Namespace: corev1.NamespaceNodeLease,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
+		}}
+		l.fill(lease)
+		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
+		return err
+	case err != nil:
+		return fmt.Errorf("reading the lease: %w", err)
+	}
+	l.fill(lease)
+	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	return err
+}
+
+func (l *nodeLease) fill(lease *coordinationv1.Lease) {
+	lease.Spec.HolderIdentity = new(l.node)
+	lease.Spec.LeaseDurationSeconds = new(int32(l.duration.Seconds()))
+	lease.Spec.RenewTime = new(metav1.NewMicroTime(l.now()))
+}

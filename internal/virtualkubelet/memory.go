@@ -1,0 +1,97 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// memory is what this process alone knows of the local pods.
+type memory struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	pods map[types.NamespacedName]*podMemory
+	// left is when the last bunch of statuses did.
+	left time.Time
+}
+
+// podMemory is what is known of one local pod; another pod of the same name starts anew.
+type podMemory struct {
+	uid types.UID
+	// since is when the pod was first about to be sent.
+	since    time.Time
+	restarts translate.Restarts
+	// end is the last status, until the cache shows that it was written.
+	end *corev1.PodStatus
+	// starting is since when the remote pod is about to start; zero when it is not.
+	starting time.Time
+	// applied is what the ShadowPod is right for.
+	applied basis
+	// leaves is when a status goes that waits for others; zero is that none does.
+	leaves time.Time
+	// sent is the last status that was written.
+	sent sent
+	// tokens is what is known of the tokens that the pod has in the provider.
+	tokens tokenMemory
+}
+
+func newMemory(now func() time.Time) *memory {
+	return &memory{now: now, pods: map[types.NamespacedName]*podMemory{}}
+}
+
+// of lets use read and change what is known of a pod.
+func (m *memory) of(local *corev1.Pod, use func(*podMemory)) {
+	key := client.ObjectKeyFromObject(local)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.pods[key]
+	if known == nil || known.uid != local.UID {
+		known = &podMemory{uid: local.UID}
+		m.pods[key] = known
+	}
+	use(known)
+}
+
+// endOf is the end of a pod that the cache does not show yet, nil if there is none.
+func (m *memory) endOf(local *corev1.Pod) (end *corev1.PodStatus) {
+	m.of(local, func(known *podMemory) { end = known.end })
+	return end
+}
+
+func (m *memory) count(local, remote *corev1.Pod) (restarts translate.Restarts) {
+	m.of(local, func(known *podMemory) {
+		known.restarts = known.restarts.Count(local, remote)
+		restarts = known.restarts
+	})
+	return restarts
+}
+
+// expiring are the pods whose tokens are to be replaced by now.
+func (m *memory) expiring() []types.NamespacedName {
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []types.NamespacedName
+	for key, known := range m.pods {
+		if at := known.tokens.renew; !at.IsZero() && !now.Before(at) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// forget is for pods that are gone.
+func (m *memory) forget(local types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pods, local)
+}

@@ -1,0 +1,42 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"liqo.io/liqo/internal/multicluster"
+)
+
+func TestNothingIsRememberedOfAPodThatWentBeforeItsFirstStatus(t *testing.T) {
+	k := &podKind{memory: newMemory(time.Now)}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "one", UID: "first"}}
+	k.memory.of(pod, func(m *podMemory) { m.end, m.starting = &corev1.PodStatus{}, time.Now() })
+	gone := &podItem{Item: &multicluster.Item{Pair: multicluster.Pair{Local: "web", Remote: "twin"}, Name: "one"}}
+	if err := k.follow(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	if len(k.memory.pods) != 0 {
+		t.Errorf("remembered are %v", k.memory.pods)
+	}
+}
+
+func TestAPodOfTheSameNameStartsAnew(t *testing.T) {
+	m := newMemory(time.Now)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "one", UID: "first"}}
+	m.of(pod, func(known *podMemory) { known.end = &corev1.PodStatus{} })
+	pod.UID = "second"
+	m.of(pod, func(known *podMemory) {
+		if known.uid != "second" || known.end != nil {
+			t.Errorf("known is %+v", known)
+		}
+	})
+	if len(m.pods) != 1 {
+		t.Errorf("remembered are %v", m.pods)
+	}
+}

@@ -1,0 +1,208 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/prefix"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// network knows what addresses of the provider are here, and the other way round.
+type network struct {
+	client  client.Client
+	options Options
+	// changed is called for each pod of the node, and slices once, when the answers change.
+	changed func(pod client.ObjectKey)
+	slices  func()
+	shown   *shown
+	// told are the last answers that the pods followed; nil is none. One worker uses it.
+	told *reach
+
+	mu sync.Mutex
+	// last is the last map of a Configuration, and whose it was.
+	last   prefix.Map
+	lastOf types.UID
+}
+
+// reach is what is known of the network to the provider.
+type reach struct {
+	// enabled: there is one. It need not work at this moment: addresses stay the same.
+	enabled bool
+	// down: at this moment it does not work. Nothing is reflected anew for that.
+	down bool
+	// described: there is a Configuration; placed: the networks of the provider have, or had, their place here, which is peer.
+	described, placed bool
+	peer              prefix.Map
+	// pods are the networks of the pods of this cluster.
+	pods []netip.Prefix
+}
+
+func (r reach) equal(o reach) bool {
+	return r.enabled == o.enabled && r.described == o.described && r.placed == o.placed && r.peer.Equal(o.peer) && slices.Equal(r.pods, o.pods)
+}
+
+func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *network) error {
+	// Pods are reflected only once this is known, so that a restart takes no address away.
+	for _, obj := range []client.Object{&liqov1beta1.ForeignCluster{}, &networkingv1beta1.Configuration{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watching what is known of the network: %w", err)
+		}
+	}
+	one := func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: string(n.options.Provider)}}}
+	}
+	b := ctrl.NewControllerManagedBy(mgr).Named("provider-network").For(&liqov1beta1.ForeignCluster{}).
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}))
+	if err := b.Complete(n); err != nil {
+		return fmt.Errorf("registering the controller of the network: %w", err)
+	}
+	return nil
+}
+
+// look gathers what is known now. Networks that are being placed anew keep the place that they had: nothing that runs
+// loses its address for that.
+func (n *network) look(ctx context.Context) (reach, error) {
+	var r reach
+	foreign := &liqov1beta1.ForeignCluster{}
+	err := n.client.Get(ctx, types.NamespacedName{Name: string(n.options.Provider)}, foreign)
+	if err := client.IgnoreNotFound(err); err != nil {
+		return r, fmt.Errorf("reading the foreign cluster: %w", err)
+	}
+	r.enabled, r.pods = foreign.Status.Modules.Networking.Enabled, n.options.LocalPods
+	established, told := networkUp(nodeFacts{checkNetwork: true, peer: foreign})
+	r.down = r.enabled && told && !established
+	var all networkingv1beta1.ConfigurationList
+	if err := n.client.List(ctx, &all); err != nil {
+		return r, fmt.Errorf("listing the network configurations: %w", err)
+	}
+	configuration := peer.Configuration(all.Items, n.options.Provider)
+	if configuration == nil || !r.enabled {
+		return r, nil
+	}
+	r.described = true
+	if local := configuration.Spec.Local; local != nil {
+		pods, err := prefix.Prefixes(local.CIDR.Pod)
+		if err != nil {
+			log.FromContext(ctx).V(1).Info("no networks of local pods", "reason", err.Error())
+		}
+		r.pods = slices.Concat(r.pods, pods)
+	}
+	r.peer, r.placed = n.place(ctx, configuration)
+	return r, nil
+}
+
+func (n *network) place(ctx context.Context, c *networkingv1beta1.Configuration) (prefix.Map, bool) {
+	now, placed, err := prefix.Of(c)
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("the networks of the provider have no place", "reason", err.Error())
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if placed {
+		n.last, n.lastOf = now, c.UID
+	}
+	return n.last, n.lastOf == c.UID && c.UID != ""
+}
+
+// podIPs says what addresses of the provider's pods are here.
+func (n *network) podIPs(ctx context.Context) (translate.PodIPs, error) {
+	r, err := n.look(ctx)
+	if err != nil {
+		return translate.PodIPs{}, err
+	}
+	return translate.PodIPs{Keep: r.described && !r.placed, Peer: r.peer}, nil
+}
+
+// addresses says what addresses here are for the provider, in slices of a namespace. Without a network all mean the same in both
+// clusters, or nothing.
+func (n *network) addresses(ctx context.Context, namespace string) (translate.Addresses, error) {
+	r, err := n.look(ctx)
+	switch {
+	case err != nil:
+		return translate.Addresses{}, err
+	case r.enabled && !r.placed:
+		return translate.Addresses{}, kube.Wait(0, "the networks of the provider have no place here yet")
+	case r.enabled && len(r.pods) == 0:
+		return translate.Addresses{}, kube.Wait(0, "the networks of the local pods are not known yet")
+	}
+	exposed, err := n.shown.in(ctx, namespace)
+	return translate.Addresses{Pods: r.pods, Peer: r.peer, Exposed: exposed}, err
+}
+
+// home says how pods in the provider reach the API server of this cluster, nil for not at all, and whether that works now.
+func (n *network) home(ctx context.Context) (home *translate.Home, works bool, err error) {
+	o := n.options
+	switch {
+	case !o.APIServerSupport:
+		return nil, false, nil
+	case o.APIServerHost != "":
+		return &translate.Home{Host: o.APIServerHost, Port: o.APIServerPort}, true, nil
+	}
+	r, err := n.look(ctx)
+	if err != nil || !r.enabled {
+		return nil, false, err
+	}
+	at, err := n.shown.atAPIServer(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if !at.IsValid() {
+		return nil, false, kube.Wait(unseenDelay, "the API server of this cluster has no address in front of peers yet")
+	}
+	return &translate.Home{Host: names.APIServerHost, Port: o.APIServerPort, Addr: at}, !r.down, nil
+}
+
+func (n *network) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	now, err := n.look(ctx)
+	if err != nil || (n.told != nil && n.told.equal(now)) {
+		return reconcile.Result{}, err
+	}
+	if err := n.lookAtPods(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	n.slices()
+	n.told = &now
+	return reconcile.Result{}, nil
+}
+
+// lookAtPods has all pods of the node reflected anew, the oldest first: those that the provider refused may be asked for anew, and it
+// lets in who asks first.
+func (n *network) lookAtPods(ctx context.Context) error {
+	var pods corev1.PodList
+	if err := n.client.List(ctx, &pods); err != nil {
+		return fmt.Errorf("listing the pods of the node: %w", err)
+	}
+	slices.SortFunc(pods.Items, byAge)
+	for i := range pods.Items {
+		n.changed(client.ObjectKeyFromObject(&pods.Items[i]))
+	}
+	return nil
+}
+
+func byAge(a, b corev1.Pod) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

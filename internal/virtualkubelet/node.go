@@ -1,0 +1,317 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/remote"
+)
+
+// nodeSync keeps the Node of a VirtualNode.
+type nodeSync struct {
+	client  client.Client
+	options Options
+	health  *health
+	// conduct is which of our bounds the provider reached; nil for none.
+	conduct           *remote.Conduct
+	kubernetesVersion string
+	now               func() time.Time
+	// seen is told of each state of the VirtualNode, and ready of whether its pods can be reached, once that is decided.
+	seen  func(*offv1beta1.VirtualNode)
+	ready func(context.Context, bool)
+	// registered is called when the Node was made.
+	registered func()
+	// applied is the status we last wrote, without heartbeats. One worker uses it.
+	applied *corev1.NodeStatus
+}
+
+const (
+	// registering marks a Node whose labels are not applied yet.
+	registering = "liqo.io/registering"
+	// heartbeatInterval is how often an unchanged status is written; between, the lease is the heartbeat.
+	heartbeatInterval = 5 * time.Minute
+)
+
+// setupNode registers the controller of the Node. wake tells it to look again.
+func setupNode(mgr ctrl.Manager, s *nodeSync, wake <-chan event.GenericEvent) error {
+	c := kube.NewController(mgr, kube.Options{Name: "virtual-node"}, kube.Syncer[*offv1beta1.VirtualNode](s))
+	self := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: s.key()}}
+	})
+	return c.Complete(c.Builder().
+		Watches(&corev1.Node{}, self).
+		Watches(&liqov1beta1.ForeignCluster{}, self).
+		WatchesRawSource(source.Channel(wake, self)))
+}
+
+func (s *nodeSync) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.options.TenantNamespace, Name: s.options.Node}
+}
+
+// Next is the time of the next heartbeat.
+func (s *nodeSync) Next(*offv1beta1.VirtualNode) time.Duration { return heartbeatInterval }
+
+func (s *nodeSync) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
+	s.seen(vn.DeepCopy())
+	create := s.options.CreateNode
+	if vn.Spec.CreateNode != nil {
+		create = *vn.Spec.CreateNode
+	}
+	if vn.Name != s.options.Node {
+		return nil
+	}
+	if !create { // there are no conditions of ours to go by
+		if judged := s.health.judge(); judged != undecided {
+			s.ready(ctx, judged == answers)
+		}
+		return nil
+	}
+	facts, err := s.gather(ctx, vn)
+	if err != nil {
+		return err
+	}
+	if facts.current == nil {
+		if facts.current, err = s.register(ctx, wantedNode(facts)); err != nil {
+			return err
+		}
+	}
+	if !facts.current.DeletionTimestamp.IsZero() {
+		return kube.BeingDeleted("Node", vn.Name)
+	}
+	want := wantedNode(facts)
+	if facts.provider != undecided {
+		now, _ := condition(want, corev1.NodeReady)
+		defer s.ready(ctx, now.Status == corev1.ConditionTrue)
+	}
+	return s.apply(ctx, facts, want)
+}
+
+func (s *nodeSync) gather(ctx context.Context, vn *offv1beta1.VirtualNode) (nodeFacts, error) {
+	facts := nodeFacts{
+		virtualNode: vn, provider: s.health.judge(), checkNetwork: s.options.CheckNetwork,
+		labels: s.options.NodeLabels, annotations: s.options.NodeAnnotations,
+		ip: s.options.NodeIP, port: s.options.ListenPort, kubernetesVersion: s.kubernetesVersion, now: s.now(),
+		misbehaves: s.conduct.Now(),
+	}
+	if vn.Spec.DisableNetworkCheck != nil {
+		facts.checkNetwork = !*vn.Spec.DisableNetworkCheck
+	}
+	peer, current := &liqov1beta1.ForeignCluster{}, &corev1.Node{}
+	switch err := s.client.Get(ctx, types.NamespacedName{Name: string(s.options.Provider)}, peer); {
+	case err == nil:
+		facts.peer = peer
+	case !apierrors.IsNotFound(err):
+		return facts, fmt.Errorf("reading the foreign cluster: %w", err)
+	}
+	switch err := s.client.Get(ctx, types.NamespacedName{Name: vn.Name}, current); {
+	case err == nil:
+		facts.current = current
+	case !apierrors.IsNotFound(err):
+		return facts, fmt.Errorf("reading the node: %w", err)
+	}
+	return facts, nil
+}
+
+// register makes the Node whole: cluster selectors and the scheduler look at its labels and taints from the first moment
+// on. Creating, unlike applying, never touches a Node of somebody else.
+func (s *nodeSync) register(ctx context.Context, want *corev1.Node) (*corev1.Node, error) {
+	node := &corev1.Node{ObjectMeta: *want.ObjectMeta.DeepCopy(), Spec: *want.Spec.DeepCopy()}
+	remember, err := json.Marshal(want.Spec.Taints)
+	if err != nil {
+		return nil, err
+	}
+	node.Annotations[names.AppliedTaints] = string(remember)
+	node.Annotations[registering] = "true"
+	if err := s.client.Create(ctx, node, client.FieldOwner(names.ReflectionFieldManager)); err != nil {
+		return nil, fmt.Errorf("creating the node: %w", err)
+	}
+	s.registered()
+	s.applied = nil
+	return node, nil
+}
+
+// disown gives up what creating the Node made ours beside what is applied: labels and annotations could never be taken
+// away again. Taints are not applied, and stay.
+func (s *nodeSync) disown(ctx context.Context, node *corev1.Node) error {
+	if node.Annotations[registering] == "" {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": node.UID, "resourceVersion": node.ResourceVersion,
+		"annotations": map[string]any{registering: nil},
+		"managedFields": []metav1.ManagedFieldsEntry{{
+			Manager: names.ReflectionFieldManager, Operation: metav1.ManagedFieldsOperationUpdate,
+			APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:taints":{}}}`)},
+		}},
+	}})
+	if err != nil {
+		return err
+	}
+	return s.client.Patch(ctx, node, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(names.ReflectionFieldManager))
+}
+
+func (s *nodeSync) apply(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
+	if facts.current.Labels[names.NodeType] != names.NodeTypeVirtualNode {
+		return kube.Invalid("NodeExists", fmt.Errorf("node %q exists and is no virtual node", want.Name))
+	}
+	current := facts.current.DeepCopy()
+	if err := s.disown(ctx, current); err != nil {
+		return fmt.Errorf("finishing the registration of the node: %w", err)
+	}
+	current, err := s.applyTaints(ctx, current, want)
+	if err != nil {
+		return fmt.Errorf("setting the taints of the node: %w", err)
+	}
+	if err := s.label(ctx, current, want); err != nil {
+		return fmt.Errorf("labelling the node: %w", err)
+	}
+	if err := s.applyStatus(ctx, facts, want); err != nil {
+		return fmt.Errorf("writing the status of the node: %w", err)
+	}
+	return nil
+}
+
+// label applies labels and annotations, the one that remembers the taints among them: to the very version whose taints were looked
+// at, for the cache may be late to tell of some that we added, and nobody would remember them.
+func (s *nodeSync) label(ctx context.Context, current, want *corev1.Node) error {
+	meta := &metav1.PartialObjectMetadata{TypeMeta: want.TypeMeta, ObjectMeta: want.ObjectMeta}
+	application, err := kube.NewApplication(meta, corev1.SchemeGroupVersion.WithKind("Node"), names.ReflectionFieldManager)
+	if err != nil {
+		return err
+	}
+	_, err = application.At(current.ResourceVersion).Apply(ctx, s.client, current)
+	return err
+}
+
+// applyTaints writes the taints before the annotation that remembers them, so that none is ever forgotten. It returns the node as it
+// is then.
+func (s *nodeSync) applyTaints(ctx context.Context, current, want *corev1.Node) (*corev1.Node, error) {
+	var previous []corev1.Taint
+	if remembered := current.Annotations[names.AppliedTaints]; remembered != "" {
+		if err := json.Unmarshal([]byte(remembered), &previous); err != nil {
+			previous = nil // somebody wrote nonsense: nothing is ours then, so nothing is taken away
+		}
+	}
+	taints := mergeTaints(current.Spec.Taints, previous, want.Spec.Taints)
+	if !sameTaints(taints, current.Spec.Taints) {
+		edited := current.DeepCopy()
+		edited.Spec.Taints = taints
+		if err := s.client.Patch(ctx, edited, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})); err != nil {
+			return nil, err
+		}
+		current = edited
+	}
+	remember, err := json.Marshal(want.Spec.Taints)
+	if err != nil {
+		return nil, err
+	}
+	want.Annotations[names.AppliedTaints] = string(remember)
+	return current, nil
+}
+
+// sameTaints compares without regard to the order and to when a taint was added.
+func sameTaints(a, b []corev1.Taint) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(t corev1.Taint) bool {
+		return !slices.ContainsFunc(b, func(o corev1.Taint) bool { return t.MatchTaint(&o) && t.Value == o.Value })
+	})
+}
+
+func (s *nodeSync) applyStatus(ctx context.Context, facts nodeFacts, want *corev1.Node) error {
+	still := withoutHeartbeats(want.Status)
+	if s.applied == nil && alreadyThere(facts.current.Status, still) {
+		s.applied = &still // by the process before this one
+	}
+	if s.applied != nil && apiequality.Semantic.DeepEqual(*s.applied, still) && !drifted(facts.current.Status, still) && !stale(facts) {
+		return nil
+	}
+	data, err := json.Marshal(want.Status)
+	if err != nil {
+		return err
+	}
+	fields := map[string]any{}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": want.Name}, "status": fields,
+	}}
+	err = s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u),
+		client.FieldOwner(names.ReflectionFieldManager), client.ForceOwnership)
+	if err != nil {
+		return err
+	}
+	s.applied = &still
+	return nil
+}
+
+func withoutHeartbeats(in corev1.NodeStatus) corev1.NodeStatus {
+	out := *in.DeepCopy()
+	for i := range out.Conditions {
+		out.Conditions[i].LastHeartbeatTime = metav1.Time{}
+		out.Conditions[i].LastTransitionTime = metav1.Time{}
+	}
+	return out
+}
+
+// alreadyThere tells whether a status says all of want, and nothing else of what we write.
+func alreadyThere(have, want corev1.NodeStatus) bool {
+	ours := withoutHeartbeats(have)
+	ours.Conditions = slices.DeleteFunc(ours.Conditions, func(c corev1.NodeCondition) bool {
+		return !slices.Contains([]corev1.NodeConditionType{
+			corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable,
+			conditionWithdrawn,
+		}, c.Type)
+	})
+	return apiequality.Semantic.DeepEqual(ours.Capacity, want.Capacity) && apiequality.Semantic.DeepEqual(ours.Allocatable, want.Allocatable) &&
+		apiequality.Semantic.DeepEqual(ours.Conditions, want.Conditions) && ours.NodeInfo == want.NodeInfo && len(ours.Images) == len(want.Images)
+}
+
+// drifted tells whether somebody changed what we wrote: the control plane does when heartbeats are late.
+func drifted(have, want corev1.NodeStatus) bool {
+	for _, c := range want.Conditions {
+		if !slices.ContainsFunc(have.Conditions, func(o corev1.NodeCondition) bool {
+			return o.Type == c.Type && o.Status == c.Status && o.Reason == c.Reason
+		}) {
+			return true
+		}
+	}
+	for name, quantity := range want.Allocatable {
+		if have := have.Allocatable[name]; have.Cmp(quantity) != 0 {
+			return true
+		}
+	}
+	return !apiequality.Semantic.DeepEqual(have.Addresses, want.Addresses) || have.DaemonEndpoints != want.DaemonEndpoints
+}
+
+// stale tells whether the last heartbeat in the status is due for another one.
+func stale(facts nodeFacts) bool {
+	for _, c := range facts.current.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return facts.now.Sub(c.LastHeartbeatTime.Time) >= heartbeatInterval
+		}
+	}
+	return true
+}

@@ -1,0 +1,257 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/remote"
+)
+
+// nodeFacts is all that the Node is made from.
+type nodeFacts struct {
+	virtualNode *offv1beta1.VirtualNode
+	// peer is nil when the provider's ForeignCluster is missing.
+	peer *liqov1beta1.ForeignCluster
+	// provider tells whether its API server answers.
+	provider verdict
+	// misbehaves is what the provider did lately that it must not; nil for nothing.
+	misbehaves        *remote.Misbehaviour
+	checkNetwork      bool
+	labels            map[string]string
+	annotations       map[string]string
+	ip                netip.Addr
+	port              int
+	kubernetesVersion string
+	now               time.Time
+	// current is the Node as it is; nil before it is made.
+	current *corev1.Node
+}
+
+// wantedNode is the Node with its status. Taints of others are kept.
+func wantedNode(in nodeFacts) *corev1.Node {
+	spec := in.virtualNode.Spec
+	labels := map[string]string{
+		"kubernetes.io/role":                                      "agent",
+		corev1.LabelOSStable:                                      "linux",
+		corev1.LabelArchStable:                                    "amd64",
+		corev1.LabelNodeExcludeBalancers:                          "true",
+		"alpha.service-controller.kubernetes.io/exclude-balancer": "true",
+	}
+	maps.Copy(labels, in.labels)
+	maps.Copy(labels, spec.Labels)
+	// What this node is, is not for the provider to say.
+	maps.Copy(labels, map[string]string{
+		corev1.LabelHostname:   in.virtualNode.Name,
+		names.NodeType:         names.NodeTypeVirtualNode,
+		"type":                 "virtual-kubelet",
+		names.RemoteClusterID:  string(spec.ClusterID),
+		names.StorageAvailable: policy.StorageAvailable,
+	})
+	annotations := maps.Clone(in.annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	maps.Copy(annotations, spec.Annotations)
+	return &corev1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: in.virtualNode.Name, Labels: labels, Annotations: annotations},
+		Spec:       corev1.NodeSpec{Taints: ownTaints(in.virtualNode)},
+		Status:     nodeStatus(in, labels),
+	}
+}
+
+// ownTaints are the taints of a virtual node; the first keeps away who does not ask for one. Pods that run on a node whose
+// slice is withdrawn go on.
+func ownTaints(vn *offv1beta1.VirtualNode) []corev1.Taint {
+	taints := append([]corev1.Taint{
+		{Key: names.VirtualNodeTaint, Value: "true", Effect: corev1.TaintEffectNoExecute},
+	}, vn.Spec.Taints...)
+	if vn.Annotations[names.Withdrawn] != "" {
+		taints = append(taints, corev1.Taint{Key: names.WithdrawnTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule})
+	}
+	return taints
+}
+
+// mergeTaints puts ours among those of others. previous are the ones we put there before: what is not wanted any more
+// goes, and everything else stays.
+func mergeTaints(have, previous, want []corev1.Taint) []corev1.Taint {
+	var out []corev1.Taint
+	for _, t := range have {
+		ours := func(o corev1.Taint) bool { return t.MatchTaint(&o) }
+		if !slices.ContainsFunc(previous, ours) && !slices.ContainsFunc(want, ours) {
+			out = append(out, t)
+		}
+	}
+	return append(out, want...)
+}
+
+func nodeStatus(in nodeFacts, labels map[string]string) corev1.NodeStatus {
+	resources := in.virtualNode.Spec.ResourceQuota.Hard.DeepCopy()
+	return corev1.NodeStatus{
+		Capacity:        resources,
+		Allocatable:     resources,
+		Conditions:      nodeConditions(in),
+		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: in.ip.String()}},
+		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(in.port)}},
+		NodeInfo: corev1.NodeSystemInfo{
+			KubeletVersion: in.kubernetesVersion, OperatingSystem: labels[corev1.LabelOSStable], Architecture: labels[corev1.LabelArchStable],
+		},
+		Images: in.virtualNode.Spec.Images,
+	}
+}
+
+// nodeConditions says what is true of the node now. Times are filled in by keepTimes.
+func nodeConditions(in nodeFacts) []corev1.NodeCondition {
+	hard := in.virtualNode.Spec.ResourceQuota.Hard
+	enough := hard.Cpu().Sign() > 0 && hard.Memory().Sign() > 0
+	network, checked := networkUp(in)
+	out := []corev1.NodeCondition{
+		ready(in, enough, network || !checked),
+		pressure(corev1.NodeMemoryPressure, !enough, "Memory"),
+		pressure(corev1.NodeDiskPressure, !enough, "Disk"),
+		pressure(corev1.NodePIDPressure, !enough, "PID"),
+	}
+	if checked {
+		c := corev1.NodeCondition{
+			Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,
+			Reason: reasonNetworkUp, Message: "The Liqo cluster interconnection is established",
+		}
+		if !network {
+			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonNetworkDown, "The Liqo cluster interconnection is down"
+		}
+		out = append(out, c)
+	} else if others := networkOfOthers(in.current); others != nil {
+		out = append(out, *others)
+	}
+	if m := in.misbehaves; m != nil {
+		out = append(out, corev1.NodeCondition{Type: conditionMisbehaves, Status: corev1.ConditionTrue, Reason: m.Reason, Message: kube.Note(m.Message)})
+	}
+	if why := in.virtualNode.Annotations[names.Withdrawn]; why != "" {
+		out = append(out, corev1.NodeCondition{
+			Type: conditionWithdrawn, Status: corev1.ConditionTrue,
+			Reason: "Withdrawn", Message: "The ResourceSlice of this node takes no more pods: " + why,
+		})
+	}
+	return keepTimes(out, in)
+}
+
+// reasonNetworkUp and reasonNetworkDown are those of our condition of the network.
+const (
+	reasonNetworkUp        = "LiqoNetworkingUp"
+	reasonNetworkDown      = "LiqoNetworkingDown"
+	reasonNetworkUnchecked = "LiqoNetworkingUnchecked"
+)
+
+// networkOfOthers returns what replaces a condition of the network that others wrote, nil if there is none: a cloud that has no routes
+// to a virtual node says that its network is unavailable, and keeps all pods away.
+func networkOfOthers(current *corev1.Node) *corev1.NodeCondition {
+	c, ok := condition(current, corev1.NodeNetworkUnavailable)
+	if !ok || c.Reason == reasonNetworkUp || c.Reason == reasonNetworkDown {
+		return nil
+	}
+	return &corev1.NodeCondition{
+		Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionFalse,
+		Reason: reasonNetworkUnchecked, Message: "Liqo does not check the network of this node, to which no routes of the cluster lead",
+	}
+}
+
+const (
+	// conditionMisbehaves is on a Node whose provider made this cluster read, keep or write more than it should.
+	conditionMisbehaves corev1.NodeConditionType = "PeerMisbehaves"
+	// conditionWithdrawn is on a Node whose ResourceSlice the provider denies, or whose provider has too different a version: no other
+	// pod is to come.
+	conditionWithdrawn corev1.NodeConditionType = "ResourceSliceWithdrawn"
+	// reasonNotLetIn is that of a Node that is not ready because its provider does not let it work.
+	reasonNotLetIn = "CredentialsRefused"
+)
+
+func ready(in nodeFacts, enough, network bool) corev1.NodeCondition {
+	out := corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: corev1.ConditionFalse,
+		Reason: "KubeletNotReady", Message: "The Liqo Virtual Kubelet is currently not ready",
+	}
+	switch {
+	case in.provider == refuses:
+		out.Reason = reasonNotLetIn
+		out.Message += ": the API server of " + string(in.virtualNode.Spec.ClusterID) + " refuses the credentials of this node"
+	case in.provider == silent:
+		out.Message += ": the API server of " + string(in.virtualNode.Spec.ClusterID) + " does not answer"
+	case !enough:
+		out.Message += ": no cpu or no memory is granted"
+	case !network:
+		out.Message += ": the network to " + string(in.virtualNode.Spec.ClusterID) + " is down"
+	case in.provider == undecided:
+		if now, ok := condition(in.current, corev1.NodeReady); ok {
+			return now
+		}
+		out.Message += ": the API server of " + string(in.virtualNode.Spec.ClusterID) + " was not asked yet"
+	default:
+		out.Status, out.Reason, out.Message = corev1.ConditionTrue, "KubeletReady", "The Liqo Virtual Kubelet is posting ready status"
+	}
+	return out
+}
+
+func pressure(t corev1.NodeConditionType, under bool, what string) corev1.NodeCondition {
+	if under {
+		return corev1.NodeCondition{
+			Type: t, Status: corev1.ConditionTrue, Reason: "RemoteClusterHas" + what + "Pressure",
+			Message: "The remote cluster is advertising no or insufficient resources",
+		}
+	}
+	reason := "RemoteClusterHasNo" + what + "Pressure"
+	if t == corev1.NodeMemoryPressure {
+		reason = "RemoteClusterHasSufficientMemory"
+	}
+	return corev1.NodeCondition{Type: t, Status: corev1.ConditionFalse, Reason: reason, Message: "The remote cluster is advertising sufficient resources"}
+}
+
+// networkUp tells whether pods of both clusters can talk, be it those of some nodes only: pods here would lose their place for what a
+// node there lacks. checked is false where nobody set a network up.
+func networkUp(in nodeFacts) (up, checked bool) {
+	if !in.checkNetwork || in.peer == nil || !in.peer.Status.Modules.Networking.Enabled {
+		return false, false
+	}
+	for _, c := range in.peer.Status.Modules.Networking.Conditions {
+		if c.Type == liqov1beta1.NetworkConnectionStatus {
+			return c.Status == liqov1beta1.ConditionEstablished || c.Status == liqov1beta1.ConditionSomeNotReady, true
+		}
+	}
+	return false, true
+}
+
+// keepTimes keeps the time of the last transition of what did not change.
+func keepTimes(conditions []corev1.NodeCondition, in nodeFacts) []corev1.NodeCondition {
+	now := metav1.NewTime(in.now.Truncate(time.Second))
+	for i := range conditions {
+		c := &conditions[i]
+		c.LastHeartbeatTime, c.LastTransitionTime = now, now
+		if old, ok := condition(in.current, c.Type); ok && old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	return conditions
+}
+
+func condition(node *corev1.Node, of corev1.NodeConditionType) (corev1.NodeCondition, bool) {
+	if node == nil {
+		return corev1.NodeCondition{}, false
+	}
+	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == of })
+	if i < 0 {
+		return corev1.NodeCondition{}, false
+	}
+	return node.Status.Conditions[i], true
+}

@@ -1,0 +1,213 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// CertificateType is where the serving certificate comes from.
+type CertificateType string
+
+const (
+	// CertificateKubelet asks the signer kubernetes.io/kubelet-serving. It is the default.
+	CertificateKubelet CertificateType = "kubelet"
+	// CertificateAWS asks the signer of EKS, which has one of its own for kubelets.
+	CertificateAWS CertificateType = "aws"
+	// CertificateSelfSigned asks nobody, for API servers that do not verify kubelets.
+	CertificateSelfSigned CertificateType = "self-signed"
+)
+
+// Reflection is how one kind is reflected.
+type Reflection struct {
+	// Workers is the number of objects handled at once; 0 is the default, negative turns the kind off.
+	Workers int
+	// Type says which objects; empty is DenyList. Pods have none.
+	Type translate.ReflectionType
+}
+
+// Options of one virtual kubelet. Each field is a flag, but for PublicRoots.
+type Options struct {
+	// Config reaches the local API server (--home-kubeconfig).
+	Config *rest.Config
+	// PublicRoots is called before a provider is talked to whose kubeconfig names no certificate authority; may be nil.
+	PublicRoots func()
+	// Node is the name of the VirtualNode, of the Node and of the lease of this process (--nodename).
+	Node string
+	// NodeIP is the address of the kubelet API, that of the pod (--node-ip).
+	NodeIP netip.Addr
+	// AllowLoopbackPeers lets the provider be on this machine (--allow-loopback-peers).
+	AllowLoopbackPeers bool
+	// TenantNamespace holds the VirtualNode, its kubeconfig Secret and the NamespaceMap (--tenant-namespace).
+	TenantNamespace string
+	// ClusterID is this cluster and Provider the other (--home-cluster-id, --foreign-cluster-id).
+	ClusterID, Provider liqov1beta1.ClusterID
+	// KubeconfigSecret names the Secret with the provider's kubeconfig (--foreign-kubeconfig-secret-name); empty is that
+	// of the VirtualNode.
+	KubeconfigSecret string
+	// CreateNode shows the Node (--create-node).
+	CreateNode bool
+	// CheckNetwork makes the Node ready only with a network to the provider, where one is set up (--node-check-network).
+	CheckNetwork bool
+	// NodeLabels and NodeAnnotations are added to the Node (--node-extra-labels, --node-extra-annotations).
+	NodeLabels, NodeAnnotations map[string]string
+	// PingInterval and PingTimeout of the check of the provider's API server (--node-ping-interval, --node-ping-timeout);
+	// 0 is 10 s and 1 s, a negative interval trusts it blindly.
+	PingInterval, PingTimeout time.Duration
+	// NodeLeaseDuration is how long the Node is believed after the last renewal (--node-lease-duration); 0 is 40 s.
+	NodeLeaseDuration time.Duration
+	// DisableIPReflection hides the addresses of remote pods even where a network leads to them, and reflects no
+	// EndpointSlices (--disable-ip-reflection).
+	DisableIPReflection bool
+	// APIServerSupport gives pods tokens of their accounts, and leads them to this cluster's API server, where a network leads to it
+	// (--enable-apiserver-support).
+	APIServerSupport bool
+	// TokenAudiences are those, beside the API server, whose tokens go to the provider with each pod that asks for them
+	// (--token-audiences); "*" is all. A pod may name others by an annotation.
+	TokenAudiences []string
+	// APIServerHost is where pods reach the API server of this cluster without a network to it (--home-api-server-host); empty is
+	// that they do not. APIServerPort is the port, also by a network (--home-api-server-port); 0 is 443.
+	APIServerHost string
+	APIServerPort uint16
+	// LiqoNamespace is that of the installation (--liqo-namespace); empty is names.LiqoNamespace.
+	LiqoNamespace string
+	// Certificate is the source of the serving certificate (--certificate-type); empty is CertificateKubelet.
+	Certificate CertificateType
+	// ListenPort of the kubelet API (--listen-port); 0 is 10250.
+	ListenPort int
+	// Pods, ConfigMaps, Secrets, Ingresses, Services and Events: --<kind>-reflection-workers and --<kind>-reflection-type.
+	Pods, ConfigMaps, Secrets, Ingresses, Services, Events Reflection
+	// EndpointSlices has no type: which of them are reflected is what that of Services says.
+	EndpointSlices Reflection
+	// LocalPods are the networks of the pods of this cluster (--local-podcidr), beside those in the Configuration of the
+	// provider.
+	LocalPods []netip.Prefix
+	// LabelsNotReflected and AnnotationsNotReflected stay here, beside what the VirtualNode's patch says
+	// (--labels-not-reflected, --annotations-not-reflected).
+	LabelsNotReflected, AnnotationsNotReflected []string
+	// Resources are copied on request (--resource-reflection).
+	Resources []ResourceReflection
+	// IngressClass is the class that Ingresses have in the provider (--remote-real-ingress-class-name, only with
+	// --enable-ingress); empty leaves it to the provider.
+	IngressClass string
+	// LoadBalancerClass is the same for Services of type LoadBalancer (--remote-real-load-balancer-class-name, only with
+	// --enable-load-balancer).
+	LoadBalancerClass string
+	// LeaseEnabled, LeaseDuration, LeaseRenew and LeaseRetry let one of several replicas act (--vk-lease-enabled,
+	// --vk-lease-duration, --vk-lease-renew-interval, --vk-lease-retry-period).
+	LeaseEnabled                          bool
+	LeaseDuration, LeaseRenew, LeaseRetry time.Duration
+	// PodName identifies this replica in leases (env POD_NAME); empty is the host name.
+	PodName string
+	// MetricsAddress serves /metrics to authorised clients (--metrics-address, "0" unless --metrics-enabled).
+	MetricsAddress string
+	// PlainMetrics serves them by HTTP to anybody (--metrics-secure=false).
+	PlainMetrics bool
+	// ProfilingAddress serves /debug/pprof/ (--enable-profiling); empty is none.
+	ProfilingAddress string
+	// HealthAddress serves /healthz and /readyz; empty is :8081, "0" is none.
+	HealthAddress string
+	// Log of the process; the zero value is silent.
+	Log logr.Logger
+	// RepeatNames lets several virtual kubelets live in one process, as tests do.
+	RepeatNames bool
+}
+
+// Defaults of the original, which manifests rely on.
+const (
+	defaultPodWorkers    = 10
+	defaultConfigWorkers = 3
+	defaultSliceWorkers  = 10
+	defaultPingInterval  = 10 * time.Second
+	defaultPingTimeout   = time.Second
+	defaultNodeLease     = 40 * time.Second
+	defaultLease         = 15 * time.Second
+	defaultRenew         = 10 * time.Second
+	defaultRetry         = 5 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	o.PingInterval = cmp.Or(o.PingInterval, defaultPingInterval)
+	o.PingTimeout = cmp.Or(o.PingTimeout, defaultPingTimeout)
+	o.NodeLeaseDuration = cmp.Or(o.NodeLeaseDuration, defaultNodeLease)
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, defaultLease)
+	o.LeaseRenew = cmp.Or(o.LeaseRenew, defaultRenew)
+	o.LeaseRetry = cmp.Or(o.LeaseRetry, defaultRetry)
+	o.Certificate = cmp.Or(o.Certificate, CertificateKubelet)
+	o.APIServerPort = cmp.Or(o.APIServerPort, 443)
+	o.LiqoNamespace = cmp.Or(o.LiqoNamespace, names.LiqoNamespace)
+	o.ListenPort = cmp.Or(o.ListenPort, names.KubeletPort)
+	o.MetricsAddress = cmp.Or(o.MetricsAddress, "0")
+	o.Pods.Workers = cmp.Or(o.Pods.Workers, defaultPodWorkers)
+	o.EndpointSlices.Workers = cmp.Or(o.EndpointSlices.Workers, defaultSliceWorkers)
+	for _, r := range []*Reflection{&o.ConfigMaps, &o.Secrets, &o.Ingresses, &o.Services, &o.Events} {
+		r.Workers = cmp.Or(r.Workers, defaultConfigWorkers)
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	if o.Config == nil {
+		return errors.New("no connection to the local cluster")
+	}
+	return o.Check()
+}
+
+// Check tells what is wrong with the options, wherever they are to be used.
+func (o Options) Check() error {
+	switch {
+	case o.Node == "" || o.TenantNamespace == "":
+		return errors.New("the names of the virtual node and of its tenant namespace are needed")
+	case o.ClusterID == "" || o.Provider == "":
+		return errors.New("the cluster IDs of both clusters are needed")
+	case !o.NodeIP.IsValid():
+		return errors.New("the address of the virtual node is needed")
+	case !slices.Contains([]CertificateType{"", CertificateKubelet, CertificateAWS, CertificateSelfSigned}, o.Certificate):
+		return fmt.Errorf("the source of certificates %q does not exist: it can be kubelet, aws or self-signed", o.Certificate)
+	}
+	return errors.Join(o.checkNode(), o.checkMetrics(), o.validateReflection())
+}
+
+// checkNode refuses labels and annotations with which the API server would refuse the Node.
+func (o Options) checkNode() error {
+	errs := metav1validation.ValidateLabels(o.NodeLabels, field.NewPath("the labels of the node"))
+	errs = append(errs, apivalidation.ValidateAnnotations(o.NodeAnnotations, field.NewPath("the annotations of the node"))...)
+	return errs.ToAggregate()
+}
+
+func (o Options) checkMetrics() error {
+	if o.MetricsAddress == "" || o.MetricsAddress == "0" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(o.MetricsAddress)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("the address of metrics %q is not of the form host:port or :port", o.MetricsAddress)
+	}
+	return nil
+}
+
+// target is what objects of a namespace are translated for.
+func (o Options) target(namespace string) translate.Target {
+	return translate.Target{Origin: o.ClusterID, Destination: o.Provider, Node: o.Node, Namespace: namespace, Audiences: o.TokenAudiences}
+}

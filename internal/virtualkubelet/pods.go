@@ -1,0 +1,576 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// podKind lets the pods of this node run in the provider.
+type podKind struct {
+	options Options
+	// patch is the offloading patch of the moment.
+	patch func() *offv1beta1.OffloadingPatch
+	// generation is that of the VirtualNode, which the patch is from.
+	generation func() int64
+	// user is the label value of the user that this process is in the provider; empty is unknown.
+	user func() string
+	// ips says what addresses of the provider are here.
+	ips func(context.Context) (translate.PodIPs, error)
+	// home says how pods reach the API server of this cluster, nil for not at all, and whether that works at the moment.
+	home   func(context.Context) (home *translate.Home, works bool, err error)
+	events *eventLog
+	// available tells whether the provider can be reached.
+	available *available
+	memory    *memory
+	roots     rootCAs
+	// references says what of the objects that pods refer to is in the provider; hurry has one of them copied before others.
+	references references
+	hurry      func(kind string, pair multicluster.Pair, name string)
+}
+
+// nameTaken is that somebody else has an object of a name in the provider.
+func nameTaken(it *multicluster.Item, name string) error {
+	return kube.Invalid(reasonFailed, fmt.Errorf("NameTaken: remote object %s/%s already exists", it.Pair.Remote, name))
+}
+
+// podsKind names the kind to the engine.
+const podsKind = "pods"
+
+func (k *podKind) kind() multicluster.Kind {
+	return multicluster.Kind{
+		Name:    podsKind,
+		Local:   []multicluster.Source{{Object: &corev1.Pod{}, Fields: "spec.nodeName=" + k.options.Node, Pack: true}},
+		Remote:  []multicluster.Source{{Object: &offv1beta1.ShadowPod{}, Transform: slimShadow}, {Object: &corev1.Pod{}, Transform: slimRemote, Pack: true}, sentTokens(k.options)},
+		Workers: k.options.Pods.Workers,
+		Sync:    k.sync,
+	}
+}
+
+// podItem is one pod on both sides. What is absent is nil.
+type podItem struct {
+	*multicluster.Item
+	target translate.Target
+	// generation of the VirtualNode that the patch is at least from.
+	generation int64
+	local      *corev1.Pod
+	shadow     *offv1beta1.ShadowPod // without its spec
+	remote     *corev1.Pod
+	// tokens is the Secret with the tokens of the pod, without these.
+	tokens *corev1.Secret
+	// home is how the pod reaches the API server of this cluster; noWay is that it does not at the moment.
+	home  *translate.Home
+	noWay bool
+	// made is the ShadowPod that was made just now.
+	made metav1.Object
+}
+
+func (k *podKind) sync(ctx context.Context, item *multicluster.Item) error {
+	it, err := k.gather(item)
+	if err != nil {
+		return err
+	}
+	err = k.follow(ctx, it)
+	if it.local != nil {
+		k.events.failure(it.local, err)
+	}
+	return err
+}
+
+func (k *podKind) gather(item *multicluster.Item) (*podItem, error) {
+	it := &podItem{Item: item, target: k.options.target(item.Pair.Remote)}
+	it.generation, it.target.Patch = k.asked()
+	it.target.Creator = k.user()
+	local, shadow, remote := &corev1.Pod{}, &offv1beta1.ShadowPod{}, &corev1.Pod{}
+	if ok, err := item.Local.Get(item.Name, local); err != nil {
+		return nil, fmt.Errorf("reading the local pod: %w", err)
+	} else if ok {
+		it.local = local
+	}
+	if ok, err := item.Remote.Get(item.Name, shadow); err != nil {
+		return nil, fmt.Errorf("reading the shadow pod: %w", err)
+	} else if ok {
+		it.shadow = shadow
+	}
+	if ok, err := item.Remote.Get(item.Name, remote); err != nil {
+		return nil, fmt.Errorf("reading the remote pod: %w", err)
+	} else if ok {
+		it.remote = remote
+	}
+	return it, k.gatherTokens(it)
+}
+
+// asked returns the patch of the VirtualNode, and a generation that it is at least from: one that is too old has a ShadowPod
+// compared once more, one that is too new would let a change pass for good.
+func (k *podKind) asked() (generation int64, patch *offv1beta1.OffloadingPatch) {
+	generation = k.generation()
+	return generation, k.patch()
+}
+
+func (k *podKind) follow(ctx context.Context, it *podItem) error {
+	if it.local == nil {
+		k.memory.forget(types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name})
+	}
+	switch taken, ours := k.collision(it); {
+	case it.local == nil && (taken || !ours):
+		return nil
+	case taken:
+		return nameTaken(it.Item, it.Name)
+	case !ours:
+		// It belongs to another virtual node of the same provider, where a pod of this name ran before.
+		return kube.Wait(0, "the remote pod of another virtual node is going")
+	}
+	switch {
+	case it.local == nil:
+		return k.abandon(ctx, it) // what the caches lack yet is removed when they have it
+	case policy.KeptOff(it.local):
+		return nil // the fallback looks after it
+	case it.ofAnother():
+		if err := k.abandon(ctx, it); err != nil {
+			return err
+		}
+		return kube.Wait(0, "the remote pod of an earlier pod of this name is going")
+	case !it.local.DeletionTimestamp.IsZero():
+		return k.terminate(ctx, it)
+	case ended(it.local):
+		return k.finish(ctx, it)
+	}
+	return k.offload(ctx, it)
+}
+
+// collision tells whether the remote objects of this name are of somebody else, and whether they are of this node.
+func (k *podKind) collision(it *podItem) (taken, ours bool) {
+	ours = true
+	for _, obj := range []client.Object{it.shadow, it.remote} {
+		if isNil(obj) {
+			continue
+		}
+		taken = taken || !it.target.Owns(obj)
+		ours = ours && it.target.OwnsPod(obj)
+	}
+	return taken, ours
+}
+
+// ofAnother tells whether what is in the provider was made for an earlier local pod of this name.
+func (it *podItem) ofAnother() bool {
+	return it.shadow != nil && translate.IsOfAnother(it.shadow, it.local) || it.remote != nil && translate.IsOfAnother(it.remote, it.local)
+}
+
+func isNil(obj client.Object) bool {
+	switch o := obj.(type) {
+	case *offv1beta1.ShadowPod:
+		return o == nil
+	case *corev1.Pod:
+		return o == nil
+	}
+	return obj == nil
+}
+
+func ended(pod *corev1.Pod) bool { return policy.Ended(pod.Status.Phase) }
+
+func (k *podKind) removeShadow(ctx context.Context, it *podItem) error {
+	if it.shadow == nil || !it.shadow.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := it.Remote.Delete(ctx, it.shadow); err != nil {
+		return fmt.Errorf("deleting the shadow pod: %w", err)
+	}
+	return nil
+}
+
+// abandon removes the ShadowPod of a local pod that is gone. The cache may lack the pod instead, where another process made
+// the ShadowPod a moment ago.
+func (k *podKind) abandon(ctx context.Context, it *podItem) error {
+	if it.shadow == nil {
+		return k.dropTokens(ctx, it)
+	}
+	if !it.shadow.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	live := &corev1.Pod{}
+	err := it.Local.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Local, Name: it.Name}, live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for the local pod: %w", err)
+	}
+	if err == nil && live.Spec.NodeName == k.options.Node && !translate.IsOfAnother(it.shadow, live) {
+		return kube.Wait(unseenDelay, "the cache does not have the local pod yet")
+	}
+	return k.removeShadow(ctx, it)
+}
+
+// terminate lets the remote pod end in its own time; the local pod goes when nothing is left there.
+func (k *podKind) terminate(ctx context.Context, it *podItem) error {
+	if it.shadow == nil && it.remote == nil {
+		// The caches may lack what was made in the provider a moment ago.
+		if err := nothingThere(ctx, it.Remote.Client(), it.target, it.local); err != nil {
+			return err
+		}
+		if end := k.memory.endOf(it.local); end != nil && !ended(it.local) {
+			return k.writeStatus(ctx, it, it.local.DeepCopy(), *end) // the pod goes when the cache shows its end
+		}
+		if err := writeEnd(ctx, it.Local.Client(), it.local); err != nil {
+			return err
+		}
+		if err := it.Local.Delete(ctx, it.local, client.GracePeriodSeconds(0)); err != nil {
+			return fmt.Errorf("deleting the local pod: %w", err)
+		}
+		return nil
+	}
+	// The time of a pod that is ending cannot be made longer, so that comes first. Otherwise the ShadowPod goes first: the
+	// provider would make another pod for one that stays.
+	grace, change := translate.Grace(it.local, it.remote)
+	steps := []func(context.Context, *podItem) error{k.removeShadow}
+	forward := func(ctx context.Context, it *podItem) error { return forwardGrace(ctx, it, grace) }
+	switch {
+	case change > 0:
+		steps = append([]func(context.Context, *podItem) error{forward}, steps...)
+	case change < 0:
+		steps = append(steps, forward)
+	}
+	for _, step := range append(steps, k.reflectStatus) {
+		if err := step(ctx, it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeEnd gives a pod that is about to go its final phase, without which its finalizers may never come off.
+func writeEnd(ctx context.Context, c client.Client, local *corev1.Pod) error {
+	want := local.DeepCopy()
+	want.Status = translate.Deleted(local)
+	return writeStatus(ctx, c, local, want)
+}
+
+// unseenDelay is how soon to look again for what the caches lack.
+const unseenDelay = time.Second
+
+// forwardGrace gives the remote pod the time to end that the local one was given.
+func forwardGrace(ctx context.Context, it *podItem, grace int64) error {
+	err := it.Remote.Delete(ctx, it.remote, client.GracePeriodSeconds(grace))
+	if err != nil && !apierrors.IsForbidden(err) { // an older provider lets pods end in their own time only
+		return fmt.Errorf("deleting the remote pod: %w", err)
+	}
+	return nil
+}
+
+// finish handles pods that have ended, which never run again: in the provider nothing goes on or begins anew either. It
+// does where the remote pod went before its end was written into the ShadowPod.
+func (k *podKind) finish(ctx context.Context, it *podItem) error {
+	k.memory.of(it.local, func(m *podMemory) { m.tokens, m.end = tokenMemory{}, nil })
+	switch {
+	case it.local.Status.Reason == translate.ReasonAborted:
+	case it.remote != nil && ended(it.remote):
+		return k.reflectStatus(ctx, it)
+	case it.shadow != nil && policy.Ended(it.shadow.Status.Phase):
+		return nil
+	case it.shadow != nil:
+		if err := it.goesOn(ctx); err != nil {
+			return err
+		}
+	}
+	return k.removeShadow(ctx, it)
+}
+
+// goesOn waits for the cache if the remote pod has ended: with its ShadowPod it would go too, and its logs.
+func (it *podItem) goesOn(ctx context.Context) error {
+	live := &corev1.Pod{}
+	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: it.Name}, live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("looking for the remote pod: %w", err)
+	}
+	if err == nil && ended(live) {
+		return kube.Wait(unseenDelay, "the cache does not have the end of the remote pod yet")
+	}
+	return nil
+}
+
+func (k *podKind) offload(ctx context.Context, it *podItem) error {
+	if k.memory.endOf(it.local) != nil {
+		return k.reflectStatus(ctx, it)
+	}
+	if it.shadow != nil && !it.shadow.DeletionTimestamp.IsZero() {
+		if err := k.reflectStatus(ctx, it); err != nil {
+			return err
+		}
+		return kube.Wait(0, "the previous shadow pod is going")
+	}
+	if err := k.late(ctx, it); err != nil {
+		return err
+	}
+	applied := k.applyShadow(ctx, it)
+	if applied != nil && (it.shadow == nil || !refused(applied)) {
+		return applied
+	}
+	tokens := k.sendTokens(ctx, it) // also of a pod of which a change is refused
+	return errors.Join(k.reflectStatus(ctx, it), tokens, applied)
+}
+
+func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
+	if it.shadow != nil && k.right(it, it.shadow) {
+		return nil
+	}
+	if it.shadow == nil {
+		if err := k.awaitRootCA(ctx, it); err != nil {
+			return err
+		}
+		if err := k.awaitReferences(ctx, it); err != nil {
+			return err
+		}
+		if err := k.goHome(ctx, it); err != nil {
+			return k.refuseToken(ctx, it, err)
+		}
+	} else {
+		it.home = translate.HomeOf(it.shadow)
+	}
+	now, err := it.bring(ctx)
+	if err != nil {
+		if it.shadow == nil && refused(err) {
+			return k.refuse(ctx, it, err)
+		}
+		return fmt.Errorf("applying the shadow pod: %w", err)
+	}
+	if now == nil {
+		k.keepRight(it, it.shadow)
+		return nil
+	}
+	if it.shadow != nil || !hasLater(it.local) {
+		k.keepRight(it, now)
+	}
+	k.tellOmitted(it)
+	if it.shadow != nil {
+		return nil
+	}
+	it.made = now
+	k.events.normal(it.local, reasonReflected, fmt.Sprintf("Successfully reflected object to cluster %q", k.options.Provider))
+	if wrong := translate.Meaningless(it.local); len(wrong) > 0 {
+		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonMeaningless, fmt.Sprintf("The pod runs in cluster %q with the default, because %s",
+			k.options.Provider, strings.Join(wrong, "; ")))
+	}
+	if lost := translate.Lost(it.local); len(lost) > 0 {
+		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonFieldsLost, fmt.Sprintf("The pod runs in cluster %q without %s", k.options.Provider, strings.Join(lost, ", ")))
+	}
+	k.tellAccess(it)
+	return nil
+}
+
+// tellOmitted tells what files of the downward API leave out, when that changes.
+func (k *podKind) tellOmitted(it *podItem) {
+	in := translate.Input{Target: it.target, Pod: it.local, Home: it.home}
+	omitted := in.OmittedInFiles()
+	if len(omitted) == 0 {
+		k.events.settled(it.local, reasonOmitted)
+		return
+	}
+	k.events.tell(it.local, corev1.EventTypeWarning, reasonOmitted, fmt.Sprintf("Files of the downward API in cluster %q leave out what has no place "+
+		"beside the annotations of the pod, of which there may be 256 KiB: %s", k.options.Provider, some(omitted)))
+}
+
+// some returns the first few of many keys.
+func some(keys []string) string {
+	const few = 5
+	if len(keys) <= few {
+		return strings.Join(keys, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(keys[:few], ", "), len(keys)-few)
+}
+
+// tellAccess tells of a pod that was made and expects to reach an API server.
+func (k *podKind) tellAccess(it *podItem) {
+	if !translate.UsesToken(it.local) {
+		return
+	}
+	access := translate.AccessOf(it.local, it.home)
+	if kept := it.target.AudiencesKept(it.local); len(kept) > 0 && access == translate.AccessHome {
+		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonAudienceKept, fmt.Sprintf("The pod runs in cluster %q without its tokens for the audiences %s: "+
+			"the annotation %s of the pod, or the value offloading.tokenAudiences, lets them go there", k.options.Provider, some(kept), names.TokenAudiences))
+	}
+	switch {
+	case access == translate.AccessNone:
+		k.events.ofOwner(it.local, corev1.EventTypeNormal, reasonNoAPIServer, fmt.Sprintf("The pod runs in cluster %q without an API server: "+
+			"its service account tokens and the address of the API server stay here", k.options.Provider))
+	case access == translate.AccessHome && it.noWay:
+		k.events.ofOwner(it.local, corev1.EventTypeWarning, reasonNoWay, fmt.Sprintf("The pod reaches the API server of this cluster as soon as "+
+			"the tunnel to cluster %q is up, which it is not at the moment", k.options.Provider))
+	}
+}
+
+// hasLater tells whether a pod has what no ShadowPod is made with, and what follows then.
+func hasLater(local *corev1.Pod) bool { return len(local.Spec.EphemeralContainers) > 0 }
+
+// bring makes the ShadowPod what the local pod asks for, and returns its metadata then, nil if it was right.
+func (it *podItem) bring(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
+	in := translate.Input{Target: it.target, Pod: it.local, Home: it.home}
+	if it.shadow == nil {
+		return it.Remote.ApplyOver(ctx, translate.ShadowPod(in), nil)
+	}
+	in.Creator = translate.Creator(in.Creator, it.shadow)
+	if !hasLater(it.local) {
+		if right, err := it.Remote.AsMade(translate.ShadowPod(in), it.shadow); err != nil || right {
+			return nil, err
+		}
+	}
+	in.Existing = &offv1beta1.ShadowPod{}
+	if err := it.Remote.Client().Get(ctx, client.ObjectKeyFromObject(it.shadow), in.Existing); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the whole shadow pod: %w", err)
+	} else if err != nil || in.Existing.UID != it.shadow.UID {
+		return nil, kube.Wait(unseenDelay, "the cache has a shadow pod that is gone")
+	}
+	now, err := it.Remote.ApplyOver(ctx, translate.ShadowPod(in), in.Existing)
+	if refused(err) {
+		return it.bringEach(ctx, in, err)
+	}
+	return now, err
+}
+
+// bringEach brings each kind of change by itself to a ShadowPod whose provider refuses all of them together.
+func (it *podItem) bringEach(ctx context.Context, in translate.Input, why error) (last *metav1.PartialObjectMetadata, err error) {
+	changes := translate.Changes(in)
+	if len(changes) == 0 {
+		return nil, why
+	}
+	var failed []error
+	for _, in.Only = range slices.Concat([]translate.Change{translate.ChangeMetadata}, changes) {
+		want := translate.ShadowPod(in)
+		now, err := it.Remote.ApplyOver(ctx, want, in.Existing)
+		switch {
+		case refused(err):
+			failed = append(failed, fmt.Errorf("changing its %s: %w", in.Only, err))
+		case err != nil:
+			return last, err
+		default:
+			in.Existing.Spec, last = want.Spec, now
+		}
+	}
+	return last, errors.Join(failed...)
+}
+
+func (k *podKind) reflectStatus(ctx context.Context, it *podItem) error {
+	if end := k.memory.endOf(it.local); end != nil { // whatever became of the remote pod since
+		return k.writeStatus(ctx, it, it.local.DeepCopy(), *end)
+	}
+	switch {
+	case it.remote != nil:
+		ips := translate.PodIPs{}
+		if !k.options.DisableIPReflection {
+			var err error
+			if ips, err = k.ips(ctx); err != nil {
+				return err
+			}
+		}
+		k.tellTrouble(it)
+		if err := k.memory.calm(it.local, it.remote); err != nil {
+			return err
+		}
+		local := it.local.DeepCopy()
+		k.available.labelled(local)
+		return k.writeStatus(ctx, it, local, translate.PodStatus(translate.StatusInput{
+			Local: local, Remote: it.remote, HostIPs: []string{k.options.NodeIP.String()},
+			IPs: ips, Restarts: k.memory.count(it.local, it.remote),
+		}))
+	case it.shadow == nil:
+		return nil
+	case policy.Ended(it.shadow.Status.Phase):
+		return k.writeStatus(ctx, it, it.local.DeepCopy(), translate.Ended(it.local, it.shadow.Status.Phase))
+	case !it.local.DeletionTimestamp.IsZero():
+		return nil
+	}
+	if no := refusalOf(it.shadow); no != nil {
+		return k.showRefusal(ctx, it, no.Reason, no.Message)
+	}
+	return k.writeStatus(ctx, it, it.local.DeepCopy(), translate.Missing(it.local))
+}
+
+// writeStatus writes want, a copy of the local pod, with the given status.
+func (k *podKind) writeStatus(ctx context.Context, it *podItem, want *corev1.Pod, status corev1.PodStatus) error {
+	want.Status = withoutRefusal(status)
+	if it.remote != nil { // tells everybody that this pod runs remotely; a write of the status takes labels along
+		metav1.SetMetaDataLabel(&want.ObjectMeta, names.ShadowPod, "true")
+	}
+	if !policy.Ended(status.Phase) {
+		return k.send(ctx, it.Local.Client(), it.local, want)
+	}
+	delete(want.Labels, names.RemoteUnavailable)
+	if !ended(it.local) {
+		k.memory.of(it.local, func(m *podMemory) { m.end = &status })
+	}
+	return k.send(ctx, it.Local.Client(), it.local, want)
+}
+
+// send writes the status and the labels of local, which want is a copy of, if it does not have them, or is about to have
+// them, already.
+func (k *podKind) send(ctx context.Context, c client.Client, local, want *corev1.Pod) error {
+	same, err := sameStatus(local, want)
+	if err != nil {
+		return err
+	}
+	if same {
+		k.memory.unbunch(local)
+		return nil
+	}
+	now, err := sentOf(local, want)
+	if err != nil {
+		return err
+	}
+	var last sent
+	k.memory.of(local, func(m *podMemory) { last = m.sent })
+	if last.onto == now.onto { // the cache does not show the last one yet
+		if last.what == now.what {
+			k.memory.unbunch(local)
+			return nil
+		}
+		want.ResourceVersion = last.made
+	}
+	if !ended(want) {
+		if err := k.memory.bunch(local); err != nil {
+			return err
+		}
+	}
+	if err := putStatus(ctx, c, want); err != nil {
+		return err
+	}
+	now.made = want.ResourceVersion
+	k.memory.of(local, func(m *podMemory) { m.sent = now })
+	return nil
+}
+
+// writeStatus writes the status and the labels of a local pod if they are not those of current already.
+func writeStatus(ctx context.Context, c client.Client, current, want *corev1.Pod) error {
+	if same, err := sameStatus(current, want); err != nil || same {
+		return err
+	}
+	return putStatus(ctx, c, want)
+}
+
+func sameStatus(current, want *corev1.Pod) (bool, error) {
+	same, err := kube.SameStatus(current, want)
+	return same && maps.Equal(current.Labels, want.Labels), err
+}
+
+func putStatus(ctx context.Context, c client.Client, want *corev1.Pod) error {
+	err := c.Status().Update(ctx, want, client.FieldOwner(names.ReflectionFieldManager))
+	if err := client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("writing the status of the local pod: %w", err)
+	}
+	return nil
+}

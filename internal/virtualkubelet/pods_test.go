@@ -1,0 +1,377 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+func TestPodRunsInTheProvider(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	s.pod(s.local, "web")
+	shadow := eventually(s, s.there, s.shadow("web"), exists)
+	if shadow.Labels["app"] != "web" || shadow.Labels[names.OffloadingOrigin] != "rome" || shadow.Labels[names.OffloadingNodeName] != s.node {
+		t.Errorf("labels are %v", shadow.Labels)
+	}
+	if translate.UsesToken(&corev1.Pod{Spec: shadow.Spec.Pod}) || len(shadow.Spec.Pod.Volumes) != 1 {
+		t.Errorf("the volume of the account is %+v", shadow.Spec.Pod.Volumes)
+	}
+	s.event(s.localPod("web"), "SuccessfulReflection", "milan")
+	s.event(s.localPod("web"), "APIServerSupportDisabled", "stay here")
+
+	remote := s.runRemotely(shadow, "10.7.0.9")
+	local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+	if local.Labels[names.ShadowPod] != "true" {
+		t.Error("the local pod is not labelled")
+	}
+	got := fmt.Sprint(local.Status.PodIP, local.Status.PodIPs, local.Status.HostIP, local.Status.ContainerStatuses[0].RestartCount)
+	if want := "[]127.0.0.12"; got != want {
+		t.Errorf("status is %s, want %s", got, want)
+	}
+	managers := map[string]bool{}
+	for _, f := range local.ManagedFields {
+		managers[f.Manager+"/"+f.Subresource] = true
+	}
+	if !managers["reflection.liqo.io/status"] {
+		t.Errorf("field managers are %v", managers)
+	}
+
+	s.step("labels follow, removed ones too", func() {
+		s.patch(s.here, s.localPod("web"), `{"metadata":{"labels":{"app":null,"tier":"front"}}}`)
+		eventually(s, s.there, s.shadow("web"), func(sp *offv1beta1.ShadowPod) error {
+			if _, old := sp.Labels["app"]; old || sp.Labels["tier"] != "front" {
+				return fmt.Errorf("labels are %v", sp.Labels)
+			}
+			return nil
+		})
+	})
+	s.step("a remote pod made again is one more restart", func() {
+		s.deleteNow(s.there, remote)
+		s.gone(s.there, remote)
+		eventually(s, s.here, s.localPod("web"), reasonIs(translate.ReasonRemoteMissing))
+		remote = s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.10")
+		eventually(s, s.here, s.localPod("web"), func(p *corev1.Pod) error {
+			if p.Status.ContainerStatuses[0].RestartCount != 5 {
+				return fmt.Errorf("restarted %d times", p.Status.ContainerStatuses[0].RestartCount)
+			}
+			return nil
+		})
+	})
+	s.step("a deleted pod goes when the remote one is gone", func() {
+		if err := s.here.Client.Delete(s.t.Context(), s.localPod("web")); err != nil {
+			s.t.Fatal(err)
+		}
+		s.gone(s.there, s.shadow("web"))
+		if err := s.here.Client.Get(s.t.Context(), client.ObjectKeyFromObject(s.localPod("web")), local); err != nil {
+			s.t.Fatalf("the local pod went before the remote one: %v", err)
+		}
+		s.deleteNow(s.there, remote)
+		s.gone(s.here, s.localPod("web"))
+	})
+}
+
+func TestAddressesAreShownWhereANetworkLeadsToThem(t *testing.T) {
+	for _, tc := range []struct {
+		rule   string
+		hidden bool
+		want   string
+	}{
+		{"with a network", false, "10.71.0.9 [{10.71.0.9} {fd07::7}]"},
+		{"not if they are to be hidden", true, " []"},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			s := newStage(t, func(o *Options) {
+				o.DisableIPReflection = tc.hidden
+				o.Provider = liqov1beta1.ClusterID(o.Node) // ForeignClusters are shared by all tests
+			})
+			nm := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "milan", Namespace: s.tenant}}
+			s.patch(s.here, nm, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, names.RemoteClusterID, s.node))
+			fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.node}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: s.options.Provider}}
+			s.create(s.here, fc)
+			stop := s.run()
+			s.pod(s.local, "web")
+			s.runRemotely(eventually(s, s.there, s.shadow("web"), exists), "10.7.0.9")
+			shows := func(want string) func(*corev1.Pod) error {
+				return func(p *corev1.Pod) error {
+					if got := fmt.Sprint(p.Status.PodIP, " ", p.Status.PodIPs); got != want {
+						return fmt.Errorf("addresses are %s, want %s", got, want)
+					}
+					return phaseIs(corev1.PodRunning)(p)
+				}
+			}
+			network := func(enabled bool) {
+				fc.Status.Modules.Networking.Enabled = enabled
+				if err := s.here.Client.Status().Update(t.Context(), fc); err != nil {
+					t.Fatalf("setting the network: %v", err)
+				}
+			}
+			local := eventually(s, s.here, s.localPod("web"), phaseIs(corev1.PodRunning))
+			if err := shows(" []")(local); err != nil {
+				t.Errorf("without a network: %v", err)
+			}
+			configuration := s.configuration("10.7.0.0/16", "fd00::/64")
+			network(true)
+			s.place(configuration, "10.71.0.0/16", "fd07::/64")
+			eventually(s, s.here, local, shows(tc.want))
+			version := local.ResourceVersion
+			stop()
+			stop = s.run()
+			s.pod(s.local, "later")
+			eventually(s, s.there, s.shadow("later"), exists)
+			if now := eventually(s, s.here, local, shows(tc.want)).ResourceVersion; now != version {
+				t.Errorf("a restart wrote the pod: %s, then %s", version, now)
+			}
+			if !tc.hidden {
+				s.patch(s.here, configuration, `{"spec":{"remote":{"cidr":{"external":["10.70.0.0/16"]}}}}`)
+				s.pod(s.local, "meanwhile") // the networks have no place
+				s.runRemotely(eventually(s, s.there, s.shadow("meanwhile"), exists), "10.7.0.10")
+				eventually(s, s.here, s.localPod("meanwhile"), shows("10.71.0.10 [{10.71.0.10} {fd07::7}]"))
+				if now := eventually(s, s.here, local, exists).ResourceVersion; now != version {
+					t.Errorf("networks that are placed anew wrote the pod: %s, then %s", version, now)
+				}
+				s.place(configuration, "10.69.0.0/16", "fd07::/64", "10.68.0.0/16")
+				eventually(s, s.here, local, shows("10.69.0.9 [{10.69.0.9} {fd07::7}]"))
+				s.deleteNow(s.here, configuration)
+				eventually(s, s.here, local, shows(" []"))
+			}
+			network(false)
+			eventually(s, s.here, local, shows(" []"))
+			stop()
+		})
+	}
+}
+
+// configuration tells of the networks of the provider, whose pods have the first two.
+func (s *stage) configuration(pods ...networkingv1beta1.CIDR) *networkingv1beta1.Configuration {
+	s.t.Helper()
+	c := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
+		Name: "provider", Namespace: s.tenant, Labels: map[string]string{names.RemoteClusterID: string(s.options.Provider)},
+	}}
+	c.Spec.Remote.CIDR.Pod = pods
+	c.Spec.Local = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}}}
+	s.create(s.here, c)
+	return c
+}
+
+// place says where the networks of the provider are here: those of the pods, then the external ones.
+func (s *stage) place(c *networkingv1beta1.Configuration, here ...networkingv1beta1.CIDR) {
+	s.t.Helper()
+	testkit.UpdateStatus(s.t, s.here.Client, c, func(c *networkingv1beta1.Configuration) {
+		pods := len(c.Spec.Remote.CIDR.Pod)
+		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: here[:pods], External: here[pods:]}}
+		c.Status.Conditions = []metav1.Condition{{
+			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Placed",
+			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
+		}}
+	})
+}
+
+func (s *stage) patch(c *testkit.ControlPlane, obj client.Object, patch string) {
+	s.t.Helper()
+	if err := c.Client.Patch(s.t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		s.t.Fatalf("patching %s: %v", obj.GetName(), err)
+	}
+}
+
+func (s *stage) deleteNow(c *testkit.ControlPlane, obj client.Object) {
+	s.t.Helper()
+	if err := c.Client.Delete(s.t.Context(), obj, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+		s.t.Fatalf("deleting %s: %v", obj.GetName(), err)
+	}
+}
+
+func TestForeignRemotePodIsLeftAlone(t *testing.T) {
+	s := newStage(t, nil)
+	foreign := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.twin},
+		Spec:       corev1.PodSpec{NodeName: "somewhere", Containers: []corev1.Container{{Name: "other", Image: "other:1"}}},
+	}
+	s.create(s.there, foreign)
+	s.run()
+	s.pod(s.local, "web")
+	s.event(s.localPod("web"), "FailedReflection", "already exists")
+	if err := s.there.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow("web")), s.shadow("web")); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("a shadow pod was made: %v", err)
+	}
+	s.deleteNow(s.there, foreign)
+	eventually(s, s.there, s.shadow("web"), exists)
+}
+
+func TestRestartOfTheVirtualKubeletDisturbsNothing(t *testing.T) {
+	s := newStage(t, nil)
+	stop := s.run()
+	s.pod(s.local, "stays")
+	s.pod(s.local, "goes")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("stays"), exists), "10.7.0.9")
+	before := eventually(s, s.here, s.localPod("stays"), phaseIs(corev1.PodRunning))
+	uid := eventually(s, s.there, s.shadow("stays"), exists).UID
+	eventually(s, s.there, s.shadow("goes"), exists)
+	stop()
+
+	s.deleteNow(s.here, s.localPod("goes"))
+	status := *remote.Status.DeepCopy()
+	status.ContainerStatuses[0].RestartCount = 3
+	s.report(remote, status)
+	stop = s.run()
+	s.gone(s.there, s.shadow("goes"))
+	after := eventually(s, s.here, s.localPod("stays"), func(p *corev1.Pod) error {
+		if n := p.Status.ContainerStatuses[0].RestartCount; n != 3 {
+			return fmt.Errorf("restarted %d times", n)
+		}
+		return nil
+	})
+	if after.UID != before.UID || eventually(s, s.there, s.shadow("stays"), exists).UID != uid {
+		t.Error("a pod was made again")
+	}
+	s.step("and writes nothing when nothing changed", func() {
+		stop()
+		version := eventually(s, s.here, s.localPod("stays"), exists).ResourceVersion
+		s.run()
+		s.pod(s.local, "later")
+		eventually(s, s.there, s.shadow("later"), exists)
+		if now := eventually(s, s.here, s.localPod("stays"), exists).ResourceVersion; now != version {
+			s.t.Errorf("the pod was written: %s, then %s", version, now)
+		}
+	})
+}
+
+func TestPodsOfOtherNamespaces(t *testing.T) {
+	s := newStage(t, nil)
+	other := testkit.Namespace(t, s.here, "other", nil)
+	stop := s.run()
+	at := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: other}}
+	}
+
+	s.pod(other, "waits")
+	eventually(s, s.here, at("waits"), func(p *corev1.Pod) error {
+		if p.Status.Phase != corev1.PodPending {
+			t.Fatalf("a pod that never started is %s", p.Status.Phase)
+		}
+		return reasonIs(translate.ReasonBackOff)(p)
+	})
+	s.event(at("waits"), "ReflectionDisabled", "is not offloaded")
+	if err := s.here.Client.Delete(t.Context(), at("waits")); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(s.here, at("waits"))
+
+	s.pod(s.local, "runs")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("runs"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+
+	// A hiccup of the provider is not the end: a later pod shows that the mapping was seen.
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingCreationLoopBackOff}})
+	s.pod(s.local, "held")
+	eventually(s, s.here, s.localPod("held"), reasonIs(translate.ReasonBackOff))
+	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+
+	// While it lasts, a deleted pod stays as long as its remote one.
+	if err := s.here.Client.Delete(t.Context(), s.localPod("runs")); err != nil {
+		t.Fatal(err)
+	}
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
+	s.gone(s.there, s.shadow("runs"))
+	s.deleteNow(s.there, remote)
+	s.gone(s.here, s.localPod("runs"))
+
+	s.pod(s.local, "aborted")
+	s.runRemotely(eventually(s, s.there, s.shadow("aborted"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("aborted"), phaseIs(corev1.PodRunning))
+	s.mapNamespaces(nil)
+	eventually(s, s.here, s.localPod("aborted"), func(p *corev1.Pod) error {
+		if err := phaseIs(corev1.PodFailed)(p); err != nil {
+			return err
+		}
+		return reasonIs(translate.ReasonAborted)(p)
+	})
+
+	// Offloaded again, an aborted pod does not come back, and what it left behind goes.
+	stop()
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
+	s.run()
+	s.gone(s.there, s.shadow("aborted"))
+	eventually(s, s.here, s.localPod("aborted"), reasonIs(translate.ReasonAborted))
+}
+
+// A drained Tenant ends the pods of a namespace in the provider: those that ran have failed at once, so that their owners make others,
+// and those that come wait until the Tenant is active again.
+func TestPodsOfADrainedTenant(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	s.pod(s.local, "runs")
+	remote := s.runRemotely(eventually(s, s.there, s.shadow("runs"), exists), "10.7.0.9")
+	eventually(s, s.here, s.localPod("runs"), phaseIs(corev1.PodRunning))
+
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {
+		RemoteNamespace: s.twin, Phase: offv1beta1.MappingCreationLoopBackOff, Reason: offv1beta1.MappingTenantDrained,
+	}})
+	eventually(s, s.here, s.localPod("runs"), func(p *corev1.Pod) error {
+		if err := phaseIs(corev1.PodFailed)(p); err != nil {
+			return err
+		}
+		return reasonIs(translate.ReasonAborted)(p)
+	})
+	s.event(s.localPod("runs"), reasonDrained, "has drained the Tenant of this cluster")
+	s.pod(s.local, "replacement")
+	eventually(s, s.here, s.localPod("replacement"), func(p *corev1.Pod) error {
+		if err := phaseIs(corev1.PodPending)(p); err != nil {
+			return err
+		}
+		return reasonIs(translate.ReasonBackOff)(p)
+	})
+
+	s.deleteNow(s.there, remote)
+	s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
+	s.runRemotely(eventually(s, s.there, s.shadow("replacement"), exists), "10.7.0.10")
+	eventually(s, s.here, s.localPod("replacement"), phaseIs(corev1.PodRunning))
+	eventually(s, s.here, s.localPod("runs"), reasonIs(translate.ReasonAborted))
+}
+
+// The taint of the node evicts them at once, and their owner makes others: one event says why.
+func TestPodsOfANamespaceThatIsNotOffloadedAreToldOfOnce(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	other := testkit.Namespace(t, s.here, "other", nil)
+	for _, name := range []string{"first", "second"} {
+		pod := s.newPod(other, name)
+		pod.Finalizers = []string{"example.com/held"} // so that it is seen
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "1234", Controller: new(true)}}
+		s.create(s.here, pod)
+		if err := s.here.Client.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, limit, func() error { // the virtual kubelet lets it go
+			if err := s.here.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+				return err
+			}
+			if *pod.DeletionGracePeriodSeconds > 0 {
+				return fmt.Errorf("it was not dealt with")
+			}
+			return nil
+		})
+	}
+	s.event(s.newPod(other, "first"), "ReflectionDisabled", "is not offloaded")
+	var list corev1.EventList
+	if err := s.here.Client.List(t.Context(), &list, client.InNamespace(other)); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 || list.Items[0].Count > 1 {
+		t.Errorf("there are %d events", len(list.Items))
+	}
+}

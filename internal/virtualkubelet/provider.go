@@ -1,0 +1,139 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+
+	"liqo.io/liqo/internal/remote"
+)
+
+// provider is the way to the provider's API server for requests of users.
+type provider struct {
+	conn *remote.Conn
+	base *url.URL
+	log  logr.Logger
+}
+
+func newProvider(conn *remote.Conn, logger logr.Logger) (*provider, error) {
+	base, _, err := rest.DefaultServerUrlFor(conn.Config())
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of the provider: %w", err)
+	}
+	base.Path = "/" + strings.Trim(base.Path, "/")
+	return &provider{conn: conn, base: base, log: logger}, nil
+}
+
+// forwarded are the headers that belong to the request itself. Above all the credentials with which the local API
+// server came in stay here.
+var forwarded = []string{
+	"Accept", "Accept-Encoding", "Connection", "Upgrade", "User-Agent", "X-Stream-Protocol-Version",
+	"Sec-Websocket-Extensions", "Sec-Websocket-Key", "Sec-Websocket-Protocol", "Sec-Websocket-Version",
+}
+
+// forward sends req, without a body, to a path of the provider's API server with our own credentials. What is said then
+// passes untouched, both ways.
+func (p *provider) forward(w http.ResponseWriter, req *http.Request, to *url.URL) {
+	way, err := p.transport()
+	if err != nil {
+		p.unreachable(w, req, err)
+		return
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport: way,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			header := http.Header{}
+			for _, key := range forwarded {
+				if values := r.Out.Header.Values(key); len(values) > 0 {
+					header[key] = values
+				}
+			}
+			target := p.base.JoinPath(to.Path)
+			target.RawQuery = to.RawQuery
+			r.Out.URL, r.Out.Host, r.Out.Header = target, "", header
+			r.Out.Body, r.Out.ContentLength, r.Out.TransferEncoding = http.NoBody, 0, nil
+		},
+		FlushInterval:  -1, // a followed log shows each line as it comes
+		ModifyResponse: plain,
+		ErrorHandler:   p.unreachable,
+		// That one of both ends left is no news.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	proxy.ServeHTTP(w, req)
+}
+
+// dialTimeout bounds how long a user waits for a provider that does not answer.
+const dialTimeout = 15 * time.Second
+
+// transport makes one connection, for one request: who reads slowly keeps back nobody else, least of all our watches, and
+// new credentials cut no stream. It keeps to HTTP/1.1, which streams need.
+func (p *provider) transport() (http.RoundTripper, error) {
+	cfg := p.conn.StreamConfig()
+	config, err := cfg.TransportConfig()
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig, err := transport.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	dialer := p.conn.Dialer(dialTimeout)
+	return transport.HTTPWrappersForConfig(config, &http.Transport{
+		Proxy: cfg.Proxy, DialContext: dialer.DialContext, TLSClientConfig: tlsConfig, TLSHandshakeTimeout: dialTimeout,
+		DisableKeepAlives: true, DisableCompression: true,
+	})
+}
+
+// unreachable answers when the provider does not.
+func (p *provider) unreachable(w http.ResponseWriter, req *http.Request, err error) {
+	if req.Context().Err() == nil {
+		p.log.Info("request to the provider failed", "path", req.URL.Path, "reason", err.Error())
+	}
+	answer(w, http.StatusBadGateway, "the provider cannot be reached: "+err.Error())
+}
+
+var errRedirects = errors.New("its API server sends us elsewhere, which is not followed")
+
+// maxError is how much of an error is read.
+const maxError = 64 << 10
+
+// plain gives an error of the provider's API server the form of a kubelet's, which is a line of text: the local API
+// server shows it to the user as it is. Clients of streams know the other form too.
+func plain(resp *http.Response) error {
+	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return errRedirects
+	case resp.StatusCode < 400 || resp.Request.Header.Get("Upgrade") != "" || resp.Header.Get("Content-Encoding") != "":
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	if err != nil {
+		return fmt.Errorf("reading its answer: %w", err)
+	}
+	_ = resp.Body.Close()
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Message != "" {
+		body = []byte(status.Message)
+		resp.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	return nil
+}

@@ -1,0 +1,222 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// A pod is sent when the ConfigMaps and Secrets that it refers to are in the provider at least as they were when the pod was made:
+// with an optional one that comes later, or an old one, it would run with another configuration than here, and nothing would say so.
+
+const (
+	// reasonNotReflectedYet is that of the event on a pod that is sent before what it refers to.
+	reasonNotReflectedYet = "ReferencesNotReflected"
+	// referenceDelay is how soon an object is compared again, for all pods that wait for it, and maxReferenceDelay how soon at the
+	// longest, for those that have waited for long.
+	referenceDelay    = 100 * time.Millisecond
+	maxReferenceDelay = 2 * time.Second
+	// referencePatience is how long a pod waits for all objects that it refers to.
+	referencePatience = 30 * time.Second
+	// maxRememberedReferences bounds what is remembered of objects that no pod waits for any more.
+	maxRememberedReferences = 10000
+)
+
+// reference is an object that pods of a namespace refer to.
+type reference struct {
+	pair multicluster.Pair
+	kind string // of the engine
+	name string
+}
+
+func (r reference) String() string {
+	kind := "ConfigMap"
+	if r.kind == secretsKind {
+		kind = "Secret"
+	}
+	return fmt.Sprintf("%s %q", kind, r.name)
+}
+
+// references remembers when objects were last compared with their copies. The zero value is ready for use.
+type references struct {
+	mu sync.Mutex
+	of map[reference]*comparison
+}
+
+// comparison is what is known of one object.
+type comparison struct {
+	// begun is when the last comparison did, and equal when the last one did that found the copy equal.
+	begun, equal time.Time
+	// comparing: one pod compares for all. The others wait without a worker.
+	comparing bool
+}
+
+// await returns how long a pod that is there since a time waits before it asks again; 0 is that the copy was found equal since.
+func (r *references) await(of reference, since, now time.Time, isEqual func() (bool, error)) (time.Duration, error) {
+	left, compare := r.turn(of, since, now)
+	if !compare {
+		return left, nil
+	}
+	equal, err := isEqual()
+	left = delayAfter(now.Sub(since))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.known(of)
+	known.comparing = false
+	if equal {
+		known.equal = now
+		return 0, nil
+	}
+	return left, err
+}
+
+// delayAfter returns how soon to compare again for a pod that has waited for some time.
+func delayAfter(waited time.Duration) time.Duration {
+	return min(max(waited/4, referenceDelay), maxReferenceDelay)
+}
+
+// turn returns how long a pod waits, or that it is the one that compares.
+func (r *references) turn(of reference, since, now time.Time) (left time.Duration, compare bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.known(of)
+	left = delayAfter(now.Sub(since)) - now.Sub(known.begun)
+	switch {
+	case !known.equal.IsZero() && !known.equal.Before(since):
+		return 0, false
+	case known.comparing:
+		return referenceDelay, false
+	case left > 0:
+		return left, false
+	}
+	known.begun, known.comparing = now, true
+	return 0, true
+}
+
+func (r *references) known(of reference) *comparison {
+	if r.of == nil || len(r.of) >= maxRememberedReferences && r.of[of] == nil {
+		r.of = map[reference]*comparison{} // compared twice rather than remembered for ever
+	}
+	if r.of[of] == nil {
+		r.of[of] = &comparison{}
+	}
+	return r.of[of]
+}
+
+// Set forgets namespaces that have no twin any more.
+func (r *references) Set(pairs []multicluster.Pair) {
+	there := sets.New(pairs...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.of, func(of reference, _ *comparison) bool { return !there.Has(of.pair) })
+}
+
+// awaitReferences has a pod that is to be made wait for what it refers to, for a limited time.
+func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
+	now, since, first := k.memory.now(), time.Time{}, false
+	k.memory.of(it.local, func(m *podMemory) {
+		if first = m.since.IsZero(); first {
+			m.since = now
+		}
+		since = m.since
+	})
+	late := now.Sub(since) >= referencePatience
+	var missing []string
+	wait := time.Duration(0)
+	for _, ref := range k.referencesOf(it) {
+		isCopied := func() (bool, error) { return k.isCopied(ctx, it, ref) }
+		if late { // for the last time, whenever it was compared before
+			if equal, err := isCopied(); err != nil || !equal {
+				missing = append(missing, ref.String())
+			}
+			continue
+		}
+		left, err := k.references.await(ref, since, now, isCopied)
+		if err != nil {
+			return err
+		}
+		if left > 0 {
+			missing, wait = append(missing, ref.String()), max(wait, left)
+		}
+		if left > 0 && first { // once: an object that the provider refuses is not tried more often
+			k.hurry(ref.kind, ref.pair, ref.name)
+		}
+	}
+	switch {
+	case len(missing) == 0:
+		return nil
+	case !late:
+		return kube.Wait(min(wait, since.Add(referencePatience).Sub(now)), "what the pod refers to is not in the provider yet")
+	}
+	k.events.tell(it.local, corev1.EventTypeWarning, reasonNotReflectedYet, fmt.Sprintf("The pod starts in cluster %q although these are not there, "+
+		"or are older than here, %s after it was seen: %s", k.options.Provider, referencePatience, strings.Join(missing, ", ")))
+	return nil
+}
+
+// referencesOf returns what a pod refers to of the kinds that are copied. The root CA is waited for in another way.
+func (k *podKind) referencesOf(it *podItem) []reference {
+	configMaps, secrets := translate.References(&it.local.Spec)
+	var out []reference
+	if k.options.ConfigMaps.Workers > 0 {
+		for _, name := range slices.DeleteFunc(configMaps, translate.IsRootCAName) {
+			out = append(out, reference{it.Pair, configMapsKind, name})
+		}
+	}
+	if k.options.Secrets.Workers > 0 {
+		for _, name := range secrets {
+			out = append(out, reference{it.Pair, secretsKind, name})
+		}
+	}
+	return out
+}
+
+// isCopied reports whether nothing is to be waited for: the object does not exist here, is not copied, or its copy has what it has.
+// An object of others in the provider that has the name stays there.
+func (k *podKind) isCopied(ctx context.Context, it *podItem, ref reference) (bool, error) {
+	there := client.ObjectKey{Namespace: ref.pair.Remote, Name: ref.name}
+	here := client.ObjectKey{Namespace: ref.pair.Local, Name: ref.name}
+	var equal bool
+	var err error
+	if ref.kind == configMapsKind {
+		equal, err = compare(ctx, it, here, there, &corev1.ConfigMap{}, &corev1.ConfigMap{}, k.options.ConfigMaps.Type, translate.HasConfigMap)
+	} else {
+		equal, err = compare(ctx, it, here, there, &corev1.Secret{}, &corev1.Secret{}, k.options.Secrets.Type, translate.HasSecret)
+	}
+	if err != nil {
+		return false, fmt.Errorf("comparing the %s: %w", ref, err)
+	}
+	return equal, nil
+}
+
+func compare[T client.Object](ctx context.Context, it *podItem, here, there client.ObjectKey, local, remote T, policy translate.ReflectionType,
+	has func(copied, original T) bool) (bool, error) {
+	if err := it.Local.Client().Get(ctx, here, local); err != nil {
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	if secret, ok := any(local).(*corev1.Secret); ok && translate.IsToken(secret) || !policy.Allows(local, true) {
+		return true, nil
+	}
+	switch err := it.Remote.Client().Get(ctx, there, remote); {
+	case apierrors.IsForbidden(err):
+		return true, nil // an older provider, or one that takes copies and shows none
+	case err != nil:
+		return false, client.IgnoreNotFound(err)
+	}
+	return !it.target.Owns(remote) || translate.IsSentToken(remote) || has(remote, local), nil
+}

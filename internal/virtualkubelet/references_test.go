@@ -1,0 +1,145 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+func TestReferencesAreComparedOnceForAllPods(t *testing.T) {
+	type look struct {
+		since, at time.Duration
+		equal     bool
+		compared  bool
+		left      time.Duration
+	}
+	const ms = time.Millisecond
+	for name, looks := range map[string][]look{
+		"equal":               {{0, 0, true, true, 0}, {0, time.Hour, false, false, 0}},
+		"a_newer_pod":         {{0, 0, true, true, 0}, {20 * ms, 20 * ms, true, false, 80 * ms}, {20 * ms, 100 * ms, true, true, 0}, {90 * ms, 110 * ms, false, false, 0}},
+		"later":               {{0, 0, false, true, 100 * ms}, {0, 40 * ms, true, false, 60 * ms}, {0, 100 * ms, true, true, 0}},
+		"less_and_less_often": {{0, 0, false, true, 100 * ms}, {0, 4 * time.Second, false, true, time.Second}, {0, 29 * time.Second, false, true, 2 * time.Second}},
+		"many_pods":           {{0, 0, false, true, 100 * ms}, {10 * ms, 10 * ms, true, false, 90 * ms}, {10 * ms, 100 * ms, true, true, 0}, {0, 100 * ms, false, false, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r references
+			begin := time.Unix(1000, 0)
+			for i, l := range looks {
+				compared := false
+				left, err := r.await(reference{name: "a"}, begin.Add(l.since), begin.Add(l.at), func() (bool, error) {
+					compared = true
+					return l.equal, nil
+				})
+				if err != nil || compared != l.compared || left != l.left {
+					t.Errorf("look %d: compared %t, waits %s, %v; want %t, %s", i, compared, left, err, l.compared, l.left)
+				}
+			}
+			r.Set([]multicluster.Pair{{Local: "other"}})
+			if len(r.of) != 0 {
+				t.Errorf("%d objects of a namespace without a twin are remembered", len(r.of))
+			}
+		})
+	}
+}
+
+func TestAReferenceThatCannotBeComparedIsComparedAgain(t *testing.T) {
+	var r references
+	now := time.Unix(1000, 0)
+	if left, err := r.await(reference{}, now, now, func() (bool, error) { return false, errors.New("no answer") }); err == nil || left == 0 {
+		t.Errorf("waits %s: %v", left, err)
+	}
+	if left, err := r.await(reference{}, now, now.Add(referenceDelay), func() (bool, error) { return true, nil }); err != nil || left != 0 {
+		t.Errorf("waits %s: %v", left, err)
+	}
+}
+
+// optional has a pod take variables from a ConfigMap and a Secret, if they are there.
+func optional(pod *corev1.Pod, configMap, secret string) *corev1.Pod {
+	pod.Spec.AutomountServiceAccountToken = new(false)
+	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{
+		{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: configMap}, Optional: new(true)}},
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Optional: new(true)}},
+	}
+	return pod
+}
+
+// Each pod is sent when what it refers to is in the provider as it is here, and no pod waits for what never comes.
+func TestAPodIsSentAfterWhatItRefersTo(t *testing.T) {
+	for _, policy := range []translate.ReflectionType{translate.DenyList, translate.UsedByPods} {
+		t.Run(string(policy), func(t *testing.T) {
+			s := newStage(t, func(o *Options) { o.ConfigMaps.Type, o.Secrets.Type = policy, policy })
+			there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+			s.useKubeconfig(testkit.Kubeconfig(t, config))
+			settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "settings"}, Data: map[string]string{"mode": "first"}}
+			password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "password"}, Data: map[string][]byte{"key": []byte("first")}}
+			private := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.local, Name: "private", Annotations: map[string]string{"liqo.io/skip-reflection": "true"},
+			}}
+			for _, obj := range []client.Object{settings, password, private} {
+				s.create(s.here, obj)
+			}
+			for i := range 2 {
+				want := fmt.Sprint("version ", i)
+				there.close([]string{"/configmaps", "/secrets"}[i])
+				if i == 0 {
+					s.run()
+				}
+				settings.Data["mode"], password.Data["key"] = want, []byte(want)
+				for _, obj := range []client.Object{settings, password} {
+					if err := s.here.Client.Update(t.Context(), obj); err != nil {
+						t.Fatal(err)
+					}
+				}
+				name := fmt.Sprint("web-", i)
+				s.create(s.here, optional(s.newPod(s.local, name), "settings", "password"))
+				free := fmt.Sprint("free-", i)
+				s.create(s.here, optional(s.newPod(s.local, free), "private", "missing"))
+				eventually(s, s.there, s.shadow(free), exists)
+				if err := s.there.Client.Get(t.Context(), client.ObjectKeyFromObject(s.shadow(name)), s.shadow(name)); !apierrors.IsNotFound(err) {
+					t.Fatalf("the pod is sent before what it refers to: %v", err)
+				}
+				there.close("")
+				eventually(s, s.there, s.shadow(name), exists)
+				var cm corev1.ConfigMap
+				var secret corev1.Secret
+				if err := s.there.Client.Get(t.Context(), client.ObjectKey{Namespace: s.twin, Name: "settings"}, &cm); err != nil || cm.Data["mode"] != want {
+					t.Errorf("the pod was sent with settings %v, want %q: %v", cm.Data, want, err)
+				}
+				if err := s.there.Client.Get(t.Context(), client.ObjectKey{Namespace: s.twin, Name: "password"}, &secret); err != nil || string(secret.Data["key"]) != want {
+					t.Errorf("the pod was sent with an older password: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// The provider takes no ConfigMaps: the pod waits for as long as it may, and then an event says what it lacks.
+func TestAPodIsSentWithoutWhatNeverComes(t *testing.T) {
+	s := newStage(t, nil)
+	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	s.useKubeconfig(testkit.Kubeconfig(t, config))
+	there.close("/configmaps")
+	s.create(s.here, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.local, Name: "settings"}})
+	s.run()
+	pod := optional(s.newPod(s.local, "web"), "settings", "missing")
+	begun := time.Now()
+	s.create(s.here, pod)
+	eventually(s, s.there, s.shadow("web"), exists)
+	if waited := time.Since(begun); waited < referencePatience {
+		t.Errorf("it waited for %s", waited)
+	}
+	s.event(pod, "ReferencesNotReflected", `ConfigMap "settings"`)
+}

@@ -1,0 +1,441 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// after makes a ConfigMap that is copied and waits for the copy: what was to be copied before it is there, too.
+func (s *stage) after(name string) {
+	s.t.Helper()
+	marker := configMap(s.local, name, nil)
+	marker.Annotations = map[string]string{names.AllowReflection: "true"}
+	s.create(s.here, marker)
+	eventually(s, s.there, configMap(s.twin, name, nil), exists)
+}
+
+func (s *stage) absent(c *testkit.ControlPlane, obj client.Object) {
+	s.t.Helper()
+	err := c.Client.Get(s.t.Context(), client.ObjectKeyFromObject(obj), obj)
+	if !apierrors.IsNotFound(err) {
+		s.t.Errorf("%T %s is there: %v", obj, obj.GetName(), err)
+	}
+}
+
+func secret(namespace, name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"k": []byte("v")}}
+}
+
+// refuseConfigMaps has the provider answer 422 to ConfigMaps of the twin that are not as rule says.
+func (s *stage) refuseConfigMaps(rule string) {
+	s.t.Helper()
+	s.refuse("configmaps", admissionv1.Validation{Expression: rule})
+	testkit.Eventually(s.t, limit, func() error {
+		err := s.there.Client.Create(s.t.Context(), configMap(s.twin, "probe", map[string]string{"v": "2"}), client.DryRunAll)
+		if !apierrors.IsInvalid(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+}
+
+// refuse has a policy look at what is made and changed in the twin.
+func (s *stage) refuse(resource string, v admissionv1.Validation) {
+	s.t.Helper()
+	s.refuseOf(corev1.SchemeGroupVersion.WithResource(resource), v)
+}
+
+func (s *stage) refuseOf(resource schema.GroupVersionResource, v admissionv1.Validation) {
+	s.t.Helper()
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: s.twin},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.twin}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+					Rule:       admissionv1.Rule{APIGroups: []string{resource.Group}, APIVersions: []string{resource.Version}, Resources: []string{resource.Resource}},
+				}}},
+			},
+			Validations: []admissionv1.Validation{v},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.twin},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: s.twin, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	s.create(s.there, policy)
+	s.create(s.there, binding)
+	s.t.Cleanup(func() {
+		for _, obj := range []client.Object{binding, policy} {
+			if err := s.there.Client.Delete(context.Background(), obj); err != nil {
+				s.t.Error(err)
+			}
+		}
+	})
+}
+
+func TestCopiesAreKeptAsTheyShouldBe(t *testing.T) {
+	s := newStage(t, nil)
+	stop := s.run()
+	s.create(s.here, configMap(s.local, "settings", map[string]string{"a": "1", "b": "2"}))
+	remote := eventually(s, s.there, configMap(s.twin, "settings", nil), exists)
+
+	s.step("what somebody changes there is put back, and what they add stays", func() {
+		s.patch(s.there, remote, `{"data":{"a":"hacked","b":null,"c":"3"}}`)
+		eventually(s, s.there, remote, dataIs(map[string]string{"a": "1", "b": "2", "c": "3"}))
+	})
+	s.step("what somebody deletes there is made again", func() {
+		uid := remote.UID
+		s.deleteNow(s.there, remote)
+		eventually(s, s.there, configMap(s.twin, "settings", nil), func(cm *corev1.ConfigMap) error {
+			if cm.UID == uid {
+				return fmt.Errorf("it is the old one")
+			}
+			return dataIs(map[string]string{"a": "1", "b": "2"})(cm)
+		})
+	})
+	s.step("a Secret of another type is another Secret", func() {
+		s.create(s.here, secret(s.local, "typed"))
+		eventually(s, s.there, secret(s.twin, "typed"), exists)
+		s.deleteNow(s.here, secret(s.local, "typed"))
+		other := secret(s.local, "typed")
+		other.Type = "example.com/other"
+		s.create(s.here, other)
+		eventually(s, s.there, secret(s.twin, "typed"), func(copied *corev1.Secret) error {
+			if copied.Type != other.Type {
+				return fmt.Errorf("type %s", copied.Type)
+			}
+			return nil
+		})
+	})
+	s.step("a copy that the provider does not let us change stays as it was", func() {
+		s.create(s.here, configMap(s.local, "kept", map[string]string{"v": "1"}))
+		uid := eventually(s, s.there, configMap(s.twin, "kept", nil), exists).UID
+		s.refuseConfigMaps("!has(object.data) || !('v' in object.data) || object.data.v != '2'")
+		s.patch(s.here, configMap(s.local, "kept", nil), `{"data":{"v":"2"}}`)
+		s.event(configMap(s.local, "kept", nil), "FailedReflection", "stays as it was")
+		kept := eventually(s, s.there, configMap(s.twin, "kept", nil), dataIs(map[string]string{"v": "1"}))
+		if kept.UID != uid {
+			s.t.Error("the copy was made anew")
+		}
+		s.patch(s.here, configMap(s.local, "kept", nil), `{"data":{"v":"3"}}`)
+		eventually(s, s.there, configMap(s.twin, "kept", nil), dataIs(map[string]string{"v": "3"}))
+	})
+	s.step("large and binary data arrive as they are", func() {
+		large := configMap(s.local, "large", map[string]string{"text": strings.Repeat("x", 500<<10)})
+		large.BinaryData = map[string][]byte{"blob": bytes.Repeat([]byte{0, 255, 128}, 170<<10)}
+		s.create(s.here, large)
+		copied := eventually(s, s.there, configMap(s.twin, "large", nil), exists)
+		if !maps.Equal(copied.Data, large.Data) || !bytes.Equal(copied.BinaryData["blob"], large.BinaryData["blob"]) {
+			s.t.Error("the copy differs")
+		}
+	})
+	s.step("a name that was taken is used once it is free", func() {
+		s.create(s.there, secret(s.twin, "taken"))
+		s.create(s.here, secret(s.local, "taken"))
+		s.event(secret(s.local, "taken"), "FailedReflection", "already exists")
+		var events corev1.EventList
+		if err := s.here.Client.List(s.t.Context(), &events, client.InNamespace(s.local)); err != nil {
+			s.t.Fatal(err)
+		}
+		for _, e := range events.Items {
+			if e.InvolvedObject.Name == "taken" && e.Count > 1 {
+				s.t.Errorf("told %d times", e.Count)
+			}
+		}
+		s.deleteNow(s.there, secret(s.twin, "taken"))
+		s.patch(s.here, secret(s.local, "taken"), `{"metadata":{"labels":{"again":"now"}}}`) // else in half a minute
+		eventually(s, s.there, secret(s.twin, "taken"), func(copied *corev1.Secret) error {
+			if copied.Labels[names.OffloadingOrigin] == "" {
+				return fmt.Errorf("it is not ours")
+			}
+			return nil
+		})
+	})
+	s.create(s.here, configMap(s.local, "doomed", nil))
+	eventually(s, s.there, configMap(s.twin, "doomed", nil), exists)
+	stop()
+	before := eventually(s, s.there, configMap(s.twin, "large", nil), exists).ResourceVersion
+	s.deleteNow(s.here, configMap(s.local, "doomed", nil))
+	s.patch(s.here, configMap(s.local, "settings", nil), `{"data":{"a":"4"}}`)
+	s.run()
+	s.step("what changed and went while nobody looked is caught up, and nothing else is written", func() {
+		s.gone(s.there, configMap(s.twin, "doomed", nil))
+		eventually(s, s.there, configMap(s.twin, "settings", nil), dataIs(map[string]string{"a": "4", "b": "2"}))
+		if now := eventually(s, s.there, configMap(s.twin, "large", nil), exists).ResourceVersion; now != before {
+			s.t.Error("a copy that was right was written again")
+		}
+	})
+	s.step("a namespace that is offloaded again goes on", func() {
+		s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{})
+		s.pod(s.local, "waits")
+		eventually(s, s.here, s.localPod("waits"), reasonIs("OffloadingBackOff"))
+		s.patch(s.here, configMap(s.local, "settings", nil), `{"data":{"a":"5"}}`)
+		s.mapNamespaces(map[string]offv1beta1.RemoteNamespaceStatus{s.local: {RemoteNamespace: s.twin, Phase: offv1beta1.MappingAccepted}})
+		eventually(s, s.there, configMap(s.twin, "settings", nil), dataIs(map[string]string{"a": "5", "b": "2"}))
+	})
+	s.step("an outage of the provider is caught up", func() {
+		s.there.StopAPIServer(s.t)
+		s.patch(s.here, configMap(s.local, "settings", nil), `{"data":{"a":"6"}}`)
+		s.deleteNow(s.here, configMap(s.local, "large", nil))
+		s.there.StartAPIServer(s.t)
+		eventually(s, s.there, configMap(s.twin, "settings", nil), dataIs(map[string]string{"a": "6", "b": "2"}))
+		s.gone(s.there, configMap(s.twin, "large", nil))
+	})
+}
+
+func TestOnlyWhatPodsUseIsCopied(t *testing.T) {
+	s := newStage(t, func(o *Options) { o.ConfigMaps.Type, o.Secrets.Type = translate.UsedByPods, translate.UsedByPods })
+	s.run()
+	for _, name := range []string{"used", "unused"} {
+		s.create(s.here, configMap(s.local, name, nil))
+		s.create(s.here, secret(s.local, name))
+	}
+	s.after("first")
+	s.absent(s.there, configMap(s.twin, "used", nil))
+
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: s.local},
+		Spec: corev1.PodSpec{
+			NodeName: s.node, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{Name: "main", Image: "web:1", EnvFrom: []corev1.EnvFromSource{
+				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "used"}}},
+			}}},
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "used"},
+			}}}},
+		},
+	}
+	s.create(s.here, pod)
+	eventually(s, s.there, configMap(s.twin, "used", nil), exists)
+	eventually(s, s.there, secret(s.twin, "used"), exists)
+	s.after("second")
+	s.absent(s.there, configMap(s.twin, "unused", nil))
+	s.absent(s.there, secret(s.twin, "unused"))
+
+	s.step("the provider does not choose what it gets", func() {
+		forged := eventually(s, s.there, s.shadow("web"), exists).DeepCopy()
+		forged.ObjectMeta = metav1.ObjectMeta{Name: "forged", Namespace: s.twin, Labels: forged.Labels, Annotations: forged.Annotations}
+		forged.Spec.Pod.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
+		forged.Spec.Pod.Volumes[0].ConfigMap.Name = "unused"
+		s.create(s.there, forged)
+		elsewhere := pod.DeepCopy()
+		elsewhere.ObjectMeta = metav1.ObjectMeta{Name: "elsewhere", Namespace: s.local}
+		elsewhere.Spec.NodeName = "an-ordinary-node"
+		elsewhere.Spec.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
+		s.create(s.here, elsewhere)
+		s.patch(s.here, secret(s.local, "unused"), `{"metadata":{"labels":{"look":"again"}}}`)
+		s.patch(s.here, configMap(s.local, "unused", nil), `{"metadata":{"labels":{"look":"again"}}}`)
+		s.patch(s.here, secret(s.local, "used"), `{"metadata":{"labels":{"look":"again"}}}`)
+		eventually(s, s.there, secret(s.twin, "used"), func(copied *corev1.Secret) error {
+			if copied.Labels["look"] == "" {
+				return fmt.Errorf("labels are %v", copied.Labels)
+			}
+			return nil
+		})
+		s.after("third")
+		s.absent(s.there, configMap(s.twin, "unused", nil))
+		s.absent(s.there, secret(s.twin, "unused"))
+		s.deleteNow(s.there, forged)
+	})
+	s.step("another virtual node of the provider counts", func() {
+		vn := &offv1beta1.VirtualNode{
+			ObjectMeta: metav1.ObjectMeta{Name: s.node + "-b", Namespace: s.tenant}, Spec: offv1beta1.VirtualNodeSpec{ClusterID: s.remote},
+		}
+		s.create(s.here, vn)
+		other := pod.DeepCopy()
+		other.ObjectMeta = metav1.ObjectMeta{Name: "other", Namespace: s.local}
+		other.Spec.NodeName = vn.Name
+		other.Spec.Containers[0].EnvFrom[0].SecretRef.Name = "unused"
+		s.create(s.here, other)
+		eventually(s, s.there, secret(s.twin, "unused"), exists)
+		s.deleteNow(s.here, other)
+		s.gone(s.there, secret(s.twin, "unused"))
+	})
+
+	if err := s.here.Client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	s.gone(s.there, configMap(s.twin, "used", nil))
+	s.gone(s.there, secret(s.twin, "used"))
+}
+
+func TestPoliciesAndFilters(t *testing.T) {
+	s := newStage(t, func(o *Options) {
+		o.ConfigMaps.Type, o.Secrets.Workers, o.Ingresses.Type, o.IngressClass = translate.AllowList, -1, translate.DenyList, "theirs"
+	})
+	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}
+	s.patch(s.here, vn, `{"spec":{"offloadingPatch":{"labelsNotReflected":["private"],"annotationsNotReflected":["example.com/lb"]}}}`)
+	s.run()
+	s.create(s.here, configMap(s.local, "plain", nil))
+	s.create(s.here, secret(s.local, "plain"))
+	ingress := &networkingv1.Ingress{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "shop", Namespace: s.local, Labels: map[string]string{"private": "1", "app": "shop"},
+			Annotations: map[string]string{"example.com/lb": "1", "kubernetes.io/ingress.class": "ours"},
+		},
+		Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+			Service: &networkingv1.IngressServiceBackend{Name: "shop", Port: networkingv1.ServiceBackendPort{Number: 80}},
+		}},
+	}
+	s.create(s.here, ingress.DeepCopy())
+	copied := eventually(s, s.there, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: s.twin}}, exists)
+	want := map[string]string{"app": "shop", names.OffloadingOrigin: "rome", names.OffloadingDestination: "milan"}
+	if diff := cmp.Diff(want, copied.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if c := copied.Spec.IngressClassName; c == nil || *c != "theirs" || copied.Annotations["example.com/lb"] != "" {
+		t.Errorf("class %v, annotations %v", c, copied.Annotations)
+	}
+	s.after("marker")
+	s.absent(s.there, configMap(s.twin, "plain", nil))
+	s.absent(s.there, secret(s.twin, "plain"))
+
+	s.step("a copy goes when it may not be there any more", func() {
+		s.patch(s.here, ingress, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"true"}}}`)
+		s.gone(s.there, copied)
+		s.event(ingress, "ReflectionDisabled", "policy")
+		s.patch(s.here, ingress, `{"metadata":{"annotations":{"liqo.io/skip-reflection":"false"}}}`)
+		eventually(s, s.there, &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: s.twin}}, exists)
+	})
+}
+
+func TestWhatTheOptionsKeepHereFollowsThem(t *testing.T) {
+	s := newStage(t, nil)
+	cm := configMap(s.local, "settings", nil)
+	cm.Labels, cm.Annotations = map[string]string{"private": "1", "app": "shop"}, map[string]string{"example.com/owner": "me"}
+	s.create(s.here, cm)
+	sent := func(labels, annotations string) {
+		s.t.Helper()
+		eventually(s, s.there, configMap(s.twin, "settings", nil), func(cm *corev1.ConfigMap) error {
+			if cm.Labels["private"] != labels || cm.Annotations["example.com/owner"] != annotations || cm.Labels["app"] != "shop" {
+				return fmt.Errorf("labels %v, annotations %v", cm.Labels, cm.Annotations)
+			}
+			return nil
+		})
+	}
+	stop := s.run()
+	sent("1", "me")
+	stop()
+	s.step("a key that is to stay here is not sent any more", func() {
+		s.options.LabelsNotReflected, s.options.AnnotationsNotReflected = []string{"private"}, []string{"example.com/owner"}
+		stop = s.run()
+		sent("", "")
+		stop()
+	})
+	s.step("and is sent again when it need not", func() {
+		s.options.LabelsNotReflected, s.options.AnnotationsNotReflected = nil, nil
+		s.run()
+		sent("1", "me")
+	})
+}
+
+func TestResourcesAreCopiedOnRequest(t *testing.T) {
+	widgets := schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "widgets"}
+	s := newStage(t, func(o *Options) {
+		o.Resources = []ResourceReflection{
+			{Resource: widgets, Reflection: Reflection{Workers: 1}},
+			{Resource: schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "missing"}, Reflection: Reflection{Workers: 1}},
+		}
+	})
+	for _, c := range []*testkit.ControlPlane{s.here, s.there} {
+		definition := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": map[string]any{"name": "widgets." + widgets.Group},
+			"spec": map[string]any{
+				"group": widgets.Group, "scope": "Namespaced", "names": map[string]any{"plural": "widgets", "kind": "Widget"},
+				"versions": []any{map[string]any{
+					"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+						"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+					},
+				}},
+			},
+		}}
+		if err := c.Client.Create(t.Context(), definition); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	widget := func(namespace string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": int64(3)}, "status": map[string]any{"ready": true}}}
+		u.SetGroupVersionKind(schema.GroupVersionKind{Group: widgets.Group, Version: "v1", Kind: "Widget"})
+		u.SetNamespace(namespace)
+		u.SetName("w")
+		return u
+	}
+	testkit.Eventually(t, limit, func() error { return s.here.Client.Create(t.Context(), widget(s.local)) })
+	s.run()
+	size := func(want int64) func(*unstructured.Unstructured) error {
+		return func(u *unstructured.Unstructured) error {
+			if got, _, _ := unstructured.NestedInt64(u.Object, "spec", "size"); got != want || u.Object["status"] != nil {
+				return fmt.Errorf("size %d, status %v", got, u.Object["status"])
+			}
+			return nil
+		}
+	}
+	eventually(s, s.there, widget(s.twin), size(3))
+	s.patch(s.here, widget(s.local), `{"spec":{"size":4}}`)
+	eventually(s, s.there, widget(s.twin), size(4))
+	s.deleteNow(s.here, widget(s.local))
+	s.gone(s.there, widget(s.twin))
+}
+
+func TestReflectionThatWouldSendTooMuchIsRefused(t *testing.T) {
+	resource := func(text string) ResourceReflection {
+		r, err := ParseResourceReflection(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for name, tc := range map[string]struct {
+		options Options
+		want    string
+	}{
+		"all is well": {Options{
+			ConfigMaps: Reflection{Type: translate.UsedByPods}, Events: Reflection{Type: translate.CustomLiqo},
+			Resources: []ResourceReflection{resource("widgets.v1.example.com:2:AllowList")},
+		}, ""},
+		"a misspelled policy":      {Options{ConfigMaps: Reflection{Type: "Allowlist"}}, `the reflection type "Allowlist" of ConfigMaps does not exist`},
+		"a policy of others":       {Options{Ingresses: Reflection{Type: translate.UsedByPods}}, `the reflection type "UsedByPods" of Ingresses does not exist`},
+		"a dangerous resource":     {Options{Resources: []ResourceReflection{resource("roles.v1.rbac.authorization.k8s.io")}}, "never copied on request"},
+		"a resource twice":         {Options{Resources: []ResourceReflection{resource("a.v1.b.c"), resource("a.v2.b.c")}}, "named twice"},
+		"a policy for no resource": {Options{Resources: []ResourceReflection{resource("a.v1.b.c:1:All")}}, `"All" of a.b.c does not exist`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tc.options.validateReflection()
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+	for _, text := range []string{"", "widgets", "widgets.v1.example.com:many", "a.v1.b.c:1:AllowList:more"} {
+		if _, err := ParseResourceReflection(text); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}

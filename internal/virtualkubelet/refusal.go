@@ -1,0 +1,148 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// What keeps a pod from running in the provider is shown on the local pod. A refusal is a condition, which goes when the
+// pod is made; what the provider's scheduler and nodes say is in the conditions and the container statuses of the remote
+// pod, which come home as they are. Each is an event when it begins.
+
+const (
+	reasonRefused       = "OffloadingRefused"
+	reasonUnschedulable = "RemoteUnschedulable"
+	reasonNoImage       = "RemoteImageFailed"
+)
+
+// refused tells whether the provider does not want this pod, as it is or at this moment.
+func refused(err error) bool {
+	return (apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) &&
+		!apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// refuse shows on the pod why it does not start. Nothing failed for good: quotas are raised and policies change.
+func (k *podKind) refuse(ctx context.Context, it *podItem, why error) error {
+	if err := k.markRefused(ctx, it, offv1beta1.ReasonRefused, k.refusalText(why.Error())); err != nil {
+		return err
+	}
+	return fmt.Errorf("applying the shadow pod: %w", why) // of which an event tells
+}
+
+// refusalOf is what the provider says of a ShadowPod without a pod, nil if it says nothing.
+func refusalOf(shadow *offv1beta1.ShadowPod) *metav1.Condition {
+	c := apimeta.FindStatusCondition(shadow.Status.Conditions, offv1beta1.ShadowPodAccepted)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return c
+}
+
+// showRefusal shows what the provider says of the ShadowPod.
+func (k *podKind) showRefusal(ctx context.Context, it *podItem, reason, message string) error {
+	text := k.refusalText(message)
+	if err := k.markRefused(ctx, it, reason, text); err != nil {
+		return err
+	}
+	k.events.tell(it.local, corev1.EventTypeWarning, reasonRefused, text)
+	return nil
+}
+
+func (k *podKind) refusalText(message string) string {
+	return kube.Note(fmt.Sprintf("cluster %q refuses the pod: %s", k.options.Provider, message))
+}
+
+func (k *podKind) markRefused(ctx context.Context, it *podItem, reason, message string) error {
+	status := translate.Missing(it.local)
+	if translate.NeverStarted(it.local) {
+		status = translate.Refused(it.local, message)
+	}
+	condition := corev1.PodCondition{
+		Type: names.PodAccepted, Status: corev1.ConditionFalse, Reason: policy.CleanLine(reason, policy.MaxForeignReason), Message: message, LastTransitionTime: metav1.Now(),
+	}
+	for _, c := range it.local.Status.Conditions {
+		if c.Type == names.PodAccepted {
+			condition.LastTransitionTime = c.LastTransitionTime
+		}
+	}
+	want := it.local.DeepCopy()
+	want.Status = withoutRefusal(status)
+	want.Status.Conditions = append(want.Status.Conditions, condition)
+	return writeStatus(ctx, it.Local.Client(), it.local, want)
+}
+
+// withoutRefusal drops the condition of a refusal that is over.
+func withoutRefusal(status corev1.PodStatus) corev1.PodStatus {
+	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), func(c corev1.PodCondition) bool { return c.Type == names.PodAccepted })
+	return status
+}
+
+// tellTrouble tells what keeps the remote pod from running, when it begins.
+func (k *podKind) tellTrouble(it *podItem) {
+	k.events.over(it.local, reasonRefused)
+	now := troubles(it.remote)
+	for _, reason := range []string{reasonUnschedulable, reasonNoImage} {
+		i := slices.IndexFunc(now, func(t trouble) bool { return t.reason == reason })
+		if i < 0 {
+			k.events.over(it.local, reason)
+			continue
+		}
+		k.events.begins(it.local, reason, now[i].what, fmt.Sprintf("in cluster %q: %s", k.options.Provider, now[i].message))
+	}
+}
+
+// trouble is one thing that keeps a pod from running. Its message changes while it lasts, what it is about does not.
+type trouble struct{ reason, what, message string }
+
+// noImage are the reasons of containers whose image does not come. The first two alternate.
+var noImage = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"}
+
+func troubles(pod *corev1.Pod) []trouble {
+	var out []trouble
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			out = append(out, trouble{reason: reasonUnschedulable, message: c.Message})
+		}
+	}
+	var what, messages []string
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if w := s.State.Waiting; w != nil && slices.Contains(noImage, w.Reason) {
+			what = append(what, s.Name+" "+s.Image)
+			messages = append(messages, fmt.Sprintf("container %q: %s: %s", s.Name, w.Reason, w.Message))
+		}
+	}
+	if len(what) > 0 {
+		out = append(out, trouble{reason: reasonNoImage, what: strings.Join(what, ","), message: strings.Join(messages, "; ")})
+	}
+	return out
+}
+
+// begins tells of something that lasts, once for each thing that it is about.
+func (l *eventLog) begins(obj *corev1.Pod, reason, what, message string) {
+	if l.isNew(eventKey{obj.GetUID(), reason}, what) {
+		l.recorder.Event(obj, corev1.EventTypeWarning, reason, message)
+	}
+}
+
+// over forgets what was told, so that it is told when it begins again.
+func (l *eventLog) over(obj *corev1.Pod, reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.told, eventKey{obj.GetUID(), reason})
+}

@@ -1,0 +1,202 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+)
+
+// routine are the reasons of what happens to every pod that starts. Each would be one more write for each pod: they come
+// home together, in one event.
+var routine = []string{"Scheduled", "Pulling", "Pulled", "Created", "Started", "CreatedPod"}
+
+// returning is what is known of one local object and of what the provider says about it.
+type returning struct {
+	local client.Object
+	// kind and apiVersion of the local object.
+	kind, apiVersion string
+	// remote are the UIDs of what stands for it in the provider, as of now; events of what had the name before are old.
+	remote []types.UID
+	// begun is whether it does there what it is for, so that little more is to be expected.
+	begun  bool
+	events []*corev1.Event
+	labels map[string]string
+	now    time.Time
+}
+
+// maxEventAge is after which time the provider's events are history: they have expired here, or soon will.
+const maxEventAge = 50 * time.Minute
+
+// single are the provider's events that come home one by one, and common those that come together: the newest, in order.
+func (r *returning) single() []*corev1.Event { return r.relevant(false) }
+func (r *returning) common() []*corev1.Event { return r.relevant(true) }
+
+func (r *returning) relevant(together bool) []*corev1.Event {
+	var out []*corev1.Event
+	for _, e := range r.events {
+		usual := r.kind == podKindName && e.Type == corev1.EventTypeNormal && slices.Contains(routine, e.Reason)
+		if usual == together && r.concerns(e) && r.now.Sub(happened(e)) < maxEventAge {
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *corev1.Event) int { return happened(a).Compare(happened(b)) })
+	return out[max(0, len(out)-maxEvents):]
+}
+
+// concerns reports whether an event is about what stands for the object now. One that was made by hand often says no UID.
+func (r *returning) concerns(e *corev1.Event) bool {
+	return slices.Contains(r.remote, e.InvolvedObject.UID) || e.InvolvedObject.UID == "" && len(r.remote) > 0
+}
+
+// each is the local event of one of the provider's.
+func (r *returning) each(e *corev1.Event) *corev1.Event {
+	out := believedEvent(e)
+	out.ObjectMeta = r.meta(e.Name)
+	out.InvolvedObject = r.about()
+	out.InvolvedObject.FieldPath = policy.CleanLine(e.InvolvedObject.FieldPath, policy.MaxForeignName)
+	out.Source.Component += " (remote)"
+	return out
+}
+
+// believedEvent returns what is believed of an event of the provider: what the API accepts of new events, less what it is about.
+func believedEvent(said *corev1.Event) *corev1.Event {
+	line := func(text string) string { return policy.CleanLine(text, policy.MaxForeignReason) }
+	out := &corev1.Event{
+		Type: corev1.EventTypeNormal, Reason: line(said.Reason), Message: policy.CleanText(said.Message, maxEventText), Action: line(said.Action),
+		Source: corev1.EventSource{Component: line(said.Source.Component), Host: policy.CleanLine(said.Source.Host, policy.MaxForeignName)},
+		Count:  max(said.Count, 0), FirstTimestamp: believedTime(said.FirstTimestamp), LastTimestamp: believedTime(said.LastTimestamp),
+		EventTime: metav1.MicroTime(believedTime(metav1.Time(said.EventTime))), ReportingInstance: line(said.ReportingInstance),
+	}
+	if said.Type == corev1.EventTypeWarning {
+		out.Type = said.Type
+	}
+	if len(validation.IsQualifiedName(said.ReportingController)) == 0 {
+		out.ReportingController = said.ReportingController
+	}
+	if s := said.Series; s != nil {
+		out.Series = &corev1.EventSeries{Count: max(s.Count, 0), LastObservedTime: metav1.MicroTime(believedTime(metav1.Time(s.LastObservedTime)))}
+	}
+	return out
+}
+
+// believedTime returns no time for one that has no text: clients could not read the event, nor any list with it.
+func believedTime(said metav1.Time) metav1.Time {
+	if year := said.UTC().Year(); year < 1 || year > 9999 {
+		return metav1.Time{}
+	}
+	return said
+}
+
+func (r *returning) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: r.local.GetNamespace(), Labels: maps.Clone(r.labels)}
+}
+
+func (r *returning) about() corev1.ObjectReference {
+	return corev1.ObjectReference{
+		Kind: r.kind, APIVersion: r.apiVersion, Namespace: r.local.GetNamespace(), Name: r.local.GetName(), UID: r.local.GetUID(),
+	}
+}
+
+// maxEventText is what the API accepts as the text of an event.
+const maxEventText = 1024
+
+// separator is between the parts of an event that says several things.
+const separator = "; "
+
+// together is the one event of all that is routine and of what we have to say ourselves; nil for nothing. There is one
+// for each local object, under a name that follows from it. What have, nil for none, says already stays: the provider's
+// events may have expired.
+func (r *returning) together(own []string, have *corev1.Event, source corev1.EventSource) *corev1.Event {
+	events := r.common()
+	if len(events) == 0 && len(own) == 0 {
+		return nil
+	}
+	var parts []string
+	first := r.now
+	if have != nil {
+		parts, first = append(parts, have.Message), have.FirstTimestamp.Time
+	}
+	parts = append(parts, own...)
+	for _, e := range events {
+		parts = append(parts, policy.CleanLine(e.Reason, policy.MaxForeignReason)+": "+policy.CleanText(e.Message, maxEventText))
+	}
+	return &corev1.Event{
+		ObjectMeta: r.meta(r.commonName()), InvolvedObject: r.about(),
+		Type: corev1.EventTypeNormal, Reason: reasonReflected, Message: shortened(joined(parts)),
+		Count: 1, FirstTimestamp: metav1.NewTime(first), LastTimestamp: metav1.NewTime(r.now),
+		Source: source, ReportingController: source.Component, ReportingInstance: source.Host,
+	}
+}
+
+func (r *returning) commonName() string { return "reflected-" + string(r.local.GetUID()) }
+
+// joined says each part once.
+func joined(parts []string) string {
+	var out []string
+	for part := range strings.SplitSeq(strings.Join(parts, separator), separator) {
+		if part != "" && !slices.Contains(out, part) {
+			out = append(out, part)
+		}
+	}
+	return strings.Join(out, separator)
+}
+
+func shortened(text string) string { return policy.CleanText(text, maxEventText) }
+
+// happened is when an event was seen last, whichever of the fields says so.
+func happened(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+// caughtUp tells whether a local event says what the provider's says now.
+func caughtUp(have, want *corev1.Event) bool {
+	return have.Count == want.Count && have.Message == want.Message && have.Type == want.Type &&
+		have.LastTimestamp.Equal(&want.LastTimestamp) && sameSeries(have.Series, want.Series)
+}
+
+func sameSeries(a, b *corev1.EventSeries) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Count == b.Count && a.LastObservedTime.Equal(&b.LastObservedTime)
+}
+
+// involvedIn is the item of what an event is about: kind and name.
+func involvedIn(kind, name string) string { return kind + "/" + name }
+
+// shadowKind is how the provider calls what stands for a pod before there is one.
+const shadowKind = "ShadowPod"
+
+// podKindName is the kind of pods.
+const podKindName = "Pod"
+
+// eventLabels mark the events that came home, and tell apart who looks after them: the virtual kubelet of the node, or,
+// for objects that all nodes share, the one of them that leads.
+func eventLabels(marks map[string]string, node string) map[string]string {
+	out := maps.Clone(marks)
+	if node != "" {
+		out[names.OffloadingNodeName] = node
+	}
+	return out
+}

@@ -1,0 +1,127 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// rootCAs knows in which twin namespaces the certificate of this cluster's API server is. In a new one the first pods would be made
+// before it, and the kubelet there would warn that they lack it. The zero value is ready for use.
+type rootCAs struct {
+	mu sync.Mutex
+	of map[multicluster.Pair]*rootCA
+}
+
+// rootCA is what is known of one twin namespace.
+type rootCA struct {
+	mu           sync.Mutex
+	begun, asked time.Time
+	// asking: one pod asks for all. The others wait without a worker, which pods of other namespaces need.
+	asking bool
+	// settled: nobody waits there any more.
+	settled bool
+}
+
+const (
+	// rootCADelay is how soon to ask again whether it is there, for all pods of a namespace once.
+	rootCADelay = 100 * time.Millisecond
+	// rootCAPatience is how long the first pods wait for it: its user may keep it here.
+	rootCAPatience = 3 * time.Second
+)
+
+// await is a Wait for a pod whose namespace may still get it. there asks the provider.
+func (r *rootCAs) await(ctx context.Context, pair multicluster.Pair, now time.Time, there func(context.Context) error) error {
+	known := r.known(pair, now)
+	left, ask := known.turn(now)
+	if ask {
+		left = known.ask(ctx, now, there)
+	}
+	if left > 0 {
+		return kube.Wait(left, "the root CA is not in the provider yet")
+	}
+	return nil
+}
+
+// turn says how long a pod waits, and whether it is the one that asks instead.
+func (r *rootCA) turn(now time.Time) (left time.Duration, ask bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch left = rootCADelay - now.Sub(r.asked); {
+	case r.settled:
+		return 0, false
+	case r.asking:
+		return rootCADelay, false
+	case left > 0:
+		return left, false
+	}
+	r.asking = true
+	return 0, true
+}
+
+// ask asks for all, and returns how long they wait. An answer that takes longer than they would is none: they come back again and again meanwhile.
+func (r *rootCA) ask(ctx context.Context, now time.Time, there func(context.Context) error) time.Duration {
+	defer r.answered()
+	ctx, cancel := context.WithTimeout(ctx, rootCAPatience)
+	defer cancel()
+	err := there(ctx)
+	if client.IgnoreNotFound(err) != nil {
+		return 0 // the pod says what is wrong
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked, r.settled = now, err == nil || now.Sub(r.begun) >= rootCAPatience; r.settled {
+		return 0
+	}
+	return rootCADelay
+}
+
+func (r *rootCA) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asking = false
+}
+
+// Set forgets what is known of namespaces that have no twin any more: the next one of the same name is a new one.
+func (r *rootCAs) Set(pairs []multicluster.Pair) {
+	there := sets.New(pairs...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.of, func(pair multicluster.Pair, _ *rootCA) bool { return !there.Has(pair) })
+}
+
+func (r *rootCAs) known(pair multicluster.Pair, now time.Time) *rootCA {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil {
+		r.of = map[multicluster.Pair]*rootCA{}
+	}
+	if r.of[pair] == nil {
+		r.of[pair] = &rootCA{begun: now}
+	}
+	return r.of[pair]
+}
+
+// awaitRootCA has a pod that is to be made wait for the root CA that it mounts.
+func (k *podKind) awaitRootCA(ctx context.Context, it *podItem) error {
+	if k.options.ConfigMaps.Workers <= 0 || !translate.UsesRootCA(it.local) {
+		return nil
+	}
+	return k.roots.await(ctx, it.Pair, k.memory.now(), func(ctx context.Context) error {
+		live := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
+		return it.Remote.Client().Get(ctx, client.ObjectKey{Namespace: it.Pair.Remote, Name: names.RootCA(string(k.options.ClusterID))}, live)
+	})
+}

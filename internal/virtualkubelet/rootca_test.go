@@ -1,0 +1,135 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/testkit"
+)
+
+func TestTheFirstPodsOfANamespaceWaitForTheRootCA(t *testing.T) {
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "kube-root-ca.crt.rome")
+	away := errors.New("nobody answers")
+	type look struct {
+		at     time.Duration
+		answer error
+		asked  bool
+		waits  bool
+	}
+	for name, looks := range map[string][]look{
+		"there at once, for good":        {{0, nil, true, false}, {time.Hour, missing, false, false}},
+		"there soon":                     {{0, missing, true, true}, {rootCADelay, nil, true, false}, {time.Hour, missing, false, false}},
+		"asked once for all pods":        {{0, missing, true, true}, {0, missing, false, true}, {rootCADelay / 2, nil, false, true}, {rootCADelay, nil, true, false}},
+		"never there":                    {{0, missing, true, true}, {rootCAPatience, missing, true, false}, {rootCAPatience, missing, false, false}},
+		"the provider does not answer":   {{0, away, true, false}, {0, away, true, false}, {0, missing, true, true}},
+		"nor after it was not there yet": {{0, missing, true, true}, {rootCADelay, away, true, false}, {rootCADelay, nil, true, false}},
+	} {
+		var r rootCAs
+		begin := time.Unix(1000, 0)
+		for i, l := range looks {
+			asked := false
+			err := r.await(t.Context(), multicluster.Pair{Local: "web"}, begin.Add(l.at), func(context.Context) error {
+				asked = true
+				return l.answer
+			})
+			if asked != l.asked || (err != nil) != l.waits {
+				t.Errorf("%s: look %d: asked %t, %v", name, i, asked, err)
+			}
+		}
+		other := false
+		r.Set([]multicluster.Pair{{Local: "shop"}})
+		anew := false
+		if err := r.await(t.Context(), multicluster.Pair{Local: "web"}, begin.Add(time.Hour), func(context.Context) error { anew = true; return nil }); err != nil || !anew {
+			t.Errorf("%s: nobody asks for a twin that is made anew: %v", name, err)
+		}
+		if err := r.await(t.Context(), multicluster.Pair{Local: "shop"}, begin, func(context.Context) error { other = true; return nil }); err != nil || !other {
+			t.Errorf("%s: nobody asks for another namespace: %v", name, err)
+		}
+	}
+}
+
+// While the provider does not answer, the other pods of the namespace leave the workers to those of others.
+func TestOnePodAsksForTheRootCAAndNobodyWaitsForItsAnswer(t *testing.T) {
+	var r rootCAs
+	web, now := multicluster.Pair{Local: "web"}, time.Unix(1000, 0)
+	nobody := func(context.Context) error {
+		t.Error("a second pod asks")
+		return nil
+	}
+	err := r.await(t.Context(), web, now, func(context.Context) error {
+		if err := r.await(t.Context(), web, now, nobody); !kube.IsWait(err) {
+			t.Errorf("a second pod of the namespace goes on with %v", err)
+		}
+		if err := r.await(t.Context(), multicluster.Pair{Local: "shop"}, now, func(context.Context) error { return nil }); err != nil {
+			t.Errorf("a pod of another namespace waits: %v", err)
+		}
+		return errors.New("it took too long")
+	})
+	if err != nil {
+		t.Errorf("the pod that asks does not say what is wrong: %v", err)
+	}
+	asked := false
+	if err := r.await(t.Context(), web, now, func(context.Context) error { asked = true; return nil }); err != nil || !asked {
+		t.Errorf("the next one asks is %t: %v", asked, err)
+	}
+}
+
+// A provider that never answers keeps nobody for longer than one that has no root CA.
+func TestAnAnswerAboutTheRootCAIsNotWaitedForForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rootCAs
+		web, begun := multicluster.Pair{Local: "web"}, time.Now()
+		err := r.await(t.Context(), web, begun, func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if took := time.Since(begun); err != nil || took != rootCAPatience {
+			t.Errorf("the pod that asks goes on after %s with %v", took, err)
+		}
+		asked := false
+		if err := r.await(t.Context(), web, time.Now(), func(context.Context) error { asked = true; return nil }); err != nil || !asked {
+			t.Errorf("the next one asks is %t: %v", asked, err)
+		}
+	})
+}
+
+// The provider takes no ConfigMaps for long: the first pod of the namespace waits for the root CA as long as it may, and no longer.
+func TestAPodWaitsForTheRootCAThatItMounts(t *testing.T) {
+	s := newStage(t, nil)
+	there, config := newCounter(t, s.there.User(t, "slice", "system:masters"))
+	s.useKubeconfig(testkit.Kubeconfig(t, config))
+	there.close("/configmaps")
+	s.run()
+	plain := s.newPod(s.local, "plain")
+	plain.Spec.AutomountServiceAccountToken = new(false)
+	s.create(s.here, plain)
+	eventually(s, s.there, s.shadow("plain"), exists)
+	pod := s.newPod(s.local, "web")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "ca", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+	}}}}
+	begun := time.Now()
+	s.create(s.here, pod)
+	eventually(s, s.there, s.shadow("web"), exists)
+	if waited := time.Since(begun); waited < rootCAPatience {
+		t.Errorf("it waited for %s", waited)
+	}
+	root := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.twin, Name: names.RootCA("rome")}}
+	s.absent(s.there, root)
+	there.close("")
+	eventually(s, s.there, root, exists)
+}

@@ -1,0 +1,81 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/multicluster"
+)
+
+// reflectShared copies what the pods of all virtual nodes of this provider need.
+func (p *process) reflectShared(ctx context.Context) error {
+	var kinds []multicluster.Kind
+	var about []involvedKind
+	add := func(workers int, kind multicluster.Kind, of involvedKind) {
+		if workers > 0 {
+			kinds, about = append(kinds, kind), append(about, of)
+		}
+	}
+	cm, secret, ingress := configMaps(p.options), secrets(p.options), ingresses(p.options)
+	add(p.options.ConfigMaps.Workers, copying(p, cm), cm)
+	add(p.options.Secrets.Workers, copying(p, secret), secret)
+	add(p.options.Ingresses.Workers, copying(p, ingress), ingress)
+	service, slice := services(p.options, p.twins.Twin), endpointSlices(p.options, p.network.addresses)
+	add(p.options.Services.Workers, copying(p, service), service)
+	add(p.options.EndpointSlices.Workers, slice.watching(copying(p, slice.copied)), slice)
+	if p.options.Events.Workers > 0 && len(about) > 0 {
+		kinds = append(kinds, sharedEvents(p.options, about...).kind())
+	}
+	engine, err := p.engine(kinds...)
+	if err != nil {
+		return err
+	}
+	slice.enqueue = func(pair multicluster.Pair, name string) { engine.Enqueue(slicesKind, pair, name) }
+	p.shared.Store(engine)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.run(ctx, engine) })
+	for _, r := range p.options.Resources {
+		if r.Workers > 0 {
+			group.Go(func() error { return p.reflectResource(ctx, r) })
+		}
+	}
+	return group.Wait()
+}
+
+// copying gives a kind what it needs of this process.
+func copying[L, R client.Object](p *process, c *copied[L, R]) multicluster.Kind {
+	c.patch, c.events, c.begun = p.patch, newEventLog(p.recorder(c.component)), time.Now()
+	return c.kind()
+}
+
+func (p *process) reflect(ctx context.Context, kinds ...multicluster.Kind) error {
+	engine, err := p.engine(kinds...)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, engine)
+}
+
+// podEvents is how the pods of this node are told about: by what happens here, and by what the provider says.
+func (p *process) podEvents() (record.EventRecorder, []multicluster.Kind) {
+	recorder := p.recorder(podComponent)
+	if p.options.Events.Workers <= 0 {
+		return recorder, nil
+	}
+	back := podEvents(p.options)
+	say := func(pod types.NamespacedName, text string) {
+		back.say(pod, text)
+		if twin, ok := p.twins.Twin(pod.Namespace); ok {
+			p.pods.Load().Enqueue(eventsKind, multicluster.Pair{Local: pod.Namespace, Remote: twin}, involvedIn(podKindName, pod.Name))
+		}
+	}
+	return together{EventRecorder: recorder, say: say}, []multicluster.Kind{back.kind()}
+}

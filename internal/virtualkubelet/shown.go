@@ -1,0 +1,160 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network/plan"
+)
+
+// shown knows under which addresses gateways show others to peers.
+type shown struct {
+	client client.Client
+	// installation is the namespace in which an IP may be that of the API server.
+	installation string
+	// changed is called for each namespace that gets another answer.
+	changed func(namespace string)
+	// led is called when the API server is shown, and was not.
+	led func(context.Context) error
+
+	mu sync.Mutex
+	// last are the answers by namespace, nil before the first look.
+	last map[string]map[netip.Addr]netip.Addr
+	// apiServer is where the API server is shown, as of the last look; the zero value is nowhere.
+	apiServer netip.Addr
+}
+
+func setupShown(ctx context.Context, mgr ctrl.Manager, s *shown) error {
+	// Slices are reflected only once this is known, so that a restart takes no endpoint away.
+	if _, err := mgr.GetCache().GetInformer(ctx, &ipamv1alpha1.IP{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("watching the IPs: %w", err)
+	}
+	one := func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
+	}
+	b := ctrl.NewControllerManagedBy(mgr).Named("shown-addresses").Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(one))
+	if err := b.Complete(s); err != nil {
+		return fmt.Errorf("registering the controller of the shown addresses: %w", err)
+	}
+	return nil
+}
+
+// in says under which addresses those are shown that the IPs of a namespace name.
+func (s *shown) in(ctx context.Context, namespace string) (map[netip.Addr]netip.Addr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.begin(ctx)
+	return s.last[namespace], err
+}
+
+// atAPIServer is under which address the API server is shown; the zero value is under none.
+func (s *shown) atAPIServer(ctx context.Context) (netip.Addr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.begin(ctx)
+	return s.apiServer, err
+}
+
+// begin takes the first look.
+func (s *shown) begin(ctx context.Context) (err error) {
+	if s.last == nil {
+		s.last, s.apiServer, err = s.look(ctx)
+	}
+	return err
+}
+
+func (s *shown) look(ctx context.Context) (map[string]map[netip.Addr]netip.Addr, netip.Addr, error) {
+	var list ipamv1alpha1.IPList
+	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, netip.Addr{}, fmt.Errorf("listing the IPs: %w", err)
+	}
+	out := exposed(list.Items)
+	return out, apiServerIn(list.Items, s.installation, out[s.installation]), nil
+}
+
+// apiServerIn is under which address gateways show the API server.
+func apiServerIn(ips []ipamv1alpha1.IP, installation string, exposed map[netip.Addr]netip.Addr) netip.Addr {
+	for i := range ips {
+		if ips[i].Namespace != installation || ips[i].Labels[names.IPType] != names.IPTypeAPIServer {
+			continue
+		}
+		alias, ready, _ := plan.AliasOf(&ips[i])
+		if at, ok := exposed[alias.Address]; ready && ok {
+			return at
+		}
+	}
+	return netip.Addr{}
+}
+
+func (s *shown) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	now, apiServer, err := s.look(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	s.mu.Lock()
+	before, was := s.last, s.apiServer
+	s.last, s.apiServer = now, apiServer
+	s.mu.Unlock()
+	for namespace := range before {
+		if !maps.Equal(before[namespace], now[namespace]) {
+			s.changed(namespace)
+		}
+	}
+	for namespace := range now {
+		if _, known := before[namespace]; !known {
+			s.changed(namespace)
+		}
+	}
+	if apiServer.IsValid() && !was.IsValid() {
+		if err := s.led(ctx); err != nil {
+			s.mu.Lock()
+			s.apiServer = was // and is tried again
+			s.mu.Unlock()
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+// exposed says, for each namespace, under which addresses gateways show those that its IPs name. Gateways rank the IPs of all
+// namespaces: where several name one address, all their namespaces are told the one alias that is translated.
+func exposed(ips []ipamv1alpha1.IP) map[string]map[netip.Addr]netip.Addr {
+	var all []plan.Alias
+	for i := range ips {
+		if alias, ready, _ := plan.AliasOf(&ips[i]); ready {
+			all = append(all, alias)
+		}
+	}
+	translated := map[netip.Addr]netip.Addr{}
+	chosen, _ := plan.Aliases(all)
+	for _, alias := range chosen {
+		translated[alias.Address] = alias.Alias
+	}
+	out := map[string]map[netip.Addr]netip.Addr{}
+	for _, alias := range all {
+		at, ok := translated[alias.Address]
+		if !ok {
+			continue
+		}
+		if out[alias.Of.Namespace] == nil {
+			out[alias.Of.Namespace] = map[netip.Addr]netip.Addr{}
+		}
+		out[alias.Of.Namespace][alias.Address] = at
+	}
+	return out
+}

@@ -1,0 +1,296 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/names"
+)
+
+// Start runs what needs the provider, once this replica is the one that acts and there is a kubeconfig.
+func (p *process) Start(ctx context.Context) error {
+	serveKubelet, err := p.openKubelet(ctx)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serveKubelet(ctx) })
+	group.Go(func() error {
+		select {
+		case err := <-p.failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	group.Go(func() error {
+		select {
+		case <-p.connected:
+			return p.runConnected(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	return group.Wait()
+}
+
+func (p *process) runConnected(ctx context.Context) error {
+	if err := p.meetClusters(); err != nil {
+		return err
+	}
+	lease := &nodeLease{
+		clients: p.clients, node: p.options.Node, duration: p.options.NodeLeaseDuration,
+		health: p.health, now: time.Now, log: p.options.Log, due: p.leaseDue,
+	}
+	recorder, kinds := p.podEvents()
+	pods := &podKind{
+		options: p.options, patch: p.patch, generation: p.generation, user: p.user, ips: p.network.podIPs, home: p.network.home,
+		events: newEventLog(recorder), available: p.available, memory: newMemory(time.Now), hurry: p.hurry,
+	}
+	engine, err := p.engine(append(kinds, pods.kind())...)
+	if err != nil {
+		return err
+	}
+	p.pods.Store(engine)
+	p.twins.Attach(&pods.roots)
+	defer p.twins.Detach(&pods.roots)
+	p.twins.Attach(&pods.references)
+	defer p.twins.Detach(&pods.references)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		p.settle(ctx, engine)
+		return p.health.run(ctx)
+	})
+	group.Go(func() error { return lease.run(ctx) })
+	group.Go(func() error { return p.run(ctx, engine) })
+	if p.options.APIServerSupport {
+		group.Go(func() error { return pods.memory.renewals(ctx, p.lookAgain) })
+	}
+	group.Go(func() error { return p.runShared(ctx) })
+	defer p.conn.Load().Close()
+	return group.Wait()
+}
+
+// settleInterval is the time between two looks at whether all pods are known.
+const settleInterval = 50 * time.Millisecond
+
+// settle waits until the pods of all twin namespaces are known: before, the Node stays as ready as it was. It does not
+// wait for long, because one namespace that cannot be read must not take the node from all others, and it does not wait for
+// events, which a provider may give no right to.
+func (p *process) settle(ctx context.Context, engine *multicluster.Engine) {
+	ctx, cancel := context.WithTimeout(ctx, p.options.NodeLeaseDuration/2)
+	defer cancel()
+	for !p.twins.Synced(engine, podsKind) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(settleInterval):
+		}
+	}
+}
+
+// meetClusters prepares both clusters for all engines: what is known of an API, and the connections to it, are needed once.
+func (p *process) meetClusters() error {
+	there, err := kube.NewCluster(p.conn.Load().Config())
+	if err != nil {
+		return fmt.Errorf("preparing the provider: %w", err)
+	}
+	there.Room = &kube.Room{Bytes: providerBytes, Objects: providerObjects, Full: p.conduct.Report}
+	budget := kube.WriteBudget{Rate: writeRate, Burst: writeBurst, Exceeded: p.conduct.Report}.LimitWrites(p.localConfig())
+	limited, err := rest.HTTPClientFor(budget)
+	if err != nil {
+		return fmt.Errorf("preparing this cluster: %w", err)
+	}
+	p.here = &kube.Cluster{Config: budget, HTTP: limited, Mapper: p.mgr.GetRESTMapper(), Scheme: kube.Scheme}
+	p.there = &there
+	return nil
+}
+
+// What the provider can make this process keep, and this cluster write. Thousands of pods that start at once are within.
+const (
+	providerBytes, providerObjects = 256 << 20, 200_000
+	writeRate, writeBurst          = 512 << 10, 256 << 20
+)
+
+func (p *process) engine(kinds ...multicluster.Kind) (*multicluster.Engine, error) {
+	engine, err := multicluster.New(multicluster.Options{
+		Local: p.localConfig(), Remote: p.conn.Load(), LocalCluster: p.here, RemoteCluster: p.there, Kinds: kinds,
+		FieldManager: names.ReflectionFieldManager, Log: p.options.Log, Peer: string(p.options.Provider), Handled: p.countItem,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the reflection: %w", err)
+	}
+	return engine, nil
+}
+
+func (p *process) run(ctx context.Context, engine *multicluster.Engine) error {
+	p.twins.Attach(engine)
+	defer p.twins.Detach(engine)
+	return engine.Run(ctx)
+}
+
+// sharedLease is held by one of the virtual kubelets of a provider: it alone reflects what they share.
+const sharedLease = "virtual-kubelet-leader-election"
+
+// runShared reflects the objects that the pods of all virtual nodes of this provider need, whenever it is our turn.
+func (p *process) runShared(ctx context.Context) error {
+	if !p.options.LeaseEnabled {
+		return p.reflectShared(ctx)
+	}
+	turns := make(chan context.Context)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		for ctx.Err() == nil {
+			if err := p.whileFit(ctx, func(ctx context.Context) error { return p.campaign(ctx, turns) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	group.Go(func() error {
+		for {
+			select {
+			case turn := <-turns:
+				if err := p.reflectShared(turn); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// whileFit waits until the provider lets this virtual node work, and then does something for as long as it does: the
+// credentials of the other virtual nodes may be good when ours are not.
+func (p *process) whileFit(ctx context.Context, do func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer stop()
+	awaitVerdict := func(is bool) {
+		for (p.health.judge() == answers) != is && ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(p.options.LeaseRetry):
+			}
+		}
+	}
+	if awaitVerdict(true); ctx.Err() != nil {
+		return nil
+	}
+	watch.Go(func() {
+		awaitVerdict(false)
+		stop()
+	})
+	return do(ctx)
+}
+
+// campaign waits for the shared lease, and sends a context that lasts as long as it is held.
+func (p *process) campaign(ctx context.Context, turns chan<- context.Context) error {
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:            kube.NewLease(p.clients.CoordinationV1(), p.options.TenantNamespace, sharedLease, p.identity(), p.itself()),
+		LeaseDuration:   p.options.LeaseDuration,
+		RenewDeadline:   p.options.LeaseRenew,
+		RetryPeriod:     p.options.LeaseRetry,
+		ReleaseOnCancel: true,
+		Name:            sharedLease,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(turn context.Context) {
+				select {
+				case turns <- turn:
+				case <-turn.Done():
+				}
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("preparing the lease %s: %w", sharedLease, err)
+	}
+	elector.Run(ctx)
+	return nil
+}
+
+// identity names this replica in leases.
+func (p *process) identity() string {
+	host, _ := os.Hostname()
+	return p.options.Node + "/" + cmp.Or(p.options.PodName, host)
+}
+
+// openKubelet opens the port of the kubelet API, before anybody is told of it, and returns what serves it: from the first
+// moment on, so that logs of what runs can be read even while the provider is being connected to again.
+func (p *process) openKubelet(ctx context.Context) (serveIt func(context.Context) error, err error) {
+	listener, err := p.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	gate, err := newGate(ctx, p.clients, p.options.Node, p.options.Log)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	events := newEventLog(p.recorder("liqo-virtual-kubelet"))
+	certs, err := newCertificates(ctx, p.clients, p.options.Certificate, p.options.Node, p.options.NodeIP, func(err error) {
+		p.options.Log.Info("no new serving certificate", "reason", err.Error())
+		events.tell(p.virtual.Load(), corev1.EventTypeWarning, reasonNoCertificate, err.Error())
+	})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	api := &kubelet{find: p.findPod, list: p.listPods, twin: p.twins.Twin, send: p.send, log: p.options.Log}
+	return func(ctx context.Context) error { return serve(ctx, listener, gate.guard(api.handler()), certs) }, nil
+}
+
+// reasonNoCertificate is the reason of the event on the VirtualNode.
+const reasonNoCertificate = "ServingCertificateFailed"
+
+// send passes a request on to the provider.
+func (p *process) send(w http.ResponseWriter, req *http.Request, to *url.URL) {
+	way := p.way.Load()
+	if way == nil {
+		answer(w, http.StatusBadGateway, "the provider is not known yet")
+		return
+	}
+	way.forward(w, req, to)
+}
+
+func (p *process) findPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	err := p.mgr.GetAPIReader().Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading the pod: %w", err)
+	}
+	if err != nil || pod.Spec.NodeName != p.options.Node {
+		return nil, errNoPod
+	}
+	return pod, nil
+}
+
+func (p *process) listPods(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := p.mgr.GetAPIReader().List(ctx, &pods, client.MatchingFields{"spec.nodeName": p.options.Node}); err != nil {
+		return nil, fmt.Errorf("listing the pods of the node: %w", err)
+	}
+	return pods.Items, nil
+}

@@ -1,0 +1,115 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/prefix"
+)
+
+// remoteKind is put before the kind of what is behind an endpoint: there is no such pod in the provider.
+const remoteKind = "Remote"
+
+// Addresses say what addresses here are for the provider.
+type Addresses struct {
+	// Pods are the networks of the pods of this cluster, which the provider knows. None where all addresses mean the same
+	// in both clusters.
+	Pods []netip.Prefix
+	// Peer has the networks of the provider, as they are here: what runs there it knows itself.
+	Peer prefix.Map
+	// Exposed are the addresses under which others are shown to peers.
+	Exposed map[netip.Addr]netip.Addr
+}
+
+// ShadowEndpointSlice asks for the endpoints of a local slice that do not run in the provider. Endpoints that it cannot
+// reach are left out, and their addresses returned.
+func (t Target) ShadowEndpointSlice(local *discoveryv1.EndpointSlice, a Addresses) (want *offv1beta1.ShadowEndpointSlice, unknown []string) {
+	want = &offv1beta1.ShadowEndpointSlice{
+		TypeMeta:   metav1.TypeMeta{APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowEndpointSlice"},
+		ObjectMeta: t.meta(local.Name, local),
+	}
+	want.Labels[discoveryv1.LabelManagedBy] = names.EndpointSliceManager
+	delete(want.Annotations, corev1.EndpointsLastChangeTriggerTime) // it changes with endpoints that stay here
+	template := &want.Spec.Template
+	template.AddressType = local.AddressType
+	for i := range local.Ports {
+		template.Ports = append(template.Ports, *local.Ports[i].DeepCopy())
+	}
+	for i := range local.Endpoints {
+		if endpoint, left := t.endpoint(&local.Endpoints[i], a); endpoint != nil {
+			template.Endpoints = append(template.Endpoints, *endpoint)
+		} else {
+			unknown = append(unknown, left...)
+		}
+	}
+	return want, unknown
+}
+
+// endpoint is one for the provider, or nothing but the addresses that it cannot reach, if any. Zones and hints are about
+// the nodes of this cluster.
+func (t Target) endpoint(local *discoveryv1.Endpoint, a Addresses) (want *discoveryv1.Endpoint, unknown []string) {
+	if local.NodeName != nil && *local.NodeName == t.Node {
+		return nil, nil
+	}
+	var there []string
+	for _, text := range local.Addresses {
+		addr, err := netip.ParseAddr(text)
+		if err == nil && local.NodeName != nil && a.isPeers(addr) {
+			return nil, nil // a pod on another virtual node of this provider
+		}
+		seen, ok := a.there(addr)
+		if err != nil || !ok {
+			return nil, []string{text}
+		}
+		there = append(there, seen.String())
+	}
+	out := &discoveryv1.Endpoint{
+		Addresses:  there,
+		Conditions: *local.Conditions.DeepCopy(),
+		Hostname:   local.Hostname,
+		NodeName:   new(string(t.Origin)),
+	}
+	if ref := local.TargetRef; ref != nil {
+		out.TargetRef = &corev1.ObjectReference{Kind: remoteKind + ref.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
+	}
+	return out, nil
+}
+
+func (a Addresses) isPeers(here netip.Addr) bool {
+	_, is := a.Peer.There(here)
+	return is
+}
+
+// there is what an address is for the provider.
+func (a Addresses) there(here netip.Addr) (netip.Addr, bool) {
+	if !here.IsValid() {
+		return here, false
+	}
+	if len(a.Pods) == 0 || slices.ContainsFunc(a.Pods, func(p netip.Prefix) bool { return p.Contains(here) }) {
+		return here, true
+	}
+	seen, ok := a.Exposed[here]
+	return seen, ok
+}
+
+// AllowsSlice tells whether a slice is to be copied: what it says itself counts before what its Service says, nil for none.
+func (r ReflectionType) AllowsSlice(slice, service metav1.Object) bool {
+	switch {
+	case isSet(slice, names.SkipReflection):
+		return false
+	case isSet(slice, names.AllowReflection):
+		return true
+	case service != nil:
+		return r.Allows(service, false)
+	}
+	return r.Allows(slice, false)
+}

@@ -1,0 +1,136 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"liqo.io/liqo/internal/policy"
+)
+
+// Reasons of local pods that do not run remotely, shown where kubectl shows "Running".
+const (
+	// ReasonBackOff: the pod never started and waits for its namespace to be offloaded.
+	ReasonBackOff = "OffloadingBackOff"
+	// ReasonAborted: the pod ran, and its namespace is offloaded no more.
+	ReasonAborted = "OffloadingAborted"
+	// ReasonRemoteTerminated: the remote pod is gone after it had ended.
+	ReasonRemoteTerminated = "RemotePodTerminated"
+	// ReasonNotStarted: the pod was deleted before it ran.
+	ReasonNotStarted = "RemotePodNotStarted"
+	// ReasonRemoteMissing: the remote pod is gone and not made again yet.
+	ReasonRemoteMissing = "RemotePodMissing"
+)
+
+// NotReflected is the status of a pod whose namespace is not offloaded to this node's provider.
+func NotReflected(local *corev1.Pod) corev1.PodStatus {
+	switch {
+	case policy.Ended(local.Status.Phase):
+		return *local.Status.DeepCopy()
+	case NeverStarted(local):
+		return mark(local, corev1.PodPending, ReasonBackOff, "")
+	default:
+		return mark(local, corev1.PodFailed, ReasonAborted, "")
+	}
+}
+
+// NeverStarted tells whether no container of the pod was ever seen.
+func NeverStarted(local *corev1.Pod) bool {
+	return (local.Status.Phase == corev1.PodPending || local.Status.Phase == "") && len(local.Status.ContainerStatuses) == 0
+}
+
+// Refused is the status of a pod that the provider does not accept.
+func Refused(local *corev1.Pod, message string) corev1.PodStatus {
+	if !NeverStarted(local) {
+		return *local.Status.DeepCopy()
+	}
+	return mark(local, corev1.PodPending, ReasonBackOff, message)
+}
+
+// Ended is the status of a pod whose remote pod vanished after the provider had reported its end.
+func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
+	if policy.Ended(local.Status.Phase) {
+		return *local.Status.DeepCopy()
+	}
+	return mark(local, phase, ReasonRemoteTerminated, "")
+}
+
+// Deleted is the final status of a pod that is being deleted and of which the provider has nothing any more. Whoever counts how pods
+// end, as the controller of Jobs does, waits for it: a pod that nobody saw end has failed, unless all its containers succeeded.
+func Deleted(local *corev1.Pod) corev1.PodStatus {
+	switch {
+	case policy.Ended(local.Status.Phase):
+		return *local.Status.DeepCopy()
+	case local.Status.Phase == corev1.PodPending || local.Status.Phase == "":
+		return mark(local, corev1.PodFailed, ReasonNotStarted, "The pod was deleted before it started")
+	case allSucceeded(local):
+		return mark(local, corev1.PodSucceeded, ReasonRemoteTerminated, "")
+	}
+	return mark(local, corev1.PodFailed, ReasonRemoteTerminated, "")
+}
+
+func allSucceeded(local *corev1.Pod) bool {
+	failed := func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated == nil || s.State.Terminated.ExitCode != 0
+	}
+	statuses := local.Status.ContainerStatuses
+	return len(statuses) > 0 && len(statuses) == len(local.Spec.Containers) && !slices.ContainsFunc(statuses, failed)
+}
+
+// Missing is the status of a pod while the provider has none for it. Nothing ended: it will be made again. So the phase
+// stays as it is, like that of a pod whose containers are restarted.
+func Missing(local *corev1.Pod) corev1.PodStatus {
+	if policy.Ended(local.Status.Phase) || NeverStarted(local) {
+		return *local.Status.DeepCopy()
+	}
+	return mark(local, local.Status.Phase, ReasonRemoteMissing, "")
+}
+
+// mark sets phase and reason; whatever was true of the containers is not any more. What others say about a pod that will
+// run again, such as its gates, is left to them.
+func mark(local *corev1.Pod, phase corev1.PodPhase, reason, message string) corev1.PodStatus {
+	out := *local.Status.DeepCopy()
+	out.Phase, out.Reason, out.Message = phase, reason, message
+	for i := range out.Conditions {
+		c := &out.Conditions[i]
+		ours := policy.Ended(phase) || slices.Contains(ofKubelet, c.Type)
+		if ours && c.Type != corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			c.Status, c.Reason, c.Message = corev1.ConditionFalse, reason, message
+		}
+	}
+	for _, list := range [][]corev1.ContainerStatus{out.InitContainerStatuses, out.ContainerStatuses} {
+		for i := range list {
+			if policy.Ended(phase) {
+				list[i] = stopped(list[i], phase, reason)
+			} else if list[i].State.Terminated == nil {
+				list[i] = waiting(list[i], reason, list[i].RestartCount)
+			}
+			list[i].Ready, list[i].Started = false, new(false)
+		}
+	}
+	if !NeverStarted(local) {
+		for i := range out.EphemeralContainerStatuses {
+			out.EphemeralContainerStatuses[i] = stopped(out.EphemeralContainerStatuses[i], phase, reason)
+		}
+	}
+	return out
+}
+
+// stopped is a container that nobody saw end.
+func stopped(s corev1.ContainerStatus, phase corev1.PodPhase, reason string) corev1.ContainerStatus {
+	if s.State.Terminated != nil {
+		return s
+	}
+	ended := &corev1.ContainerStateTerminated{Reason: reason, ContainerID: s.ContainerID}
+	if phase != corev1.PodSucceeded {
+		ended.ExitCode = 1
+	}
+	if running := s.State.Running; running != nil {
+		ended.StartedAt = running.StartedAt
+	}
+	s.Ready, s.State = false, corev1.ContainerState{Terminated: ended}
+	return s
+}

@@ -1,0 +1,78 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"liqo.io/liqo/internal/policy"
+)
+
+// Restarts remembers, for one local pod, the restarts that happened in remote pods that are gone: to the user, a pod
+// that the provider made again is one that restarted. The zero value is what is known after a restart of ours.
+type Restarts struct {
+	remote types.UID
+	base   map[string]int32
+}
+
+// Count takes a look at the pods and returns what to remember. It never counts backwards.
+func (r Restarts) Count(local, remote *corev1.Pod) Restarts {
+	if r.remote == remote.UID {
+		return r
+	}
+	out := Restarts{remote: remote.UID, base: maps.Clone(r.base)}
+	if out.base == nil {
+		out.base = map[string]int32{}
+	}
+	for _, old := range slices.Concat(local.Status.InitContainerStatuses, local.Status.ContainerStatuses) {
+		if r.remote == "" {
+			// What was shown and is not of this remote pod came from earlier ones.
+			out.base[old.Name] = max(0, old.RestartCount-restartCount(remote, old.Name))
+		} else {
+			out.base[old.Name] = old.RestartCount + 1
+		}
+	}
+	return out
+}
+
+// Total is the count to show for a container of the present remote pod.
+func (r Restarts) Total(container string, remote int32) int32 {
+	return min(r.base[container], maxRestartCount/2) + min(believedRestarts(remote), maxRestartCount/2)
+}
+
+func restartCount(pod *corev1.Pod, container string) int32 {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if s.Name == container {
+			return believedRestarts(s.RestartCount)
+		}
+	}
+	return 0
+}
+
+// Replaceable tells whether somebody in the provider deleted the remote pod before it had ended. Such a pod is made
+// again, so what its containers report while they are stopped is no end.
+func Replaceable(remote *corev1.Pod) bool {
+	if remote.DeletionTimestamp.IsZero() {
+		return false
+	}
+	asked := remote.DeletionTimestamp.Time
+	if grace := remote.DeletionGracePeriodSeconds; grace != nil {
+		asked = asked.Add(-time.Duration(*grace) * time.Second)
+	}
+	// Times have no fractions here: a container that ended in the second of the deletion most likely ended by it.
+	ended := func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated != nil && s.State.Terminated.FinishedAt.Time.Before(asked)
+	}
+	statuses := remote.Status.ContainerStatuses
+	return !policy.Ended(remote.Status.Phase) || len(statuses) == 0 || !all(statuses, ended)
+}
+
+func all[T any](list []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(v T) bool { return !is(v) })
+}

@@ -1,0 +1,199 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package translate turns local objects into what the provider is asked for, and what the provider reports into local
+// status. It is pure: the same input gives the same output.
+package translate
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+)
+
+// Target says for whom an object is translated.
+type Target struct {
+	// Origin is this cluster and Destination the provider.
+	Origin, Destination liqov1beta1.ClusterID
+	// Node is the virtual node.
+	Node string
+	// Namespace is the twin namespace.
+	Namespace string
+	// Patch holds the filters and the additions of the virtual node; nil is none.
+	Patch *offv1beta1.OffloadingPatch
+	// Audiences are those of tokens that may be sent to the provider, beside the API server; "*" is all.
+	Audiences []string
+	// Creator is the label value of the user who makes ShadowPods; empty leaves it to the provider to say.
+	Creator string
+}
+
+// Input is what the ShadowPod of a pod is made from.
+type Input struct {
+	Target
+	Pod *corev1.Pod
+	// Existing is the ShadowPod as the provider has it; nil before it is made.
+	Existing *offv1beta1.ShadowPod
+	// Only is the one kind of changes that is brought to the existing ShadowPod; empty is all.
+	Only Change
+	// Home is how the pod reaches the API server of this cluster, nil for not at all; of a ShadowPod that exists HomeOf it.
+	Home *Home
+}
+
+// ShadowPod is what the provider is asked for. Of an existing one only metadata and what follow brings change.
+func ShadowPod(in Input) *offv1beta1.ShadowPod {
+	labels := in.Labels(in.Pod.Labels)
+	labels[names.OffloadingNodeName] = in.Node
+	if in.Creator != "" {
+		labels[names.CreatorUser] = in.Creator
+	}
+	annotations := in.Annotations(in.Pod.Annotations)
+	annotations[names.OffloadingNamespace] = in.Pod.Namespace
+	if AccessOf(in.Pod, in.Home) != AccessRemote {
+		in.listings(annotations)
+	}
+	if in.Home != nil { // also of a pod whose annotation was changed since: how it was made does not change
+		annotations[names.HomeAPIServer] = in.Home.String()
+	}
+	annotations[names.OffloadingUID] = string(in.Pod.UID)
+	out := &offv1beta1.ShadowPod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowPod"},
+		ObjectMeta: metav1.ObjectMeta{Name: in.Pod.Name, Namespace: in.Namespace, Labels: labels, Annotations: annotations},
+	}
+	if in.Existing == nil {
+		out.Spec.Pod = podSpec(in, labels)
+		return out
+	}
+	out.Spec.Pod = *in.Existing.Spec.Pod.DeepCopy()
+	follow(&out.Spec.Pod, in)
+	return out
+}
+
+// Creator says who makes a ShadowPod, which saves the provider a webhook: me, or empty for nobody knows. Of one that exists,
+// nil is none, that never changes.
+func Creator(me string, existing metav1.Object) string {
+	if me == "" || existing == nil {
+		return me
+	}
+	return existing.GetLabels()[names.CreatorUser]
+}
+
+// podSpec copies what means the same in both clusters. What it leaves out belongs to the local scheduler and node, or
+// names local objects that the provider does not have: nodeName, schedulerName, priority and its class,
+// preemptionPolicy, overhead, schedulingGates, resourceClaims, workloadRef, host namespaces. The gates of readiness stay
+// here, because it is here that somebody opens them. Ephemeral containers cannot be there from the beginning.
+func podSpec(in Input, labels map[string]string) corev1.PodSpec {
+	local := in.Pod.Spec.DeepCopy()
+	out := corev1.PodSpec{
+		Volumes:                       local.Volumes,
+		InitContainers:                withoutClaims(local.InitContainers),
+		Containers:                    withoutClaims(local.Containers),
+		RestartPolicy:                 local.RestartPolicy,
+		TerminationGracePeriodSeconds: local.TerminationGracePeriodSeconds,
+		ActiveDeadlineSeconds:         local.ActiveDeadlineSeconds,
+		DNSPolicy:                     local.DNSPolicy,
+		DNSConfig:                     local.DNSConfig,
+		NodeSelector:                  in.nodeSelector(),
+		ShareProcessNamespace:         local.ShareProcessNamespace,
+		SecurityContext:               local.SecurityContext,
+		ImagePullSecrets:              local.ImagePullSecrets,
+		Hostname:                      local.Hostname,
+		Subdomain:                     local.Subdomain,
+		SetHostnameAsFQDN:             local.SetHostnameAsFQDN,
+		HostnameOverride:              local.HostnameOverride,
+		HostAliases:                   local.HostAliases,
+		Affinity:                      affinity(in, labels),
+		Tolerations:                   in.tolerations(local.Tolerations),
+		RuntimeClassName:              in.runtimeClass(in.Pod),
+		EnableServiceLinks:            local.EnableServiceLinks,
+		TopologySpreadConstraints:     unmergeSpread(local.TopologySpreadConstraints),
+		OS:                            local.OS,
+		HostUsers:                     local.HostUsers,
+		Resources:                     local.Resources,
+	}
+	if local.HostNetwork {
+		withoutHostPorts(&out)
+	}
+	access(&out, in)
+	return out
+}
+
+// withoutHostPorts takes out what the API server filled in for a pod on the network of its host.
+func withoutHostPorts(spec *corev1.PodSpec) {
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		for i := range c.Ports {
+			c.Ports[i].HostPort = 0
+		}
+	}
+}
+
+// withoutClaims drops the references to resource claims, which are objects of this cluster.
+func withoutClaims(containers []corev1.Container) []corev1.Container {
+	for i := range containers {
+		containers[i].Resources.Claims = nil
+	}
+	return containers
+}
+
+func (t Target) nodeSelector() map[string]string {
+	if t.Patch == nil || len(t.Patch.NodeSelector) == 0 {
+		return nil
+	}
+	return maps.Clone(t.Patch.NodeSelector)
+}
+
+func (t Target) tolerations(local []corev1.Toleration) []corev1.Toleration {
+	var out []corev1.Toleration
+	for _, toleration := range local {
+		// The taints of nodes that have a role are those of this cluster's nodes.
+		if toleration.Key != names.VirtualNodeTaint && !policy.ToleratesRole(toleration) {
+			out = append(out, *toleration.DeepCopy())
+		}
+	}
+	if t.Patch == nil {
+		return out
+	}
+	for _, toleration := range t.Patch.Tolerations {
+		if !hasToleration(out, toleration) {
+			out = append(out, *toleration.DeepCopy())
+		}
+	}
+	return out
+}
+
+func hasToleration(list []corev1.Toleration, want corev1.Toleration) bool {
+	for _, have := range list {
+		if have.MatchToleration(&want) && equalSeconds(have.TolerationSeconds, want.TolerationSeconds) {
+			return true
+		}
+	}
+	return false
+}
+
+func equalSeconds(a, b *int64) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// runtimeClass is the provider's: the pod's annotation, else the pod's own class, else that of the virtual node. The
+// class that only steers pods to virtual nodes means nothing there.
+func (t Target) runtimeClass(pod *corev1.Pod) *string {
+	candidates := []*string{new(pod.Annotations[names.RemoteRuntimeClassName]), pod.Spec.RuntimeClassName}
+	if t.Patch != nil {
+		candidates = append(candidates, t.Patch.RuntimeClassName)
+	}
+	for i, c := range candidates {
+		if c != nil && *c != "" && (i == 0 || *c != names.RuntimeClass) {
+			return new(*c)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,413 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package virtualkubelet is the virtual kubelet: it shows a provider as a Node, runs the pods of that node in the provider, copies
+// there what they need, and answers the API of a kubelet.
+package virtualkubelet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/multicluster"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
+)
+
+// process is one virtual kubelet.
+type process struct {
+	options Options
+	clients kubernetes.Interface
+	mgr     ctrl.Manager
+	twins   *twins
+	health  *health
+	virtual atomic.Pointer[offv1beta1.VirtualNode]
+	// asked counts the twins that were asked for our rights.
+	asked atomic.Uint32
+	conn  atomic.Pointer[remote.Conn]
+	// conduct is which of our bounds the provider reached.
+	conduct *remote.Conduct
+	way     atomic.Pointer[provider]
+	reader  atomic.Pointer[client.Reader]
+	network *network
+	// available tells whether the pods can be reached.
+	available *available
+	// here and there are the two clusters for all engines.
+	here, there *kube.Cluster
+	// broadcaster takes the events of all components.
+	broadcaster record.EventBroadcaster
+	// pods is the engine that reflects the pods, nil until there is a kubeconfig.
+	pods atomic.Pointer[multicluster.Engine]
+	// shared is the engine that reflects what the virtual nodes of the provider share, nil until it was our turn once.
+	shared atomic.Pointer[multicluster.Engine]
+	// connected is closed when conn is there; failed gets what only a new process can mend.
+	connected chan struct{}
+	failed    chan error
+	// leaseDue says that the lease of the Node is to be renewed now.
+	leaseDue chan struct{}
+}
+
+// Run is a virtual kubelet, until ctx ends or it cannot go on.
+func Run(ctx context.Context, o Options) error {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return fmt.Errorf("checking the options: %w", err)
+	}
+	p := &process{options: o, twins: &twins{}, conduct: &remote.Conduct{Peer: string(o.Provider)}, connected: make(chan struct{}), failed: make(chan error, 1), leaseDue: make(chan struct{}, 1)}
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	return p.mgr.Start(ctx)
+}
+
+func (p *process) prepare(ctx context.Context) error {
+	var err error
+	if p.clients, err = kubernetes.NewForConfig(p.options.Config); err != nil {
+		return fmt.Errorf("making the client: %w", err)
+	}
+	secret, err := p.awaitVirtualNode(ctx)
+	if err != nil {
+		return fmt.Errorf("waiting for the virtual node: %w", err)
+	}
+	managed := managerOptions(p.options, secret)
+	managed.LeaseOwner = p.itself()
+	if p.mgr, err = kube.NewManager(p.options.Config, managed); err != nil {
+		return err
+	}
+	p.broadcaster = p.newBroadcaster(ctx)
+	p.available = &available{pods: p.mgr.GetClient(), changed: p.lookAgain, log: p.options.Log}
+	nodeWake, podWake := make(chan event.GenericEvent, 1), make(chan event.GenericEvent, 1)
+	p.health = &health{
+		ping: p.ping, interval: p.options.PingInterval, timeout: p.options.PingTimeout,
+		patience: p.options.NodeLeaseDuration, now: time.Now, changed: func() { wake(nodeWake); p.renewLease() }, log: p.options.Log,
+	}
+	p.conduct.Changed = func() { wake(nodeWake) }
+	if err := p.setup(ctx, nodeWake, podWake); err != nil {
+		return err
+	}
+	return p.mgr.Add(p)
+}
+
+// itself is the VirtualNode, as the owner of what goes with it.
+func (p *process) itself() *metav1.OwnerReference {
+	vn := p.virtual.Load()
+	return &metav1.OwnerReference{APIVersion: offv1beta1.GroupVersion.String(), Kind: "VirtualNode", Name: vn.Name, UID: vn.UID}
+}
+
+// renewLease has the lease renewed at once, unless it is about to be.
+func (p *process) renewLease() {
+	select {
+	case p.leaseDue <- struct{}{}:
+	default:
+	}
+}
+
+// wake sends a signal, unless one is still on its way.
+func wake(to chan<- event.GenericEvent) {
+	select {
+	case to <- event.GenericEvent{Object: &corev1.Node{}}:
+	default:
+	}
+}
+
+const pollInterval = time.Second
+
+// awaitVirtualNode waits for what this process serves and returns the name of its kubeconfig Secret.
+func (p *process) awaitVirtualNode(ctx context.Context) (secret string, err error) {
+	direct, err := client.New(p.options.Config, client.Options{Scheme: kube.Scheme})
+	if err != nil {
+		return "", err
+	}
+	defer p.answerProbes()()
+	key := types.NamespacedName{Namespace: p.options.TenantNamespace, Name: p.options.Node}
+	for waiting := false; ; waiting = true {
+		vn := &offv1beta1.VirtualNode{}
+		err := direct.Get(ctx, key, vn)
+		if err == nil {
+			p.virtual.Store(vn)
+			if p.options.KubeconfigSecret != "" {
+				return p.options.KubeconfigSecret, nil
+			}
+			if ref := vn.Spec.KubeconfigSecretRef; ref != nil && ref.Name != "" {
+				return ref.Name, nil
+			}
+		} else if apierrors.IsUnauthorized(err) {
+			return "", err
+		}
+		// Also while the API server is away: a process that ends is started again later and later.
+		if !waiting {
+			p.options.Log.Info("waiting for the virtual node and its kubeconfig", "virtualNode", key.String(), "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// answerProbes says that this process lives, for as long as there is no manager to say so. It stops when the returned
+// function is called.
+func (p *process) answerProbes() (stop func()) {
+	if p.options.HealthAddress == "0" {
+		return func() {}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	server := &http.Server{Addr: cmp.Or(p.options.HealthAddress, fmt.Sprintf(":%d", names.HealthPort)), Handler: mux, ReadHeaderTimeout: time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			p.options.Log.Error(err, "answering probes failed")
+		}
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}
+}
+
+// managerOptions narrow every cache to what concerns this node, and so the rights that this process needs.
+func managerOptions(o Options, secret string) kube.ManagerOptions {
+	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
+	tenant := map[string]cache.Config{o.TenantNamespace: {}}
+	return kube.ManagerOptions{
+		Name:                    o.Node,
+		LeaderElection:          o.LeaseEnabled,
+		LeaderElectionNamespace: o.TenantNamespace,
+		Identity:                o.PodName,
+		LeaseDuration:           o.LeaseDuration,
+		RenewDeadline:           o.LeaseRenew,
+		RetryPeriod:             o.LeaseRetry,
+		HealthAddress:           o.HealthAddress,
+		MetricsAddress:          o.MetricsAddress,
+		PlainMetrics:            o.PlainMetrics,
+		ProfilingAddress:        o.ProfilingAddress,
+		Log:                     o.Log,
+		RepeatNames:             o.RepeatNames,
+		Objects: map[client.Object]cache.ByObject{
+			&offv1beta1.VirtualNode{}:          {Namespaces: tenant, Field: named(o.Node)},
+			&offv1beta1.NamespaceMap{}:         {Namespaces: tenant},
+			&corev1.Secret{}:                   {Namespaces: tenant, Field: named(secret)},
+			&corev1.Node{}:                     {Field: named(o.Node)},
+			&liqov1beta1.ForeignCluster{}:      {Field: named(string(o.Provider))},
+			&networkingv1beta1.Configuration{}: {Label: labels.SelectorFromSet(labels.Set{names.RemoteClusterID: string(o.Provider)})},
+			&corev1.Pod{}:                      {Field: fields.OneTermEqualSelector("spec.nodeName", o.Node), Transform: slimLocal},
+		},
+	}
+}
+
+// setup registers the controllers: this is all that reacts to objects of the tenant namespace and of the cluster.
+func (p *process) setup(ctx context.Context, nodeWake, podWake chan event.GenericEvent) error {
+	version, err := p.clients.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("asking for the version of the cluster: %w", err)
+	}
+	node := &nodeSync{
+		client: p.mgr.GetClient(), options: p.options, health: p.health, conduct: p.conduct, kubernetesVersion: version.GitVersion, now: time.Now,
+		seen: p.virtual.Store, ready: p.available.set, registered: p.renewLease,
+	}
+	if err := setupNode(p.mgr, node, nodeWake); err != nil {
+		return err
+	}
+	if err := setupMapping(p.mgr, &mapping{
+		client: p.mgr.GetClient(), provider: p.options.Provider, twins: p.twins, changed: func() { wake(podWake) },
+	}); err != nil {
+		return err
+	}
+	shown := &shown{
+		client: p.mgr.GetClient(), installation: p.options.LiqoNamespace, changed: p.lookAtSlicesOf,
+		led: func(ctx context.Context) error { return p.network.lookAtPods(ctx) },
+	}
+	if err := setupShown(ctx, p.mgr, shown); err != nil {
+		return err
+	}
+	p.network = &network{client: p.mgr.GetClient(), options: p.options, changed: p.lookAgain, slices: p.lookAtSlices, shown: shown}
+	if err := setupNetwork(ctx, p.mgr, p.network); err != nil {
+		return err
+	}
+	if err := setupCredentials(p.mgr, &credentials{
+		client: p.mgr.GetClient(), process: p, events: newEventLog(p.recorder("liqo-virtual-kubelet")),
+	}); err != nil {
+		return err
+	}
+	return setupFallback(p.mgr, &fallback{
+		client: p.mgr.GetClient(), live: p.mgr.GetAPIReader(), options: p.options, twins: p.twins, remote: p.remoteReader,
+		events: newEventLog(p.recorder("liqo-pod-reflection")),
+	}, podWake)
+}
+
+// lookAgain has a pod reflected anew. What is not reflected yet will be.
+func (p *process) lookAgain(pod client.ObjectKey) {
+	engine := p.pods.Load()
+	if twin, ok := p.twins.Twin(pod.Namespace); ok && engine != nil {
+		engine.Enqueue(podsKind, multicluster.Pair{Local: pod.Namespace, Remote: twin}, pod.Name)
+	}
+}
+
+// hurry has an object copied before others that wait, if this process copies at the moment.
+func (p *process) hurry(kind string, pair multicluster.Pair, name string) {
+	if engine := p.shared.Load(); engine != nil {
+		engine.EnqueueFirst(kind, pair, name)
+	}
+}
+
+// lookAtSlices has all EndpointSlices reflected anew.
+func (p *process) lookAtSlices() {
+	for _, pair := range p.twins.Pairs() {
+		p.lookAtSlicesOf(pair.Local)
+	}
+}
+
+// lookAtSlicesOf has the EndpointSlices of a namespace reflected anew.
+func (p *process) lookAtSlicesOf(namespace string) {
+	engine := p.shared.Load()
+	if twin, ok := p.twins.Twin(namespace); ok && engine != nil {
+		engine.Enqueue(slicesKind, multicluster.Pair{Local: namespace, Remote: twin}, allSlices)
+	}
+}
+
+// newBroadcaster makes what sends the events. One has long queues, whoever uses it: all components share it.
+func (p *process) newBroadcaster(ctx context.Context) record.EventBroadcaster {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.clients.CoreV1().Events(corev1.NamespaceAll)})
+	context.AfterFunc(ctx, broadcaster.Shutdown)
+	return broadcaster
+}
+
+// recorder makes events of the given component.
+func (p *process) recorder(component string) record.EventRecorder {
+	return p.broadcaster.NewRecorder(kube.Scheme, corev1.EventSource{Component: component, Host: p.options.Node})
+}
+
+var errNotConnected = errors.New("there is no usable kubeconfig yet")
+
+func (p *process) ping(ctx context.Context) error {
+	conn := p.conn.Load()
+	if conn == nil {
+		return errNotConnected
+	}
+	if err := conn.Healthy(ctx); err != nil {
+		return err
+	}
+	return p.mayWork(ctx)
+}
+
+// askedTwins is how many are asked at most: all have to answer within the time of one ping.
+const askedTwins = 3
+
+// mayWork asks for what the reflection reads, in one twin namespace after the other until one answers: a provider that
+// took our rights away lives all the same, and watches that were begun go on for minutes.
+func (p *process) mayWork(ctx context.Context) error {
+	var refused error
+	remotes := p.twins.Remotes()
+	for range min(askedTwins, len(remotes)) {
+		twin := remotes[int(p.asked.Add(1))%len(remotes)] // not the same ones each time: a few may be going
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(offv1beta1.GroupVersion.WithKind("ShadowPodList"))
+		err := p.remoteReader().List(ctx, list, client.InNamespace(twin), client.Limit(1))
+		if refused != nil && err != nil && ctx.Err() != nil {
+			break // no answer is none that takes the refusal back
+		}
+		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
+			return nil // whatever else is wrong is for those who work there to tell
+		}
+		refused = err
+	}
+	if refused != nil {
+		return fmt.Errorf("%w: %w", remote.ErrRefused, refused)
+	}
+	return nil
+}
+
+// patch is the offloading patch of the VirtualNode of this moment, with what the options keep here.
+func (p *process) patch() *offv1beta1.OffloadingPatch {
+	patch := *translate.PatchOf(p.virtual.Load())
+	patch.LabelsNotReflected = slices.Concat(patch.LabelsNotReflected, p.options.LabelsNotReflected)
+	patch.AnnotationsNotReflected = slices.Concat(patch.AnnotationsNotReflected, p.options.AnnotationsNotReflected)
+	return &patch
+}
+
+func (p *process) generation() int64 { return p.virtual.Load().Generation }
+
+// user is the value of the label CreatorUser for what this process makes in the provider; empty where it is not known.
+func (p *process) user() string {
+	if conn := p.conn.Load(); conn != nil {
+		return policy.CreatorUser(conn.User())
+	}
+	return ""
+}
+
+func (p *process) remoteReader() client.Reader {
+	if reader := p.reader.Load(); reader != nil {
+		return *reader
+	}
+	return nil
+}
+
+// connect makes the first connection, from a kubeconfig that can be read.
+func (p *process) connect(kubeconfig []byte) error {
+	conn, err := remote.New(kubeconfig, remote.AllowLoopback(p.options.AllowLoopbackPeers), remote.WithConduct(p.conduct))
+	if err != nil {
+		return err
+	}
+	if !conn.NamesAuthority() && p.options.PublicRoots != nil {
+		p.options.PublicRoots()
+	}
+	way, err := newProvider(conn, p.options.Log)
+	if err != nil {
+		return err
+	}
+	var reader client.Reader
+	if reader, err = client.New(conn.Config(), client.Options{Scheme: kube.Scheme, Mapper: p.mgr.GetRESTMapper()}); err != nil {
+		return fmt.Errorf("making the client of the provider: %w", err)
+	}
+	p.way.Store(way)
+	p.reader.Store(&reader)
+	p.conn.Store(conn)
+	close(p.connected)
+	return nil
+}
+
+// listen opens the port of the kubelet API.
+func (p *process) listen(ctx context.Context) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(p.options.ListenPort)))
+	if err != nil {
+		return nil, fmt.Errorf("opening the port of the kubelet API: %w", err)
+	}
+	return listener, nil
+}
+
+// localConfig is for clients other than the manager's.
+func (p *process) localConfig() *rest.Config { return p.mgr.GetConfig() }

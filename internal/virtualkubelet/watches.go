@@ -1,0 +1,112 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package virtualkubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/remote"
+)
+
+// mapping follows the NamespaceMap of the provider.
+type mapping struct {
+	client   client.Client
+	provider liqov1beta1.ClusterID
+	twins    *twins
+	changed  func()
+}
+
+func setupMapping(mgr ctrl.Manager, m *mapping) error {
+	if err := ctrl.NewControllerManagedBy(mgr).Named("twin-namespaces").For(&offv1beta1.NamespaceMap{}).Complete(m); err != nil {
+		return fmt.Errorf("registering the controller of twin namespaces: %w", err)
+	}
+	return nil
+}
+
+func (m *mapping) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var list offv1beta1.NamespaceMapList
+	if err := m.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: string(m.provider)}); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing the namespace maps: %w", err)
+	}
+	var ours []*offv1beta1.NamespaceMap
+	for i := range list.Items {
+		if !peer.IsReplica(&list.Items[i]) {
+			ours = append(ours, &list.Items[i])
+		}
+	}
+	var changed bool
+	switch len(ours) {
+	case 0:
+		changed = m.twins.Set(nil)
+	case 1:
+		changed = m.twins.Set(ours[0])
+	default:
+		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("there are %d namespace maps for %s, not one", len(ours), m.provider))
+	}
+	if changed {
+		m.changed()
+	}
+	return reconcile.Result{}, nil
+}
+
+// credentials follow the Secret with the provider's kubeconfig.
+type credentials struct {
+	client  client.Client
+	process *process
+	events  *eventLog
+}
+
+func setupCredentials(mgr ctrl.Manager, c *credentials) error {
+	if err := ctrl.NewControllerManagedBy(mgr).Named("provider-kubeconfig").For(&corev1.Secret{}).Complete(c); err != nil {
+		return fmt.Errorf("registering the controller of the kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// Reconcile connects, or exchanges the credentials of the connection. A kubeconfig that cannot be used changes nothing:
+// the old one may well go on.
+func (c *credentials) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	secret := &corev1.Secret{}
+	if err := c.client.Get(ctx, req.NamespacedName, secret); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	err := c.use(secret.Data[names.KubeconfigKey])
+	switch {
+	case errors.Is(err, remote.ErrOtherServer):
+		// Every cache is about the old server. A new process begins from nothing.
+		c.process.fail(fmt.Errorf("using Secret %s: %w", req.NamespacedName, err))
+	case err != nil:
+		err = kube.Invalid("InvalidKubeconfig", err)
+		c.process.options.Log.Info("the kubeconfig of the provider cannot be used", "secret", req.String(), "reason", err.Error())
+		c.events.tell(secret, corev1.EventTypeWarning, "InvalidKubeconfig", err.Error())
+	}
+	return reconcile.Result{}, nil
+}
+
+func (c *credentials) use(kubeconfig []byte) error {
+	if conn := c.process.conn.Load(); conn != nil {
+		return conn.Swap(kubeconfig)
+	}
+	return c.process.connect(kubeconfig)
+}
+
+// fail ends the process.
+func (p *process) fail(err error) {
+	select {
+	case p.failed <- err:
+	default:
+	}
+}

@@ -1,0 +1,294 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+)
+
+// Keys of the Secret that all replicas share.
+const (
+	keyAuthorities  = "ca"     // certificates of the authorities, PEM, the newest first
+	keyAuthorityKey = "ca.key" // key of the newest authority, PEM
+	keyLeaf         = "tls.crt"
+	keyLeafKey      = "tls.key"
+)
+
+// A leaf is renewed when a third of its life is left, and so is its authority, which lives four times as long.
+const authorityLives = 4
+
+// backdate is how much a clock may be behind ours without finding a new certificate to be of the future.
+const backdate = time.Hour
+
+// A keyring is what the replicas serve with and what the API server trusts.
+type keyring struct {
+	authorities  []*x509.Certificate // the newest first; all of them are trusted
+	authorityKey crypto.Signer       // of the newest
+	leaf         *x509.Certificate
+	leafKey      crypto.Signer
+}
+
+// A rotationPolicy says when keys are replaced.
+type rotationPolicy struct {
+	hosts    []string // names and addresses of the leaf; the first one is also its common name
+	lifetime time.Duration
+}
+
+// next returns the keyring to go on with, which is have itself when nothing is due. A new authority is first shown to
+// the API server, while the old leaf is served; shown says that this was long enough ago. So every leaf that any replica
+// still serves is always trusted: authorities are trusted until they expire, and no leaf outlives its own.
+func (p rotationPolicy) next(now time.Time, have *keyring, shown bool) (*keyring, error) {
+	if !have.usable(now) {
+		return p.start(now, have)
+	}
+	next := *have
+	next.authorities = slices.DeleteFunc(slices.Clone(have.authorities), expired(now))
+	if p.authorityDue(now, next.authorities[0]) {
+		// The old authority's last leaf lasts until the new one has been shown to everybody.
+		if err := p.addLeaf(now, &next); err != nil {
+			return nil, err
+		}
+		if err := p.addAuthority(now, &next); err != nil {
+			return nil, err
+		}
+		shown = false
+	}
+	if current := signedBy(next.leaf, next.authorities[0]); p.leafBroken(now, &next) || current && p.leafDue(now, next.leaf) || !current && shown {
+		if err := p.addLeaf(now, &next); err != nil {
+			return nil, err
+		}
+	}
+	if next.equal(have) {
+		return have, nil
+	}
+	return &next, nil
+}
+
+// start makes everything new. What was trusted stays trusted: a replica may still serve with it.
+func (p rotationPolicy) start(now time.Time, have *keyring) (*keyring, error) {
+	next := &keyring{}
+	if have != nil {
+		next.authorities = slices.DeleteFunc(slices.Clone(have.authorities), expired(now))
+	}
+	if err := p.addAuthority(now, next); err != nil {
+		return nil, err
+	}
+	return next, p.addLeaf(now, next)
+}
+
+func (p rotationPolicy) authorityDue(now time.Time, authority *x509.Certificate) bool {
+	return authority.NotAfter.Sub(now) <= authorityLives*p.lifetime/3
+}
+
+func (p rotationPolicy) leafDue(now time.Time, leaf *x509.Certificate) bool {
+	return leaf.NotAfter.Sub(now) <= p.lifetime/3
+}
+
+// leafBroken tells that nobody can use the leaf, so that nothing is lost by replacing it at once.
+func (p rotationPolicy) leafBroken(now time.Time, k *keyring) bool {
+	if expired(now)(k.leaf) || !slices.ContainsFunc(k.authorities, func(a *x509.Certificate) bool { return signedBy(k.leaf, a) }) {
+		return true
+	}
+	return slices.ContainsFunc(p.hosts, func(host string) bool { return k.leaf.VerifyHostname(host) != nil })
+}
+
+// dueAt is when next has something to do, if nothing else happens.
+func (p rotationPolicy) dueAt(k *keyring) time.Time {
+	due := k.leaf.NotAfter.Add(-p.lifetime / 3)
+	if authority := k.authorities[0].NotAfter.Add(-authorityLives * p.lifetime / 3); authority.Before(due) {
+		due = authority
+	}
+	return due
+}
+
+func (p rotationPolicy) addAuthority(now time.Time, k *keyring) error {
+	key, template, err := blank("liqo-webhook-ca", now, authorityLives*p.lifetime)
+	if err != nil {
+		return err
+	}
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
+	template.KeyUsage = x509.KeyUsageCertSign
+	authority, err := sign(template, template, key.Public(), key)
+	if err != nil {
+		return fmt.Errorf("making the webhooks' authority: %w", err)
+	}
+	k.authorities = append([]*x509.Certificate{authority}, k.authorities...)
+	k.authorityKey = key
+	return nil
+}
+
+func (p rotationPolicy) addLeaf(now time.Time, k *keyring) error {
+	key, template, err := blank(p.hosts[0], now, p.lifetime)
+	if err != nil {
+		return err
+	}
+	if last := k.authorities[0].NotAfter; template.NotAfter.After(last) {
+		template.NotAfter = last
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	for _, host := range p.hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, host)
+	}
+	leaf, err := sign(template, k.authorities[0], key.Public(), k.authorityKey)
+	if err != nil {
+		return fmt.Errorf("making the webhooks' serving certificate: %w", err)
+	}
+	k.leaf, k.leafKey = leaf, key
+	return nil
+}
+
+func blank(name string, now time.Time, lifetime time.Duration) (crypto.Signer, *x509.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a key: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, fmt.Errorf("choosing a serial number: %w", err)
+	}
+	return key, &x509.Certificate{
+		SerialNumber: serial,
+		// The serial number in the name tells authorities apart whose names would be equal.
+		Subject:   pkix.Name{CommonName: name, SerialNumber: serial.Text(36)},
+		NotBefore: now.Add(-backdate),
+		NotAfter:  now.Add(lifetime),
+	}, nil
+}
+
+func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+func expired(now time.Time) func(*x509.Certificate) bool {
+	return func(c *x509.Certificate) bool { return !now.Before(c.NotAfter) }
+}
+
+func signedBy(leaf, authority *x509.Certificate) bool {
+	return bytes.Equal(leaf.RawIssuer, authority.RawSubject) && leaf.CheckSignatureFrom(authority) == nil
+}
+
+// usable tells whether there is an authority to go on with.
+func (k *keyring) usable(now time.Time) bool {
+	return k != nil && k.leaf != nil && len(k.authorities) > 0 && k.authorityKey != nil && !expired(now)(k.authorities[0])
+}
+
+func (k *keyring) equal(other *keyring) bool {
+	return k.leaf.Equal(other.leaf) && slices.EqualFunc(k.authorities, other.authorities, (*x509.Certificate).Equal)
+}
+
+// bundle is what the API server is told to trust.
+func (k *keyring) bundle() []byte {
+	var out bytes.Buffer
+	for _, authority := range k.authorities {
+		out.Write(encode("CERTIFICATE", authority.Raw))
+	}
+	return out.Bytes()
+}
+
+func (k *keyring) pair() *tls.Certificate {
+	return &tls.Certificate{Certificate: [][]byte{k.leaf.Raw}, PrivateKey: k.leafKey, Leaf: k.leaf}
+}
+
+func (k *keyring) encode() (map[string][]byte, error) {
+	authorityKey, err := x509.MarshalPKCS8PrivateKey(k.authorityKey)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the authority's key: %w", err)
+	}
+	leafKey, err := x509.MarshalPKCS8PrivateKey(k.leafKey)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the serving key: %w", err)
+	}
+	return map[string][]byte{
+		keyAuthorities:  k.bundle(),
+		keyAuthorityKey: encode("PRIVATE KEY", authorityKey),
+		keyLeaf:         encode("CERTIFICATE", k.leaf.Raw),
+		keyLeafKey:      encode("PRIVATE KEY", leafKey),
+	}, nil
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// decode reads what it can. The error tells what is missing or broken; the authorities that were read are returned even
+// then, because somebody may rely on them.
+func decode(data map[string][]byte) (*keyring, error) {
+	k := &keyring{}
+	var err error
+	if k.authorities, err = certificates(data[keyAuthorities]); err != nil {
+		return k, fmt.Errorf("reading %s: %w", keyAuthorities, err)
+	}
+	leaves, err := certificates(data[keyLeaf])
+	if err != nil {
+		return k, fmt.Errorf("reading %s: %w", keyLeaf, err)
+	}
+	authorityKey, err := keyOf(data[keyAuthorityKey], k.authorities[0])
+	if err != nil {
+		return k, fmt.Errorf("reading %s: %w", keyAuthorityKey, err)
+	}
+	leafKey, err := keyOf(data[keyLeafKey], leaves[0])
+	if err != nil {
+		return k, fmt.Errorf("reading %s: %w", keyLeafKey, err)
+	}
+	k.authorityKey, k.leaf, k.leafKey = authorityKey, leaves[0], leafKey
+	return k, nil
+}
+
+func certificates(data []byte) ([]*x509.Certificate, error) {
+	var out []*x509.Certificate
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no certificate")
+	}
+	return out, nil
+}
+
+func keyOf(data []byte, certificate *x509.Certificate) (crypto.Signer, error) {
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, errors.New("no key")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := parsed.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("a %T does not sign", parsed)
+	}
+	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
+	if !ok || !public.Equal(certificate.PublicKey) {
+		return nil, errors.New("the key is not that of the certificate")
+	}
+	return key, nil
+}

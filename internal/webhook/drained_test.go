@@ -1,0 +1,62 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"liqo.io/liqo/internal/testkit"
+)
+
+// Whoever keeps a connection, as API servers do, is told on it that the server goes.
+func TestAConnectionInUseEndsWithAnAnswer(t *testing.T) {
+	p := rotationPolicy{hosts: []string{"127.0.0.1"}, lifetime: time.Hour}
+	k, err := p.next(time.Now(), nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := testkit.Port(t)
+	d := &drained{Server: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.pair(), nil }
+	}}})}
+	d.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- d.Start(ctx) }()
+	testkit.Eventually(t, time.Minute, func() error { return d.StartedChecker()(nil) })
+
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}}
+	defer transport.CloseIdleConnections()
+	ask := func() (last bool) {
+		t.Helper()
+		answer, err := (&http.Client{Transport: transport}).Post(fmt.Sprintf("https://127.0.0.1:%d/hook", port), "text/plain", strings.NewReader("hello"))
+		if err != nil {
+			t.Fatalf("a request was not answered: %v", err)
+		}
+		defer answer.Body.Close()
+		if said, err := io.ReadAll(answer.Body); err != nil || string(said) != "hello" {
+			t.Fatalf("answered %q, %v", said, err)
+		}
+		return answer.Close
+	}
+	if ask() {
+		t.Error("the connection ended although nothing else does")
+	}
+	cancel()
+	for !ask() {
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

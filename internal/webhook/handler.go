@@ -1,0 +1,110 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// refusal is an answer for the user, while every other error says that we could not decide.
+type refusal struct{ error }
+
+func refuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return refusal{err}
+}
+
+// mutator changes obj in place. old is nil when obj is being created.
+type mutator[T client.Object] interface {
+	mutate(ctx context.Context, req *admission.Request, old, obj T) error
+}
+
+// validator judges obj; the strings are warnings. old is nil when obj is being created.
+type validator[T client.Object] interface {
+	validate(ctx context.Context, req *admission.Request, old, obj T) ([]string, error)
+}
+
+// mutating adapts a mutator. Objects on their way out are left alone: finalizers must always come off.
+func mutating[T client.Object](decoder admission.Decoder, m mutator[T]) admission.Handler {
+	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+		old, obj, err := decodeBoth[T](decoder, &req)
+		if err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		if done(&req, obj) {
+			return admission.Allowed("")
+		}
+		before, err := json.Marshal(obj)
+		if err != nil {
+			return admission.Errored(http.StatusInternalServerError, err)
+		}
+		if err := m.mutate(ctx, &req, old, obj); err != nil {
+			return denied(err)
+		}
+		after, err := json.Marshal(obj)
+		if err != nil {
+			return admission.Errored(http.StatusInternalServerError, err)
+		}
+		// The patch is made between two encodings of our own types, so that it never touches a field they do not know.
+		return admission.PatchResponseFromRaw(before, after)
+	})
+}
+
+// validating adapts a validator.
+func validating[T client.Object](decoder admission.Decoder, v validator[T]) admission.Handler {
+	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+		old, obj, err := decodeBoth[T](decoder, &req)
+		if err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		if done(&req, obj) {
+			return admission.Allowed("")
+		}
+		warnings, err := v.validate(ctx, &req, old, obj)
+		if err != nil {
+			return denied(err)
+		}
+		return admission.Allowed("").WithWarnings(warnings...)
+	})
+}
+
+func decodeBoth[T client.Object](decoder admission.Decoder, req *admission.Request) (old, obj T, err error) {
+	if req.Operation == admissionv1.Delete {
+		return old, obj, nil
+	}
+	obj = reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	if err := decoder.DecodeRaw(req.Object, obj); err != nil {
+		return old, obj, fmt.Errorf("decoding the object: %w", err)
+	}
+	if req.Operation != admissionv1.Update {
+		return old, obj, nil
+	}
+	old = reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
+	if err := decoder.DecodeRaw(req.OldObject, old); err != nil {
+		return old, obj, fmt.Errorf("decoding the old object: %w", err)
+	}
+	return old, obj, nil
+}
+
+func done(req *admission.Request, obj client.Object) bool {
+	return req.Operation == admissionv1.Delete || !obj.GetDeletionTimestamp().IsZero()
+}
+
+func denied(err error) admission.Response {
+	if no, ok := errors.AsType[refusal](err); ok {
+		return admission.Denied(no.Error())
+	}
+	return admission.Errored(http.StatusInternalServerError, err)
+}

@@ -1,0 +1,60 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+)
+
+// pods steers the pods of offloaded namespaces.
+type pods struct {
+	reading
+	runtimeClass string
+}
+
+// mutate fails where the namespace has no NamespaceOffloading, so that a namespace labelled beforehand gets no pod in the
+// wrong place.
+func (p *pods) mutate(ctx context.Context, req *admission.Request, _, pod *corev1.Pod) error {
+	nso := &offv1beta1.NamespaceOffloading{}
+	key := client.ObjectKey{Namespace: req.Namespace, Name: names.NamespaceOffloading}
+	if err := p.get(ctx, key, nso); err != nil {
+		return fmt.Errorf("reading how namespace %q is offloaded: %w", req.Namespace, err)
+	}
+	if nso.DeletionTimestamp.IsZero() {
+		policy.SteerPod(pod, nso, p.runtimeClass)
+	}
+	return nil
+}
+
+// namespaceOffloadings tells users what a changed strategy does not do; what is forbidden, the schema says.
+type namespaceOffloadings struct{}
+
+func (namespaceOffloadings) validate(_ context.Context, _ *admission.Request, old, nso *offv1beta1.NamespaceOffloading) ([]string, error) {
+	now := nso.Spec.PodOffloadingStrategy
+	if old == nil || old.Spec.PodOffloadingStrategy == now || now == offv1beta1.LocalAndRemotePodOffloadingStrategyType {
+		return nil, nil
+	}
+	if nso.Annotations[names.EvictMisplacedPods] == "true" {
+		return []string{fmt.Sprintf("pods that run where the strategy %s forbids them are evicted, as the annotation %s asks for", now, names.EvictMisplacedPods)}, nil
+	}
+	return []string{fmt.Sprintf("pods that run already stay where they are, even where the strategy %s forbids them; the annotation %s=true has them evicted", now, names.EvictMisplacedPods)}, nil
+}
+
+// daemonSets keeps DaemonSets off virtual nodes whose pods would wait there for ever.
+type daemonSets struct{}
+
+func (daemonSets) mutate(_ context.Context, _ *admission.Request, _, ds *appsv1.DaemonSet) error {
+	policy.KeepDaemonSetOff(ds)
+	return nil
+}

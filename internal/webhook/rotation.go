@@ -1,0 +1,311 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+)
+
+// serving holds the certificate that new connections are answered with.
+type serving struct {
+	pair atomic.Pointer[tls.Certificate]
+}
+
+func (s *serving) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if pair := s.pair.Load(); pair != nil {
+		return pair, nil
+	}
+	return nil, errors.New("no certificate is loaded yet")
+}
+
+// ready is a readiness check.
+func (s *serving) ready(*http.Request) error {
+	pair := s.pair.Load()
+	switch {
+	case pair == nil:
+		return errors.New("no webhook certificate is loaded")
+	case time.Now().After(pair.Leaf.NotAfter):
+		return errors.New("the webhook certificate has expired")
+	}
+	return nil
+}
+
+// rotation keeps the shared Secret, what this replica serves, and what the API server trusts in step. Every replica runs
+// it: whoever is first writes, the others see a conflict and follow.
+type rotation struct {
+	client        client.Client
+	reader        client.Reader // of exactly the Secret and the configurations
+	secret        client.ObjectKey
+	service       string
+	configuration string
+	policy        rotationPolicy
+	settle        time.Duration
+	clock         func() time.Time
+	serving       *serving
+	// shown is since when the API server was seen to trust the authority of that bundle.
+	shown struct {
+		bundle string
+		since  time.Time
+	}
+}
+
+// addRotation runs r on every replica, with a cache that can hold nothing but the objects it is about.
+func addRotation(mgr ctrl.Manager, r *rotation) error {
+	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
+	objects, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{
+		&corev1.Secret{}: {
+			Namespaces: map[string]cache.Config{r.secret.Namespace: {}},
+			Field:      named(r.secret.Name),
+		},
+		&admissionv1.MutatingWebhookConfiguration{}:   {Field: named(r.configuration)},
+		&admissionv1.ValidatingWebhookConfiguration{}: {Field: named(r.configuration)},
+	})
+	if err != nil {
+		return fmt.Errorf("reading webhook certificates: %w", err)
+	}
+	r.reader = objects
+	c, err := controller.New("webhook_certificate", mgr, controller.Options{
+		Reconciler:         r,
+		NeedLeaderElection: new(false),
+	})
+	if err != nil {
+		return fmt.Errorf("making controller webhook_certificate: %w", err)
+	}
+	// The Secret need not exist: one event at the start makes the first pass happen.
+	return errors.Join(
+		c.Watch(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			q.Add(reconcile.Request{NamespacedName: r.secret})
+			return nil
+		})),
+		watch(c, objects, r.secret, &corev1.Secret{}),
+		watch(c, objects, r.secret, &admissionv1.MutatingWebhookConfiguration{}),
+		watch(c, objects, r.secret, &admissionv1.ValidatingWebhookConfiguration{}),
+	)
+}
+
+// watch makes every event about a kind one about the Secret.
+func watch[T client.Object](c controller.Controller, objects cache.Cache, key client.ObjectKey, kind T) error {
+	return c.Watch(source.Kind(objects, kind, handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, T) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: key}}
+	})))
+}
+
+// Reconcile makes one pass: load, replace what is due, show it to the API server.
+func (r *rotation) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	after, err := r.pass(ctx)
+	if err != nil {
+		return kube.Result(err)
+	}
+	return reconcile.Result{RequeueAfter: after}, nil
+}
+
+func (r *rotation) pass(ctx context.Context) (time.Duration, error) {
+	secret, have, err := r.load(ctx)
+	if err != nil {
+		return 0, err
+	}
+	configurations, err := r.gather(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if have != nil && have.leaf != nil {
+		r.serving.pair.Store(have.pair())
+	}
+	now := r.clock()
+	next, err := r.policy.next(now, have, r.shownLongEnough(now, have, configurations))
+	if err != nil {
+		return 0, err
+	}
+	if next != have {
+		if err := r.store(ctx, secret, next); err != nil {
+			return 0, err
+		}
+		log.FromContext(ctx).Info("webhook certificate renewed", "until", next.leaf.NotAfter, "authorities", len(next.authorities))
+	}
+	r.serving.pair.Store(next.pair())
+	for _, configuration := range configurations {
+		if err := configuration.trust(ctx, r.client, next.bundle()); err != nil {
+			return 0, err
+		}
+	}
+	return r.wait(next), nil
+}
+
+// load returns the Secret, nil if there is none, and what is in it. A keyring that is not whole is only good for the
+// authorities that were trusted so far.
+func (r *rotation) load(ctx context.Context) (*corev1.Secret, *keyring, error) {
+	secret := &corev1.Secret{}
+	if err := r.reader.Get(ctx, r.secret, secret); client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("reading the webhook certificate: %w", err)
+	} else if err != nil {
+		return nil, nil, nil
+	}
+	have, err := decode(secret.Data)
+	if err != nil {
+		log.FromContext(ctx).Info("webhook certificate is made anew", "why", err.Error())
+	}
+	return secret, have, nil
+}
+
+// store writes the keyring, provided nobody changed the Secret since it was read.
+func (r *rotation) store(ctx context.Context, secret *corev1.Secret, k *keyring) error {
+	data, err := k.encode()
+	if err != nil {
+		return err
+	}
+	if secret != nil {
+		secret = secret.DeepCopy()
+		secret.Data = data
+		secret.Labels = with(secret.Labels, names.Webhook, "true")
+		if err := r.client.Update(ctx, secret); err != nil {
+			return fmt.Errorf("writing the webhook certificate: %w", err)
+		}
+		return nil
+	}
+	secret = &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: r.secret.Name, Namespace: r.secret.Namespace,
+			Labels:      map[string]string{names.Webhook: "true", names.AppManagedBy: names.ManagedByLiqo},
+			Annotations: map[string]string{names.WebhookServiceName: r.service},
+		},
+		Data: data,
+	}
+	if err := r.client.Create(ctx, secret); err != nil {
+		return fmt.Errorf("creating the webhook certificate: %w", err)
+	}
+	return nil
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
+}
+
+// shownLongEnough tells whether every API server can be expected to trust the newest authority: all configurations have
+// had it for the settling time.
+func (r *rotation) shownLongEnough(now time.Time, have *keyring, configurations []trusting) bool {
+	if have == nil || len(have.authorities) == 0 {
+		return false
+	}
+	newest := encode("CERTIFICATE", have.authorities[0].Raw)
+	for _, c := range configurations {
+		if !c.trusts(newest) {
+			r.shown.bundle = ""
+			return false
+		}
+	}
+	if r.shown.bundle != string(newest) {
+		r.shown.bundle, r.shown.since = string(newest), now
+	}
+	return now.Sub(r.shown.since) >= r.settle
+}
+
+// wait is the time to the next pass: when something is due, or when a new authority has settled.
+func (r *rotation) wait(k *keyring) time.Duration {
+	if !signedBy(k.leaf, k.authorities[0]) {
+		return r.settle/2 + minWait
+	}
+	// One that is due and was not replaced waits for its authority to settle.
+	if due := r.policy.dueAt(k).Sub(r.clock()); due > 0 {
+		return due + minWait
+	}
+	return r.settle/2 + minWait
+}
+
+const minWait = 20 * time.Millisecond
+
+// trusting is a webhook configuration, of either kind.
+type trusting struct {
+	object client.Object
+	// bundles points at the bundle of every webhook of an object of that kind.
+	bundles func(client.Object) []*[]byte
+}
+
+// gather returns the configurations of this installation: by name, and only with our label.
+func (r *rotation) gather(ctx context.Context) ([]trusting, error) {
+	all := []trusting{
+		{&admissionv1.MutatingWebhookConfiguration{}, mutatingBundles},
+		{&admissionv1.ValidatingWebhookConfiguration{}, validatingBundles},
+	}
+	var out []trusting
+	for _, c := range all {
+		err := r.reader.Get(ctx, client.ObjectKey{Name: r.configuration}, c.object)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading the webhook configuration: %w", err)
+		}
+		if err == nil && c.object.GetLabels()[names.Webhook] == "true" {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+func mutatingBundles(obj client.Object) []*[]byte {
+	hooks := obj.(*admissionv1.MutatingWebhookConfiguration).Webhooks
+	var out []*[]byte
+	for i := range hooks {
+		out = append(out, &hooks[i].ClientConfig.CABundle)
+	}
+	return out
+}
+
+func validatingBundles(obj client.Object) []*[]byte {
+	hooks := obj.(*admissionv1.ValidatingWebhookConfiguration).Webhooks
+	var out []*[]byte
+	for i := range hooks {
+		out = append(out, &hooks[i].ClientConfig.CABundle)
+	}
+	return out
+}
+
+func (t trusting) trusts(authority []byte) bool {
+	return !slices.ContainsFunc(t.bundles(t.object), func(b *[]byte) bool { return !bytes.Contains(*b, authority) })
+}
+
+// trust puts the bundle into every webhook that has another one.
+func (t trusting) trust(ctx context.Context, c client.Client, bundle []byte) error {
+	changed := t.object.DeepCopyObject().(client.Object)
+	different := false
+	for _, b := range t.bundles(changed) {
+		if !bytes.Equal(*b, bundle) {
+			*b, different = bundle, true
+		}
+	}
+	if !different {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(t.object, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, changed, patch); err != nil {
+		return fmt.Errorf("writing the bundle of %T: %w", t.object, err)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/quota"
+)
+
+// shadowPodCreator writes down who made a ShadowPod. The label never changes, whoever updates the object: it says whose
+// budget the pod is on. It reads no more than the metadata: the CRD, which bounds what takes long to read, is asked later.
+type shadowPodCreator struct{}
+
+func (shadowPodCreator) mutate(_ context.Context, req *admission.Request, old, sp *metav1.PartialObjectMetadata) error {
+	creator := policy.CreatorUser(req.UserInfo.Username)
+	if old != nil {
+		creator = old.Labels[names.CreatorUser]
+	} else if creator == "" {
+		return refuse(errors.New("the user who creates the ShadowPod has no name"))
+	}
+	if creator == "" {
+		delete(sp.Labels, names.CreatorUser)
+		return nil
+	}
+	sp.Labels = with(sp.Labels, names.CreatorUser, creator)
+	return nil
+}
+
+// shadowPods applies the provider's policy, and refuses what the user's budget can never hold. What is left of a budget is
+// not counted here: replicas that admit at the same time would count differently.
+type shadowPods struct {
+	reading
+	enforce bool
+	allowed policy.RemotePods
+}
+
+func (s *shadowPods) validate(ctx context.Context, req *admission.Request, old, sp *offv1beta1.ShadowPod) ([]string, error) {
+	if err := quota.CheckAmounts(&sp.Spec.Pod); err != nil {
+		return nil, refuse(err)
+	}
+	if old != nil {
+		grows := quota.Fit(quota.Need(&sp.Spec.Pod), nil, quota.Need(&old.Spec.Pod)) != nil
+		if err := policy.CheckShadowPodUpdate(old, sp, s.allowed); err != nil || !grows {
+			return nil, refuse(err)
+		}
+	}
+	if err := policy.CheckShadowPodItself(sp); err != nil { // before anything is read for it
+		return nil, refuse(err)
+	}
+	namespace := &corev1.Namespace{}
+	if err := s.get(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
+		return nil, fmt.Errorf("reading the namespace: %w", err)
+	}
+	consumer := namespace.Labels[names.RemoteClusterID]
+	allowed := policy.Policy{Consumer: consumer, PodSecurity: namespace.Labels[policy.PodSecurityLabel], Pods: s.allowed}
+	if err := policy.CheckShadowPod(sp, allowed); err != nil || !s.enforce {
+		return nil, refuse(err)
+	}
+	creator := sp.Labels[names.CreatorUser] // who may be another than the one who changes it
+	budget, err := s.budget(ctx, liqov1beta1.ClusterID(consumer), creator)
+	if err != nil {
+		return nil, err
+	}
+	if budget == nil {
+		return nil, refuse(fmt.Errorf("failed getting quota: user %q has none for cluster %q", creator, consumer))
+	}
+	if old != nil {
+		budget.Cordoned = nil // which is about new pods
+	}
+	return nil, refuse(withoutBudget(quota.Check(budget, &sp.Spec.Pod, nil)))
+}
+
+// withoutBudget returns the error without the amounts of the Quota, which are told in the slice. Who reaches the port could ask for
+// those of others.
+func withoutBudget(err error) error {
+	short, ok := errors.AsType[quota.Shortages](err)
+	if !ok {
+		return err
+	}
+	parts := make([]string, len(short))
+	for i, s := range short {
+		if parts[i] = s.String(); !s.Unlisted {
+			parts[i] = fmt.Sprintf("peering %s quota usage exceeded - requested %s, more than was granted", s.Resource, s.Need.String())
+		}
+	}
+	return errors.New(strings.Join(parts, "; "))
+}
+
+// budget finds the Quota of a user in the consumer's own tenant namespace, so that no consumer can shadow that of another.
+// nil says that there is none.
+func (s *shadowPods) budget(ctx context.Context, consumer liqov1beta1.ClusterID, creator string) (*offv1beta1.QuotaSpec, error) {
+	for _, reader := range []client.Reader{s.cached, s.live} {
+		tenant, err := peer.TenantNamespace(ctx, reader, consumer)
+		if errors.Is(err, peer.ErrNotFound) {
+			continue
+		}
+		if errors.Is(err, peer.ErrAmbiguous) {
+			return nil, refuse(fmt.Errorf("failed getting quota: %w; which of them counts is for the provider's administrator to decide, who deletes the others or takes the label %s off them",
+				err, names.TenantNamespace))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking for the quota: %w", err)
+		}
+		quotas := &offv1beta1.QuotaList{}
+		if err := reader.List(ctx, quotas, client.InNamespace(tenant)); err != nil {
+			return nil, fmt.Errorf("listing quotas: %w", err)
+		}
+		for i := range quotas.Items {
+			if q := &quotas.Items[i]; policy.CreatorUser(q.Spec.User) == creator && q.DeletionTimestamp.IsZero() {
+				return &q.Spec, nil
+			}
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,127 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/policy"
+)
+
+// withoutAmounts hides from the webhook of VirtualNodes what it does not look at: it is asked before the CRD, which refuses
+// amounts that would take minutes to read. A patch between two encodings without them never touches them.
+func withoutAmounts(h admission.Handler) admission.Handler {
+	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+		for _, obj := range []*runtime.RawExtension{&req.Object, &req.OldObject} {
+			var err error
+			if obj.Raw, err = withoutFields(obj.Raw, "resourceQuota", "template"); err != nil {
+				return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the VirtualNode: %w", err))
+			}
+		}
+		return h.Handle(ctx, req)
+	})
+}
+
+// withoutFields is an object without these fields of its spec.
+func withoutFields(raw []byte, fields ...string) ([]byte, error) {
+	if len(raw) == 0 {
+		return raw, nil
+	}
+	var obj, spec map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &obj); err != nil {
+		return nil, err
+	}
+	if len(obj["spec"]) == 0 {
+		return raw, nil
+	}
+	if err := json.Unmarshal(obj["spec"], &spec); err != nil {
+		return nil, err
+	}
+	for _, field := range fields {
+		delete(spec, field)
+	}
+	var err error
+	if obj["spec"], err = json.Marshal(spec); err != nil {
+		return nil, err
+	}
+	return json.Marshal(obj)
+}
+
+// virtualNodes keeps VirtualNodes from taking the name of a Node. What they leave to their options is not written into
+// them: it would not follow a change of the options.
+type virtualNodes struct {
+	reading
+	template types.NamespacedName
+}
+
+func (v *virtualNodes) mutate(ctx context.Context, req *admission.Request, old, vn *offv1beta1.VirtualNode) error {
+	if old != nil {
+		if err := policy.CheckVirtualNodeChange(old, vn); err != nil {
+			return refuse(err)
+		}
+		return nil
+	}
+	if err := v.checkNew(ctx, req, vn); err != nil {
+		return err
+	}
+	key := v.templateOf(vn, req.Namespace)
+	err := v.get(ctx, key, &offv1beta1.VkOptionsTemplate{})
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err):
+		return refuse(fmt.Errorf("the VkOptionsTemplate %q does not exist", key))
+	default:
+		return fmt.Errorf("reading VkOptionsTemplate %q: %w", key, err)
+	}
+}
+
+func (v *virtualNodes) templateOf(vn *offv1beta1.VirtualNode, namespace string) types.NamespacedName {
+	ref := vn.Spec.VkOptionsTemplateRef
+	if ref == nil {
+		return v.template
+	}
+	return types.NamespacedName{Namespace: or(ref.Namespace, namespace), Name: ref.Name}
+}
+
+func (v *virtualNodes) checkNew(ctx context.Context, req *admission.Request, vn *offv1beta1.VirtualNode) error {
+	namespace := &corev1.Namespace{}
+	if err := v.get(ctx, client.ObjectKey{Name: req.Namespace}, namespace); err != nil {
+		return fmt.Errorf("reading the namespace: %w", err)
+	}
+	if vn.Spec.ClusterID != "" {
+		if err := policy.CheckVirtualNodePlace(vn, namespace); err != nil {
+			return refuse(err)
+		}
+	}
+	others := &offv1beta1.VirtualNodeList{}
+	if err := v.cached.List(ctx, others); err != nil {
+		return fmt.Errorf("listing the VirtualNodes: %w", err)
+	}
+	vn.Namespace = req.Namespace
+	if err := policy.CheckVirtualNode(vn, others.Items); err != nil {
+		return refuse(err)
+	}
+	// The webhook of a new VirtualNode is rare enough for a question to the API server: a Node seen in a cache may be gone.
+	err := v.live.Get(ctx, client.ObjectKey{Name: vn.Name}, &corev1.Node{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("looking for a Node of that name: %w", err)
+	default:
+		return refuse(fmt.Errorf("node %s already exists", vn.Name))
+	}
+}

@@ -1,0 +1,173 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhook serves the admission webhooks of an installation: a thin adapter between the API server and the
+// functions of rules, with a certificate that makes, renews and announces itself.
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
+)
+
+// Options say what is served and how. The zero value of each field but LiqoNamespace is the installation's default.
+type Options struct {
+	// LiqoNamespace is where the installation and its certificate live.
+	LiqoNamespace string
+	// Service is the name of the Service in front of the webhooks; "" is liqo-webhook.
+	Service string
+	// Hosts are further names and addresses that the certificate is valid for.
+	Hosts []string
+	// Host and Port to listen at; the defaults are every address and 9443.
+	Host string
+	Port int
+	// Lifetime of the serving certificate; 0 is 90 days. Its authority lives four times as long.
+	Lifetime time.Duration
+	// Settle is how long a new authority is shown to the API server before it is served with; 0 is 30 seconds, or less
+	// where the lifetime asks for it.
+	Settle time.Duration
+	// Configuration is the name of both webhook configurations; "" is liqo-webhook.
+	Configuration string
+	// RuntimeClass of pods that are already steered; "" is liqo.
+	RuntimeClass string
+	// VkOptionsTemplate is used by VirtualNodes that name none; the default is virtual-kubelet-default in LiqoNamespace.
+	VkOptionsTemplate types.NamespacedName
+	// EnforceResources refuses ShadowPods of users without a Quota, with a cordoned one, or too large for it.
+	EnforceResources bool
+	// Pods is what the administrator of this cluster allows to pods of its consumers.
+	Pods policy.RemotePods
+	// Clock tells the time; nil is the real one.
+	Clock func() time.Time
+}
+
+const (
+	defaultLifetime = 90 * 24 * time.Hour
+	defaultSettle   = 30 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	o.Service = or(o.Service, names.WebhookConfiguration)
+	o.Configuration = or(o.Configuration, names.WebhookConfiguration)
+	o.RuntimeClass = or(o.RuntimeClass, names.RuntimeClass)
+	o.Port = or(o.Port, names.WebhookPort)
+	o.Lifetime = or(o.Lifetime, defaultLifetime)
+	o.Settle = or(o.Settle, min(defaultSettle, o.Lifetime/12))
+	o.VkOptionsTemplate = or(o.VkOptionsTemplate, types.NamespacedName{Namespace: o.LiqoNamespace, Name: names.VkOptionsTemplate})
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return o
+}
+
+func or[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+// hosts are what the API server may call the webhooks by, the one it does first.
+func (o Options) hosts() []string {
+	service := o.Service + "." + o.LiqoNamespace
+	return append([]string{service + ".svc", o.Service, service, service + ".svc.cluster.local"}, o.Hosts...)
+}
+
+// SetupWebhooks serves the webhooks from every replica of the manager's process.
+func SetupWebhooks(mgr ctrl.Manager, o Options) error {
+	o = o.withDefaults()
+	current := &serving{}
+	server := &drained{Server: webhook.NewServer(webhook.Options{
+		Host: o.Host,
+		Port: o.Port,
+		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.MinVersion = tls.VersionTLS12
+			c.GetCertificate = current.certificate
+		}},
+	})}
+	if err := register(mgr, server, o); err != nil {
+		return err
+	}
+	err := addRotation(mgr, &rotation{
+		client:        mgr.GetClient(),
+		secret:        client.ObjectKey{Namespace: o.LiqoNamespace, Name: names.WebhookCertsSecret},
+		service:       o.Service,
+		configuration: o.Configuration,
+		policy:        rotationPolicy{hosts: o.hosts(), lifetime: o.Lifetime},
+		settle:        o.Settle,
+		clock:         o.Clock,
+		serving:       current,
+	})
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(server); err != nil {
+		return fmt.Errorf("adding the webhook server: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("webhook-certificate", current.ready); err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("webhook-server", server.StartedChecker()); err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return nil
+}
+
+// register gives every path its handler, and has what handlers read cached on every replica.
+func register(mgr ctrl.Manager, server webhook.Server, o Options) error {
+	for _, kind := range []client.Object{
+		&corev1.Namespace{}, &offv1beta1.NamespaceOffloading{}, &offv1beta1.VirtualNode{}, &offv1beta1.VkOptionsTemplate{}, &offv1beta1.Quota{}, &authv1beta1.Tenant{},
+	} {
+		if _, err := mgr.GetCache().GetInformer(context.Background(), kind); err != nil {
+			return fmt.Errorf("caching %T: %w", kind, err)
+		}
+	}
+	in := reading{cached: mgr.GetClient(), live: mgr.GetAPIReader()}
+	decoder := admission.NewDecoder(mgr.GetScheme())
+	for path, h := range map[string]admission.Handler{
+		"/mutate/pod":                    mutating(decoder, &pods{reading: in, runtimeClass: o.RuntimeClass}),
+		"/mutate/daemonsets":             mutating(decoder, daemonSets{}),
+		"/mutate/virtualnodes":           withoutAmounts(mutating(decoder, &virtualNodes{reading: in, template: o.VkOptionsTemplate})),
+		"/mutate/shadowpods":             mutating(decoder, shadowPodCreator{}),
+		"/validate/shadowpods":           validating(decoder, &shadowPods{reading: in, enforce: o.EnforceResources, allowed: o.Pods}),
+		"/mutate/tenants":                mutating(decoder, tenantDefaults{}),
+		"/validate/tenants":              validating(decoder, &tenants{reading: in}),
+		"/validate/namespace-offloading": validating(decoder, namespaceOffloadings{}),
+	} {
+		var handler http.Handler = &admission.Webhook{Handler: h, RecoverPanic: new(true)}
+		if path == "/validate/shadowpods" && o.EnforceResources {
+			handler = fromCreator(handler)
+		}
+		server.Register(path, handler)
+	}
+	return nil
+}
+
+// reading is how handlers read: from the cache, and from the API server what the cache does not have, because it may
+// have been made a moment ago.
+type reading struct {
+	cached, live client.Reader
+}
+
+func (r reading) get(ctx context.Context, key client.ObjectKey, into client.Object) error {
+	err := r.cached.Get(ctx, key, into)
+	if client.IgnoreNotFound(err) == nil && err != nil {
+		return r.live.Get(ctx, key, into)
+	}
+	return err
+}
