@@ -125,7 +125,7 @@ type side struct {
 
 // Everybody who may reach something of the other cluster does, and nobody reaches what is not for peers, from the node of the gateway
 // and from another one; pods are seen under their own addresses; what they say passes the network between the clusters in secret, and
-// connection tracking finds nothing of it invalid. See docs/network.md, "Who reaches what". Here the consumer has the server of the tunnel.
+// connection tracking finds nothing of it invalid. See docs/network-reach.md, "Who reaches what". Here the consumer has the server of the tunnel.
 func TestMatrix(t *testing.T) {
 	p := peer(t, "matrix")
 	eventually(t, "the virtual kubelet to run", func(ctx context.Context) error {
