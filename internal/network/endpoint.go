@@ -17,6 +17,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 )
 
 // endpointOf is where the Service of a gateway can be reached; it is a Wait while that is not known.
@@ -162,12 +163,15 @@ func innerEndpoint(pods []corev1.Pod, now *networkingv1beta1.InternalGatewayEndp
 	}
 }
 
-// dialled is what a template is told of the server: what its user wrote, else what the peer says.
+// dialled is what a template is told of the server: what its user wrote, else what the peer says, of which gateways of other kinds check nothing.
 func dialled(spec networkingv1beta1.EndpointStatus, told *networkingv1beta1.EndpointStatus) networkingv1beta1.EndpointStatus {
-	if told == nil || len(spec.Addresses) > 0 {
+	if len(spec.Addresses) > 0 {
 		return spec
 	}
-	return *told.DeepCopy()
+	if believed := policy.PeerEndpoint(told); believed != nil {
+		return *believed
+	}
+	return spec
 }
 
 // follows tells whether a template renders a gateway that reads by itself what the peer says of the server. In its arguments each change would

@@ -163,6 +163,8 @@ func TestWhatATemplateIsToldOfTheServer(t *testing.T) {
 		"what its user says":        {spec: endpoint{Addresses: []string{"a"}, Port: 1}, want: endpoint{Addresses: []string{"a"}, Port: 1}},
 		"and nothing of the peer's": {spec: endpoint{Addresses: []string{"a"}, Port: 1}, told: &endpoint{Addresses: []string{"b", "a"}, Port: 2}, want: endpoint{Addresses: []string{"a"}, Port: 1}},
 		"the peer alone":            {told: &endpoint{Addresses: []string{"b"}, Ports: []int32{2, 3}}, want: endpoint{Addresses: []string{"b"}, Ports: []int32{2, 3}}},
+		"what it cannot mean":       {told: &endpoint{Addresses: []string{"169.254.169.254", "--mode=server", "b"}, Port: 2}, want: endpoint{Addresses: []string{"b"}, Port: 2}},
+		"nothing that it can":       {told: &endpoint{Addresses: []string{"127.0.0.1"}, Port: 2}},
 		"nobody":                    {},
 	} {
 		if diff := cmp.Diff(tc.want, dialled(tc.spec, tc.told)); diff != "" {

@@ -6,8 +6,10 @@ package policy
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,6 +18,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
@@ -31,7 +34,9 @@ const (
 	maxPeerCapabilities = 64
 	maxPeerCertificate  = 64 << 10
 	maxPeerURL          = 2048
-	maxMappingReason    = 64 // as the kind has it
+	maxMappingReason    = 64   // as the kind has it
+	maxPeerAddresses    = 1000 // as the policy liqo-endpoints has it
+	maxPeerPorts        = 64   // as the kind has it
 )
 
 // maxPeerAmount is more than any cluster has, and small enough to be counted in thousandths.
@@ -108,6 +113,46 @@ func RenewStatus(said *authv1beta1.RenewStatus) authv1beta1.RenewStatus {
 	return authv1beta1.RenewStatus{AuthParams: authParams(said.AuthParams), Conditions: foreignConditions(said.Conditions)}
 }
 
+// PeerEndpoint returns what is believed of where a peer says that its gateway is: what can be an address or a port, since it ends up in
+// the arguments of a process, and no address that this cluster would not connect to. It returns nil if nothing is left.
+func PeerEndpoint(said *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
+	if said == nil {
+		return nil
+	}
+	out := &networkingv1beta1.EndpointStatus{}
+	for _, address := range said.Addresses {
+		if isPeerHost(address) && len(out.Addresses) < maxPeerAddresses {
+			out.Addresses = append(out.Addresses, address)
+		}
+	}
+	if isPort(said.Port) {
+		out.Port = said.Port
+	} else {
+		for _, port := range said.Ports {
+			if isPort(port) && len(out.Ports) < maxPeerPorts {
+				out.Ports = append(out.Ports, port)
+			}
+		}
+	}
+	if len(out.Addresses) == 0 || out.Port == 0 && len(out.Ports) == 0 {
+		return nil
+	}
+	if p := said.Protocol; p != nil && (*p == corev1.ProtocolUDP || *p == corev1.ProtocolTCP) {
+		out.Protocol = new(*p)
+	}
+	return out
+}
+
+// isPeerHost reports whether a text is an address or a name where a peer may be. What a name leads to is checked when it is resolved.
+func isPeerHost(text string) bool {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.Zone() == "" && CheckPeerAddress(addr, false) == nil
+	}
+	return len(validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(text, ".")))) == 0
+}
+
+func isPort(n int32) bool { return len(validation.IsValidPortNum(int(n))) == 0 }
+
 // sliceConditions returns one condition of each type that there is.
 func sliceConditions(said []authv1beta1.ResourceSliceCondition) []authv1beta1.ResourceSliceCondition {
 	var out []authv1beta1.ResourceSliceCondition
@@ -139,8 +184,8 @@ func foreignConditions(said []metav1.Condition) []metav1.Condition {
 	return out
 }
 
-// Amounts returns amounts that another cluster wrote less what no node can have: names that are none, and negative amounts. No amount
-// is so large that sums of it are wrong.
+// Amounts returns amounts that another cluster wrote less what no node can have: names that are none, negative amounts, and parts of
+// what is counted in whole numbers, for which the API server would refuse the whole Node. No amount is so large that sums of it are wrong.
 func Amounts(said corev1.ResourceList) corev1.ResourceList {
 	var out corev1.ResourceList
 	for _, name := range slices.Sorted(maps.Keys(said)) {
@@ -150,6 +195,9 @@ func Amounts(said corev1.ResourceList) corev1.ResourceList {
 		}
 		if most := maxPeerAmount(); quantity.Cmp(most) > 0 {
 			quantity = maxPeerAmount() // most has become a decimal of another notation
+		}
+		if whole := *resource.NewQuantity(quantity.Value(), quantity.Format); name != corev1.ResourceCPU && whole.Cmp(quantity) != 0 {
+			quantity = *resource.NewQuantity(quantity.Value()-1, quantity.Format) // Value rounds up
 		}
 		if out == nil {
 			out = corev1.ResourceList{}

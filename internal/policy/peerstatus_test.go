@@ -6,6 +6,7 @@ package policy
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/testkit/hostile"
 )
@@ -92,6 +94,74 @@ func TestHostileStatus(t *testing.T) {
 		})
 		hostile.Check(t, RenewStatus(&said), rules)
 	})
+}
+
+func TestHostileEndpoint(t *testing.T) {
+	var said networkingv1beta1.GatewayServerStatus
+	fill := func() {
+		hostile.Fill(&said, hostile.Fields{
+			"EndpointStatus.Addresses": {"192.0.2.1", "Rome.example", "169.254.169.254", "::ffff:127.0.0.1", "fe80::1%eth0", "--mode=server", "$(POD_IP)", "a,b", hostile.Text},
+			"EndpointStatus.Protocol":  {"SCTP", hostile.Text},
+		})
+		for range 1000 { // more ports than may be
+			said.Endpoint.Ports = append(said.Endpoint.Ports, 7)
+			said.Endpoint.Addresses = append(said.Endpoint.Addresses, "192.0.2.1")
+		}
+	}
+	checks := map[string]hostile.Rule{
+		"EndpointStatus.Addresses": hostile.AtMost(maxPeerAddresses, func(v reflect.Value) error {
+			for i := range v.Len() {
+				if err := hostile.OneOf("192.0.2.1", "Rome.example")(v.Index(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+		"EndpointStatus.Port": hostile.Between(1, 65535), "EndpointStatus.Ports": hostile.AtMost(maxPeerPorts), "EndpointStatus.Protocol": hostile.Never,
+	}
+	t.Run("a_port", func(t *testing.T) {
+		fill()
+		said.Endpoint.Port = 7
+		got := PeerEndpoint(said.Endpoint)
+		alone := maps.Clone(checks)
+		alone["EndpointStatus.Ports"] = hostile.Never
+		hostile.Check(t, *got, alone)
+	})
+	t.Run("ports", func(t *testing.T) {
+		fill()
+		said.Endpoint.Port = -1
+		got := PeerEndpoint(said.Endpoint)
+		if slices.ContainsFunc(got.Ports, func(port int32) bool { return port != 7 }) {
+			t.Errorf("ports %v", got.Ports)
+		}
+		several := maps.Clone(checks)
+		several["EndpointStatus.Port"] = hostile.Never
+		hostile.Check(t, *got, several)
+	})
+	for name, text := range map[string]string{"no address": `{"port":7}`, "no port": `{"addresses":["192.0.2.1"],"port":70000,"ports":[0,-1]}`, "only loopback": `{"addresses":["127.0.0.1"],"port":7}`} {
+		var said networkingv1beta1.EndpointStatus
+		if err := json.Unmarshal([]byte(text), &said); err != nil {
+			t.Fatal(err)
+		}
+		if got := PeerEndpoint(&said); got != nil {
+			t.Errorf("%s is believed: %+v", name, got)
+		}
+	}
+	honest := &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.1", "rome.example.", "fd00::1"}, Port: 51840, Protocol: new(corev1.ProtocolUDP)}
+	if diff := cmp.Diff(honest, PeerEndpoint(honest)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What is counted in whole numbers is refused by the API server otherwise, with the whole Node.
+func TestPartsOfDevicesAreNotBelieved(t *testing.T) {
+	got := Amounts(corev1.ResourceList{
+		"cpu": resource.MustParse("1500m"), "pods": resource.MustParse("10500m"), "nvidia.com/gpu": resource.MustParse("100m"), "memory": resource.MustParse("1.5Gi"),
+	})
+	want := corev1.ResourceList{"cpu": resource.MustParse("1500m"), "pods": resource.MustParse("10"), "nvidia.com/gpu": resource.MustParse("0"), "memory": resource.MustParse("1.5Gi")}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestHonestStatusIsBelieved(t *testing.T) {

@@ -9,14 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -25,10 +22,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/multicluster"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 )
-
-// maxAddresses bounds what one cluster says to the other; the policy liqo-endpoints has the same number.
-const maxAddresses = 1000
 
 // endpointKinds tell the clients of one cluster where the servers of the other one are. Only this end reaches both API servers,
 // so it carries what there is to say both ways: to our clients, which we write, and to those of the peer, of which it lets us
@@ -119,40 +114,11 @@ func writeEndpoint(ctx context.Context, c client.Client, gateway *networkingv1be
 
 // saidBy is where the first of these servers is that says so, one that runs before others, as nodes take them; nil while none does.
 func saidBy(servers []networkingv1beta1.GatewayServer) *networkingv1beta1.EndpointStatus {
-	says := func(g *networkingv1beta1.GatewayServer) bool { return usable(g.Status.Endpoint) != nil }
+	says := func(g *networkingv1beta1.GatewayServer) bool { return policy.PeerEndpoint(g.Status.Endpoint) != nil }
 	runs := func(g *networkingv1beta1.GatewayServer) bool { return says(g) && g.Status.InternalEndpoint != nil }
 	first := cmp.Or(elder.First(servers, runs), elder.First(servers, says))
 	if first == nil {
 		return nil
 	}
-	return usable(first.Status.Endpoint)
+	return policy.PeerEndpoint(first.Status.Endpoint)
 }
-
-// usable is an endpoint less what can be no address or port, nil if nothing is left: it ends up in the arguments of a process.
-func usable(e *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
-	if e == nil {
-		return nil
-	}
-	out := e.DeepCopy()
-	out.Addresses = slices.DeleteFunc(out.Addresses, func(a string) bool { return !isAddress(a) })
-	out.Addresses = out.Addresses[:min(len(out.Addresses), maxAddresses)]
-	out.Ports = slices.DeleteFunc(out.Ports, func(port int32) bool { return !isPort(port) })
-	switch {
-	case len(out.Addresses) == 0, len(out.Ports) == 0 && !isPort(out.Port):
-		return nil
-	case isPort(out.Port):
-		out.Ports = nil
-	default:
-		out.Port = 0
-	}
-	return out
-}
-
-func isAddress(text string) bool {
-	if a, err := netip.ParseAddr(text); err == nil {
-		return a.Zone() == ""
-	}
-	return len(validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(text, ".")))) == 0
-}
-
-func isPort(n int32) bool { return len(validation.IsValidPortNum(int(n))) == 0 }

@@ -4,15 +4,28 @@
 package virtualkubelet
 
 import (
+	"errors"
+	"maps"
+	"net/netip"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/remote"
+	"liqo.io/liqo/internal/testkit"
 	"liqo.io/liqo/internal/testkit/hostile"
+	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
 // A field that a newer Kubernetes adds to events fails here until there is a rule for it.
@@ -55,4 +68,144 @@ func TestHostileEvent(t *testing.T) {
 	if got := together.Message; len(got) > maxEventText || got != policy.CleanText(got, maxEventText) {
 		t.Errorf("%d bytes are said together", len(got))
 	}
+}
+
+// Of a ShadowPod a provider says that it is refused and why, or how its pod ended.
+func TestHostileShadowPodStatus(t *testing.T) {
+	var shadow offv1beta1.ShadowPod
+	hostile.Fill(&shadow.Status, hostile.Fields{"Condition.Type": {offv1beta1.ShadowPodAccepted}, "Condition.Status": {"False"}})
+	k := &podKind{options: Options{Provider: "milan"}}
+	no := refusalOf(&shadow)
+	if no == nil {
+		t.Fatal("it refuses nothing")
+	}
+	refused := hostile.Nothing(corev1.PodStatus{})
+	maps.Copy(refused, map[string]hostile.Rule{
+		"PodStatus.Phase": hostile.OneOf("Pending"), "PodStatus.Conditions": hostile.AtMost(2), "PodStatus.Reason": hostile.OneOf(translate.ReasonBackOff),
+		"PodStatus.Message": hostile.Short(policy.MaxForeignMessage), "PodCondition.Type": hostile.OneOf(string(names.PodAccepted), string(corev1.PodScheduled)),
+		"PodCondition.Status": hostile.OneOf("True", "False"), "PodCondition.Reason": hostile.Short(policy.MaxForeignReason),
+		"PodCondition.Message": hostile.Short(policy.MaxForeignMessage), "PodCondition.LastTransitionTime": hostile.Moment,
+	})
+	local := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}}}
+	hostile.Check(t, refusedStatus(local, no.Reason, k.refusalText(no.Message)), refused)
+
+	local = &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable, StartTime: new(metav1.Now()), PodIP: "10.0.0.1"}}
+	for _, phase := range []corev1.PodPhase{"", "Pending", "Running", "Unknown", "Excellent", corev1.PodPhase(hostile.Text)} {
+		if policy.Ended(phase) {
+			t.Errorf("%.40q is an end", phase)
+		}
+	}
+	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
+		if got := translate.Ended(local, phase); got.Phase != phase || got.Message != "" || got.PodIP != local.Status.PodIP {
+			t.Errorf("%s became %+v", phase, got)
+		}
+	}
+	done := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded, Reason: "Done"}}
+	if diff := cmp.Diff(done.Status, translate.Ended(done, corev1.PodFailed)); diff != "" {
+		t.Errorf("the end of a pod became another one: %s", diff)
+	}
+}
+
+// What a provider says of its slice ends up on a Node here: a field of a Node that follows from it in some other way fails here.
+func TestHostileNode(t *testing.T) {
+	var said authv1beta1.ResourceSliceStatus
+	hostile.Fill(&said, hostile.Fields{"ResourceSliceStatus.NodeLabels": {"value", "not a value"}})
+	maps.DeleteFunc(said.NodeLabels, few[string]) // those that are looked at follow
+	maps.DeleteFunc(said.Resources, func(name corev1.ResourceName, _ resource.Quantity) bool { return few(string(name), "") })
+	for key, value := range map[string]string{
+		corev1.LabelHostname: "loot", names.NodeType: "real", names.RemoteClusterID: "another", "node-role.kubernetes.io/control-plane": "", "node.kubernetes.io/exclude-from-external-load-balancers": "false",
+		corev1.LabelTopologyZone: "north", "topology.ebs.csi.aws.com/zone": "loot",
+	} {
+		said.NodeLabels[key] = value
+	}
+	for name, amount := range map[corev1.ResourceName]string{"cpu": "4", "memory": "1500m", "pods": "10500m", "nvidia.com/gpu": "100m", "ephemeral-storage": "-3Gi", "attachable-volumes-x": "9E"} {
+		said.Resources[name] = resource.MustParse(amount)
+	}
+	slice := policy.ResourceSliceStatus(&said)
+	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: offv1beta1.VirtualNodeSpec{
+		ClusterID: "milan", Labels: policy.OfferedNodeLabels(slice.NodeLabels, nil), ResourceQuota: corev1.ResourceQuotaSpec{Hard: slice.Resources},
+	}}
+	vn.Annotations = map[string]string{names.Withdrawn: policy.CleanText(hostile.Text, policy.MaxForeignMessage)}
+	node := wantedNode(nodeFacts{
+		virtualNode: vn, provider: answers, ip: netip.MustParseAddr("10.0.0.1"), port: 10250, kubernetesVersion: "v1.35.4", now: time.Now(),
+		misbehaves: &remote.Misbehaviour{Reason: "Budget", Message: hostile.Text},
+	})
+	checks := hostile.Nothing(node.Status)
+	text := hostile.Short(policy.MaxForeignMessage + 100)
+	maps.Copy(checks, map[string]hostile.Rule{
+		"NodeStatus.Capacity": hostile.AtMost(64, hostile.Amounts), "NodeStatus.Allocatable": hostile.AtMost(64, hostile.Amounts),
+		"NodeStatus.Conditions": hostile.AtMost(6), "NodeCondition.Type": hostile.OneOf("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "PeerMisbehaves", "ResourceSliceWithdrawn"),
+		"NodeCondition.Status": hostile.OneOf("True", "False"), "NodeCondition.LastHeartbeatTime": hostile.Moment, "NodeCondition.LastTransitionTime": hostile.Moment,
+		"NodeCondition.Reason": hostile.Short(policy.MaxForeignReason), "NodeCondition.Message": text,
+		"NodeStatus.Addresses": hostile.AtMost(1), "NodeAddress.Type": hostile.OneOf("InternalIP"), "NodeAddress.Address": hostile.OneOf("10.0.0.1"),
+		"DaemonEndpoint.Port": hostile.Between(10250, 10250), "NodeSystemInfo.KubeletVersion": hostile.OneOf("v1.35.4"),
+		"NodeSystemInfo.OperatingSystem": hostile.OneOf("linux"), "NodeSystemInfo.Architecture": hostile.OneOf("amd64"),
+	})
+	hostile.Check(t, node.Status, checks)
+	for key, want := range map[string]string{
+		corev1.LabelHostname: "milan", names.NodeType: names.NodeTypeVirtualNode, names.RemoteClusterID: "milan", corev1.LabelNodeExcludeBalancers: "true", corev1.LabelTopologyZone: "north",
+		"node-role.kubernetes.io/control-plane": "", "topology.ebs.csi.aws.com/zone": "",
+	} {
+		if got, there := node.Labels[key]; got != want || there && want == "" {
+			t.Errorf("the label %s is %q", key, got)
+		}
+	}
+	if len(node.Annotations) > 0 || len(node.Spec.Taints) != 2 || node.Spec.PodCIDR+node.Spec.ProviderID != "" {
+		t.Errorf("annotations %v, spec %+v", node.Annotations, node.Spec)
+	}
+
+	// One field that the API server refuses would keep all others from following.
+	c := testkit.Cluster(t, testkit.WithControllers("root-ca-certificate-publisher-controller"))
+	node.Name = testkit.Namespace(t, c, "hostile", nil)
+	status := node.Status
+	testkit.Create(t, c.Client, node)
+	node.Status = status
+	if err := c.Client.Status().Update(t.Context(), node); err != nil {
+		t.Error(err)
+	}
+}
+
+func few[V any](key string, _ V) bool { return len(key) > 5 && len(key) < 100 }
+
+// How a provider reaches its Services and Ingresses, and what it writes into their copies, is its own affair.
+func TestHostileCopies(t *testing.T) {
+	s := newStage(t, nil)
+	s.run()
+	service, ingress := serviceOf(s.local, "shop"), ingressOf(s.local, "shop")
+	service.Spec.Type = corev1.ServiceTypeLoadBalancer
+	s.create(s.here, service)
+	s.create(s.here, ingress)
+	for _, status := range []string{
+		`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.66"}]},"conditions":[{"type":"Loot","status":"True","reason":"R","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
+		`{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"},"finalizers":["loot.example/x"]},"status":{"loadBalancer":{"ingress":[{"hostname":"loot.example"}]}}}`,
+	} {
+		there := eventually(s, s.there, serviceOf(s.twin, "shop"), exists)
+		s.patchStatus(s.there, there, status)
+	}
+	there := eventually(s, s.there, ingressOf(s.twin, "shop"), exists)
+	s.patchStatus(s.there, there, `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.66"},{"hostname":"loot.example"}]}}}`)
+	s.patch(s.there, there, `{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"}},"spec":{"rules":[{"host":"loot.example"}]}}`)
+	s.patch(s.there, serviceOf(s.twin, "shop"), `{"metadata":{"labels":{"loot":"x"},"annotations":{"loot":"x"}},"spec":{"externalIPs":["192.0.2.66"],"sessionAffinity":"ClientIP"}}`)
+	// What is written here next arrives after what was done there.
+	s.patch(s.here, service, `{"metadata":{"labels":{"sign":"x"}}}`)
+	s.patch(s.here, ingress, `{"metadata":{"labels":{"sign":"x"}}}`)
+	eventually(s, s.there, serviceOf(s.twin, "shop"), signed[*corev1.Service])
+	eventually(s, s.there, ingressOf(s.twin, "shop"), signed[*networkingv1.Ingress])
+	s.after("later")
+	nowService, nowIngress := eventually(s, s.here, serviceOf(s.local, "shop"), exists), eventually(s, s.here, ingressOf(s.local, "shop"), exists)
+	for _, diff := range []string{
+		cmp.Diff(service.ObjectMeta, nowService.ObjectMeta), cmp.Diff(service.Spec, nowService.Spec), cmp.Diff(service.Status, nowService.Status),
+		cmp.Diff(ingress.ObjectMeta, nowIngress.ObjectMeta), cmp.Diff(ingress.Spec, nowIngress.Spec), cmp.Diff(ingress.Status, nowIngress.Status),
+	} {
+		if diff != "" {
+			t.Errorf("it came home:\n%s", diff)
+		}
+	}
+}
+
+func signed[T client.Object](obj T) error {
+	if obj.GetLabels()["sign"] == "" {
+		return errors.New("what was written last is not there yet")
+	}
+	return nil
 }

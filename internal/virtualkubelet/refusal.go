@@ -69,22 +69,28 @@ func (k *podKind) refusalText(message string) string {
 }
 
 func (k *podKind) markRefused(ctx context.Context, it *podItem, reason, message string) error {
-	status := translate.Missing(it.local)
-	if translate.NeverStarted(it.local) {
-		status = translate.Refused(it.local, message)
+	want := it.local.DeepCopy()
+	want.Status = refusedStatus(it.local, reason, message)
+	return writeStatus(ctx, it.Local.Client(), it.local, want)
+}
+
+// refusedStatus returns the status of a pod that the provider does not run. The message is clean already.
+func refusedStatus(local *corev1.Pod, reason, message string) corev1.PodStatus {
+	status := translate.Missing(local)
+	if translate.NeverStarted(local) {
+		status = translate.Refused(local, message)
 	}
 	condition := corev1.PodCondition{
 		Type: names.PodAccepted, Status: corev1.ConditionFalse, Reason: policy.CleanLine(reason, policy.MaxForeignReason), Message: message, LastTransitionTime: metav1.Now(),
 	}
-	for _, c := range it.local.Status.Conditions {
+	for _, c := range local.Status.Conditions {
 		if c.Type == names.PodAccepted {
 			condition.LastTransitionTime = c.LastTransitionTime
 		}
 	}
-	want := it.local.DeepCopy()
-	want.Status = withoutRefusal(status)
-	want.Status.Conditions = append(want.Status.Conditions, condition)
-	return writeStatus(ctx, it.Local.Client(), it.local, want)
+	out := withoutRefusal(status)
+	out.Conditions = append(out.Conditions, condition)
+	return out
 }
 
 // withoutRefusal drops the condition of a refusal that is over.

@@ -136,6 +136,7 @@ func Check(t *testing.T, got any, rules map[string]Rule) {
 type checker struct {
 	rules        map[string]Rule
 	seen, fields map[string]bool
+	ruled        []string // the fields that need a rule
 	errs         []error
 }
 
@@ -153,8 +154,11 @@ func (c *checker) walk(t reflect.Type, done map[reflect.Type]bool) {
 		field, of := name(t, i), t.Field(i).Type
 		c.fields[field] = true
 		container := of.Kind() == reflect.Slice || of.Kind() == reflect.Map
-		if _, ok := c.rules[field]; !ok && (container || structOf(of) == nil) {
-			c.errs = append(c.errs, fmt.Errorf("no rule says what is believed of %s", field))
+		if container || structOf(of) == nil {
+			c.ruled = append(c.ruled, field)
+			if _, ok := c.rules[field]; !ok {
+				c.errs = append(c.errs, fmt.Errorf("no rule says what is believed of %s", field))
+			}
 		}
 		c.walk(of, done)
 	}
@@ -207,6 +211,17 @@ func (c *checker) check(v reflect.Value) {
 			c.check(value)
 		}
 	}
+}
+
+// Nothing returns rules that believe no field of a type, in depth: what is believed of it takes the place of some of them.
+func Nothing(of any) map[string]Rule {
+	c := checker{fields: map[string]bool{}}
+	c.walk(reflect.TypeOf(of), map[reflect.Type]bool{})
+	out := map[string]Rule{}
+	for _, field := range c.ruled {
+		out[field] = Never
+	}
+	return out
 }
 
 var errThere = errors.New("is there, and must not be")
