@@ -22,12 +22,12 @@ const AddressLabel = "lo:liqo"
 
 // State is all that a network namespace must have of ours. What is ours and not in it goes.
 type State struct {
-	Links     []Link
-	Addresses []Address
-	Hops      []Hop
-	Routes    []Route
-	Rules     []Rule
-	Tables    []Table
+	Links      []Link
+	Addresses  []Address
+	Neighbours []Neighbour
+	Routes     []Route
+	Rules      []Rule
+	Tables     []Table
 }
 
 // Link is a device. A VXLAN and the ends of a veth are made and removed; any other is made by whoever uses it, and only its MTU and being up
@@ -59,8 +59,8 @@ type Address struct {
 	Prefix netip.Prefix // with host bits
 }
 
-// Hop is a permanent neighbour on a device that is made, and where a VXLAN sends frames for it.
-type Hop struct {
+// Neighbour is a permanent neighbour on a device that is made, and where a VXLAN sends frames for it.
+type Neighbour struct {
 	Device string
 	Next   netip.Addr // next hop of routes
 	MAC    [6]byte
@@ -137,7 +137,7 @@ func (f Family) String() string {
 	return "ip6"
 }
 
-func (f Family) other() Family {
+func (f Family) otherFamily() Family {
 	if f == IPv4 {
 		return IPv6
 	}
@@ -161,7 +161,7 @@ func (s *State) Sort() {
 	slices.SortFunc(s.Addresses, func(a, b Address) int {
 		return cmp.Or(cmp.Compare(a.Device, b.Device), a.Prefix.Compare(b.Prefix))
 	})
-	slices.SortFunc(s.Hops, func(a, b Hop) int { return cmp.Or(cmp.Compare(a.Device, b.Device), a.Next.Compare(b.Next)) })
+	slices.SortFunc(s.Neighbours, func(a, b Neighbour) int { return cmp.Or(cmp.Compare(a.Device, b.Device), a.Next.Compare(b.Next)) })
 	slices.SortFunc(s.Routes, func(a, b Route) int {
 		return cmp.Or(cmp.Compare(a.Table, b.Table), a.To.Compare(b.To), cmp.Compare(a.Metric, b.Metric))
 	})
@@ -170,81 +170,81 @@ func (s *State) Sort() {
 			cmp.Compare(a.Input, b.Input), cmp.Compare(a.Output, b.Output), cmp.Compare(a.Mark, b.Mark), cmp.Compare(a.Table, b.Table), cmp.Compare(a.GoTo, b.GoTo))
 	})
 	for i := range s.Tables {
-		s.Tables[i].sort()
+		s.Tables[i].sortAll()
 	}
 }
 
 // String has a line for each thing, as one would type it.
 func (s State) String() string {
 	var b strings.Builder
-	lines(&b, s.Links)
-	lines(&b, s.Addresses)
-	lines(&b, s.Hops)
-	lines(&b, s.Routes)
-	lines(&b, s.Rules)
-	lines(&b, s.Tables)
+	writeLines(&b, s.Links)
+	writeLines(&b, s.Addresses)
+	writeLines(&b, s.Neighbours)
+	writeLines(&b, s.Routes)
+	writeLines(&b, s.Rules)
+	writeLines(&b, s.Tables)
 	return b.String()
 }
 
-func lines[T fmt.Stringer](b *strings.Builder, of []T) {
+func writeLines[T fmt.Stringer](b *strings.Builder, of []T) {
 	for _, one := range of {
 		fmt.Fprintln(b, one)
 	}
 }
 
 func (l Link) String() string {
-	w := words{"link", l.Name}
+	w := lineBuilder{"link", l.Name}
 	if v := l.VXLAN; v != nil {
-		w.add("address", hardware(v.MAC), "vxlan id", v.ID, "dstport", v.Port, "nolearning")
+		w.addWords("address", macString(v.MAC), "vxlan id", v.ID, "dstport", v.Port, "nolearning")
 	}
 	if v := l.Veth; v != nil {
-		w.add("address", hardware(v.MAC), "veth peer", v.Peer)
+		w.addWords("address", macString(v.MAC), "veth peer", v.Peer)
 	}
 	if l.MTU != 0 {
-		w.add("mtu", l.MTU)
+		w.addWords("mtu", l.MTU)
 	}
-	return w.line()
+	return w.joinWords()
 }
 
 func (a Address) String() string { return fmt.Sprintf("addr %s dev %s", a.Prefix, a.Device) }
 
-func (h Hop) String() string {
-	w := words{"neigh", h.Next, "lladdr", hardware(h.MAC), "dev", h.Device}
+func (h Neighbour) String() string {
+	w := lineBuilder{"neigh", h.Next, "lladdr", macString(h.MAC), "dev", h.Device}
 	if h.Outer.IsValid() {
-		w.add("dst", h.Outer)
+		w.addWords("dst", h.Outer)
 	}
-	return w.line()
+	return w.joinWords()
 }
 
 func (r Route) String() string {
-	w := words{"route"}
+	w := lineBuilder{"route"}
 	if r.Unreachable {
-		w.add("unreachable")
+		w.addWords("unreachable")
 	}
-	w.add(r.To)
+	w.addWords(r.To)
 	if r.Via.IsValid() {
-		w.add("via", r.Via)
+		w.addWords("via", r.Via)
 	}
 	if r.Device != "" {
-		w.add("dev", r.Device)
+		w.addWords("dev", r.Device)
 	}
 	if r.OnLink {
-		w.add("onlink")
+		w.addWords("onlink")
 	}
 	if r.Scope != ScopeGlobal {
-		w.add("scope", r.Scope)
+		w.addWords("scope", r.Scope)
 	}
 	if r.Source.IsValid() {
-		w.add("src", r.Source)
+		w.addWords("src", r.Source)
 	}
 	if r.MTU != 0 {
-		w.add("mtu", r.MTU)
+		w.addWords("mtu", r.MTU)
 	}
 	if r.Metric != 0 {
-		w.add("metric", r.Metric)
+		w.addWords("metric", r.Metric)
 	}
-	w.add("table", r.Table)
-	return w.line()
+	w.addWords("table", r.Table)
+	return w.joinWords()
 }
 
 func (s Scope) String() string {
@@ -262,46 +262,46 @@ func (s Scope) String() string {
 }
 
 func (r Rule) String() string {
-	w := words{"rule"}
+	w := lineBuilder{"rule"}
 	if r.Family == IPv6 {
-		w.add("-6")
+		w.addWords("-6")
 	}
-	w.add("pref", r.Priority)
+	w.addWords("pref", r.Priority)
 	if r.From.IsValid() {
-		w.add("from", r.From)
+		w.addWords("from", r.From)
 	}
 	if r.To.IsValid() {
-		w.add("to", r.To)
+		w.addWords("to", r.To)
 	}
 	if r.Input != "" {
-		w.add("iif", r.Input)
+		w.addWords("iif", r.Input)
 	}
 	if r.Output != "" {
-		w.add("oif", r.Output)
+		w.addWords("oif", r.Output)
 	}
 	if r.Mark != 0 {
-		w.add("fwmark", r.Mark)
+		w.addWords("fwmark", r.Mark)
 	}
 	switch {
 	case r.Unreachable:
-		w.add("unreachable")
+		w.addWords("unreachable")
 	case r.GoTo != 0:
-		w.add("goto", r.GoTo)
+		w.addWords("goto", r.GoTo)
 	case r.Nop:
-		w.add("nop")
+		w.addWords("nop")
 	case r.Table == MainTable:
-		w.add("lookup main")
+		w.addWords("lookup main")
 	default:
-		w.add("lookup", r.Table)
+		w.addWords("lookup", r.Table)
 	}
-	return w.line()
+	return w.joinWords()
 }
 
-func hardware(mac [6]byte) string { return net.HardwareAddr(mac[:]).String() }
+func macString(mac [6]byte) string { return net.HardwareAddr(mac[:]).String() }
 
-// words are put together with a blank between each two.
-type words []any
+// lineBuilder are put together with a blank between each two.
+type lineBuilder []any
 
-func (w *words) add(more ...any) { *w = append(*w, more...) }
+func (w *lineBuilder) addWords(more ...any) { *w = append(*w, more...) }
 
-func (w words) line() string { return strings.TrimSuffix(fmt.Sprintln(w...), "\n") }
+func (w lineBuilder) joinWords() string { return strings.TrimSuffix(fmt.Sprintln(w...), "\n") }

@@ -14,9 +14,9 @@ func TestAStateIsReadLikeCommands(t *testing.T) {
 	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
 	gateway := addr("10.200.1.9")
 	s := State{
-		Links:     []Link{{Name: "liqo.fabric", VXLAN: &VXLAN{ID: 1, Port: 6091, MAC: MAC(addr("10.70.0.12"))}, MTU: 1340}},
-		Addresses: []Address{{Device: "lo", Prefix: prefix("10.70.0.12/32")}},
-		Hops:      []Hop{{Device: "liqo.fabric", Next: gateway, MAC: MAC(gateway), Outer: gateway}},
+		Links:      []Link{{Name: "liqo.fabric", VXLAN: &VXLAN{ID: 1, Port: 6091, MAC: MAC(addr("10.70.0.12"))}, MTU: 1340}},
+		Addresses:  []Address{{Device: "lo", Prefix: prefix("10.70.0.12/32")}},
+		Neighbours: []Neighbour{{Device: "liqo.fabric", Next: gateway, MAC: MAC(gateway), Outer: gateway}},
 		Routes: []Route{
 			{Table: 6091, To: prefix("10.71.0.0/16"), Unreachable: true, Metric: UnreachableMetric},
 			{Table: 6091, To: prefix("10.71.0.0/16"), Via: gateway, Device: "liqo.fabric", OnLink: true, Source: addr("10.70.0.12"), MTU: 1340},
@@ -30,12 +30,12 @@ func TestAStateIsReadLikeCommands(t *testing.T) {
 			},
 			Chains: []Chain{
 				{Name: "outer", Type: Filter, Hook: Prerouting, Priority: -300, Rules: [][]Statement{{
-					Is{Field: L4Protocol, Values: []Value{ProtocolValue(UDP)}}, Is{Field: DestinationPort, Values: []Value{Port(6091)}},
+					Cmp{Field: L4Protocol, Values: []Value{ProtocolValue(UDP)}}, Cmp{Field: DestinationPort, Values: []Value{Port(6091)}},
 					Word{Field: DestinationScope, Word: Local}, Verdict{GoTo, "outer_in"},
 				}}},
 				{Name: "outer_in", Rules: [][]Statement{
-					{In{Fields: []Field{Source, InnerSource}, Set: "speaks"}, Untracked{}, Verdict{Kind: Accept}},
-					{Count{"dropped"}, Verdict{Kind: Drop}},
+					{Lookup{Fields: []Field{Source, InnerSource}, Set: "speaks"}, Notrack{}, Verdict{Kind: Accept}},
+					{Counter{"dropped"}, Verdict{Kind: Drop}},
 				}},
 			},
 		}},
@@ -73,7 +73,7 @@ func TestPacketsOfOneFamilyInsideOfTheOther(t *testing.T) {
 		Sets: []Set{{Name: "speaks", Key: []Type{TypeAddress, TypeOtherAddress}, Elements: []Element{
 			{Key: []Value{Addr(netip.MustParseAddr("10.200.1.9")), OtherPrefix(netip.MustParsePrefix("fd00:71::/56"))}},
 		}}},
-		Chains: []Chain{{Name: "outer_in", Rules: [][]Statement{{In{Fields: []Field{Source, OtherInnerSource}, Set: "speaks"}, Verdict{Kind: Accept}}}}},
+		Chains: []Chain{{Name: "outer_in", Rules: [][]Statement{{Lookup{Fields: []Field{Source, OtherInnerSource}, Set: "speaks"}, Verdict{Kind: Accept}}}}},
 	}
 	want := `table ip liqo {
 	set speaks { type ipv4_addr . ipv6_addr; flags interval; elements = { 10.200.1.9 . fd00:71::/56 } }

@@ -10,7 +10,7 @@ import (
 )
 
 // Statement is one part of a rule: a match lets the rest of the rule happen, the others do something.
-type Statement interface{ text(Family) string }
+type Statement interface{ nftText(Family) string }
 
 // Field is what a packet or its flow says of itself.
 type Field uint8
@@ -54,7 +54,7 @@ const (
 	Translated  = "dnat"        // of FlowStatus: the destination was translated
 )
 
-func (f Field) text(family Family) string {
+func (f Field) nftName(family Family) string {
 	switch f {
 	case Source:
 		return family.String() + " saddr"
@@ -95,20 +95,20 @@ func (f Field) text(family Family) string {
 	case FlowStatus:
 		return "ct status"
 	case OtherInnerSource:
-		return "inner " + family.other().String() + " saddr"
+		return "inner " + family.otherFamily().String() + " saddr"
 	}
 	return fmt.Sprintf("field %d", f)
 }
 
-// In matches if what the fields hold is in a set; several fields are concatenated.
-type In struct {
+// Lookup matches if what the fields hold is in a set; several fields are concatenated.
+type Lookup struct {
 	Fields []Field
 	Not    bool
 	Set    string
 }
 
-// Is matches if what the field holds is one of the values.
-type Is struct {
+// Cmp matches if what the field holds is one of the values.
+type Cmp struct {
 	Field  Field
 	Not    bool
 	Values []Value
@@ -152,11 +152,11 @@ type SetPrefix struct {
 	Prefix netip.Prefix
 }
 
-// Count adds the packet to a counter of the table.
-type Count struct{ Name string }
+// Counter adds the packet to a counter of the table.
+type Counter struct{ Name string }
 
-// CountHere adds the packet to a counter that lives and goes with its rule.
-type CountHere struct{}
+// AnonymousCounter adds the packet to a counter that lives and goes with its rule.
+type AnonymousCounter struct{}
 
 // VerdictKind is what becomes of a packet.
 type VerdictKind string
@@ -179,8 +179,8 @@ type Verdict struct {
 // Reject drops and tells the sender: network unreachable.
 type Reject struct{}
 
-// Untracked keeps the packet out of connection tracking.
-type Untracked struct{}
+// Notrack keeps the packet out of connection tracking.
+type Notrack struct{}
 
 // TranslateSource gives the flow another source, whose port is kept where possible.
 type TranslateSource struct {
@@ -206,107 +206,109 @@ type ClampMSS struct{ Size uint16 } // bytes; 0: what the route allows
 // Observed is a rule that was read back from the kernel: the text that it was made from, as far as the kernel has room for it.
 type Observed struct{ Text string }
 
-func (m In) text(f Family) string {
+func (m Lookup) nftText(f Family) string {
 	fields := make([]string, len(m.Fields))
 	for i, field := range m.Fields {
-		fields[i] = field.text(f)
+		fields[i] = field.nftName(f)
 	}
-	return strings.Join(fields, " . ") + not(m.Not) + " @" + m.Set
+	return strings.Join(fields, " . ") + negation(m.Not) + " @" + m.Set
 }
 
-func (m Is) text(f Family) string {
+func (m Cmp) nftText(f Family) string {
 	if len(m.Values) == 1 {
-		return m.Field.text(f) + not(m.Not) + " " + m.Values[0].String()
+		return m.Field.nftName(f) + negation(m.Not) + " " + m.Values[0].String()
 	}
 	values := make([]string, len(m.Values))
 	for i, v := range m.Values {
 		values[i] = v.String()
 	}
-	return fmt.Sprintf("%s%s { %s }", m.Field.text(f), not(m.Not), strings.Join(values, ", "))
+	return fmt.Sprintf("%s%s { %s }", m.Field.nftName(f), negation(m.Not), strings.Join(values, ", "))
 }
 
-func (m Word) text(f Family) string {
+func (m Word) nftText(f Family) string {
 	word := m.Word
 	if m.Field == InputDevice || m.Field == OutputDevice {
 		word = fmt.Sprintf("%q", word)
 	}
-	return m.Field.text(f) + not(m.Not) + " " + word
+	return m.Field.nftName(f) + negation(m.Not) + " " + word
 }
 
-func (m Number) text(f Family) string {
+func (m Number) nftText(f Family) string {
 	numbers := strings.Trim(strings.ReplaceAll(fmt.Sprint(m.Numbers), " ", ", "), "[]")
 	if len(m.Numbers) > 1 {
 		numbers = "{ " + numbers + " }"
 	}
-	return m.Field.text(f) + not(m.Not) + " " + numbers
+	return m.Field.nftName(f) + negation(m.Not) + " " + numbers
 }
 
-func not(b bool) string {
+func negation(b bool) string {
 	if b {
 		return " !="
 	}
 	return ""
 }
 
-func (SYN) text(Family) string { return "tcp flags syn" }
+func (SYN) nftText(Family) string { return "tcp flags syn" }
 
-func (s SetNumber) text(f Family) string { return fmt.Sprintf("%s set %d", s.Field.text(f), s.Number) }
-
-func (s Copy) text(f Family) string { return s.To.text(f) + " set " + s.From.text(f) }
-
-func (s SetMapped) text(f Family) string {
-	return fmt.Sprintf("%s set %[1]s map @%s", s.Field.text(f), s.Map)
+func (s SetNumber) nftText(f Family) string {
+	return fmt.Sprintf("%s set %d", s.Field.nftName(f), s.Number)
 }
 
-func (s SetPrefix) text(f Family) string {
-	return fmt.Sprintf("%s set prefix %s", s.Field.text(f), s.Prefix)
+func (s Copy) nftText(f Family) string { return s.To.nftName(f) + " set " + s.From.nftName(f) }
+
+func (s SetMapped) nftText(f Family) string {
+	return fmt.Sprintf("%s set %[1]s map @%s", s.Field.nftName(f), s.Map)
 }
 
-func (s Count) text(Family) string { return "counter name " + s.Name }
+func (s SetPrefix) nftText(f Family) string {
+	return fmt.Sprintf("%s set prefix %s", s.Field.nftName(f), s.Prefix)
+}
 
-func (CountHere) text(Family) string { return "counter" }
+func (s Counter) nftText(Family) string { return "counter name " + s.Name }
 
-func (v Verdict) text(Family) string {
+func (AnonymousCounter) nftText(Family) string { return "counter" }
+
+func (v Verdict) nftText(Family) string {
 	if v.Chain != "" {
 		return string(v.Kind) + " " + v.Chain
 	}
 	return string(v.Kind)
 }
 
-func (Reject) text(Family) string { return "reject" }
+func (Reject) nftText(Family) string { return "reject" }
 
-func (Untracked) text(Family) string { return "notrack" }
+func (Notrack) nftText(Family) string { return "notrack" }
 
-func (s TranslateSource) text(f Family) string {
+func (s TranslateSource) nftText(f Family) string {
 	if s.Identity {
-		return "snat to " + Source.text(f)
+		return "snat to " + Source.nftName(f)
 	}
-	return "snat to " + target(s.To)
+	return "snat to " + targetText(s.To)
 }
 
-func (s TranslateDestination) text(f Family) string {
+func (s TranslateDestination) nftText(f Family) string {
 	if s.Map == "" {
-		return "dnat to " + target(s.To)
+		return "dnat to " + targetText(s.To)
 	}
 	key := make([]string, len(s.Key))
 	for i, field := range s.Key {
-		key[i] = field.text(f)
+		key[i] = field.nftName(f)
 	}
 	return fmt.Sprintf("dnat to %s map @%s", strings.Join(key, " . "), s.Map)
 }
 
-func (o Observed) text(Family) string { return o.Text }
+func (o Observed) nftText(Family) string { return o.Text }
 
-func target(p netip.Prefix) string {
+func targetText(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()
 	}
 	return "prefix " + p.String()
 }
 
-func (Masquerade) text(Family) string { return "masquerade" }
+func (Masquerade) nftText(Family) string { return "masquerade" }
 
-func (c ClampMSS) text(Family) string {
+func (c ClampMSS) nftText(Family) string {
 	if c.Size == 0 {
 		return "tcp option maxseg size set rt mtu"
 	}

@@ -106,18 +106,18 @@ func (v Value) Single() bool { return v.Low == v.High }
 // String is the value as nft prints it.
 func (v Value) String() string {
 	if v.Single() {
-		return v.Type.text(v.Low)
+		return v.Type.formatValue(v.Low)
 	}
 	if v.Type == TypeAddress || v.Type == TypeOtherAddress {
-		if p, ok := v.prefix(); ok {
+		if p, ok := v.asPrefix(); ok {
 			return p.String()
 		}
 	}
-	return v.Type.text(v.Low) + "-" + v.Type.text(v.High)
+	return v.Type.formatValue(v.Low) + "-" + v.Type.formatValue(v.High)
 }
 
-// prefix is the value as a prefix, if it is one.
-func (v Value) prefix() (netip.Prefix, bool) {
+// asPrefix is the value as a prefix, if it is one.
+func (v Value) asPrefix() (netip.Prefix, bool) {
 	low, ok := netip.AddrFromSlice([]byte(v.Low))
 	if !ok {
 		return netip.Prefix{}, false
@@ -131,7 +131,7 @@ func (v Value) prefix() (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-func (t Type) text(raw string) string {
+func (t Type) formatValue(raw string) string {
 	switch t {
 	case TypeAddress, TypeOtherAddress:
 		a, _ := netip.AddrFromSlice([]byte(raw))
@@ -158,12 +158,12 @@ func protocolName(n uint8) string {
 }
 
 // String is the type as nft calls it.
-func (t Type) name(f Family) string {
+func (t Type) nftName(f Family) string {
 	switch t {
 	case TypeAddress:
 		return map[Family]string{IPv4: "ipv4_addr", IPv6: "ipv6_addr"}[f]
 	case TypeOtherAddress:
-		return TypeAddress.name(f.other())
+		return TypeAddress.nftName(f.otherFamily())
 	case TypePort:
 		return "inet_service"
 	default:
@@ -209,7 +209,7 @@ func (s Set) Interval() bool {
 	})
 }
 
-func (t *Table) sort() {
+func (t *Table) sortAll() {
 	slices.Sort(t.Counters)
 	slices.SortFunc(t.Sets, func(a, b Set) int { return cmp.Compare(a.Name, b.Name) })
 	for _, s := range t.Sets {
@@ -229,7 +229,7 @@ func (t Table) String() string {
 		fmt.Fprintf(&b, "\tcounter %s {}\n", c)
 	}
 	for _, s := range t.Sets {
-		b.WriteString(s.text(t.Family))
+		b.WriteString(s.nftText(t.Family))
 	}
 	for _, c := range t.Chains {
 		fmt.Fprintf(&b, "\tchain %s {\n", c.Name)
@@ -249,12 +249,12 @@ func (t Table) String() string {
 func RuleText(f Family, rule []Statement) string {
 	parts := make([]string, len(rule))
 	for i, s := range rule {
-		parts[i] = s.text(f)
+		parts[i] = s.nftText(f)
 	}
 	return strings.Join(parts, " ")
 }
 
-func (s Set) text(f Family) string {
+func (s Set) nftText(f Family) string {
 	kind, types := "set", typeNames(f, s.Key)
 	if len(s.Value) > 0 {
 		kind, types = "map", types+" : "+typeNames(f, s.Value)
@@ -265,9 +265,9 @@ func (s Set) text(f Family) string {
 	}
 	elements := make([]string, len(s.Elements))
 	for i, e := range s.Elements {
-		elements[i] = concatenated(e.Key)
+		elements[i] = joinValues(e.Key)
 		if len(e.Value) > 0 {
-			elements[i] += " : " + concatenated(e.Value)
+			elements[i] += " : " + joinValues(e.Value)
 		}
 	}
 	if len(elements) == 0 {
@@ -279,12 +279,12 @@ func (s Set) text(f Family) string {
 func typeNames(f Family, types []Type) string {
 	out := make([]string, len(types))
 	for i, t := range types {
-		out[i] = t.name(f)
+		out[i] = t.nftName(f)
 	}
 	return strings.Join(out, " . ")
 }
 
-func concatenated(values []Value) string {
+func joinValues(values []Value) string {
 	out := make([]string, len(values))
 	for i, v := range values {
 		out[i] = v.String()

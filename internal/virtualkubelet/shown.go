@@ -134,7 +134,7 @@ func (s *shown) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 // exposed says, for each namespace, under which addresses gateways show those that its IPs name. Gateways rank the IPs of all
 // namespaces: where several name one address, all their namespaces are told the one alias that is translated.
 func exposed(ips []ipamv1alpha1.IP) map[string]map[netip.Addr]netip.Addr {
-	var all []plan.Alias
+	var all []plan.TranslatedIP
 	for i := range ips {
 		if alias, ready, _ := plan.AliasOf(&ips[i]); ready {
 			all = append(all, alias)

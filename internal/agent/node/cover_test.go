@@ -75,8 +75,8 @@ func peers(prefixes ...string) (out []plan.Peer) {
 	return out
 }
 
-func alias(masquerade bool, alias, address string) plan.Alias {
-	return plan.Alias{Alias: netip.MustParseAddr(alias), Address: netip.MustParseAddr(address), Masquerade: masquerade}
+func alias(masquerade bool, alias, address string) plan.TranslatedIP {
+	return plan.TranslatedIP{Alias: netip.MustParseAddr(alias), Address: netip.MustParseAddr(address), Masquerade: masquerade}
 }
 
 func TestFlowsBeginAnewWhenTheirTranslationChanges(t *testing.T) {
@@ -93,9 +93,9 @@ func TestFlowsBeginAnewWhenTheirTranslationChanges(t *testing.T) {
 		{plan.Cluster{Peers: external}, ""},
 		{plan.Cluster{Peers: append(external, peers("10.72.0.0/16")...)}, "10.72.0.0/16 "},
 		{plan.Cluster{Peers: external}, "10.72.0.0/16 "},
-		{plan.Cluster{Peers: external, Aliases: []plan.Alias{alias(true, "10.70.0.22", "192.0.2.1")}}, "10.70.0.22/32 "},
-		{plan.Cluster{Peers: external, Aliases: []plan.Alias{alias(true, "10.70.0.22", "192.0.2.2")}}, "10.70.0.22/32 "},
-		{plan.Cluster{Peers: external, Aliases: []plan.Alias{alias(false, "10.70.0.22", "192.0.2.2")}}, "10.70.0.22/32 "},
+		{plan.Cluster{Peers: external, Aliases: []plan.TranslatedIP{alias(true, "10.70.0.22", "192.0.2.1")}}, "10.70.0.22/32 "},
+		{plan.Cluster{Peers: external, Aliases: []plan.TranslatedIP{alias(true, "10.70.0.22", "192.0.2.2")}}, "10.70.0.22/32 "},
+		{plan.Cluster{Peers: external, Aliases: []plan.TranslatedIP{alias(false, "10.70.0.22", "192.0.2.2")}}, "10.70.0.22/32 "},
 		{plan.Cluster{}, "10.68.0.0/16 10.70.0.22/32 10.71.0.0/16 "},
 		{plan.Cluster{}, ""},
 	} {

@@ -42,10 +42,10 @@ func (w *world) answers(t *testing.T) {
 		Links: []datapath.Link{{
 			Name: names.FabricDevice, MTU: names.DefaultMTU, VXLAN: &datapath.VXLAN{ID: 1, Port: names.FabricPort, MAC: datapath.MAC(gateway)},
 		}},
-		Addresses: []datapath.Address{{Device: "lo", Prefix: netip.PrefixFrom(peer, 32)}},
-		Hops:      []datapath.Hop{{Device: names.FabricDevice, Next: node, MAC: datapath.MAC(node), Outer: netip.MustParseAddr("10.200.1.1")}},
-		Routes:    []datapath.Route{{Table: 101, To: netip.PrefixFrom(node, 32), Via: node, Device: names.FabricDevice, OnLink: true}},
-		Rules:     []datapath.Rule{{Priority: 101, Family: datapath.IPv4, Table: 101}},
+		Addresses:  []datapath.Address{{Device: "lo", Prefix: netip.PrefixFrom(peer, 32)}},
+		Neighbours: []datapath.Neighbour{{Device: names.FabricDevice, Next: node, MAC: datapath.MAC(node), Outer: netip.MustParseAddr("10.200.1.1")}},
+		Routes:     []datapath.Route{{Table: 101, To: netip.PrefixFrom(node, 32), Via: node, Device: names.FabricDevice, OnLink: true}},
+		Rules:      []datapath.Rule{{Priority: 101, Family: datapath.IPv4, Table: 101}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,17 +18,17 @@ import (
 func (c *compiler) setMark(f datapath.Field) error {
 	switch f {
 	case datapath.Mark:
-		c.add(&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: firstRegister})
+		c.addExprs(&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: firstRegister})
 	case datapath.FlowMark:
-		c.add(&expr.Ct{Key: expr.CtKeyMARK, SourceRegister: true, Register: firstRegister})
+		c.addExprs(&expr.Ct{Key: expr.CtKeyMARK, SourceRegister: true, Register: firstRegister})
 	default:
 		return fmt.Errorf("field %d is no mark", f)
 	}
 	return nil
 }
 
-// store writes registers into a packet, and mends checksums.
-func (c *compiler) store(p place) {
+// storeRegister writes registers into a packet, and mends checksums.
+func (c *compiler) storeRegister(p fieldPlace) {
 	if p.checksum != 0 {
 		e := &expr.Payload{
 			OperationType: expr.PayloadWrite, SourceRegister: firstRegister, Base: p.base, Offset: p.offset, Len: p.size,
@@ -37,41 +37,41 @@ func (c *compiler) store(p place) {
 		if p.pseudo {
 			e.CsumFlags = unix.NFT_PAYLOAD_L4CSUM_PSEUDOHDR
 		}
-		c.add(e)
+		c.addExprs(e)
 		return
 	}
 	// A header of IPv6 has no checksum of its own, only the layer above counts its addresses. The library cannot say that.
-	c.out.parts = append(c.out.parts, part{raw: join(attr(unix.NFTA_EXPR_NAME, zeroEnded("payload")), nested(unix.NFTA_EXPR_DATA,
-		attr(unix.NFTA_PAYLOAD_SREG, big32(uint32(firstRegister))), attr(unix.NFTA_PAYLOAD_BASE, big32(uint32(p.base))),
-		attr(unix.NFTA_PAYLOAD_OFFSET, big32(p.offset)), attr(unix.NFTA_PAYLOAD_LEN, big32(p.size)),
-		attr(unix.NFTA_PAYLOAD_CSUM_TYPE, big32(uint32(unix.NFT_PAYLOAD_CSUM_NONE))), attr(unix.NFTA_PAYLOAD_CSUM_OFFSET, big32(uint32(0))),
-		attr(unix.NFTA_PAYLOAD_CSUM_FLAGS, big32(uint32(unix.NFT_PAYLOAD_L4CSUM_PSEUDOHDR)))))})
+	c.out.parts = append(c.out.parts, encodedExpr{raw: joinBytes(encodeAttr(unix.NFTA_EXPR_NAME, zeroEnded("payload")), encodeNested(unix.NFTA_EXPR_DATA,
+		encodeAttr(unix.NFTA_PAYLOAD_SREG, bigUint32(uint32(firstRegister))), encodeAttr(unix.NFTA_PAYLOAD_BASE, bigUint32(uint32(p.base))),
+		encodeAttr(unix.NFTA_PAYLOAD_OFFSET, bigUint32(p.offset)), encodeAttr(unix.NFTA_PAYLOAD_LEN, bigUint32(p.size)),
+		encodeAttr(unix.NFTA_PAYLOAD_CSUM_TYPE, bigUint32(uint32(unix.NFT_PAYLOAD_CSUM_NONE))), encodeAttr(unix.NFTA_PAYLOAD_CSUM_OFFSET, bigUint32(uint32(0))),
+		encodeAttr(unix.NFTA_PAYLOAD_CSUM_FLAGS, bigUint32(uint32(unix.NFT_PAYLOAD_L4CSUM_PSEUDOHDR)))))})
 }
 
-// writable is the place of an address that may be written.
-func (c *compiler) writable(f datapath.Field) (place, error) {
+// writableField is the place of an address that may be written.
+func (c *compiler) writableField(f datapath.Field) (fieldPlace, error) {
 	switch f {
 	case datapath.Source, datapath.Destination, datapath.QuotedSource, datapath.QuotedDestination:
-		p, _ := c.place(f)
-		c.precede(f)
+		p, _ := c.placeOf(f)
+		c.addPrecondition(f)
 		return p, nil
 	}
-	return place{}, fmt.Errorf("field %d cannot be written", f)
+	return fieldPlace{}, fmt.Errorf("field %d cannot be written", f)
 }
 
 func (c *compiler) setMapped(s datapath.SetMapped) error {
 	if m, ok := c.sets[s.Map]; !ok || !slices.Equal(m.Value, []datapath.Type{datapath.TypeAddress}) {
 		return fmt.Errorf("the table has no map %s to addresses", s.Map)
 	}
-	p, err := c.writable(s.Field)
+	p, err := c.writableField(s.Field)
 	if err != nil {
 		return err
 	}
-	if err := c.load(s.Field, firstRegister); err != nil {
+	if err := c.loadField(s.Field, firstRegister); err != nil {
 		return err
 	}
-	c.add(&expr.Lookup{SourceRegister: firstRegister, DestRegister: firstRegister, IsDestRegSet: true, SetName: s.Map})
-	c.store(p)
+	c.addExprs(&expr.Lookup{SourceRegister: firstRegister, DestRegister: firstRegister, IsDestRegSet: true, SetName: s.Map})
+	c.storeRegister(p)
 	return nil
 }
 
@@ -79,21 +79,21 @@ func (c *compiler) setPrefix(s datapath.SetPrefix) error {
 	if datapath.FamilyOf(s.Prefix.Addr()) != c.family {
 		return fmt.Errorf("%s is not of the table's family", s.Prefix)
 	}
-	p, err := c.writable(s.Field)
+	p, err := c.writableField(s.Field)
 	if err != nil {
 		return err
 	}
 	address := s.Prefix.Masked().Addr().AsSlice()
 	if s.Prefix.IsSingleIP() {
-		c.add(&expr.Immediate{Register: firstRegister, Data: address})
-		c.store(p)
+		c.addExprs(&expr.Immediate{Register: firstRegister, Data: address})
+		c.storeRegister(p)
 		return nil
 	}
-	if err := c.load(s.Field, firstRegister); err != nil {
+	if err := c.loadField(s.Field, firstRegister); err != nil {
 		return err
 	}
-	c.add(&expr.Bitwise{SourceRegister: firstRegister, DestRegister: firstRegister, Len: p.size, Mask: hostMask(s.Prefix), Xor: address})
-	c.store(p)
+	c.addExprs(&expr.Bitwise{SourceRegister: firstRegister, DestRegister: firstRegister, Len: p.size, Mask: hostMask(s.Prefix), Xor: address})
+	c.storeRegister(p)
 	return nil
 }
 
@@ -112,53 +112,53 @@ var verdicts = map[datapath.VerdictKind]expr.VerdictKind{
 	datapath.Jump: expr.VerdictJump, datapath.GoTo: expr.VerdictGoto,
 }
 
-func (c *compiler) verdict(s datapath.Verdict) error {
+func (c *compiler) compileVerdict(s datapath.Verdict) error {
 	kind, ok := verdicts[s.Kind]
 	if !ok || (s.Chain != "") != (s.Kind == datapath.Jump || s.Kind == datapath.GoTo) {
 		return fmt.Errorf("%q is no verdict", s.Kind)
 	}
-	c.add(&expr.Verdict{Kind: kind, Chain: s.Chain})
+	c.addExprs(&expr.Verdict{Kind: kind, Chain: s.Chain})
 	return nil
 }
 
-func (c *compiler) reject() {
+func (c *compiler) compileReject() {
 	// Network unreachable is 0 in both families.
-	c.add(&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: 0})
+	c.addExprs(&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: 0})
 }
 
 func (c *compiler) translateSource(s datapath.TranslateSource) error {
 	if s.Identity {
-		if err := c.load(datapath.Source, firstRegister); err != nil {
+		if err := c.loadField(datapath.Source, firstRegister); err != nil {
 			return err
 		}
-		c.add(c.nat(expr.NATTypeSourceNAT))
+		c.addExprs(c.newNAT(expr.NATTypeSourceNAT))
 		return nil
 	}
-	return c.translate(expr.NATTypeSourceNAT, s.To)
+	return c.compileNAT(expr.NATTypeSourceNAT, s.To)
 }
 
-func (c *compiler) nat(kind expr.NATType) *expr.NAT {
+func (c *compiler) newNAT(kind expr.NATType) *expr.NAT {
 	return &expr.NAT{Type: kind, Family: uint32(protocolFamily(c.family)), RegAddrMin: firstRegister}
 }
 
-// translate gives one address, or a prefix that keeps the host bits.
-func (c *compiler) translate(kind expr.NATType, to netip.Prefix) error {
+// compileNAT gives one address, or a prefix that keeps the host bits.
+func (c *compiler) compileNAT(kind expr.NATType, to netip.Prefix) error {
 	if !to.IsValid() || datapath.FamilyOf(to.Addr()) != c.family {
 		return fmt.Errorf("%s is not of the table's family", to)
 	}
-	v, n := datapath.Prefix(to), c.nat(kind)
-	c.add(&expr.Immediate{Register: firstRegister, Data: []byte(v.Low)})
+	v, n := datapath.Prefix(to), c.newNAT(kind)
+	c.addExprs(&expr.Immediate{Register: firstRegister, Data: []byte(v.Low)})
 	if !v.Single() {
-		n.RegAddrMax, n.Prefix = firstRegister+c.size(datapath.Source)/4, true
-		c.add(&expr.Immediate{Register: n.RegAddrMax, Data: []byte(v.High)})
+		n.RegAddrMax, n.Prefix = firstRegister+c.fieldSize(datapath.Source)/4, true
+		c.addExprs(&expr.Immediate{Register: n.RegAddrMax, Data: []byte(v.High)})
 	}
-	c.add(n)
+	c.addExprs(n)
 	return nil
 }
 
 func (c *compiler) translateDestination(s datapath.TranslateDestination) error {
 	if s.Map == "" {
-		return c.translate(expr.NATTypeDestNAT, s.To)
+		return c.compileNAT(expr.NATTypeDestNAT, s.To)
 	}
 	m, ok := c.sets[s.Map]
 	if !ok || len(m.Value) == 0 || m.Value[0] != datapath.TypeAddress || len(m.Value) > 2 || len(m.Value) == 2 && m.Value[1] != datapath.TypePort {
@@ -167,23 +167,23 @@ func (c *compiler) translateDestination(s datapath.TranslateDestination) error {
 	if err := c.loadAll(s.Key); err != nil {
 		return err
 	}
-	c.add(&expr.Lookup{SourceRegister: firstRegister, DestRegister: firstRegister, IsDestRegSet: true, SetName: s.Map})
-	n := c.nat(expr.NATTypeDestNAT)
+	c.addExprs(&expr.Lookup{SourceRegister: firstRegister, DestRegister: firstRegister, IsDestRegSet: true, SetName: s.Map})
+	n := c.newNAT(expr.NATTypeDestNAT)
 	if len(m.Value) == 2 {
-		n.RegProtoMin = firstRegister + c.size(datapath.Destination)/4
+		n.RegProtoMin = firstRegister + c.fieldSize(datapath.Destination)/4
 	}
-	c.add(n)
+	c.addExprs(n)
 	return nil
 }
 
-// clamp changes the option only where it asks for more: the kernel sees to that.
-func (c *compiler) clamp(s datapath.ClampMSS) {
+// compileClampMSS changes the option only where it asks for more: the kernel sees to that.
+func (c *compiler) compileClampMSS(s datapath.ClampMSS) {
 	const maximumSegmentSize, valueOffset, valueSize = 2, 2, 2
 	if s.Size == 0 {
-		c.add(&expr.Rt{Register: firstRegister, Key: expr.RtTCPMSS},
+		c.addExprs(&expr.Rt{Register: firstRegister, Key: expr.RtTCPMSS},
 			&expr.Byteorder{SourceRegister: firstRegister, DestRegister: firstRegister, Op: expr.ByteorderHton, Len: valueSize, Size: valueSize})
 	} else {
-		c.add(&expr.Immediate{Register: firstRegister, Data: binary.BigEndian.AppendUint16(nil, s.Size)})
+		c.addExprs(&expr.Immediate{Register: firstRegister, Data: binary.BigEndian.AppendUint16(nil, s.Size)})
 	}
-	c.add(&expr.Exthdr{SourceRegister: firstRegister, Type: maximumSegmentSize, Offset: valueOffset, Len: valueSize, Op: expr.ExthdrOpTcpopt})
+	c.addExprs(&expr.Exthdr{SourceRegister: firstRegister, Type: maximumSegmentSize, Offset: valueOffset, Len: valueSize, Op: expr.ExthdrOpTcpopt})
 }

@@ -20,20 +20,20 @@ const addressMetric = 0x6c697100 + datapath.Protocol // "liq"
 // Numbers that x/sys does not have.
 const ifaRtPriority = 9
 
-// address is one on a device.
-type address struct {
+// kernelAddress is one on a device.
+type kernelAddress struct {
 	index  int32
 	prefix netip.Prefix
 }
 
-func compareAddresses(a, b address) int {
+func compareAddresses(a, b kernelAddress) int {
 	return cmp.Or(cmp.Compare(a.index, b.index), a.prefix.Compare(b.prefix))
 }
 
-func (k *Kernel) readAddresses(l links) (map[address]bool, error) {
-	ours := map[address]bool{}
-	fabric, _ := l.fabric()
-	err := k.sockets.dump(unix.NETLINK_ROUTE, unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), func(msg []byte) error {
+func (k *Kernel) readAddresses(l kernelLinks) (map[kernelAddress]bool, error) {
+	ours := map[kernelAddress]bool{}
+	fabric, _ := l.fabricLink()
+	err := k.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETADDR, make([]byte, unix.SizeofIfAddrmsg), func(msg []byte) error {
 		// A fabric has no address: whatever it has goes.
 		if a, marked := parseAddress(msg); marked || a.index == fabric.index {
 			ours[a] = true
@@ -46,36 +46,36 @@ func (k *Kernel) readAddresses(l links) (map[address]bool, error) {
 	return ours, nil
 }
 
-func parseAddress(msg []byte) (a address, marked bool) {
+func parseAddress(msg []byte) (a kernelAddress, marked bool) {
 	if len(msg) < unix.SizeofIfAddrmsg {
-		return address{}, false
+		return kernelAddress{}, false
 	}
-	attrs := body(msg, unix.SizeofIfAddrmsg)
+	attrs := parseBody(msg, unix.SizeofIfAddrmsg)
 	kind := uint16(unix.IFA_ADDRESS)
 	if attrs[unix.IFA_LOCAL] != nil {
 		kind = unix.IFA_LOCAL
 	}
-	a = address{int32(order().Uint32(msg[4:])), attrs.prefix(kind, int(msg[1]), msg[0])}
-	return a, attrs.text(unix.IFA_LABEL) == datapath.AddressLabel || attrs.native32(ifaRtPriority) == addressMetric
+	a = kernelAddress{int32(nativeOrder().Uint32(msg[4:])), attrs.prefixOf(kind, int(msg[1]), msg[0])}
+	return a, attrs.stringOf(unix.IFA_LABEL) == datapath.AddressLabel || attrs.nativeUint32(ifaRtPriority) == addressMetric
 }
 
-// request is the body of a message about the address.
-func (a address) request(device string) []byte {
+// requestBody is the body of a message about the address.
+func (a kernelAddress) requestBody(device string) []byte {
 	addr := a.prefix.Addr()
 	// No address waits for others to object to it.
-	out := join([]byte{familyOf(addr), byte(a.prefix.Bits()), unix.IFA_F_NODAD, unix.RT_SCOPE_UNIVERSE}, native32(a.index),
-		attr(unix.IFA_LOCAL, addr.AsSlice()), attr(unix.IFA_ADDRESS, addr.AsSlice()))
+	out := joinBytes([]byte{familyOf(addr), byte(a.prefix.Bits()), unix.IFA_F_NODAD, unix.RT_SCOPE_UNIVERSE}, nativeUint32(a.index),
+		encodeAttr(unix.IFA_LOCAL, addr.AsSlice()), encodeAttr(unix.IFA_ADDRESS, addr.AsSlice()))
 	if addr.Is4() && device == "lo" {
-		return join(out, attr(unix.IFA_LABEL, zeroEnded(datapath.AddressLabel)))
+		return joinBytes(out, encodeAttr(unix.IFA_LABEL, zeroEnded(datapath.AddressLabel)))
 	}
-	return join(out, attr(ifaRtPriority, native32(addressMetric)))
+	return joinBytes(out, encodeAttr(ifaRtPriority, nativeUint32(addressMetric)))
 }
 
-func (r *run) wantedAddresses() map[address]bool {
-	out := map[address]bool{}
+func (r *applyRun) wantedAddresses() map[kernelAddress]bool {
+	out := map[kernelAddress]bool{}
 	for _, a := range r.want.Addresses {
-		if l, ok := r.have.usable(a.Device); ok {
-			out[address{l.index, a.Prefix}] = true
+		if l, ok := r.have.usableLink(a.Device); ok {
+			out[kernelAddress{l.index, a.Prefix}] = true
 		} else {
 			r.waiting[a.Device] = true
 		}
@@ -83,18 +83,18 @@ func (r *run) wantedAddresses() map[address]bool {
 	return out
 }
 
-func (r *run) addAddresses() {
-	for _, a := range missing(r.wantedAddresses(), r.have.addresses, compareAddresses) {
+func (r *applyRun) addAddresses() {
+	for _, a := range missingKeys(r.wantedAddresses(), r.have.addresses, compareAddresses) {
 		device := r.have.names[a.index]
-		r.write(fmt.Sprintf("addr add %s dev %s", a.prefix, device), func() error {
-			_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_NEWADDR, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, a.request(device))
-			return taken(err)
+		r.writeKernel(fmt.Sprintf("addr add %s dev %s", a.prefix, device), func() error {
+			_, err := r.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_NEWADDR, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, a.requestBody(device))
+			return explainConflict(err)
 		})
 	}
 }
 
 // removeAddresses removes those that others of the same family follow on their device, or those that none does.
-func (r *run) removeAddresses(followed bool) {
+func (r *applyRun) removeAddresses(followed bool) {
 	type place struct {
 		index int32
 		four  bool
@@ -109,13 +109,13 @@ func (r *run) removeAddresses(followed bool) {
 		places[place{a.index, a.prefix.Addr().Is4()}] = true
 		same[bare{a.index, a.prefix.Addr()}] = true // IPv6 has an address once, of whatever prefix
 	}
-	for _, a := range surplus(want, r.have.addresses, compareAddresses) {
+	for _, a := range surplusKeys(want, r.have.addresses, compareAddresses) {
 		if (places[place{a.index, a.prefix.Addr().Is4()}] && !same[bare{a.index, a.prefix.Addr()}]) != followed {
 			continue
 		}
 		device := r.have.names[a.index]
-		if r.write(fmt.Sprintf("addr delete %s dev %s", a.prefix, device), func() error {
-			_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_DELADDR, unix.NLM_F_ACK, a.request(device))
+		if r.writeKernel(fmt.Sprintf("addr delete %s dev %s", a.prefix, device), func() error {
+			_, err := r.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_DELADDR, unix.NLM_F_ACK, a.requestBody(device))
 			return err
 		}, gone...) {
 			delete(r.have.addresses, a)

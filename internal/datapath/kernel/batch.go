@@ -26,9 +26,9 @@ type message struct {
 	what        string // "" for what goes along with the next message
 }
 
-func (b *batch) empty() bool { return len(b.messages) == 0 }
+func (b *batch) isEmpty() bool { return len(b.messages) == 0 }
 
-func (b *batch) fail(err error) { b.err = errors.Join(b.err, err) }
+func (b *batch) addError(err error) { b.err = errors.Join(b.err, err) }
 
 // nextSet numbers sets, so that rules of the same transaction can name those without a name.
 func (b *batch) nextSet() uint32 {
@@ -36,7 +36,7 @@ func (b *batch) nextSet() uint32 {
 	return b.sets
 }
 
-func (b *batch) add(id tableID, kind, flags int, what string, attrs ...[]byte) {
+func (b *batch) addMessage(id tableID, kind, flags int, what string, attrs ...[]byte) {
 	if what != "" {
 		family := "ip"
 		if id.family == unix.NFPROTO_IPV6 {
@@ -44,7 +44,7 @@ func (b *batch) add(id tableID, kind, flags int, what string, attrs ...[]byte) {
 		}
 		what = fmt.Sprintf("%s in table %s %s", what, family, id.name)
 	}
-	b.messages = append(b.messages, message{nft(kind), flags, join(genmsg(id.family), join(attrs...)), what})
+	b.messages = append(b.messages, message{nftType(kind), flags, joinBytes(encodeGenmsg(id.family), joinBytes(attrs...)), what})
 }
 
 // text is the transaction, a line for each part.
@@ -58,8 +58,8 @@ func (b *batch) text() string {
 	return "nft: " + strings.Join(lines, "\n")
 }
 
-// bytes are the messages between those that begin and end a batch. The last one asks for an answer: errors come before it.
-func (b *batch) bytes(firstSequence uint32) []byte {
+// encode are the messages between those that begin and end a batch. The last one asks for an answer: errors come before it.
+func (b *batch) encode(firstSequence uint32) []byte {
 	begin := []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, unix.NFNL_SUBSYS_NFTABLES} // the subsystem is in network order
 	out := messageOf(unix.NFNL_MSG_BATCH_BEGIN, 0, firstSequence, begin)
 	for i, m := range b.messages {
@@ -74,15 +74,15 @@ func (b *batch) bytes(firstSequence uint32) []byte {
 
 func messageOf(kind, flags int, sequence uint32, body []byte) []byte {
 	out := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
-	order().PutUint32(out, uint32(unix.SizeofNlMsghdr+len(body)))
-	order().PutUint16(out[4:], uint16(kind))
-	order().PutUint16(out[6:], uint16(unix.NLM_F_REQUEST|flags))
-	order().PutUint32(out[8:], sequence)
+	nativeOrder().PutUint32(out, uint32(unix.SizeofNlMsghdr+len(body)))
+	nativeOrder().PutUint16(out[4:], uint16(kind))
+	nativeOrder().PutUint16(out[6:], uint16(unix.NLM_F_REQUEST|flags))
+	nativeOrder().PutUint32(out[8:], sequence)
 	return append(out, body...)
 }
 
-// commit sends the batch and waits for what became of it.
-func (s sockets) commit(b *batch) error {
+// commitBatch sends the batch and waits for what became of it.
+func (s sockets) commitBatch(b *batch) error {
 	if b.err != nil {
 		return b.err
 	}
@@ -91,8 +91,8 @@ func (s sockets) commit(b *batch) error {
 	defer h.Socket.Unlock()
 	messages := uint32(len(b.messages)) + 2
 	first := atomic.AddUint32(&h.Seq, messages) - messages + 1
-	data := b.bytes(first)
-	if err := send(h.Socket.GetFd(), data); err != nil {
+	data := b.encode(first)
+	if err := sendAll(h.Socket.GetFd(), data); err != nil {
 		return fmt.Errorf("sending %d bytes: %w", len(data), err)
 	}
 	last := first + uint32(len(b.messages))
@@ -106,8 +106,8 @@ func (s sockets) commit(b *batch) error {
 			if m.Header.Type != unix.NLMSG_ERROR || m.Header.Seq < first || m.Header.Seq > last+1 || len(m.Data) < 4 {
 				continue
 			}
-			if errno := -int32(order().Uint32(m.Data)); errno != 0 {
-				errs = append(errs, b.refused(int(m.Header.Seq-first)-1, syscall.Errno(errno)))
+			if errno := -int32(nativeOrder().Uint32(m.Data)); errno != 0 {
+				errs = append(errs, b.wrapRefusal(int(m.Header.Seq-first)-1, syscall.Errno(errno)))
 			}
 			if m.Header.Seq == first || m.Header.Seq == last {
 				return errors.Join(errs...)
@@ -116,8 +116,8 @@ func (s sockets) commit(b *batch) error {
 	}
 }
 
-// refused tells which part the kernel did not like. The batch as a whole is part -1.
-func (b *batch) refused(index int, err error) error {
+// wrapRefusal tells which part the kernel did not like. The batch as a whole is part -1.
+func (b *batch) wrapRefusal(index int, err error) error {
 	for ; index >= 0 && index < len(b.messages); index++ {
 		if what := b.messages[index].what; what != "" {
 			return fmt.Errorf("%s: %w", what, err)
@@ -126,8 +126,8 @@ func (b *batch) refused(index int, err error) error {
 	return fmt.Errorf("the whole transaction: %w", err)
 }
 
-// send gives the kernel all at once, for which the socket's buffer must be large enough.
-func send(fd int, data []byte) error {
+// sendAll gives the kernel all at once, for which the socket's buffer must be large enough.
+func sendAll(fd int, data []byte) error {
 	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
 	err := unix.Sendto(fd, data, 0, to)
 	if !errors.Is(err, unix.EMSGSIZE) {

@@ -16,7 +16,7 @@ func large() datapath.State {
 	s := samples["ip"].node()
 	for i := range 1000 {
 		next := netip.AddrFrom4([4]byte{10, 201, byte(i / 250), byte(i % 250)})
-		s.Hops = append(s.Hops, datapath.Hop{Device: names.FabricDevice, Next: next, MAC: datapath.MAC(next), Outer: next})
+		s.Neighbours = append(s.Neighbours, datapath.Neighbour{Device: names.FabricDevice, Next: next, MAC: datapath.MAC(next), Outer: next})
 		to := netip.PrefixFrom(netip.AddrFrom4([4]byte{11, byte(i / 250), byte(i % 250), 0}), 24)
 		s.Routes = append(s.Routes, datapath.Route{Table: 6091, To: to, Via: next, Device: names.FabricDevice, OnLink: true, MTU: 1340})
 	}

@@ -16,20 +16,20 @@ import (
 // Registers of four bytes. Concatenations take one after the other.
 const firstRegister = unix.NFT_REG32_00
 
-// compiled is a rule in the kernel's terms.
-type compiled struct {
+// compiledRule is a rule in the kernel's terms.
+type compiledRule struct {
 	text  string
-	parts []part
+	parts []encodedExpr
 	sets  []anonymousSet
 }
 
-// part is an expression: one of the library's, or bytes where the library cannot say what is meant.
-type part struct {
+// encodedExpr is an expression: one of the library's, or bytes where the library cannot say what is meant.
+type encodedExpr struct {
 	of  expr.Any
 	raw []byte
 }
 
-func (p part) bytes(family byte) ([]byte, error) {
+func (p encodedExpr) encode(family byte) ([]byte, error) {
 	if p.of == nil {
 		return p.raw, nil
 	}
@@ -44,12 +44,12 @@ type anonymousSet struct {
 	host     bool // keys are numbers in the machine's byte order
 }
 
-// hash is the same for rules that do the same: what a newer version compiles otherwise is another rule.
-func (c compiled) hash(family byte) (string, error) {
+// contentHash is the same for rules that do the same: what a newer version compiles otherwise is another rule.
+func (c compiledRule) contentHash(family byte) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %s\n", family, c.text)
 	for _, p := range c.parts {
-		b, err := p.bytes(family)
+		b, err := p.encode(family)
 		if err != nil {
 			return "", err
 		}
@@ -67,16 +67,16 @@ const (
 	memoryLength = unix.NFT_USERDATA_MAXLEN
 )
 
-// memory is what a rule carries along: its hash, and as much of its text as there is room for.
-func memory(hash, text string) []byte {
+// encodeUserData is what a rule carries along: its hash, and as much of its text as there is room for.
+func encodeUserData(hash, text string) []byte {
 	text = text[:min(len(text), memoryLength-2*memoryHead-hashSize)]
 	out := append([]byte{memoryHash, hashSize}, hash...)
 	out = append(out, memoryText, byte(len(text)))
 	return append(out, text...)
 }
 
-func remembered(userdata []byte) heldRule {
-	var r heldRule
+func decodeUserData(userdata []byte) kernelRule {
+	var r kernelRule
 	for len(userdata) >= memoryHead {
 		end := min(memoryHead+int(userdata[1]), len(userdata))
 		switch value := string(userdata[memoryHead:end]); userdata[0] {
@@ -94,46 +94,46 @@ func remembered(userdata []byte) heldRule {
 type compiler struct {
 	family datapath.Family
 	sets   map[string]datapath.Set
-	out    compiled
+	out    compiledRule
 }
 
-// compile makes a rule of a table.
-func compile(t datapath.Table, rule []datapath.Statement) (compiled, error) {
-	c := &compiler{family: t.Family, sets: map[string]datapath.Set{}, out: compiled{text: datapath.RuleText(t.Family, rule)}}
+// compileRule makes a rule of a table.
+func compileRule(t datapath.Table, rule []datapath.Statement) (compiledRule, error) {
+	c := &compiler{family: t.Family, sets: map[string]datapath.Set{}, out: compiledRule{text: datapath.RuleText(t.Family, rule)}}
 	for _, s := range t.Sets {
 		c.sets[s.Name] = s
 	}
 	for _, s := range rule {
-		if err := c.statement(s); err != nil {
-			return compiled{}, fmt.Errorf("rule %q: %w", c.out.text, err)
+		if err := c.compileStatement(s); err != nil {
+			return compiledRule{}, fmt.Errorf("rule %q: %w", c.out.text, err)
 		}
 	}
 	return c.out, nil
 }
 
-func (c *compiler) add(all ...expr.Any) {
+func (c *compiler) addExprs(all ...expr.Any) {
 	for _, e := range all {
-		c.out.parts = append(c.out.parts, part{of: e})
+		c.out.parts = append(c.out.parts, encodedExpr{of: e})
 	}
 }
 
-func (c *compiler) statement(s datapath.Statement) error {
+func (c *compiler) compileStatement(s datapath.Statement) error {
 	switch s := s.(type) {
-	case datapath.In:
-		return c.in(s)
-	case datapath.Is:
-		return c.is(s)
+	case datapath.Lookup:
+		return c.compileLookup(s)
+	case datapath.Cmp:
+		return c.compileCmp(s)
 	case datapath.Word:
-		return c.word(s)
+		return c.compileWord(s)
 	case datapath.Number:
-		return c.number(s)
+		return c.compileNumber(s)
 	case datapath.SYN:
-		c.syn()
+		c.matchSYN()
 	case datapath.SetNumber:
-		c.add(&expr.Immediate{Register: firstRegister, Data: native32(s.Number)})
+		c.addExprs(&expr.Immediate{Register: firstRegister, Data: nativeUint32(s.Number)})
 		return c.setMark(s.Field)
 	case datapath.Copy:
-		if err := c.load(s.From, firstRegister); err != nil {
+		if err := c.loadField(s.From, firstRegister); err != nil {
 			return err
 		}
 		return c.setMark(s.To)
@@ -141,24 +141,24 @@ func (c *compiler) statement(s datapath.Statement) error {
 		return c.setMapped(s)
 	case datapath.SetPrefix:
 		return c.setPrefix(s)
-	case datapath.Count:
-		c.add(&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: s.Name})
-	case datapath.CountHere:
-		c.add(&expr.Counter{})
+	case datapath.Counter:
+		c.addExprs(&expr.Objref{Type: unix.NFT_OBJECT_COUNTER, Name: s.Name})
+	case datapath.AnonymousCounter:
+		c.addExprs(&expr.Counter{})
 	case datapath.Verdict:
-		return c.verdict(s)
+		return c.compileVerdict(s)
 	case datapath.Reject:
-		c.reject()
-	case datapath.Untracked:
-		c.add(&expr.Notrack{})
+		c.compileReject()
+	case datapath.Notrack:
+		c.addExprs(&expr.Notrack{})
 	case datapath.TranslateSource:
 		return c.translateSource(s)
 	case datapath.TranslateDestination:
 		return c.translateDestination(s)
 	case datapath.Masquerade:
-		c.add(&expr.Masq{})
+		c.addExprs(&expr.Masq{})
 	case datapath.ClampMSS:
-		c.clamp(s)
+		c.compileClampMSS(s)
 	default:
 		return fmt.Errorf("%T cannot be told to the kernel", s)
 	}

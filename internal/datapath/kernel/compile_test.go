@@ -21,8 +21,8 @@ func everyStatement(p sample) datapath.Table {
 		vals  = []datapath.Value
 	)
 	icmp := []uint32{3, 11, 12}
-	is := func(f datapath.Field, not bool, v ...datapath.Value) datapath.Is {
-		return datapath.Is{Field: f, Not: not, Values: v}
+	is := func(f datapath.Field, not bool, v ...datapath.Value) datapath.Cmp {
+		return datapath.Cmp{Field: f, Not: not, Values: v}
 	}
 	tcp := is(datapath.L4Protocol, false, datapath.ProtocolValue(datapath.TCP))
 	between := datapath.Value{Type: datapath.TypeAddress, Low: string(p.gateway.AsSlice()), High: string(p.gateway.Next().Next().AsSlice())}
@@ -42,7 +42,7 @@ func everyStatement(p sample) datapath.Table {
 				{Key: vals{datapath.Addr(p.alias), datapath.ProtocolValue(datapath.TCP), datapath.Port(443)}, Value: vals{datapath.Addr(p.target), datapath.Port(6443)}},
 			}},
 			{Name: "speaks_other", Key: types{datapath.TypeAddress, datapath.TypeOtherAddress}, Elements: []datapath.Element{
-				{Key: vals{datapath.Addr(p.gateway), datapath.OtherPrefix(samples[other(p.family).String()].peer)}},
+				{Key: vals{datapath.Addr(p.gateway), datapath.OtherPrefix(samples[otherFamily(p.family).String()].peer)}},
 			}},
 			{Name: "speaks", Key: types{datapath.TypeAddress, datapath.TypeAddress}, Elements: []datapath.Element{
 				{Key: vals{datapath.Addr(p.gateway), datapath.Prefix(p.peer)}}, {Key: vals{datapath.Addr(p.own), datapath.Prefix(p.pods)}},
@@ -61,12 +61,12 @@ func everyStatement(p sample) datapath.Table {
 				{datapath.Word{Field: datapath.FlowState, Word: datapath.Invalid}, datapath.Verdict{Kind: datapath.Drop}},
 				{datapath.Word{Field: datapath.FlowState, Word: datapath.Established}, datapath.Verdict{Kind: datapath.Accept}},
 				{datapath.Word{Field: datapath.FlowState, Not: true, Word: datapath.New}, datapath.Word{Field: datapath.FlowState, Word: datapath.Related}, datapath.Verdict{Kind: datapath.Return}},
-				{datapath.Word{Field: datapath.FlowStatus, Word: datapath.Translated}, datapath.CountHere{}, datapath.Reject{}},
+				{datapath.Word{Field: datapath.FlowStatus, Word: datapath.Translated}, datapath.AnonymousCounter{}, datapath.Reject{}},
 			}},
 			{Name: "raw", Type: datapath.Filter, Hook: datapath.Prerouting, Priority: -450, Policy: datapath.Accept, Rules: []rule{
-				{datapath.In{Fields: []datapath.Field{datapath.Source, datapath.InnerSource}, Set: "speaks"}, datapath.Untracked{}},
-				{datapath.In{Fields: []datapath.Field{datapath.Source, datapath.OtherInnerSource}, Set: "speaks_other"}, datapath.Untracked{}},
-				{datapath.In{Fields: []datapath.Field{datapath.Source}, Not: true, Set: "peers"}, datapath.Count{Name: "seen"}, datapath.Verdict{Kind: datapath.Jump, Chain: "rewrite"}},
+				{datapath.Lookup{Fields: []datapath.Field{datapath.Source, datapath.InnerSource}, Set: "speaks"}, datapath.Notrack{}},
+				{datapath.Lookup{Fields: []datapath.Field{datapath.Source, datapath.OtherInnerSource}, Set: "speaks_other"}, datapath.Notrack{}},
+				{datapath.Lookup{Fields: []datapath.Field{datapath.Source}, Not: true, Set: "peers"}, datapath.Counter{Name: "seen"}, datapath.Verdict{Kind: datapath.Jump, Chain: "rewrite"}},
 				{datapath.Word{Field: datapath.InputDevice, Not: true, Word: "lo"}, datapath.Word{Field: datapath.OutputDevice, Word: "lo"}, datapath.Verdict{Kind: datapath.GoTo, Chain: "rewrite"}},
 				{datapath.Number{Field: datapath.ICMPType, Numbers: icmp}, datapath.Verdict{Kind: datapath.Jump, Chain: "rewrite"}},
 				{datapath.Number{Field: datapath.ICMPType, Not: true, Numbers: icmp[:1]}, datapath.Number{Field: datapath.Mark, Numbers: []uint32{7, 8}}, datapath.Number{Field: datapath.FlowMark, Numbers: []uint32{9}}},
@@ -112,9 +112,9 @@ func TestTheKernelTakesEveryStatement(t *testing.T) {
 func TestRulesThatMeanNothingAreRefused(t *testing.T) {
 	p := samples["ip"]
 	for want, s := range map[string]datapath.Statement{
-		"the table has no set x":                         datapath.In{Fields: []datapath.Field{datapath.Source}, Set: "x"},
-		"80 is no value of its field":                    datapath.Is{Field: datapath.Source, Values: []datapath.Value{datapath.Port(80)}},
-		"there is no value to compare with":              datapath.Is{Field: datapath.Source},
+		"the table has no set x":                         datapath.Lookup{Fields: []datapath.Field{datapath.Source}, Set: "x"},
+		"80 is no value of its field":                    datapath.Cmp{Field: datapath.Source, Values: []datapath.Value{datapath.Port(80)}},
+		"there is no value to compare with":              datapath.Cmp{Field: datapath.Source},
 		"there is no number to compare with":             datapath.Number{Field: datapath.Mark},
 		"256 is no number of its field":                  datapath.Number{Field: datapath.ICMPType, Numbers: []uint32{256}},
 		`"new" is no word of its field`:                  datapath.Word{Field: datapath.SourceScope, Word: datapath.New},
@@ -129,7 +129,7 @@ func TestRulesThatMeanNothingAreRefused(t *testing.T) {
 		"no map peers to addresses, or to addresses and": datapath.TranslateDestination{Map: "peers", Key: []datapath.Field{datapath.Source}},
 		"datapath.Observed cannot be told to the kernel": datapath.Observed{Text: "accept"},
 	} {
-		if _, err := compile(everyStatement(p), []datapath.Statement{s}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := compileRule(everyStatement(p), []datapath.Statement{s}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: %v, want %s", s, err, want)
 		}
 	}
@@ -137,11 +137,11 @@ func TestRulesThatMeanNothingAreRefused(t *testing.T) {
 
 func TestARuleRemembersWhatFits(t *testing.T) {
 	text := strings.Repeat("x", 300)
-	m := memory(strings.Repeat("h", hashSize), text)
-	if got := remembered(m); len(m) > 256 || got.hash != strings.Repeat("h", hashSize) || !strings.HasPrefix(text, got.text) || len(got.text) < 230 {
+	m := encodeUserData(strings.Repeat("h", hashSize), text)
+	if got := decodeUserData(m); len(m) > 256 || got.hash != strings.Repeat("h", hashSize) || !strings.HasPrefix(text, got.text) || len(got.text) < 230 {
 		t.Errorf("%d bytes: %q", len(m), got)
 	}
 	for _, broken := range [][]byte{nil, {memoryHash}, {memoryHash, 200, 'x'}, {0, 0, 0}} {
-		remembered(broken) // what others wrote must not hurt
+		decodeUserData(broken) // what others wrote must not hurt
 	}
 }

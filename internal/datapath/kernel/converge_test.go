@@ -31,7 +31,7 @@ func (p sample) moved() datapath.State {
 	q.gateway, q.outer, q.own = p.gateway.Next(), p.outer.Next(), p.own.Next()
 	s := q.node()
 	s.Links[1].VXLAN.ID, s.Links[1].MTU = 2, 1400
-	s.Links[2].Veth.MAC[5], s.Links[0].MTU, s.Hops[1].MAC[5] = 7, 1400, 7
+	s.Links[2].Veth.MAC[5], s.Links[0].MTU, s.Neighbours[1].MAC[5] = 7, 1400, 7
 	s.Rules = append(s.Rules, datapath.Rule{Priority: 105, Family: p.family, Input: "lo", Mark: 4, Table: 6092}, datapath.Rule{Priority: 120, Family: p.family, To: p.pods, Output: "lo", Table: 6091})
 	t := &s.Tables[0]
 	t.Counters = append(t.Counters, "seen")
@@ -41,10 +41,10 @@ func (p sample) moved() datapath.State {
 	t.Sets = append(t.Sets, datapath.Set{Name: "more", Key: []datapath.Type{datapath.TypePort}})
 	t.Chains[0].Priority = -102
 	t.Chains[1].Policy = datapath.Drop
-	t.Chains[2].Rules = append([][]datapath.Statement{{datapath.In{Fields: []datapath.Field{datapath.SourcePort}, Set: "more"}, datapath.Count{Name: "seen"}}}, t.Chains[2].Rules...)
+	t.Chains[2].Rules = append([][]datapath.Statement{{datapath.Lookup{Fields: []datapath.Field{datapath.SourcePort}, Set: "more"}, datapath.Counter{Name: "seen"}}}, t.Chains[2].Rules...)
 	t.Chains = slices.Delete(t.Chains, 3, 4)
 	s.Tables = append(s.Tables, datapath.Table{Family: p.family, Name: "of-a-user", Chains: []datapath.Chain{
-		{Name: "in", Type: datapath.Filter, Hook: datapath.Input, Policy: datapath.Accept, Rules: [][]datapath.Statement{{datapath.CountHere{}}}},
+		{Name: "in", Type: datapath.Filter, Hook: datapath.Input, Policy: datapath.Accept, Rules: [][]datapath.Statement{{datapath.AnonymousCounter{}}}},
 	}})
 	s.Sort()
 	return s
@@ -179,7 +179,7 @@ func guarded(t *testing.T, s, from, to datapath.State) {
 		}
 	}
 	filtered := slices.ContainsFunc(s.Tables, func(t datapath.Table) bool { return t.Name == datapath.TableName && len(t.Chains) > 0 })
-	if (leads || len(s.Links)+len(s.Hops) > 0) && !filtered {
+	if (leads || len(s.Links)+len(s.Neighbours) > 0) && !filtered {
 		t.Errorf("packets without filters:\n%s", s)
 	}
 }
@@ -218,10 +218,10 @@ func (e *ears) during(t *testing.T, k *Kernel, f func()) (route, filter []syscal
 		return m.Header.Type == unix.RTM_NEWROUTE && key.table == markTable
 	}
 	isFilter := func(m syscall.NetlinkMessage) bool {
-		return m.Header.Type == uint16(nft(unix.NFT_MSG_NEWTABLE)) && strings.HasPrefix(body(m.Data, sizeofGenmsg).text(nameOfTable), "mark")
+		return m.Header.Type == uint16(nftType(unix.NFT_MSG_NEWTABLE)) && strings.HasPrefix(parseBody(m.Data, sizeofGenmsg).stringOf(nameOfTable), "mark")
 	}
 	return between(t, e.route, isRoute), slices.DeleteFunc(between(t, e.filter, isFilter), func(m syscall.NetlinkMessage) bool {
-		return m.Header.Type == uint16(nft(unix.NFT_MSG_NEWGEN)) // of the first mark
+		return m.Header.Type == uint16(nftType(unix.NFT_MSG_NEWGEN)) // of the first mark
 	})
 }
 
@@ -231,8 +231,8 @@ func (e *ears) mark(t *testing.T, k *Kernel) {
 	to := netip.AddrFrom4([4]byte{192, 0, byte(e.marks >> 8), byte(e.marks)})
 	fatal(t, e.space.RouteAdd(&netlink.Route{Dst: ipNet(netip.PrefixFrom(to, 32).String()), Type: unix.RTN_BLACKHOLE, Table: markTable}))
 	b, id := &batch{}, tableID{unix.NFPROTO_IPV4, fmt.Sprint("mark", e.marks)}
-	b.add(id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", attr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
-	fatal(t, k.sockets.commit(b))
+	b.addMessage(id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
+	fatal(t, k.sockets.commitBatch(b))
 }
 
 // between reads on to the second mark, and returns what came after the first.
@@ -295,7 +295,7 @@ func TestASmallChangeIsASmallWrite(t *testing.T) {
 			change func(*datapath.State)
 			want   []string
 		}{
-			{"the outer address of a hop", func(s *datapath.State) { s.Hops[0].Outer = p.outer.Next() }, []string{"fdb replace MAC dev liqo.fabric dst OUTER2"}},
+			{"the outer address of a hop", func(s *datapath.State) { s.Neighbours[0].Outer = p.outer.Next() }, []string{"fdb replace MAC dev liqo.fabric dst OUTER2"}},
 			{"the MAC", func(s *datapath.State) { s.Links[1].VXLAN.MAC[5] = 9 }, []string{"link set liqo.fabric address " + otherMAC(p), "neigh replace GATEWAY lladdr MAC dev liqo.fabric"}},
 			{"a route", func(s *datapath.State) { s.Routes[0].MTU = 1200 }, []string{"replace route PEER via GATEWAY dev liqo.fabric onlink src OWN mtu 1200 table 6091"}},
 			{"a rule of routing", func(s *datapath.State) { s.Rules[1].Table = 6093 }, []string{"add RULE lookup 6093", "delete RULE lookup 6091"}},
@@ -307,7 +307,9 @@ func TestASmallChangeIsASmallWrite(t *testing.T) {
 			{"a range among ranges", func(s *datapath.State) {
 				s.Tables[0].Sets[1].Elements = []datapath.Element{{Key: []datapath.Value{datapath.Prefix(half(p.peer))}}, {Key: []datapath.Value{datapath.Prefix(p.services)}}}
 			}, []string{"nft: delete 1 elements of direct in table FAMILY liqo\nadd 1 elements of direct in table FAMILY liqo"}},
-			{"a rule", func(s *datapath.State) { s.Tables[0].Chains[0].Rules = [][]datapath.Statement{{datapath.CountHere{}}} },
+			{"a rule", func(s *datapath.State) {
+				s.Tables[0].Chains[0].Rules = [][]datapath.Statement{{datapath.AnonymousCounter{}}}
+			},
 				[]string{"nft: flush chain alias_in in table FAMILY liqo\nadd rule alias_in counter in table FAMILY liqo"}},
 			{"a policy", func(s *datapath.State) { s.Tables[0].Chains[1].Policy = datapath.Drop }, []string{"nft: add chain outer in table FAMILY liqo"}},
 		} {

@@ -66,8 +66,8 @@ func typesOf(f datapath.Family, magic uint32) []datapath.Type {
 	return out
 }
 
-// concatenated is the type of several values: each begins at a register of four bytes.
-func concatenated(f datapath.Family, types []datapath.Type) (typeInfo, error) {
+// concatenatedType is the type of several values: each begins at a register of four bytes.
+func concatenatedType(f datapath.Family, types []datapath.Type) (typeInfo, error) {
 	var out typeInfo
 	for _, t := range types {
 		one, err := typeOf(f, t)
@@ -85,11 +85,11 @@ func concatenated(f datapath.Family, types []datapath.Type) (typeInfo, error) {
 
 // formOf is the form of the set that is wanted.
 func formOf(f datapath.Family, s datapath.Set) (setForm, error) {
-	key, err := concatenated(f, s.Key)
+	key, err := concatenatedType(f, s.Key)
 	if err != nil {
 		return setForm{}, fmt.Errorf("key of set %s: %w", s.Name, err)
 	}
-	value, err := concatenated(f, s.Value)
+	value, err := concatenatedType(f, s.Value)
 	if err != nil {
 		return setForm{}, fmt.Errorf("value of map %s: %w", s.Name, err)
 	}
@@ -111,8 +111,8 @@ func (f setForm) simpleInterval() bool {
 	return f.flags&unix.NFT_SET_INTERVAL != 0 && f.flags&setConcat == 0
 }
 
-// holds is true if a set in the kernel can hold what is wanted: one for ranges holds single values, too.
-func (f setForm) holds(want setForm) bool {
+// canHold is true if a set in the kernel can hold what is wanted: one for ranges holds single values, too.
+func (f setForm) canHold(want setForm) bool {
 	const counts = unix.NFT_SET_MAP | unix.NFT_SET_INTERVAL
 	a, b := f.flags&counts, want.flags&counts
 	f.flags, want.flags = 0, 0
@@ -126,23 +126,23 @@ func compareIntervals(a, b interval) int {
 	return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.high, b.high))
 }
 
-// flat are the elements of a set as the kernel knows them.
-func flat(s datapath.Set) (map[interval]string, error) {
+// flattenElements are the elements of a set as the kernel knows them.
+func flattenElements(s datapath.Set) (map[interval]string, error) {
 	out := make(map[interval]string, len(s.Elements))
 	for _, e := range s.Elements {
 		if len(e.Key) != len(s.Key) || len(e.Value) != len(s.Value) {
 			return nil, fmt.Errorf("an element of set %s has %d values and %d behind them, not %d and %d", s.Name, len(e.Key), len(e.Value), len(s.Key), len(s.Value))
 		}
-		out[interval{padded(e.Key, low), padded(e.Key, high)}] = padded(e.Value, low)
+		out[interval{padFields(e.Key, lowBound), padFields(e.Key, highBound)}] = padFields(e.Value, lowBound)
 	}
 	return out, nil
 }
 
-func low(v datapath.Value) string  { return v.Low }
-func high(v datapath.Value) string { return v.High }
+func lowBound(v datapath.Value) string  { return v.Low }
+func highBound(v datapath.Value) string { return v.High }
 
-// padded puts values together. One alone is not padded.
-func padded(values []datapath.Value, part func(datapath.Value) string) string {
+// padFields puts values together. One alone is not padded.
+func padFields(values []datapath.Value, part func(datapath.Value) string) string {
 	if len(values) == 1 {
 		return part(values[0])
 	}
@@ -162,16 +162,16 @@ type rawElement struct {
 }
 
 func parseElement(data []byte) rawElement {
-	a := parse(data)
-	value := func(kind uint16) string { return string(parse(a[kind])[unix.NFTA_DATA_VALUE]) }
+	a := parseAttrs(data)
+	value := func(kind uint16) string { return string(parseAttrs(a[kind])[unix.NFTA_DATA_VALUE]) }
 	return rawElement{
 		value(unix.NFTA_SET_ELEM_KEY), value(elemKeyEnd), value(unix.NFTA_SET_ELEM_DATA),
-		a.big32(unix.NFTA_SET_ELEM_FLAGS)&unix.NFT_SET_ELEM_INTERVAL_END != 0,
+		a.bigUint32(unix.NFTA_SET_ELEM_FLAGS)&unix.NFT_SET_ELEM_INTERVAL_END != 0,
 	}
 }
 
-// intervals are the ranges that elements mean. In simple sets of ranges they are beginnings and ends.
-func intervals(raw []rawElement, simple bool) map[interval]string {
+// toIntervals are the ranges that elements mean. In simple sets of ranges they are beginnings and ends.
+func toIntervals(raw []rawElement, simple bool) map[interval]string {
 	out := make(map[interval]string, len(raw))
 	if !simple {
 		for _, e := range raw {
@@ -192,7 +192,7 @@ func intervals(raw []rawElement, simple bool) map[interval]string {
 		switch {
 		case e.end:
 		case i+1 < len(raw):
-			out[interval{e.key, before(raw[i+1].key)}] = e.value
+			out[interval{e.key, predecessorKey(raw[i+1].key)}] = e.value
 		default:
 			out[interval{e.key, strings.Repeat("\xff", len(e.key))}] = e.value
 		}
@@ -200,8 +200,8 @@ func intervals(raw []rawElement, simple bool) map[interval]string {
 	return out
 }
 
-// before is the key before one that is not the first.
-func before(key string) string {
+// predecessorKey is the key before one that is not the first.
+func predecessorKey(key string) string {
 	b := []byte(key)
 	for i := len(b) - 1; i >= 0; i-- {
 		b[i]--
@@ -212,8 +212,8 @@ func before(key string) string {
 	return string(b)
 }
 
-// after is the key after one; false after the last.
-func after(key string) (string, bool) {
+// successorKey is the key after one; false after the last.
+func successorKey(key string) (string, bool) {
 	b := []byte(key)
 	for i := len(b) - 1; i >= 0; i-- {
 		b[i]++
@@ -224,43 +224,43 @@ func after(key string) (string, bool) {
 	return "", false
 }
 
-// encoded is an element for the kernel, of a set of the form.
-func (e interval) encoded(value string, form setForm) []byte {
+// encodeElement is an element for the kernel, of a set of the form.
+func (e interval) encodeElement(value string, form setForm) []byte {
 	var data []byte
 	if form.flags&unix.NFT_SET_MAP != 0 {
-		data = nested(unix.NFTA_SET_ELEM_DATA, attr(unix.NFTA_DATA_VALUE, []byte(value)))
+		data = encodeNested(unix.NFTA_SET_ELEM_DATA, encodeAttr(unix.NFTA_DATA_VALUE, []byte(value)))
 	}
-	key := nested(unix.NFTA_SET_ELEM_KEY, attr(unix.NFTA_DATA_VALUE, []byte(e.low)))
+	key := encodeNested(unix.NFTA_SET_ELEM_KEY, encodeAttr(unix.NFTA_DATA_VALUE, []byte(e.low)))
 	switch {
 	case form.flags&unix.NFT_SET_INTERVAL == 0:
-		return nested(unix.NFTA_LIST_ELEM, key, data)
+		return encodeNested(unix.NFTA_LIST_ELEM, key, data)
 	case form.flags&setConcat != 0:
-		end := nested(elemKeyEnd, attr(unix.NFTA_DATA_VALUE, []byte(e.high)))
-		return nested(unix.NFTA_LIST_ELEM, key, end, data)
+		end := encodeNested(elemKeyEnd, encodeAttr(unix.NFTA_DATA_VALUE, []byte(e.high)))
+		return encodeNested(unix.NFTA_LIST_ELEM, key, end, data)
 	}
-	out := nested(unix.NFTA_LIST_ELEM, key, data)
-	if behind, ok := after(e.high); ok {
-		end := nested(unix.NFTA_SET_ELEM_KEY, attr(unix.NFTA_DATA_VALUE, []byte(behind)))
-		flags := attr(unix.NFTA_SET_ELEM_FLAGS, big32(unix.NFT_SET_ELEM_INTERVAL_END))
-		out = append(out, nested(unix.NFTA_LIST_ELEM, flags, end)...)
+	out := encodeNested(unix.NFTA_LIST_ELEM, key, data)
+	if behind, ok := successorKey(e.high); ok {
+		end := encodeNested(unix.NFTA_SET_ELEM_KEY, encodeAttr(unix.NFTA_DATA_VALUE, []byte(behind)))
+		flags := encodeAttr(unix.NFTA_SET_ELEM_FLAGS, bigUint32(unix.NFT_SET_ELEM_INTERVAL_END))
+		out = append(out, encodeNested(unix.NFTA_LIST_ELEM, flags, end)...)
 	}
 	return out
 }
 
-// datapath is the set in the words of plans.
-func (s *heldSet) datapath(f datapath.Family, name string) datapath.Set {
+// toDatapath is the set in the words of plans.
+func (s *kernelSet) toDatapath(f datapath.Family, name string) datapath.Set {
 	out := datapath.Set{Name: name, Key: typesOf(f, s.keyType)}
 	if s.flags&unix.NFT_SET_MAP != 0 {
 		out.Value = typesOf(f, s.dataType)
 	}
 	for e, value := range s.elements {
-		out.Elements = append(out.Elements, datapath.Element{Key: split(f, out.Key, e.low, e.high), Value: split(f, out.Value, value, value)})
+		out.Elements = append(out.Elements, datapath.Element{Key: splitFields(f, out.Key, e.low, e.high), Value: splitFields(f, out.Value, value, value)})
 	}
 	return out
 }
 
-// split takes values apart again.
-func split(f datapath.Family, types []datapath.Type, low, high string) []datapath.Value {
+// splitFields takes values apart again.
+func splitFields(f datapath.Family, types []datapath.Type, low, high string) []datapath.Value {
 	var out []datapath.Value
 	for _, t := range types {
 		info, _ := typeOf(f, t)

@@ -77,14 +77,14 @@ func TestSetsBecomeWhatIsWanted(t *testing.T) {
 
 func TestKeysBeforeAndAfter(t *testing.T) {
 	for key, want := range map[string]string{"\x00\x01": "\x00\x02", "\x00\xff": "\x01\x00", "\x0a\x00\xff\xff": "\x0a\x01\x00\x00"} {
-		if got, ok := after(key); !ok || got != want {
+		if got, ok := successorKey(key); !ok || got != want {
 			t.Errorf("after %x: %x", key, got)
 		}
-		if got := before(want); got != key {
+		if got := predecessorKey(want); got != key {
 			t.Errorf("before %x: %x", want, got)
 		}
 	}
-	if got, ok := after("\xff\xff"); ok {
+	if got, ok := successorKey("\xff\xff"); ok {
 		t.Errorf("after the last: %x", got)
 	}
 }

@@ -19,8 +19,8 @@ const (
 	ctSourceIP6     = 21
 )
 
-// place is where in a packet a field is.
-type place struct {
+// fieldPlace is where in a packet a field is.
+type fieldPlace struct {
 	base         expr.PayloadBase
 	offset, size uint32
 	// Where a checksum of 16 bits is to be mended when the field is written; pseudo is true if it is that of the layer above.
@@ -36,33 +36,33 @@ const (
 	icmpHeader     = 8
 )
 
-// header is where things are in the header of a family.
-type header struct{ source, destination, size, checksum uint32 }
+// ipHeader is where things are in the header of a family.
+type ipHeader struct{ source, destination, size, checksum uint32 }
 
-func headerOf(f datapath.Family) header {
+func headerOf(f datapath.Family) ipHeader {
 	if f == datapath.IPv4 {
-		return header{source: 12, destination: 16, size: 4, checksum: 10}
+		return ipHeader{source: 12, destination: 16, size: 4, checksum: 10}
 	}
-	return header{source: 8, destination: 24, size: 16}
+	return ipHeader{source: 8, destination: 24, size: 16}
 }
 
-func (c *compiler) place(f datapath.Field) (place, bool) {
+func (c *compiler) placeOf(f datapath.Field) (fieldPlace, bool) {
 	h := headerOf(c.family)
-	quoted := func(offset uint32) place {
-		p := place{expr.PayloadBaseTransportHeader, icmpHeader + offset, h.size, icmpHeader + h.checksum, false}
+	quoted := func(offset uint32) fieldPlace {
+		p := fieldPlace{expr.PayloadBaseTransportHeader, icmpHeader + offset, h.size, icmpHeader + h.checksum, false}
 		if c.family == datapath.IPv6 {
 			p.checksum = 2 // the quoted header has none, but that of the ICMP message counts it
 		}
 		return p
 	}
-	inner := func(h header) place {
-		return place{base: expr.PayloadBaseTransportHeader, offset: udpHeader + vxlanHeader + ethernetHeader + h.source, size: h.size}
+	inner := func(h ipHeader) fieldPlace {
+		return fieldPlace{base: expr.PayloadBaseTransportHeader, offset: udpHeader + vxlanHeader + ethernetHeader + h.source, size: h.size}
 	}
 	switch f {
 	case datapath.Source:
-		return place{expr.PayloadBaseNetworkHeader, h.source, h.size, h.checksum, true}, true
+		return fieldPlace{expr.PayloadBaseNetworkHeader, h.source, h.size, h.checksum, true}, true
 	case datapath.Destination:
-		return place{expr.PayloadBaseNetworkHeader, h.destination, h.size, h.checksum, true}, true
+		return fieldPlace{expr.PayloadBaseNetworkHeader, h.destination, h.size, h.checksum, true}, true
 	case datapath.QuotedSource:
 		return quoted(h.source), true
 	case datapath.QuotedDestination:
@@ -70,27 +70,27 @@ func (c *compiler) place(f datapath.Field) (place, bool) {
 	case datapath.InnerSource:
 		return inner(h), true
 	case datapath.OtherInnerSource:
-		return inner(headerOf(other(c.family))), true
+		return inner(headerOf(otherFamily(c.family))), true
 	case datapath.SourcePort:
-		return place{base: expr.PayloadBaseTransportHeader, size: 2}, true
+		return fieldPlace{base: expr.PayloadBaseTransportHeader, size: 2}, true
 	case datapath.DestinationPort:
-		return place{base: expr.PayloadBaseTransportHeader, offset: 2, size: 2}, true
+		return fieldPlace{base: expr.PayloadBaseTransportHeader, offset: 2, size: 2}, true
 	case datapath.ICMPType:
-		return place{base: expr.PayloadBaseTransportHeader, size: 1}, true
+		return fieldPlace{base: expr.PayloadBaseTransportHeader, size: 1}, true
 	}
-	return place{}, false
+	return fieldPlace{}, false
 }
 
-func other(f datapath.Family) datapath.Family {
+func otherFamily(f datapath.Family) datapath.Family {
 	if f == datapath.IPv4 {
 		return datapath.IPv6
 	}
 	return datapath.IPv4
 }
 
-// size is the length of what a field holds.
-func (c *compiler) size(f datapath.Field) uint32 {
-	if p, ok := c.place(f); ok {
+// fieldSize is the length of what a field holds.
+func (c *compiler) fieldSize(f datapath.Field) uint32 {
+	if p, ok := c.placeOf(f); ok {
 		return p.size
 	}
 	switch {
@@ -102,10 +102,10 @@ func (c *compiler) size(f datapath.Field) uint32 {
 	return 4
 }
 
-// load puts what a field holds into registers. A field that only some packets have is asked for first.
-func (c *compiler) load(f datapath.Field, register uint32) error {
-	if p, ok := c.place(f); ok {
-		c.add(&expr.Payload{DestRegister: register, Base: p.base, Offset: p.offset, Len: p.size})
+// loadField puts what a field holds into registers. A field that only some packets have is asked for first.
+func (c *compiler) loadField(f datapath.Field, register uint32) error {
+	if p, ok := c.placeOf(f); ok {
+		c.addExprs(&expr.Payload{DestRegister: register, Base: p.base, Offset: p.offset, Len: p.size})
 		return nil
 	}
 	six := uint32(0)
@@ -114,59 +114,59 @@ func (c *compiler) load(f datapath.Field, register uint32) error {
 	}
 	switch f {
 	case datapath.L4Protocol:
-		c.add(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register})
+		c.addExprs(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register})
 	case datapath.OriginalSource:
-		c.original(ctSourceIP+six, register)
+		c.loadOriginal(ctSourceIP+six, register)
 	case datapath.OriginalDestination:
-		c.original(ctDestinationIP+six, register)
+		c.loadOriginal(ctDestinationIP+six, register)
 	case datapath.SourceScope:
-		c.add(&expr.Fib{Register: register, ResultADDRTYPE: true, FlagSADDR: true})
+		c.addExprs(&expr.Fib{Register: register, ResultADDRTYPE: true, FlagSADDR: true})
 	case datapath.DestinationScope:
-		c.add(&expr.Fib{Register: register, ResultADDRTYPE: true, FlagDADDR: true})
+		c.addExprs(&expr.Fib{Register: register, ResultADDRTYPE: true, FlagDADDR: true})
 	case datapath.InputDevice:
-		c.add(&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register})
+		c.addExprs(&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register})
 	case datapath.OutputDevice:
-		c.add(&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: register})
+		c.addExprs(&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: register})
 	case datapath.Mark:
-		c.add(&expr.Meta{Key: expr.MetaKeyMARK, Register: register})
+		c.addExprs(&expr.Meta{Key: expr.MetaKeyMARK, Register: register})
 	case datapath.FlowMark:
-		c.add(&expr.Ct{Key: expr.CtKeyMARK, Register: register})
+		c.addExprs(&expr.Ct{Key: expr.CtKeyMARK, Register: register})
 	case datapath.FlowState:
-		c.add(&expr.Ct{Key: expr.CtKeySTATE, Register: register})
+		c.addExprs(&expr.Ct{Key: expr.CtKeySTATE, Register: register})
 	case datapath.FlowStatus:
-		c.add(&expr.Ct{Key: expr.CtKeySTATUS, Register: register})
+		c.addExprs(&expr.Ct{Key: expr.CtKeySTATUS, Register: register})
 	default:
 		return fmt.Errorf("field %d cannot be read", f)
 	}
 	return nil
 }
 
-// original reads an address of a flow's first packet. The library sends no direction with these keys.
-func (c *compiler) original(key, register uint32) {
+// loadOriginal reads an address of a flow's first packet. The library sends no direction with these keys.
+func (c *compiler) loadOriginal(key, register uint32) {
 	const firstPacket = 0
-	c.out.parts = append(c.out.parts, part{raw: join(attr(unix.NFTA_EXPR_NAME, zeroEnded("ct")), nested(unix.NFTA_EXPR_DATA,
-		attr(unix.NFTA_CT_KEY, big32(key)), attr(unix.NFTA_CT_DREG, big32(register)), attr(unix.NFTA_CT_DIRECTION, []byte{firstPacket})))})
+	c.out.parts = append(c.out.parts, encodedExpr{raw: joinBytes(encodeAttr(unix.NFTA_EXPR_NAME, zeroEnded("ct")), encodeNested(unix.NFTA_EXPR_DATA,
+		encodeAttr(unix.NFTA_CT_KEY, bigUint32(key)), encodeAttr(unix.NFTA_CT_DREG, bigUint32(register)), encodeAttr(unix.NFTA_CT_DIRECTION, []byte{firstPacket})))})
 }
 
-// precede makes sure that a packet has the field at all, where other packets have other things in its place.
-func (c *compiler) precede(f datapath.Field) {
+// addPrecondition makes sure that a packet has the field at all, where other packets have other things in its place.
+func (c *compiler) addPrecondition(f datapath.Field) {
 	switch f {
 	case datapath.QuotedSource, datapath.QuotedDestination, datapath.ICMPType:
 		protocol := byte(datapath.ICMP)
 		if c.family == datapath.IPv6 {
 			protocol = datapath.ICMPv6
 		}
-		c.add(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister}, equal([]byte{protocol}))
+		c.addExprs(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister}, newEqual([]byte{protocol}))
 	case datapath.InnerSource, datapath.OtherInnerSource:
 		family := c.family
 		if f == datapath.OtherInnerSource {
-			family = other(family)
+			family = otherFamily(family)
 		}
 		etherType := []byte{0x08, 0x00}
 		if family == datapath.IPv6 {
 			etherType = []byte{0x86, 0xdd}
 		}
 		const offset = udpHeader + vxlanHeader + ethernetHeader - 2
-		c.add(&expr.Payload{DestRegister: firstRegister, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2}, equal(etherType))
+		c.addExprs(&expr.Payload{DestRegister: firstRegister, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2}, newEqual(etherType))
 	}
 }

@@ -24,8 +24,8 @@ var unsettled = tableID{unix.NFPROTO_IPV4, datapath.UnsettledName}
 // then. It returns true if the mark of another is there.
 func (k *Kernel) Unsettle() (already bool, err error) {
 	b := &batch{}
-	b.add(unsettled, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add all", attr(unix.NFTA_TABLE_NAME, zeroEnded(unsettled.name)))
-	if err = k.sockets.commit(b); errors.Is(err, syscall.EEXIST) {
+	b.addMessage(unsettled, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(unsettled.name)))
+	if err = k.sockets.commitBatch(b); errors.Is(err, syscall.EEXIST) {
 		return true, nil
 	}
 	return false, err
@@ -34,8 +34,8 @@ func (k *Kernel) Unsettle() (already bool, err error) {
 // Settle takes the mark away.
 func (k *Kernel) Settle() error {
 	b := &batch{}
-	b.add(unsettled, unix.NFT_MSG_DELTABLE, 0, "delete all", attr(unix.NFTA_TABLE_NAME, zeroEnded(unsettled.name)))
-	if err := k.sockets.commit(b); !errors.Is(err, syscall.ENOENT) {
+	b.addMessage(unsettled, unix.NFT_MSG_DELTABLE, 0, "delete all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(unsettled.name)))
+	if err := k.sockets.commitBatch(b); !errors.Is(err, syscall.ENOENT) {
 		return err
 	}
 	return nil
@@ -52,11 +52,11 @@ func (k *Kernel) Forget(prefixes ...netip.Prefix) (int, error) {
 	defer h.Close()
 	total := 0
 	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
-		about := of(family, prefixes)
+		about := prefixesOfFamily(family, prefixes)
 		if len(about) == 0 {
 			continue
 		}
-		n, err := forget(h, family, about)
+		n, err := deleteConntrack(h, family, about)
 		total += n
 		if err != nil {
 			return total, fmt.Errorf("deleting flows of %v: %w", []netip.Prefix(about), err)
@@ -65,8 +65,8 @@ func (k *Kernel) Forget(prefixes ...netip.Prefix) (int, error) {
 	return total, nil
 }
 
-// forget repeats what was interrupted by flows that come and go.
-func forget(h *netlink.Handle, family netlink.InetFamily, about prefixes) (total int, err error) {
+// deleteConntrack repeats what was interrupted by flows that come and go.
+func deleteConntrack(h *netlink.Handle, family netlink.InetFamily, about prefixes) (total int, err error) {
 	for range dumps {
 		var n uint
 		n, err = h.ConntrackDeleteFilters(netlink.ConntrackTable, family, about)
@@ -81,7 +81,7 @@ func forget(h *netlink.Handle, family netlink.InetFamily, about prefixes) (total
 // prefixes match flows.
 type prefixes []netip.Prefix
 
-func of(family netlink.InetFamily, all []netip.Prefix) prefixes {
+func prefixesOfFamily(family netlink.InetFamily, all []netip.Prefix) prefixes {
 	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return p.Addr().Is4() != (family == unix.AF_INET) })
 }
 

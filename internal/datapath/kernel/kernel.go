@@ -40,7 +40,7 @@ type Kernel struct {
 	applying sync.Mutex
 
 	mu       sync.Mutex // guards interest, which is replaced and never changed
-	interest interest
+	interest watchInterest
 }
 
 // Changes are what one Apply did.
@@ -54,18 +54,18 @@ type Changes struct {
 
 // Open begins to talk with the kernel. It changes nothing.
 func Open(options Options) (*Kernel, error) {
-	ns, err := namespace(options.Namespace)
+	ns, err := openNamespace(options.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	k := &Kernel{options: options, ns: ns}
-	if k.sockets, err = dial(ns); err != nil {
+	if k.sockets, err = dialNetlink(ns); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
 	return k, nil
 }
 
-func namespace(path string) (netns.NsHandle, error) {
+func openNamespace(path string) (netns.NsHandle, error) {
 	if path == "" {
 		return netns.None(), nil
 	}
@@ -78,26 +78,26 @@ func namespace(path string) (netns.NsHandle, error) {
 
 // Close ends the conversation. What the kernel holds stays.
 func (k *Kernel) Close() error {
-	k.sockets.close()
+	k.sockets.closeAll()
 	if !k.ns.IsOpen() {
 		return nil
 	}
 	return k.ns.Close()
 }
 
-// held is what the namespace holds of ours, and all of its links.
-type held struct {
-	links
-	addresses  map[address]bool
-	neighbours map[neighbour][6]byte
-	forwards   map[forward]netip.Addr
-	routes     map[routeKey]route
-	rules      map[rule]bool
-	tables     map[tableID]*heldTable
+// kernelState is what the namespace holds of ours, and all of its links.
+type kernelState struct {
+	kernelLinks
+	addresses  map[kernelAddress]bool
+	neighbours map[kernelNeighbour][6]byte
+	forwards   map[fdbEntry]netip.Addr
+	routes     map[routeKey]kernelRoute
+	rules      map[ipRule]bool
+	tables     map[tableID]*kernelTable
 }
 
-func (k *Kernel) read() (*held, error) {
-	h := &held{}
+func (k *Kernel) readState() (*kernelState, error) {
+	h := &kernelState{}
 	if err := k.readLinks(h); err != nil {
 		return nil, err
 	}
@@ -109,12 +109,12 @@ func (k *Kernel) read() (*held, error) {
 }
 
 // readRouting reads all that comes and goes with links.
-func (k *Kernel) readRouting(h *held) error {
+func (k *Kernel) readRouting(h *kernelState) error {
 	var err error
-	if h.addresses, err = k.readAddresses(h.links); err != nil {
+	if h.addresses, err = k.readAddresses(h.kernelLinks); err != nil {
 		return err
 	}
-	if h.neighbours, h.forwards, err = k.readHops(h.links); err != nil {
+	if h.neighbours, h.forwards, err = k.readHops(h.kernelLinks); err != nil {
 		return err
 	}
 	if h.routes, err = k.readRoutes(); err != nil {
@@ -124,12 +124,12 @@ func (k *Kernel) readRouting(h *held) error {
 	return err
 }
 
-// run is one Apply.
-type run struct {
+// applyRun is one Apply.
+type applyRun struct {
 	*Kernel
 	ctx     context.Context
 	want    datapath.State
-	have    *held
+	have    *kernelState
 	changes Changes
 	waiting map[string]bool
 	errs    []error
@@ -141,14 +141,14 @@ type run struct {
 func (k *Kernel) Apply(ctx context.Context, want datapath.State) (Changes, error) {
 	k.applying.Lock()
 	defer k.applying.Unlock()
-	want, refused := possible(want)
-	have, err := k.read()
+	want, refused := dropImpossible(want)
+	have, err := k.readState()
 	if err != nil {
 		return Changes{}, err
 	}
 	k.setInterest(interestOf(want, have))
-	r := &run{Kernel: k, ctx: ctx, want: want, have: have, waiting: map[string]bool{}, errs: refused}
-	r.apply()
+	r := &applyRun{Kernel: k, ctx: ctx, want: want, have: have, waiting: map[string]bool{}, errs: refused}
+	r.applyAll()
 	r.changes.Waiting = slices.Sorted(maps.Keys(r.waiting))
 	if err := ctx.Err(); err != nil {
 		r.errs = append(r.errs, err)
@@ -156,9 +156,9 @@ func (k *Kernel) Apply(ctx context.Context, want datapath.State) (Changes, error
 	return r.changes, errors.Join(r.errs...)
 }
 
-// apply keeps an order in which no packet passes that is not filtered and translated: what brings packets goes first and
+// applyAll keeps an order in which no packet passes that is not filtered and translated: what brings packets goes first and
 // comes last. Where one thing follows another in the same place, the new one comes before the old one goes.
-func (r *run) apply() {
+func (r *applyRun) applyAll() {
 	r.removeRules(false)
 	r.removeRoutes(false)
 	r.removeAddresses(false)
@@ -168,7 +168,7 @@ func (r *run) apply() {
 	}
 	clear(r.waiting) // for devices that are made only now
 	if r.applyLinks() {
-		if err := r.again(); err != nil {
+		if err := r.rereadState(); err != nil {
 			r.errs = append(r.errs, err)
 			return
 		}
@@ -183,8 +183,8 @@ func (r *run) apply() {
 	r.removeAddresses(true)
 }
 
-// again reads what links took with them, and where new ones are.
-func (r *run) again() error {
+// rereadState reads what links took with them, and where new ones are.
+func (r *applyRun) rereadState() error {
 	if err := r.readLinks(r.have); err != nil {
 		return err
 	}
@@ -192,8 +192,8 @@ func (r *run) again() error {
 	return r.readRouting(r.have)
 }
 
-// write does one write. It returns false if it failed for any other reason than those that are fine.
-func (r *run) write(what string, do func() error, fine ...syscall.Errno) bool {
+// writeKernel does one write. It returns false if it failed for any other reason than those that are fine.
+func (r *applyRun) writeKernel(what string, do func() error, fine ...syscall.Errno) bool {
 	if r.ctx.Err() != nil {
 		return false
 	}
@@ -215,8 +215,8 @@ func (r *run) write(what string, do func() error, fine ...syscall.Errno) bool {
 // gone are the errors of deleting what is not there any more.
 var gone = []syscall.Errno{syscall.ESRCH, syscall.ENOENT, syscall.ENODEV, syscall.EADDRNOTAVAIL}
 
-// possible is a state without what no kernel can hold, and why that is left out.
-func possible(want datapath.State) (datapath.State, []error) {
+// dropImpossible is a state without what no kernel can hold, and why that is left out.
+func dropImpossible(want datapath.State) (datapath.State, []error) {
 	var errs []error
 	refuse := func(format string, about ...any) bool {
 		errs = append(errs, fmt.Errorf(format, about...))
@@ -226,11 +226,11 @@ func possible(want datapath.State) (datapath.State, []error) {
 		kind := kindOf(l)
 		return kind != "" && !isMade(l.Name, kind) && refuse("a %s called %s would not be found again: it is not made", kind, l.Name)
 	})
-	hops := slices.Clone(want.Hops)
-	slices.SortFunc(hops, func(a, b datapath.Hop) int { return a.Next.Compare(b.Next) }) // it is always the same one that is left out
-	macs := map[[6]byte]datapath.Hop{}
-	var first datapath.Hop // on the fabric
-	want.Hops = nil
+	hops := slices.Clone(want.Neighbours)
+	slices.SortFunc(hops, func(a, b datapath.Neighbour) int { return a.Next.Compare(b.Next) }) // it is always the same one that is left out
+	macs := map[[6]byte]datapath.Neighbour{}
+	var first datapath.Neighbour // on the fabric
+	want.Neighbours = nil
 	for _, h := range hops {
 		fabric := h.Device == names.FabricDevice
 		other, ok := macs[h.MAC]
@@ -240,7 +240,7 @@ func possible(want datapath.State) (datapath.State, []error) {
 		case fabric != h.Outer.IsValid():
 			refuse("hop %s is on %s: only and all those on %s go to an outer address", h.Next, h.Device, names.FabricDevice)
 		case !fabric:
-			want.Hops = append(want.Hops, h)
+			want.Neighbours = append(want.Neighbours, h)
 		case ok && other.Outer != h.Outer:
 			refuse("hops %s and %s have one MAC and go to %s and %s: the first is made", other.Next, h.Next, other.Outer, h.Outer)
 		case first.Outer.IsValid() && h.Outer.Is4() != first.Outer.Is4():
@@ -250,7 +250,7 @@ func possible(want datapath.State) (datapath.State, []error) {
 			if !first.Outer.IsValid() {
 				first = h
 			}
-			want.Hops = append(want.Hops, h)
+			want.Neighbours = append(want.Neighbours, h)
 		}
 	}
 	return want, errs
@@ -258,25 +258,25 @@ func possible(want datapath.State) (datapath.State, []error) {
 
 // Observe tells what the namespace holds of ours. Rules of tables are known by the text that they were made from.
 func (k *Kernel) Observe() (datapath.State, error) {
-	h, err := k.read()
+	h, err := k.readState()
 	if err != nil {
 		return datapath.State{}, err
 	}
 	var s datapath.State
-	s.Links = h.observed()
+	s.Links = h.observedLinks()
 	for a := range h.addresses {
 		s.Addresses = append(s.Addresses, datapath.Address{Device: h.names[a.index], Prefix: a.prefix})
 	}
-	s.Hops = h.hops()
+	s.Neighbours = h.toDatapathHops()
 	for key, r := range h.routes {
-		s.Routes = append(s.Routes, r.datapath(key, h.names))
+		s.Routes = append(s.Routes, r.toDatapath(key, h.names))
 	}
 	for r := range h.rules {
-		s.Rules = append(s.Rules, r.datapath())
+		s.Rules = append(s.Rules, r.toDatapath())
 	}
 	for id, t := range h.tables {
 		if t.ours {
-			s.Tables = append(s.Tables, t.datapath(id))
+			s.Tables = append(s.Tables, t.toDatapath(id))
 		}
 	}
 	s.Sort()
@@ -286,8 +286,8 @@ func (k *Kernel) Observe() (datapath.State, error) {
 	return s, nil
 }
 
-// missing are the keys of want that have lacks or has otherwise, in order.
-func missing[K, V comparable](want, have map[K]V, order func(a, b K) int) []K {
+// missingKeys are the keys of want that have lacks or has otherwise, in order.
+func missingKeys[K, V comparable](want, have map[K]V, order func(a, b K) int) []K {
 	var out []K
 	for key, v := range want {
 		if other, ok := have[key]; !ok || other != v {
@@ -298,8 +298,8 @@ func missing[K, V comparable](want, have map[K]V, order func(a, b K) int) []K {
 	return out
 }
 
-// surplus are the keys of have that want lacks, in order.
-func surplus[K comparable, V, W any](want map[K]V, have map[K]W, order func(a, b K) int) []K {
+// surplusKeys are the keys of have that want lacks, in order.
+func surplusKeys[K comparable, V, W any](want map[K]V, have map[K]W, order func(a, b K) int) []K {
 	var out []K
 	for key := range have {
 		if _, ok := want[key]; !ok {

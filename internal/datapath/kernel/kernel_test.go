@@ -45,9 +45,9 @@ var samples = map[string]sample{
 // node is what a node with one gateway holds.
 func (p sample) node() datapath.State {
 	host := func(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
-	is := func(f datapath.Field, v ...datapath.Value) datapath.Is { return datapath.Is{Field: f, Values: v} }
+	is := func(f datapath.Field, v ...datapath.Value) datapath.Cmp { return datapath.Cmp{Field: f, Values: v} }
 	outer := []datapath.Statement{is(datapath.L4Protocol, datapath.ProtocolValue(datapath.UDP)), is(datapath.DestinationPort, datapath.Port(6091))}
-	drop := []datapath.Statement{datapath.Count{Name: "dropped"}, datapath.Verdict{Kind: datapath.Drop}}
+	drop := []datapath.Statement{datapath.Counter{Name: "dropped"}, datapath.Verdict{Kind: datapath.Drop}}
 	scope := datapath.ScopeGlobal
 	if p.family == datapath.IPv4 {
 		scope = datapath.ScopeLink
@@ -59,7 +59,7 @@ func (p sample) node() datapath.State {
 			{Name: names.EchoDevice, Veth: &datapath.Veth{Peer: names.ProbeDevice, MAC: [6]byte{2, 2}}, MTU: 65535},
 		},
 		Addresses: []datapath.Address{{Device: "lo", Prefix: host(p.own)}},
-		Hops: []datapath.Hop{
+		Neighbours: []datapath.Neighbour{
 			{Device: names.FabricDevice, Next: p.gateway, MAC: datapath.MAC(p.gateway), Outer: p.outer},
 			{Device: names.ProbeDevice, Next: p.target, MAC: [6]byte{2, 3}},
 		},
@@ -94,16 +94,16 @@ func (p sample) node() datapath.State {
 				}},
 				{Name: "outer", Type: datapath.Filter, Hook: datapath.Prerouting, Priority: -300, Policy: datapath.Accept, Rules: [][]datapath.Statement{
 					append(slices.Clone(outer), datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}, datapath.Verdict{Kind: datapath.GoTo, Chain: "outer_in"}),
-					append(slices.Clone(outer), datapath.Untracked{}),
+					append(slices.Clone(outer), datapath.Notrack{}),
 				}},
 				{Name: "outer_in", Rules: [][]datapath.Statement{
-					{datapath.In{Fields: []datapath.Field{datapath.Source, datapath.InnerSource}, Set: "speaks"}, datapath.Untracked{}, datapath.Verdict{Kind: datapath.Accept}},
+					{datapath.Lookup{Fields: []datapath.Field{datapath.Source, datapath.InnerSource}, Set: "speaks"}, datapath.Notrack{}, datapath.Verdict{Kind: datapath.Accept}},
 					drop,
 				}},
 				{Name: "post", Type: datapath.NAT, Hook: datapath.Postrouting, Priority: 99, Policy: datapath.Accept, Rules: [][]datapath.Statement{
 					{
 						datapath.Word{Field: datapath.OutputDevice, Word: names.FabricDevice}, datapath.Word{Field: datapath.SourceScope, Not: true, Word: datapath.Local},
-						is(datapath.Source, datapath.Prefix(p.pods)), datapath.In{Fields: []datapath.Field{datapath.OriginalDestination}, Set: "direct"},
+						is(datapath.Source, datapath.Prefix(p.pods)), datapath.Lookup{Fields: []datapath.Field{datapath.OriginalDestination}, Set: "direct"},
 						datapath.TranslateSource{Identity: true},
 					},
 					{datapath.Word{Field: datapath.OutputDevice, Word: names.FabricDevice}, datapath.TranslateSource{To: host(p.own)}},

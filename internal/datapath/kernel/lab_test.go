@@ -180,8 +180,8 @@ func (l *lab) plug(name, into, bridge, address string) {
 
 // kubernetes is what kube-proxy and a CNI do. It is not ours, and has to survive.
 func (l *lab) kubernetes(at string) {
-	is := func(f datapath.Field, v datapath.Value, not bool) datapath.Is {
-		return datapath.Is{Field: f, Not: not, Values: []datapath.Value{v}}
+	is := func(f datapath.Field, v datapath.Value, not bool) datapath.Cmp {
+		return datapath.Cmp{Field: f, Not: not, Values: []datapath.Value{v}}
 	}
 	key := func(v ...datapath.Value) []datapath.Value { return v }
 	of, pods := netip.MustParseAddrPort(service), datapath.Prefix(parsePrefix("10.200.0.0/16"))
@@ -213,7 +213,7 @@ func (l *lab) kubernetes(at string) {
 			{Name: "in", Type: datapath.NAT, Hook: datapath.Prerouting, Priority: -100, Rules: proxy},
 			{Name: "out", Type: datapath.NAT, Hook: datapath.Output, Priority: -100, Rules: proxy},
 			{Name: "forward", Type: datapath.Filter, Hook: datapath.Forward, Rules: [][]datapath.Statement{
-				{datapath.Word{Field: datapath.FlowState, Word: datapath.Invalid}, datapath.Count{Name: "invalid"}, datapath.Verdict{Kind: datapath.Drop}},
+				{datapath.Word{Field: datapath.FlowState, Word: datapath.Invalid}, datapath.Counter{Name: "invalid"}, datapath.Verdict{Kind: datapath.Drop}},
 			}},
 			{Name: "post", Type: datapath.NAT, Hook: datapath.Postrouting, Priority: 100, Rules: [][]datapath.Statement{
 				{datapath.Number{Field: datapath.Mark, Numbers: []uint32{masquerade}}, datapath.Masquerade{}},
@@ -235,7 +235,7 @@ func (l *lab) watchStrays() {
 	l.world = l.spaces["world"].open(l)
 	l.world.foreign(l, datapath.Table{Family: datapath.IPv4, Name: "kubernetes", Counters: []string{"strays"}, Chains: []datapath.Chain{
 		{Name: "in", Type: datapath.Filter, Hook: datapath.Prerouting, Rules: [][]datapath.Statement{
-			{datapath.Is{Field: datapath.Destination, Values: []datapath.Value{datapath.Prefix(parsePrefix("10.0.0.0/8"))}}, datapath.Count{Name: "strays"}},
+			{datapath.Cmp{Field: datapath.Destination, Values: []datapath.Value{datapath.Prefix(parsePrefix("10.0.0.0/8"))}}, datapath.Counter{Name: "strays"}},
 		}},
 	}})
 }
@@ -245,12 +245,12 @@ func (l *lab) strays() uint64 { return l.world.counted(l, "strays") }
 // foreign makes a table that is not ours.
 func (k *Kernel) foreign(tb testing.TB, table datapath.Table) {
 	tb.Helper()
-	built, err := build(table)
+	built, err := buildTable(table)
 	fatal(tb, err)
 	b := &batch{}
-	b.add(built.id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", attr(unix.NFTA_TABLE_NAME, zeroEnded(built.id.name)))
-	b.table(built, &heldTable{})
-	fatal(tb, k.sockets.commit(b))
+	b.addMessage(built.id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(built.id.name)))
+	b.addTable(built, &kernelTable{})
+	fatal(tb, k.sockets.commitBatch(b))
 }
 
 // connectGateways has the gateway of b find that of a at a port of a node.
@@ -312,14 +312,14 @@ func (l *lab) cluster(name string) plan.Cluster {
 			{Of: object("Configuration", "oslo"), Key: plan.PeerKey{Namespace: "liqo-tenant-oslo", ClusterID: "oslo"}, Pods: seen("10.200.0.0/16", "10.69.0.0/16"), External: seen("10.70.0.0/16", "10.64.0.0/16")},
 		},
 		Tunnels: []plan.Tunnel{{Of: object("GatewayServer", "rome"), Peer: key, Active: l.gatewayOf(name), MTU: l.mtu}},
-		Aliases: []plan.Alias{
+		Aliases: []plan.TranslatedIP{
 			{Of: object("IP", "printer"), Alias: addr("10.70.0.21"), Address: addr(world), Masquerade: true},
 			{Of: object("IP", "node-exporter"), Alias: addr("10.70.0.22"), Address: addr(l.outer(name) + "2")},
 			{Of: object("IP", "external-ip"), Alias: addr("10.70.0.23"), Address: addr(l.outer(name) + "1"), Masquerade: true},
 		},
 	}
 	for _, n := range labNodes {
-		out.Members = append(out.Members, plan.Member{
+		out.Members = append(out.Members, plan.ClusterNode{
 			Of: plan.Object{Kind: "InternalNode", Name: n.name}, External: []netip.Addr{addr(n.external)},
 			Local: addr(n.bridge), Remote: addr(l.outer(name) + n.number), PodCIDRs: prefixesOf(n.pods),
 		})
@@ -414,7 +414,7 @@ func (l *lab) invalid(at string) uint64 { return l.kernels[at].counted(l, "inval
 // counted is a counter of what is not ours.
 func (k *Kernel) counted(tb testing.TB, counter string) uint64 {
 	tb.Helper()
-	table := &heldTable{counters: map[string]uint64{}}
+	table := &kernelTable{counters: map[string]uint64{}}
 	fatal(tb, k.readCounters(tableID{unix.NFPROTO_IPV4, "kubernetes"}, table))
 	return table.counters[counter]
 }

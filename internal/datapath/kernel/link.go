@@ -20,8 +20,8 @@ import (
 // outer6 is the alias of a VXLAN whose outer addresses are IPv6: the kernel does not tell otherwise.
 const outer6 = "outer ip6"
 
-// link is a device, ours or not.
-type link struct {
+// kernelLink is a device, ours or not.
+type kernelLink struct {
 	index    int32
 	up       bool
 	mtu      int
@@ -35,14 +35,14 @@ type link struct {
 	bare     bool // IPv6 gives it no address by itself
 }
 
-type links struct {
-	byName map[string]link
+type kernelLinks struct {
+	byName map[string]kernelLink
 	names  map[int32]string
 }
 
-func (k *Kernel) readLinks(h *held) error {
-	h.links = links{byName: map[string]link{}, names: map[int32]string{}}
-	err := k.sockets.dump(unix.NETLINK_ROUTE, unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg), func(msg []byte) error {
+func (k *Kernel) readLinks(h *kernelState) error {
+	h.kernelLinks = kernelLinks{byName: map[string]kernelLink{}, names: map[int32]string{}}
+	err := k.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg), func(msg []byte) error {
 		l, name := parseLink(msg)
 		h.byName[name], h.names[l.index] = l, name
 		return nil
@@ -53,26 +53,26 @@ func (k *Kernel) readLinks(h *held) error {
 	return nil
 }
 
-func parseLink(msg []byte) (link, string) {
-	info, a := nl.DeserializeIfInfomsg(msg), body(msg, unix.SizeofIfInfomsg)
-	l := link{
+func parseLink(msg []byte) (kernelLink, string) {
+	info, a := nl.DeserializeIfInfomsg(msg), parseBody(msg, unix.SizeofIfInfomsg)
+	l := kernelLink{
 		index: info.Index, up: info.Flags&unix.IFF_UP != 0,
-		mtu: int(a.native32(unix.IFLA_MTU)), mac: a.mac(unix.IFLA_ADDRESS), alias: a.text(unix.IFLA_IFALIAS),
+		mtu: int(a.nativeUint32(unix.IFLA_MTU)), mac: a.macOf(unix.IFLA_ADDRESS), alias: a.stringOf(unix.IFLA_IFALIAS),
 	}
-	about := parse(a[unix.IFLA_LINKINFO])
-	switch l.kind = about.text(unix.IFLA_INFO_KIND); l.kind {
+	about := parseAttrs(a[unix.IFLA_LINKINFO])
+	switch l.kind = about.stringOf(unix.IFLA_INFO_KIND); l.kind {
 	case kindVeth:
-		l.other = int32(a.native32(unix.IFLA_LINK))
+		l.other = int32(a.nativeUint32(unix.IFLA_LINK))
 	case kindVXLAN:
-		data := parse(about[unix.IFLA_INFO_DATA])
-		l.id, l.learning = data.native32(nl.IFLA_VXLAN_ID), data.byte(nl.IFLA_VXLAN_LEARNING) != 0
+		data := parseAttrs(about[unix.IFLA_INFO_DATA])
+		l.id, l.learning = data.nativeUint32(nl.IFLA_VXLAN_ID), data.uint8Of(nl.IFLA_VXLAN_LEARNING) != 0
 		if port := data[nl.IFLA_VXLAN_PORT]; len(port) == 2 {
 			l.port = binary.BigEndian.Uint16(port)
 		}
 	}
-	ip6, ok := parse(a[unix.IFLA_AF_SPEC])[unix.AF_INET6]
-	l.bare = !ok || parse(ip6).byte(unix.IFLA_INET6_ADDR_GEN_MODE) == nl.IN6_ADDR_GEN_MODE_NONE
-	return l, a.text(unix.IFLA_IFNAME)
+	ip6, ok := parseAttrs(a[unix.IFLA_AF_SPEC])[unix.AF_INET6]
+	l.bare = !ok || parseAttrs(ip6).uint8Of(unix.IFLA_INET6_ADDR_GEN_MODE) == nl.IN6_ADDR_GEN_MODE_NONE
+	return l, a.stringOf(unix.IFLA_IFNAME)
 }
 
 // Kinds of devices.
@@ -81,13 +81,13 @@ const (
 	kindVeth  = "veth"
 )
 
-type device struct{ name, kind string }
+type kernelDevice struct{ name, kind string }
 
 // made are the devices that are ours to make.
-var made = []device{{names.FabricDevice, kindVXLAN}, {names.ProbeDevice, kindVeth}, {names.EchoDevice, kindVeth}}
+var made = []kernelDevice{{names.FabricDevice, kindVXLAN}, {names.ProbeDevice, kindVeth}, {names.EchoDevice, kindVeth}}
 
 // isMade is true for a device that is ours to make, as a device of that kind.
-func isMade(name, kind string) bool { return slices.Contains(made, device{name, kind}) }
+func isMade(name, kind string) bool { return slices.Contains(made, kernelDevice{name, kind}) }
 
 // kindOf is what a device is made as; "": it is somebody else's to make.
 func kindOf(l datapath.Link) string {
@@ -100,8 +100,8 @@ func kindOf(l datapath.Link) string {
 	return ""
 }
 
-// ours are the devices that are there and were made by us, in order. A device of another kind in the place of one is not ours.
-func (l links) ours() []string {
+// ownLinks are the devices that are there and were made by us, in order. A device of another kind in the place of one is not ours.
+func (l kernelLinks) ownLinks() []string {
 	var out []string
 	for _, m := range made {
 		if one, ok := l.byName[m.name]; ok && one.kind == m.kind {
@@ -111,21 +111,21 @@ func (l links) ours() []string {
 	return out
 }
 
-// fabric is our VXLAN, if there is one.
-func (l links) fabric() (link, bool) { return l.usable(names.FabricDevice) }
+// fabricLink is our VXLAN, if there is one.
+func (l kernelLinks) fabricLink() (kernelLink, bool) { return l.usableLink(names.FabricDevice) }
 
-// usable is the device if it may carry what is ours: not one of another kind in the place of one that we make.
-func (l links) usable(name string) (link, bool) {
+// usableLink is the device if it may carry what is ours: not one of another kind in the place of one that we make.
+func (l kernelLinks) usableLink(name string) (kernelLink, bool) {
 	one, ok := l.byName[name]
-	if !ok || slices.ContainsFunc(made, func(m device) bool { return m.name == name && m.kind != one.kind }) {
-		return link{}, false
+	if !ok || slices.ContainsFunc(made, func(m kernelDevice) bool { return m.name == name && m.kind != one.kind }) {
+		return kernelLink{}, false
 	}
 	return one, true
 }
 
-func (l links) observed() []datapath.Link {
+func (l kernelLinks) observedLinks() []datapath.Link {
 	var out []datapath.Link
-	for _, name := range l.ours() {
+	for _, name := range l.ownLinks() {
 		have := l.byName[name]
 		seen := datapath.Link{Name: name, MTU: have.mtu}
 		if have.kind == kindVXLAN {
@@ -138,28 +138,28 @@ func (l links) observed() []datapath.Link {
 	return out
 }
 
-func (r *run) removeLinks() {
-	for _, name := range r.have.ours() {
+func (r *applyRun) removeLinks() {
+	for _, name := range r.have.ownLinks() {
 		have, still := r.have.byName[name]
 		wanted := slices.ContainsFunc(r.want.Links, func(l datapath.Link) bool { return l.Name == name && kindOf(l) != "" })
 		if still && !wanted && r.deleteLink(name, have) {
-			r.have.forget(have.index)
+			r.have.forgetLink(have.index)
 			if have.kind == kindVeth {
-				r.have.forget(have.other)
+				r.have.forgetLink(have.other)
 			}
 		}
 	}
 }
 
-func (r *run) deleteLink(name string, have link) bool {
-	return r.write("link delete "+name, func() error {
-		_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_DELLINK, unix.NLM_F_ACK, infomsg(have.index, 0, 0))
+func (r *applyRun) deleteLink(name string, have kernelLink) bool {
+	return r.writeKernel("link delete "+name, func() error {
+		_, err := r.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_DELLINK, unix.NLM_F_ACK, encodeLink(have.index, 0, 0))
 		return err
 	}, gone...)
 }
 
-// forget drops what went with a device.
-func (h *held) forget(index int32) {
+// forgetLink drops what went with a device.
+func (h *kernelState) forgetLink(index int32) {
 	delete(h.byName, h.names[index])
 	delete(h.names, index)
 	for a := range h.addresses {
@@ -185,7 +185,7 @@ func (h *held) forget(index int32) {
 }
 
 // applyLinks is true if devices changed in a way that others see in addresses and routes. What we make comes before what others made.
-func (r *run) applyLinks() bool {
+func (r *applyRun) applyLinks() bool {
 	changed := false
 	for _, ours := range []bool{true, false} {
 		for _, l := range r.want.Links {
@@ -197,7 +197,7 @@ func (r *run) applyLinks() bool {
 	return changed
 }
 
-func (r *run) applyLink(want datapath.Link) bool {
+func (r *applyRun) applyLink(want datapath.Link) bool {
 	have, ok := r.have.byName[want.Name]
 	kind := kindOf(want)
 	switch {
@@ -205,24 +205,24 @@ func (r *run) applyLink(want datapath.Link) bool {
 		r.waiting[want.Name] = true
 		return false
 	case kind == "":
-		return r.tune(want, have, nil)
+		return r.tuneLink(want, have, nil)
 	case ok && have.kind != kind:
 		r.errs = append(r.errs, fmt.Errorf("link %s is there already and is no %s of ours but of kind %q: it stays as it is", want.Name, kind, have.kind))
 		return false
-	case ok && r.otherwise(want, have):
+	case ok && r.mustRecreate(want, have):
 		if !r.deleteLink(want.Name, have) {
 			return true
 		}
 		ok = false
 	}
 	if !ok {
-		return r.create(want)
+		return r.createLink(want)
 	}
-	return r.tune(want, have, macOf(want))
+	return r.tuneLink(want, have, macOf(want))
 }
 
-// otherwise is true if a device differs from what is wanted in what cannot be set in place.
-func (r *run) otherwise(want datapath.Link, have link) bool {
+// mustRecreate is true if a device differs from what is wanted in what cannot be set in place.
+func (r *applyRun) mustRecreate(want datapath.Link, have kernelLink) bool {
 	if v := want.VXLAN; v != nil {
 		return have.id != v.ID || have.port != v.Port || have.learning || r.otherOuter(have)
 	}
@@ -240,25 +240,25 @@ func macOf(l datapath.Link) *[6]byte {
 	return nil
 }
 
-// outer6 is true if the hops of the fabric have outer addresses of IPv6. They are all of one family.
-func (r *run) outer6() bool {
-	return slices.ContainsFunc(r.want.Hops, func(h datapath.Hop) bool { return h.Outer.Is6() })
+// hasOuterIPv6 is true if the hops of the fabric have outer addresses of IPv6. They are all of one family.
+func (r *applyRun) hasOuterIPv6() bool {
+	return slices.ContainsFunc(r.want.Neighbours, func(h datapath.Neighbour) bool { return h.Outer.Is6() })
 }
 
 // otherOuter is true if a VXLAN cannot send to where the hops are. Without hops any will do.
-func (r *run) otherOuter(have link) bool {
-	some := slices.ContainsFunc(r.want.Hops, func(h datapath.Hop) bool { return h.Outer.IsValid() })
-	return some && (have.alias == outer6) != r.outer6()
+func (r *applyRun) otherOuter(have kernelLink) bool {
+	some := slices.ContainsFunc(r.want.Neighbours, func(h datapath.Neighbour) bool { return h.Outer.IsValid() })
+	return some && (have.alias == outer6) != r.hasOuterIPv6()
 }
 
-// create makes a device, down and bare, and the other end of a veth with it. Up is always the last that happens to it, so that a device found
+// createLink makes a device, down and bare, and the other end of a veth with it. Up is always the last that happens to it, so that a device found
 // up is whole.
-func (r *run) create(want datapath.Link) bool {
+func (r *applyRun) createLink(want datapath.Link) bool {
 	mac := macOf(want)
-	request := join(infomsg(0, 0, 0), attr(unix.IFLA_IFNAME, zeroEnded(want.Name)), attr(unix.IFLA_ADDRESS, mac[:]),
-		nested(unix.IFLA_LINKINFO, attr(unix.IFLA_INFO_KIND, []byte(kindOf(want))), nested(unix.IFLA_INFO_DATA, r.about(want)...)))
-	if !r.write(want.String(), func() error {
-		_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, request)
+	request := joinBytes(encodeLink(0, 0, 0), encodeAttr(unix.IFLA_IFNAME, zeroEnded(want.Name)), encodeAttr(unix.IFLA_ADDRESS, mac[:]),
+		encodeNested(unix.IFLA_LINKINFO, encodeAttr(unix.IFLA_INFO_KIND, []byte(kindOf(want))), encodeNested(unix.IFLA_INFO_DATA, r.linkAttributes(want)...)))
+	if !r.writeKernel(want.String(), func() error {
+		_, err := r.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, request)
 		return err
 	}) {
 		return true
@@ -268,44 +268,44 @@ func (r *run) create(want datapath.Link) bool {
 		return true
 	}
 	have := r.have.byName[want.Name]
-	if want.VXLAN != nil && r.outer6() {
-		r.write(fmt.Sprintf("link set %s alias %q", want.Name, outer6), func() error {
-			return r.setLink(have.index, 0, attr(unix.IFLA_IFALIAS, []byte(outer6)))
+	if want.VXLAN != nil && r.hasOuterIPv6() {
+		r.writeKernel(fmt.Sprintf("link set %s alias %q", want.Name, outer6), func() error {
+			return r.setLink(have.index, 0, encodeAttr(unix.IFLA_IFALIAS, []byte(outer6)))
 		})
 	}
-	r.tune(want, have, mac)
+	r.tuneLink(want, have, mac)
 	return true
 }
 
-// about is what only devices of its kind have.
-func (r *run) about(want datapath.Link) [][]byte {
+// linkAttributes is what only devices of its kind have.
+func (r *applyRun) linkAttributes(want datapath.Link) [][]byte {
 	v := want.VXLAN
 	if v == nil {
-		return [][]byte{attr(nl.VETH_INFO_PEER, join(infomsg(0, 0, 0), attr(unix.IFLA_IFNAME, zeroEnded(want.Veth.Peer))))}
+		return [][]byte{encodeAttr(nl.VETH_INFO_PEER, joinBytes(encodeLink(0, 0, 0), encodeAttr(unix.IFLA_IFNAME, zeroEnded(want.Veth.Peer))))}
 	}
-	local := attr(nl.IFLA_VXLAN_LOCAL, netip.IPv4Unspecified().AsSlice())
-	if r.outer6() {
-		local = attr(nl.IFLA_VXLAN_LOCAL6, netip.IPv6Unspecified().AsSlice())
+	local := encodeAttr(nl.IFLA_VXLAN_LOCAL, netip.IPv4Unspecified().AsSlice())
+	if r.hasOuterIPv6() {
+		local = encodeAttr(nl.IFLA_VXLAN_LOCAL6, netip.IPv6Unspecified().AsSlice())
 	}
-	return [][]byte{attr(nl.IFLA_VXLAN_ID, native32(v.ID)), attr(nl.IFLA_VXLAN_PORT, big16(v.Port)), attr(nl.IFLA_VXLAN_LEARNING, []byte{0}), local}
+	return [][]byte{encodeAttr(nl.IFLA_VXLAN_ID, nativeUint32(v.ID)), encodeAttr(nl.IFLA_VXLAN_PORT, bigUint16(v.Port)), encodeAttr(nl.IFLA_VXLAN_LEARNING, []byte{0}), local}
 }
 
-// tune sets what can be set in place, the address only of what we make, and is true if it set anything.
-func (r *run) tune(want datapath.Link, have link, mac *[6]byte) bool {
+// tuneLink sets what can be set in place, the address only of what we make, and is true if it set anything.
+func (r *applyRun) tuneLink(want datapath.Link, have kernelLink, mac *[6]byte) bool {
 	changed := false
 	set := func(what string, flags uint32, attrs ...[]byte) {
 		changed = true
-		r.write("link set "+want.Name+" "+what, func() error { return r.setLink(have.index, flags, attrs...) })
+		r.writeKernel("link set "+want.Name+" "+what, func() error { return r.setLink(have.index, flags, attrs...) })
 	}
 	if mac != nil && !have.bare {
 		set("addrgenmode none", 0,
-			nested(unix.IFLA_AF_SPEC, nested(unix.AF_INET6, attr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{nl.IN6_ADDR_GEN_MODE_NONE}))))
+			encodeNested(unix.IFLA_AF_SPEC, encodeNested(unix.AF_INET6, encodeAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{nl.IN6_ADDR_GEN_MODE_NONE}))))
 	}
 	if mac != nil && have.mac != *mac {
-		set("address "+net.HardwareAddr(mac[:]).String(), 0, attr(unix.IFLA_ADDRESS, mac[:]))
+		set("address "+net.HardwareAddr(mac[:]).String(), 0, encodeAttr(unix.IFLA_ADDRESS, mac[:]))
 	}
 	if want.MTU != 0 && have.mtu != want.MTU {
-		set(fmt.Sprint("mtu ", want.MTU), 0, attr(unix.IFLA_MTU, native32(want.MTU)))
+		set(fmt.Sprint("mtu ", want.MTU), 0, encodeAttr(unix.IFLA_MTU, nativeUint32(want.MTU)))
 	}
 	if !have.up {
 		set("up", unix.IFF_UP)
@@ -314,12 +314,12 @@ func (r *run) tune(want datapath.Link, have link, mac *[6]byte) bool {
 }
 
 func (k *Kernel) setLink(index int32, flags uint32, attrs ...[]byte) error {
-	_, err := k.sockets.request(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, unix.NLM_F_ACK, join(infomsg(index, flags, flags), join(attrs...)))
+	_, err := k.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, unix.NLM_F_ACK, joinBytes(encodeLink(index, flags, flags), joinBytes(attrs...)))
 	return err
 }
 
-// infomsg begins a message about a link: the flags that change, and what they become.
-func infomsg(index int32, change, flags uint32) []byte {
+// encodeLink begins a message about a link: the flags that change, and what they become.
+func encodeLink(index int32, change, flags uint32) []byte {
 	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	msg.Index, msg.Change, msg.Flags = index, change, flags
 	return msg.Serialize()

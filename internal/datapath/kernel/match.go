@@ -13,11 +13,11 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-func equal(data []byte) *expr.Cmp {
+func newEqual(data []byte) *expr.Cmp {
 	return &expr.Cmp{Op: expr.CmpOpEq, Register: firstRegister, Data: data}
 }
 
-func compare(not bool) expr.CmpOp {
+func compareOp(not bool) expr.CmpOp {
 	if not {
 		return expr.CmpOpNeq
 	}
@@ -27,35 +27,35 @@ func compare(not bool) expr.CmpOp {
 // loadAll concatenates fields.
 func (c *compiler) loadAll(fields []datapath.Field) error {
 	for _, f := range fields {
-		c.precede(f)
+		c.addPrecondition(f)
 	}
 	register := uint32(firstRegister)
 	for _, f := range fields {
-		if err := c.load(f, register); err != nil {
+		if err := c.loadField(f, register); err != nil {
 			return err
 		}
-		register += (c.size(f) + 3) / 4
+		register += (c.fieldSize(f) + 3) / 4
 	}
 	return nil
 }
 
-func (c *compiler) in(s datapath.In) error {
+func (c *compiler) compileLookup(s datapath.Lookup) error {
 	if _, ok := c.sets[s.Set]; !ok {
 		return fmt.Errorf("the table has no set %s", s.Set)
 	}
 	if err := c.loadAll(s.Fields); err != nil {
 		return err
 	}
-	c.add(&expr.Lookup{SourceRegister: firstRegister, SetName: s.Set, Invert: s.Not})
+	c.addExprs(&expr.Lookup{SourceRegister: firstRegister, SetName: s.Set, Invert: s.Not})
 	return nil
 }
 
-func (c *compiler) is(s datapath.Is) error {
+func (c *compiler) compileCmp(s datapath.Cmp) error {
 	if err := c.loadAll([]datapath.Field{s.Field}); err != nil {
 		return err
 	}
 	for _, v := range s.Values {
-		if len(v.Low) != int(c.size(s.Field)) || len(v.High) != len(v.Low) {
+		if len(v.Low) != int(c.fieldSize(s.Field)) || len(v.High) != len(v.Low) {
 			return fmt.Errorf("%s is no value of its field", v)
 		}
 	}
@@ -68,12 +68,12 @@ func (c *compiler) is(s datapath.Is) error {
 	v := s.Values[0]
 	if network, ok := networkMask(v); ok {
 		if !v.Single() {
-			c.add(&expr.Bitwise{SourceRegister: firstRegister, DestRegister: firstRegister, Len: uint32(len(network)), Mask: network, Xor: make([]byte, len(network))})
+			c.addExprs(&expr.Bitwise{SourceRegister: firstRegister, DestRegister: firstRegister, Len: uint32(len(network)), Mask: network, Xor: make([]byte, len(network))})
 		}
-		c.add(&expr.Cmp{Op: compare(s.Not), Register: firstRegister, Data: []byte(v.Low)})
+		c.addExprs(&expr.Cmp{Op: compareOp(s.Not), Register: firstRegister, Data: []byte(v.Low)})
 		return nil
 	}
-	c.add(&expr.Range{Op: compare(s.Not), Register: firstRegister, FromData: []byte(v.Low), ToData: []byte(v.High)})
+	c.addExprs(&expr.Range{Op: compareOp(s.Not), Register: firstRegister, FromData: []byte(v.Low), ToData: []byte(v.High)})
 	return nil
 }
 
@@ -95,7 +95,7 @@ func networkMask(v datapath.Value) ([]byte, bool) {
 }
 
 // oneOf looks a field up in a set without a name.
-func (c *compiler) oneOf(s datapath.Is) error {
+func (c *compiler) oneOf(s datapath.Cmp) error {
 	set := datapath.Set{Key: []datapath.Type{s.Values[0].Type}}
 	for _, v := range s.Values {
 		set.Elements = append(set.Elements, datapath.Element{Key: []datapath.Value{v}})
@@ -104,19 +104,19 @@ func (c *compiler) oneOf(s datapath.Is) error {
 	if err != nil {
 		return err
 	}
-	elements, err := flat(set)
+	elements, err := flattenElements(set)
 	if err != nil {
 		return err
 	}
-	c.lookup(anonymousSet{form: form, elements: elements}, s.Not)
+	c.addLookup(anonymousSet{form: form, elements: elements}, s.Not)
 	return nil
 }
 
-func (c *compiler) lookup(set anonymousSet, not bool) {
+func (c *compiler) addLookup(set anonymousSet, not bool) {
 	set.form.flags |= unix.NFT_SET_ANONYMOUS | unix.NFT_SET_CONSTANT
 	set.lookup = &expr.Lookup{SourceRegister: firstRegister, SetName: "__set%d", Invert: not}
 	c.out.sets = append(c.out.sets, set)
-	c.add(set.lookup)
+	c.addExprs(set.lookup)
 }
 
 // bits of words.
@@ -128,8 +128,8 @@ var flowStates = map[string]uint32{
 // destinationTranslated is the bit of a flow's status.
 const destinationTranslated = 1 << 5
 
-func (c *compiler) word(s datapath.Word) error {
-	if err := c.load(s.Field, firstRegister); err != nil {
+func (c *compiler) compileWord(s datapath.Word) error {
+	if err := c.loadField(s.Field, firstRegister); err != nil {
 		return err
 	}
 	switch bits, isState := flowStates[s.Word]; {
@@ -138,13 +138,13 @@ func (c *compiler) word(s datapath.Word) error {
 		if copy(name, s.Word); len(s.Word) >= unix.IFNAMSIZ || s.Word == "" {
 			return fmt.Errorf("%q is no name of a device", s.Word)
 		}
-		c.add(&expr.Cmp{Op: compare(s.Not), Register: firstRegister, Data: name})
+		c.addExprs(&expr.Cmp{Op: compareOp(s.Not), Register: firstRegister, Data: name})
 	case (s.Field == datapath.SourceScope || s.Field == datapath.DestinationScope) && s.Word == datapath.Local:
-		c.add(&expr.Cmp{Op: compare(s.Not), Register: firstRegister, Data: native32(unix.RTN_LOCAL)})
+		c.addExprs(&expr.Cmp{Op: compareOp(s.Not), Register: firstRegister, Data: nativeUint32(unix.RTN_LOCAL)})
 	case s.Field == datapath.FlowState && isState:
-		c.anyBit(native32(bits), s.Not)
+		c.anyBit(nativeUint32(bits), s.Not)
 	case s.Field == datapath.FlowStatus && s.Word == datapath.Translated:
-		c.anyBit(native32(destinationTranslated), s.Not)
+		c.anyBit(nativeUint32(destinationTranslated), s.Not)
 	default:
 		return fmt.Errorf("%q is no word of its field", s.Word)
 	}
@@ -154,11 +154,11 @@ func (c *compiler) word(s datapath.Word) error {
 // anyBit matches if one of the bits is set, or if none is.
 func (c *compiler) anyBit(bits []byte, not bool) {
 	zero := make([]byte, len(bits))
-	c.add(&expr.Bitwise{SourceRegister: firstRegister, DestRegister: firstRegister, Len: uint32(len(bits)), Mask: bits, Xor: zero},
-		&expr.Cmp{Op: compare(!not), Register: firstRegister, Data: zero})
+	c.addExprs(&expr.Bitwise{SourceRegister: firstRegister, DestRegister: firstRegister, Len: uint32(len(bits)), Mask: bits, Xor: zero},
+		&expr.Cmp{Op: compareOp(!not), Register: firstRegister, Data: zero})
 }
 
-func (c *compiler) number(s datapath.Number) error {
+func (c *compiler) compileNumber(s datapath.Number) error {
 	if err := c.loadAll([]datapath.Field{s.Field}); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (c *compiler) number(s datapath.Number) error {
 		switch {
 		case s.Field == datapath.Mark || s.Field == datapath.FlowMark:
 			form.keyType = 19
-			values = append(values, string(native32(n)))
+			values = append(values, string(nativeUint32(n)))
 		case s.Field == datapath.ICMPType && n <= math.MaxUint8:
 			if form.keyType, form.keyLen = 14, 1; c.family == datapath.IPv6 {
 				form.keyType = 29
@@ -182,24 +182,24 @@ func (c *compiler) number(s datapath.Number) error {
 	case 0:
 		return fmt.Errorf("there is no number to compare with")
 	case 1:
-		c.add(&expr.Cmp{Op: compare(s.Not), Register: firstRegister, Data: []byte(values[0])})
+		c.addExprs(&expr.Cmp{Op: compareOp(s.Not), Register: firstRegister, Data: []byte(values[0])})
 	default:
 		elements := map[interval]string{}
 		for _, v := range values {
 			elements[interval{v, v}] = ""
 		}
-		c.lookup(anonymousSet{form: form, elements: elements, host: form.keyLen == 4}, s.Not)
+		c.addLookup(anonymousSet{form: form, elements: elements, host: form.keyLen == 4}, s.Not)
 	}
 	return nil
 }
 
-func (c *compiler) tcp() {
-	c.add(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister}, equal([]byte{datapath.TCP}))
+func (c *compiler) matchTCP() {
+	c.addExprs(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstRegister}, newEqual([]byte{datapath.TCP}))
 }
 
-func (c *compiler) syn() {
+func (c *compiler) matchSYN() {
 	const flagsOffset, syn = 13, 2
-	c.tcp()
-	c.add(&expr.Payload{DestRegister: firstRegister, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1})
+	c.matchTCP()
+	c.addExprs(&expr.Payload{DestRegister: firstRegister, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1})
 	c.anyBit([]byte{syn}, false)
 }

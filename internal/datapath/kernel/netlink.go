@@ -24,17 +24,17 @@ type sockets map[int]*nl.SocketHandle
 // replyTimeout is generous: a reply that does not come at all is a broken kernel.
 var replyTimeout = unix.Timeval{Sec: 30}
 
-func dial(ns netns.NsHandle) (sockets, error) {
+func dialNetlink(ns netns.NsHandle) (sockets, error) {
 	s := sockets{}
 	for _, protocol := range []int{unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER} {
 		socket, err := nl.GetNetlinkSocketAt(ns, netns.None(), protocol)
 		if err != nil {
-			s.close()
+			s.closeAll()
 			return nil, fmt.Errorf("opening a netlink socket of protocol %d: %w", protocol, err)
 		}
 		s[protocol] = &nl.SocketHandle{Socket: socket}
 		if err := errors.Join(socket.SetReceiveTimeout(&replyTimeout), socket.SetSendTimeout(&replyTimeout)); err != nil {
-			s.close()
+			s.closeAll()
 			return nil, fmt.Errorf("setting timeouts: %w", err)
 		}
 	}
@@ -45,13 +45,13 @@ func dial(ns netns.NsHandle) (sockets, error) {
 	return s, nil
 }
 
-func (s sockets) close() {
+func (s sockets) closeAll() {
 	for _, one := range s {
 		one.Close()
 	}
 }
 
-func (s sockets) request(protocol, kind, flags int, body []byte) ([][]byte, error) {
+func (s sockets) sendRequest(protocol, kind, flags int, body []byte) ([][]byte, error) {
 	req := &nl.NetlinkRequest{
 		NlMsghdr: unix.NlMsghdr{Len: unix.SizeofNlMsghdr, Type: uint16(kind), Flags: uint16(unix.NLM_F_REQUEST | flags)},
 		Sockets:  s,
@@ -63,13 +63,13 @@ func (s sockets) request(protocol, kind, flags int, body []byte) ([][]byte, erro
 // dumps is how often a dump is begun anew when something changed meanwhile.
 const dumps = 10
 
-// dump gives each message of a dump to read. What changed meanwhile may be missing in the last of many attempts: whoever
+// dumpAll gives each message of a dump to read. What changed meanwhile may be missing in the last of many attempts: whoever
 // watches is told of it.
-func (s sockets) dump(protocol, kind int, body []byte, read func(msg []byte) error) error {
+func (s sockets) dumpAll(protocol, kind int, body []byte, read func(msg []byte) error) error {
 	var msgs [][]byte
 	var err error
 	for range dumps {
-		if msgs, err = s.request(protocol, kind, unix.NLM_F_DUMP, body); !errors.Is(err, nl.ErrDumpInterrupted) {
+		if msgs, err = s.sendRequest(protocol, kind, unix.NLM_F_DUMP, body); !errors.Is(err, nl.ErrDumpInterrupted) {
 			break
 		}
 	}
@@ -84,23 +84,25 @@ func (s sockets) dump(protocol, kind int, body []byte, read func(msg []byte) err
 	return nil
 }
 
-// order is the machine's byte order, which rtnetlink speaks.
-func order() binary.ByteOrder { return nl.NativeEndian() }
+// nativeOrder is the machine's byte order, which rtnetlink speaks.
+func nativeOrder() binary.ByteOrder { return nl.NativeEndian() }
 
-// attr is an attribute with its data put together.
-func attr(kind uint16, data ...[]byte) []byte {
+// encodeAttr is an attribute with its data put together.
+func encodeAttr(kind uint16, data ...[]byte) []byte {
 	out := make([]byte, unix.SizeofRtAttr)
 	for _, d := range data {
 		out = append(out, d...)
 	}
-	order().PutUint16(out, uint16(len(out)))
-	order().PutUint16(out[2:], kind)
+	nativeOrder().PutUint16(out, uint16(len(out)))
+	nativeOrder().PutUint16(out[2:], kind)
 	return append(out, make([]byte, -len(out)&3)...)
 }
 
-func nested(kind uint16, attrs ...[]byte) []byte { return attr(kind|unix.NLA_F_NESTED, attrs...) }
+func encodeNested(kind uint16, attrs ...[]byte) []byte {
+	return encodeAttr(kind|unix.NLA_F_NESTED, attrs...)
+}
 
-func join(parts ...[]byte) []byte {
+func joinBytes(parts ...[]byte) []byte {
 	var out []byte
 	for _, p := range parts {
 		out = append(out, p...)
@@ -108,37 +110,37 @@ func join(parts ...[]byte) []byte {
 	return out
 }
 
-func native32[T ~int | ~int32 | ~uint32](n T) []byte {
+func nativeUint32[T ~int | ~int32 | ~uint32](n T) []byte {
 	out := make([]byte, 4)
-	order().PutUint32(out, uint32(n))
+	nativeOrder().PutUint32(out, uint32(n))
 	return out
 }
 
-func native16(n uint16) []byte {
+func nativeUint16(n uint16) []byte {
 	out := make([]byte, 2)
-	order().PutUint16(out, n)
+	nativeOrder().PutUint16(out, n)
 	return out
 }
 
-func big32[T ~int | ~int32 | ~uint32](n T) []byte {
+func bigUint32[T ~int | ~int32 | ~uint32](n T) []byte {
 	return binary.BigEndian.AppendUint32(nil, uint32(n))
 }
 
-func big16(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
+func bigUint16(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 
 func zeroEnded(s string) []byte { return append([]byte(s), 0) }
 
 // attrTypeMask takes the flags of an attribute's type away.
 const attrTypeMask = 0x3fff
 
-// each calls f with every attribute of b. Padding and flags are gone.
-func each(b []byte, f func(kind uint16, data []byte)) {
+// eachAttr calls f with every attribute of b. Padding and flags are gone.
+func eachAttr(b []byte, f func(kind uint16, data []byte)) {
 	for len(b) >= unix.SizeofRtAttr {
-		size := int(order().Uint16(b))
+		size := int(nativeOrder().Uint16(b))
 		if size < unix.SizeofRtAttr || size > len(b) {
 			return
 		}
-		f(order().Uint16(b[2:])&attrTypeMask, b[unix.SizeofRtAttr:size])
+		f(nativeOrder().Uint16(b[2:])&attrTypeMask, b[unix.SizeofRtAttr:size])
 		b = b[min((size+3)&^3, len(b)):]
 	}
 }
@@ -146,58 +148,58 @@ func each(b []byte, f func(kind uint16, data []byte)) {
 // attributes are those of a message or of an attribute, by kind; of two of a kind the later one.
 type attributes map[uint16][]byte
 
-func parse(b []byte) attributes {
+func parseAttrs(b []byte) attributes {
 	a := attributes{}
-	each(b, func(kind uint16, data []byte) { a[kind] = data })
+	eachAttr(b, func(kind uint16, data []byte) { a[kind] = data })
 	return a
 }
 
-// body is what follows the fixed part of a message.
-func body(msg []byte, fixed int) attributes { return parse(msg[min(fixed, len(msg)):]) }
+// parseBody is what follows the fixed part of a message.
+func parseBody(msg []byte, fixed int) attributes { return parseAttrs(msg[min(fixed, len(msg)):]) }
 
-func (a attributes) native32(kind uint16) uint32 {
+func (a attributes) nativeUint32(kind uint16) uint32 {
 	if len(a[kind]) < 4 {
 		return 0
 	}
-	return order().Uint32(a[kind])
+	return nativeOrder().Uint32(a[kind])
 }
 
-func (a attributes) big32(kind uint16) uint32 {
+func (a attributes) bigUint32(kind uint16) uint32 {
 	if len(a[kind]) < 4 {
 		return 0
 	}
 	return binary.BigEndian.Uint32(a[kind])
 }
 
-func (a attributes) big64(kind uint16) uint64 {
+func (a attributes) bigUint64(kind uint16) uint64 {
 	if len(a[kind]) < 8 {
 		return 0
 	}
 	return binary.BigEndian.Uint64(a[kind])
 }
 
-func (a attributes) byte(kind uint16) byte {
+func (a attributes) uint8Of(kind uint16) byte {
 	if len(a[kind]) < 1 {
 		return 0
 	}
 	return a[kind][0]
 }
 
-func (a attributes) text(kind uint16) string { return strings.TrimRight(string(a[kind]), "\x00") }
+func (a attributes) stringOf(kind uint16) string { return strings.TrimRight(string(a[kind]), "\x00") }
 
-func (a attributes) addr(kind uint16) netip.Addr {
+func (a attributes) addrOf(kind uint16) netip.Addr {
 	addr, _ := netip.AddrFromSlice(a[kind])
 	return addr
 }
 
-func (a attributes) mac(kind uint16) (mac [6]byte) {
+func (a attributes) macOf(kind uint16) (mac [6]byte) {
 	copy(mac[:], a[kind])
 	return mac
 }
 
-// prefix is of so many bits of the address; without an address it is all of the family's.
-func (a attributes) prefix(kind uint16, bits int, family byte) netip.Prefix {
-	addr := a.addr(kind)
+// prefixOf is of so many bits of the address; without an address it is all of the family's.
+func (a attributes) prefixOf(kind uint16, bits int, family byte) netip.Prefix {
+	addr := a.addrOf(kind)
 	if !addr.IsValid() {
 		addr = netip.IPv4Unspecified()
 		if family == unix.AF_INET6 {

@@ -107,8 +107,8 @@ func (c cable) gateway() datapath.State {
 	jump := func(kind datapath.VerdictKind, chain string) datapath.Verdict {
 		return datapath.Verdict{Kind: kind, Chain: chain}
 	}
-	is := func(f datapath.Field, p netip.Prefix) datapath.Is {
-		return datapath.Is{Field: f, Values: []datapath.Value{datapath.Prefix(p)}}
+	is := func(f datapath.Field, p netip.Prefix) datapath.Cmp {
+		return datapath.Cmp{Field: f, Values: []datapath.Value{datapath.Prefix(p)}}
 	}
 	types := []uint32{3, 11, 12}
 	if c.family == datapath.IPv6 {
@@ -124,8 +124,8 @@ func (c cable) gateway() datapath.State {
 		Tables: []datapath.Table{{Family: c.family, Name: datapath.TableName, Counters: []string{"dropped", "entered"}, Chains: []datapath.Chain{
 			{Name: "from_peer", Rules: []rule{
 				{errorsOf, jump(datapath.Jump, "quoted_in")},
-				{is(datapath.Source, c.pods), datapath.SetPrefix{Field: datapath.Source, Prefix: c.seen}, datapath.Count{Name: "entered"}, datapath.Untracked{}, datapath.Verdict{Kind: datapath.Accept}},
-				{datapath.Count{Name: "dropped"}, datapath.Verdict{Kind: datapath.Drop}},
+				{is(datapath.Source, c.pods), datapath.SetPrefix{Field: datapath.Source, Prefix: c.seen}, datapath.Counter{Name: "entered"}, datapath.Notrack{}, datapath.Verdict{Kind: datapath.Accept}},
+				{datapath.Counter{Name: "dropped"}, datapath.Verdict{Kind: datapath.Drop}},
 			}},
 			{Name: "quoted_in", Rules: []rule{
 				{is(datapath.QuotedDestination, c.pods), datapath.SetPrefix{Field: datapath.QuotedDestination, Prefix: c.seen}},
@@ -133,7 +133,7 @@ func (c cable) gateway() datapath.State {
 			{Name: "in", Type: datapath.Filter, Hook: datapath.Prerouting, Priority: -450, Rules: []rule{
 				{is(datapath.Source, netip.PrefixFrom(c.there, c.there.BitLen())), datapath.Verdict{Kind: datapath.Accept}},
 				{datapath.Word{Field: datapath.InputDevice, Word: "liqo-tunnel"}, jump(datapath.GoTo, "from_peer")},
-				{is(datapath.Destination, c.seen), datapath.Untracked{}},
+				{is(datapath.Destination, c.seen), datapath.Notrack{}},
 			}},
 			{Name: "out", Type: datapath.Filter, Hook: datapath.Postrouting, Priority: 400, Rules: []rule{
 				{datapath.Word{Field: datapath.OutputDevice, Word: "liqo-tunnel"}, is(datapath.Destination, c.seen), errorsOf, jump(datapath.Jump, "quoted_out")},
@@ -333,7 +333,7 @@ func TestIdentityBeatsALaterMasquerade(t *testing.T) {
 			Family: c.family, Name: datapath.TableName,
 			Sets: []datapath.Set{{Name: "direct", Key: []datapath.Type{datapath.TypeAddress}, Elements: []datapath.Element{{Key: []datapath.Value{datapath.Prefix(c.seen)}}}}},
 			Chains: []datapath.Chain{{Name: "post", Type: datapath.NAT, Hook: datapath.Postrouting, Priority: 99, Rules: [][]datapath.Statement{
-				{datapath.In{Fields: []datapath.Field{datapath.OriginalDestination}, Set: "direct"}, datapath.TranslateSource{Identity: true}},
+				{datapath.Lookup{Fields: []datapath.Field{datapath.OriginalDestination}, Set: "direct"}, datapath.TranslateSource{Identity: true}},
 			}}},
 		}}})
 		for to, want := range map[netip.Addr]netip.Addr{c.farHere: c.pod, c.there: c.here} {
@@ -402,19 +402,19 @@ func TestAGatewaySpeaksForItsPeersOnly(t *testing.T) {
 					{Key: []datapath.Value{datapath.Addr(c.there), datapath.Prefix(c.seen)}},
 				}},
 				{Name: "speaks_other", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeOtherAddress}, Elements: []datapath.Element{
-					{Key: []datapath.Value{datapath.Addr(c.there), datapath.OtherPrefix(cables[other(c.family).String()].seen)}},
+					{Key: []datapath.Value{datapath.Addr(c.there), datapath.OtherPrefix(cables[otherFamily(c.family).String()].seen)}},
 				}},
 			},
 			Chains: []datapath.Chain{{Name: "outer", Type: datapath.Filter, Hook: datapath.Prerouting, Priority: -300, Rules: [][]datapath.Statement{
-				{datapath.Is{Field: datapath.DestinationPort, Not: true, Values: []datapath.Value{datapath.Port(6091)}}, datapath.Verdict{Kind: datapath.Return}},
-				{datapath.In{Fields: []datapath.Field{datapath.Source, datapath.InnerSource}, Set: "speaks"}, datapath.Count{Name: "spoken"}, datapath.Verdict{Kind: datapath.Accept}},
-				{datapath.In{Fields: []datapath.Field{datapath.Source, datapath.OtherInnerSource}, Set: "speaks_other"}, datapath.Count{Name: "spoken"}, datapath.Verdict{Kind: datapath.Accept}},
-				{datapath.Count{Name: "forged"}, datapath.Verdict{Kind: datapath.Drop}},
+				{datapath.Cmp{Field: datapath.DestinationPort, Not: true, Values: []datapath.Value{datapath.Port(6091)}}, datapath.Verdict{Kind: datapath.Return}},
+				{datapath.Lookup{Fields: []datapath.Field{datapath.Source, datapath.InnerSource}, Set: "speaks"}, datapath.Counter{Name: "spoken"}, datapath.Verdict{Kind: datapath.Accept}},
+				{datapath.Lookup{Fields: []datapath.Field{datapath.Source, datapath.OtherInnerSource}, Set: "speaks_other"}, datapath.Counter{Name: "spoken"}, datapath.Verdict{Kind: datapath.Accept}},
+				{datapath.Counter{Name: "forged"}, datapath.Verdict{Kind: datapath.Drop}},
 			}}},
 		}}}
 		k.mustApply(t, state)
 		echo(t, router, c.here)
-		strange := cables[other(c.family).String()]
+		strange := cables[otherFamily(c.family).String()]
 		confused := vxlan(strange.far) // of the other family, with an address that may speak where one of ours would be
 		copy(confused[headerOf(c.family).source+udpless:], c.farHere.AsSlice())
 		for _, packet := range []struct {
@@ -472,11 +472,11 @@ func TestTheFabricCarriesEitherFamilyOverEither(t *testing.T) {
 			end := func(own, other, outer netip.Addr) datapath.State {
 				host := func(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 				return datapath.State{
-					Links:     []datapath.Link{{Name: names.FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(own)}, MTU: 1340}},
-					Addresses: []datapath.Address{{Device: "lo", Prefix: host(own)}},
-					Hops:      []datapath.Hop{{Device: names.FabricDevice, Next: other, MAC: datapath.MAC(other), Outer: outer}},
-					Routes:    []datapath.Route{{Table: 6091, To: host(other), Via: other, Device: names.FabricDevice, OnLink: true, Source: own, MTU: 1340}},
-					Rules:     []datapath.Rule{{Priority: 105, Family: inner.family, Table: 6091}},
+					Links:      []datapath.Link{{Name: names.FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(own)}, MTU: 1340}},
+					Addresses:  []datapath.Address{{Device: "lo", Prefix: host(own)}},
+					Neighbours: []datapath.Neighbour{{Device: names.FabricDevice, Next: other, MAC: datapath.MAC(other), Outer: outer}},
+					Routes:     []datapath.Route{{Table: 6091, To: host(other), Via: other, Device: names.FabricDevice, OnLink: true, Source: own, MTU: 1340}},
+					Rules:      []datapath.Rule{{Priority: 105, Family: inner.family, Table: 6091}},
 				}
 			}
 			a.open(t).mustApply(t, end(inner.own, inner.alias, outer.there))
@@ -499,11 +499,11 @@ func TestARouteOfIPv4GoesByANextHopOfIPv6(t *testing.T) {
 	four, six, outer := samples["ip"], samples["ip6"], cables["ip6"]
 	end := func(own, other, next, outer netip.Addr) datapath.State {
 		return datapath.State{
-			Links:     []datapath.Link{{Name: names.FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(own)}, MTU: 1340}},
-			Addresses: []datapath.Address{{Device: "lo", Prefix: netip.PrefixFrom(own, 32)}},
-			Hops:      []datapath.Hop{{Device: names.FabricDevice, Next: next, MAC: datapath.MAC(other), Outer: outer}},
-			Routes:    []datapath.Route{{Table: 6091, To: netip.PrefixFrom(other, 32), Via: next, Device: names.FabricDevice, OnLink: true, Source: own}},
-			Rules:     []datapath.Rule{{Priority: 105, Family: datapath.IPv4, Table: 6091}},
+			Links:      []datapath.Link{{Name: names.FabricDevice, VXLAN: &datapath.VXLAN{ID: 1, Port: 6091, MAC: datapath.MAC(own)}, MTU: 1340}},
+			Addresses:  []datapath.Address{{Device: "lo", Prefix: netip.PrefixFrom(own, 32)}},
+			Neighbours: []datapath.Neighbour{{Device: names.FabricDevice, Next: next, MAC: datapath.MAC(other), Outer: outer}},
+			Routes:     []datapath.Route{{Table: 6091, To: netip.PrefixFrom(other, 32), Via: next, Device: names.FabricDevice, OnLink: true, Source: own}},
+			Rules:      []datapath.Rule{{Priority: 105, Family: datapath.IPv4, Table: 6091}},
 		}
 	}
 	here := end(four.own, four.alias, six.alias, outer.there)

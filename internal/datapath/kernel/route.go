@@ -28,8 +28,8 @@ type routeKey struct {
 	metric uint32
 }
 
-// route is what is in a place.
-type route struct {
+// kernelRoute is what is in a place.
+type kernelRoute struct {
 	unreachable bool
 	index       int32
 	via         netip.Addr
@@ -44,12 +44,12 @@ func compareRoutes(a, b routeKey) int {
 	return cmp.Or(cmp.Compare(a.table, b.table), a.to.Compare(b.to), cmp.Compare(b.metric, a.metric))
 }
 
-func (k *Kernel) readRoutes() (map[routeKey]route, error) {
-	routes := map[routeKey]route{}
+func (k *Kernel) readRoutes() (map[routeKey]kernelRoute, error) {
+	routes := map[routeKey]kernelRoute{}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		request := make([]byte, unix.SizeofRtMsg)
 		request[0], request[5] = family, datapath.Protocol
-		err := k.sockets.dump(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, request, func(msg []byte) error {
+		err := k.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, request, func(msg []byte) error {
 			if key, r, ours := parseRoute(msg); ours {
 				routes[key] = r
 			}
@@ -62,28 +62,28 @@ func (k *Kernel) readRoutes() (map[routeKey]route, error) {
 	return routes, nil
 }
 
-func parseRoute(msg []byte) (routeKey, route, bool) {
+func parseRoute(msg []byte) (routeKey, kernelRoute, bool) {
 	if len(msg) < unix.SizeofRtMsg {
-		return routeKey{}, route{}, false
+		return routeKey{}, kernelRoute{}, false
 	}
-	head, a := msg[:unix.SizeofRtMsg], body(msg, unix.SizeofRtMsg)
-	flags := order().Uint32(head[8:])
-	key := routeKey{table: uint32(head[4]), to: a.prefix(unix.RTA_DST, int(head[1]), head[0]), metric: a.native32(unix.RTA_PRIORITY)}
+	head, a := msg[:unix.SizeofRtMsg], parseBody(msg, unix.SizeofRtMsg)
+	flags := nativeOrder().Uint32(head[8:])
+	key := routeKey{table: uint32(head[4]), to: a.prefixOf(unix.RTA_DST, int(head[1]), head[0]), metric: a.nativeUint32(unix.RTA_PRIORITY)}
 	if _, ok := a[unix.RTA_TABLE]; ok {
-		key.table = a.native32(unix.RTA_TABLE)
+		key.table = a.nativeUint32(unix.RTA_TABLE)
 	}
-	r := route{unreachable: head[7] == unix.RTN_UNREACHABLE}
+	r := kernelRoute{unreachable: head[7] == unix.RTN_UNREACHABLE}
 	if !r.unreachable { // IPv6 says that unreachable routes are on lo
-		r.index, r.via, r.onlink = int32(a.native32(unix.RTA_OIF)), a.addr(unix.RTA_GATEWAY), flags&unix.RTNH_F_ONLINK != 0
+		r.index, r.via, r.onlink = int32(a.nativeUint32(unix.RTA_OIF)), a.addrOf(unix.RTA_GATEWAY), flags&unix.RTNH_F_ONLINK != 0
 		if via := a[unix.RTA_VIA]; len(via) > sizeofFamily { // IPv4 by a next hop of IPv6
 			r.via, _ = netip.AddrFromSlice(via[sizeofFamily:])
 		}
-		r.source, r.mtu, r.scope = a.addr(unix.RTA_PREFSRC), parse(a[unix.RTA_METRICS]).native32(unix.RTAX_MTU), head[6]
+		r.source, r.mtu, r.scope = a.addrOf(unix.RTA_PREFSRC), parseAttrs(a[unix.RTA_METRICS]).nativeUint32(unix.RTAX_MTU), head[6]
 	}
 	return key, r, head[5] == datapath.Protocol && flags&unix.RTM_F_CLONED == 0
 }
 
-func (r route) datapath(key routeKey, names map[int32]string) datapath.Route {
+func (r kernelRoute) toDatapath(key routeKey, names map[int32]string) datapath.Route {
 	out := datapath.Route{
 		Table: int(key.table), To: key.to, Unreachable: r.unreachable, Metric: int(key.metric),
 		Device: names[r.index], Via: r.via, OnLink: r.onlink, Source: r.source, MTU: int(r.mtu), Scope: datapath.Scope(r.scope),
@@ -94,32 +94,32 @@ func (r route) datapath(key routeKey, names map[int32]string) datapath.Route {
 	return out
 }
 
-// request is the body of a message about the route.
-func (r route) request(key routeKey) []byte {
+// requestBody is the body of a message about the route.
+func (r kernelRoute) requestBody(key routeKey) []byte {
 	head := make([]byte, unix.SizeofRtMsg)
 	head[0], head[1], head[5], head[6], head[7] = familyOf(key.to.Addr()), byte(key.to.Bits()), datapath.Protocol, r.scope, unix.RTN_UNICAST
-	out := join(attr(unix.RTA_DST, key.to.Addr().AsSlice()), attr(unix.RTA_TABLE, native32(key.table)), attr(unix.RTA_PRIORITY, native32(key.metric)))
+	out := joinBytes(encodeAttr(unix.RTA_DST, key.to.Addr().AsSlice()), encodeAttr(unix.RTA_TABLE, nativeUint32(key.table)), encodeAttr(unix.RTA_PRIORITY, nativeUint32(key.metric)))
 	if r.unreachable {
 		head[7] = unix.RTN_UNREACHABLE
-		return join(head, out)
+		return joinBytes(head, out)
 	}
 	if r.onlink {
-		order().PutUint32(head[8:], unix.RTNH_F_ONLINK)
+		nativeOrder().PutUint32(head[8:], unix.RTNH_F_ONLINK)
 	}
-	out = join(out, attr(unix.RTA_OIF, native32(r.index)))
+	out = joinBytes(out, encodeAttr(unix.RTA_OIF, nativeUint32(r.index)))
 	switch {
 	case r.via.IsValid() && r.via.Is4() == key.to.Addr().Is4():
-		out = join(out, attr(unix.RTA_GATEWAY, r.via.AsSlice()))
+		out = joinBytes(out, encodeAttr(unix.RTA_GATEWAY, r.via.AsSlice()))
 	case r.via.IsValid():
-		out = join(out, attr(unix.RTA_VIA, native16(uint16(familyOf(r.via))), r.via.AsSlice()))
+		out = joinBytes(out, encodeAttr(unix.RTA_VIA, nativeUint16(uint16(familyOf(r.via))), r.via.AsSlice()))
 	}
 	if r.source.IsValid() {
-		out = join(out, attr(unix.RTA_PREFSRC, r.source.AsSlice()))
+		out = joinBytes(out, encodeAttr(unix.RTA_PREFSRC, r.source.AsSlice()))
 	}
 	if r.mtu != 0 {
-		out = join(out, nested(unix.RTA_METRICS, attr(unix.RTAX_MTU, native32(r.mtu))))
+		out = joinBytes(out, encodeNested(unix.RTA_METRICS, encodeAttr(unix.RTAX_MTU, nativeUint32(r.mtu))))
 	}
-	return join(head, out)
+	return joinBytes(head, out)
 }
 
 func keyOf(w datapath.Route) routeKey {
@@ -130,19 +130,19 @@ func keyOf(w datapath.Route) routeKey {
 	return key
 }
 
-func (r *run) wantedRoutes() map[routeKey]route {
-	out := map[routeKey]route{}
+func (r *applyRun) wantedRoutes() map[routeKey]kernelRoute {
+	out := map[routeKey]kernelRoute{}
 	for _, w := range r.want.Routes {
 		if w.Unreachable {
-			out[keyOf(w)] = route{unreachable: true}
+			out[keyOf(w)] = kernelRoute{unreachable: true}
 			continue
 		}
-		l, ok := r.have.usable(w.Device)
+		l, ok := r.have.usableLink(w.Device)
 		if !ok {
 			r.waiting[w.Device] = true
 			continue
 		}
-		one := route{index: l.index, via: w.Via, onlink: w.OnLink, source: w.Source, mtu: uint32(w.MTU)}
+		one := kernelRoute{index: l.index, via: w.Via, onlink: w.OnLink, source: w.Source, mtu: uint32(w.MTU)}
 		if w.To.Addr().Is4() {
 			one.scope = byte(w.Scope) // IPv6 has no scopes
 		}
@@ -151,27 +151,27 @@ func (r *run) wantedRoutes() map[routeKey]route {
 	return out
 }
 
-func (r *run) addRoutes() {
+func (r *applyRun) addRoutes() {
 	want := r.wantedRoutes()
-	foreign := r.strangers(want)
-	for _, key := range missing(want, r.have.routes, compareRoutes) {
+	foreign := r.foreignRoutes(want)
+	for _, key := range missingKeys(want, r.have.routes, compareRoutes) {
 		one := want[key]
 		what, flags := "add", unix.NLM_F_CREATE|unix.NLM_F_EXCL
 		if _, ok := r.have.routes[key]; ok {
 			what, flags = "replace", unix.NLM_F_REPLACE
 		}
-		text := fmt.Sprintf("%s %s", what, one.datapath(key, r.have.names))
+		text := fmt.Sprintf("%s %s", what, one.toDatapath(key, r.have.names))
 		if foreign[key] {
 			r.errs = append(r.errs, fmt.Errorf("%s: a route of others is in the same place, and stays", text))
 			continue
 		}
-		r.write(text, func() error {
-			_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE, unix.NLM_F_ACK|flags, one.request(key))
+		r.writeKernel(text, func() error {
+			_, err := r.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE, unix.NLM_F_ACK|flags, one.requestBody(key))
 			if unreachableYet(err) && !one.unreachable {
 				r.waiting[r.have.names[one.index]] = true
 				return syscall.ENETDOWN
 			}
-			return taken(err)
+			return explainConflict(err)
 		}, syscall.ENETDOWN)
 	}
 }
@@ -186,16 +186,16 @@ func unreachableYet(err error) bool {
 	return false
 }
 
-// taken explains why the kernel refuses to create something twice.
-func taken(err error) error {
+// explainConflict explains why the kernel refuses to create something twice.
+func explainConflict(err error) error {
 	if errors.Is(err, syscall.EEXIST) {
 		return fmt.Errorf("one of others is there already, and stays: %w", err)
 	}
 	return err
 }
 
-// strangers are the places of routes that must be replaced in which there is a route of others, too: replacing could hit it.
-func (r *run) strangers(want map[routeKey]route) map[routeKey]bool {
+// foreignRoutes are the places of routes that must be replaced in which there is a route of others, too: replacing could hit it.
+func (r *applyRun) foreignRoutes(want map[routeKey]kernelRoute) map[routeKey]bool {
 	type part struct {
 		family byte
 		table  uint32
@@ -209,7 +209,7 @@ func (r *run) strangers(want map[routeKey]route) map[routeKey]bool {
 	for p := range parts {
 		request := make([]byte, unix.SizeofRtMsg)
 		request[0] = p.family
-		err := r.sockets.dump(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, join(request, attr(unix.RTA_TABLE, native32(p.table))), func(msg []byte) error {
+		err := r.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETROUTE, joinBytes(request, encodeAttr(unix.RTA_TABLE, nativeUint32(p.table))), func(msg []byte) error {
 			if key, _, ours := parseRoute(msg); !ours {
 				foreign[key] = true
 			}
@@ -224,7 +224,7 @@ func (r *run) strangers(want map[routeKey]route) map[routeKey]bool {
 
 // removeRoutes removes those to prefixes that a wanted route of the same table still leads to, or the others. The best of
 // several goes first, so that "unreachable" is last.
-func (r *run) removeRoutes(followed bool) {
+func (r *applyRun) removeRoutes(followed bool) {
 	type place struct {
 		table uint32
 		to    netip.Prefix
@@ -237,14 +237,14 @@ func (r *run) removeRoutes(followed bool) {
 			places[place{key.table, key.to}] = true
 		}
 	}
-	keys := surplus(want, r.have.routes, func(a, b routeKey) int { return compareRoutes(b, a) })
+	keys := surplusKeys(want, r.have.routes, func(a, b routeKey) int { return compareRoutes(b, a) })
 	for _, key := range keys {
 		if places[place{key.table, key.to}] != followed {
 			continue
 		}
 		one := r.have.routes[key]
-		if r.write(fmt.Sprintf("delete %s", one.datapath(key, r.have.names)), func() error {
-			_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_DELROUTE, unix.NLM_F_ACK, one.request(key))
+		if r.writeKernel(fmt.Sprintf("delete %s", one.toDatapath(key, r.have.names)), func() error {
+			_, err := r.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_DELROUTE, unix.NLM_F_ACK, one.requestBody(key))
 			return err
 		}, gone...) {
 			delete(r.have.routes, key)

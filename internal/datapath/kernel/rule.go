@@ -25,8 +25,8 @@ const (
 	toUnreachable = 7
 )
 
-// rule is one of ours, whole: rules have no names, and the kernel tells them apart by all that they say.
-type rule struct {
+// ipRule is one of ours, whole: rules have no names, and the kernel tells them apart by all that they say.
+type ipRule struct {
 	family     byte
 	priority   uint32
 	from, to   netip.Prefix
@@ -38,18 +38,18 @@ type rule struct {
 	action     byte
 }
 
-func compareRules(a, b rule) int {
+func compareRules(a, b ipRule) int {
 	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.family, b.family), a.from.Compare(b.from), a.to.Compare(b.to),
 		cmp.Compare(a.input, b.input), cmp.Compare(a.output, b.output), cmp.Compare(a.mark, b.mark), cmp.Compare(a.mask, b.mask),
 		cmp.Compare(a.table, b.table), cmp.Compare(a.target, b.target), cmp.Compare(a.action, b.action))
 }
 
-func (k *Kernel) readRules() (map[rule]bool, error) {
-	rules := map[rule]bool{}
+func (k *Kernel) readRules() (map[ipRule]bool, error) {
+	rules := map[ipRule]bool{}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		request := make([]byte, unix.SizeofRtMsg)
 		request[0] = family
-		err := k.sockets.dump(unix.NETLINK_ROUTE, unix.RTM_GETRULE, request, func(msg []byte) error {
+		err := k.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETRULE, request, func(msg []byte) error {
 			if r, ours := parseRule(msg); ours {
 				rules[r] = true
 			}
@@ -62,27 +62,27 @@ func (k *Kernel) readRules() (map[rule]bool, error) {
 	return rules, nil
 }
 
-func parseRule(msg []byte) (rule, bool) {
+func parseRule(msg []byte) (ipRule, bool) {
 	if len(msg) < unix.SizeofRtMsg {
-		return rule{}, false
+		return ipRule{}, false
 	}
-	a := body(msg, unix.SizeofRtMsg)
-	r := rule{
-		family: msg[0], priority: a.native32(nl.FRA_PRIORITY), input: a.text(nl.FRA_IIFNAME), output: a.text(nl.FRA_OIFNAME),
-		mark: a.native32(nl.FRA_FWMARK), mask: a.native32(nl.FRA_FWMASK), table: a.native32(nl.FRA_TABLE),
-		target: a.native32(nl.FRA_GOTO), action: msg[7],
+	a := parseBody(msg, unix.SizeofRtMsg)
+	r := ipRule{
+		family: msg[0], priority: a.nativeUint32(nl.FRA_PRIORITY), input: a.stringOf(nl.FRA_IIFNAME), output: a.stringOf(nl.FRA_OIFNAME),
+		mark: a.nativeUint32(nl.FRA_FWMARK), mask: a.nativeUint32(nl.FRA_FWMASK), table: a.nativeUint32(nl.FRA_TABLE),
+		target: a.nativeUint32(nl.FRA_GOTO), action: msg[7],
 	}
 	if a[nl.FRA_SRC] != nil {
-		r.from = a.prefix(nl.FRA_SRC, int(msg[2]), r.family)
+		r.from = a.prefixOf(nl.FRA_SRC, int(msg[2]), r.family)
 	}
 	if a[nl.FRA_DST] != nil {
-		r.to = a.prefix(nl.FRA_DST, int(msg[1]), r.family)
+		r.to = a.prefixOf(nl.FRA_DST, int(msg[1]), r.family)
 	}
-	return r, a.byte(nl.FRA_PROTOCOL) == datapath.Protocol
+	return r, a.uint8Of(nl.FRA_PROTOCOL) == datapath.Protocol
 }
 
-func ruleOf(w datapath.Rule) rule {
-	r := rule{
+func ruleOf(w datapath.Rule) ipRule {
+	r := ipRule{
 		family: unix.AF_INET, priority: uint32(w.Priority), input: w.Input, output: w.Output,
 		mark: w.Mark, table: uint32(w.Table), action: toTable,
 	}
@@ -109,7 +109,7 @@ func ruleOf(w datapath.Rule) rule {
 	return r
 }
 
-func (r rule) datapath() datapath.Rule {
+func (r ipRule) toDatapath() datapath.Rule {
 	out := datapath.Rule{
 		Priority: int(r.priority), Family: datapath.IPv4, From: r.from, To: r.to, Input: r.input, Output: r.output,
 		Mark: r.mark, Table: int(r.table), Unreachable: r.action == toUnreachable,
@@ -121,56 +121,56 @@ func (r rule) datapath() datapath.Rule {
 	return out
 }
 
-// request is the body of a message about the rule.
-func (r rule) request() []byte {
+// requestBody is the body of a message about the rule.
+func (r ipRule) requestBody() []byte {
 	head := make([]byte, unix.SizeofRtMsg)
 	head[0], head[7] = r.family, r.action
-	out := join(attr(nl.FRA_PRIORITY, native32(r.priority)), attr(nl.FRA_PROTOCOL, []byte{datapath.Protocol}))
+	out := joinBytes(encodeAttr(nl.FRA_PRIORITY, nativeUint32(r.priority)), encodeAttr(nl.FRA_PROTOCOL, []byte{datapath.Protocol}))
 	if r.to.IsValid() {
 		head[1] = byte(r.to.Bits())
-		out = join(out, attr(nl.FRA_DST, r.to.Addr().AsSlice()))
+		out = joinBytes(out, encodeAttr(nl.FRA_DST, r.to.Addr().AsSlice()))
 	}
 	if r.from.IsValid() {
 		head[2] = byte(r.from.Bits())
-		out = join(out, attr(nl.FRA_SRC, r.from.Addr().AsSlice()))
+		out = joinBytes(out, encodeAttr(nl.FRA_SRC, r.from.Addr().AsSlice()))
 	}
 	if r.input != "" {
-		out = join(out, attr(nl.FRA_IIFNAME, zeroEnded(r.input)))
+		out = joinBytes(out, encodeAttr(nl.FRA_IIFNAME, zeroEnded(r.input)))
 	}
 	if r.output != "" {
-		out = join(out, attr(nl.FRA_OIFNAME, zeroEnded(r.output)))
+		out = joinBytes(out, encodeAttr(nl.FRA_OIFNAME, zeroEnded(r.output)))
 	}
 	if r.mask != 0 {
-		out = join(out, attr(nl.FRA_FWMARK, native32(r.mark)), attr(nl.FRA_FWMASK, native32(r.mask)))
+		out = joinBytes(out, encodeAttr(nl.FRA_FWMARK, nativeUint32(r.mark)), encodeAttr(nl.FRA_FWMASK, nativeUint32(r.mask)))
 	}
 	if r.table != 0 {
-		out = join(out, attr(nl.FRA_TABLE, native32(r.table)))
+		out = joinBytes(out, encodeAttr(nl.FRA_TABLE, nativeUint32(r.table)))
 	}
 	if r.target != 0 {
-		out = join(out, attr(nl.FRA_GOTO, native32(r.target)))
+		out = joinBytes(out, encodeAttr(nl.FRA_GOTO, nativeUint32(r.target)))
 	}
-	return join(head, out)
+	return joinBytes(head, out)
 }
 
-func (r *run) wantedRules() map[rule]bool {
-	out := map[rule]bool{}
+func (r *applyRun) wantedRules() map[ipRule]bool {
+	out := map[ipRule]bool{}
 	for _, w := range r.want.Rules {
 		out[ruleOf(w)] = true
 	}
 	return out
 }
 
-func (r *run) addRules() {
-	for _, one := range missing(r.wantedRules(), r.have.rules, compareRules) {
-		r.write("add "+one.datapath().String(), func() error {
-			_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_NEWRULE, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, one.request())
-			return taken(err)
+func (r *applyRun) addRules() {
+	for _, one := range missingKeys(r.wantedRules(), r.have.rules, compareRules) {
+		r.writeKernel("add "+one.toDatapath().String(), func() error {
+			_, err := r.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_NEWRULE, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL, one.requestBody())
+			return explainConflict(err)
 		})
 	}
 }
 
 // removeRules removes those that others follow at their priority, or those that none does.
-func (r *run) removeRules(followed bool) {
+func (r *applyRun) removeRules(followed bool) {
 	type place struct {
 		family   byte
 		priority uint32
@@ -180,12 +180,12 @@ func (r *run) removeRules(followed bool) {
 	for one := range want {
 		places[place{one.family, one.priority}] = true
 	}
-	for _, one := range surplus(want, r.have.rules, compareRules) {
+	for _, one := range surplusKeys(want, r.have.rules, compareRules) {
 		if places[place{one.family, one.priority}] != followed {
 			continue
 		}
-		if r.write("delete "+one.datapath().String(), func() error {
-			_, err := r.sockets.request(unix.NETLINK_ROUTE, unix.RTM_DELRULE, unix.NLM_F_ACK, one.request())
+		if r.writeKernel("delete "+one.toDatapath().String(), func() error {
+			_, err := r.sockets.sendRequest(unix.NETLINK_ROUTE, unix.RTM_DELRULE, unix.NLM_F_ACK, one.requestBody())
 			return err
 		}, gone...) {
 			delete(r.have.rules, one)

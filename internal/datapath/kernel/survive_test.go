@@ -23,7 +23,7 @@ func inventory(t *testing.T, s *space, k *Kernel) string {
 	t.Helper()
 	var lines []string
 	dump := func(protocol, kind int, request []byte) {
-		fatal(t, k.sockets.dump(protocol, kind, request, func(msg []byte) error {
+		fatal(t, k.sockets.dumpAll(protocol, kind, request, func(msg []byte) error {
 			if protocol == unix.NETLINK_ROUTE && kind == unix.RTM_GETLINK {
 				l, name := parseLink(msg)
 				lines = append(lines, fmt.Sprintf("link %s %+v", name, l))
@@ -51,7 +51,7 @@ func inventory(t *testing.T, s *space, k *Kernel) string {
 		}
 	}
 	for _, kind := range []int{unix.NFT_MSG_GETTABLE, unix.NFT_MSG_GETCHAIN, unix.NFT_MSG_GETRULE, unix.NFT_MSG_GETSET, unix.NFT_MSG_GETOBJ} {
-		dump(unix.NETLINK_NETFILTER, nft(kind), []byte{unix.NFPROTO_UNSPEC, 0, 0, 0})
+		dump(unix.NETLINK_NETFILTER, nftType(kind), []byte{unix.NFPROTO_UNSPEC, 0, 0, 0})
 	}
 	// Messages of netfilter begin with a number that grows with each transaction, and routes may change places.
 	for i, l := range lines {
@@ -77,11 +77,11 @@ func strange(t *testing.T, s *space, k *Kernel, p sample) {
 	fatal(t, s.RuleAdd(rule))
 	b := &batch{}
 	id := tableID{protocolFamily(p.family), "kube"}
-	b.add(id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", attr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
-	b.table(builtTable{id: id, counters: []string{"dropped"}, sets: []builtSet{{name: "alias", form: setForm{keyType: 13, keyLen: 2}}}, chains: []builtChain{{name: "outer"}}}, &heldTable{})
+	b.addMessage(id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
+	b.addTable(builtTable{id: id, counters: []string{"dropped"}, sets: []builtSet{{name: "alias", form: setForm{keyType: 13, keyLen: 2}}}, chains: []builtChain{{name: "outer"}}}, &kernelTable{})
 	inet := tableID{unix.NFPROTO_INET, datapath.TableName}
-	b.add(inet, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", attr(unix.NFTA_TABLE_NAME, zeroEnded(inet.name)))
-	fatal(t, k.sockets.commit(b))
+	b.addMessage(inet, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(inet.name)))
+	fatal(t, k.sockets.commitBatch(b))
 }
 
 func TestWhatIsNotOursSurvives(t *testing.T) {
@@ -117,8 +117,8 @@ func TestAStrangerInOurPlaceIsToldAndStays(t *testing.T) {
 			}, "add route unreachable " + p.peer.String() + " metric 4278198272 table 6091: one of others is there already"},
 			{"a table", func(t *testing.T, _ *space, k *Kernel) {
 				b := &batch{}
-				b.add(tableID{protocolFamily(p.family), "of-a-user"}, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", attr(unix.NFTA_TABLE_NAME, zeroEnded("of-a-user")))
-				fatal(t, k.sockets.commit(b))
+				b.addMessage(tableID{protocolFamily(p.family), "of-a-user"}, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded("of-a-user")))
+				fatal(t, k.sockets.commitBatch(b))
 			}, "table " + p.family.String() + " of-a-user is there already and is not ours"},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
@@ -265,18 +265,20 @@ func TestWhatHangsOnADeviceOfOthersWaitsForIt(t *testing.T) {
 
 func TestWhatNoKernelHoldsIsLeftOut(t *testing.T) {
 	p := samples["ip"]
-	hop := func(next, outer string, mac [6]byte) datapath.Hop {
-		return datapath.Hop{Device: names.FabricDevice, Next: addr(next), Outer: addr(outer), MAC: mac}
+	hop := func(next, outer string, mac [6]byte) datapath.Neighbour {
+		return datapath.Neighbour{Device: names.FabricDevice, Next: addr(next), Outer: addr(outer), MAC: mac}
 	}
 	for want, add := range map[string]func(*datapath.State){
 		"a vxlan called other would not be found again": func(s *datapath.State) {
 			s.Links = append(s.Links, datapath.Link{Name: "other", VXLAN: &datapath.VXLAN{ID: 1}})
 		},
-		"hop 10.0.0.1 is on eth0, which is not made": func(s *datapath.State) { s.Hops = append(s.Hops, datapath.Hop{Device: "eth0", Next: addr("10.0.0.1")}) },
-		"hops 10.200.1.9 and 11.0.0.1 have one MAC and go to": func(s *datapath.State) {
-			s.Hops = slices.Insert(s.Hops, 0, hop("11.0.0.1", "10.1.0.1", datapath.MAC(p.gateway)))
+		"hop 10.0.0.1 is on eth0, which is not made": func(s *datapath.State) {
+			s.Neighbours = append(s.Neighbours, datapath.Neighbour{Device: "eth0", Next: addr("10.0.0.1")})
 		},
-		"outer addresses of two families": func(s *datapath.State) { s.Hops = append(s.Hops, hop("11.0.0.1", "fd00::1", [6]byte{2})) },
+		"hops 10.200.1.9 and 11.0.0.1 have one MAC and go to": func(s *datapath.State) {
+			s.Neighbours = slices.Insert(s.Neighbours, 0, hop("11.0.0.1", "10.1.0.1", datapath.MAC(p.gateway)))
+		},
+		"outer addresses of two families": func(s *datapath.State) { s.Neighbours = append(s.Neighbours, hop("11.0.0.1", "fd00::1", [6]byte{2})) },
 	} {
 		k := newSpace(t).open(t)
 		state := p.node()

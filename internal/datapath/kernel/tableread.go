@@ -27,8 +27,8 @@ type tableID struct {
 
 func idOf(t datapath.Table) tableID { return tableID{protocolFamily(t.Family), t.Name} }
 
-// named is true for a table that is ours by its name. In families of which we have none the name is anybody's.
-func (id tableID) named() bool { return id.name == datapath.TableName && id.ofIP() }
+// isOurs is true for a table that is ours by its name. In families of which we have none the name is anybody's.
+func (id tableID) isOurs() bool { return id.name == datapath.TableName && id.ofIP() }
 
 func (id tableID) ofIP() bool {
 	return id.family == unix.NFPROTO_IPV4 || id.family == unix.NFPROTO_IPV6
@@ -41,34 +41,34 @@ func protocolFamily(f datapath.Family) byte {
 	return unix.NFPROTO_IPV6
 }
 
-// heldTable is a table in the kernel. Only of ours more is known than that it is there.
-type heldTable struct {
+// kernelTable is a table in the kernel. Only of ours more is known than that it is there.
+type kernelTable struct {
 	ours     bool
 	marked   bool
-	chains   map[string]*heldChain
-	sets     map[string]*heldSet
+	chains   map[string]*kernelChain
+	sets     map[string]*kernelSet
 	counters map[string]uint64 // packets
 }
 
-// heldChain is a chain in the kernel, with what is known of its rules.
-type heldChain struct {
-	base
-	rules []heldRule
+// kernelChain is a chain in the kernel, with what is known of its rules.
+type kernelChain struct {
+	baseChain
+	rules []kernelRule
 }
 
-// base is where a chain is hooked; the zero value for chains that are only jumped to.
-type base struct {
+// baseChain is where a chain is hooked; the zero value for chains that are only jumped to.
+type baseChain struct {
 	kind     string
 	hook     uint32
 	priority int32
 	policy   uint32
 }
 
-// heldRule is what a rule remembers of how it was made.
-type heldRule struct{ hash, text string }
+// kernelRule is what a rule remembers of how it was made.
+type kernelRule struct{ hash, text string }
 
-// heldSet is a set or map in the kernel.
-type heldSet struct {
+// kernelSet is a set or map in the kernel.
+type kernelSet struct {
 	setForm
 	elements map[interval]string // to values of maps
 }
@@ -80,19 +80,19 @@ type setForm struct {
 	flags             uint32
 }
 
-func nft(message int) int { return unix.NFNL_SUBSYS_NFTABLES<<8 | message }
+func nftType(message int) int { return unix.NFNL_SUBSYS_NFTABLES<<8 | message }
 
-func genmsg(family byte) []byte { return []byte{family, unix.NFNETLINK_V0, 0, 0} }
+func encodeGenmsg(family byte) []byte { return []byte{family, unix.NFNETLINK_V0, 0, 0} }
 
 // sizeofGenmsg is the length of what begins each message of netfilter.
 const sizeofGenmsg = 4
 
 // readNames dumps the names of all tables and chains.
-func (k *Kernel) readNames() (map[tableID]*heldTable, error) {
-	tables := map[tableID]*heldTable{}
-	if err := k.readNFT(unix.NFT_MSG_GETTABLE, genmsg(unix.NFPROTO_UNSPEC), func(family byte, a attributes) {
-		id := tableID{family, a.text(unix.NFTA_TABLE_NAME)}
-		tables[id] = &heldTable{ours: id.named(), chains: map[string]*heldChain{}, sets: map[string]*heldSet{}, counters: map[string]uint64{}}
+func (k *Kernel) readNames() (map[tableID]*kernelTable, error) {
+	tables := map[tableID]*kernelTable{}
+	if err := k.readNFT(unix.NFT_MSG_GETTABLE, encodeGenmsg(unix.NFPROTO_UNSPEC), func(family byte, a attributes) {
+		id := tableID{family, a.stringOf(unix.NFTA_TABLE_NAME)}
+		tables[id] = &kernelTable{ours: id.isOurs(), chains: map[string]*kernelChain{}, sets: map[string]*kernelSet{}, counters: map[string]uint64{}}
 	}); err != nil {
 		return nil, fmt.Errorf("reading tables of nftables: %w", err)
 	}
@@ -103,7 +103,7 @@ func (k *Kernel) readNames() (map[tableID]*heldTable, error) {
 }
 
 // readTables tells what is in our tables, and of others that they are there.
-func (k *Kernel) readTables() (map[tableID]*heldTable, error) {
+func (k *Kernel) readTables() (map[tableID]*kernelTable, error) {
 	tables, err := k.readNames()
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (k *Kernel) readTables() (map[tableID]*heldTable, error) {
 }
 
 // readOurs reads what is in our tables, always in the same order: what failed first is told, and told again if it differs.
-func (k *Kernel) readOurs(tables map[tableID]*heldTable) error {
+func (k *Kernel) readOurs(tables map[tableID]*kernelTable) error {
 	for _, id := range slices.SortedFunc(maps.Keys(tables), compareTables) {
 		t := tables[id]
 		if !t.ours {
@@ -127,9 +127,9 @@ func (k *Kernel) readOurs(tables map[tableID]*heldTable) error {
 
 // readNFT dumps. What has gone meanwhile has nothing to read.
 func (k *Kernel) readNFT(message int, request []byte, read func(family byte, a attributes)) error {
-	err := k.sockets.dump(unix.NETLINK_NETFILTER, nft(message), request, func(msg []byte) error {
+	err := k.sockets.dumpAll(unix.NETLINK_NETFILTER, nftType(message), request, func(msg []byte) error {
 		if len(msg) >= sizeofGenmsg {
-			read(msg[0], body(msg, sizeofGenmsg))
+			read(msg[0], parseBody(msg, sizeofGenmsg))
 		}
 		return nil
 	})
@@ -139,21 +139,21 @@ func (k *Kernel) readNFT(message int, request []byte, read func(family byte, a a
 	return err
 }
 
-func (k *Kernel) readChains(tables map[tableID]*heldTable) error {
-	return k.readNFT(unix.NFT_MSG_GETCHAIN, genmsg(unix.NFPROTO_UNSPEC), func(family byte, a attributes) {
-		id, name := tableID{family, a.text(unix.NFTA_CHAIN_TABLE)}, a.text(unix.NFTA_CHAIN_NAME)
+func (k *Kernel) readChains(tables map[tableID]*kernelTable) error {
+	return k.readNFT(unix.NFT_MSG_GETCHAIN, encodeGenmsg(unix.NFPROTO_UNSPEC), func(family byte, a attributes) {
+		id, name := tableID{family, a.stringOf(unix.NFTA_CHAIN_TABLE)}, a.stringOf(unix.NFTA_CHAIN_NAME)
 		t := tables[id]
 		switch {
 		case t == nil:
 		case name == markChain && id.ofIP():
 			t.ours, t.marked = true, true
 		default:
-			c := &heldChain{}
+			c := &kernelChain{}
 			if hook, ok := a[unix.NFTA_CHAIN_HOOK]; ok {
-				h := parse(hook)
-				c.base = base{
-					a.text(unix.NFTA_CHAIN_TYPE), h.big32(unix.NFTA_HOOK_HOOKNUM), int32(h.big32(unix.NFTA_HOOK_PRIORITY)),
-					a.big32(unix.NFTA_CHAIN_POLICY),
+				h := parseAttrs(hook)
+				c.baseChain = baseChain{
+					a.stringOf(unix.NFTA_CHAIN_TYPE), h.bigUint32(unix.NFTA_HOOK_HOOKNUM), int32(h.bigUint32(unix.NFTA_HOOK_PRIORITY)),
+					a.bigUint32(unix.NFTA_CHAIN_POLICY),
 				}
 			}
 			t.chains[name] = c
@@ -161,28 +161,28 @@ func (k *Kernel) readChains(tables map[tableID]*heldTable) error {
 	})
 }
 
-func (id tableID) request(table uint16) []byte {
-	return join(genmsg(id.family), attr(table, zeroEnded(id.name)))
+func (id tableID) requestBody(table uint16) []byte {
+	return joinBytes(encodeGenmsg(id.family), encodeAttr(table, zeroEnded(id.name)))
 }
 
-func (k *Kernel) readTableRules(id tableID, t *heldTable) error {
-	return k.readNFT(unix.NFT_MSG_GETRULE, id.request(unix.NFTA_RULE_TABLE), func(family byte, a attributes) {
-		if c := t.chains[a.text(unix.NFTA_RULE_CHAIN)]; c != nil && family == id.family {
-			c.rules = append(c.rules, remembered(a[unix.NFTA_RULE_USERDATA]))
-		} else if c == nil && a.text(unix.NFTA_RULE_CHAIN) == markChain {
+func (k *Kernel) readTableRules(id tableID, t *kernelTable) error {
+	return k.readNFT(unix.NFT_MSG_GETRULE, id.requestBody(unix.NFTA_RULE_TABLE), func(family byte, a attributes) {
+		if c := t.chains[a.stringOf(unix.NFTA_RULE_CHAIN)]; c != nil && family == id.family {
+			c.rules = append(c.rules, decodeUserData(a[unix.NFTA_RULE_USERDATA]))
+		} else if c == nil && a.stringOf(unix.NFTA_RULE_CHAIN) == markChain {
 			t.marked = false // it must be empty: the transaction makes it so
 		}
 	})
 }
 
-func (k *Kernel) readSets(id tableID, t *heldTable) error {
-	if err := k.readNFT(unix.NFT_MSG_GETSET, id.request(unix.NFTA_SET_TABLE), func(family byte, a attributes) {
-		if family != id.family || a.text(unix.NFTA_SET_TABLE) != id.name || a.big32(unix.NFTA_SET_FLAGS)&unix.NFT_SET_ANONYMOUS != 0 {
+func (k *Kernel) readSets(id tableID, t *kernelTable) error {
+	if err := k.readNFT(unix.NFT_MSG_GETSET, id.requestBody(unix.NFTA_SET_TABLE), func(family byte, a attributes) {
+		if family != id.family || a.stringOf(unix.NFTA_SET_TABLE) != id.name || a.bigUint32(unix.NFTA_SET_FLAGS)&unix.NFT_SET_ANONYMOUS != 0 {
 			return
 		}
-		t.sets[a.text(unix.NFTA_SET_NAME)] = &heldSet{setForm: setForm{
-			a.big32(unix.NFTA_SET_KEY_TYPE), a.big32(unix.NFTA_SET_KEY_LEN), a.big32(unix.NFTA_SET_DATA_TYPE),
-			a.big32(unix.NFTA_SET_DATA_LEN), a.big32(unix.NFTA_SET_FLAGS),
+		t.sets[a.stringOf(unix.NFTA_SET_NAME)] = &kernelSet{setForm: setForm{
+			a.bigUint32(unix.NFTA_SET_KEY_TYPE), a.bigUint32(unix.NFTA_SET_KEY_LEN), a.bigUint32(unix.NFTA_SET_DATA_TYPE),
+			a.bigUint32(unix.NFTA_SET_DATA_LEN), a.bigUint32(unix.NFTA_SET_FLAGS),
 		}}
 	}); err != nil {
 		return err
@@ -190,17 +190,17 @@ func (k *Kernel) readSets(id tableID, t *heldTable) error {
 	return k.readElements(id, t)
 }
 
-func (k *Kernel) readElements(id tableID, t *heldTable) error {
+func (k *Kernel) readElements(id tableID, t *kernelTable) error {
 	for _, name := range slices.Sorted(maps.Keys(t.sets)) {
 		s := t.sets[name]
 		var raw []rawElement
-		request := join(genmsg(id.family), attr(unix.NFTA_SET_ELEM_LIST_TABLE, zeroEnded(id.name)), attr(unix.NFTA_SET_ELEM_LIST_SET, zeroEnded(name)))
+		request := joinBytes(encodeGenmsg(id.family), encodeAttr(unix.NFTA_SET_ELEM_LIST_TABLE, zeroEnded(id.name)), encodeAttr(unix.NFTA_SET_ELEM_LIST_SET, zeroEnded(name)))
 		if err := k.readNFT(unix.NFT_MSG_GETSETELEM, request, func(_ byte, a attributes) {
-			each(a[unix.NFTA_SET_ELEM_LIST_ELEMENTS], func(_ uint16, data []byte) { raw = append(raw, parseElement(data)) })
+			eachAttr(a[unix.NFTA_SET_ELEM_LIST_ELEMENTS], func(_ uint16, data []byte) { raw = append(raw, parseElement(data)) })
 		}); err != nil {
 			return fmt.Errorf("reading set %s: %w", name, err)
 		}
-		s.elements = intervals(raw, s.simpleInterval())
+		s.elements = toIntervals(raw, s.simpleInterval())
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (k *Kernel) readElements(id tableID, t *heldTable) error {
 func (k *Kernel) Counted() (map[string]uint64, error) {
 	out := map[string]uint64{}
 	for _, family := range []byte{unix.NFPROTO_IPV4, unix.NFPROTO_IPV6} {
-		t := &heldTable{counters: map[string]uint64{}}
+		t := &kernelTable{counters: map[string]uint64{}}
 		if err := k.readCounters(tableID{family, datapath.TableName}, t); err != nil {
 			return nil, fmt.Errorf("reading counters of nftables: %w", err)
 		}
@@ -220,22 +220,22 @@ func (k *Kernel) Counted() (map[string]uint64, error) {
 	return out, nil
 }
 
-func (k *Kernel) readCounters(id tableID, t *heldTable) error {
-	return k.readNFT(unix.NFT_MSG_GETOBJ, id.request(unix.NFTA_OBJ_TABLE), func(family byte, a attributes) {
-		if family == id.family && a.text(unix.NFTA_OBJ_TABLE) == id.name && a.big32(unix.NFTA_OBJ_TYPE) == unix.NFT_OBJECT_COUNTER {
-			t.counters[a.text(unix.NFTA_OBJ_NAME)] = parse(a[unix.NFTA_OBJ_DATA]).big64(unix.NFTA_COUNTER_PACKETS)
+func (k *Kernel) readCounters(id tableID, t *kernelTable) error {
+	return k.readNFT(unix.NFT_MSG_GETOBJ, id.requestBody(unix.NFTA_OBJ_TABLE), func(family byte, a attributes) {
+		if family == id.family && a.stringOf(unix.NFTA_OBJ_TABLE) == id.name && a.bigUint32(unix.NFTA_OBJ_TYPE) == unix.NFT_OBJECT_COUNTER {
+			t.counters[a.stringOf(unix.NFTA_OBJ_NAME)] = parseAttrs(a[unix.NFTA_OBJ_DATA]).bigUint64(unix.NFTA_COUNTER_PACKETS)
 		}
 	})
 }
 
-// datapath is the table in the words of plans.
-func (t *heldTable) datapath(id tableID) datapath.Table {
+// toDatapath is the table in the words of plans.
+func (t *kernelTable) toDatapath(id tableID) datapath.Table {
 	out := datapath.Table{Family: datapath.IPv4, Name: id.name, Counters: slices.Sorted(maps.Keys(t.counters))}
 	if id.family == unix.NFPROTO_IPV6 {
 		out.Family = datapath.IPv6
 	}
 	for name, s := range t.sets {
-		out.Sets = append(out.Sets, s.datapath(out.Family, name))
+		out.Sets = append(out.Sets, s.toDatapath(out.Family, name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.chains)) {
 		c := t.chains[name]

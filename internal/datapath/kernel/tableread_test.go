@@ -14,15 +14,15 @@ import (
 
 // What cannot be read is told in a condition, which is written again when its text is another.
 func TestWhatCannotBeReadIsToldInTheSameWords(t *testing.T) {
-	closed, err := dial(netns.None())
+	closed, err := dialNetlink(netns.None())
 	fatal(t, err)
-	closed.close()
+	closed.closeAll()
 	deaf := &Kernel{sockets: closed}
 	id := tableID{unix.NFPROTO_IPV4, "t0"}
-	tables, one := map[tableID]*heldTable{}, &heldTable{sets: map[string]*heldSet{}}
+	tables, one := map[tableID]*kernelTable{}, &kernelTable{sets: map[string]*kernelSet{}}
 	for i := range 8 {
-		tables[tableID{unix.NFPROTO_IPV4, fmt.Sprint("t", i)}] = &heldTable{ours: true}
-		one.sets[fmt.Sprint("s", i)] = &heldSet{}
+		tables[tableID{unix.NFPROTO_IPV4, fmt.Sprint("t", i)}] = &kernelTable{ours: true}
+		one.sets[fmt.Sprint("s", i)] = &kernelSet{}
 	}
 	for what, read := range map[string]func() error{
 		"reading table t0 ": func() error { return deaf.readOurs(tables) },

@@ -34,15 +34,15 @@ func hookName(number uint32) datapath.Hook {
 	return ""
 }
 
-func baseOf(c datapath.Chain) (base, error) {
+func baseOf(c datapath.Chain) (baseChain, error) {
 	if c.Hook == "" {
-		return base{}, nil
+		return baseChain{}, nil
 	}
 	hook, ok := hooks[c.Hook]
 	if !ok || c.Type != datapath.Filter && c.Type != datapath.NAT {
-		return base{}, fmt.Errorf("chain %s has no hook %q of type %q", c.Name, c.Hook, c.Type)
+		return baseChain{}, fmt.Errorf("chain %s has no hook %q of type %q", c.Name, c.Hook, c.Type)
 	}
-	b := base{kind: string(c.Type), hook: hook, priority: int32(c.Priority), policy: policyAccept}
+	b := baseChain{kind: string(c.Type), hook: hook, priority: int32(c.Priority), policy: policyAccept}
 	if c.Policy == datapath.Drop {
 		b.policy = policyDrop
 	}
@@ -65,19 +65,19 @@ type builtSet struct {
 
 type builtChain struct {
 	name string
-	base
-	rules  []compiled
+	baseChain
+	rules  []compiledRule
 	hashes []string
 }
 
-func build(t datapath.Table) (builtTable, error) {
+func buildTable(t datapath.Table) (builtTable, error) {
 	out := builtTable{id: idOf(t), counters: t.Counters}
 	for _, s := range t.Sets {
 		form, err := formOf(t.Family, s)
 		if err != nil {
 			return out, err
 		}
-		elements, err := flat(s)
+		elements, err := flattenElements(s)
 		if err != nil {
 			return out, err
 		}
@@ -88,13 +88,13 @@ func build(t datapath.Table) (builtTable, error) {
 		if err != nil {
 			return out, err
 		}
-		chain := builtChain{name: c.Name, base: b}
+		chain := builtChain{name: c.Name, baseChain: b}
 		for _, rule := range c.Rules {
-			one, err := compile(t, rule)
+			one, err := compileRule(t, rule)
 			if err != nil {
 				return out, fmt.Errorf("chain %s: %w", c.Name, err)
 			}
-			hash, err := one.hash(out.id.family)
+			hash, err := one.contentHash(out.id.family)
 			if err != nil {
 				return out, fmt.Errorf("chain %s: rule %q: %w", c.Name, one.text, err)
 			}
@@ -107,14 +107,14 @@ func build(t datapath.Table) (builtTable, error) {
 
 // applyTables changes all tables in one transaction, and is false if ours are not as wanted after it. A table of a user's that
 // cannot be made does not stop ours.
-func (r *run) applyTables() bool {
+func (r *applyRun) applyTables() bool {
 	want := map[tableID]bool{}
 	var ours, users []builtTable
 	for _, t := range r.want.Tables {
 		id := idOf(t)
 		twice := want[id]
 		want[id] = true
-		built, err := build(t)
+		built, err := buildTable(t)
 		switch have := r.have.tables[id]; {
 		case twice:
 			r.errs = append(r.errs, fmt.Errorf("table %s %s is wanted twice: only the first is made", t.Family, t.Name))
@@ -136,76 +136,76 @@ func (r *run) applyTables() bool {
 
 // commitTables writes all in one transaction. If the kernel refuses that, a table of a user's may be the reason: then each goes
 // alone, and ours do not depend on it.
-func (r *run) commitTables(want map[tableID]bool, ours, users []builtTable) bool {
-	whole := r.removal(want)
+func (r *applyRun) commitTables(want map[tableID]bool, ours, users []builtTable) bool {
+	whole := r.removeTables(want)
 	for _, t := range append(slices.Clone(ours), users...) {
-		r.transaction(whole, t)
+		r.addTransaction(whole, t)
 	}
 	told := len(r.errs)
-	if r.commit(whole) || len(users) == 0 {
+	if r.commitBatch(whole) || len(users) == 0 {
 		return len(r.errs) == told
 	}
 	r.errs = r.errs[:told] // it is told of the table that it is about
-	essential := r.removal(want)
+	essential := r.removeTables(want)
 	for _, t := range ours {
-		r.transaction(essential, t)
+		r.addTransaction(essential, t)
 	}
-	if !r.commit(essential) {
+	if !r.commitBatch(essential) {
 		return false
 	}
 	for _, t := range users {
 		one := &batch{}
-		r.transaction(one, t)
-		r.commit(one)
+		r.addTransaction(one, t)
+		r.commitBatch(one)
 	}
 	return true
 }
 
-func (r *run) commit(b *batch) bool {
-	return b.empty() || r.write(b.text(), func() error { return r.sockets.commit(b) })
+func (r *applyRun) commitBatch(b *batch) bool {
+	return b.isEmpty() || r.writeKernel(b.text(), func() error { return r.sockets.commitBatch(b) })
 }
 
-// removal is the deletion of all tables of ours that are not wanted.
-func (r *run) removal(want map[tableID]bool) *batch {
+// removeTables is the deletion of all tables of ours that are not wanted.
+func (r *applyRun) removeTables(want map[tableID]bool) *batch {
 	b := &batch{}
 	for _, id := range slices.SortedFunc(maps.Keys(r.have.tables), compareTables) {
 		if r.have.tables[id].ours && !want[id] {
-			b.add(id, unix.NFT_MSG_DELTABLE, 0, "delete all", attr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
+			b.addMessage(id, unix.NFT_MSG_DELTABLE, 0, "delete all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
 		}
 	}
 	return b
 }
 
-// transaction makes a table the wanted one.
-func (r *run) transaction(b *batch, t builtTable) {
+// addTransaction makes a table the wanted one.
+func (r *applyRun) addTransaction(b *batch, t builtTable) {
 	have := r.have.tables[t.id]
 	if have == nil {
-		b.add(t.id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add all", attr(unix.NFTA_TABLE_NAME, zeroEnded(t.id.name)))
-		have = &heldTable{}
+		b.addMessage(t.id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add all", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(t.id.name)))
+		have = &kernelTable{}
 	}
-	if !t.id.named() && !have.marked {
+	if !t.id.isOurs() && !have.marked {
 		b.newChain(t.id, builtChain{name: markChain})
 		b.flushChain(t.id, markChain)
 	}
-	b.table(t, have)
+	b.addTable(t, have)
 }
 
 func compareTables(a, b tableID) int {
 	return cmp.Or(cmp.Compare(a.family, b.family), cmp.Compare(a.name, b.name))
 }
 
-// table adds what is different. What goes is taken from those that use it before; what comes is there before it is used.
-func (b *batch) table(t builtTable, have *heldTable) {
+// addTable adds what is different. What goes is taken from those that use it before; what comes is there before it is used.
+func (b *batch) addTable(t builtTable, have *kernelTable) {
 	rebuilt := slices.ContainsFunc(t.sets, func(s builtSet) bool {
 		old := have.sets[s.name]
-		return old != nil && !old.holds(s.form)
+		return old != nil && !old.canHold(s.form)
 	})
 	fresh := map[string]bool{} // chains whose rules are all to be added
 	wanted := map[string]builtChain{}
 	for _, c := range t.chains {
 		wanted[c.name] = c
 		old := have.chains[c.name]
-		fresh[c.name] = old == nil || rebuilt || !old.remade(c) || !slices.EqualFunc(old.rules, c.hashes, func(r heldRule, hash string) bool { return r.hash == hash })
+		fresh[c.name] = old == nil || rebuilt || !old.mustRecreate(c) || !slices.EqualFunc(old.rules, c.hashes, func(r kernelRule, hash string) bool { return r.hash == hash })
 	}
 	for _, name := range slices.Sorted(maps.Keys(have.chains)) {
 		if _, ok := wanted[name]; (!ok || fresh[name]) && len(have.chains[name].rules) > 0 {
@@ -213,87 +213,87 @@ func (b *batch) table(t builtTable, have *heldTable) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(have.chains)) {
-		if c, ok := wanted[name]; !ok || !have.chains[name].remade(c) {
-			b.add(t.id, unix.NFT_MSG_DELCHAIN, 0, "delete chain "+name, attr(unix.NFTA_CHAIN_TABLE, zeroEnded(t.id.name)), attr(unix.NFTA_CHAIN_NAME, zeroEnded(name)))
+		if c, ok := wanted[name]; !ok || !have.chains[name].mustRecreate(c) {
+			b.addMessage(t.id, unix.NFT_MSG_DELCHAIN, 0, "delete chain "+name, encodeAttr(unix.NFTA_CHAIN_TABLE, zeroEnded(t.id.name)), encodeAttr(unix.NFTA_CHAIN_NAME, zeroEnded(name)))
 		}
 	}
 	b.setsOf(t, have)
 	b.countersOf(t, have)
 	for _, c := range t.chains {
-		if old := have.chains[c.name]; old == nil || old.base != c.base {
+		if old := have.chains[c.name]; old == nil || old.baseChain != c.baseChain {
 			b.newChain(t.id, c)
 		}
 	}
 	for _, c := range t.chains {
 		if fresh[c.name] {
-			b.rules(t.id, c)
+			b.addRules(t.id, c)
 		}
 	}
 }
 
-// remade is true if a chain can become the wanted one in place: only a policy changes.
-func (c *heldChain) remade(want builtChain) bool {
-	have := c.base
+// mustRecreate is true if a chain can become the wanted one in place: only a policy changes.
+func (c *kernelChain) mustRecreate(want builtChain) bool {
+	have := c.baseChain
 	have.policy = want.policy
-	return have == want.base
+	return have == want.baseChain
 }
 
 func (b *batch) newChain(id tableID, c builtChain) {
-	attrs := join(attr(unix.NFTA_CHAIN_TABLE, zeroEnded(id.name)), attr(unix.NFTA_CHAIN_NAME, zeroEnded(c.name)))
+	attrs := joinBytes(encodeAttr(unix.NFTA_CHAIN_TABLE, zeroEnded(id.name)), encodeAttr(unix.NFTA_CHAIN_NAME, zeroEnded(c.name)))
 	if c.kind != "" {
-		attrs = join(attrs,
-			nested(unix.NFTA_CHAIN_HOOK, attr(unix.NFTA_HOOK_HOOKNUM, big32(c.hook)), attr(unix.NFTA_HOOK_PRIORITY, big32(c.priority))),
-			attr(unix.NFTA_CHAIN_POLICY, big32(c.policy)), attr(unix.NFTA_CHAIN_TYPE, zeroEnded(c.kind)))
+		attrs = joinBytes(attrs,
+			encodeNested(unix.NFTA_CHAIN_HOOK, encodeAttr(unix.NFTA_HOOK_HOOKNUM, bigUint32(c.hook)), encodeAttr(unix.NFTA_HOOK_PRIORITY, bigUint32(c.priority))),
+			encodeAttr(unix.NFTA_CHAIN_POLICY, bigUint32(c.policy)), encodeAttr(unix.NFTA_CHAIN_TYPE, zeroEnded(c.kind)))
 	}
-	b.add(id, unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, "add chain "+c.name, attrs)
+	b.addMessage(id, unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, "add chain "+c.name, attrs)
 }
 
 func (b *batch) flushChain(id tableID, name string) {
-	b.add(id, unix.NFT_MSG_DELRULE, 0, "flush chain "+name, attr(unix.NFTA_RULE_TABLE, zeroEnded(id.name)), attr(unix.NFTA_RULE_CHAIN, zeroEnded(name)))
+	b.addMessage(id, unix.NFT_MSG_DELRULE, 0, "flush chain "+name, encodeAttr(unix.NFTA_RULE_TABLE, zeroEnded(id.name)), encodeAttr(unix.NFTA_RULE_CHAIN, zeroEnded(name)))
 }
 
-func (b *batch) countersOf(t builtTable, have *heldTable) {
+func (b *batch) countersOf(t builtTable, have *kernelTable) {
 	counter := func(name string) []byte {
-		return join(attr(unix.NFTA_OBJ_TABLE, zeroEnded(t.id.name)), attr(unix.NFTA_OBJ_NAME, zeroEnded(name)), attr(unix.NFTA_OBJ_TYPE, big32(uint32(unix.NFT_OBJECT_COUNTER))))
+		return joinBytes(encodeAttr(unix.NFTA_OBJ_TABLE, zeroEnded(t.id.name)), encodeAttr(unix.NFTA_OBJ_NAME, zeroEnded(name)), encodeAttr(unix.NFTA_OBJ_TYPE, bigUint32(uint32(unix.NFT_OBJECT_COUNTER))))
 	}
 	for _, name := range slices.Sorted(maps.Keys(have.counters)) {
 		if !slices.Contains(t.counters, name) {
-			b.add(t.id, unix.NFT_MSG_DELOBJ, 0, "delete counter "+name, counter(name))
+			b.addMessage(t.id, unix.NFT_MSG_DELOBJ, 0, "delete counter "+name, counter(name))
 		}
 	}
 	for _, name := range t.counters {
 		if _, ok := have.counters[name]; !ok {
-			b.add(t.id, unix.NFT_MSG_NEWOBJ, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add counter "+name, counter(name), nested(unix.NFTA_OBJ_DATA))
+			b.addMessage(t.id, unix.NFT_MSG_NEWOBJ, unix.NLM_F_CREATE|unix.NLM_F_EXCL, "add counter "+name, counter(name), encodeNested(unix.NFTA_OBJ_DATA))
 		}
 	}
 }
 
-func (b *batch) setsOf(t builtTable, have *heldTable) {
+func (b *batch) setsOf(t builtTable, have *kernelTable) {
 	wanted := map[string]builtSet{}
 	for _, s := range t.sets {
 		wanted[s.name] = s
 	}
 	for _, name := range slices.Sorted(maps.Keys(have.sets)) {
-		if s, ok := wanted[name]; !ok || !have.sets[name].holds(s.form) {
-			b.add(t.id, unix.NFT_MSG_DELSET, 0, "delete set "+name, attr(unix.NFTA_SET_TABLE, zeroEnded(t.id.name)), attr(unix.NFTA_SET_NAME, zeroEnded(name)))
+		if s, ok := wanted[name]; !ok || !have.sets[name].canHold(s.form) {
+			b.addMessage(t.id, unix.NFT_MSG_DELSET, 0, "delete set "+name, encodeAttr(unix.NFTA_SET_TABLE, zeroEnded(t.id.name)), encodeAttr(unix.NFTA_SET_NAME, zeroEnded(name)))
 		}
 	}
 	for _, s := range t.sets {
 		old := have.sets[s.name]
-		if old == nil || !old.holds(s.form) {
+		if old == nil || !old.canHold(s.form) {
 			b.newSet(t.id, s.name, s.form, b.nextSet(), false)
-			b.elements(t.id, unix.NFT_MSG_NEWSETELEM, s, slices.SortedFunc(maps.Keys(s.elements), compareIntervals))
+			b.addElements(t.id, unix.NFT_MSG_NEWSETELEM, s, slices.SortedFunc(maps.Keys(s.elements), compareIntervals))
 			continue
 		}
 		s.form = old.setForm // it may be one for ranges, whose elements are written otherwise
-		b.elements(t.id, unix.NFT_MSG_DELSETELEM, builtSet{s.name, s.form, old.elements}, differing(old.elements, s.elements))
-		b.elements(t.id, unix.NFT_MSG_NEWSETELEM, s, missing(s.elements, old.elements, compareIntervals))
+		b.addElements(t.id, unix.NFT_MSG_DELSETELEM, builtSet{s.name, s.form, old.elements}, differingElements(old.elements, s.elements))
+		b.addElements(t.id, unix.NFT_MSG_NEWSETELEM, s, missingKeys(s.elements, old.elements, compareIntervals))
 	}
 }
 
-// differing are the elements of a set that it must lose: those that are not wanted, and those wanted with another value.
-func differing(have, want map[interval]string) []interval {
-	return missing(have, want, compareIntervals)
+// differingElements are the elements of a set that it must lose: those that are not wanted, and those wanted with another value.
+func differingElements(have, want map[interval]string) []interval {
+	return missingKeys(have, want, compareIntervals)
 }
 
 // Byte orders of keys as nft remembers them, in attributes of its own.
@@ -310,26 +310,26 @@ func (b *batch) newSet(id tableID, name string, form setForm, number uint32, hos
 		keyOrder = nftHost
 	}
 	memory := []byte{nftKeyOrder, 4, keyOrder, 0, 0, 0}
-	attrs := join(attr(unix.NFTA_SET_TABLE, zeroEnded(id.name)), attr(unix.NFTA_SET_NAME, zeroEnded(name)),
-		attr(unix.NFTA_SET_FLAGS, big32(form.flags)), attr(unix.NFTA_SET_KEY_TYPE, big32(form.keyType)), attr(unix.NFTA_SET_KEY_LEN, big32(form.keyLen)),
-		attr(unix.NFTA_SET_ID, big32(number)))
+	attrs := joinBytes(encodeAttr(unix.NFTA_SET_TABLE, zeroEnded(id.name)), encodeAttr(unix.NFTA_SET_NAME, zeroEnded(name)),
+		encodeAttr(unix.NFTA_SET_FLAGS, bigUint32(form.flags)), encodeAttr(unix.NFTA_SET_KEY_TYPE, bigUint32(form.keyType)), encodeAttr(unix.NFTA_SET_KEY_LEN, bigUint32(form.keyLen)),
+		encodeAttr(unix.NFTA_SET_ID, bigUint32(number)))
 	if form.flags&unix.NFT_SET_MAP != 0 {
-		attrs = join(attrs, attr(unix.NFTA_SET_DATA_TYPE, big32(form.dataType)), attr(unix.NFTA_SET_DATA_LEN, big32(form.dataLen)))
+		attrs = joinBytes(attrs, encodeAttr(unix.NFTA_SET_DATA_TYPE, bigUint32(form.dataType)), encodeAttr(unix.NFTA_SET_DATA_LEN, bigUint32(form.dataLen)))
 		memory = append(memory, nftDataOrder, 4, nftNetwork, 0, 0, 0)
 	}
 	if form.flags&setConcat != 0 {
 		const concat, fieldLength = 2, 1
 		var fields []byte
 		for _, size := range fieldSizes(form.keyType) {
-			fields = append(fields, nested(unix.NFTA_LIST_ELEM, attr(fieldLength, big32(size)))...)
+			fields = append(fields, encodeNested(unix.NFTA_LIST_ELEM, encodeAttr(fieldLength, bigUint32(size)))...)
 		}
-		attrs = join(attrs, nested(unix.NFTA_SET_DESC, nested(concat, fields)))
+		attrs = joinBytes(attrs, encodeNested(unix.NFTA_SET_DESC, encodeNested(concat, fields)))
 	}
 	what := "add set " + name
 	if form.flags&unix.NFT_SET_ANONYMOUS != 0 {
 		what = ""
 	}
-	b.add(id, unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, what, attrs, attr(unix.NFTA_SET_USERDATA, memory))
+	b.addMessage(id, unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, what, attrs, encodeAttr(unix.NFTA_SET_USERDATA, memory))
 }
 
 // fieldSizes are the lengths of concatenated types.
@@ -346,7 +346,7 @@ func fieldSizes(magic uint32) []uint32 {
 // elementsPerMessage keeps a list of elements below the 64 KiB that an attribute can hold.
 const elementsPerMessage = 250
 
-func (b *batch) elements(id tableID, message int, s builtSet, keys []interval) {
+func (b *batch) addElements(id tableID, message int, s builtSet, keys []interval) {
 	b.elementsByNumber(id, message, s, keys, 0)
 }
 
@@ -358,18 +358,18 @@ func (b *batch) elementsByNumber(id tableID, message int, s builtSet, keys []int
 	for chunk := range slices.Chunk(keys, elementsPerMessage) {
 		var list []byte
 		for _, key := range chunk {
-			list = append(list, key.encoded(s.elements[key], s.form)...)
+			list = append(list, key.encodeElement(s.elements[key], s.form)...)
 		}
-		attrs := join(attr(unix.NFTA_SET_ELEM_LIST_TABLE, zeroEnded(id.name)), attr(unix.NFTA_SET_ELEM_LIST_SET, zeroEnded(s.name)))
+		attrs := joinBytes(encodeAttr(unix.NFTA_SET_ELEM_LIST_TABLE, zeroEnded(id.name)), encodeAttr(unix.NFTA_SET_ELEM_LIST_SET, zeroEnded(s.name)))
 		what := fmt.Sprintf("%s %d elements of %s", verb, len(chunk), s.name)
 		if number != 0 {
-			attrs, what = join(attrs, attr(unix.NFTA_SET_ELEM_LIST_SET_ID, big32(number))), ""
+			attrs, what = joinBytes(attrs, encodeAttr(unix.NFTA_SET_ELEM_LIST_SET_ID, bigUint32(number))), ""
 		}
-		b.add(id, message, flags, what, attrs, nested(unix.NFTA_SET_ELEM_LIST_ELEMENTS, list))
+		b.addMessage(id, message, flags, what, attrs, encodeNested(unix.NFTA_SET_ELEM_LIST_ELEMENTS, list))
 	}
 }
 
-func (b *batch) rules(id tableID, c builtChain) {
+func (b *batch) addRules(id tableID, c builtChain) {
 	for i, rule := range c.rules {
 		for _, s := range rule.sets {
 			number := b.nextSet()
@@ -380,15 +380,15 @@ func (b *batch) rules(id tableID, c builtChain) {
 		}
 		var list []byte
 		for _, p := range rule.parts {
-			one, err := p.bytes(id.family)
+			one, err := p.encode(id.family)
 			if err != nil {
-				b.fail(err)
+				b.addError(err)
 				return
 			}
-			list = append(list, nested(unix.NFTA_LIST_ELEM, one)...)
+			list = append(list, encodeNested(unix.NFTA_LIST_ELEM, one)...)
 		}
-		b.add(id, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND, fmt.Sprintf("add rule %s %s", c.name, rule.text),
-			attr(unix.NFTA_RULE_TABLE, zeroEnded(id.name)), attr(unix.NFTA_RULE_CHAIN, zeroEnded(c.name)),
-			nested(unix.NFTA_RULE_EXPRESSIONS, list), attr(unix.NFTA_RULE_USERDATA, memory(c.hashes[i], rule.text)))
+		b.addMessage(id, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND, fmt.Sprintf("add rule %s %s", c.name, rule.text),
+			encodeAttr(unix.NFTA_RULE_TABLE, zeroEnded(id.name)), encodeAttr(unix.NFTA_RULE_CHAIN, zeroEnded(c.name)),
+			encodeNested(unix.NFTA_RULE_EXPRESSIONS, list), encodeAttr(unix.NFTA_RULE_USERDATA, encodeUserData(c.hashes[i], rule.text)))
 	}
 }

@@ -24,8 +24,8 @@ const coalescing = 300 * time.Millisecond
 // watchBuffer holds the news of some thousand changes, in bytes.
 const watchBuffer = 4 << 20
 
-// interest is what of all that happens in the namespace may concern us. The zero value, before the first Apply, is all.
-type interest struct {
+// watchInterest is what of all that happens in the namespace may concern us. The zero value, before the first Apply, is all.
+type watchInterest struct {
 	devices map[string]bool
 	indices map[int32]bool  // of those devices that are there, but for lo
 	made    map[int32]bool  // those that we made
@@ -33,8 +33,8 @@ type interest struct {
 	nft     map[tableID]bool
 }
 
-func interestOf(want datapath.State, have *held) interest {
-	i := interest{devices: map[string]bool{}, indices: map[int32]bool{}, made: map[int32]bool{}, tables: map[uint32]bool{}, nft: map[tableID]bool{}}
+func interestOf(want datapath.State, have *kernelState) watchInterest {
+	i := watchInterest{devices: map[string]bool{}, indices: map[int32]bool{}, made: map[int32]bool{}, tables: map[uint32]bool{}, nft: map[tableID]bool{}}
 	for _, m := range made {
 		i.devices[m.name] = true
 	}
@@ -57,7 +57,7 @@ func interestOf(want datapath.State, have *held) interest {
 			i.indices[l.index] = true
 		}
 	}
-	for _, name := range have.ours() {
+	for _, name := range have.ownLinks() {
 		i.made[have.byName[name].index] = true
 	}
 	for _, t := range want.Tables {
@@ -71,13 +71,13 @@ func interestOf(want datapath.State, have *held) interest {
 	return i
 }
 
-func (k *Kernel) setInterest(i interest) {
+func (k *Kernel) setInterest(i watchInterest) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.interest = i
 }
 
-func (k *Kernel) currentInterest() interest {
+func (k *Kernel) currentInterest() watchInterest {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.interest
@@ -87,21 +87,21 @@ func (k *Kernel) currentInterest() interest {
 // are told, too; an Apply that writes nothing brings no more of them, so this ends. News that were lost count as a change.
 // The channel is closed when ctx ends.
 func (k *Kernel) Watch(ctx context.Context) (<-chan struct{}, error) {
-	route, err := k.subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
+	route, err := k.subscribeGroups(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)
 	if err != nil {
 		return nil, err
 	}
 	const nftables = 7 // the group of all changes to them
-	filter, err := k.subscribe(unix.NETLINK_NETFILTER, nftables)
+	filter, err := k.subscribeGroups(unix.NETLINK_NETFILTER, nftables)
 	if err != nil {
 		route.Close()
 		return nil, err
 	}
 	heard := make(chan struct{}, 1)
 	var listening sync.WaitGroup
-	listening.Go(func() { k.listen(ctx, route, heard, interest.concernsRoute) })
-	listening.Go(func() { k.listen(ctx, filter, heard, interest.concernsFilter) })
+	listening.Go(func() { k.listenFor(ctx, route, heard, watchInterest.concernsRoute) })
+	listening.Go(func() { k.listenFor(ctx, filter, heard, watchInterest.concernsFilter) })
 	context.AfterFunc(ctx, func() {
 		route.Close()
 		filter.Close()
@@ -109,13 +109,13 @@ func (k *Kernel) Watch(ctx context.Context) (<-chan struct{}, error) {
 	out := make(chan struct{}, 1)
 	go func() {
 		defer close(out)
-		coalesce(ctx, heard, out)
+		coalesceEvents(ctx, heard, out)
 		listening.Wait()
 	}()
 	return out, nil
 }
 
-func (k *Kernel) subscribe(protocol int, groups ...uint) (*nl.NetlinkSocket, error) {
+func (k *Kernel) subscribeGroups(protocol int, groups ...uint) (*nl.NetlinkSocket, error) {
 	s, err := nl.SubscribeAt(k.ns, netns.None(), protocol, groups...)
 	if err != nil {
 		return nil, fmt.Errorf("subscribing to changes of protocol %d: %w", protocol, err)
@@ -127,54 +127,54 @@ func (k *Kernel) subscribe(protocol int, groups ...uint) (*nl.NetlinkSocket, err
 	return s, nil
 }
 
-// listen says heard for whatever concerns us, until the socket is closed.
-func (k *Kernel) listen(ctx context.Context, s *nl.NetlinkSocket, heard chan<- struct{}, concerns func(interest, syscall.NetlinkMessage) bool) {
+// listenFor says heard for whatever concerns us, until the socket is closed.
+func (k *Kernel) listenFor(ctx context.Context, s *nl.NetlinkSocket, heard chan<- struct{}, concerns func(watchInterest, syscall.NetlinkMessage) bool) {
 	for ctx.Err() == nil {
 		msgs, _, err := s.Receive()
 		if err != nil { // ENOBUFS, or something unreadable: who knows what it was
-			say(heard)
-			pause(ctx)
+			notify(heard)
+			pauseBriefly(ctx)
 		}
 		i := k.currentInterest()
 		if slices.ContainsFunc(msgs, func(m syscall.NetlinkMessage) bool { return concerns(i, m) }) {
-			say(heard)
+			notify(heard)
 		}
 	}
 }
 
-func pause(ctx context.Context) {
+func pauseBriefly(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(coalescing):
 	}
 }
 
-// say never waits: who has not yet listened hears it once.
-func say(to chan<- struct{}) {
+// notify never waits: who has not yet listened hears it once.
+func notify(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
 	default:
 	}
 }
 
-// coalesce says out once for all that is heard within a while.
-func coalesce(ctx context.Context, heard <-chan struct{}, out chan<- struct{}) {
+// coalesceEvents says out once for all that is heard within a while.
+func coalesceEvents(ctx context.Context, heard <-chan struct{}, out chan<- struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-heard:
 		}
-		pause(ctx)
+		pauseBriefly(ctx)
 		select { // what came meanwhile is said with the rest
 		case <-heard:
 		default:
 		}
-		say(out)
+		notify(out)
 	}
 }
 
-func (i interest) concernsRoute(m syscall.NetlinkMessage) bool {
+func (i watchInterest) concernsRoute(m syscall.NetlinkMessage) bool {
 	if i.devices == nil {
 		return true
 	}
@@ -201,12 +201,12 @@ func (i interest) concernsRoute(m syscall.NetlinkMessage) bool {
 // nameOfTable is the first attribute of every message about something in a table, and of one about a table itself.
 const nameOfTable = 1
 
-func (i interest) concernsFilter(m syscall.NetlinkMessage) bool {
+func (i watchInterest) concernsFilter(m syscall.NetlinkMessage) bool {
 	if i.devices == nil {
 		return true
 	}
-	if len(m.Data) < sizeofGenmsg || m.Header.Type == uint16(nft(unix.NFT_MSG_NEWGEN)) {
+	if len(m.Data) < sizeofGenmsg || m.Header.Type == uint16(nftType(unix.NFT_MSG_NEWGEN)) {
 		return false
 	}
-	return i.nft[tableID{m.Data[0], body(m.Data, sizeofGenmsg).text(nameOfTable)}]
+	return i.nft[tableID{m.Data[0], parseBody(m.Data, sizeofGenmsg).stringOf(nameOfTable)}]
 }

@@ -80,13 +80,13 @@ func TestWhatOthersUndoIsDoneAgain(t *testing.T) {
 			{"a table", func(t *testing.T) {
 				b := &batch{}
 				id := tableID{protocolFamily(p.family), datapath.TableName}
-				b.add(id, unix.NFT_MSG_DELTABLE, 0, "", attr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
-				fatal(t, k.sockets.commit(b))
+				b.addMessage(id, unix.NFT_MSG_DELTABLE, 0, "", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
+				fatal(t, k.sockets.commitBatch(b))
 			}},
 			{"a chain", func(t *testing.T) {
 				b := &batch{}
 				b.flushChain(tableID{protocolFamily(p.family), datapath.TableName}, "outer_in")
-				fatal(t, k.sockets.commit(b))
+				fatal(t, k.sockets.commitBatch(b))
 			}},
 			{"a device", func(t *testing.T) { fatal(t, s.LinkDel(fabric())) }},
 			{"a device that is down", func(t *testing.T) { fatal(t, s.LinkSetDown(fabric())) }},
@@ -150,8 +150,8 @@ func TestWhatConcernsUs(t *testing.T) {
 	}
 	ours := concerning(func() { k.mustApply(t, p.node()) })
 	for _, kind := range []int{
-		unix.RTM_NEWLINK, unix.RTM_NEWADDR, unix.RTM_NEWNEIGH, unix.RTM_NEWROUTE, unix.RTM_NEWRULE, nft(unix.NFT_MSG_NEWTABLE),
-		nft(unix.NFT_MSG_NEWCHAIN), nft(unix.NFT_MSG_NEWRULE), nft(unix.NFT_MSG_NEWSET), nft(unix.NFT_MSG_NEWSETELEM), nft(unix.NFT_MSG_NEWOBJ),
+		unix.RTM_NEWLINK, unix.RTM_NEWADDR, unix.RTM_NEWNEIGH, unix.RTM_NEWROUTE, unix.RTM_NEWRULE, nftType(unix.NFT_MSG_NEWTABLE),
+		nftType(unix.NFT_MSG_NEWCHAIN), nftType(unix.NFT_MSG_NEWRULE), nftType(unix.NFT_MSG_NEWSET), nftType(unix.NFT_MSG_NEWSETELEM), nftType(unix.NFT_MSG_NEWOBJ),
 	} {
 		if !slices.Contains(ours, uint16(kind)) {
 			t.Errorf("%d does not concern us", kind)
@@ -181,9 +181,9 @@ func busy(t *testing.T, s *space, k *Kernel, n byte) {
 	rule.Priority, rule.Table = 105, 7000+int(n)
 	fatal(t, s.RuleAdd(rule))
 	b, id := &batch{}, tableID{unix.NFPROTO_IPV4, fmt.Sprint("kube", n)}
-	b.add(id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", attr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
-	b.table(builtTable{id: id, chains: []builtChain{{name: "outer"}}}, &heldTable{})
-	fatal(t, k.sockets.commit(b))
+	b.addMessage(id, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "", encodeAttr(unix.NFTA_TABLE_NAME, zeroEnded(id.name)))
+	b.addTable(builtTable{id: id, chains: []builtChain{{name: "outer"}}}, &kernelTable{})
+	fatal(t, k.sockets.commitBatch(b))
 }
 
 func TestLostNewsAreNews(t *testing.T) {
@@ -192,7 +192,7 @@ func TestLostNewsAreNews(t *testing.T) {
 	k.mustApply(t, samples["ip"].node())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	socket, err := k.subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_IPV4_IFADDR)
+	socket, err := k.subscribeGroups(unix.NETLINK_ROUTE, unix.RTNLGRP_IPV4_IFADDR)
 	fatal(t, err)
 	fatal(t, socket.SetReceiveBufferSize(1, true)) // the least that the kernel allows
 	lo := s.link(t, "lo")
@@ -200,7 +200,7 @@ func TestLostNewsAreNews(t *testing.T) {
 		fatal(t, s.AddrAdd(lo, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 1, 0, byte(i)}), 32).String())}))
 	}
 	heard := make(chan struct{}, 1)
-	go k.listen(ctx, socket, heard, interest.concernsRoute)
+	go k.listenFor(ctx, socket, heard, watchInterest.concernsRoute)
 	defer socket.Close()
 	select {
 	case <-heard:

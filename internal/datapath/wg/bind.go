@@ -16,24 +16,24 @@ import (
 	"golang.zx2c4.com/wireguard/device"
 )
 
-// bind is the library's UDP sockets with fragmentation forbidden. Segmentation offloads stay as the library has them.
-type bind struct {
+// countingBind is the library's UDP sockets with fragmentation forbidden. Segmentation offloads stay as the library has them.
+type countingBind struct {
 	*conn.StdNetBind
 	// out is left by what is sent here, in counts what is received here.
-	out, in *window
+	out, in *receiveWindow
 }
 
-func newBind(out, in *window) *bind {
-	return &bind{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), out: out, in: in}
+func newBind(out, in *receiveWindow) *countingBind {
+	return &countingBind{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), out: out, in: in}
 }
 
 // Open is called for every new port, so that no socket is ever used without DF.
-func (b *bind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
+func (b *countingBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 	receive, actual, err := b.StdNetBind.Open(port)
 	if err != nil {
 		return nil, 0, fmt.Errorf("listening on UDP port %d: %w", port, err)
 	}
-	sockets, err := b.sockets()
+	sockets, err := b.udpSockets()
 	for _, s := range sockets {
 		if err == nil {
 			err = forbidFragments(s)
@@ -46,36 +46,36 @@ func (b *bind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 		return nil, 0, err
 	}
 	for i, f := range receive {
-		receive[i] = b.counted(f)
+		receive[i] = b.countReceived(f)
 	}
 	return receive, actual, nil
 }
 
-// counted bounds what is received and not yet written to the TUN. Handshakes never get there.
-func (b *bind) counted(receive conn.ReceiveFunc) conn.ReceiveFunc {
-	in := gate{window: b.in}
+// countReceived bounds what is received and not yet written to the TUN. Handshakes never get there.
+func (b *countingBind) countReceived(receive conn.ReceiveFunc) conn.ReceiveFunc {
+	in := windowGate{receiveWindow: b.in}
 	return func(packets [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
-		in.before(packets)
+		in.beforeRead(packets)
 		n, err := receive(packets, sizes, eps)
-		in.after(packets, n, func(i int) bool { return sizes[i] > 0 && packets[i][0] == device.MessageTransportType })
+		in.afterRead(packets, n, func(i int) bool { return sizes[i] > 0 && packets[i][0] == device.MessageTransportType })
 		return n, err
 	}
 }
 
 // Send hands on packets of one size at a time. The library makes a smaller one the last segment of those before it, and ends at the first
 // error: where big packets do not pass, here or further on, small ones would be lost with them.
-func (b *bind) Send(packets [][]byte, to conn.Endpoint) (err error) {
-	defer b.out.leave(len(packets))
+func (b *countingBind) Send(packets [][]byte, to conn.Endpoint) (err error) {
+	defer b.out.removeInFlight(len(packets))
 	for len(packets) > 0 {
-		n := alike(packets)
+		n := equalSizes(packets)
 		err = errors.Join(err, b.StdNetBind.Send(packets[:n], to))
 		packets = packets[n:]
 	}
 	return err
 }
 
-// alike is how many packets have the size of the first.
-func alike(packets [][]byte) int {
+// equalSizes is how many packets have the size of the first.
+func equalSizes(packets [][]byte) int {
 	n := slices.IndexFunc(packets, func(p []byte) bool { return len(p) != len(packets[0]) })
 	if n < 0 {
 		return len(packets)
@@ -83,10 +83,10 @@ func alike(packets [][]byte) int {
 	return n
 }
 
-// sockets digs out what the library hides. It offers no hook before or after it opens a socket; a bind of our own would
+// udpSockets digs out what the library hides. It offers no hook before or after it opens a socket; a bind of our own would
 // repeat all of its batching and segmentation, and looking for the sockets among the files of the process could hit others.
 // The test fails if a version of the library has them elsewhere, and Open says so.
-func (b *bind) sockets() ([]*net.UDPConn, error) {
+func (b *countingBind) udpSockets() ([]*net.UDPConn, error) {
 	var open []*net.UDPConn
 	for _, name := range []string{"ipv4", "ipv6"} {
 		field := reflect.ValueOf(b.StdNetBind).Elem().FieldByName(name)

@@ -51,7 +51,7 @@ func TestEverythingThatEntersLeaves(t *testing.T) {
 	echo(t, conn, 16) // behind the garbage, in the same socket
 	for _, s := range []*side{a, b} {
 		e := s.device.engine.(*userspaceEngine)
-		for name, w := range map[string]*window{"out": e.tun.out.window, "in": e.tun.in} {
+		for name, w := range map[string]*receiveWindow{"out": e.tun.out.receiveWindow, "in": e.tun.in} {
 			await(t, name+" to be empty", func() bool {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -128,12 +128,12 @@ func TestPrefixesKeepaliveAndMTUChangeInPlace(t *testing.T) {
 	if after := a.only(); !after.LastHandshake.Equal(before.LastHandshake) || after.Received < before.Received {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
-	have, err := a.device.engine.get()
+	have, err := a.device.engine.getState()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := have.peers[b.key.Public()]
-	if diff := cmp.Diff(prefixes(c.Peers[0].AllowedIPs), prefixes(p.allowedIPs), exact...); diff != "" || p.keepalive != 5*time.Second {
+	if diff := cmp.Diff(canonicalPrefixes(c.Peers[0].AllowedIPs), canonicalPrefixes(p.allowedIPs), exact...); diff != "" || p.keepalive != 5*time.Second {
 		t.Errorf("keepalive %s, prefixes (-want +got):\n%s", p.keepalive, diff)
 	}
 	if got := a.index(); got != index {
@@ -334,7 +334,7 @@ func TestRestartBeginsAHandshakeAtOnce(t *testing.T) {
 			a.do(func() error { return a.device.Restart(b.key.Public()) })
 			took := await(t, "a handshake", func() bool { return !a.only().LastHandshake.IsZero() && b.only().LastHandshake.After(before) })
 			t.Logf("a handshake %s after Restart", took.Round(time.Millisecond))
-			have, err := a.device.engine.get()
+			have, err := a.device.engine.getState()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -388,7 +388,7 @@ func TestRebindTakesAnotherPortAndKeepsSessions(t *testing.T) {
 // optionsOf calls f for the sockets of an end, for IPv4 and for IPv6.
 func optionsOf(t *testing.T, s *side, f func(which, fd int)) {
 	t.Helper()
-	sockets, err := s.device.engine.(*userspaceEngine).device.Bind().(*bind).sockets()
+	sockets, err := s.device.engine.(*userspaceEngine).device.Bind().(*countingBind).udpSockets()
 	if err != nil || len(sockets) != 2 {
 		t.Fatalf("%d sockets, %v", len(sockets), err)
 	}
@@ -707,7 +707,7 @@ func (f *failing) Read([][]byte, []int, int) (int, error) {
 
 func TestABadPacketDoesNotEndTheDevice(t *testing.T) {
 	gone := &os.PathError{Op: "read", Path: cloneDevice, Err: unix.EIO}
-	tn := &tunnel{log: quiet(), out: gate{window: newWindow(1)}, Device: &failing{errs: []error{errors.New("tcp header len is invalid: 4"), tun.ErrTooManySegments, gone, os.ErrClosed}}}
+	tn := &tunDevice{log: quiet(), out: windowGate{receiveWindow: newWindow(1)}, Device: &failing{errs: []error{errors.New("tcp header len is invalid: 4"), tun.ErrTooManySegments, gone, os.ErrClosed}}}
 	for _, want := range []error{nil, tun.ErrTooManySegments, gone, os.ErrClosed} {
 		if _, err := tn.Read(nil, nil, 0); !errors.Is(err, want) {
 			t.Errorf("error %v, want %v", err, want)
@@ -741,7 +741,7 @@ func TestPacketsThatWaitAreReadTogether(t *testing.T) {
 		{"a bad one takes none with it", 3, true, 3, -1},
 	} {
 		device := &waiting{packets: c.packets}
-		tn := &tunnel{log: quiet(), Device: device, out: gate{window: newWindow(packetsInside)}, waiting: func() bool { return c.more }}
+		tn := &tunDevice{log: quiet(), Device: device, out: windowGate{receiveWindow: newWindow(packetsInside)}, waiting: func() bool { return c.more }}
 		bufs, sizes := make([][]byte, 128), make([]int, 128)
 		for i := range bufs {
 			bufs[i] = make([]byte, 8)
@@ -760,13 +760,13 @@ func TestPacketsThatWaitAreReadTogether(t *testing.T) {
 
 func TestDatagramsThatTheTUNHoldsAreReadTogether(t *testing.T) {
 	a, _ := world(t)
-	var tn *tunnel
+	var tn *tunDevice
 	a.do(func() (err error) {
 		tn, err = openTunnel(tunnelName, quiet(), nil)
 		return errors.Join(err, addAddresses(tunnelName, a.inner[0]), up(tunnelName))
 	})
 	defer tn.Close()
-	tn.out = gate{window: newWindow(packetsInside)}
+	tn.out = windowGate{receiveWindow: newWindow(packetsInside)}
 	const datagrams = 20
 	from := a.udp(a.inner[0].Addr())
 	for range datagrams {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// state is what an implementation reports.
-type state struct {
+// deviceState is what an implementation reports.
+type deviceState struct {
 	privateKey PrivateKey
 	listenPort uint16
 	mark       uint32
@@ -31,16 +31,16 @@ type applied struct {
 	endpoints  map[PublicKey]netip.AddrPort
 }
 
-func remember(c Config) *applied {
+func newApplied(c Config) *applied {
 	a := &applied{listenPort: c.ListenPort, endpoints: map[PublicKey]netip.AddrPort{}}
 	for _, p := range c.Peers {
-		a.endpoints[p.PublicKey] = unmapped(p.Endpoint)
+		a.endpoints[p.PublicKey] = unmapAddr(p.Endpoint)
 	}
 	return a
 }
 
-// change is what an implementation is told, in this order. A nil pointer leaves things as they are.
-type change struct {
+// configChange is what an implementation is told, in this order. A nil pointer leaves things as they are.
+type configChange struct {
 	privateKey *PrivateKey
 	listenPort *uint16
 	mark       *uint32
@@ -57,13 +57,13 @@ type peerChange struct {
 	allowedIPs, add, drop []netip.Prefix
 }
 
-func (c change) empty() bool {
+func (c configChange) isEmpty() bool {
 	return c.privateKey == nil && c.listenPort == nil && c.mark == nil && len(c.peers) == 0
 }
 
-// diff is the smallest change from have to want. Peers are removed first: what they were allowed may be given to others.
-func diff(have state, last *applied, want Config) change {
-	var todo change
+// diffConfig is the smallest change from have to want. Peers are removed first: what they were allowed may be given to others.
+func diffConfig(have deviceState, last *applied, want Config) configChange {
+	var todo configChange
 	if have.privateKey != want.PrivateKey {
 		todo.privateKey = &want.PrivateKey
 	}
@@ -77,15 +77,15 @@ func diff(have state, last *applied, want Config) change {
 	for _, p := range want.Peers {
 		wanted = append(wanted, p.PublicKey)
 	}
-	todo.peers = removals(have, wanted)
+	todo.peers = peersToRemove(have, wanted)
 	for _, p := range want.Peers {
 		todo.peers = append(todo.peers, diffPeer(have, last, p)...)
 	}
 	return todo
 }
 
-// removals are of all peers but those that are wanted.
-func removals(have state, wanted []PublicKey) []peerChange {
+// peersToRemove are of all peers but those that are wanted.
+func peersToRemove(have deviceState, wanted []PublicKey) []peerChange {
 	var out []peerChange
 	for key := range have.peers {
 		if !slices.Contains(wanted, key) {
@@ -108,14 +108,14 @@ func portDiffers(have uint16, last *applied, want uint16) bool {
 	}
 }
 
-func diffPeer(have state, last *applied, want Peer) []peerChange {
+func diffPeer(have deviceState, last *applied, want Peer) []peerChange {
 	old, exists := have.peers[want.PublicKey]
-	c := peerChange{key: want.PublicKey, allowedIPs: prefixes(want.AllowedIPs)}
+	c := peerChange{key: want.PublicKey, allowedIPs: canonicalPrefixes(want.AllowedIPs)}
 	if exists && !old.Endpoint.IsValid() && want.Endpoint.IsValid() {
 		// A handshake that failed because it had nowhere to go counts as sent: the next would wait for 5 s.
-		return again(peerState{PeerStatus{PublicKey: c.key, Endpoint: unmapped(want.Endpoint)}, c.allowedIPs, want.Keepalive}).peers
+		return reapplyPeer(peerState{PeerStatus{PublicKey: c.key, Endpoint: unmapAddr(want.Endpoint)}, c.allowedIPs, want.Keepalive}).peers
 	}
-	if endpoint := unmapped(want.Endpoint); endpoint.IsValid() && old.Endpoint != endpoint {
+	if endpoint := unmapAddr(want.Endpoint); endpoint.IsValid() && old.Endpoint != endpoint {
 		// Away from where it was told to be, the peer has roamed, unless it is told something new.
 		if !exists || last == nil || last.endpoints[want.PublicKey] != endpoint {
 			c.endpoint = endpoint
@@ -124,18 +124,18 @@ func diffPeer(have state, last *applied, want Peer) []peerChange {
 	if old.keepalive != want.Keepalive {
 		c.keepalive = &want.Keepalive
 	}
-	had := prefixes(old.allowedIPs)
-	c.add, c.drop = without(c.allowedIPs, had), without(had, c.allowedIPs)
+	had := canonicalPrefixes(old.allowedIPs)
+	c.add, c.drop = subtractPrefixes(c.allowedIPs, had), subtractPrefixes(had, c.allowedIPs)
 	if exists && !c.endpoint.IsValid() && c.keepalive == nil && len(c.add)+len(c.drop) == 0 {
 		return nil
 	}
 	return []peerChange{c}
 }
 
-// again removes a peer and makes it as it is said to be. A peer begins a handshake when a keepalive is set, so one is, for a moment.
-func again(p peerState) change {
+// reapplyPeer removes a peer and makes it as it is said to be. A peer begins a handshake when a keepalive is set, so one is, for a moment.
+func reapplyPeer(p peerState) configChange {
 	keepalive := max(p.keepalive, time.Second)
-	todo := change{peers: []peerChange{
+	todo := configChange{peers: []peerChange{
 		{key: p.PublicKey, remove: true},
 		{key: p.PublicKey, endpoint: p.Endpoint, keepalive: &keepalive, allowedIPs: p.allowedIPs, add: p.allowedIPs},
 	}}
@@ -145,10 +145,10 @@ func again(p peerState) change {
 	return todo
 }
 
-func without(list, other []netip.Prefix) []netip.Prefix {
+func subtractPrefixes(list, other []netip.Prefix) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(list), func(p netip.Prefix) bool { return slices.Contains(other, p) })
 }
 
-func unmapped(a netip.AddrPort) netip.AddrPort {
+func unmapAddr(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }

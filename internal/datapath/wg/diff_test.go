@@ -30,11 +30,11 @@ func nets(texts ...string) []netip.Prefix {
 }
 
 // running is a device with peer A as the Config below has it, but roamed away.
-func running() (state, Config) {
+func running() (deviceState, Config) {
 	want := Config{MTU: 1340, PrivateKey: secret, ListenPort: 51840, Peers: []Peer{
 		{PublicKey: keyA, Endpoint: home, AllowedIPs: nets("10.71.0.0/16", "fd00::/64"), Keepalive: 20 * time.Second},
 	}}
-	have := state{privateKey: secret, listenPort: 51840, peers: map[PublicKey]peerState{keyA: {
+	have := deviceState{privateKey: secret, listenPort: 51840, peers: map[PublicKey]peerState{keyA: {
 		PeerStatus: PeerStatus{PublicKey: keyA, Endpoint: away}, allowedIPs: nets("fd00::/64", "10.71.0.0/16"), keepalive: 20 * time.Second,
 	}}}
 	return have, want
@@ -42,77 +42,77 @@ func running() (state, Config) {
 
 func TestTheChangeIsTheSmallest(t *testing.T) {
 	for name, tc := range map[string]struct {
-		edit func(*state, *Config) *applied // nil = the Config as it was before edit
+		edit func(*deviceState, *Config) *applied // nil = the Config as it was before edit
 		want string
 	}{
-		"nothing changed": {func(*state, *Config) *applied { return nil }, ""},
-		"order, doubles and host bits of prefixes do not count": {func(_ *state, c *Config) *applied {
+		"nothing changed": {func(*deviceState, *Config) *applied { return nil }, ""},
+		"order, doubles and host bits of prefixes do not count": {func(_ *deviceState, c *Config) *applied {
 			c.Peers[0].AllowedIPs = nets("fd00::1/64", "10.71.2.3/16", "10.71.0.0/16")
 			return nil
 		}, ""},
-		"a learned endpoint stays": {func(_ *state, c *Config) *applied {
+		"a learned endpoint stays": {func(_ *deviceState, c *Config) *applied {
 			c.Peers[0].Endpoint = netip.AddrPort{}
 			return nil
 		}, ""},
-		"a new endpoint is set": {func(_ *state, c *Config) *applied {
+		"a new endpoint is set": {func(_ *deviceState, c *Config) *applied {
 			c.Peers[0].Endpoint = netip.MustParseAddrPort("192.0.2.3:51840")
 			return nil
 		}, "peer A\n endpoint 192.0.2.3:51840\n"},
-		"an endpoint is set when it is unknown what was applied": {func(*state, *Config) *applied {
+		"an endpoint is set when it is unknown what was applied": {func(*deviceState, *Config) *applied {
 			return &applied{listenPort: 51840}
 		}, "peer A\n endpoint 192.0.2.2:51840\n"},
-		"a peer without an endpoint is made again with its first one": {func(s *state, c *Config) *applied {
+		"a peer without an endpoint is made again with its first one": {func(s *deviceState, c *Config) *applied {
 			c.Peers[0].Endpoint = netip.AddrPort{}
-			last := remember(*c)
+			last := newApplied(*c)
 			nowhere := s.peers[keyA]
 			nowhere.Endpoint = netip.AddrPort{}
 			s.peers[keyA], c.Peers[0].Endpoint = nowhere, home
 			return last
 		}, "peer A\n remove\npeer A\n endpoint 192.0.2.2:51840\n keepalive 20s\n add 10.71.0.0/16\n add fd00::/64\n"},
-		"IPv4 inside IPv6 is IPv4": {func(s *state, c *Config) *applied {
+		"IPv4 inside IPv6 is IPv4": {func(s *deviceState, c *Config) *applied {
 			c.Peers[0].Endpoint = netip.MustParseAddrPort("[::ffff:198.51.100.9]:1234")
 			return nil
 		}, ""},
-		"prefixes come and go one by one": {func(_ *state, c *Config) *applied {
+		"prefixes come and go one by one": {func(_ *deviceState, c *Config) *applied {
 			c.Peers[0].AllowedIPs = nets("10.71.0.0/16", "10.68.0.0/16")
 			return nil
 		}, "peer A\n drop fd00::/64\n add 10.68.0.0/16\n"},
-		"keepalive": {func(_ *state, c *Config) *applied {
+		"keepalive": {func(_ *deviceState, c *Config) *applied {
 			c.Peers[0].Keepalive = 0
 			return nil
 		}, "peer A\n keepalive 0s\n"},
-		"a removed peer goes before another gets its prefix": {func(_ *state, c *Config) *applied {
+		"a removed peer goes before another gets its prefix": {func(_ *deviceState, c *Config) *applied {
 			c.Peers = []Peer{{PublicKey: keyB, AllowedIPs: nets("10.71.0.0/16")}}
 			return nil
 		}, "peer A\n remove\npeer B\n add 10.71.0.0/16\n"},
-		"a peer without anything is a peer": {func(_ *state, c *Config) *applied {
+		"a peer without anything is a peer": {func(_ *deviceState, c *Config) *applied {
 			c.Peers = append(c.Peers, Peer{PublicKey: keyB})
 			return nil
 		}, "peer B\n"},
-		"a private key": {func(_ *state, c *Config) *applied {
+		"a private key": {func(_ *deviceState, c *Config) *applied {
 			c.PrivateKey[5]++
 			return nil
 		}, "key\n"},
-		"a port": {func(_ *state, c *Config) *applied {
+		"a port": {func(_ *deviceState, c *Config) *applied {
 			c.ListenPort = 0
 			return nil
 		}, "port 0\n"},
-		"a mark": {func(_ *state, c *Config) *applied {
+		"a mark": {func(_ *deviceState, c *Config) *applied {
 			c.Mark = 7
 			return nil
 		}, "mark 7\n"},
-		"no mark": {func(s *state, _ *Config) *applied {
+		"no mark": {func(s *deviceState, _ *Config) *applied {
 			s.mark = 7
 			return nil
 		}, "mark 0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			have, want := running()
-			last := remember(want)
+			last := newApplied(want)
 			if other := tc.edit(&have, &want); other != nil {
 				last = other
 			}
-			if diff := cmp.Diff(tc.want, text(diff(have, last, want))); diff != "" {
+			if diff := cmp.Diff(tc.want, text(diffConfig(have, last, want))); diff != "" {
 				t.Errorf("change (-want +got):\n%s", diff)
 			}
 		})
@@ -142,18 +142,18 @@ func TestPortsAreOnlyTakenWhenNeeded(t *testing.T) {
 
 func TestARestartedPeerIsAsItWas(t *testing.T) {
 	p := peerState{PeerStatus: PeerStatus{PublicKey: keyA, Endpoint: away}, allowedIPs: nets("10.71.0.0/16"), keepalive: 20 * time.Second}
-	if got, want := text(again(p)), "peer A\n remove\npeer A\n endpoint 198.51.100.9:1234\n keepalive 20s\n add 10.71.0.0/16\n"; got != want {
+	if got, want := text(reapplyPeer(p)), "peer A\n remove\npeer A\n endpoint 198.51.100.9:1234\n keepalive 20s\n add 10.71.0.0/16\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p.keepalive = 0
-	if got, want := text(again(p)), "peer A\n remove\npeer A\n endpoint 198.51.100.9:1234\n keepalive 1s\n add 10.71.0.0/16\npeer A\n keepalive 0s\n"; got != want {
+	if got, want := text(reapplyPeer(p)), "peer A\n remove\npeer A\n endpoint 198.51.100.9:1234\n keepalive 1s\n add 10.71.0.0/16\npeer A\n keepalive 0s\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestConfigsThatWouldBeMisunderstoodAreRefused(t *testing.T) {
 	for name, edit := range map[string]func(*Config){
-		"no key":             func(c *Config) { c.PrivateKey = PrivateKey{}.clamped() },
+		"no key":             func(c *Config) { c.PrivateKey = PrivateKey{}.clampScalar() },
 		"no MTU":             func(c *Config) { c.MTU = 0 },
 		"huge MTU":           func(c *Config) { c.MTU = 65535 },
 		"twice":              func(c *Config) { c.Peers = append(c.Peers, c.Peers[0]) },
@@ -169,12 +169,12 @@ func TestConfigsThatWouldBeMisunderstoodAreRefused(t *testing.T) {
 	} {
 		_, c := running()
 		edit(&c)
-		if err := validate(c); err == nil {
+		if err := validateConfig(c); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	if _, c := running(); validate(c) != nil {
-		t.Errorf("a good one was refused: %v", validate(c))
+	if _, c := running(); validateConfig(c) != nil {
+		t.Errorf("a good one was refused: %v", validateConfig(c))
 	}
 }
 
@@ -184,7 +184,7 @@ func TestTheLibraryIsToldInItsLanguage(t *testing.T) {
 	want.Peers = append(want.Peers, Peer{PublicKey: keyB, Endpoint: netip.MustParseAddrPort("[2001:db8::1]:51840"), Keepalive: 25 * time.Second})
 	want.ListenPort = 0
 	want.Mark = 27761
-	got := uapi(diff(have, remember(Config{ListenPort: 51840, Peers: want.Peers[:1]}), want))
+	got := encodeUAPI(diffConfig(have, newApplied(Config{ListenPort: 51840, Peers: want.Peers[:1]}), want))
 	wantText := "listen_port=0\nfwmark=27761\npublic_key=" + fmt.Sprintf("%x", keyA[:]) + "\nallowed_ip=-fd00::/64\nallowed_ip=10.68.0.0/16\npublic_key=" +
 		fmt.Sprintf("%x", keyB[:]) + "\nendpoint=[2001:db8::1]:51840\npersistent_keepalive_interval=25\n"
 	if diff := cmp.Diff(wantText, got); diff != "" {
@@ -215,7 +215,7 @@ last_handshake_time_nsec=0
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := state{privateKey: secret, listenPort: 51840, mark: 27761, peers: map[PublicKey]peerState{
+	want := deviceState{privateKey: secret, listenPort: 51840, mark: 27761, peers: map[PublicKey]peerState{
 		keyA: {
 			PeerStatus: PeerStatus{PublicKey: keyA, Endpoint: home, LastHandshake: time.Unix(1700000000, 5), Received: 22, Sent: 11},
 			allowedIPs: nets("10.71.0.0/16", "fd00:18::/126"), keepalive: 20 * time.Second,
@@ -233,13 +233,13 @@ last_handshake_time_nsec=0
 }
 
 var exact = []cmp.Option{
-	cmp.AllowUnexported(state{}, peerState{}),
+	cmp.AllowUnexported(deviceState{}, peerState{}),
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
 	cmp.Comparer(func(a, b PrivateKey) bool { return a == b }),
 }
 
 // text is a change in words.
-func text(c change) string {
+func text(c configChange) string {
 	var b strings.Builder
 	if c.privateKey != nil {
 		b.WriteString("key\n")

@@ -25,24 +25,24 @@ type kernelEngine struct {
 	call func(command uint8, flags int, attrs []*nl.RtAttr) ([][]byte, error) // nil = the kernel
 }
 
-func (e *kernelEngine) get() (state, error) {
-	answer, err := e.send(unix.WG_CMD_GET_DEVICE, unix.NLM_F_DUMP, []*nl.RtAttr{nameAttr(e.name)})
+func (e *kernelEngine) getState() (deviceState, error) {
+	answer, err := e.sendCommand(unix.WG_CMD_GET_DEVICE, unix.NLM_F_DUMP, []*nl.RtAttr{nameAttr(e.name)})
 	if errors.Is(err, unix.ENODEV) {
 		err = errGone
 	}
 	if err != nil {
-		return state{}, fmt.Errorf("reading the state: %w", err)
+		return deviceState{}, fmt.Errorf("reading the state: %w", err)
 	}
 	s, err := parseDump(answer)
 	if err != nil {
-		return state{}, err
+		return deviceState{}, err
 	}
 	link, err := netlink.LinkByName(e.name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) { // it went meanwhile
 		return s, nil
 	}
 	if err != nil {
-		return state{}, fmt.Errorf("reading what the link counted: %w", err)
+		return deviceState{}, fmt.Errorf("reading what the link counted: %w", err)
 	}
 	if counted := link.Attrs().Statistics; counted != nil {
 		s.refused = counted.RxFrameErrors
@@ -50,9 +50,9 @@ func (e *kernelEngine) get() (state, error) {
 	return s, nil
 }
 
-func (e *kernelEngine) set(c change) error {
-	for _, attrs := range messages(e.name, c) {
-		if _, err := e.send(unix.WG_CMD_SET_DEVICE, unix.NLM_F_ACK, attrs); err != nil {
+func (e *kernelEngine) applyChange(c configChange) error {
+	for _, attrs := range splitMessages(e.name, c) {
+		if _, err := e.sendCommand(unix.WG_CMD_SET_DEVICE, unix.NLM_F_ACK, attrs); err != nil {
 			return fmt.Errorf("writing the change: %w", err)
 		}
 	}
@@ -73,7 +73,7 @@ func (e *kernelEngine) remove() error {
 	return nil
 }
 
-func (e *kernelEngine) send(command uint8, flags int, attrs []*nl.RtAttr) ([][]byte, error) {
+func (e *kernelEngine) sendCommand(command uint8, flags int, attrs []*nl.RtAttr) ([][]byte, error) {
 	if e.call != nil {
 		return e.call(command, flags, attrs)
 	}
@@ -89,8 +89,8 @@ func (e *kernelEngine) send(command uint8, flags int, attrs []*nl.RtAttr) ([][]b
 	return req.Execute(unix.NETLINK_GENERIC, 0)
 }
 
-// messages are the requests that make a change: one for the device, then at least one for each peer.
-func messages(name string, c change) [][]*nl.RtAttr {
+// splitMessages are the requests that make a change: one for the device, then at least one for each peer.
+func splitMessages(name string, c configChange) [][]*nl.RtAttr {
 	var out [][]*nl.RtAttr
 	if c.privateKey != nil || c.listenPort != nil || c.mark != nil {
 		attrs := []*nl.RtAttr{nameAttr(name)}
@@ -106,8 +106,8 @@ func messages(name string, c change) [][]*nl.RtAttr {
 		out = append(out, attrs)
 	}
 	for _, p := range c.peers {
-		for _, peer := range p.nested() {
-			peers := nested(unix.WGDEVICE_A_PEERS)
+		for _, peer := range p.toAttr() {
+			peers := nestedAttr(unix.WGDEVICE_A_PEERS)
 			peers.AddChild(peer)
 			out = append(out, []*nl.RtAttr{nameAttr(name), peers})
 		}
@@ -115,9 +115,9 @@ func messages(name string, c change) [][]*nl.RtAttr {
 	return out
 }
 
-// nested are the attributes of a peer, in several parts if it has very many prefixes. If some are dropped all of them are
+// toAttr are the attributes of a peer, in several parts if it has very many prefixes. If some are dropped all of them are
 // replaced: kernels before 6.16 cannot drop a single one.
-func (p peerChange) nested() []*nl.RtAttr {
+func (p peerChange) toAttr() []*nl.RtAttr {
 	list, flags := p.add, uint32(0)
 	if len(p.drop) > 0 {
 		list, flags = p.allowedIPs, unix.WGPEER_F_REPLACE_ALLOWEDIPS
@@ -125,13 +125,13 @@ func (p peerChange) nested() []*nl.RtAttr {
 	if p.remove {
 		list, flags = nil, unix.WGPEER_F_REMOVE_ME
 	}
-	first := nested(0)
+	first := nestedAttr(0)
 	first.AddRtAttr(unix.WGPEER_A_PUBLIC_KEY, p.key[:])
 	if flags != 0 {
 		first.AddRtAttr(unix.WGPEER_A_FLAGS, nl.Uint32Attr(flags))
 	}
 	if p.endpoint.IsValid() {
-		first.AddRtAttr(unix.WGPEER_A_ENDPOINT, sockaddr(p.endpoint))
+		first.AddRtAttr(unix.WGPEER_A_ENDPOINT, encodeSockaddr(p.endpoint))
 	}
 	if p.keepalive != nil {
 		first.AddRtAttr(unix.WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL, nl.Uint16Attr(uint16(*p.keepalive/time.Second)))
@@ -139,19 +139,19 @@ func (p peerChange) nested() []*nl.RtAttr {
 	parts := []*nl.RtAttr{first}
 	for i, chunk := range slices.Collect(slices.Chunk(list, prefixesPerMessage)) {
 		if i > 0 {
-			part := nested(0)
+			part := nestedAttr(0)
 			part.AddRtAttr(unix.WGPEER_A_PUBLIC_KEY, p.key[:])
 			parts = append(parts, part)
 		}
-		parts[i].AddChild(allowed(chunk))
+		parts[i].AddChild(allowedIPsAttr(chunk))
 	}
 	return parts
 }
 
-func allowed(list []netip.Prefix) *nl.RtAttr {
-	all := nested(unix.WGPEER_A_ALLOWEDIPS)
+func allowedIPsAttr(list []netip.Prefix) *nl.RtAttr {
+	all := nestedAttr(unix.WGPEER_A_ALLOWEDIPS)
 	for i, p := range list {
-		one := nested(i)
+		one := nestedAttr(i)
 		family := uint16(unix.AF_INET)
 		if p.Addr().Is6() {
 			family = unix.AF_INET6
@@ -168,11 +168,11 @@ func nameAttr(name string) *nl.RtAttr {
 	return nl.NewRtAttr(unix.WGDEVICE_A_IFNAME, nl.ZeroTerminated(name))
 }
 
-// nested begins an attribute that holds others. The kernel insists on the flag.
-func nested(kind int) *nl.RtAttr { return nl.NewRtAttr(unix.NLA_F_NESTED|kind, nil) }
+// nestedAttr begins an attribute that holds others. The kernel insists on the flag.
+func nestedAttr(kind int) *nl.RtAttr { return nl.NewRtAttr(unix.NLA_F_NESTED|kind, nil) }
 
-// sockaddr is an address and port as struct sockaddr_in or sockaddr_in6.
-func sockaddr(a netip.AddrPort) []byte {
+// encodeSockaddr is an address and port as struct sockaddr_in or sockaddr_in6.
+func encodeSockaddr(a netip.AddrPort) []byte {
 	b := binary.NativeEndian.AppendUint16(nil, unix.AF_INET)
 	if a.Addr().Is6() {
 		b = binary.NativeEndian.AppendUint16(nil, unix.AF_INET6)
@@ -197,38 +197,38 @@ func addrPort(b []byte) (netip.AddrPort, error) {
 	case family == unix.AF_INET:
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:8])), port), nil
 	case family == unix.AF_INET6 && len(b) >= 24:
-		return unmapped(netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:24])), port)), nil
+		return unmapAddr(netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:24])), port)), nil
 	default:
 		return netip.AddrPort{}, fmt.Errorf("it has family %d and %d bytes", family, len(b))
 	}
 }
 
 // parseDump reads the messages of a dump. Of a peer that does not fit into one, the next has its key and more prefixes.
-func parseDump(answer [][]byte) (state, error) {
-	s := state{peers: map[PublicKey]peerState{}}
+func parseDump(answer [][]byte) (deviceState, error) {
+	s := deviceState{peers: map[PublicKey]peerState{}}
 	for _, message := range answer {
 		if len(message) < nl.SizeofGenlmsg {
-			return state{}, errors.New("reading the state: a message has no header")
+			return deviceState{}, errors.New("reading the state: a message has no header")
 		}
-		if err := each(message[nl.SizeofGenlmsg:], s.attr); err != nil {
-			return state{}, fmt.Errorf("reading the state: %w", err)
+		if err := eachAttr(message[nl.SizeofGenlmsg:], s.readAttr); err != nil {
+			return deviceState{}, fmt.Errorf("reading the state: %w", err)
 		}
 	}
 	return s, nil
 }
 
-func (s *state) attr(kind uint16, value []byte) error {
+func (s *deviceState) readAttr(kind uint16, value []byte) error {
 	switch kind {
 	case unix.WGDEVICE_A_PRIVATE_KEY:
-		return fixed(value, keySize, func() { s.privateKey = PrivateKey(value) })
+		return readFixed(value, keySize, func() { s.privateKey = PrivateKey(value) })
 	case unix.WGDEVICE_A_LISTEN_PORT:
-		return fixed(value, 2, func() { s.listenPort = binary.NativeEndian.Uint16(value) })
+		return readFixed(value, 2, func() { s.listenPort = binary.NativeEndian.Uint16(value) })
 	case unix.WGDEVICE_A_FWMARK:
-		return fixed(value, 4, func() { s.mark = binary.NativeEndian.Uint32(value) })
+		return readFixed(value, 4, func() { s.mark = binary.NativeEndian.Uint32(value) })
 	case unix.WGDEVICE_A_PEERS:
-		return each(value, func(_ uint16, peer []byte) error {
+		return eachAttr(value, func(_ uint16, peer []byte) error {
 			var p peerState
-			if err := each(peer, p.attr); err != nil {
+			if err := eachAttr(peer, p.readAttr); err != nil {
 				return err
 			}
 			if begun, ok := s.peers[p.PublicKey]; ok {
@@ -242,30 +242,30 @@ func (s *state) attr(kind uint16, value []byte) error {
 	return nil
 }
 
-func (p *peerState) attr(kind uint16, value []byte) error {
+func (p *peerState) readAttr(kind uint16, value []byte) error {
 	switch kind {
 	case unix.WGPEER_A_PUBLIC_KEY:
-		return fixed(value, keySize, func() { p.PublicKey = PublicKey(value) })
+		return readFixed(value, keySize, func() { p.PublicKey = PublicKey(value) })
 	case unix.WGPEER_A_ENDPOINT:
 		var err error
 		if p.Endpoint, err = addrPort(value); err != nil {
 			return fmt.Errorf("reading an endpoint: %w", err)
 		}
 	case unix.WGPEER_A_PERSISTENT_KEEPALIVE_INTERVAL:
-		return fixed(value, 2, func() { p.keepalive = time.Duration(binary.NativeEndian.Uint16(value)) * time.Second })
+		return readFixed(value, 2, func() { p.keepalive = time.Duration(binary.NativeEndian.Uint16(value)) * time.Second })
 	case unix.WGPEER_A_LAST_HANDSHAKE_TIME:
-		return fixed(value, 16, func() {
+		return readFixed(value, 16, func() {
 			seconds, nanoseconds := int64(binary.NativeEndian.Uint64(value)), int64(binary.NativeEndian.Uint64(value[8:]))
 			if seconds != 0 {
 				p.LastHandshake = time.Unix(seconds, nanoseconds)
 			}
 		})
 	case unix.WGPEER_A_RX_BYTES:
-		return fixed(value, 8, func() { p.Received = binary.NativeEndian.Uint64(value) })
+		return readFixed(value, 8, func() { p.Received = binary.NativeEndian.Uint64(value) })
 	case unix.WGPEER_A_TX_BYTES:
-		return fixed(value, 8, func() { p.Sent = binary.NativeEndian.Uint64(value) })
+		return readFixed(value, 8, func() { p.Sent = binary.NativeEndian.Uint64(value) })
 	case unix.WGPEER_A_ALLOWEDIPS:
-		return each(value, func(_ uint16, entry []byte) error {
+		return eachAttr(value, func(_ uint16, entry []byte) error {
 			prefix, err := prefixOf(entry)
 			p.allowedIPs = append(p.allowedIPs, prefix)
 			return err
@@ -277,12 +277,12 @@ func (p *peerState) attr(kind uint16, value []byte) error {
 func prefixOf(entry []byte) (netip.Prefix, error) {
 	var addr netip.Addr
 	bits := -1
-	err := each(entry, func(kind uint16, value []byte) error {
+	err := eachAttr(entry, func(kind uint16, value []byte) error {
 		switch kind {
 		case unix.WGALLOWEDIP_A_IPADDR:
 			addr, _ = netip.AddrFromSlice(value)
 		case unix.WGALLOWEDIP_A_CIDR_MASK:
-			return fixed(value, 1, func() { bits = int(value[0]) })
+			return readFixed(value, 1, func() { bits = int(value[0]) })
 		}
 		return nil
 	})
@@ -293,8 +293,8 @@ func prefixOf(entry []byte) (netip.Prefix, error) {
 	return prefix, err
 }
 
-// each calls f for every attribute, without the flags of its type. The netlink library's parser trusts lengths.
-func each(b []byte, f func(kind uint16, value []byte) error) error {
+// eachAttr calls f for every attribute, without the flags of its type. The netlink library's parser trusts lengths.
+func eachAttr(b []byte, f func(kind uint16, value []byte) error) error {
 	for len(b) >= unix.SizeofNlAttr {
 		size, kind := int(binary.NativeEndian.Uint16(b)), binary.NativeEndian.Uint16(b[2:])
 		if size < unix.SizeofNlAttr || size > len(b) {
@@ -309,8 +309,8 @@ func each(b []byte, f func(kind uint16, value []byte) error) error {
 	return nil
 }
 
-// fixed reads a value of a known size.
-func fixed(value []byte, size int, read func()) error {
+// readFixed reads a value of a known size.
+func readFixed(value []byte, size int, read func()) error {
 	if len(value) != size {
 		return fmt.Errorf("an attribute has %d bytes instead of %d", len(value), size)
 	}

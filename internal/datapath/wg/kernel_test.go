@@ -34,36 +34,36 @@ const (
 func TestTheKernelIsToldWhatTheReferenceClientTellsIt(t *testing.T) {
 	port, mark, keepalive := uint16(51840), uint32(27761), 20*time.Second
 	for name, tc := range map[string]struct {
-		change change
+		change configChange
 		want   string
 	}{
 		"device": {
-			change{privateKey: &secret, listenPort: &port},
+			configChange{privateKey: &secret, listenPort: &port},
 			keyed,
 		},
 		"mark": {
-			change{mark: &mark},
+			configChange{mark: &mark},
 			named + "08000700716c0000",
 		},
 		"new peer": {
-			change{peers: []peerChange{{key: keyA, endpoint: home, keepalive: &keepalive, add: nets("10.71.0.0/16", "fd00:18::/126")}}},
+			configChange{peers: []peerChange{{key: keyA, endpoint: home, keepalive: &keepalive, add: nets("10.71.0.0/16", "fd00:18::/126")}}},
 			joined,
 		},
 		"IPv6 endpoint": {
-			change{peers: []peerChange{{key: keyA, endpoint: netip.MustParseAddrPort("[2001:db8::2]:51840")}}},
+			configChange{peers: []peerChange{{key: keyA, endpoint: netip.MustParseAddrPort("[2001:db8::2]:51840")}}},
 			named + "4c00088048000080" + peerA + "200004000a00ca800000000020010db800000000000000000000000200000000",
 		},
 		"prefixes replaced": {
-			change{peers: []peerChange{{key: keyA, allowedIPs: nets("10.71.0.0/16"), drop: nets("10.68.0.0/16")}}},
+			configChange{peers: []peerChange{{key: keyA, allowedIPs: nets("10.71.0.0/16"), drop: nets("10.68.0.0/16")}}},
 			named + "5400088050000080" + peerA + "0800030002000000200009801c0000800600010002000000080002000a4700000500030010000000",
 		},
 		"removed": {
-			change{peers: []peerChange{{key: keyA, remove: true}}},
+			configChange{peers: []peerChange{{key: keyA, remove: true}}},
 			left,
 		},
 	} {
 		var got []string
-		for _, m := range messages(tunnelName, tc.change) {
+		for _, m := range splitMessages(tunnelName, tc.change) {
 			got = append(got, serialized(m))
 		}
 		if diff := cmp.Diff([]string{tc.want}, got); diff != "" {
@@ -139,7 +139,7 @@ func TestManyPrefixesTakeSeveralMessages(t *testing.T) {
 	for i := range 2500 {
 		many = append(many, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24))
 	}
-	sent := messages(tunnelName, change{peers: []peerChange{{key: keyA, allowedIPs: many, drop: nets("10.0.0.0/8")}}})
+	sent := splitMessages(tunnelName, configChange{peers: []peerChange{{key: keyA, allowedIPs: many, drop: nets("10.0.0.0/8")}}})
 	var got []netip.Prefix
 	for i, m := range sent {
 		data, err := hex.DecodeString(serialized(m))
@@ -199,7 +199,7 @@ func TestWhatTheKernelReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	keyC := PublicKey([]byte(strings.Repeat("\xcc", 32)))
-	want := state{privateKey: secret, listenPort: 51840, mark: 27761, peers: map[PublicKey]peerState{
+	want := deviceState{privateKey: secret, listenPort: 51840, mark: 27761, peers: map[PublicKey]peerState{
 		keyA: {
 			PeerStatus: PeerStatus{PublicKey: keyA, Endpoint: home, LastHandshake: time.Unix(1700000000, 5), Received: 22, Sent: 11},
 			allowedIPs: nets("10.71.0.0/16", "10.68.0.0/16", "fd00:18::/126"), keepalive: 20 * time.Second,

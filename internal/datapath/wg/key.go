@@ -21,20 +21,20 @@ type PrivateKey [keySize]byte
 
 // Public is the public half.
 func (k PrivateKey) Public() PublicKey {
-	return PublicKey(k.ecdh().PublicKey().Bytes())
+	return PublicKey(k.toECDH().PublicKey().Bytes())
 }
 
-// reaches tells whether a secret can be shared with a peer: not with the few points of low order.
-func (k PrivateKey) reaches(peer PublicKey) bool {
+// canReach tells whether a secret can be shared with a peer: not with the few points of low order.
+func (k PrivateKey) canReach(peer PublicKey) bool {
 	point, err := ecdh.X25519().NewPublicKey(peer[:])
 	if err != nil {
 		return false
 	}
-	_, err = k.ecdh().ECDH(point)
+	_, err = k.toECDH().ECDH(point)
 	return err == nil
 }
 
-func (k PrivateKey) ecdh() *ecdh.PrivateKey {
+func (k PrivateKey) toECDH() *ecdh.PrivateKey {
 	key, err := ecdh.X25519().NewPrivateKey(k[:])
 	if err != nil {
 		panic(err) // any 32 bytes are a key
@@ -42,8 +42,8 @@ func (k PrivateKey) ecdh() *ecdh.PrivateKey {
 	return key
 }
 
-// clamped has the bits that every X25519 key has, so that equal keys are equal bytes.
-func (k PrivateKey) clamped() PrivateKey {
+// clampScalar has the bits that every X25519 key has, so that equal keys are equal bytes.
+func (k PrivateKey) clampScalar() PrivateKey {
 	k[0] &= 0xf8
 	k[31] = k[31]&0x7f | 0x40
 	return k

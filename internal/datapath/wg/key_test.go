@@ -28,7 +28,7 @@ func TestPublicHalfOfAnUnclampedKey(t *testing.T) {
 	if got := key.Public().String(); got != want {
 		t.Errorf("public key %s, want %s", got, want)
 	}
-	if got := key.clamped().Public().String(); got != want {
+	if got := key.clampScalar().Public().String(); got != want {
 		t.Errorf("clamped, public key %s, want %s", got, want)
 	}
 }

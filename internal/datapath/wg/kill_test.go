@@ -128,7 +128,7 @@ func live(t *testing.T, spec string) {
 			select {} // the signal may take a moment
 		}
 	}}
-	err = d.open()
+	err = d.openEngine()
 	if err == nil && does == starts {
 		err = d.Apply(Config{MTU: 1340, PrivateKey: newKey(t), ListenPort: serverPort})
 	}

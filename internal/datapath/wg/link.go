@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// choose decides where WireGuard runs and, for the kernel, makes the link. A link that exists decides alone: its routes
+// chooseImplementation decides where WireGuard runs and, for the kernel, makes the link. A link that exists decides alone: its routes
 // are worth more than the faster implementation.
-func choose(name string, impl Implementation, before hook) (Implementation, error) {
+func chooseImplementation(name string, impl Implementation, before writeHook) (Implementation, error) {
 	if impl != Auto && impl != Kernel && impl != Userspace {
 		return "", fmt.Errorf("there is no implementation %q", impl)
 	}
@@ -30,7 +30,7 @@ func choose(name string, impl Implementation, before hook) (Implementation, erro
 	if impl == Userspace {
 		return Userspace, nil
 	}
-	before.write("making the link in the kernel")
+	before.beforeWrite("making the link in the kernel")
 	err = netlink.LinkAdd(&netlink.Wireguard{LinkAttrs: netlink.LinkAttrs{Name: name}})
 	switch {
 	case err == nil:
@@ -73,21 +73,21 @@ func Room(outer netip.Addr) (int, error) {
 			return 0, fmt.Errorf("listing addresses: %w", err)
 		}
 		if slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.IP.Equal(outer.AsSlice()) }) {
-			return link.Attrs().MTU - headers(outer), nil
+			return link.Attrs().MTU - headerSize(outer), nil
 		}
 	}
 	return 0, fmt.Errorf("no link has the address %s", outer)
 }
 
-// headers are what WireGuard adds to a packet, in bytes: those of IP and of UDP, 16 of its own and as much of a checksum.
-func headers(outer netip.Addr) int {
+// headerSize are what WireGuard adds to a packet, in bytes: those of IP and of UDP, 16 of its own and as much of a checksum.
+func headerSize(outer netip.Addr) int {
 	if outer.Unmap().Is4() {
 		return 20 + 8 + 32
 	}
 	return 40 + 8 + 32
 }
 
-func setMTU(name string, mtu int, before hook) error {
+func setMTU(name string, mtu int, before writeHook) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("looking for the link: %w", err)
@@ -95,14 +95,14 @@ func setMTU(name string, mtu int, before hook) error {
 	if link.Attrs().MTU == mtu {
 		return nil
 	}
-	before.write("setting the MTU")
+	before.beforeWrite("setting the MTU")
 	if err := netlink.LinkSetMTU(link, mtu); err != nil {
 		return fmt.Errorf("setting the MTU to %d: %w", mtu, err)
 	}
 	return nil
 }
 
-func setUp(name string, before hook) error {
+func setUp(name string, before writeHook) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("looking for the link: %w", err)
@@ -110,7 +110,7 @@ func setUp(name string, before hook) error {
 	if link.Attrs().Flags&net.FlagUp != 0 {
 		return nil
 	}
-	before.write("setting the link up")
+	before.beforeWrite("setting the link up")
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("setting the link up: %w", err)
 	}

@@ -42,7 +42,7 @@ func BenchmarkThroughput(b *testing.B) {
 func bare(b *testing.B, s *side, c Config) {
 	b.Helper()
 	s.do(func() error {
-		fd, err := attach(tunnelName, nil)
+		fd, err := attachTUN(tunnelName, nil)
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func bare(b *testing.B, s *side, c Config) {
 		}
 		d := device.NewDevice(t, conn.NewStdNetBind(), device.NewLogger(device.LogLevelSilent, ""))
 		b.Cleanup(d.Close)
-		return errors.Join(setMTU(tunnelName, c.MTU, nil), d.IpcSet(uapi(diff(state{}, nil, c))), d.Up(),
+		return errors.Join(setMTU(tunnelName, c.MTU, nil), d.IpcSet(encodeUAPI(diffConfig(deviceState{}, nil, c))), d.Up(),
 			addAddresses(tunnelName, s.inner[0]), setUp(tunnelName, nil))
 	})
 }

@@ -23,44 +23,44 @@ const cloneDevice = "/dev/net/tun"
 // those of less than 585 bytes each need more. TCP sends such small ones only to peers that do not say what they take.
 const atOnce = 16
 
-// tunnel is the library's TUN without its watch of the link: whoever applies a Config knows MTU and state of the link, and
+// tunDevice is the library's TUN without its watch of the link: whoever applies a Config knows MTU and state of the link, and
 // the watch would start the device before it is configured.
-type tunnel struct {
+type tunDevice struct {
 	tun.Device
 	log    *slog.Logger
-	before hook
+	before writeHook
 	mtu    atomic.Int64
 	events chan tun.Event
 
 	closing sync.Mutex // the library may close by itself, when the link is gone
 	closed  bool
 
-	out     gate        // for what is read here
-	in      *window     // left by what is written here
-	waiting func() bool // says whether a read returns at once
+	out     windowGate     // for what is read here
+	in      *receiveWindow // left by what is written here
+	waiting func() bool    // says whether a read returns at once
 }
 
 // openTunnel attaches to the persistent TUN of that name, or makes it. Offloads are on: segments of up to 64 KiB cross it.
-func openTunnel(name string, log *slog.Logger, before hook) (*tunnel, error) {
-	fd, err := attach(name, before)
+func openTunnel(name string, log *slog.Logger, before writeHook) (*tunDevice, error) {
+	fd, err := attachTUN(name, before)
 	if err != nil {
 		return nil, err
 	}
-	before.write("turning offloads on")
+	before.beforeWrite("turning offloads on")
 	inner, _, err := tun.CreateUnmonitoredTUNFromFD(fd) // owns fd, and has non-blocking reads
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("preparing the TUN: %w", err)
 	}
-	t := &tunnel{Device: inner, log: log, before: before, events: make(chan tun.Event, 1)}
-	if t.waiting, err = readable(inner.File()); err != nil {
+	t := &tunDevice{Device: inner, log: log, before: before, events: make(chan tun.Event, 1)}
+	if t.waiting, err = pollReadable(inner.File()); err != nil {
 		_ = inner.Close()
 		return nil, err
 	}
 	mtu, err := inner.MTU()
 	if err == nil {
 		t.mtu.Store(int64(mtu))
-		err = t.persist(true)
+		err = t.setPersistent(true)
 	}
 	if err != nil {
 		_ = inner.Close()
@@ -69,7 +69,7 @@ func openTunnel(name string, log *slog.Logger, before hook) (*tunnel, error) {
 	return t, nil
 }
 
-func attach(name string, before hook) (int, error) {
+func attachTUN(name string, before writeHook) (int, error) {
 	ifr, err := unix.NewIfreq(name)
 	if err != nil {
 		return 0, fmt.Errorf("naming the TUN: %w", err)
@@ -79,7 +79,7 @@ func attach(name string, before hook) (int, error) {
 		return 0, fmt.Errorf("opening %s: %w", cloneDevice, err)
 	}
 	ifr.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
-	before.write("attaching to the TUN")
+	before.beforeWrite("attaching to the TUN")
 	err = unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr)
 	if err == nil {
 		return fd, nil
@@ -95,8 +95,8 @@ func attach(name string, before hook) (int, error) {
 	}
 }
 
-// readable tells whether a file has something to read.
-func readable(f *os.File) (func() bool, error) {
+// pollReadable tells whether a file has something to read.
+func pollReadable(f *os.File) (func() bool, error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("reaching the TUN: %w", err)
@@ -112,8 +112,8 @@ func readable(f *os.File) (func() bool, error) {
 	}, nil
 }
 
-// persist says whether the link outlives this process.
-func (t *tunnel) persist(on bool) error {
+// setPersistent says whether the link outlives this process.
+func (t *tunDevice) setPersistent(on bool) error {
 	flag := 0
 	if on {
 		flag = 1
@@ -122,7 +122,7 @@ func (t *tunnel) persist(on bool) error {
 	if err != nil {
 		return fmt.Errorf("reaching the TUN: %w", err)
 	}
-	t.before.write("making the TUN persistent or not")
+	t.before.beforeWrite("making the TUN persistent or not")
 	if ctrl := conn.Control(func(fd uintptr) { err = unix.IoctlSetInt(int(fd), unix.TUNSETPERSIST, flag) }); ctrl != nil {
 		err = ctrl
 	}
@@ -132,8 +132,8 @@ func (t *tunnel) persist(on bool) error {
 	return nil
 }
 
-// tell the library that the link has another MTU.
-func (t *tunnel) tell(mtu int) {
+// reportMTU the library that the link has another MTU.
+func (t *tunDevice) reportMTU(mtu int) {
 	t.closing.Lock()
 	defer t.closing.Unlock()
 	if t.mtu.Swap(int64(mtu)) != int64(mtu) && !t.closed {
@@ -141,20 +141,20 @@ func (t *tunnel) tell(mtu int) {
 	}
 }
 
-func (t *tunnel) MTU() (int, error)        { return int(t.mtu.Load()), nil }
-func (t *tunnel) Events() <-chan tun.Event { return t.events }
+func (t *tunDevice) MTU() (int, error)        { return int(t.mtu.Load()), nil }
+func (t *tunDevice) Events() <-chan tun.Event { return t.events }
 
 // Read takes all packets that wait, up to atOnce: the TUN gives one at a time. It keeps bad ones from ending the device: the library takes
 // every error but that of too many segments for the end of the TUN.
-func (t *tunnel) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
-	t.out.before(bufs)
+func (t *tunDevice) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
+	t.out.beforeRead(bufs)
 	n, err := t.Device.Read(bufs, sizes, offset)
 	for err == nil && n > 0 && n < atOnce && t.waiting() {
 		var more int
 		more, err = t.Device.Read(bufs[n:], sizes[n:], offset)
 		n += more
 	}
-	t.out.after(bufs, n, func(int) bool { return true })
+	t.out.afterRead(bufs, n, func(int) bool { return true })
 	_, broken := errors.AsType[*fs.PathError](err)
 	if err == nil || broken || errors.Is(err, os.ErrClosed) || errors.Is(err, tun.ErrTooManySegments) {
 		return n, err
@@ -163,12 +163,12 @@ func (t *tunnel) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
 	return n, nil
 }
 
-func (t *tunnel) Write(bufs [][]byte, offset int) (int, error) {
-	defer t.in.leave(len(bufs))
+func (t *tunDevice) Write(bufs [][]byte, offset int) (int, error) {
+	defer t.in.removeInFlight(len(bufs))
 	return t.Device.Write(bufs, offset)
 }
 
-func (t *tunnel) Close() error {
+func (t *tunDevice) Close() error {
 	t.closing.Lock()
 	defer t.closing.Unlock()
 	if t.closed {

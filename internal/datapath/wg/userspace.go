@@ -19,46 +19,46 @@ import (
 
 // userspaceEngine is WireGuard in this process.
 type userspaceEngine struct {
-	tun     *tunnel
+	tun     *tunDevice
 	device  *device.Device
 	refused *atomic.Uint64 // packets from where their peer may not send
 }
 
-func openUserspace(name string, log *slog.Logger, before hook) (*userspaceEngine, error) {
+func openUserspace(name string, log *slog.Logger, before writeHook) (*userspaceEngine, error) {
 	t, err := openTunnel(name, log, before)
 	if err != nil {
 		return nil, err
 	}
 	out, in := newWindow(packetsInside), newWindow(packetsInside)
-	t.out, t.in = gate{window: out}, in
+	t.out, t.in = windowGate{receiveWindow: out}, in
 	refused := &atomic.Uint64{}
 	return &userspaceEngine{t, device.NewDevice(t, newBind(out, in), libraryLog(log.With("interface", name), refused)), refused}, nil
 }
 
-func (e *userspaceEngine) get() (state, error) {
+func (e *userspaceEngine) getState() (deviceState, error) {
 	select {
 	case <-e.device.Wait():
-		return state{}, fmt.Errorf("reading the state: %w", errGone)
+		return deviceState{}, fmt.Errorf("reading the state: %w", errGone)
 	default:
 	}
 	text, err := e.device.IpcGet()
 	if err != nil {
-		return state{}, fmt.Errorf("reading the state: %w", err)
+		return deviceState{}, fmt.Errorf("reading the state: %w", err)
 	}
 	s, err := parseUAPI(text)
 	s.refused = e.refused.Load()
 	return s, err
 }
 
-func (e *userspaceEngine) set(c change) error {
-	if err := e.device.IpcSet(uapi(c)); err != nil {
+func (e *userspaceEngine) applyChange(c configChange) error {
+	if err := e.device.IpcSet(encodeUAPI(c)); err != nil {
 		return fmt.Errorf("writing the change: %w", err)
 	}
 	return nil
 }
 
 func (e *userspaceEngine) start(mtu int) error {
-	e.tun.tell(mtu)
+	e.tun.reportMTU(mtu)
 	if err := e.device.Up(); err != nil {
 		return fmt.Errorf("opening the sockets: %w", err)
 	}
@@ -71,15 +71,15 @@ func (e *userspaceEngine) close() error {
 }
 
 func (e *userspaceEngine) remove() error {
-	err := e.tun.persist(false) // the kernel deletes the TUN when its file is closed
-	e.tun.before.write("closing the TUN")
+	err := e.tun.setPersistent(false) // the kernel deletes the TUN when its file is closed
+	e.tun.before.beforeWrite("closing the TUN")
 	e.device.Close()
 	return err
 }
 
-// uapi is the text of a change in WireGuard's configuration protocol. Prefixes are added and dropped one by one: replacing
+// encodeUAPI is the text of a change in WireGuard's configuration protocol. Prefixes are added and dropped one by one: replacing
 // them would leave a moment without any.
-func uapi(c change) string {
+func encodeUAPI(c configChange) string {
 	var b strings.Builder
 	line := func(key, value string) { b.WriteString(key + "=" + value + "\n") }
 	if c.privateKey != nil {
@@ -114,8 +114,8 @@ func uapi(c change) string {
 }
 
 // parseUAPI reads what the library reports. Lines of no interest to us are passed over.
-func parseUAPI(text string) (state, error) {
-	s := state{peers: map[PublicKey]peerState{}}
+func parseUAPI(text string) (deviceState, error) {
+	s := deviceState{peers: map[PublicKey]peerState{}}
 	var p peerState
 	seen := false
 	for line := range strings.Lines(text) {
@@ -135,10 +135,10 @@ func parseUAPI(text string) (state, error) {
 			p, seen = peerState{}, true
 			err = fromHex(p.PublicKey[:], value)
 		default:
-			err = p.read(name, value)
+			err = p.readField(name, value)
 		}
 		if err != nil {
-			return state{}, fmt.Errorf("reading %s of the state: %w", name, err)
+			return deviceState{}, fmt.Errorf("reading %s of the state: %w", name, err)
 		}
 	}
 	if seen {
@@ -147,12 +147,12 @@ func parseUAPI(text string) (state, error) {
 	return s, nil
 }
 
-func (p *peerState) read(name, value string) error {
+func (p *peerState) readField(name, value string) error {
 	var err error
 	switch name {
 	case "endpoint":
 		p.Endpoint, err = netip.ParseAddrPort(value)
-		p.Endpoint = unmapped(p.Endpoint)
+		p.Endpoint = unmapAddr(p.Endpoint)
 	case "last_handshake_time_sec":
 		var seconds int64
 		if seconds, err = parseNumber[int64](value); seconds != 0 {

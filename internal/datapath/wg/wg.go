@@ -87,28 +87,28 @@ const (
 type Device struct {
 	name   string
 	log    *slog.Logger
-	before hook
+	before writeHook
 
 	mu     sync.Mutex // guards what follows
 	impl   Implementation
-	engine engine
+	engine deviceEngine
 	last   *applied // nil = unknown, or the last Apply failed half-way
 	closed bool
 }
 
-// hook is called before each step that the kernel does, with what it is. nil: nothing is.
-type hook func(what string)
+// writeHook is called before each step that the kernel does, with what it is. nil: nothing is.
+type writeHook func(what string)
 
-func (h hook) write(what string) {
+func (h writeHook) beforeWrite(what string) {
 	if h != nil {
 		h(what)
 	}
 }
 
-// engine is what differs between kernel and user space.
-type engine interface {
-	get() (state, error)
-	set(change) error
+// deviceEngine is what differs between kernel and user space.
+type deviceEngine interface {
+	getState() (deviceState, error)
+	applyChange(configChange) error
 	// start opens the sockets, if that has not been done. The link is up and has this MTU.
 	start(mtu int) error
 	close() error
@@ -118,18 +118,18 @@ type engine interface {
 // Open attaches to the device of that name, or makes it. A link of that name that is something else is an error.
 func Open(name string, impl Implementation, log *slog.Logger) (*Device, error) {
 	d := &Device{name: name, impl: impl, log: log}
-	if err := d.open(); err != nil {
+	if err := d.openEngine(); err != nil {
 		return nil, fmt.Errorf("opening WireGuard device %q: %w", name, err)
 	}
 	return d, nil
 }
 
-func (d *Device) open() error {
-	impl, err := choose(d.name, d.impl, d.before)
+func (d *Device) openEngine() error {
+	impl, err := chooseImplementation(d.name, d.impl, d.before)
 	if err != nil {
 		return err
 	}
-	var opened engine = &kernelEngine{name: d.name}
+	var opened deviceEngine = &kernelEngine{name: d.name}
 	if impl == Userspace {
 		if opened, err = openUserspace(d.name, d.log, d.before); err != nil {
 			return err
@@ -155,23 +155,23 @@ var errGone = errors.New("the device is gone")
 func (d *Device) Apply(want Config) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	want.PrivateKey = want.PrivateKey.clamped()
-	if err := validate(want); err != nil {
+	want.PrivateKey = want.PrivateKey.clampScalar()
+	if err := validateConfig(want); err != nil {
 		return fmt.Errorf("checking WireGuard device %q: %w", d.name, err)
 	}
-	if err := d.apply(want); err != nil {
+	if err := d.applyConfig(want); err != nil {
 		d.last = nil
 		return fmt.Errorf("applying WireGuard device %q: %w", d.name, err)
 	}
-	d.last = remember(want)
+	d.last = newApplied(want)
 	return nil
 }
 
-func (d *Device) apply(want Config) error {
-	have, err := d.engine.get()
+func (d *Device) applyConfig(want Config) error {
+	have, err := d.engine.getState()
 	if errors.Is(err, errGone) && !d.closed {
-		if err = d.open(); err == nil {
-			have, err = d.engine.get()
+		if err = d.openEngine(); err == nil {
+			have, err = d.engine.getState()
 		}
 	}
 	if err != nil {
@@ -180,9 +180,9 @@ func (d *Device) apply(want Config) error {
 	if err := setMTU(d.name, want.MTU, d.before); err != nil {
 		return err
 	}
-	if todo := diff(have, d.last, want); !todo.empty() {
-		d.before.write("writing the change")
-		if err := d.engine.set(todo); err != nil {
+	if todo := diffConfig(have, d.last, want); !todo.isEmpty() {
+		d.before.beforeWrite("writing the change")
+		if err := d.engine.applyChange(todo); err != nil {
 			return err
 		}
 		d.log.Info("WireGuard device changed", "interface", d.name, "peers", len(want.Peers), "changed", len(todo.peers))
@@ -190,7 +190,7 @@ func (d *Device) apply(want Config) error {
 	if err := setUp(d.name, d.before); err != nil {
 		return err
 	}
-	d.before.write("opening the sockets")
+	d.before.beforeWrite("opening the sockets")
 	return d.engine.start(want.MTU)
 }
 
@@ -198,25 +198,25 @@ func (d *Device) apply(want Config) error {
 func (d *Device) Keep(keys ...PublicKey) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.keep(keys); err != nil {
+	if err := d.keepPeers(keys); err != nil {
 		return fmt.Errorf("removing peers of WireGuard device %q: %w", d.name, err)
 	}
 	return nil
 }
 
-func (d *Device) keep(keys []PublicKey) error {
-	have, err := d.engine.get()
+func (d *Device) keepPeers(keys []PublicKey) error {
+	have, err := d.engine.getState()
 	if errors.Is(err, errGone) {
 		return nil // and its peers with it
 	}
 	if err != nil {
 		return err
 	}
-	todo := change{peers: removals(have, keys)}
-	if todo.empty() {
+	todo := configChange{peers: peersToRemove(have, keys)}
+	if todo.isEmpty() {
 		return nil
 	}
-	if err := d.engine.set(todo); err != nil {
+	if err := d.engine.applyChange(todo); err != nil {
 		d.last = nil
 		return err
 	}
@@ -228,7 +228,7 @@ func (d *Device) keep(keys []PublicKey) error {
 func (d *Device) Observe() (Status, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	have, err := d.engine.get()
+	have, err := d.engine.getState()
 	if err != nil {
 		return Status{}, fmt.Errorf("observing WireGuard device %q: %w", d.name, err)
 	}
@@ -246,21 +246,21 @@ func (d *Device) Observe() (Status, error) {
 func (d *Device) Rebind() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.rebind(); err != nil {
+	if err := d.rebindSocket(); err != nil {
 		return fmt.Errorf("rebinding WireGuard device %q: %w", d.name, err)
 	}
 	return nil
 }
 
-func (d *Device) rebind() error {
+func (d *Device) rebindSocket() error {
 	if d.last == nil {
 		return errors.New("nothing was applied")
 	}
-	before, err := d.engine.get()
+	before, err := d.engine.getState()
 	if err != nil {
 		return err
 	}
-	todo := change{listenPort: &d.last.listenPort}
+	todo := configChange{listenPort: &d.last.listenPort}
 	for key, endpoint := range d.last.endpoints {
 		if _, ok := before.peers[key]; ok && endpoint.IsValid() {
 			todo.peers = append(todo.peers, peerChange{key: key, endpoint: endpoint})
@@ -268,11 +268,11 @@ func (d *Device) rebind() error {
 	}
 	const tries = 5 // that the kernel picks the old port again is rare
 	for range tries {
-		if err := d.engine.set(todo); err != nil {
+		if err := d.engine.applyChange(todo); err != nil {
 			d.last = nil
 			return err
 		}
-		after, err := d.engine.get()
+		after, err := d.engine.getState()
 		if err != nil {
 			return err
 		}
@@ -291,14 +291,14 @@ func (d *Device) rebind() error {
 func (d *Device) Restart(key PublicKey) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.restart(key); err != nil {
+	if err := d.restartHandshake(key); err != nil {
 		return fmt.Errorf("restarting a peer of WireGuard device %q: %w", d.name, err)
 	}
 	return nil
 }
 
-func (d *Device) restart(key PublicKey) error {
-	have, err := d.engine.get()
+func (d *Device) restartHandshake(key PublicKey) error {
+	have, err := d.engine.getState()
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func (d *Device) restart(key PublicKey) error {
 	case !p.Endpoint.IsValid():
 		return fmt.Errorf("the endpoint of peer %s is unknown", key)
 	}
-	if err := d.engine.set(again(p)); err != nil {
+	if err := d.engine.applyChange(reapplyPeer(p)); err != nil {
 		d.last = nil
 		return err
 	}
@@ -340,9 +340,9 @@ func (d *Device) Remove() error {
 	return nil
 }
 
-// validate refuses what an implementation would silently understand otherwise.
-func validate(c Config) error {
-	if c.PrivateKey == (PrivateKey{}).clamped() {
+// validateConfig refuses what an implementation would silently understand otherwise.
+func validateConfig(c Config) error {
+	if c.PrivateKey == (PrivateKey{}).clampScalar() {
 		return errors.New("there is no private key")
 	}
 	if c.MTU < names.MinMTU || c.MTU > names.MaxMTU {
@@ -355,7 +355,7 @@ func validate(c Config) error {
 			return fmt.Errorf("peer %s is there twice", p.PublicKey)
 		case p.PublicKey == c.PrivateKey.Public():
 			return fmt.Errorf("peer %s is the device itself", p.PublicKey)
-		case !c.PrivateKey.reaches(p.PublicKey):
+		case !c.PrivateKey.canReach(p.PublicKey):
 			return fmt.Errorf("peer %s: its key is none", p.PublicKey)
 		case p.Keepalive < 0 || p.Keepalive > 65535*time.Second || p.Keepalive%time.Second != 0:
 			return fmt.Errorf("peer %s: keepalive of %s is no number of seconds that fits", p.PublicKey, p.Keepalive)
@@ -364,7 +364,7 @@ func validate(c Config) error {
 		}
 		peers[p.PublicKey] = true
 		for _, prefix := range p.AllowedIPs {
-			prefix = canonical(prefix)
+			prefix = canonicalPrefix(prefix)
 			if !prefix.IsValid() {
 				return fmt.Errorf("peer %s: an allowed prefix is none", p.PublicKey)
 			}
@@ -377,19 +377,19 @@ func validate(c Config) error {
 	return nil
 }
 
-// canonical is a prefix as a device reports it: masked, invalid if it is IPv4 inside IPv6.
-func canonical(p netip.Prefix) netip.Prefix {
+// canonicalPrefix is a prefix as a device reports it: masked, invalid if it is IPv4 inside IPv6.
+func canonicalPrefix(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() {
 		return netip.Prefix{}
 	}
 	return p.Masked()
 }
 
-// prefixes is a list as a device reports it, sorted and without doubles.
-func prefixes(list []netip.Prefix) []netip.Prefix {
+// canonicalPrefixes is a list as a device reports it, sorted and without doubles.
+func canonicalPrefixes(list []netip.Prefix) []netip.Prefix {
 	out := make([]netip.Prefix, len(list))
 	for i, p := range list {
-		out[i] = canonical(p)
+		out[i] = canonicalPrefix(p)
 	}
 	slices.SortFunc(out, func(a, b netip.Prefix) int {
 		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))

@@ -18,9 +18,9 @@ const packetsInside = 256
 // starts again.
 const patience = 2 * time.Millisecond
 
-// window makes the reader wait while too many packets are inside. What waits stays in the kernel's queue, where it counts
+// receiveWindow makes the reader wait while too many packets are inside. What waits stays in the kernel's queue, where it counts
 // with its true size and where TCP sees it.
-type window struct {
+type receiveWindow struct {
 	limit int
 
 	mu     sync.Mutex
@@ -28,16 +28,18 @@ type window struct {
 	room   chan struct{} // has one element if something left since the last wait
 }
 
-func newWindow(limit int) *window { return &window{limit: limit, room: make(chan struct{}, 1)} }
+func newWindow(limit int) *receiveWindow {
+	return &receiveWindow{limit: limit, room: make(chan struct{}, 1)}
+}
 
-func (w *window) enter(n int) {
+func (w *receiveWindow) addInFlight(n int) {
 	w.mu.Lock()
 	w.inside += n
 	w.mu.Unlock()
 }
 
-// leave may be called for more than entered: handshakes and keepalives begin inside.
-func (w *window) leave(n int) {
+// removeInFlight may be called for more than entered: handshakes and keepalives begin inside.
+func (w *receiveWindow) removeInFlight(n int) {
 	if n == 0 {
 		return
 	}
@@ -50,19 +52,19 @@ func (w *window) leave(n int) {
 	}
 }
 
-func (w *window) full() bool {
+func (w *receiveWindow) isFull() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.inside >= w.limit
 }
 
-func (w *window) wait() {
-	if !w.full() {
+func (w *receiveWindow) waitForSpace() {
+	if !w.isFull() {
 		return
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for w.full() {
+	for w.isFull() {
 		select {
 		case <-w.room:
 			timer.Reset(patience)
@@ -74,20 +76,20 @@ func (w *window) wait() {
 	}
 }
 
-// gate is the reader's end of a window. Whoever reads keeps the buffers of packets that it drops at once, and queues the
+// windowGate is the reader's end of a window. Whoever reads keeps the buffers of packets that it drops at once, and queues the
 // others, with new buffers in their place: so garbage from the network takes no room. One goroutine uses it.
-type gate struct {
-	*window
-	last []slot // of the last read
+type windowGate struct {
+	*receiveWindow
+	last []windowSlot // of the last read
 }
 
-type slot struct {
+type windowSlot struct {
 	index  int
 	buffer *byte
 }
 
-// before is called when the reader is done with what it read last, and waits for room.
-func (g *gate) before(bufs [][]byte) {
+// beforeRead is called when the reader is done with what it read last, and waits for room.
+func (g *windowGate) beforeRead(bufs [][]byte) {
 	dropped := 0
 	for _, s := range g.last {
 		if &bufs[s.index][0] == s.buffer {
@@ -95,16 +97,16 @@ func (g *gate) before(bufs [][]byte) {
 		}
 	}
 	g.last = g.last[:0]
-	g.leave(dropped)
-	g.wait()
+	g.removeInFlight(dropped)
+	g.waitForSpace()
 }
 
-// after is called with what was read. Packets that counts says no of do not stay inside.
-func (g *gate) after(bufs [][]byte, n int, counts func(i int) bool) {
+// afterRead is called with what was read. Packets that counts says no of do not stay inside.
+func (g *windowGate) afterRead(bufs [][]byte, n int, counts func(i int) bool) {
 	for i := range n {
 		if counts(i) {
-			g.last = append(g.last, slot{i, &bufs[i][0]})
+			g.last = append(g.last, windowSlot{i, &bufs[i][0]})
 		}
 	}
-	g.enter(len(g.last))
+	g.addInFlight(len(g.last))
 }

@@ -13,15 +13,15 @@ func TestAFullWindowWaitsUntilSomethingLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWindow(100)
 		begin := time.Now()
-		w.wait() // empty
-		w.enter(120)
+		w.waitForSpace() // empty
+		w.addInFlight(120)
 		go func() {
 			time.Sleep(patience / 2)
-			w.leave(10) // 110: still full, but alive
+			w.removeInFlight(10) // 110: still full, but alive
 			time.Sleep(patience / 2)
-			w.leave(20) // 90
+			w.removeInFlight(20) // 90
 		}()
-		w.wait()
+		w.waitForSpace()
 		if took := time.Since(begin); took != patience {
 			t.Errorf("waited %s, want %s", took, patience)
 		}
@@ -34,9 +34,9 @@ func TestAFullWindowWaitsUntilSomethingLeaves(t *testing.T) {
 func TestDroppedPacketsDoNotBlockForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWindow(100)
-		w.enter(100)
+		w.addInFlight(100)
 		begin := time.Now()
-		w.wait()
+		w.waitForSpace()
 		if took := time.Since(begin); took != patience || w.inside != 0 {
 			t.Errorf("waited %s, want %s; %d packets are inside", took, patience, w.inside)
 		}
@@ -45,29 +45,29 @@ func TestDroppedPacketsDoNotBlockForEver(t *testing.T) {
 
 func TestMoreMayLeaveThanEntered(t *testing.T) {
 	w := newWindow(100)
-	w.enter(1)
-	w.leave(5)
-	w.enter(100)
-	if !w.full() {
+	w.addInFlight(1)
+	w.removeInFlight(5)
+	w.addInFlight(100)
+	if !w.isFull() {
 		t.Error("packets that began inside make room for others")
 	}
 }
 
 func TestOnlyWhatIsQueuedTakesRoom(t *testing.T) {
 	bufs := [][]byte{make([]byte, 1), make([]byte, 1), make([]byte, 1), make([]byte, 1)}
-	g := gate{window: newWindow(100)}
-	g.before(bufs)
-	g.after(bufs, 3, func(i int) bool { return i != 2 })
+	g := windowGate{receiveWindow: newWindow(100)}
+	g.beforeRead(bufs)
+	g.afterRead(bufs, 3, func(i int) bool { return i != 2 })
 	if g.inside != 2 {
 		t.Errorf("%d of 3 packets are inside after reading, want 2", g.inside)
 	}
 	bufs[1], bufs[2] = make([]byte, 1), make([]byte, 1) // queued; 0 was dropped
-	g.before(bufs)
+	g.beforeRead(bufs)
 	if g.inside != 1 {
 		t.Errorf("%d packets are inside, want the one that was queued", g.inside)
 	}
-	g.after(bufs, 0, nil)
-	g.before(bufs)
+	g.afterRead(bufs, 0, nil)
+	g.beforeRead(bufs)
 	if g.inside != 1 {
 		t.Errorf("%d packets are inside after an empty read, want 1", g.inside)
 	}

@@ -12,203 +12,203 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// table is the table of nftables of one family. Inside of a gateway all addresses are those that this cluster knows: the
+// edgeTable is the table of nftables of one family. Inside of a gateway all addresses are those that this cluster knows: the
 // peer's are translated as they come in, before anything else, and as they go out, after all else.
-func (g *gateway) table(f datapath.Family) datapath.Table {
+func (g *gateway) edgeTable(f datapath.Family) datapath.Table {
 	t := datapath.Table{Family: f, Name: datapath.TableName}
 	if f == g.outer {
-		same, other := g.speakers(g.mouths())
-		t.Sets = append(t.Sets, prefixes("nodes", f, g.nodes()), same, other)
-		t.Chains = append(t.Chains, g.outerChains(rule{in("nodes", datapath.Source), datapath.Untracked{}, accept})...)
+		same, other := g.allowedSourceSets(g.allowedSources())
+		t.Sets = append(t.Sets, newPrefixSet("nodes", f, g.nodePrefixes()), same, other)
+		t.Chains = append(t.Chains, g.outerChains(rule{lookupIn("nodes", datapath.Source), datapath.Notrack{}, accept})...)
 	}
 	// Pods have an address that peers use directly, too. Which one a peer meant must be remembered for those that have an alias.
-	var stateless, pods []Alias
-	for _, a := range g.shown() {
+	var stateless, pods []TranslatedIP
+	for _, a := range g.publishedIPs() {
 		switch {
 		case datapath.FamilyOf(a.Alias) != f:
-		case contains(g.pods, a.Address):
+		case containsAddr(g.pods, a.Address):
 			pods = append(pods, a)
 		default:
 			stateless = append(stateless, a)
 		}
 	}
-	t.Sets = append(t.Sets, g.sets(f, stateless)...)
+	t.Sets = append(t.Sets, g.nftSets(f, stateless)...)
 	t.Chains = append(t.Chains, g.entryChains(f, len(pods) > 0)...)
 	t.Chains = append(t.Chains, g.innerChains(f)...)
 	t.Chains = append(t.Chains, g.exitChains(f)...)
 	if len(pods) > 0 {
 		t.Sets = append(t.Sets,
-			prefixes("pod_aliases", f, each(pods, aliasOf)),
-			prefixes("aliased_pods", f, each(pods, addressOf)),
-			translation("pod_alias_in", pods, aliasOf, addressOf),
+			newPrefixSet("pod_aliases", f, addressesOf(pods, aliasOf)),
+			newPrefixSet("aliased_pods", f, addressesOf(pods, addressOf)),
+			translationMap("pod_alias_in", pods, aliasOf, addressOf),
 		)
-		t.Chains = append(t.Chains, base("pods", datapath.NAT, datapath.Prerouting, destinationNAT,
-			rule{from(names.TunnelDevice), datapath.TranslateDestination{Map: "pod_alias_in", Key: []datapath.Field{datapath.Destination}}},
+		t.Chains = append(t.Chains, newBaseChain("pods", datapath.NAT, datapath.Prerouting, destinationNAT,
+			rule{fromDevice(names.TunnelDevice), datapath.TranslateDestination{Map: "pod_alias_in", Key: []datapath.Field{datapath.Destination}}},
 		))
 	}
-	finish(&t)
+	sortTable(&t)
 	return t
 }
 
-// closed is the table of a family that neither the peer nor the outer network has. The pod forwards that, too, if its neighbours ask, and is no
+// closedTable is the table of a family that neither the peer nor the outer network has. The pod forwards that, too, if its neighbours ask, and is no
 // way for it.
-func closed(f datapath.Family) datapath.Table {
+func closedTable(f datapath.Family) datapath.Table {
 	t := datapath.Table{Family: f, Name: datapath.TableName}
-	forward := base("forward", datapath.Filter, datapath.Forward, filter, refuse(CounterForward))
+	forward := newBaseChain("forward", datapath.Filter, datapath.Forward, filter, dropCounted(CounterForward))
 	forward.Policy = datapath.Drop
 	t.Chains = append(t.Chains, forward)
-	finish(&t)
+	sortTable(&t)
 	return t
 }
 
-// mouths are the other gateways, each for its peer, and for itself where it tells of errors.
-func (g *gateway) mouths() []speaker {
-	var out []speaker
-	for _, o := range g.neighbours() {
-		of := slices.DeleteFunc(slices.Clone(g.others), func(n network) bool { return n.peer != o.Peer })
-		s := speaker{outer: o.Active}
+// allowedSources are the other gateways, each for its peer, and for itself where it tells of errors.
+func (g *gateway) allowedSources() []allowedSource {
+	var out []allowedSource
+	for _, o := range g.otherTunnels() {
+		of := slices.DeleteFunc(slices.Clone(g.others), func(n peerNetwork) bool { return n.peer != o.Peer })
+		s := allowedSource{outer: o.Active}
 		for _, f := range g.families {
-			s.inner = slices.Concat(s.inner, here(of, f), hosts(g.unknownSource(f)))
+			s.inner = slices.Concat(s.inner, localPrefixes(of, f), hostPrefixes(g.unknownSource(f)))
 		}
 		out = append(out, s)
 	}
 	return out
 }
 
-// nodes are the addresses with which nodes talk to this gateway.
-func (g *gateway) nodes() []netip.Prefix {
+// nodePrefixes are the addresses with which nodes talk to this gateway.
+func (g *gateway) nodePrefixes() []netip.Prefix {
 	var out []netip.Prefix
-	for _, m := range g.reached() {
-		out = append(out, hosts(g.outerOf(m))...)
+	for _, m := range g.reachedNodes() {
+		out = append(out, hostPrefixes(g.outerOf(m))...)
 	}
 	return out
 }
 
-func (g *gateway) sets(f datapath.Family, aliases []Alias) []datapath.Set {
+func (g *gateway) nftSets(f datapath.Family, aliases []TranslatedIP) []datapath.Set {
 	allowed := slices.Clone(g.pods)
-	for _, m := range g.reached() {
-		allowed = append(allowed, hosts(m.External...)...)
+	for _, m := range g.reachedNodes() {
+		allowed = append(allowed, hostPrefixes(m.External...)...)
 	}
 	return []datapath.Set{
-		prefixes("own", f, slices.Concat(g.pods, g.external)),
-		prefixes("other_peers", f, here(g.others, f)),
-		prefixes("allowed", f, allowed),
-		prefixes("alias_spec", f, each(aliases, addressOf)),
-		translation("alias_in", aliases, aliasOf, addressOf),
-		translation("alias_out", aliases, addressOf, aliasOf),
+		newPrefixSet("own", f, slices.Concat(g.pods, g.external)),
+		newPrefixSet("other_peers", f, localPrefixes(g.others, f)),
+		newPrefixSet("allowed", f, allowed),
+		newPrefixSet("alias_spec", f, addressesOf(aliases, addressOf)),
+		translationMap("alias_in", aliases, aliasOf, addressOf),
+		translationMap("alias_out", aliases, addressOf, aliasOf),
 	}
 }
 
 // entryChains have what comes in. A source is translated once: where one network of a peer is shown under the address of
 // another, a second rule must not see the result of the first.
 func (g *gateway) entryChains(f datapath.Family, pods bool) []datapath.Chain {
-	fromFabric := []rule{with(icmpErrors(f), accept)} // from whomever on the way, and maybe about a flow that has state
+	fromFabric := []rule{appendStatements(icmpErrors(f), accept)} // from whomever on the way, and maybe about a flow that has state
 	if pods {
-		fromFabric = append(fromFabric, rule{in("aliased_pods", datapath.Source), accept})
+		fromFabric = append(fromFabric, rule{lookupIn("aliased_pods", datapath.Source), accept})
 	}
 	fromFabric = append(fromFabric,
-		rule{in("own", datapath.Source), datapath.Untracked{}, accept},
-		rule{in("alias_spec", datapath.Source), datapath.Untracked{}, accept},
+		rule{lookupIn("own", datapath.Source), datapath.Notrack{}, accept},
+		rule{lookupIn("alias_spec", datapath.Source), datapath.Notrack{}, accept},
 	)
 	if g.unknownSource(f).IsValid() { // else there is nothing to show them under
-		fromFabric = append(fromFabric, rule{in("other_peers", datapath.Source), accept})
+		fromFabric = append(fromFabric, rule{lookupIn("other_peers", datapath.Source), accept})
 	}
-	comes := []rule{{from(names.TunnelDevice), goTo("from_peer")}, {from(names.FabricDevice), goTo("from_fabric")}}
+	comes := []rule{{fromDevice(names.TunnelDevice), goTo("from_peer")}, {fromDevice(names.FabricDevice), goTo("from_fabric")}}
 	if f == datapath.IPv4 { // the ends of the tunnel talk by that alone
-		comes = append(comes, refuse(CounterInput, notFrom("lo"), within(datapath.Destination, tunnelNetwork)))
+		comes = append(comes, dropCounted(CounterInput, notFrom("lo"), isWithin(datapath.Destination, tunnelNetwork)))
 	}
 	chains := []datapath.Chain{
-		base("in", datapath.Filter, datapath.Prerouting, beforeAll, comes...),
-		chain("from_fabric", append(fromFabric, refuse(CounterFabricSource))...),
-		chain("from_peer", g.fromPeer(f)...),
+		newBaseChain("in", datapath.Filter, datapath.Prerouting, beforeAll, comes...),
+		newChain("from_fabric", append(fromFabric, dropCounted(CounterFabricSource))...),
+		newChain("from_peer", g.fromPeer(f)...),
 	}
 	if f == datapath.IPv4 {
 		chains = append(chains, g.fromLink())
 	}
-	return append(chains, g.admit(f, pods), g.quotedIn(f))
+	return append(chains, g.admitChain(f, pods), g.quotedIn(f))
 }
 
 func (g *gateway) fromPeer(f datapath.Family) []rule {
 	var rules []rule
 	if f == datapath.IPv4 {
-		rules = append(rules, rule{within(datapath.Source, tunnelNetwork), goTo("from_link")})
+		rules = append(rules, rule{isWithin(datapath.Source, tunnelNetwork), goTo("from_link")})
 	}
 	for _, n := range g.own {
 		if familyOf(n.Here) == f {
-			rules = append(rules, append(translate(datapath.Source, n.There, n.Here), goTo("admit")))
+			rules = append(rules, append(translatePrefix(datapath.Source, n.There, n.Here), goTo("admit")))
 		}
 	}
-	return append(rules, refuse(CounterPeerSource))
+	return append(rules, dropCounted(CounterPeerSource))
 }
 
 // fromLink has what the peer's gateway sends as itself: checks of the connection, and errors, if it does not give them its
 // address in front of peers.
 func (g *gateway) fromLink() datapath.Chain {
-	rules := []rule{{within(datapath.Destination, tunnelNetwork), accept}}
-	i := slices.IndexFunc(g.own, func(n network) bool { return n.external && familyOf(n.Here) == datapath.IPv4 })
+	rules := []rule{{isWithin(datapath.Destination, tunnelNetwork), accept}}
+	i := slices.IndexFunc(g.own, func(n peerNetwork) bool { return n.external && familyOf(n.Here) == datapath.IPv4 })
 	if i >= 0 {
-		rules = append(rules, with(icmpErrors(datapath.IPv4), set(datapath.Source, host(g.own[i].Here.Addr())), goTo("admit")))
+		rules = append(rules, appendStatements(icmpErrors(datapath.IPv4), setPrefix(datapath.Source, hostPrefix(g.own[i].Here.Addr())), goTo("admit")))
 	}
-	return chain("from_link", append(rules, refuse(CounterPeerSource))...)
+	return newChain("from_link", append(rules, dropCounted(CounterPeerSource))...)
 }
 
-// admit lets the peer reach what it may: aliases, pods, nodes by their address in front of peers, and this gateway by its own.
-func (g *gateway) admit(f datapath.Family, pods bool) datapath.Chain {
+// admitChain lets the peer reach what it may: aliases, pods, nodes by their address in front of peers, and this gateway by its own.
+func (g *gateway) admitChain(f datapath.Family, pods bool) datapath.Chain {
 	rules := []rule{
-		with(icmpErrors(f), jump("quoted_in")),
-		{mapped(datapath.Destination, "alias_in"), datapath.Untracked{}, accept},
+		appendStatements(icmpErrors(f), jumpTo("quoted_in")),
+		{setMapped(datapath.Destination, "alias_in"), datapath.Notrack{}, accept},
 	}
 	if pods {
-		rules = append(rules, rule{in("pod_aliases", datapath.Destination), accept}, rule{in("aliased_pods", datapath.Destination), accept})
+		rules = append(rules, rule{lookupIn("pod_aliases", datapath.Destination), accept}, rule{lookupIn("aliased_pods", datapath.Destination), accept})
 	}
 	if a := g.unknownSource(f); a.IsValid() {
-		rules = append(rules, rule{within(datapath.Destination, host(a)), accept})
+		rules = append(rules, rule{isWithin(datapath.Destination, hostPrefix(a)), accept})
 	}
-	if self := g.self(f); self.IsValid() { // whose answers go by the main table: strict reverse path filters would drop it uncounted
-		rules = append(rules, refuse(CounterInput, within(datapath.Destination, self)))
+	if self := g.selfPrefix(f); self.IsValid() { // whose answers go by the main table: strict reverse path filters would drop it uncounted
+		rules = append(rules, dropCounted(CounterInput, isWithin(datapath.Destination, self)))
 	}
-	rules = append(rules, rule{in("allowed", datapath.Destination), datapath.Untracked{}, accept}, refuse(CounterPeerDestination))
-	return chain("admit", rules...)
+	rules = append(rules, rule{lookupIn("allowed", datapath.Destination), datapath.Notrack{}, accept}, dropCounted(CounterPeerDestination))
+	return newChain("admit", rules...)
 }
 
 // quotedIn translates what an error quotes: a packet of ours, so the other way round.
 func (g *gateway) quotedIn(f datapath.Family) datapath.Chain {
-	rules := []rule{{mapped(datapath.QuotedSource, "alias_in")}}
+	rules := []rule{{setMapped(datapath.QuotedSource, "alias_in")}}
 	for _, n := range g.own {
 		if familyOf(n.Here) == f && n.Here != n.There {
-			rules = append(rules, append(translate(datapath.QuotedDestination, n.There, n.Here), returning))
+			rules = append(rules, append(translatePrefix(datapath.QuotedDestination, n.There, n.Here), returning))
 		}
 	}
-	return chain("quoted_in", rules...)
+	return newChain("quoted_in", rules...)
 }
 
 // innerChains have what passes: a gateway is a way between the fabric and the tunnel, for nothing else. To itself go checks,
 // echoes and errors, by the addresses that are asked for them: that of its pod is among those of pods, and nothing there answers peers.
 func (g *gateway) innerChains(f datapath.Family) []datapath.Chain {
-	forward := base("forward", datapath.Filter, datapath.Forward, filter,
-		rule{protocol(datapath.TCP), datapath.SYN{}, datapath.ClampMSS{}},
-		rule{from(names.FabricDevice), into(names.TunnelDevice), accept},
-		rule{from(names.TunnelDevice), into(names.FabricDevice), accept},
-		refuse(CounterForward),
+	forward := newBaseChain("forward", datapath.Filter, datapath.Forward, filter,
+		rule{isProtocol(datapath.TCP), datapath.SYN{}, datapath.ClampMSS{}},
+		rule{fromDevice(names.FabricDevice), toDevice(names.TunnelDevice), accept},
+		rule{fromDevice(names.TunnelDevice), toDevice(names.FabricDevice), accept},
+		dropCounted(CounterForward),
 	)
 	forward.Policy = datapath.Drop
 	var self []rule
 	if a := g.unknownSource(f); a.IsValid() {
-		self = append(self, with(icmpEcho(f), within(datapath.Destination, host(a)), accept))
+		self = append(self, appendStatements(icmpEcho(f), isWithin(datapath.Destination, hostPrefix(a)), accept))
 	}
 	if f == datapath.IPv4 {
-		self = append(self, with(icmpEcho(f), within(datapath.Destination, tunnelNetwork), accept), rule{
-			from(names.TunnelDevice), within(datapath.Source, tunnelNetwork), within(datapath.Destination, tunnelNetwork),
-			protocol(datapath.UDP), toPort(cmp.Or(g.in.ProbePort, names.ConnectionCheckPort)), accept,
+		self = append(self, appendStatements(icmpEcho(f), isWithin(datapath.Destination, tunnelNetwork), accept), rule{
+			fromDevice(names.TunnelDevice), isWithin(datapath.Source, tunnelNetwork), isWithin(datapath.Destination, tunnelNetwork),
+			isProtocol(datapath.UDP), toPort(cmp.Or(g.in.ProbePort, names.ConnectionCheckPort)), accept,
 		})
 	}
 	return []datapath.Chain{
 		forward,
-		base("input", datapath.Filter, datapath.Input, filter,
-			rule{from(names.TunnelDevice), goTo("to_self")},
-			rule{from(names.FabricDevice), goTo("to_self")},
+		newBaseChain("input", datapath.Filter, datapath.Input, filter,
+			rule{fromDevice(names.TunnelDevice), goTo("to_self")},
+			rule{fromDevice(names.FabricDevice), goTo("to_self")},
 		),
-		chain("to_self", append(self, refuse(CounterInput))...),
+		newChain("to_self", append(self, dropCounted(CounterInput))...),
 	}
 }
 
@@ -216,52 +216,52 @@ func (g *gateway) innerChains(f datapath.Family) []datapath.Chain {
 // which takes state.
 func (g *gateway) exitChains(f datapath.Family) []datapath.Chain {
 	var chains []datapath.Chain
-	toPeer := []rule{with(icmpErrors(f), jump("quoted_out"))}
+	toPeer := []rule{appendStatements(icmpErrors(f), jumpTo("quoted_out"))}
 	if f == datapath.IPv4 {
-		toPeer = append(toPeer, rule{within(datapath.Source, tunnelNetwork), within(datapath.Destination, tunnelNetwork), accept})
+		toPeer = append(toPeer, rule{isWithin(datapath.Source, tunnelNetwork), isWithin(datapath.Destination, tunnelNetwork), accept})
 	}
-	toPeer = append(toPeer, rule{mapped(datapath.Source, "alias_out")})
+	toPeer = append(toPeer, rule{setMapped(datapath.Source, "alias_out")})
 	if a := g.unknownSource(f); a.IsValid() {
-		chains = append(chains, base("unknown", datapath.NAT, datapath.Postrouting, sourceNAT,
-			rule{into(names.TunnelDevice), in("other_peers", datapath.Source), notIn("alias_spec", datapath.Source), datapath.TranslateSource{To: host(a)}},
+		chains = append(chains, newBaseChain("unknown", datapath.NAT, datapath.Postrouting, sourceNAT,
+			rule{toDevice(names.TunnelDevice), lookupIn("other_peers", datapath.Source), notIn("alias_spec", datapath.Source), datapath.TranslateSource{To: hostPrefix(a)}},
 		))
-		toPeer = append(toPeer, with(icmpErrors(f), notIn("own", datapath.Source), set(datapath.Source, host(a))))
+		toPeer = append(toPeer, appendStatements(icmpErrors(f), notIn("own", datapath.Source), setPrefix(datapath.Source, hostPrefix(a))))
 	}
-	toPeer = append(toPeer, refuse(CounterExitSource, notIn("own", datapath.Source)))
-	quoted := []rule{{mapped(datapath.QuotedDestination, "alias_out")}}
+	toPeer = append(toPeer, dropCounted(CounterExitSource, notIn("own", datapath.Source)))
+	quoted := []rule{{setMapped(datapath.QuotedDestination, "alias_out")}}
 	for _, n := range g.own {
 		if familyOf(n.Here) != f {
 			continue
 		}
-		toPeer = append(toPeer, append(translate(datapath.Destination, n.Here, n.There), accept))
+		toPeer = append(toPeer, append(translatePrefix(datapath.Destination, n.Here, n.There), accept))
 		if n.Here != n.There {
-			quoted = append(quoted, append(translate(datapath.QuotedSource, n.Here, n.There), returning))
+			quoted = append(quoted, append(translatePrefix(datapath.QuotedSource, n.Here, n.There), returning))
 		}
 	}
 	return append(chains,
-		base("out", datapath.Filter, datapath.Postrouting, afterAll, rule{into(names.TunnelDevice), goTo("to_peer")}),
-		chain("to_peer", append(toPeer, refuse(CounterExitDestination))...),
-		chain("quoted_out", quoted...),
+		newBaseChain("out", datapath.Filter, datapath.Postrouting, afterAll, rule{toDevice(names.TunnelDevice), goTo("to_peer")}),
+		newChain("to_peer", append(toPeer, dropCounted(CounterExitDestination))...),
+		newChain("quoted_out", quoted...),
 	)
 }
 
-// translate matches a network and puts another one in its place, where they differ.
-func translate(field datapath.Field, is, becomes netip.Prefix) rule {
+// translatePrefix matches a network and puts another one in its place, where they differ.
+func translatePrefix(field datapath.Field, is, becomes netip.Prefix) rule {
 	if is == becomes {
-		return rule{within(field, is)}
+		return rule{isWithin(field, is)}
 	}
-	return rule{within(field, is), set(field, becomes)}
+	return rule{isWithin(field, is), setPrefix(field, becomes)}
 }
 
-// track has chains leave packets to connection tracking: users' rules that ask it need all of them there.
-func track(chains []datapath.Chain, in ...string) {
+// trackFlows has chains leave packets to connection tracking: users' rules that ask it need all of them there.
+func trackFlows(chains []datapath.Chain, in ...string) {
 	for _, c := range chains {
 		if !slices.Contains(in, c.Name) {
 			continue
 		}
 		for i, r := range c.Rules {
 			c.Rules[i] = slices.DeleteFunc(r, func(s datapath.Statement) bool {
-				_, untracked := s.(datapath.Untracked)
+				_, untracked := s.(datapath.Notrack)
 				return untracked
 			})
 		}

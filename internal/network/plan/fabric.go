@@ -24,23 +24,23 @@ const (
 	afterAll            = 400
 )
 
-// speaker may send packets of the fabric with some inner sources.
-type speaker struct {
+// allowedSource may send packets of the fabric with some inner sources.
+type allowedSource struct {
 	outer netip.Addr
 	inner []netip.Prefix
 }
 
 // fabricLink is the device between nodes and gateways. It has no address, so that no CNI takes it for one of its own.
-func (s *survey) fabricLink(self netip.Addr, mtu int) datapath.Link {
+func (s *model) fabricLink(self netip.Addr, mtu int) datapath.Link {
 	return datapath.Link{
 		Name: names.FabricDevice, MTU: mtu,
 		VXLAN: &datapath.VXLAN{ID: 1, Port: names.FabricPort, MAC: datapath.MAC(self)},
 	}
 }
 
-// next is the address by which routes of a family go to whoever has the identity self. IPv4 goes via IPv6 as it is; IPv6 via
+// nextHop is the address by which routes of a family go to whoever has the identity self. IPv4 goes via IPv6 as it is; IPv6 via
 // IPv4 needs an address of its own family, which nobody has to have.
-func next(self netip.Addr, f datapath.Family) netip.Addr {
+func nextHop(self netip.Addr, f datapath.Family) netip.Addr {
 	if f == datapath.IPv4 || datapath.FamilyOf(self) == f {
 		return self
 	}
@@ -48,32 +48,32 @@ func next(self netip.Addr, f datapath.Family) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 12: b[0], 13: b[1], 14: b[2], 15: b[3]})
 }
 
-// hops lead to self, which is reached at outer, in all families.
-func hops(self, outer netip.Addr, families []datapath.Family) []datapath.Hop {
-	var out []datapath.Hop
+// neighboursOf lead to self, which is reached at outer, in all families.
+func neighboursOf(self, outer netip.Addr, families []datapath.Family) []datapath.Neighbour {
+	var out []datapath.Neighbour
 	done := map[netip.Addr]bool{}
 	for _, f := range families {
-		via := next(self, f)
+		via := nextHop(self, f)
 		if !done[via] {
 			done[via] = true
-			out = append(out, datapath.Hop{Device: names.FabricDevice, Next: via, MAC: datapath.MAC(self), Outer: outer})
+			out = append(out, datapath.Neighbour{Device: names.FabricDevice, Next: via, MAC: datapath.MAC(self), Outer: outer})
 		}
 	}
 	return out
 }
 
-// unreachable is below the route to a network: while that is missing, nothing follows the default route in clear.
-func unreachable(table int, to netip.Prefix) datapath.Route {
+// unreachableRoute is below the route to a network: while that is missing, nothing follows the default route in clear.
+func unreachableRoute(table int, to netip.Prefix) datapath.Route {
 	return datapath.Route{Table: table, To: to, Unreachable: true, Metric: datapath.UnreachableMetric}
 }
 
 // fabricRoute goes to whoever has the identity self.
 func fabricRoute(table int, to netip.Prefix, self netip.Addr) datapath.Route {
-	return datapath.Route{Table: table, To: to, Via: next(self, familyOf(to)), Device: names.FabricDevice, OnLink: true}
+	return datapath.Route{Table: table, To: to, Via: nextHop(self, familyOf(to)), Device: names.FabricDevice, OnLink: true}
 }
 
-// speakers are the sets of who may send what, by the family of what is inside.
-func (s *survey) speakers(of []speaker) (same, other datapath.Set) {
+// allowedSourceSets are the sets of who may send what, by the family of what is inside.
+func (s *model) allowedSourceSets(of []allowedSource) (same, other datapath.Set) {
 	same = datapath.Set{Name: "speakers", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeAddress}}
 	other = datapath.Set{Name: "other_speakers", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeOtherAddress}}
 	for _, one := range of {
@@ -93,30 +93,30 @@ func (s *survey) speakers(of []speaker) (same, other datapath.Set) {
 
 // outerChains have the packets of the fabric, as they are outside: untracked, so that nothing translates them, and only from
 // whom they may come: from speakers, and whom more rules let in. Marks of what is inside would mean something else outside.
-func (s *survey) outerChains(more ...rule) []datapath.Chain {
+func (s *model) outerChains(more ...rule) []datapath.Chain {
 	rules := append(more,
-		rule{in("speakers", datapath.Source, datapath.InnerSource), datapath.Untracked{}, accept},
-		rule{in("other_speakers", datapath.Source, datapath.OtherInnerSource), datapath.Untracked{}, accept},
-		refuse(CounterOuter),
+		rule{lookupIn("speakers", datapath.Source, datapath.InnerSource), datapath.Notrack{}, accept},
+		rule{lookupIn("other_speakers", datapath.Source, datapath.OtherInnerSource), datapath.Notrack{}, accept},
+		dropCounted(CounterOuter),
 	)
 	return []datapath.Chain{
-		base("outer", datapath.Filter, datapath.Prerouting, beforeTracking,
-			with(overFabric(), datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}, goTo("outer_in")),
+		newBaseChain("outer", datapath.Filter, datapath.Prerouting, beforeTracking,
+			appendStatements(overFabric(), datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}, goTo("outer_in")),
 		),
-		chain("outer_in", rules...),
-		base("outer_out", datapath.Filter, datapath.Output, beforeTracking,
-			rule{protocol(datapath.UDP), toPort(names.FabricPort), datapath.SetNumber{Field: datapath.Mark, Number: 0}, datapath.Untracked{}},
+		newChain("outer_in", rules...),
+		newBaseChain("outer_out", datapath.Filter, datapath.Output, beforeTracking,
+			rule{isProtocol(datapath.UDP), toPort(names.FabricPort), datapath.SetNumber{Field: datapath.Mark, Number: 0}, datapath.Notrack{}},
 		),
 	}
 }
 
 // overFabric matches packets that carry others, and not what they carried, whatever that is.
 func overFabric() rule {
-	return rule{notFrom(names.FabricDevice), protocol(datapath.UDP), toPort(names.FabricPort)}
+	return rule{notFrom(names.FabricDevice), isProtocol(datapath.UDP), toPort(names.FabricPort)}
 }
 
-// families has those of fs that are asked for, in order.
-func families(asked func(datapath.Family) bool) []datapath.Family {
+// familiesOf has those of fs that are asked for, in order.
+func familiesOf(asked func(datapath.Family) bool) []datapath.Family {
 	var out []datapath.Family
 	for _, f := range []datapath.Family{datapath.IPv4, datapath.IPv6} {
 		if asked(f) {

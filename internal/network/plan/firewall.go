@@ -20,15 +20,15 @@ import (
 // FirewallOf translates a FirewallConfiguration: into a table for IPv4, one for IPv6, or both of them where the user says INET. What
 // of it cannot be done is left out. Whatever a kernel would refuse is found here, since it would refuse all the rest with it.
 func FirewallOf(c *networkingv1beta1.FirewallConfiguration) (Firewall, []Problem) {
-	w := wall{Firewall: Firewall{Of: Object{"FirewallConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time}}
+	w := firewallBuilder{Firewall: Firewall{Of: Object{"FirewallConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time}}
 	table := &c.Spec.Table
 	if table.Name == nil || checkName(*table.Name) != nil {
-		w.refuse("the table has no name that can be used")
+		w.reject("the table has no name that can be used")
 		return w.Firewall, w.problems
 	}
 	families, err := tableFamilies(table.Family)
 	if err != nil {
-		w.refuse("table %s: %v", *table.Name, err)
+		w.reject("table %s: %v", *table.Name, err)
 		return w.Firewall, w.problems
 	}
 	for _, f := range families {
@@ -43,13 +43,13 @@ func FirewallOf(c *networkingv1beta1.FirewallConfiguration) (Firewall, []Problem
 	return w.Firewall, w.problems
 }
 
-// wall is a Firewall in the making.
-type wall struct {
+// firewallBuilder is a Firewall in the making.
+type firewallBuilder struct {
 	Firewall
 	problems []Problem
 }
 
-func (w *wall) refuse(format string, args ...any) {
+func (w *firewallBuilder) reject(format string, args ...any) {
 	w.problems = append(w.problems, Problem{Of: w.Of, Message: fmt.Sprintf(format, args...)})
 }
 
@@ -69,7 +69,7 @@ func tableFamilies(f *firewall.TableFamily) ([]datapath.Family, error) {
 }
 
 // addChain adds a chain with those of its rules that can be done. Chains of type route do nothing, and are accepted.
-func (w *wall) addChain(t *datapath.Table, in *firewall.Chain, families []datapath.Family) {
+func (w *firewallBuilder) addChain(t *datapath.Table, in *firewall.Chain, families []datapath.Family) {
 	if in.Type == firewall.ChainTypeRoute {
 		return
 	}
@@ -78,7 +78,7 @@ func (w *wall) addChain(t *datapath.Table, in *firewall.Chain, families []datapa
 		err = errors.New("there is another one")
 	}
 	if err != nil {
-		w.refuse("chain %s: %v", optional(in.Name), err)
+		w.reject("chain %s: %v", stringOrEmpty(in.Name), err)
 		return
 	}
 	add := func(i int, name *string, r rule, err error) {
@@ -86,9 +86,9 @@ func (w *wall) addChain(t *datapath.Table, in *firewall.Chain, families []datapa
 		switch {
 		case errors.As(err, &foreign) && slices.Contains(families, foreign.family): // belongs into the other table
 		case err != nil && name != nil:
-			w.refuse("chain %s, rule %s: %v", c.Name, *name, err)
+			w.reject("chain %s, rule %s: %v", c.Name, *name, err)
 		case err != nil:
-			w.refuse("chain %s, rule %d: %v", c.Name, i+1, err)
+			w.reject("chain %s, rule %d: %v", c.Name, i+1, err)
 		default:
 			c.Rules = append(c.Rules, r)
 		}
@@ -108,7 +108,7 @@ func (w *wall) addChain(t *datapath.Table, in *firewall.Chain, families []datapa
 	t.Chains = append(t.Chains, c)
 }
 
-func optional(s *string) string {
+func stringOrEmpty(s *string) string {
 	if s == nil {
 		return "without name"
 	}
@@ -162,7 +162,7 @@ func chainOf(in *firewall.Chain) (datapath.Chain, error) {
 
 // filterRule translates a rule of a chain of type filter.
 func filterRule(in *firewall.FilterRule, c datapath.Chain, f datapath.Family) (rule, error) {
-	out, err := matches(in.Match, f)
+	out, err := compileMatches(in.Match, f)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func filterRule(in *firewall.FilterRule, c datapath.Chain, f datapath.Family) (r
 		return nil, err
 	}
 	if in.Counter {
-		out = append(out, datapath.CountHere{})
+		out = append(out, datapath.AnonymousCounter{})
 	}
 	return append(out, action...), nil
 }
@@ -192,7 +192,7 @@ func actionOf(in *firewall.FilterRule, c datapath.Chain) (rule, error) {
 		}
 		return rule{datapath.Reject{}}, nil
 	case firewall.ActionNotrack:
-		return rule{datapath.Untracked{}}, nil
+		return rule{datapath.Notrack{}}, nil
 	case firewall.ActionCtMark:
 		mark, err := strconv.ParseUint(value, 10, 32)
 		if err != nil {
@@ -202,13 +202,13 @@ func actionOf(in *firewall.FilterRule, c datapath.Chain) (rule, error) {
 	case firewall.ActionMetaMarkFromCtMark:
 		return rule{datapath.Copy{To: datapath.Mark, From: datapath.FlowMark}}, nil
 	case firewall.ActionTCPMssClamp:
-		return clamp(in.Match, value, c.Hook)
+		return clampMSS(in.Match, value, c.Hook)
 	}
 	return nil, fmt.Errorf("%q is no action", in.Action)
 }
 
-// clamp lowers the segments of TCP: to a size, or to what the route allows, which is known on the way out only.
-func clamp(match []firewall.Match, value string, hook datapath.Hook) (rule, error) {
+// clampMSS lowers the segments of TCP: to a size, or to what the route allows, which is known on the way out only.
+func clampMSS(match []firewall.Match, value string, hook datapath.Hook) (rule, error) {
 	if !slices.ContainsFunc(match, func(m firewall.Match) bool {
 		return m.Op != firewall.MatchOperationNeq && m.Proto != nil && m.Proto.Value == firewall.L4ProtoTCP
 	}) {
@@ -229,7 +229,7 @@ func clamp(match []firewall.Match, value string, hook datapath.Hook) (rule, erro
 
 // natRule translates a rule of a chain of type nat.
 func natRule(in *firewall.NatRule, c datapath.Chain, f datapath.Family) (rule, error) {
-	out, err := matches(in.Match, f)
+	out, err := compileMatches(in.Match, f)
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func natTarget(to *string, f datapath.Family) (netip.Prefix, error) {
 		if err != nil {
 			return netip.Prefix{}, fmt.Errorf("%q is neither address nor network", *to)
 		}
-		p = host(a)
+		p = hostPrefix(a)
 	}
 	return p, inFamily(p.Addr(), f)
 }
@@ -285,11 +285,11 @@ func inFamily(a netip.Addr, f datapath.Family) error {
 	return nil
 }
 
-// matches is true for what all of in matches.
-func matches(in []firewall.Match, f datapath.Family) (rule, error) {
+// compileMatches is true for what all of in matches.
+func compileMatches(in []firewall.Match, f datapath.Family) (rule, error) {
 	var out rule
 	for i := range in {
-		m, err := match(&in[i], f)
+		m, err := compileMatch(&in[i], f)
 		if err != nil {
 			return nil, err
 		}
@@ -298,7 +298,7 @@ func matches(in []firewall.Match, f datapath.Family) (rule, error) {
 	return out, nil
 }
 
-func match(in *firewall.Match, f datapath.Family) (rule, error) {
+func compileMatch(in *firewall.Match, f datapath.Family) (rule, error) {
 	var not bool
 	switch in.Op {
 	case firewall.MatchOperationEq, "":
@@ -314,7 +314,7 @@ func match(in *firewall.Match, f datapath.Family) (rule, error) {
 			return nil, fmt.Errorf("the protocol %q is neither tcp nor udp", in.Proto.Value)
 		}
 		alone := in.Dev == nil && in.IP == nil && in.Port == nil // beside others it says what they are of, and is not turned round
-		out = append(out, datapath.Is{Field: datapath.L4Protocol, Not: not && alone, Values: []datapath.Value{datapath.ProtocolValue(n)}})
+		out = append(out, datapath.Cmp{Field: datapath.L4Protocol, Not: not && alone, Values: []datapath.Value{datapath.ProtocolValue(n)}})
 	}
 	if in.Dev != nil {
 		field, ok := map[firewall.MatchDevPosition]datapath.Field{
@@ -329,31 +329,31 @@ func match(in *firewall.Match, f datapath.Family) (rule, error) {
 		out = append(out, datapath.Word{Field: field, Not: not, Word: in.Dev.Value})
 	}
 	if in.IP != nil {
-		v, err := addresses(in.IP.Value, f)
+		v, err := parseAddresses(in.IP.Value, f)
 		if err != nil {
 			return nil, err
 		}
-		field, err := side(in.IP.Position, datapath.Source, datapath.Destination)
+		field, err := fieldOfPosition(in.IP.Position, datapath.Source, datapath.Destination)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, datapath.Is{Field: field, Not: not, Values: []datapath.Value{v}})
+		out = append(out, datapath.Cmp{Field: field, Not: not, Values: []datapath.Value{v}})
 	}
 	if in.Port != nil {
-		v, err := ports(in.Port.Value)
+		v, err := parsePorts(in.Port.Value)
 		if err != nil {
 			return nil, err
 		}
-		field, err := side(in.Port.Position, datapath.SourcePort, datapath.DestinationPort)
+		field, err := fieldOfPosition(in.Port.Position, datapath.SourcePort, datapath.DestinationPort)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, datapath.Is{Field: field, Not: not, Values: []datapath.Value{v}})
+		out = append(out, datapath.Cmp{Field: field, Not: not, Values: []datapath.Value{v}})
 	}
 	return out, nil
 }
 
-func side(p firewall.MatchPosition, source, destination datapath.Field) (datapath.Field, error) {
+func fieldOfPosition(p firewall.MatchPosition, source, destination datapath.Field) (datapath.Field, error) {
 	switch p {
 	case firewall.MatchPositionSrc:
 		return source, nil
@@ -363,8 +363,8 @@ func side(p firewall.MatchPosition, source, destination datapath.Field) (datapat
 	return 0, fmt.Errorf("%q is neither src nor dst", p)
 }
 
-// addresses reads an address, a network, or a range a-b.
-func addresses(s string, f datapath.Family) (datapath.Value, error) {
+// parseAddresses reads an address, a network, or a range a-b.
+func parseAddresses(s string, f datapath.Family) (datapath.Value, error) {
 	var none datapath.Value
 	if first, last, ok := strings.Cut(s, "-"); ok {
 		low, err := parseAddress(first)
@@ -390,8 +390,8 @@ func addresses(s string, f datapath.Family) (datapath.Value, error) {
 	return datapath.Addr(a), inFamily(a, f)
 }
 
-// ports reads a port or a range a-b.
-func ports(s string) (datapath.Value, error) {
+// parsePorts reads a port or a range a-b.
+func parsePorts(s string) (datapath.Value, error) {
 	first, last, ok := strings.Cut(s, "-")
 	if !ok {
 		last = first

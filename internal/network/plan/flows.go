@@ -18,14 +18,14 @@ import (
 // A rule that names no addresses is about its whole family. Both families are always there, for what a process does not know of that came
 // before it.
 func Translations(tables []datapath.Table) map[netip.Prefix]string {
-	out := translated{wholeOf(datapath.IPv4): "", wholeOf(datapath.IPv6): ""}
+	out := translatedPrefixes{wholeOf(datapath.IPv4): "", wholeOf(datapath.IPv6): ""}
 	for _, t := range tables {
 		for _, c := range t.Chains {
 			if c.Type != datapath.NAT || c.Hook == "" {
 				continue
 			}
 			for _, r := range c.Rules {
-				out.add(t, r, fmt.Sprintf("%s %d: %s\n", c.Hook, c.Priority, datapath.RuleText(t.Family, r)))
+				out.addRule(t, r, fmt.Sprintf("%s %d: %s\n", c.Hook, c.Priority, datapath.RuleText(t.Family, r)))
 			}
 		}
 	}
@@ -39,21 +39,21 @@ func wholeOf(f datapath.Family) netip.Prefix {
 	return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 }
 
-type translated map[netip.Prefix]string
+type translatedPrefixes map[netip.Prefix]string
 
-// add adds a rule. What it is about has to fit all that it names, so that one of that is enough.
-func (out translated) add(t datapath.Table, r rule, text string) {
+// addRule adds a rule. What it is about has to fit all that it names, so that one of that is enough.
+func (out translatedPrefixes) addRule(t datapath.Table, r rule, text string) {
 	about := map[netip.Prefix]string{wholeOf(t.Family): text}
 	for _, s := range r {
 		switch s := s.(type) {
-		case datapath.Is:
+		case datapath.Cmp:
 			if ofFlow(s.Field) && !s.Not {
 				about = map[netip.Prefix]string{}
 				for _, v := range s.Values {
-					fill(about, v, text)
+					addElement(about, v, text)
 				}
 			}
-		case datapath.In:
+		case datapath.Lookup:
 			if !ofFlow(s.Fields[0]) {
 				continue
 			}
@@ -89,14 +89,14 @@ func elementsOf(t datapath.Table, set, text string) map[netip.Prefix]string {
 			continue
 		}
 		for _, e := range s.Elements {
-			fill(out, e.Key[0], fmt.Sprint(text, e.Key[1:], e.Value))
+			addElement(out, e.Key[0], fmt.Sprint(text, e.Key[1:], e.Value))
 		}
 	}
 	return out
 }
 
-// fill gives the prefixes of a value a text.
-func fill(out map[netip.Prefix]string, v datapath.Value, text string) {
+// addElement gives the prefixes of a value a text.
+func addElement(out map[netip.Prefix]string, v datapath.Value, text string) {
 	low, _ := netip.AddrFromSlice([]byte(v.Low))
 	high, _ := netip.AddrFromSlice([]byte(v.High))
 	for _, p := range netipx.IPRangeFrom(low, high).Prefixes() {

@@ -33,19 +33,19 @@ func TestWhichFlowsOfAGatewayAreTranslatedOtherwise(t *testing.T) {
 	users := func(priority int, rules ...rule) func(*Cluster) {
 		return func(c *Cluster) {
 			c.Firewalls = []Firewall{{Of: Object{"FirewallConfiguration", "home", "users"}, Stateful: true, Tables: []datapath.Table{{
-				Family: datapath.IPv4, Name: "users", Chains: []datapath.Chain{base("c", datapath.NAT, datapath.Prerouting, priority, rules...)},
+				Family: datapath.IPv4, Name: "users", Chains: []datapath.Chain{newBaseChain("c", datapath.NAT, datapath.Prerouting, priority, rules...)},
 			}}}}
 		}
 	}
 	to := func(to string, match ...datapath.Statement) rule {
-		return with(match, datapath.TranslateDestination{To: netip.MustParsePrefix(to)})
+		return appendStatements(match, datapath.TranslateDestination{To: netip.MustParsePrefix(to)})
 	}
-	aliases := func(of ...Alias) func(*Cluster) {
+	aliases := func(of ...TranslatedIP) func(*Cluster) {
 		return func(c *Cluster) { c.Aliases = of }
 	}
-	network := func(p string) datapath.Statement { return within(datapath.Destination, netip.MustParsePrefix(p)) }
-	span := datapath.Is{Field: datapath.Source, Values: []datapath.Value{{Type: datapath.TypeAddress, Low: string([]byte{10, 71, 0, 7}), High: string([]byte{10, 71, 0, 9})}}}
-	not := datapath.Is{Field: datapath.Source, Not: true, Values: []datapath.Value{datapath.Addr(addr("10.71.0.7"))}}
+	network := func(p string) datapath.Statement { return isWithin(datapath.Destination, netip.MustParsePrefix(p)) }
+	span := datapath.Cmp{Field: datapath.Source, Values: []datapath.Value{{Type: datapath.TypeAddress, Low: string([]byte{10, 71, 0, 7}), High: string([]byte{10, 71, 0, 9})}}}
+	not := datapath.Cmp{Field: datapath.Source, Not: true, Values: []datapath.Value{datapath.Addr(addr("10.71.0.7"))}}
 	nothing := func(*Cluster) {}
 	const all = "0.0.0.0/0"
 	for name, tc := range map[string]struct {
@@ -67,8 +67,8 @@ func TestWhichFlowsOfAGatewayAreTranslatedOtherwise(t *testing.T) {
 		"of two it is the second":          {users(-100, to("10.200.1.5/32", network("10.70.1.0/24")), to("10.200.1.5/32", network("10.70.2.0/24"))), users(-100, to("10.200.1.5/32", network("10.70.1.0/24"))), "10.70.2.0/24"},
 		"a range":                          {nothing, users(-100, to("10.200.1.5/32", span)), "10.71.0.7/32 10.71.0.8/31"},
 		"a rule for all but one":           {nothing, users(-100, to("10.200.1.5/32", not)), all},
-		"a rule for a device":              {nothing, users(-100, to("10.200.1.5/32", from("eth0"))), all},
-		"a rule for a device and one more": {users(-100, to("10.200.1.5/32", from("eth0"))), users(-100, to("10.200.1.5/32", from("eth0")), to("10.200.1.5/32", network("10.70.2.0/24"))), "10.70.2.0/24"},
+		"a rule for a device":              {nothing, users(-100, to("10.200.1.5/32", fromDevice("eth0"))), all},
+		"a rule for a device and one more": {users(-100, to("10.200.1.5/32", fromDevice("eth0"))), users(-100, to("10.200.1.5/32", fromDevice("eth0")), to("10.200.1.5/32", network("10.70.2.0/24"))), "10.70.2.0/24"},
 	} {
 		of := func(by func(*Cluster)) map[netip.Prefix]string {
 			c := hub()

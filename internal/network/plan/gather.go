@@ -23,10 +23,10 @@ import (
 
 // PeerOf reads a Configuration; false while its networks have no place here.
 func PeerOf(c *networkingv1beta1.Configuration) (Peer, bool, []Problem) {
-	r := reader{of: Object{"Configuration", c.Namespace, c.Name}}
+	r := objectReader{of: Object{"Configuration", c.Namespace, c.Name}}
 	networks, placed, errs := prefix.Placed(c)
 	for _, err := range errs {
-		r.refuse("%v", err)
+		r.reject("%v", err)
 	}
 	return Peer{Of: r.of, Since: c.CreationTimestamp.Time, Key: keyOf(c), Pods: networks.Pods, External: networks.External}, placed, r.problems
 }
@@ -55,25 +55,25 @@ func tunnelMTU(asked, is int) int {
 
 // The address of a gateway that goes away may soon be a stranger's.
 func tunnelOf(kind string, o metav1.Object, asked, is int, at *networkingv1beta1.InternalGatewayEndpoint) (Tunnel, bool, []Problem) {
-	r := reader{of: Object{kind, o.GetNamespace(), o.GetName()}}
+	r := objectReader{of: Object{kind, o.GetNamespace(), o.GetName()}}
 	out := Tunnel{Of: r.of, Since: o.GetCreationTimestamp().Time, Peer: keyOf(o), MTU: tunnelMTU(asked, is), Asked: asked}
 	if at != nil {
-		out.Active = r.address("status.internalEndpoint.ip", at.IP)
+		out.Active = r.parseAddress("status.internalEndpoint.ip", at.IP)
 	}
 	return out, o.GetDeletionTimestamp() == nil, r.problems
 }
 
 // MemberOf reads an InternalNode.
-func MemberOf(n *networkingv1beta1.InternalNode) (Member, []Problem) {
-	r := reader{of: Object{"InternalNode", "", n.Name}}
-	out := Member{Of: r.of, Since: n.CreationTimestamp.Time}
-	if a := r.address("spec.interface.node.ip", said(n.Spec.Interface.Node.IP)); a.IsValid() {
+func MemberOf(n *networkingv1beta1.InternalNode) (ClusterNode, []Problem) {
+	r := objectReader{of: Object{"InternalNode", "", n.Name}}
+	out := ClusterNode{Of: r.of, Since: n.CreationTimestamp.Time}
+	if a := r.parseAddress("spec.interface.node.ip", nonEmptyIP(n.Spec.Interface.Node.IP)); a.IsValid() {
 		out.External = []netip.Addr{a}
 	}
-	out.Local = r.address("status.nodeIP.local", n.Status.NodeIP.Local)
-	out.Remote = r.address("status.nodeIP.remote", n.Status.NodeIP.Remote)
+	out.Local = r.parseAddress("status.nodeIP.local", n.Status.NodeIP.Local)
+	out.Remote = r.parseAddress("status.nodeIP.remote", n.Status.NodeIP.Remote)
 	for _, c := range n.Status.PodCIDRs {
-		if p, ok := r.prefix("status.podCIDRs", c); ok {
+		if p, ok := r.parsePrefix("status.podCIDRs", c); ok {
 			out.PodCIDRs = append(out.PodCIDRs, p)
 		}
 	}
@@ -81,14 +81,14 @@ func MemberOf(n *networkingv1beta1.InternalNode) (Member, []Problem) {
 }
 
 // AliasOf reads an IP; false while it has no address, or if it is not to be translated.
-func AliasOf(ip *ipamv1alpha1.IP) (Alias, bool, []Problem) {
-	r := reader{of: Object{"IP", ip.Namespace, ip.Name}, reason: ReasonUnusableAddress}
-	out := Alias{Of: r.of, Since: ip.CreationTimestamp.Time, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
+func AliasOf(ip *ipamv1alpha1.IP) (TranslatedIP, bool, []Problem) {
+	r := objectReader{of: Object{"IP", ip.Namespace, ip.Name}, reason: ReasonUnusableAddress}
+	out := TranslatedIP{Of: r.of, Since: ip.CreationTimestamp.Time, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}
 	if ip.Status.IP == "" || ip.DeletionTimestamp != nil || ip.Labels[names.HostUnreachable] == "true" {
 		return out, false, nil
 	}
-	out.Alias = r.address("status.ip", &ip.Status.IP)
-	out.Address = r.address("spec.ip", &ip.Spec.IP)
+	out.Alias = r.parseAddress("status.ip", &ip.Status.IP)
+	out.Address = r.parseAddress("spec.ip", &ip.Spec.IP)
 	return out, out.Alias.IsValid() && out.Address.IsValid(), r.problems
 }
 
@@ -105,8 +105,8 @@ func Own(networks []ipamv1alpha1.Network, home string) (pods, services, external
 		if into == nil {
 			continue
 		}
-		r := reader{of: Object{"Network", n.Namespace, n.Name}}
-		if p, ok := r.prefix("status.cidr", n.Status.CIDR); ok {
+		r := objectReader{of: Object{"Network", n.Namespace, n.Name}}
+		if p, ok := r.parsePrefix("status.cidr", n.Status.CIDR); ok {
 			*into = append(*into, p)
 		}
 		problems = append(problems, r.problems...)
@@ -121,8 +121,8 @@ func Held(networks []ipamv1alpha1.Network) (out []netip.Prefix, problems []Probl
 		if n.Labels[names.CIDRType] == "" || n.Status.CIDR == "" {
 			continue
 		}
-		r := reader{of: Object{"Network", n.Namespace, n.Name}}
-		if p, ok := r.prefix("status.cidr", n.Status.CIDR); ok {
+		r := objectReader{of: Object{"Network", n.Namespace, n.Name}}
+		if p, ok := r.parsePrefix("status.cidr", n.Status.CIDR); ok {
 			out = append(out, p)
 		}
 		problems = append(problems, r.problems...)
@@ -146,7 +146,7 @@ func ServiceOf(s *corev1.Service, behind []discoveryv1.EndpointSlice) Service {
 		}
 		port := ServicePort{Protocol: number, Port: uint16(p.Port)}
 		for j := range behind {
-			port.Endpoints = append(port.Endpoints, ready(&behind[j], p.Name)...)
+			port.Endpoints = append(port.Endpoints, readyEndpoints(&behind[j], p.Name)...)
 		}
 		out.Ports = append(out.Ports, port)
 	}
@@ -155,8 +155,8 @@ func ServiceOf(s *corev1.Service, behind []discoveryv1.EndpointSlice) Service {
 
 const maximumPort = 65535
 
-// ready are the endpoints of a slice that answer at a port.
-func ready(s *discoveryv1.EndpointSlice, name string) []netip.AddrPort {
+// readyEndpoints are the endpoints of a slice that answer at a port.
+func readyEndpoints(s *discoveryv1.EndpointSlice, name string) []netip.AddrPort {
 	i := slices.IndexFunc(s.Ports, func(p discoveryv1.EndpointPort) bool {
 		return p.Name != nil && *p.Name == name || p.Name == nil && name == ""
 	})
@@ -178,11 +178,11 @@ func ready(s *discoveryv1.EndpointSlice, name string) []netip.AddrPort {
 }
 
 // TakenByNode are the addresses of a Node. No peer may be shown under them: its own cluster would not reach it.
-func TakenByNode(n *corev1.Node) []Taken {
-	var out []Taken
+func TakenByNode(n *corev1.Node) []ReservedPrefix {
+	var out []ReservedPrefix
 	for _, at := range n.Status.Addresses {
 		if a, err := parseAddress(at.Address); err == nil {
-			out = append(out, Taken{host(a), "address of Node " + n.Name})
+			out = append(out, ReservedPrefix{hostPrefix(a), "address of Node " + n.Name})
 		}
 	}
 	return out
@@ -192,41 +192,41 @@ func keyOf(o metav1.Object) PeerKey {
 	return PeerKey{o.GetNamespace(), o.GetLabels()[names.RemoteClusterID]}
 }
 
-// reader reads the fields of an object.
-type reader struct {
+// objectReader reads the fields of an object.
+type objectReader struct {
 	of Object
 	// reason is that of problems that are refusals.
 	reason   string
 	problems []Problem
 }
 
-func (r *reader) refuse(format string, args ...any) {
+func (r *objectReader) reject(format string, args ...any) {
 	r.problems = append(r.problems, Problem{Of: r.of, Reason: r.reason, Message: fmt.Sprintf(format, args...)})
 }
 
-func (r *reader) address(field string, ip *networkingv1beta1.IP) netip.Addr {
+func (r *objectReader) parseAddress(field string, ip *networkingv1beta1.IP) netip.Addr {
 	if ip == nil {
 		return netip.Addr{}
 	}
 	a, err := parseAddress(string(*ip))
 	if err != nil {
-		r.refuse("%s: %v", field, err)
+		r.reject("%s: %v", field, err)
 	}
 	return a
 }
 
-// said is nil for an address that nobody wrote.
-func said(ip networkingv1beta1.IP) *networkingv1beta1.IP {
+// nonEmptyIP is nil for an address that nobody wrote.
+func nonEmptyIP(ip networkingv1beta1.IP) *networkingv1beta1.IP {
 	if ip == "" {
 		return nil
 	}
 	return &ip
 }
 
-func (r *reader) prefix(field string, c networkingv1beta1.CIDR) (netip.Prefix, bool) {
+func (r *objectReader) parsePrefix(field string, c networkingv1beta1.CIDR) (netip.Prefix, bool) {
 	p, err := prefix.ParsePrefix(string(c))
 	if err != nil {
-		r.refuse("%s: %v", field, err)
+		r.reject("%s: %v", field, err)
 	}
 	return p, err == nil
 }

@@ -143,7 +143,7 @@ func TestTunnelsFromGateways(t *testing.T) {
 
 func TestMembersFromInternalNodes(t *testing.T) {
 	n := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
-	equal(t, "new", Member{Of: Object{"InternalNode", "", "worker-1"}}, first1(MemberOf(n)))
+	equal(t, "new", ClusterNode{Of: Object{"InternalNode", "", "worker-1"}}, first1(MemberOf(n)))
 	n.Spec.Interface.Node.IP = "10.70.0.11"
 	n.Status.NodeIP = networkingv1beta1.InternalNodeStatusNodeIP{Local: new(networkingv1beta1.IP("10.200.1.1")), Remote: new(networkingv1beta1.IP("172.29.1.1"))}
 	n.Status.PodCIDRs = []networkingv1beta1.CIDR{"10.200.1.0/24", "10.200.1/24"}
@@ -225,5 +225,5 @@ func TestAddressesOfNodesAreTaken(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: "172.29.1.1"}, {Type: corev1.NodeHostName, Address: "worker-1"}, {Type: corev1.NodeInternalIP, Address: "fd00:29::1"},
 	}}}
-	equal(t, "taken", []Taken{{nets("172.29.1.1/32")[0], "address of Node worker-1"}, {nets("fd00:29::1/128")[0], "address of Node worker-1"}}, TakenByNode(n))
+	equal(t, "taken", []ReservedPrefix{{nets("172.29.1.1/32")[0], "address of Node worker-1"}, {nets("fd00:29::1/128")[0], "address of Node worker-1"}}, TakenByNode(n))
 }

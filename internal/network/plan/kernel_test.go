@@ -102,7 +102,7 @@ rules:
 		counter := ""
 		for _, s := range r {
 			switch s := s.(type) {
-			case datapath.Count:
+			case datapath.Counter:
 				counter = s.Name
 			case datapath.Verdict:
 				switch s.Kind {
@@ -133,10 +133,10 @@ rules:
 // step does what a statement says; false if the rest of the rule does not happen.
 func (n *namespace) step(t datapath.Table, s datapath.Statement, p *packet) bool {
 	switch s := s.(type) {
-	case datapath.In:
+	case datapath.Lookup:
 		_, ok := n.find(t, s.Set, p, s.Fields)
 		return ok != s.Not
-	case datapath.Is:
+	case datapath.Cmp:
 		have, ok := n.value(s.Field, p)
 		return ok && s.Not != slices.ContainsFunc(s.Values, func(v datapath.Value) bool { return v.Low <= have && have <= v.High })
 	case datapath.Word:
@@ -152,7 +152,7 @@ func (n *namespace) step(t datapath.Table, s datapath.Statement, p *packet) bool
 	case datapath.SetPrefix:
 		to := address(s.Field, p)
 		*to = moved(*to, s.Prefix)
-	case datapath.Untracked:
+	case datapath.Notrack:
 		p.untracked = true
 	case datapath.TranslateSource:
 		if !s.Identity {
@@ -395,7 +395,7 @@ func (w *world) travel(n *namespace, in string, p *packet) string {
 			w.note(n, "%s into the tunnel", p)
 			n, in = n.tunnel, device
 		case "liqo.fabric":
-			hop := n.state.Hops[slices.IndexFunc(n.state.Hops, func(h datapath.Hop) bool { return h.Next == route.Via })]
+			hop := n.state.Neighbours[slices.IndexFunc(n.state.Neighbours, func(h datapath.Neighbour) bool { return h.Next == route.Via })]
 			to := w.outer[hop.Outer]
 			w.note(n, "%s to %s", p, to.name)
 			if why := w.carry(to, n.speaks(to), hop.Outer, p); why != "" {

@@ -19,10 +19,10 @@ const peersTable = 6091
 // defaultRulePriority is that of the rule that leads to peers: before those of CNIs for single pods.
 const defaultRulePriority = 105
 
-// node is a plan for a node.
-type node struct {
-	*survey
-	self     Member
+// nodePlan is a plan for a node.
+type nodePlan struct {
+	*model
+	self     ClusterNode
 	name     string
 	families []datapath.Family
 	far      []netip.Addr // of gateways of peers
@@ -36,54 +36,54 @@ func Node(in NodeInput) (datapath.State, []Problem) {
 	if priority <= 0 || priority >= mainPriority {
 		priority = defaultRulePriority
 	}
-	n := node{survey: look(in.Cluster, netip.Addr{}, Object{}), name: in.Name}
-	n.self = n.member(in.Name)
-	n.families = families(n.asked)
+	n := nodePlan{model: newModel(in.Cluster, netip.Addr{}, Object{}), name: in.Name}
+	n.self = n.nodeNamed(in.Name)
+	n.families = familiesOf(n.wantsFamily)
 	n.far = n.farGateways(in.Peers)
 	var out datapath.State
-	n.fabric(&out)
-	n.routes(&out, priority)
-	n.probes(&out, priority)
+	n.addFabric(&out)
+	n.addRoutes(&out, priority)
+	n.addProbes(&out, priority)
 	for _, f := range n.families {
-		out.Tables = append(out.Tables, n.table(f))
+		out.Tables = append(out.Tables, n.nodeTable(f))
 	}
 	n.addUsers(&out, in.Cluster, userPlace{tables: []int{peersTable, probesTable}, before: priority})
 	out.Sort()
 	return out, sortedProblems(n.problems)
 }
 
-// asked is true for a family in which there is something to say.
-func (n *node) asked(f datapath.Family) bool {
-	return f == n.outer && n.self.identity().IsValid() || len(here(n.networks, f)) > 0 ||
+// wantsFamily is true for a family in which there is something to say.
+func (n *nodePlan) wantsFamily(f datapath.Family) bool {
+	return f == n.outer && n.self.identityAddr().IsValid() || len(localPrefixes(n.networks, f)) > 0 ||
 		slices.ContainsFunc(n.held, func(p netip.Prefix) bool { return familyOf(p) == f }) ||
-		slices.ContainsFunc(n.aliases, func(a Alias) bool { return datapath.FamilyOf(a.Alias) == f })
+		slices.ContainsFunc(n.aliases, func(a TranslatedIP) bool { return datapath.FamilyOf(a.Alias) == f })
 }
 
-// fabric adds the device, and the hops to all gateways.
-func (n *node) fabric(out *datapath.State) {
-	self := n.self.identity()
+// addFabric adds the device, and the hops to all gateways.
+func (n *nodePlan) addFabric(out *datapath.State) {
+	self := n.self.identityAddr()
 	if !self.IsValid() {
 		return
 	}
 	out.Links = append(out.Links, n.fabricLink(self, n.fabricMTU(0)))
 	for _, a := range n.self.External {
-		out.Addresses = append(out.Addresses, datapath.Address{Device: "lo", Prefix: host(a)})
+		out.Addresses = append(out.Addresses, datapath.Address{Device: "lo", Prefix: hostPrefix(a)})
 	}
-	for _, g := range n.gateways() {
-		out.Hops = append(out.Hops, hops(g.Active, g.Active, n.families)...)
+	for _, g := range n.localGateways() {
+		out.Neighbours = append(out.Neighbours, neighboursOf(g.Active, g.Active, n.families)...)
 	}
 }
 
-// routes adds those to peers, each by its gateway.
-func (n *node) routes(out *datapath.State, priority int) {
+// addRoutes adds those to peers, each by its gateway.
+func (n *nodePlan) addRoutes(out *datapath.State, priority int) {
 	for _, f := range n.families {
 		out.Rules = append(out.Rules, datapath.Rule{Priority: priority, Family: f, Table: peersTable})
 	}
-	n.outside(out, priority)
+	n.addOutside(out, priority)
 	for _, net := range n.networks {
-		out.Routes = append(out.Routes, unreachable(peersTable, net.Here))
-		g := n.tunnel(net.peer)
-		if !g.Active.IsValid() || !n.self.identity().IsValid() || !n.fits(net, g.Of, g.MTU) {
+		out.Routes = append(out.Routes, unreachableRoute(peersTable, net.Here))
+		g := n.tunnelOf(net.peer)
+		if !g.Active.IsValid() || !n.self.identityAddr().IsValid() || !n.fitsMTU(net, g.Of, g.MTU) {
 			continue
 		}
 		r := fabricRoute(peersTable, net.Here, g.Active)
@@ -91,72 +91,72 @@ func (n *node) routes(out *datapath.State, priority int) {
 		out.Routes = append(out.Routes, r)
 	}
 	for _, p := range n.held {
-		out.Routes = append(out.Routes, unreachable(peersTable, p))
+		out.Routes = append(out.Routes, unreachableRoute(peersTable, p))
 	}
 }
 
-// outside leads what pods of gateways send as themselves past our routes, and those of users, to those of the CNI: the other end of a tunnel
+// addOutside leads what pods of gateways send as themselves past our routes, and those of users, to those of the CNI: the other end of a tunnel
 // may have an address under which a peer is seen here.
-func (n *node) outside(out *datapath.State, priority int) {
-	gateways := n.gateways()
+func (n *nodePlan) addOutside(out *datapath.State, priority int) {
+	gateways := n.localGateways()
 	if len(gateways) == 0 || !slices.Contains(n.families, n.outer) {
 		return
 	}
 	for _, g := range gateways {
-		out.Rules = append(out.Rules, datapath.Rule{Priority: max(priority-2, 0), Family: n.outer, From: host(g.Active), GoTo: priority + 1})
+		out.Rules = append(out.Rules, datapath.Rule{Priority: max(priority-2, 0), Family: n.outer, From: hostPrefix(g.Active), GoTo: priority + 1})
 	}
 	out.Rules = append(out.Rules, datapath.Rule{Priority: priority + 1, Family: n.outer, Nop: true})
 }
 
-// table is the table of nftables of one family.
-func (n *node) table(f datapath.Family) datapath.Table {
+// nodeTable is the table of nftables of one family.
+func (n *nodePlan) nodeTable(f datapath.Family) datapath.Table {
 	t := datapath.Table{Family: f, Name: datapath.TableName}
 	if f == n.outer {
-		same, other := n.speakers(n.mouths())
+		same, other := n.allowedSourceSets(n.allowedSources())
 		t.Sets = append(t.Sets, same, other)
 		outer := n.outerChains()
 		// What is only passed on to a gateway on this node is not looked at, and not translated either.
-		outer[0].Rules = append(outer[0].Rules, with(overFabric(), datapath.Untracked{}))
+		outer[0].Rules = append(outer[0].Rules, appendStatements(overFabric(), datapath.Notrack{}))
 		t.Chains = append(t.Chains, outer...)
 	}
-	t.Sets = append(t.Sets, n.sets(f)...)
+	t.Sets = append(t.Sets, n.nftSets(f)...)
 	maps, services := n.serviceSets(f)
 	t.Sets = append(t.Sets, maps...)
 	t.Chains = append(t.Chains, strayChains()...)
 	t.Chains = append(t.Chains, aliasChains()...)
 	t.Chains = append(t.Chains, guardChains(services)...)
 	t.Chains = append(t.Chains, n.postChains(f)...)
-	finish(&t)
+	sortTable(&t)
 	return t
 }
 
-// gateways are those that run.
-func (n *node) gateways() []Tunnel {
+// localGateways are those that run.
+func (n *nodePlan) localGateways() []Tunnel {
 	return slices.DeleteFunc(slices.Clone(n.tunnels), func(g Tunnel) bool { return !g.Active.IsValid() })
 }
 
-// mouths are the gateways, each for its peer alone.
-func (n *node) mouths() []speaker {
-	var out []speaker
-	for _, g := range n.gateways() {
-		of := slices.DeleteFunc(slices.Clone(n.networks), func(net network) bool { return net.peer != g.Peer })
-		out = append(out, speaker{g.Active, append(here(of, datapath.IPv4), here(of, datapath.IPv6)...)})
+// allowedSources are the gateways, each for its peer alone.
+func (n *nodePlan) allowedSources() []allowedSource {
+	var out []allowedSource
+	for _, g := range n.localGateways() {
+		of := slices.DeleteFunc(slices.Clone(n.networks), func(net peerNetwork) bool { return net.peer != g.Peer })
+		out = append(out, allowedSource{g.Active, append(localPrefixes(of, datapath.IPv4), localPrefixes(of, datapath.IPv6)...)})
 	}
 	return out
 }
 
 // ownGateways are the addresses of the gateways of this cluster.
-func (n *node) ownGateways() []netip.Prefix {
+func (n *nodePlan) ownGateways() []netip.Prefix {
 	var out []netip.Prefix
-	for _, g := range n.gateways() {
-		out = append(out, host(g.Active))
+	for _, g := range n.localGateways() {
+		out = append(out, hostPrefix(g.Active))
 	}
 	return out
 }
 
-func (n *node) sets(f datapath.Family) []datapath.Set {
-	peers, nodes := here(n.networks, f), n.nodeAddresses()
-	var shown, hidden, beyond, local, translated []Alias // to peers, to them behind a node's address, behind other nodes maybe, to this cluster
+func (n *nodePlan) nftSets(f datapath.Family) []datapath.Set {
+	peers, nodes := localPrefixes(n.networks, f), n.nodeAddresses()
+	var shown, hidden, beyond, local, translated []TranslatedIP // to peers, to them behind a node's address, behind other nodes maybe, to this cluster
 	for _, a := range n.aliases {
 		if datapath.FamilyOf(a.Alias) != f {
 			continue
@@ -166,11 +166,11 @@ func (n *node) sets(f datapath.Family) []datapath.Set {
 			switch {
 			case a.Masquerade:
 				hidden = append(hidden, a)
-			case !nodes[a.Address] && !contains(n.pods, a.Address) && !contains(n.services, a.Address):
+			case !nodes[a.Address] && !containsAddr(n.pods, a.Address) && !containsAddr(n.services, a.Address):
 				beyond = append(beyond, a)
 			}
 		}
-		switch service := contains(n.services, a.Address); {
+		switch service := containsAddr(n.services, a.Address); {
 		case service:
 			translated = append(translated, a)
 		case a.Masquerade:
@@ -178,28 +178,28 @@ func (n *node) sets(f datapath.Family) []datapath.Set {
 		}
 	}
 	return []datapath.Set{
-		prefixes("peers", f, peers),
-		prefixes("gateways", f, hosts(n.far...)),
-		prefixes("own_gateways", f, n.ownGateways()),
-		prefixes("pods", f, n.pods),
-		prefixes("services", f, n.services),
-		prefixes("direct", f, append(slices.Clone(n.services), peers...)),
-		prefixes("exposed", f, each(shown, addressOf)),
-		prefixes("masquerade", f, each(hidden, addressOf)),
-		prefixes("beyond", f, each(beyond, addressOf)),
-		prefixes("aliases", f, each(translated, aliasOf)),
-		translation("alias_local", local, aliasOf, addressOf),
+		newPrefixSet("peers", f, peers),
+		newPrefixSet("gateways", f, hostPrefixes(n.far...)),
+		newPrefixSet("own_gateways", f, n.ownGateways()),
+		newPrefixSet("pods", f, n.pods),
+		newPrefixSet("services", f, n.services),
+		newPrefixSet("direct", f, append(slices.Clone(n.services), peers...)),
+		newPrefixSet("exposed", f, addressesOf(shown, addressOf)),
+		newPrefixSet("masquerade", f, addressesOf(hidden, addressOf)),
+		newPrefixSet("beyond", f, addressesOf(beyond, addressOf)),
+		newPrefixSet("aliases", f, addressesOf(translated, aliasOf)),
+		translationMap("alias_local", local, aliasOf, addressOf),
 	}
 }
 
 // ofPeer is true for what is reached by a gateway: other gateways send there without a node between.
-func (n *node) ofPeer(a netip.Addr) bool {
-	return slices.ContainsFunc(n.networks, func(net network) bool { return net.Here.Contains(a) })
+func (n *nodePlan) ofPeer(a netip.Addr) bool {
+	return slices.ContainsFunc(n.networks, func(net peerNetwork) bool { return net.Here.Contains(a) })
 }
 
 // nodeAddresses are those of all nodes: what a peer sends to any others that are no pods' leaves the gateway's node as the peer's, and may
 // come by other nodes.
-func (n *node) nodeAddresses() map[netip.Addr]bool {
+func (n *nodePlan) nodeAddresses() map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for _, m := range n.members {
 		for _, a := range m.nodeAddresses() {
@@ -211,7 +211,7 @@ func (n *node) nodeAddresses() map[netip.Addr]bool {
 
 // serviceSets translate cluster IPs, and aliases of cluster IPs, to what is ready behind them, and say which ports these are; some
 // is false where there is no such cluster IP.
-func (n *node) serviceSets(f datapath.Family) (sets []datapath.Set, some bool) {
+func (n *nodePlan) serviceSets(f datapath.Family) (sets []datapath.Set, some bool) {
 	key := []datapath.Type{datapath.TypeAddress, datapath.TypeProtocol, datapath.TypePort}
 	value := []datapath.Type{datapath.TypeAddress, datapath.TypePort}
 	direct := datapath.Set{Name: "cluster_ips", Key: key, Value: value}
@@ -220,16 +220,16 @@ func (n *node) serviceSets(f datapath.Family) (sets []datapath.Set, some bool) {
 	var known []netip.Prefix
 	seen := map[string]bool{}
 	for _, a := range n.aliases {
-		if datapath.FamilyOf(a.Alias) != f || !contains(n.services, a.Address) {
+		if datapath.FamilyOf(a.Alias) != f || !containsAddr(n.services, a.Address) {
 			continue
 		}
 		for _, s := range n.clusterIPs {
 			if !slices.Contains(s.ClusterIPs, a.Address) {
 				continue
 			}
-			known = append(known, host(a.Address))
+			known = append(known, hostPrefix(a.Address))
 			for _, p := range s.Ports {
-				to := n.endpoint(a.Address, p)
+				to := n.chooseEndpoint(a.Address, p)
 				id := fmt.Sprint(a.Address, p.Protocol, p.Port)
 				if !to.IsValid() || seen[id] {
 					continue
@@ -244,16 +244,16 @@ func (n *node) serviceSets(f datapath.Family) (sets []datapath.Set, some bool) {
 			}
 		}
 	}
-	return []datapath.Set{direct, alias, ports, prefixes("cluster_services", f, known)}, len(known) > 0
+	return []datapath.Set{direct, alias, ports, newPrefixSet("cluster_services", f, known)}, len(known) > 0
 }
 
-// endpoint chooses one that is ready, on each node for itself: so they share the work, and keep their choice while others
+// chooseEndpoint chooses one that is ready, on each node for itself: so they share the work, and keep their choice while others
 // come and go.
-func (n *node) endpoint(of netip.Addr, p ServicePort) netip.AddrPort {
+func (n *nodePlan) chooseEndpoint(of netip.Addr, p ServicePort) netip.AddrPort {
 	var best netip.AddrPort
 	var least [sha256.Size]byte
 	for _, e := range p.Endpoints {
-		if !usable(e.Addr()) || datapath.FamilyOf(e.Addr()) != datapath.FamilyOf(of) {
+		if !isUsable(e.Addr()) || datapath.FamilyOf(e.Addr()) != datapath.FamilyOf(of) {
 			continue
 		}
 		weight := sha256.Sum256(fmt.Append(nil, n.name, " ", of, " ", p.Protocol, " ", p.Port, " ", e))
@@ -269,13 +269,13 @@ func (n *node) endpoint(of netip.Addr, p ServicePort) netip.AddrPort {
 // a peer, too, and whether a datagram is from there only its destination says, once that is translated: no datagram ends a flow, though it may
 // keep one.
 func strayChains() []datapath.Chain {
-	stray := rule{notFrom(names.FabricDevice), notFrom("lo"), in("peers", datapath.Source), notIn("beyond", datapath.Destination)}
+	stray := rule{notFrom(names.FabricDevice), notFrom("lo"), lookupIn("peers", datapath.Source), notIn("beyond", datapath.Destination)}
 	return []datapath.Chain{
-		base("stray", datapath.Filter, datapath.Prerouting, beforeTracking,
-			with(stray, protocol(datapath.UDP), accept), refuse(CounterStray, stray...),
+		newBaseChain("stray", datapath.Filter, datapath.Prerouting, beforeTracking,
+			appendStatements(stray, isProtocol(datapath.UDP), accept), dropCounted(CounterStray, stray...),
 		),
-		base("stray_datagram", datapath.Filter, datapath.Prerouting, afterDestinationNAT,
-			refuse(CounterStray, with(stray, notIn("own_gateways", datapath.Destination))...),
+		newBaseChain("stray_datagram", datapath.Filter, datapath.Prerouting, afterDestinationNAT,
+			dropCounted(CounterStray, appendStatements(stray, notIn("own_gateways", datapath.Destination))...),
 		),
 	}
 }
@@ -287,10 +287,10 @@ func aliasChains() []datapath.Chain {
 		{datapath.TranslateDestination{Map: "alias_services", Key: port}},
 		{datapath.TranslateDestination{Map: "alias_local", Key: []datapath.Field{datapath.Destination}}},
 	}
-	peers := rule{from(names.FabricDevice), datapath.TranslateDestination{Map: "cluster_ips", Key: port}}
+	peers := rule{fromDevice(names.FabricDevice), datapath.TranslateDestination{Map: "cluster_ips", Key: port}}
 	return []datapath.Chain{
-		base("alias", datapath.NAT, datapath.Prerouting, aliasNAT, slices.Concat([]rule{peers}, local)...),
-		base("alias_out", datapath.NAT, datapath.Output, aliasNAT, local...),
+		newBaseChain("alias", datapath.NAT, datapath.Prerouting, aliasNAT, slices.Concat([]rule{peers}, local)...),
+		newBaseChain("alias_out", datapath.NAT, datapath.Output, aliasNAT, local...),
 	}
 }
 
@@ -298,55 +298,55 @@ func aliasChains() []datapath.Chain {
 // Service that is known that is its ports.
 func guardChains(services bool) []datapath.Chain {
 	fresh := []rule{
-		refuse(CounterFreshSource, notIn("peers", datapath.Source)),
-		refuse(CounterFreshElsewhere, in("own_gateways", datapath.Destination)), // these are pods, too, and answer as such
+		dropCounted(CounterFreshSource, notIn("peers", datapath.Source)),
+		dropCounted(CounterFreshElsewhere, lookupIn("own_gateways", datapath.Destination)), // these are pods, too, and answer as such
 	}
 	if services {
 		fresh = append(fresh,
-			rule{in("cluster_ports", datapath.Destination, datapath.L4Protocol, datapath.DestinationPort), accept},
-			refuse(CounterFreshElsewhere, in("cluster_services", datapath.Destination)),
+			rule{lookupIn("cluster_ports", datapath.Destination, datapath.L4Protocol, datapath.DestinationPort), accept},
+			dropCounted(CounterFreshElsewhere, lookupIn("cluster_services", datapath.Destination)),
 		)
 	}
 	fresh = append(fresh,
-		rule{in("exposed", datapath.Destination), accept}, // first: where kube-proxy uses IPVS, cluster IPs are local
-		refuse(CounterFreshLocal, datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}),
-		rule{in("pods", datapath.Destination), accept},
-		refuse(CounterFreshElsewhere),
+		rule{lookupIn("exposed", datapath.Destination), accept}, // first: where kube-proxy uses IPVS, cluster IPs are local
+		dropCounted(CounterFreshLocal, datapath.Word{Field: datapath.DestinationScope, Word: datapath.Local}),
+		rule{lookupIn("pods", datapath.Destination), accept},
+		dropCounted(CounterFreshElsewhere),
 	)
 	return []datapath.Chain{
-		base("guard", datapath.Filter, datapath.Prerouting, beforeNAT,
+		newBaseChain("guard", datapath.Filter, datapath.Prerouting, beforeNAT,
 			rule{
-				from(names.FabricDevice), datapath.Word{Field: datapath.FlowState, Not: true, Word: datapath.Established},
+				fromDevice(names.FabricDevice), datapath.Word{Field: datapath.FlowState, Not: true, Word: datapath.Established},
 				datapath.Word{Field: datapath.FlowState, Not: true, Word: datapath.Related}, goTo("fresh"),
 			},
 		),
-		chain("fresh", fresh...),
+		newChain("fresh", fresh...),
 	}
 }
 
 // postChains give the sources by which peers know who speaks: pods keep theirs if they meant the peer or a Service, all else has the
 // node's address. So has who asks a gateway of a peer: the node's probes have a source that is nobody's. Nothing translates after that.
-func (n *node) postChains(f datapath.Family) []datapath.Chain {
+func (n *nodePlan) postChains(f datapath.Family) []datapath.Chain {
 	leave := []rule{{
 		datapath.Word{Field: datapath.SourceScope, Not: true, Word: datapath.Local}, notIn("gateways", datapath.Destination),
-		in("pods", datapath.Source), in("direct", datapath.OriginalDestination), datapath.TranslateSource{Identity: true},
+		lookupIn("pods", datapath.Source), lookupIn("direct", datapath.OriginalDestination), datapath.TranslateSource{Identity: true},
 	}}
 	if a := n.self.externalOf(f); a.IsValid() {
-		leave = append(leave, rule{datapath.TranslateSource{To: host(a)}})
+		leave = append(leave, rule{datapath.TranslateSource{To: hostPrefix(a)}})
 	} else {
-		leave = append(leave, refuse(CounterNoSource))
+		leave = append(leave, dropCounted(CounterNoSource))
 	}
-	fromPeer := in("peers", datapath.OriginalSource)
+	fromPeer := lookupIn("peers", datapath.OriginalSource)
 	return []datapath.Chain{
-		base("post", datapath.NAT, datapath.Postrouting, nodeSourceNAT,
-			rule{into(names.FabricDevice), goTo("leave")},
-			rule{fromPeer, in("services", datapath.OriginalDestination), datapath.Masquerade{}},
-			rule{fromPeer, in("masquerade", datapath.Destination), datapath.Masquerade{}},
+		newBaseChain("post", datapath.NAT, datapath.Postrouting, nodeSourceNAT,
+			rule{toDevice(names.FabricDevice), goTo("leave")},
+			rule{fromPeer, lookupIn("services", datapath.OriginalDestination), datapath.Masquerade{}},
+			rule{fromPeer, lookupIn("masquerade", datapath.Destination), datapath.Masquerade{}},
 			rule{
 				datapath.Word{Field: datapath.FlowStatus, Word: datapath.Translated},
-				in("aliases", datapath.OriginalDestination), datapath.Masquerade{},
+				lookupIn("aliases", datapath.OriginalDestination), datapath.Masquerade{},
 			},
 		),
-		chain("leave", leave...),
+		newChain("leave", leave...),
 	}
 }

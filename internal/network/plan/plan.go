@@ -78,8 +78,8 @@ type Tunnel struct {
 	Asked int
 }
 
-// Member is a node of this cluster.
-type Member struct {
+// ClusterNode is a node of this cluster.
+type ClusterNode struct {
 	Of    Object // an InternalNode
 	Since time.Time
 	// External are the node's addresses in front of peers, one of a family at most. Without any it has no part in the fabric.
@@ -91,8 +91,8 @@ type Member struct {
 	PodCIDRs  []netip.Prefix
 }
 
-// Alias is an address that peers, and with Masquerade nodes and pods, have for another one.
-type Alias struct {
+// TranslatedIP is an address that peers, and with Masquerade nodes and pods, have for another one.
+type TranslatedIP struct {
 	Of         Object    // an IP
 	Since      time.Time // when that was made: of several for one address the oldest counts
 	Alias      netip.Addr
@@ -114,8 +114,8 @@ type ServicePort struct {
 	Endpoints []netip.AddrPort
 }
 
-// Taken is a prefix that no peer may be shown under.
-type Taken struct {
+// ReservedPrefix is a prefix that no peer may be shown under.
+type ReservedPrefix struct {
 	Prefix netip.Prefix
 	By     string // "address of Node worker-1"
 }
@@ -128,12 +128,12 @@ type Cluster struct {
 	// Held are prefixes of networks of peers, also of those whose Configuration has no place for them now: nothing else is there.
 	Held    []netip.Prefix
 	Tunnels []Tunnel
-	Members []Member
-	Aliases []Alias
+	Members []ClusterNode
+	Aliases []TranslatedIP
 	// ClusterIPs are the Services that aliases may be of.
 	ClusterIPs []Service
 	// Taken is more than what follows from all the above.
-	Taken []Taken
+	Taken []ReservedPrefix
 	// Routings and Firewalls are those of users that apply here.
 	Routings  []Routing
 	Firewalls []Firewall
@@ -205,23 +205,23 @@ func byObject[T any](in []T, of func(T) Object) []T {
 
 // byRank sorts a copy by whose word counts.
 func byRank[T any](in []T, of func(T) Object, since func(T) time.Time) []T {
-	return ranked(in, of, func(v T) elder.Rank { return rank(of(v), since(v)) })
+	return sortByRank(in, of, func(v T) elder.Rank { return rankOf(of(v), since(v)) })
 }
 
-func ranked[T any](in []T, of func(T) Object, rank func(T) elder.Rank) []T {
+func sortByRank[T any](in []T, of func(T) Object, rank func(T) elder.Rank) []T {
 	out := byObject(in, of) // of one rank: of different kinds
 	slices.SortStableFunc(out, func(a, b T) int { return rank(a).Compare(rank(b)) })
 	return out
 }
 
-func rank(of Object, since time.Time) elder.Rank {
+func rankOf(of Object, since time.Time) elder.Rank {
 	return elder.Rank{Since: since, Namespace: of.Namespace, Name: of.Name}
 }
 
 // Gateways sorts a copy of gateways by which is the one that leads to a peer. One that does not run is for others to replace.
 func Gateways(in []Tunnel) []Tunnel {
-	return ranked(in, func(g Tunnel) Object { return g.Of }, func(g Tunnel) elder.Rank {
-		r := rank(g.Of, g.Since)
+	return sortByRank(in, func(g Tunnel) Object { return g.Of }, func(g Tunnel) elder.Rank {
+		r := rankOf(g.Of, g.Since)
 		r.Idle = !g.Active.IsValid()
 		return r
 	})

@@ -63,12 +63,12 @@ func tunnel(id, active string) Tunnel {
 	return t
 }
 
-func member(name, external, local, remote string, pods ...string) Member {
-	return Member{Of: Object{"InternalNode", "", name}, External: addrs(strings.Fields(external)...), Local: addr(local), Remote: addr(remote), PodCIDRs: nets(pods...)}
+func member(name, external, local, remote string, pods ...string) ClusterNode {
+	return ClusterNode{Of: Object{"InternalNode", "", name}, External: addrs(strings.Fields(external)...), Local: addr(local), Remote: addr(remote), PodCIDRs: nets(pods...)}
 }
 
-func alias(name, from, to string, masquerade bool) Alias {
-	return Alias{Of: Object{"IP", "demo", name}, Alias: addr(from), Address: addr(to), Masquerade: masquerade}
+func alias(name, from, to string, masquerade bool) TranslatedIP {
+	return TranslatedIP{Of: Object{"IP", "demo", name}, Alias: addr(from), Address: addr(to), Masquerade: masquerade}
 }
 
 // milan is a cluster with the same networks as its peer rome, which is shown under others.
@@ -77,7 +77,7 @@ func milan() Cluster {
 		Pods: nets("10.200.0.0/16"), Services: nets("10.96.0.0/12"), External: nets("10.70.0.0/16"),
 		Peers:   []Peer{peer("rome", pairs("10.200.0.0/16 10.71.0.0/16"), pairs("10.70.0.0/16 10.68.0.0/16"))},
 		Tunnels: []Tunnel{tunnel("rome", "10.200.1.9")},
-		Members: []Member{
+		Members: []ClusterNode{
 			member("worker-1", "10.70.0.11", "10.200.1.1", "172.29.1.1", "10.200.1.0/24"),
 			member("worker-2", "10.70.0.12", "10.200.2.1", "172.29.1.2", "10.200.2.0/24"),
 		},
@@ -109,7 +109,7 @@ func only6() Cluster {
 		Pods: nets("fd00:200::/56"), Services: nets("fd00:96::/112"), External: nets("fd00:70::/64"),
 		Peers:   []Peer{peer("rome", pairs("fd00:200::/56 fd00:71::/56"), pairs("fd00:70::/64 fd00:68::/64"))},
 		Tunnels: []Tunnel{tunnel("rome", "fd00:200:0:1::9")},
-		Members: []Member{
+		Members: []ClusterNode{
 			member("worker-1", "fd00:70::ff01", "fd00:200:0:1::1", "fd00:29::1", "fd00:200:0:1::/64"),
 			member("worker-2", "fd00:70::ff02", "fd00:200:0:2::1", "fd00:29::2", "fd00:200:0:2::/64"),
 		},
@@ -134,7 +134,7 @@ func inGateway(id, address string, c Cluster) func() (datapath.State, []Problem)
 }
 
 func withAliases(c Cluster) Cluster {
-	c.Aliases = []Alias{
+	c.Aliases = []TranslatedIP{
 		alias("printer", "10.70.0.21", "172.29.1.100", true),
 		alias("database", "10.70.0.22", "172.29.1.101", false),
 		alias("node-exporter", "10.70.0.23", "172.29.1.2", false),
@@ -144,7 +144,7 @@ func withAliases(c Cluster) Cluster {
 }
 
 func withAPIServer(c Cluster) Cluster {
-	c.Aliases = []Alias{alias("api-server", "10.70.0.25", "10.96.0.1", false)}
+	c.Aliases = []TranslatedIP{alias("api-server", "10.70.0.25", "10.96.0.1", false)}
 	c.ClusterIPs = []Service{{
 		Of: Object{"Service", "default", "kubernetes"}, ClusterIPs: addrs("10.96.0.1"),
 		Ports: []ServicePort{{datapath.TCP, 443, []netip.AddrPort{netip.MustParseAddrPort("172.29.1.1:6443"), netip.MustParseAddrPort("172.29.1.2:6443")}}},
@@ -165,7 +165,7 @@ func TestWalks(t *testing.T) {
 	several.Peers[0].Pods = pairs("10.200.0.0/16 10.71.0.0/16", "10.210.0.0/16 10.72.0.0/16")
 	several.Members[1].PodCIDRs = nets("10.200.2.0/24", "10.210.7.3/32", "10.210.9.0/28")
 	aliased := milan()
-	aliased.Aliases = []Alias{alias("one-pod", "10.70.0.26", "10.200.2.7", false)}
+	aliased.Aliases = []TranslatedIP{alias("one-pod", "10.70.0.26", "10.200.2.7", false)}
 	covering := hub()
 	covering.Peers[1].Pods = pairs("10.200.0.0/16 172.29.0.0/16")
 
@@ -196,7 +196,7 @@ func TestWalks(t *testing.T) {
 		{"gateway-cluster-ip", "An IP object of a cluster IP: the gateway's own node knows what is behind it.", inGateway("rome", "10.200.1.9", withAPIServer(milan()))},
 		{"gateway-hub", "The gateway to rome, beside one to oslo. A pod of rome and one of oslo have aliases: they speak under those, others of oslo under 10.70.0.0.",
 			inGateway("rome", "10.200.1.9", change(withAliases(hub()), func(c *Cluster) {
-				c.Aliases = []Alias{alias("pod-of-rome", "10.70.0.31", "10.71.1.5", false), alias("pod-of-oslo", "10.70.0.32", "10.69.1.5", false)}
+				c.Aliases = []TranslatedIP{alias("pod-of-rome", "10.70.0.31", "10.71.1.5", false), alias("pod-of-oslo", "10.70.0.32", "10.69.1.5", false)}
 			}))},
 		{"gateway-pod-cidrs", "Several networks of pods, and pods of worker-2 outside of those of nodes.", inGateway("rome", "10.200.1.9", several)},
 		{"gateway-moved", "The pod of a gateway has moved to worker-2, which is not known yet: the same, from where it is.", func() (datapath.State, []Problem) {
@@ -275,7 +275,7 @@ func check(s datapath.State) (broken []string) {
 		routes[k] = true
 	}
 	hops := map[netip.Addr]bool{}
-	for _, h := range s.Hops {
+	for _, h := range s.Neighbours {
 		if hops[h.Next] {
 			say("two hops: %s", h)
 		}
@@ -333,7 +333,7 @@ func checkTable(t datapath.Table) (broken []string) {
 						say("no chain %s", s.Chain)
 					}
 					reached[s.Chain] = true
-				case datapath.In:
+				case datapath.Lookup:
 					used[s.Set] = true
 					if have := sets[s.Set]; len(have.Key) != len(s.Fields) || len(have.Value) > 0 {
 						say("%s is no set of %d fields", s.Set, len(s.Fields))
@@ -348,7 +348,7 @@ func checkTable(t datapath.Table) (broken []string) {
 					if have := sets[s.Map]; s.Map != "" && (len(have.Key) != len(s.Key) || len(have.Value) == 0) {
 						say("%s is no map of %d fields", s.Map, len(s.Key))
 					}
-				case datapath.Count:
+				case datapath.Counter:
 					if !counters[s.Name] {
 						say("no counter %s", s.Name)
 					}
@@ -378,7 +378,7 @@ func checkTranslations(t datapath.Table, say func(string, ...any)) {
 				if c.Name != chain || len(r) < 2 {
 					continue
 				}
-				is, ok := r[0].(datapath.Is)
+				is, ok := r[0].(datapath.Cmp)
 				to, moved := r[1].(datapath.SetPrefix)
 				if ok && moved && is.Field == field {
 					out[is.Values[0].String()] = to.Prefix.String()

@@ -10,14 +10,14 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// usable is true for an address that is of one family and of no zone.
-func usable(a netip.Addr) bool {
+// isUsable is true for an address that is of one family and of no zone.
+func isUsable(a netip.Addr) bool {
 	return a.IsValid() && !a.Is4In6() && a.Zone() == "" && !a.IsUnspecified()
 }
 
-// routable is true for an address that hosts can have in front of others.
-func routable(a netip.Addr) bool {
-	return usable(a) && !slices.ContainsFunc(reserved, func(t Taken) bool { return t.Prefix.Contains(a) })
+// isRoutable is true for an address that hosts can have in front of others.
+func isRoutable(a netip.Addr) bool {
+	return isUsable(a) && !slices.ContainsFunc(reserved, func(t ReservedPrefix) bool { return t.Prefix.Contains(a) })
 }
 
 // usablePrefix is true for a prefix of one family, of no zone, and without host bits.
@@ -42,25 +42,25 @@ func prefixSet(in []netip.Prefix) []netip.Prefix {
 
 // addressSet has each address that hosts can have once, in order.
 func addressSet(in []netip.Addr) []netip.Addr {
-	out := slices.DeleteFunc(slices.Clone(in), func(a netip.Addr) bool { return !routable(a) })
+	out := slices.DeleteFunc(slices.Clone(in), func(a netip.Addr) bool { return !isRoutable(a) })
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out)
 }
 
-// hosts are addresses as prefixes.
-func hosts(addrs ...netip.Addr) []netip.Prefix {
+// hostPrefixes are addresses as prefixes.
+func hostPrefixes(addrs ...netip.Addr) []netip.Prefix {
 	var out []netip.Prefix
 	for _, a := range addrs {
-		if routable(a) {
-			out = append(out, host(a))
+		if isRoutable(a) {
+			out = append(out, hostPrefix(a))
 		}
 	}
 	return out
 }
 
-func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
-func contains(prefixes []netip.Prefix, a netip.Addr) bool {
+func containsAddr(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
@@ -79,8 +79,8 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return out
 }
 
-// text is a prefix for people.
-func text(p netip.Prefix) string {
+// prefixText is a prefix for people.
+func prefixText(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()
 	}

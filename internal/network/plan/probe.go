@@ -51,7 +51,7 @@ func Probes(peers []Peer, state datapath.State) []Probe {
 		route := slices.IndexFunc(state.Routes, func(r datapath.Route) bool {
 			return r.To == here && r.Device == names.FabricDevice && r.Source.IsValid() && r.MTU > 0
 		})
-		back := slices.IndexFunc(state.Rules, func(r datapath.Rule) bool { return r.Table == probesTable && r.From == host(here.Addr()) })
+		back := slices.IndexFunc(state.Rules, func(r datapath.Rule) bool { return r.Table == probesTable && r.From == hostPrefix(here.Addr()) })
 		if route >= 0 && back >= 0 {
 			r := state.Routes[route]
 			out = append(out, Probe{Peer: p.Key.ClusterID, From: state.Rules[back].To.Addr(), To: here.Addr(), Node: r.Source, MTU: r.MTU})
@@ -61,28 +61,28 @@ func Probes(peers []Peer, state datapath.State) []Probe {
 	return out
 }
 
-// probes adds what a node needs to ask gateways of peers by the way of its pods: what it sends itself is not forwarded, and is not what
+// addProbes adds what a node needs to ask gateways of peers by the way of its pods: what it sends itself is not forwarded, and is not what
 // the hook for that drops. A pair of devices has the node forward what who probes sends, with a source that looks like that of a pod, since
 // CNIs let pass what does. Only what those gateways answer to that address comes back to the devices: should a pod have it, all else is its own.
-func (n *node) probes(out *datapath.State, priority int) {
+func (n *nodePlan) addProbes(out *datapath.State, priority int) {
 	asked := map[datapath.Family]bool{}
 	for _, gateway := range n.far {
 		f := datapath.FamilyOf(gateway)
-		asker := n.asker(f)
+		asker := n.probeSource(f)
 		if !asker.IsValid() || !n.self.externalOf(f).IsValid() {
 			continue
 		}
-		out.Rules = append(out.Rules, datapath.Rule{Priority: priority, Family: f, From: host(gateway), To: host(asker), Table: probesTable})
+		out.Rules = append(out.Rules, datapath.Rule{Priority: priority, Family: f, From: hostPrefix(gateway), To: hostPrefix(asker), Table: probesTable})
 		if asked[f] {
 			continue
 		}
 		asked[f] = true
-		back := datapath.Route{Table: probesTable, To: host(asker), Device: names.ProbeDevice}
+		back := datapath.Route{Table: probesTable, To: hostPrefix(asker), Device: names.ProbeDevice}
 		if f == datapath.IPv4 {
 			back.Scope = datapath.ScopeLink
 		}
 		out.Routes = append(out.Routes, back)
-		out.Hops = append(out.Hops, datapath.Hop{Device: names.ProbeDevice, Next: asker, MAC: nobodysMAC})
+		out.Neighbours = append(out.Neighbours, datapath.Neighbour{Device: names.ProbeDevice, Next: asker, MAC: nobodysMAC})
 	}
 	if len(asked) > 0 {
 		out.Links = append(out.Links,
@@ -93,20 +93,20 @@ func (n *node) probes(out *datapath.State, priority int) {
 }
 
 // farGateways are the addresses of peers' gateways, of those peers whose networks are taken.
-func (n *node) farGateways(peers []Peer) []netip.Addr {
+func (n *nodePlan) farGateways(peers []Peer) []netip.Addr {
 	var out []netip.Addr
 	for _, p := range peers {
 		here := p.Gateways()
-		if slices.ContainsFunc(n.networks, func(net network) bool { return net.external && net.peer == p.Key && net.Here == here }) {
+		if slices.ContainsFunc(n.networks, func(net peerNetwork) bool { return net.external && net.peer == p.Key && net.Here == here }) {
 			out = append(out, here.Addr())
 		}
 	}
 	return addressSet(out)
 }
 
-// asker is the source of a node's probes: an address of pods, but not one that hosts have for other reasons, as the first and the last of a
+// probeSource is the source of a node's probes: an address of pods, but not one that hosts have for other reasons, as the first and the last of a
 // network.
-func (n *node) asker(f datapath.Family) netip.Addr {
+func (n *nodePlan) probeSource(f datapath.Family) netip.Addr {
 	pods := ofFamily(n.pods, f)
 	if len(pods) == 0 {
 		return netip.Addr{}

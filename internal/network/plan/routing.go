@@ -29,9 +29,9 @@ func tableID(name string) int {
 // RoutingOf translates a RouteConfiguration. What of it cannot be done is left out.
 func RoutingOf(c *networkingv1beta1.RouteConfiguration) (Routing, []Problem) {
 	table := c.Spec.Table
-	r := routing{Routing: Routing{Of: Object{"RouteConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time, Table: tableID(table.Name)}}
+	r := routingBuilder{Routing: Routing{Of: Object{"RouteConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time, Table: tableID(table.Name)}}
 	if table.Name == "" {
-		r.refuse("the table has no name")
+		r.reject("the table has no name")
 		return r.Routing, r.problems
 	}
 	for i := range table.Rules {
@@ -43,21 +43,21 @@ func RoutingOf(c *networkingv1beta1.RouteConfiguration) (Routing, []Problem) {
 	return r.Routing, r.problems
 }
 
-// routing is a Routing in the making.
-type routing struct {
+// routingBuilder is a Routing in the making.
+type routingBuilder struct {
 	Routing
 	problems []Problem
 }
 
-func (r *routing) refuse(format string, args ...any) {
+func (r *routingBuilder) reject(format string, args ...any) {
 	r.problems = append(r.problems, Problem{Of: r.Of, Message: fmt.Sprintf(format, args...)})
 }
 
-func (r *routing) addRoutes(of int, routes []networkingv1beta1.Route) {
+func (r *routingBuilder) addRoutes(of int, routes []networkingv1beta1.Route) {
 	for i := range routes {
 		one, err := routeOf(&routes[i])
 		if err != nil {
-			r.refuse("route %d of rule %d: %v", i+1, of+1, err)
+			r.reject("route %d of rule %d: %v", i+1, of+1, err)
 			continue
 		}
 		same := slices.IndexFunc(r.Routes, func(o datapath.Route) bool { return o.To == one.To })
@@ -65,7 +65,7 @@ func (r *routing) addRoutes(of int, routes []networkingv1beta1.Route) {
 		case same < 0:
 			r.Routes = append(r.Routes, one)
 		case r.Routes[same] != one:
-			r.refuse("route %d of rule %d: there is another route to %s", i+1, of+1, one.To)
+			r.reject("route %d of rule %d: there is another route to %s", i+1, of+1, one.To)
 		}
 	}
 }
@@ -120,13 +120,13 @@ func scopeOf(s networkingv1beta1.Scope) (datapath.Scope, error) {
 	return 0, fmt.Errorf("no route has the scope %q", s)
 }
 
-func (r *routing) addRules(i int, in *networkingv1beta1.Rule) {
+func (r *routingBuilder) addRules(i int, in *networkingv1beta1.Rule) {
 	one, err := ruleOf(in)
 	if err != nil {
-		r.refuse("rule %d: %v", i+1, err)
+		r.reject("rule %d: %v", i+1, err)
 		return
 	}
-	for _, f := range r.families(one) {
+	for _, f := range r.ruleFamilies(one) {
 		one.Family = f
 		one.Table = r.Table
 		if !slices.Contains(r.Rules, one) {
@@ -135,14 +135,14 @@ func (r *routing) addRules(i int, in *networkingv1beta1.Rule) {
 	}
 }
 
-// families are those that a rule is about: of its addresses, or else of the routes it leads to.
-func (r *routing) families(of datapath.Rule) []datapath.Family {
+// ruleFamilies are those that a rule is about: of its addresses, or else of the routes it leads to.
+func (r *routingBuilder) ruleFamilies(of datapath.Rule) []datapath.Family {
 	for _, p := range []netip.Prefix{of.From, of.To} {
 		if p.IsValid() {
 			return []datapath.Family{familyOf(p)}
 		}
 	}
-	return families(func(f datapath.Family) bool {
+	return familiesOf(func(f datapath.Family) bool {
 		return slices.ContainsFunc(r.Routes, func(o datapath.Route) bool { return familyOf(o.To) == f })
 	})
 }
@@ -214,7 +214,7 @@ func checkDevice(name string) error {
 // parseAddress reads an address.
 func parseAddress(s string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(s)
-	if a = a.Unmap(); err != nil || !usable(a) {
+	if a = a.Unmap(); err != nil || !isUsable(a) {
 		return netip.Addr{}, fmt.Errorf("%q is no address", s)
 	}
 	return a, nil

@@ -55,13 +55,13 @@ func TestRefusals(t *testing.T) {
 		}, []string{
 			"UnusableMTU of GatewayServer liqo-tenant-rome/rome: fd00:71::/56 is unreachable: IPv6 needs an MTU of 1280 bytes, and the tunnel has 1200",
 		}},
-		{"a node is where it is, whoever is shown there", func(c *Cluster) { c.Taken = []Taken{{nets("10.71.3.4/32")[0], "address of Node worker-3"}} }, []string{
+		{"a node is where it is, whoever is shown there", func(c *Cluster) { c.Taken = []ReservedPrefix{{nets("10.71.3.4/32")[0], "address of Node worker-3"}} }, []string{
 			"NetworkInTheWay of Configuration liqo-tenant-rome/rome: 10.71.0.0/16 is left out: it covers 10.71.3.4, address of Node worker-3",
 		}},
 		{"an address has one alias", func(c *Cluster) {
-			c.Aliases = []Alias{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.22", "172.29.1.100", false)}
+			c.Aliases = []TranslatedIP{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.22", "172.29.1.100", false)}
 		}, []string{"AnotherIP of IP demo/second: 172.29.1.100 has the alias 10.70.0.21 of IP demo/first already"}},
-		{"an alias leads somewhere", func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.70.0.21", "169.254.169.254", false)} }, []string{
+		{"an alias leads somewhere", func(c *Cluster) { c.Aliases = []TranslatedIP{alias("x", "10.70.0.21", "169.254.169.254", false)} }, []string{
 			"UnusableAddress of IP demo/x: 10.70.0.21 and 169.254.169.254 cannot both be reached: 169.254.0.0/16 is for links and tunnels",
 		}},
 		{"what no user wrote is no refusal", func(c *Cluster) { c.Members[1].External = addrs("10.70.0.11") }, nil},
@@ -98,7 +98,7 @@ func TestContradictions(t *testing.T) {
 			c.Peers[0].Pods = pairs("10.192.0.0/12 172.16.0.0/12")
 		},
 		"Configuration liqo-tenant-rome/rome: 203.0.113.0/24 is left out: it covers 203.0.113.7, the API server": func(c *Cluster) {
-			c.Taken = []Taken{{nets("203.0.113.7/32")[0], "the API server"}}
+			c.Taken = []ReservedPrefix{{nets("203.0.113.7/32")[0], "the API server"}}
 			c.Peers[0].Pods = pairs("10.200.0.0/24 203.0.113.0/24")
 		},
 		"Configuration liqo-tenant-rome/rome: 0.0.0.0/0 is left out: it covers 0.0.0.0/8, this host": func(c *Cluster) {
@@ -173,23 +173,23 @@ func TestContradictions(t *testing.T) {
 		},
 		"InternalNode worker-2: the pods of 10.200.1.0/24 are those of InternalNode worker-1": func(c *Cluster) { c.Members[1].PodCIDRs = nets("10.200.1.0/24") },
 		"IP demo/second: 172.29.1.100 has the alias 10.70.0.21 of IP demo/first already": func(c *Cluster) {
-			c.Aliases = []Alias{alias("second", "10.70.0.20", "172.29.1.100", false), alias("first", "10.70.0.21", "172.29.1.100", false)}
+			c.Aliases = []TranslatedIP{alias("second", "10.70.0.20", "172.29.1.100", false), alias("first", "10.70.0.21", "172.29.1.100", false)}
 		},
 		"IP demo/a: 172.29.1.100 has the alias 10.70.0.21 of IP demo/b already": func(c *Cluster) {
-			c.Aliases = []Alias{alias("a", "10.70.0.20", "172.29.1.100", false), alias("b", "10.70.0.21", "172.29.1.100", false)}
+			c.Aliases = []TranslatedIP{alias("a", "10.70.0.20", "172.29.1.100", false), alias("b", "10.70.0.21", "172.29.1.100", false)}
 			c.Aliases[0].Since = time.Unix(1, 0)
 		},
 		"IP demo/second: 10.70.0.21 is an alias of 172.29.1.100, says IP demo/first": func(c *Cluster) {
-			c.Aliases = []Alias{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.21", "172.29.1.101", false)}
+			c.Aliases = []TranslatedIP{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.21", "172.29.1.101", false)}
 		},
-		"IP demo/x: 10.70.0.0 is the address of gateways and cannot be an alias":                                func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.70.0.0", "172.29.1.100", false)} },
-		"IP demo/x: 10.70.0.12 is the address of InternalNode worker-2 and cannot be an alias":                  func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.70.0.12", "172.29.1.100", false)} },
-		"IP demo/x: 10.200.0.9 is an address of this cluster's pods or Services and cannot be an alias":         func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.200.0.9", "172.29.1.100", false)} },
-		"IP demo/x: 10.71.0.9 is in 10.71.0.0/16 of Configuration liqo-tenant-rome/rome and cannot be an alias": func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.71.0.9", "172.29.1.100", false)} },
-		"IP demo/x: 10.70.0.22 is in front of peers already":                                                    func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.70.0.21", "10.70.0.22", false)} },
-		"IP demo/x: 10.70.0.21 and fd00::1 are not of the same family":                                          func(c *Cluster) { c.Aliases = []Alias{alias("x", "10.70.0.21", "fd00::1", false)} },
+		"IP demo/x: 10.70.0.0 is the address of gateways and cannot be an alias":                                func(c *Cluster) { c.Aliases = []TranslatedIP{alias("x", "10.70.0.0", "172.29.1.100", false)} },
+		"IP demo/x: 10.70.0.12 is the address of InternalNode worker-2 and cannot be an alias":                  func(c *Cluster) { c.Aliases = []TranslatedIP{alias("x", "10.70.0.12", "172.29.1.100", false)} },
+		"IP demo/x: 10.200.0.9 is an address of this cluster's pods or Services and cannot be an alias":         func(c *Cluster) { c.Aliases = []TranslatedIP{alias("x", "10.200.0.9", "172.29.1.100", false)} },
+		"IP demo/x: 10.71.0.9 is in 10.71.0.0/16 of Configuration liqo-tenant-rome/rome and cannot be an alias": func(c *Cluster) { c.Aliases = []TranslatedIP{alias("x", "10.71.0.9", "172.29.1.100", false)} },
+		"IP demo/x: 10.70.0.22 is in front of peers already":                                                    func(c *Cluster) { c.Aliases = []TranslatedIP{alias("x", "10.70.0.21", "10.70.0.22", false)} },
+		"IP demo/x: 10.70.0.21 and fd00::1 are not of the same family":                                          func(c *Cluster) { c.Aliases = []TranslatedIP{alias("x", "10.70.0.21", "fd00::1", false)} },
 		"IP demo/x: 10.70.0.21 and 169.254.169.254 cannot both be reached: 169.254.0.0/16 is for links and tunnels": func(c *Cluster) {
-			c.Aliases = []Alias{alias("x", "10.70.0.21", "169.254.169.254", false)}
+			c.Aliases = []TranslatedIP{alias("x", "10.70.0.21", "169.254.169.254", false)}
 		},
 	} {
 		c := milan()
@@ -255,8 +255,8 @@ func TestHeldPrefixesAreUnreachable(t *testing.T) {
 // Objects that agree on an alias are one; a node that asks for masquerade gets it.
 func TestAliasesThatAgree(t *testing.T) {
 	c := milan()
-	c.Aliases = []Alias{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.21", "172.29.1.100", true)}
-	s := look(c, addr("10.200.1.9"), c.Tunnels[0].Of)
+	c.Aliases = []TranslatedIP{alias("first", "10.70.0.21", "172.29.1.100", false), alias("second", "10.70.0.21", "172.29.1.100", true)}
+	s := newModel(c, addr("10.200.1.9"), c.Tunnels[0].Of)
 	if len(s.problems) > 0 || len(s.aliases) != 1 || !s.aliases[0].Masquerade {
 		t.Error(s.aliases, s.problems)
 	}
@@ -272,7 +272,7 @@ type objects struct {
 	routes         []*networkingv1beta1.RouteConfiguration
 	walls          []*networkingv1beta1.FirewallConfiguration
 	services       []Service
-	taken          []Taken
+	taken          []ReservedPrefix
 }
 
 func drawObjects(t *rapid.T) objects {
@@ -385,7 +385,7 @@ func drawObjects(t *rapid.T) objects {
 	})
 	times("taken", func() {
 		p, _ := prefix.ParsePrefix(string(cidr("taken")))
-		o.taken = append(o.taken, Taken{p, "somebody"}) // may be none
+		o.taken = append(o.taken, ReservedPrefix{p, "somebody"}) // may be none
 	})
 	return o
 }
@@ -479,8 +479,8 @@ func TestAnyObjectsInAnyOrder(t *testing.T) {
 func TestValuesThatAreNone(t *testing.T) {
 	c := Cluster{
 		Pods: nets("10.0.0.0/8"), Peers: []Peer{{Pods: []prefix.Pair{{}}, External: pairs("10.0.0.1/8 11.0.0.1/8")}},
-		Tunnels: []Tunnel{{}, {Active: addr("::ffff:10.0.0.1")}, {Active: addr("::")}}, Members: []Member{{External: addrs("fe80::1%x")}}, Aliases: []Alias{{}},
-		ClusterIPs: []Service{{}}, Taken: []Taken{{}}, Routings: []Routing{{}}, Firewalls: []Firewall{{}},
+		Tunnels: []Tunnel{{}, {Active: addr("::ffff:10.0.0.1")}, {Active: addr("::")}}, Members: []ClusterNode{{External: addrs("fe80::1%x")}}, Aliases: []TranslatedIP{{}},
+		ClusterIPs: []Service{{}}, Taken: []ReservedPrefix{{}}, Routings: []Routing{{}}, Firewalls: []Firewall{{}},
 	}
 	for _, with := range []Cluster{{}, c} {
 		_, _ = Node(NodeInput{Cluster: with, RulePriority: -1})
@@ -602,7 +602,7 @@ func TestWhereGatewaysOfAPeerAre(t *testing.T) {
 			continue
 		}
 		there := peer.External[i].There.Addr()
-		if own := look(mirror, netip.Addr{}, Object{}).unknownSource(datapath.FamilyOf(there)); own != there {
+		if own := newModel(mirror, netip.Addr{}, Object{}).unknownSource(datapath.FamilyOf(there)); own != there {
 			t.Errorf("%s: the gateways have %s, and are asked at %s", name, own, there)
 		}
 	}

@@ -19,13 +19,13 @@ import (
 
 // RoutesOnNode tells whether a RouteConfiguration applies to nodes.
 func RoutesOnNode(o metav1.Object, home string) bool {
-	return applies(o, home) && o.GetLabels()[names.RouteCategory] == names.TargetFabric
+	return appliesTo(o, home) && o.GetLabels()[names.RouteCategory] == names.TargetFabric
 }
 
 // FirewallOnNode tells whether a FirewallConfiguration applies to a node.
 func FirewallOnNode(o metav1.Object, home, node string) bool {
 	l := o.GetLabels()
-	if !applies(o, home) || l[names.FirewallCategory] != names.TargetFabric {
+	if !appliesTo(o, home) || l[names.FirewallCategory] != names.TargetFabric {
 		return false
 	}
 	switch l[names.FirewallSubcategory] {
@@ -40,7 +40,7 @@ func FirewallOnNode(o metav1.Object, home, node string) bool {
 // RoutesOnGateway tells whether a RouteConfiguration applies to a gateway of a peer that runs on a node.
 func RoutesOnGateway(o metav1.Object, home string, peer PeerKey, node string) bool {
 	l := o.GetLabels()
-	if !applies(o, home, peer.Namespace) || l[names.RouteCategory] != names.TargetGateway {
+	if !appliesTo(o, home, peer.Namespace) || l[names.RouteCategory] != names.TargetGateway {
 		return false
 	}
 	switch unique := l[names.RouteUnique]; l[names.RouteSubcategory] {
@@ -56,7 +56,7 @@ func RoutesOnGateway(o metav1.Object, home string, peer PeerKey, node string) bo
 // FirewallOnGateway tells whether a FirewallConfiguration applies to a gateway of a peer.
 func FirewallOnGateway(o metav1.Object, home string, peer PeerKey) bool {
 	l := o.GetLabels()
-	if !applies(o, home, peer.Namespace) || l[names.FirewallCategory] != names.TargetGateway {
+	if !appliesTo(o, home, peer.Namespace) || l[names.FirewallCategory] != names.TargetGateway {
 		return false
 	}
 	switch l[names.FirewallSubcategory] {
@@ -97,7 +97,7 @@ func WhyUnapplied(o metav1.Object, home string) string {
 	return fmt.Sprintf("there is no gateway in namespace %s; gateways take a %s from their own namespace and from %s", o.GetNamespace(), kind, home)
 }
 
-func applies(o metav1.Object, namespaces ...string) bool {
+func appliesTo(o metav1.Object, namespaces ...string) bool {
 	if o.GetDeletionTimestamp() != nil {
 		return false
 	}

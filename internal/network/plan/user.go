@@ -34,27 +34,27 @@ type userPlace struct {
 	before int   // priority of our first rule for that
 }
 
-// added is what came of users' firewalls.
-type added struct{ stateful bool }
+// addedRules is what came of users' firewalls.
+type addedRules struct{ stateful bool }
 
 // kernelTables are the tables of routes that each host has: unspecified, default, main, local.
 var kernelTables = []int{0, 253, 254, 255}
 
 // addUsers adds what users wrote. A table is one object's: the elder's.
-func (s *survey) addUsers(out *datapath.State, c Cluster, place userPlace) added {
+func (s *model) addUsers(out *datapath.State, c Cluster, place userPlace) addedRules {
 	s.addRoutings(out, c.Routings, place)
 	return s.addFirewalls(out, c.Firewalls)
 }
 
-func (s *survey) addRoutings(out *datapath.State, in []Routing, place userPlace) {
+func (s *model) addRoutings(out *datapath.State, in []Routing, place userPlace) {
 	owner := map[int]Object{}
 	for _, r := range byRank(in, func(r Routing) Object { return r.Of }, func(r Routing) time.Time { return r.Since }) {
 		if first, ok := owner[r.Table]; ok {
-			s.problem(r.Of, "table %d is that of %s", r.Table, first)
+			s.addProblem(r.Of, "table %d is that of %s", r.Table, first)
 			continue
 		}
 		if slices.Contains(place.tables, r.Table) || slices.Contains(kernelTables, r.Table) {
-			s.problem(r.Of, "table %d is not for users", r.Table)
+			s.addProblem(r.Of, "table %d is not for users", r.Table)
 			continue
 		}
 		owner[r.Table] = r.Of
@@ -72,21 +72,21 @@ func (s *survey) addRoutings(out *datapath.State, in []Routing, place userPlace)
 	}
 }
 
-func (s *survey) addFirewalls(out *datapath.State, in []Firewall) added {
+func (s *model) addFirewalls(out *datapath.State, in []Firewall) addedRules {
 	type key struct {
 		family datapath.Family
 		name   string
 	}
-	var all added
+	var all addedRules
 	owner := map[key]Object{}
 	for _, f := range byRank(in, func(f Firewall) Object { return f.Of }, func(f Firewall) time.Time { return f.Since }) {
 		if i := slices.IndexFunc(f.Tables, func(t datapath.Table) bool { return t.Name == datapath.TableName || t.Name == datapath.UnsettledName }); i >= 0 {
-			s.problem(f.Of, "the table %s is not for users", f.Tables[i].Name)
+			s.addProblem(f.Of, "the table %s is not for users", f.Tables[i].Name)
 			continue
 		}
 		if i := slices.IndexFunc(f.Tables, func(t datapath.Table) bool { return owner[key{t.Family, t.Name}] != Object{} }); i >= 0 {
 			t := f.Tables[i]
-			s.problem(f.Of, "the table %s is that of %s", t.Name, owner[key{t.Family, t.Name}])
+			s.addProblem(f.Of, "the table %s is that of %s", t.Name, owner[key{t.Family, t.Name}])
 			continue
 		}
 		for _, t := range f.Tables {

@@ -119,7 +119,7 @@ func TestRoutesOfUsers(t *testing.T) {
 	}}
 	r, problems := RoutingOf(c)
 	var s datapath.State
-	user := survey{}
+	user := model{}
 	user.addRoutings(&s, []Routing{r}, userPlace{tables: []int{peersTable}, before: defaultRulePriority})
 	s.Sort()
 	want := `route 192.0.2.0/24 via 172.29.1.254 dev eth0 onlink src 172.29.1.1 table 32592813

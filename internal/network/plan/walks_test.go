@@ -60,7 +60,7 @@ func pair(milans func(*Cluster)) *sites {
 	r := milan()
 	r.Peers = []Peer{peer("milan", pairs("10.200.0.0/16 10.71.0.0/16"), pairs("10.70.0.0/16 10.68.0.0/16"))}
 	r.Tunnels = []Tunnel{tunnel("milan", "10.200.1.77")}
-	r.Members = []Member{member("worker-1", "10.70.0.11", "10.200.1.254", "172.29.9.1", "10.200.1.0/24", "10.200.2.0/24")}
+	r.Members = []ClusterNode{member("worker-1", "10.70.0.11", "10.200.1.254", "172.29.9.1", "10.200.1.0/24", "10.200.2.0/24")}
 	s.build("rome", r, false)
 	s.join("milan/to-rome", "rome/to-milan")
 	return s
@@ -81,7 +81,7 @@ func dual() *sites {
 	r := milan()
 	r.Peers = []Peer{peer("milan", pairs("10.200.0.0/16 10.71.0.0/16"), pairs("10.70.0.0/16 10.68.0.0/16"))}
 	r.Tunnels = []Tunnel{tunnel("milan", "10.200.1.77")}
-	r.Members = []Member{member("worker-1", "10.70.0.11", "10.200.1.254", "172.29.9.1", "10.200.1.0/24", "fd00:200:0:1::/64")}
+	r.Members = []ClusterNode{member("worker-1", "10.70.0.11", "10.200.1.254", "172.29.9.1", "10.200.1.0/24", "fd00:200:0:1::/64")}
 	second(&r, "fd01")
 	s.build("rome", r, false)
 	s.join("milan/to-rome", "rome/to-milan")
@@ -89,7 +89,7 @@ func dual() *sites {
 }
 
 // star is the hub milan with rome and oslo, whose networks are the same once more.
-func star(aliases ...Alias) *sites {
+func star(aliases ...TranslatedIP) *sites {
 	s := pair(func(c *Cluster) {
 		*c = hub()
 		c.Aliases = aliases
@@ -97,7 +97,7 @@ func star(aliases ...Alias) *sites {
 	o := milan()
 	o.Peers = []Peer{peer("milan", pairs("10.200.0.0/16 10.71.0.0/16"), pairs("10.70.0.0/16 10.68.0.0/16"))}
 	o.Tunnels = []Tunnel{tunnel("milan", "10.200.1.78")}
-	o.Members = []Member{member("worker-1", "10.70.0.11", "10.200.1.253", "172.29.8.1", "10.200.1.0/24", "10.200.2.0/24")}
+	o.Members = []ClusterNode{member("worker-1", "10.70.0.11", "10.200.1.253", "172.29.8.1", "10.200.1.0/24", "10.200.2.0/24")}
 	s.build("oslo", o, false)
 	s.join("milan/to-oslo", "oslo/to-milan")
 	return s
@@ -192,7 +192,7 @@ func TestPacketsOnTheirWay(t *testing.T) {
 			{"milan/worker-2", "cni0", tcp("10.200.2.7", "10.70.0.21"), "172.29.1.2 > 172.29.1.100", "leaves", ""},
 			{"milan/worker-2", "eth0", tcp("172.29.1.100", "172.29.1.2"), "10.70.0.21 > 10.200.2.7", "leaves", ""},
 		}},
-		{"an alias of a pod, and the pod's own address", pair(func(c *Cluster) { c.Aliases = []Alias{alias("p", "10.70.0.26", "10.200.2.7", false)} }), []step{
+		{"an alias of a pod, and the pod's own address", pair(func(c *Cluster) { c.Aliases = []TranslatedIP{alias("p", "10.70.0.26", "10.200.2.7", false)} }), []step{
 			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.26"), "10.71.1.5 > 10.200.2.7", "leaves", ""},
 			{"milan/worker-2", "cni0", tcp("10.200.2.7", "10.71.1.5"), "10.68.0.26 > 10.200.1.5", "leaves", ""},
 			{"rome/worker-1", "cni0", tcp("10.200.1.6", "10.71.2.7"), "10.71.1.6 > 10.200.2.7", "leaves", ""},

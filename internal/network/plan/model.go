@@ -15,22 +15,22 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// survey is a cluster without its contradictions. Everything in it can be told to a kernel.
-type survey struct {
+// model is a cluster without its contradictions. Everything in it can be told to a kernel.
+type model struct {
 	pods, services, external []netip.Prefix
-	networks                 []network
+	networks                 []peerNetwork
 	held                     []netip.Prefix // of networks that are not among them
 	tunnels                  []Tunnel
-	members                  []Member
-	aliases                  []Alias
+	members                  []ClusterNode
+	aliases                  []TranslatedIP
 	clusterIPs               []Service
 	// outer is the family of the packets between nodes and gateways.
 	outer    datapath.Family
 	problems []Problem
 }
 
-// network is a network of a peer.
-type network struct {
+// peerNetwork is a network of a peer.
+type peerNetwork struct {
 	prefix.Pair
 	of       Object
 	peer     PeerKey
@@ -38,7 +38,7 @@ type network struct {
 }
 
 // reserved is what is the same on each host, and can be nobody's network.
-var reserved = []Taken{
+var reserved = []ReservedPrefix{
 	{netip.MustParsePrefix("0.0.0.0/8"), "this host"},
 	{netip.MustParsePrefix("127.0.0.0/8"), "this host"},
 	{netip.MustParsePrefix("169.254.0.0/16"), "links and tunnels"},
@@ -48,58 +48,58 @@ var reserved = []Taken{
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
 }
 
-// look surveys a cluster from an address, which is that of a replica of the gateway of, or the zero value.
-func look(c Cluster, from netip.Addr, of Object) *survey {
-	s := &survey{clusterIPs: byObject(c.ClusterIPs, func(o Service) Object { return o.Of })}
-	s.pods, s.services, s.external = s.own(c.Pods), s.own(c.Services), s.own(c.External)
+// newModel surveys a cluster from an address, which is that of a replica of the gateway of, or the zero value.
+func newModel(c Cluster, from netip.Addr, of Object) *model {
+	s := &model{clusterIPs: byObject(c.ClusterIPs, func(o Service) Object { return o.Of })}
+	s.pods, s.services, s.external = s.ownPrefixes(c.Pods), s.ownPrefixes(c.Services), s.ownPrefixes(c.External)
 	s.outer = outerFamily(c, from)
 	owner := map[netip.Addr]Object{} // of the addresses of the fabric
-	if routable(from) {
+	if isRoutable(from) {
 		owner[from] = of
 	}
 	s.takeTunnels(c.Tunnels, owner)
 	s.takeMembers(c.Members, owner)
 	s.findStrays(c.Peers)
-	taken := append(s.taken(from), c.Taken...)
+	taken := append(s.reservedPrefixes(from), c.Taken...)
 	s.takeNetworks(c.Peers, slices.Clone(taken))
-	s.hold(c.Held, taken)
+	s.reserve(c.Held, taken)
 	s.takeAliases(c.Aliases)
 	return s
 }
 
 // Refused is what no node and no gateway does of what users wrote, and why.
 func Refused(c Cluster) []Problem {
-	s := look(c, netip.Addr{}, Object{})
+	s := newModel(c, netip.Addr{}, Object{})
 	for _, n := range s.networks {
-		if g := s.tunnel(n.peer); g.Of != (Object{}) {
-			s.fits(n, g.Of, g.MTU)
+		if g := s.tunnelOf(n.peer); g.Of != (Object{}) {
+			s.fitsMTU(n, g.Of, g.MTU)
 		}
 	}
 	return sortedProblems(slices.DeleteFunc(s.problems, func(p Problem) bool { return p.Reason == "" }))
 }
 
-func (s *survey) problem(of Object, format string, args ...any) {
-	s.refuse("", of, format, args...)
+func (s *model) addProblem(of Object, format string, args ...any) {
+	s.reject("", of, format, args...)
 }
 
-func (s *survey) refuse(reason string, of Object, format string, args ...any) {
+func (s *model) reject(reason string, of Object, format string, args ...any) {
 	s.problems = append(s.problems, Problem{Of: of, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// own are networks of this cluster that hosts can have.
-func (s *survey) own(in []netip.Prefix) []netip.Prefix {
-	out, others := own(in)
+// ownPrefixes are networks of this cluster that hosts can have.
+func (s *model) ownPrefixes(in []netip.Prefix) []netip.Prefix {
+	out, others := splitOwn(in)
 	for _, p := range others {
-		i := slices.IndexFunc(reserved, func(t Taken) bool { return t.Prefix.Overlaps(p) })
-		s.problem(Object{Kind: "Network", Name: p.String()}, "it is left out: it covers %s, %s", reserved[i].Prefix, reserved[i].By)
+		i := slices.IndexFunc(reserved, func(t ReservedPrefix) bool { return t.Prefix.Overlaps(p) })
+		s.addProblem(Object{Kind: "Network", Name: p.String()}, "it is left out: it covers %s, %s", reserved[i].Prefix, reserved[i].By)
 	}
 	return out
 }
 
-// own are the networks of a cluster that its hosts can have, in order, and the others.
-func own(in []netip.Prefix) (out, others []netip.Prefix) {
+// splitOwn are the networks of a cluster that its hosts can have, in order, and the others.
+func splitOwn(in []netip.Prefix) (out, others []netip.Prefix) {
 	for _, p := range prefixSet(in) {
-		if slices.ContainsFunc(reserved, func(t Taken) bool { return t.Prefix.Overlaps(p) }) {
+		if slices.ContainsFunc(reserved, func(t ReservedPrefix) bool { return t.Prefix.Overlaps(p) }) {
 			others = append(others, p)
 			continue
 		}
@@ -125,7 +125,7 @@ func (p Peer) Gateways() netip.Prefix {
 	for _, pair := range external {
 		theirs = append(theirs, pair.There)
 	}
-	theirs, _ = own(theirs)
+	theirs, _ = splitOwn(theirs)
 	for _, f := range []datapath.Family{datapath.IPv4, datapath.IPv6} {
 		first := gatewayNetwork(theirs, f)
 		i := slices.IndexFunc(external, func(pair prefix.Pair) bool { return first.IsValid() && pair.There.Masked() == first })
@@ -138,16 +138,16 @@ func (p Peer) Gateways() netip.Prefix {
 
 // outerFamily is that of the first address of the fabric: all pods' first addresses are of one family.
 func outerFamily(c Cluster, from netip.Addr) datapath.Family {
-	if routable(from) {
+	if isRoutable(from) {
 		return datapath.FamilyOf(from)
 	}
 	for _, g := range Gateways(c.Tunnels) {
-		if routable(g.Active) {
+		if isRoutable(g.Active) {
 			return datapath.FamilyOf(g.Active)
 		}
 	}
 	for _, m := range membersByRank(c.Members) {
-		if routable(m.Remote) {
+		if isRoutable(m.Remote) {
 			return datapath.FamilyOf(m.Remote)
 		}
 	}
@@ -155,19 +155,19 @@ func outerFamily(c Cluster, from netip.Addr) datapath.Family {
 }
 
 // takeTunnels takes one gateway for each peer, and each address for one gateway only: by the address nodes know whom it speaks for.
-func (s *survey) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
+func (s *model) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 	byPeer := map[PeerKey]Object{}
 	for _, g := range Gateways(in) {
 		if first, ok := byPeer[g.Peer]; ok {
-			s.refuse(ReasonAnotherGateway, g.Of, "the peer has a gateway already: %s", first)
+			s.reject(ReasonAnotherGateway, g.Of, "the peer has a gateway already: %s", first)
 			continue
 		}
 		byPeer[g.Peer] = g.Of
-		if !s.owns(&g.Active, g.Of, owner) {
+		if !s.claimAddress(&g.Active, g.Of, owner) {
 			g.Active = netip.Addr{}
 		}
 		if usable := UsableMTU(g.Asked); usable != g.Asked && g.Asked != 0 {
-			s.refuse(ReasonUnusableMTU, g.Of, "%d bytes are no MTU: %d is used", g.Asked, usable)
+			s.reject(ReasonUnusableMTU, g.Of, "%d bytes are no MTU: %d is used", g.Asked, usable)
 		}
 		g.MTU = UsableMTU(g.MTU)
 		s.tunnels = append(s.tunnels, g)
@@ -175,7 +175,7 @@ func (s *survey) takeTunnels(in []Tunnel, owner map[netip.Addr]Object) {
 }
 
 // findStrays finds gateways to peers whose networks are told of in another namespace: nothing is sent to them.
-func (s *survey) findStrays(peers []Peer) {
+func (s *model) findStrays(peers []Peer) {
 	peers = peersByRank(peers)
 	for _, g := range s.tunnels {
 		if slices.ContainsFunc(peers, func(p Peer) bool { return p.Key == g.Peer }) {
@@ -183,21 +183,21 @@ func (s *survey) findStrays(peers []Peer) {
 		}
 		i := slices.IndexFunc(peers, func(p Peer) bool { return p.Key.ClusterID == g.Peer.ClusterID })
 		if i >= 0 {
-			s.refuse(ReasonConfigurationElsewhere, g.Of, "nothing is sent there: the peer is known by %s, and its gateways belong into that namespace", peers[i].Of)
+			s.reject(ReasonConfigurationElsewhere, g.Of, "nothing is sent there: the peer is known by %s, and its gateways belong into that namespace", peers[i].Of)
 		}
 	}
 }
 
-// owns is true if the address of a gateway can be used, and is no other gateway's.
-func (s *survey) owns(a *netip.Addr, of Object, owner map[netip.Addr]Object) bool {
+// claimAddress is true if the address of a gateway can be used, and is no other gateway's.
+func (s *model) claimAddress(a *netip.Addr, of Object, owner map[netip.Addr]Object) bool {
 	first, seen := owner[*a]
 	switch {
-	case !routable(*a):
+	case !isRoutable(*a):
 		return false
 	case datapath.FamilyOf(*a) != s.outer:
-		s.problem(of, "%s is not of the family of the fabric, %s", *a, s.outer)
+		s.addProblem(of, "%s is not of the family of the fabric, %s", *a, s.outer)
 	case seen && first != of:
-		s.problem(of, "%s is the address of %s", *a, first)
+		s.addProblem(of, "%s is the address of %s", *a, first)
 	default:
 		owner[*a] = of
 		return true
@@ -205,18 +205,18 @@ func (s *survey) owns(a *netip.Addr, of Object, owner map[netip.Addr]Object) boo
 	return false
 }
 
-func membersByRank(in []Member) []Member {
-	return byRank(in, func(m Member) Object { return m.Of }, func(m Member) time.Time { return m.Since })
+func membersByRank(in []ClusterNode) []ClusterNode {
+	return byRank(in, func(m ClusterNode) Object { return m.Of }, func(m ClusterNode) time.Time { return m.Since })
 }
 
 // takeMembers takes the nodes of the fabric.
-func (s *survey) takeMembers(in []Member, owner map[netip.Addr]Object) {
+func (s *model) takeMembers(in []ClusterNode, owner map[netip.Addr]Object) {
 	pods := map[netip.Prefix]Object{}
 	for _, m := range membersByRank(in) {
 		m.External = slices.DeleteFunc(addressSet(m.External), func(a netip.Addr) bool {
 			first, seen := owner[a]
 			if seen {
-				s.problem(m.Of, "%s is the address of %s", a, first)
+				s.addProblem(m.Of, "%s is the address of %s", a, first)
 			} else {
 				owner[a] = m.Of
 			}
@@ -226,13 +226,13 @@ func (s *survey) takeMembers(in []Member, owner map[netip.Addr]Object) {
 			if datapath.FamilyOf(a) != datapath.FamilyOf(b) {
 				return false
 			}
-			s.problem(m.Of, "%s is not used beside %s: a node has one address of a family", b, a)
+			s.addProblem(m.Of, "%s is not used beside %s: a node has one address of a family", b, a)
 			return true
 		})
 		m.PodCIDRs = slices.DeleteFunc(prefixSet(m.PodCIDRs), func(p netip.Prefix) bool {
 			first, seen := pods[p]
 			if seen {
-				s.problem(m.Of, "the pods of %s are those of %s", p, first)
+				s.addProblem(m.Of, "the pods of %s are those of %s", p, first)
 			} else {
 				pods[p] = m.Of
 			}
@@ -242,47 +242,47 @@ func (s *survey) takeMembers(in []Member, owner map[netip.Addr]Object) {
 	}
 }
 
-// taken is what this cluster has itself.
-func (s *survey) taken(from netip.Addr) []Taken {
+// reservedPrefixes is what this cluster has itself.
+func (s *model) reservedPrefixes(from netip.Addr) []ReservedPrefix {
 	out := slices.Clone(reserved)
 	all := func(prefixes []netip.Prefix, by string) {
 		for _, p := range prefixes {
-			out = append(out, Taken{p, by})
+			out = append(out, ReservedPrefix{p, by})
 		}
 	}
 	all(s.pods, "pods of this cluster")
 	all(s.services, "Services of this cluster")
 	all(s.external, "addresses of this cluster in front of peers")
-	all(hosts(from), "this gateway")
+	all(hostPrefixes(from), "this gateway")
 	for _, g := range s.tunnels {
-		all(hosts(g.Active), g.Of.String())
+		all(hostPrefixes(g.Active), g.Of.String())
 	}
 	for _, m := range s.members {
-		all(hosts(m.External...), m.Of.String())
-		all(hosts(m.nodeAddresses()...), m.Of.String())
+		all(hostPrefixes(m.External...), m.Of.String())
+		all(hostPrefixes(m.nodeAddresses()...), m.Of.String())
 		all(m.PodCIDRs, "pods of "+m.Of.String())
 	}
 	return out
 }
 
 // takeNetworks takes the networks of peers that cover nothing that is taken, and do not overlap here.
-func (s *survey) takeNetworks(peers []Peer, taken []Taken) {
-	taken = slices.DeleteFunc(taken, func(t Taken) bool { return !t.Prefix.IsValid() })
-	slices.SortFunc(taken, func(a, b Taken) int { return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.By, b.By)) })
+func (s *model) takeNetworks(peers []Peer, taken []ReservedPrefix) {
+	taken = slices.DeleteFunc(taken, func(t ReservedPrefix) bool { return !t.Prefix.IsValid() })
+	slices.SortFunc(taken, func(a, b ReservedPrefix) int { return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.By, b.By)) })
 	for _, n := range networksOf(peers) {
-		if err := s.conflict(n, taken); err != "" {
-			s.refuse(ReasonNetworkInTheWay, n.of, "%s is left out: %s", n.Here, err)
+		if err := s.conflictOf(n, taken); err != "" {
+			s.reject(ReasonNetworkInTheWay, n.of, "%s is left out: %s", n.Here, err)
 			continue
 		}
 		s.networks = append(s.networks, n)
 	}
 }
 
-// hold keeps prefixes that are held for peers and are in nobody's way.
-func (s *survey) hold(held []netip.Prefix, taken []Taken) {
+// reserve keeps prefixes that are held for peers and are in nobody's way.
+func (s *model) reserve(held []netip.Prefix, taken []ReservedPrefix) {
 	s.held = slices.DeleteFunc(prefixSet(held), func(p netip.Prefix) bool {
-		return slices.ContainsFunc(s.networks, func(n network) bool { return n.Here.Overlaps(p) }) ||
-			slices.ContainsFunc(taken, func(t Taken) bool { return t.Prefix.Overlaps(p) })
+		return slices.ContainsFunc(s.networks, func(n peerNetwork) bool { return n.Here.Overlaps(p) }) ||
+			slices.ContainsFunc(taken, func(t ReservedPrefix) bool { return t.Prefix.Overlaps(p) })
 	})
 }
 
@@ -291,17 +291,17 @@ func peersByRank(in []Peer) []Peer {
 }
 
 // networksOf has the networks of peers as they come first.
-func networksOf(peers []Peer) []network {
-	var out []network
+func networksOf(peers []Peer) []peerNetwork {
+	var out []peerNetwork
 	for _, p := range peersByRank(peers) {
-		var of []network
+		var of []peerNetwork
 		for _, pair := range p.Pods {
-			of = append(of, network{pair, p.Of, p.Key, false})
+			of = append(of, peerNetwork{pair, p.Of, p.Key, false})
 		}
 		for _, pair := range p.External {
-			of = append(of, network{pair, p.Of, p.Key, true})
+			of = append(of, peerNetwork{pair, p.Of, p.Key, true})
 		}
-		slices.SortFunc(of, func(a, b network) int { // as they come on both sides of a restart
+		slices.SortFunc(of, func(a, b peerNetwork) int { // as they come on both sides of a restart
 			return cmp.Or(a.Here.Compare(b.Here), a.There.Compare(b.There), compareBool(a.external, b.external))
 		})
 		out = append(out, of...)
@@ -309,8 +309,8 @@ func networksOf(peers []Peer) []network {
 	return out
 }
 
-// conflict says why a network cannot be taken.
-func (s *survey) conflict(n network, taken []Taken) string {
+// conflictOf says why a network cannot be taken.
+func (s *model) conflictOf(n peerNetwork, taken []ReservedPrefix) string {
 	if !usablePrefix(n.Here) || !usablePrefix(n.There) {
 		return "it is no network"
 	}
@@ -319,7 +319,7 @@ func (s *survey) conflict(n network, taken []Taken) string {
 	}
 	for _, t := range taken {
 		if t.Prefix.Overlaps(n.Here) {
-			return fmt.Sprintf("it covers %s, %s", text(t.Prefix), t.By)
+			return fmt.Sprintf("it covers %s, %s", prefixText(t.Prefix), t.By)
 		}
 	}
 	for _, t := range reserved {
@@ -339,11 +339,11 @@ func (s *survey) conflict(n network, taken []Taken) string {
 }
 
 // takeAliases takes the aliases that lead somewhere.
-func (s *survey) takeAliases(in []Alias) {
-	fit := slices.DeleteFunc(slices.Clone(in), func(a Alias) bool {
-		err := s.unfit(a)
+func (s *model) takeAliases(in []TranslatedIP) {
+	fit := slices.DeleteFunc(slices.Clone(in), func(a TranslatedIP) bool {
+		err := s.rejectionReason(a)
 		if err != "" {
-			s.refuse(ReasonUnusableAddress, a.Of, "%s", err)
+			s.reject(ReasonUnusableAddress, a.Of, "%s", err)
 		}
 		return err != ""
 	})
@@ -354,15 +354,15 @@ func (s *survey) takeAliases(in []Alias) {
 
 // Aliases takes one alias for each address, and one address for each alias: those of the elder. Objects that agree are one. What makes
 // no sense in any cluster is left out.
-func Aliases(in []Alias) (out []Alias, others []Problem) {
+func Aliases(in []TranslatedIP) (out []TranslatedIP, others []Problem) {
 	byAlias, byAddress := map[netip.Addr]int{}, map[netip.Addr]int{}
 	refuse := func(reason string, of Object, format string, args ...any) {
 		others = append(others, Problem{Of: of, Reason: reason, Message: fmt.Sprintf(format, args...)})
 	}
-	for _, a := range byRank(in, func(a Alias) Object { return a.Of }, func(a Alias) time.Time { return a.Since }) {
+	for _, a := range byRank(in, func(a TranslatedIP) Object { return a.Of }, func(a TranslatedIP) time.Time { return a.Since }) {
 		i, known := byAddress[a.Address]
 		j, used := byAlias[a.Alias]
-		odd := a.odd()
+		odd := a.invalidReason()
 		switch {
 		case odd != "":
 			refuse(ReasonUnusableAddress, a.Of, "%s", odd)
@@ -377,14 +377,14 @@ func Aliases(in []Alias) (out []Alias, others []Problem) {
 			out = append(out, a)
 		}
 	}
-	slices.SortFunc(out, func(a, b Alias) int { return a.Alias.Compare(b.Alias) })
+	slices.SortFunc(out, func(a, b TranslatedIP) int { return a.Alias.Compare(b.Alias) })
 	return out, others
 }
 
-// odd says why an alias leads nowhere in any cluster.
-func (a Alias) odd() string {
+// invalidReason says why an alias leads nowhere in any cluster.
+func (a TranslatedIP) invalidReason() string {
 	switch {
-	case !usable(a.Alias) || !usable(a.Address):
+	case !isUsable(a.Alias) || !isUsable(a.Address):
 		return "it is no pair of addresses"
 	case a.Alias == a.Address:
 		return fmt.Sprintf("%s is an alias of itself", a.Alias)
@@ -399,14 +399,14 @@ func (a Alias) odd() string {
 	return ""
 }
 
-// unfit says why an alias leads nowhere in this cluster.
-func (s *survey) unfit(a Alias) string {
+// rejectionReason says why an alias leads nowhere in this cluster.
+func (s *model) rejectionReason(a TranslatedIP) string {
 	switch {
-	case contains(s.pods, a.Alias), contains(s.services, a.Alias):
+	case containsAddr(s.pods, a.Alias), containsAddr(s.services, a.Alias):
 		return fmt.Sprintf("%s is an address of this cluster's pods or Services and cannot be an alias", a.Alias)
 	case slices.Contains(s.unknownSources(), a.Alias):
 		return fmt.Sprintf("%s is the address of gateways and cannot be an alias", a.Alias)
-	case contains(s.external, a.Address):
+	case containsAddr(s.external, a.Address):
 		return fmt.Sprintf("%s is in front of peers already", a.Address)
 	}
 	for _, n := range s.networks {
@@ -423,25 +423,25 @@ func (s *survey) unfit(a Alias) string {
 }
 
 // unknownSource is the address that gateways have, and give to whom peers know by no other: the first of the external ones.
-func (s *survey) unknownSource(f datapath.Family) netip.Addr {
+func (s *model) unknownSource(f datapath.Family) netip.Addr {
 	return gatewayNetwork(s.external, f).Addr()
 }
 
-func (s *survey) unknownSources() []netip.Addr {
+func (s *model) unknownSources() []netip.Addr {
 	return addressSet([]netip.Addr{s.unknownSource(datapath.IPv4), s.unknownSource(datapath.IPv6)})
 }
 
-// member finds a node by its name.
-func (s *survey) member(name string) Member {
-	i := slices.IndexFunc(s.members, func(m Member) bool { return m.Of.Name == name })
+// nodeNamed finds a node by its name.
+func (s *model) nodeNamed(name string) ClusterNode {
+	i := slices.IndexFunc(s.members, func(m ClusterNode) bool { return m.Of.Name == name })
 	if i < 0 {
-		return Member{}
+		return ClusterNode{}
 	}
 	return s.members[i]
 }
 
-// tunnel finds that to a peer.
-func (s *survey) tunnel(of PeerKey) Tunnel {
+// tunnelOf finds that to a peer.
+func (s *model) tunnelOf(of PeerKey) Tunnel {
 	i := slices.IndexFunc(s.tunnels, func(g Tunnel) bool { return g.Peer == of })
 	if i < 0 {
 		return Tunnel{}
@@ -449,8 +449,8 @@ func (s *survey) tunnel(of PeerKey) Tunnel {
 	return s.tunnels[i]
 }
 
-// here are the prefixes under which peers are seen, of one family.
-func here(of []network, f datapath.Family) []netip.Prefix {
+// localPrefixes are the prefixes under which peers are seen, of one family.
+func localPrefixes(of []peerNetwork, f datapath.Family) []netip.Prefix {
 	var out []netip.Prefix
 	for _, n := range of {
 		if familyOf(n.Here) == f {
@@ -463,17 +463,17 @@ func here(of []network, f datapath.Family) []netip.Prefix {
 // minimumMTU6 is what IPv6 needs at least: below it the kernel takes IPv6 from the device.
 const minimumMTU6 = 1280
 
-// fits is true if the packets of a network's family fit a tunnel.
-func (s *survey) fits(n network, tunnel Object, mtu int) bool {
+// fitsMTU is true if the packets of a network's family fit a tunnel.
+func (s *model) fitsMTU(n peerNetwork, tunnel Object, mtu int) bool {
 	if familyOf(n.Here) == datapath.IPv4 || mtu >= minimumMTU6 {
 		return true
 	}
-	s.refuse(ReasonUnusableMTU, tunnel, "%s is unreachable: IPv6 needs an MTU of %d bytes, and the tunnel has %d", n.Here, minimumMTU6, mtu)
+	s.reject(ReasonUnusableMTU, tunnel, "%s is unreachable: IPv6 needs an MTU of %d bytes, and the tunnel has %d", n.Here, minimumMTU6, mtu)
 	return false
 }
 
 // fabricMTU has room for the largest packet of a tunnel.
-func (s *survey) fabricMTU(own int) int {
+func (s *model) fabricMTU(own int) int {
 	mtu := max(names.DefaultMTU, own)
 	for _, g := range s.tunnels {
 		mtu = max(mtu, g.MTU)
@@ -482,12 +482,12 @@ func (s *survey) fabricMTU(own int) int {
 }
 
 // nodeAddresses are the addresses that a node has of itself.
-func (m Member) nodeAddresses() []netip.Addr {
+func (m ClusterNode) nodeAddresses() []netip.Addr {
 	return addressSet(append(slices.Clone(m.Addresses), m.Local, m.Remote))
 }
 
-// identity is the address that the node's device has its own from: the IPv4 one, if there is one.
-func (m Member) identity() netip.Addr {
+// identityAddr is the address that the node's device has its own from: the IPv4 one, if there is one.
+func (m ClusterNode) identityAddr() netip.Addr {
 	if len(m.External) == 0 {
 		return netip.Addr{}
 	}
@@ -495,7 +495,7 @@ func (m Member) identity() netip.Addr {
 }
 
 // externalOf is the node's address in front of peers.
-func (m Member) externalOf(f datapath.Family) netip.Addr {
+func (m ClusterNode) externalOf(f datapath.Family) netip.Addr {
 	for _, a := range m.External {
 		if datapath.FamilyOf(a) == f {
 			return a

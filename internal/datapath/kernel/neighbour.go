@@ -1,0 +1,165 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"liqo.io/liqo/internal/datapath"
+	"liqo.io/liqo/internal/names"
+)
+
+// A hop is two things to the kernel: a neighbour has a MAC, and a VXLAN forwards frames for a MAC to an outer address.
+
+// kernelNeighbour is a next hop on a device.
+type kernelNeighbour struct {
+	index int32
+	addr  netip.Addr
+}
+
+// fdbEntry is a MAC that a device sends to one outer address: the kernel takes more than one for groups only.
+type fdbEntry struct {
+	index int32
+	mac   [6]byte
+}
+
+func compareNeighbours(a, b kernelNeighbour) int {
+	return cmp.Or(cmp.Compare(a.index, b.index), a.addr.Compare(b.addr))
+}
+
+func compareForwards(a, b fdbEntry) int {
+	return cmp.Or(cmp.Compare(a.index, b.index), bytes.Compare(a.mac[:], b.mac[:]))
+}
+
+func (k *Kernel) readHops(l kernelLinks) (map[kernelNeighbour][6]byte, map[fdbEntry]netip.Addr, error) {
+	neighbours, forwards := map[kernelNeighbour][6]byte{}, map[fdbEntry]netip.Addr{}
+	ours := l.ownLinks()
+	if len(ours) == 0 {
+		return neighbours, forwards, nil
+	}
+	read := func(msg []byte) error {
+		h, ok := parseNeighbour(msg)
+		if !ok || !slices.Contains(ours, l.names[h.index]) || h.state&netlink.NUD_PERMANENT == 0 {
+			return nil
+		}
+		if h.family != unix.AF_BRIDGE {
+			neighbours[kernelNeighbour{h.index, h.addr}] = h.mac
+		} else if l.names[h.index] == names.FabricDevice {
+			forwards[fdbEntry{h.index, h.mac}] = h.addr
+		}
+		return nil
+	}
+	for _, family := range []byte{unix.AF_UNSPEC, unix.AF_BRIDGE} {
+		request := make([]byte, unix.SizeofNdMsg)
+		request[0] = family
+		if err := k.sockets.dumpAll(unix.NETLINK_ROUTE, unix.RTM_GETNEIGH, request, read); err != nil {
+			return nil, nil, fmt.Errorf("reading neighbours: %w", err)
+		}
+	}
+	return neighbours, forwards, nil
+}
+
+// neighbourMessage is a neighbour or a forward as the kernel tells it.
+type neighbourMessage struct {
+	family byte
+	index  int32
+	state  uint16
+	addr   netip.Addr
+	mac    [6]byte
+}
+
+func parseNeighbour(msg []byte) (neighbourMessage, bool) {
+	if len(msg) < unix.SizeofNdMsg {
+		return neighbourMessage{}, false
+	}
+	a := parseBody(msg, unix.SizeofNdMsg)
+	return neighbourMessage{
+		family: msg[0], index: int32(nativeOrder().Uint32(msg[4:])), state: nativeOrder().Uint16(msg[8:]),
+		addr: a.addrOf(unix.NDA_DST), mac: a.macOf(unix.NDA_LLADDR),
+	}, true
+}
+
+func (h *kernelState) toDatapathHops() []datapath.Neighbour {
+	var out []datapath.Neighbour
+	for n, mac := range h.neighbours {
+		out = append(out, datapath.Neighbour{Device: h.names[n.index], Next: n.addr, MAC: mac, Outer: h.forwards[fdbEntry{n.index, mac}]})
+	}
+	return out
+}
+
+func (r *applyRun) wantedHops() (map[kernelNeighbour][6]byte, map[fdbEntry]netip.Addr) {
+	neighbours, forwards := map[kernelNeighbour][6]byte{}, map[fdbEntry]netip.Addr{}
+	for _, h := range r.want.Neighbours {
+		l, ok := r.have.usableLink(h.Device)
+		if !ok {
+			r.waiting[h.Device] = true
+			continue
+		}
+		neighbours[kernelNeighbour{l.index, h.Next}] = h.MAC
+		if h.Outer.IsValid() {
+			forwards[fdbEntry{l.index, h.MAC}] = h.Outer
+		}
+	}
+	return neighbours, forwards
+}
+
+// addHops sets forwards before the neighbours that need them. What changes is replaced in place.
+func (r *applyRun) addHops() {
+	neighbours, forwards := r.wantedHops()
+	for _, f := range missingKeys(forwards, r.have.forwards, compareForwards) {
+		what := fmt.Sprintf("fdb replace %s dev %s dst %s", net.HardwareAddr(f.mac[:]), names.FabricDevice, forwards[f])
+		r.writeKernel(what, func() error { return r.setHop(unix.RTM_NEWNEIGH, f.requestBody(forwards[f])) })
+	}
+	for _, n := range missingKeys(neighbours, r.have.neighbours, compareNeighbours) {
+		mac := neighbours[n]
+		what := fmt.Sprintf("neigh replace %s lladdr %s dev %s", n.addr, net.HardwareAddr(mac[:]), r.have.names[n.index])
+		r.writeKernel(what, func() error { return r.setHop(unix.RTM_NEWNEIGH, n.requestBody(mac)) })
+	}
+}
+
+func (r *applyRun) removeHops() {
+	neighbours, forwards := r.wantedHops()
+	for _, n := range surplusKeys(neighbours, r.have.neighbours, compareNeighbours) {
+		r.writeKernel(fmt.Sprintf("neigh delete %s dev %s", n.addr, r.have.names[n.index]), func() error {
+			return r.setHop(unix.RTM_DELNEIGH, n.requestBody(r.have.neighbours[n]))
+		}, gone...)
+	}
+	for _, f := range surplusKeys(forwards, r.have.forwards, compareForwards) {
+		what := fmt.Sprintf("fdb delete %s dev %s", net.HardwareAddr(f.mac[:]), names.FabricDevice)
+		r.writeKernel(what, func() error { return r.setHop(unix.RTM_DELNEIGH, f.requestBody(r.have.forwards[f])) }, gone...)
+	}
+}
+
+func (k *Kernel) setHop(kind int, request []byte) error {
+	flags := unix.NLM_F_ACK
+	if kind == unix.RTM_NEWNEIGH {
+		flags |= unix.NLM_F_CREATE | unix.NLM_F_REPLACE
+	}
+	_, err := k.sockets.sendRequest(unix.NETLINK_ROUTE, kind, flags, request)
+	return err
+}
+
+func (n kernelNeighbour) requestBody(mac [6]byte) []byte {
+	return encodeNeighbour(familyOf(n.addr), n.index, 0, n.addr, mac)
+}
+
+func (f fdbEntry) requestBody(outer netip.Addr) []byte {
+	return encodeNeighbour(unix.AF_BRIDGE, f.index, unix.NTF_SELF, outer, f.mac)
+}
+
+func encodeNeighbour(family byte, index int32, flags byte, addr netip.Addr, mac [6]byte) []byte {
+	head := make([]byte, unix.SizeofNdMsg)
+	head[0], head[10] = family, flags
+	nativeOrder().PutUint32(head[4:], uint32(index))
+	nativeOrder().PutUint16(head[8:], netlink.NUD_PERMANENT)
+	return joinBytes(head, encodeAttr(unix.NDA_DST, addr.AsSlice()), encodeAttr(unix.NDA_LLADDR, mac[:]))
+}
