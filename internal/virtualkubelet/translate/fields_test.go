@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-var update = flag.Bool("update", false, "rewrite the table of fields in docs/offloading.md")
+var update = flag.Bool("update", false, "rewrite the table of fields in docs/pod-fields.md")
 
 // fate is what becomes of a field on the other side.
 type fate string
@@ -28,7 +28,7 @@ const (
 	stays   fate = "left out"
 )
 
-// field is one row of the table in docs/offloading.md. A field of Kubernetes without a row fails the tests: it is a
+// field is one row of the table in docs/pod-fields.md. A field of Kubernetes without a row fails the tests: it is a
 // decision to take.
 type field struct {
 	fate fate
@@ -60,8 +60,8 @@ var podFields = with(plain(
 	"automountServiceAccountToken":  {note: "`true` with `liqo.io/api-server-support: remote`, else `false`"},
 	"containers":                    {follows: true, note: "see below"},
 	"initContainers":                {follows: true, note: "see below; sidecars stay sidecars"},
-	"ephemeralContainers":           {follows: true, note: "added to the pod that runs; none runs twice if the provider makes the pod again"},
-	"hostAliases":                   {fate: kept, note: "that of the consumer's API server comes first, see below"},
+	"ephemeralContainers":           {follows: true, note: "added to the running pod; none runs twice if the provider recreates the pod"},
+	"hostAliases":                   {fate: kept, note: "that of the consumer's API server comes first"},
 	"hostIPC":                       {fate: stays, note: "an event says so"},
 	"hostNetwork":                   {fate: stays, note: "an event says so; the host ports that come with it are left out, too"},
 	"hostPID":                       {fate: stays, note: "an event says so"},
@@ -70,18 +70,18 @@ var podFields = with(plain(
 	"nodeSelector":                  {note: "that of the `offloadingPatch`; the pod's own chose the virtual node"},
 	"overhead":                      {fate: stays, note: "the provider's runtime class has its own"},
 	"preemptionPolicy":              {fate: stays, note: "belongs to the priority"},
-	"priority":                      {fate: stays, note: "classes are those of a cluster: a provider ranks the pods of its consumers itself"},
+	"priority":                      {fate: stays, note: "the provider ranks the pods of its consumers itself"},
 	"priorityClassName":             {fate: stays, note: "as `priority`"},
-	"readinessGates":                {fate: stays, note: "they are opened at home, and keep the local pod from being ready until they are"},
+	"readinessGates":                {fate: stays, note: "opened in the consumer; the local pod is not ready until they are"},
 	"resourceClaims":                {fate: stays, note: "objects of the consumer; an event says so"},
 	"resources":                     {fate: kept, follows: true},
 	"runtimeClassName":              {note: "the annotation `liqo.io/remote-runtime-class-name`, else the pod's own unless it is `liqo`, else that of the `offloadingPatch`"},
 	"schedulerName":                 {fate: stays, note: "the provider's default scheduler places the pod"},
 	"schedulingGates":               {fate: stays, note: "they were open, or the pod would have no node"},
 	"serviceAccount":                {fate: stays, note: "the old name of `serviceAccountName`"},
-	"serviceAccountName":            {note: "none; with `liqo.io/api-server-support: remote` the provider's account, see below"},
-	"setHostnameAsFQDN":             {fate: kept, note: "the domain has the name of the twin namespace"},
-	"terminationGracePeriodSeconds": {fate: kept, note: "the grace period of a deletion goes along, too"},
+	"serviceAccountName":            {note: "none; with `liqo.io/api-server-support: remote` [the provider's account](pods.md#identity-and-api-server)"},
+	"setHostnameAsFQDN":             {fate: kept, note: "the domain has the name of the remote namespace"},
+	"terminationGracePeriodSeconds": {fate: kept, note: "the grace period of a deletion is passed on, too"},
 	"tolerations":                   {follows: true, note: "without that of virtual nodes, and with those of the `offloadingPatch`"},
 	"topologySpreadConstraints":     {note: "kept, without what the API server merged from `matchLabelKeys`"},
 	"volumes":                       {note: "see below"},
@@ -93,7 +93,7 @@ var containerFields = with(plain(
 	"livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy",
 	"securityContext", "stdin", "stdinOnce", "tty",
 ), map[string]field{
-	"env":       {note: "references to the pod's UID, node and account become the local values, that to its namespace with `liqo.io/downward-api-namespace: local`, too; the variables of the consumer's API server come first, or empty ones: see below"},
+	"env":       {note: "references to UID, node and account become local values, the namespace with `liqo.io/downward-api-namespace: local`; [variables of the API server](pods.md#namespace-and-environment) come first"},
 	"envFrom":   {note: "kept; `kube-root-ca.crt` is the consumer's"},
 	"image":     {fate: kept, follows: true},
 	"ports":     {note: "kept, without host ports that come from `hostNetwork`"},
@@ -106,9 +106,9 @@ var volumeFields = with(plain(
 	"storageos", "csi", "ephemeral", "image",
 ), map[string]field{
 	"configMap":             {note: "kept; `kube-root-ca.crt` is the consumer's"},
-	"downwardAPI":           {note: "the pod's UID, labels and annotations are the local ones, its namespace with `liqo.io/downward-api-namespace: local`, too"},
-	"hostPath":              {fate: kept, note: "most providers refuse it"},
-	"persistentVolumeClaim": {fate: kept, note: "the claim of that name in the twin namespace"},
+	"downwardAPI":           {note: "UID, labels and annotations are local, the namespace with `liqo.io/downward-api-namespace: local`"},
+	"hostPath":              {fate: kept, note: "most providers reject it"},
+	"persistentVolumeClaim": {fate: kept, note: "the claim of that name in the remote namespace"},
 	"projected":             {note: "see below"},
 })
 
@@ -117,11 +117,11 @@ var projectionFields = with(plain("secret"), map[string]field{
 	"configMap":           {note: "as the volume"},
 	"downwardAPI":         {note: "as the volume; beside a token the namespace is the local one"},
 	"podCertificate":      {fate: stays, note: "it would be a credential of the provider; kept with `liqo.io/api-server-support: remote`"},
-	"serviceAccountToken": {note: "from a Secret with the consumer's token, or left out: see below; kept with `liqo.io/api-server-support: remote`: the provider's then"},
+	"serviceAccountToken": {note: "a Secret with the consumer's token, or left out: [tokens](pods.md#identity-and-api-server); kept with `liqo.io/api-server-support: remote`"},
 })
 
 var statusFields = with(plain("message", "reason", "startTime", "resources", "allocatedResources"), map[string]field{
-	"conditions":                  {note: "the provider's; those that others set here stay, and closed gates keep the pod from being ready"},
+	"conditions":                  {note: "the provider's; those that others set in the consumer stay, and closed gates keep the pod from being ready"},
 	"containerStatuses":           {note: "see below"},
 	"initContainerStatuses":       {note: "see below"},
 	"ephemeralContainerStatuses":  {note: "as reported; what ended stays ended"},
@@ -132,8 +132,8 @@ var statusFields = with(plain("message", "reason", "startTime", "resources", "al
 	"hostIPs":                     {note: "the virtual node's"},
 	"nominatedNodeName":           {fate: stays, note: "the consumer's own"},
 	"observedGeneration":          {note: "the local generation, once the provider's node has the resources of it"},
-	"phase":                       {note: "never goes back: a pod that runs is Running while the provider makes its pod again, one that ended stays ended"},
-	"podIP":                       {note: "as it is here: mapped by the Configuration of the provider; empty where no network leads to it"},
+	"phase":                       {note: "never goes back: a running pod stays Running while the provider recreates its pod; one that ended stays ended"},
+	"podIP":                       {note: "translated by the Configuration of the provider; empty without a network to it"},
 	"podIPs":                      {note: "as `podIP`, all of them"},
 	"qosClass":                    {fate: stays, note: "never changes"},
 })
@@ -143,7 +143,7 @@ var containerStatusFields = with(plain(
 	"user", "allocatedResourcesStatus",
 ), map[string]field{
 	"stopSignal":   {note: "as reported, if it is a signal"},
-	"restartCount": {note: "goes on where it was when the provider makes the pod again, which counts as one more"},
+	"restartCount": {note: "continues when the provider recreates the pod, which counts as one more"},
 })
 
 // parts are the tables of the page.
@@ -152,12 +152,12 @@ var parts = []struct {
 	typ    reflect.Type
 	fields map[string]field
 }{
-	{"Pod, to the provider", reflect.TypeFor[corev1.PodSpec](), podFields},
+	{"Pod spec, to the provider", reflect.TypeFor[corev1.PodSpec](), podFields},
 	{"Containers, to the provider", reflect.TypeFor[corev1.Container](), containerFields},
 	{"Volumes, to the provider", reflect.TypeFor[corev1.VolumeSource](), volumeFields},
-	{"Sources of a projected volume, to the provider", reflect.TypeFor[corev1.VolumeProjection](), projectionFields},
-	{"Status of the pod, back", reflect.TypeFor[corev1.PodStatus](), statusFields},
-	{"Statuses of containers, back", reflect.TypeFor[corev1.ContainerStatus](), containerStatusFields},
+	{"Projected volume sources, to the provider", reflect.TypeFor[corev1.VolumeProjection](), projectionFields},
+	{"Pod status, back", reflect.TypeFor[corev1.PodStatus](), statusFields},
+	{"Container statuses, back", reflect.TypeFor[corev1.ContainerStatus](), containerStatusFields},
 }
 
 func jsonName(f reflect.StructField) string {
@@ -306,7 +306,7 @@ func fill(v reflect.Value) {
 }
 
 func TestTheTableOfFieldsIsThatOfThePage(t *testing.T) {
-	const page, begin, end = "../../../docs/offloading.md", "<!-- begin fields of pods -->\n", "<!-- end fields of pods -->"
+	const page, begin, end = "../../../docs/pod-fields.md", "<!-- begin fields of pods -->\n", "<!-- end fields of pods -->"
 	data, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -332,9 +332,9 @@ func table() string {
 	var out strings.Builder
 	for _, part := range parts {
 		back := strings.HasSuffix(part.title, "back")
-		fmt.Fprintf(&out, "\n**%s**\n\n", part.title)
+		fmt.Fprintf(&out, "\n## %s\n\n", part.title)
 		if back {
-			out.WriteString("| field | here |\n|---|---|\n")
+			out.WriteString("| field | in the consumer |\n|---|---|\n")
 		} else {
 			out.WriteString("| field | in the provider | later changes |\n|---|---|---|\n")
 		}
@@ -355,7 +355,7 @@ func table() string {
 			}
 			out.WriteByte('\n')
 		}
-		fmt.Fprintf(&out, "\n%s: %s.\n", map[bool]string{true: "Taken over, within bounds", false: "Kept as they are"}[back], strings.Join(unsaid, ", "))
+		fmt.Fprintf(&out, "\n%s: %s.\n", map[bool]string{true: "As reported, within bounds", false: "Kept unchanged"}[back], strings.Join(unsaid, ", "))
 	}
 	return out.String() + "\n"
 }
