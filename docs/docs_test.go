@@ -91,7 +91,7 @@ func TestHardenedValuesAreListed(t *testing.T) {
 		text += "| `" + strings.Join(path, ".") + "` | `" + value + "` | " + why + " |\n"
 		why = ""
 	}
-	included(t, "security.md", "hardened profile", text)
+	included(t, "security-provider.md", "hardened profile", text)
 }
 
 // Every file of rights is that of one process. What a process is not bound to by the chart is explained row by row, below.
@@ -112,7 +112,7 @@ func TestRightsOfProcessesAreListed(t *testing.T) {
 			}
 		}
 	}
-	included(t, "security.md", "rights of processes", "```\n"+strings.TrimSuffix(text.String(), "\n")+"```\n")
+	included(t, "permissions.md", "rights of processes", "```\n"+strings.TrimSuffix(text.String(), "\n")+"```\n")
 }
 
 func rights(role *rbacv1.ClusterRole) string {
@@ -163,7 +163,7 @@ func TestRolesThatOthersAreGivenAreExplained(t *testing.T) {
 	}
 	have := map[string][]string{}
 	role = ""
-	for line := range strings.Lines(read(t, "security.md")) {
+	for line := range strings.Lines(read(t, "permissions.md")) {
 		if heading := regexp.MustCompile("^#+ (`([a-z-]+)`)?").FindStringSubmatch(line); heading != nil {
 			role = heading[2]
 		}
@@ -183,39 +183,124 @@ func TestRolesThatOthersAreGivenAreExplained(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, have); diff != "" {
-		t.Errorf("security.md and the roles of the chart differ (-chart +page):\n%s", diff)
+		t.Errorf("permissions.md and the roles of the chart differ (-chart +page):\n%s", diff)
 	}
 }
 
-// What a user searches for must be what the processes say: reasons are in the first column of the tables.
+// sources returns the Go files below a folder, by name.
+func sources(t *testing.T, root string, wanted func(name string) bool) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path.Ext(name) != ".go" || !wanted(name) {
+			return err
+		}
+		files[name] = read(t, name)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func isProduct(name string) bool { return !strings.HasSuffix(name, "_test.go") }
+
+func isTest(name string) bool { return strings.HasSuffix(name, "_test.go") }
+
+// What a user searches for must be what the processes say. A reason is explained by a heading that begins with it, so that its
+// anchor is its name, or by the first column of the tables of what needs nothing to be done.
 func TestReasonsOfTheCodeAndThePageAreTheSame(t *testing.T) {
 	var code strings.Builder
 	for _, root := range []string{"../internal", "../api"} {
-		err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
-				return err
-			}
-			code.WriteString(read(t, name))
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+		for _, text := range sources(t, root, isProduct) {
+			code.WriteString(text)
 		}
 	}
+	page := read(t, "troubleshooting.md")
 	said := regexp.MustCompile(`(?m)(?:kube\.Invalid\(|corev1\.EventType\w+, |^(?:const)?\s*[rR]eason[A-Z]\w* += )"([A-Z][A-Za-z]+)"`)
 	for _, r := range said.FindAllStringSubmatch(code.String(), -1) {
-		if !strings.Contains(read(t, "troubleshooting.md"), "`"+r[1]+"`") {
+		if !strings.Contains(page, "`"+r[1]+"`") {
 			t.Errorf("troubleshooting.md does not explain %s", r[1])
 		}
 	}
-	reasons := regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` ").FindAllStringSubmatch(read(t, "troubleshooting.md"), -1)
-	if len(reasons) < 30 {
-		t.Errorf("only %d reasons are explained", len(reasons))
-	}
-	for _, r := range reasons {
-		if !strings.Contains(code.String(), `"`+r[1]+`"`) {
-			t.Errorf("troubleshooting.md explains %s, which nothing says", r[1])
+	explained := 0
+	for _, place := range regexp.MustCompile("(?m)^(?:### |\\| )`[A-Z][^|\n]*").FindAllString(page, -1) {
+		for _, r := range regexp.MustCompile("`([A-Z][A-Za-z]+)`").FindAllStringSubmatch(place, -1) {
+			explained++
+			if !strings.Contains(code.String(), `"`+r[1]+`"`) {
+				t.Errorf("troubleshooting.md explains %s, which nothing says", r[1])
+			}
 		}
+	}
+	if explained < 100 {
+		t.Errorf("only %d reasons are explained", explained)
+	}
+}
+
+// Two equal headings would have one anchor, and each one says what to look at and what to do.
+func TestHeadingsOfTroubleshootingAreAnchors(t *testing.T) {
+	page := read(t, "troubleshooting.md")
+	seen := map[string]bool{}
+	for _, m := range headingLine.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
+		if a := anchor(m[1]); seen[a] {
+			t.Errorf("several headings have the anchor %q", a)
+		} else {
+			seen[a] = true
+		}
+	}
+	for _, part := range strings.Split(page, "\n### ")[1:] {
+		heading, text, _ := strings.Cut(part, "\n")
+		text, _, _ = strings.Cut(text, "\n## ")
+		block := codeBlock.FindString(text)
+		if commands := strings.Count(block, "\n") - 1; commands < 2 {
+			t.Errorf("%s: a command to look and one to mend are missing", heading)
+		}
+		if before, _, _ := strings.Cut(text, "```"); strings.TrimSpace(before) == "" {
+			t.Errorf("%s: what it means is missing", heading)
+		}
+	}
+}
+
+// An answer of the programs that leads to a page leads to a part of it that is there.
+func TestPagesThatTheCodeNamesAreThere(t *testing.T) {
+	named := regexp.MustCompile(`docs/([a-z-]+\.md)(?:#([a-z0-9-]+))?`)
+	anchors := 0
+	for _, root := range []string{"../internal", "../cmd", "../test"} {
+		for file, text := range sources(t, root, func(string) bool { return true }) {
+			for _, m := range named.FindAllStringSubmatch(text, -1) {
+				if _, err := os.Stat(m[1]); err != nil {
+					t.Errorf("%s: %v", file, err)
+				} else if m[2] != "" && !parts(read(t, m[1]))[m[2]] {
+					t.Errorf("%s: %s has no part %q", file, m[1], m[2])
+				}
+				if m[2] != "" && isProduct(file) {
+					anchors++
+				}
+			}
+		}
+	}
+	if anchors < 10 {
+		t.Errorf("only %d parts of pages are named", anchors)
+	}
+}
+
+// The threat model names for each attack the test that tries it.
+func TestTestsOfTheThreatModelExist(t *testing.T) {
+	var tests strings.Builder
+	for _, root := range []string{"../internal", "../api", "../deploy", "../test"} {
+		for _, text := range sources(t, root, isTest) {
+			tests.WriteString(text)
+		}
+	}
+	found := regexp.MustCompile("`(Test[A-Za-z0-9_]+)").FindAllStringSubmatch(read(t, "threat-model.md"), -1)
+	for _, m := range found {
+		if !strings.Contains(tests.String(), "\nfunc "+m[1]+"(t *testing.T)") {
+			t.Errorf("threat-model.md names %s, which does not exist", m[1])
+		}
+	}
+	if len(found) < 50 {
+		t.Errorf("only %d tests are named", len(found))
 	}
 }
 
@@ -239,9 +324,14 @@ var (
 func parts(page string) map[string]bool {
 	all := map[string]bool{}
 	for _, m := range headingLine.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
-		all[strings.ReplaceAll(noPart.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), ""), " ", "-")] = true
+		all[anchor(m[1])] = true
 	}
 	return all
+}
+
+// anchor returns the anchor of a heading, as GitHub makes it.
+func anchor(heading string) string {
+	return strings.ReplaceAll(noPart.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-")
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {

@@ -88,7 +88,8 @@ func (s *side) seen(ctx context.Context, other string, there netip.Addr) (netip.
 	}
 	cfg, ok := found.(*networkingv1beta1.Configuration)
 	if !ok {
-		return there, out.Fail("%w: there is no Configuration of %s", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect")
+		return there, out.Fail("%w: there is no Configuration of %s", errNotConnected, other).Hint("Connect them first, by: liqoctl network connect").
+			See("docs/troubleshooting.md#a-connection-is-not-connected")
 	}
 	networks, placed, err := prefix.Of(cfg)
 	if err != nil {

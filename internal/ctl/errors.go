@@ -4,6 +4,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -36,11 +37,15 @@ func (c *cli) fail(err error) {
 	default:
 		c.Error("%s", describe(err))
 	}
+	advice, page := advise(err)
 	if ok {
-		hints = f.All()
+		hints, page = f.All(), cmp.Or(page, f.Page())
 	}
-	if advice := advise(err); len(hints) == 0 && advice != "" {
+	if len(hints) == 0 && advice != "" {
 		hints = []string{advice}
+	}
+	if page != "" {
+		hints = append(hints, "See "+page)
 	}
 	for _, hint := range hints {
 		c.Info("%s", hint)
@@ -53,20 +58,22 @@ const (
 	askForRights = "Ask the administrator of that cluster for the right, or take another user of it: " + choose
 )
 
-// advise says what to do about a cluster that cannot be used, "" about all else.
-func advise(err error) string {
+// advise returns what to do about a cluster that cannot be used, and the part of the documentation that says more; "" about all else.
+func advise(err error) (hint, page string) {
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return "Have they expired? Get a new kubeconfig from whoever gave it, or take another user of the cluster: " + choose
+		return "Have they expired? Get a new kubeconfig from whoever gave it, or take another user of the cluster: " + choose,
+			"docs/troubleshooting.md#the-api-server-does-not-accept-the-credentials-of-the-kubeconfig"
 	case apierrors.IsForbidden(err):
-		return askForRights
+		return askForRights, "docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to"
 	case apimeta.IsNoMatchError(err):
-		return "Install Liqo there by liqoctl install, or take another cluster: " + choose
+		return "Install Liqo there by liqoctl install, or take another cluster: " + choose,
+			"docs/troubleshooting.md#liqo-is-not-installed-or-the-cluster-has-no-kind"
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok {
-		return "Is it the right cluster, and can it be reached from here? " + choose
+		return "Is it the right cluster, and can it be reached from here? " + choose, "docs/troubleshooting.md#a-command-does-not-reach-a-cluster"
 	}
-	return ""
+	return "", ""
 }
 
 // describe says an error in the words that kubectl's users know.

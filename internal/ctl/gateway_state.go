@@ -38,7 +38,7 @@ func refused(conditions []metav1.Condition, generation int64) error {
 	if c == nil || c.Status == metav1.ConditionTrue || c.Reason == reasonPending || c.ObservedGeneration < generation {
 		return nil
 	}
-	return out.Fail("the gateway is refused: %s: %s", c.Reason, c.Message)
+	return out.Fail("the gateway is refused: %s: %s", c.Reason, c.Message).See("docs/troubleshooting.md#a-gateway-is-not-ready")
 }
 
 // observed tells whether somebody looked at the gateway as it is now.
@@ -104,7 +104,8 @@ func configured(ctx context.Context, kube client.Reader, cfg *networkingv1beta1.
 	case c.Status == metav1.ConditionTrue:
 		return nil
 	case c.Reason != reasonWaiting:
-		return out.Fail("the Configuration %s is refused: %s: %s", name, c.Reason, c.Message)
+		return out.Fail("the Configuration %s is refused: %s: %s", name, c.Reason, c.Message).
+			See("docs/troubleshooting.md#a-configuration-is-not-ready")
 	}
 	var networks ipamv1alpha1.NetworkList
 	if err := kube.List(ctx, &networks, client.InNamespace(cfg.Namespace), client.HasLabels{names.CIDRType}); err != nil {
@@ -113,7 +114,8 @@ func configured(ctx context.Context, kube client.Reader, cfg *networkingv1beta1.
 	for i := range networks.Items {
 		n := &networks.Items[i]
 		if metav1.IsControlledBy(n, cfg) && apimeta.IsStatusConditionFalse(n.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
-			return out.Fail("the network %s of the other cluster cannot be remapped%s", n.Spec.CIDR, because(n.Status.Conditions, ipamv1alpha1.ConditionAllocated))
+			return out.Fail("the network %s of the other cluster cannot be remapped%s", n.Spec.CIDR, because(n.Status.Conditions, ipamv1alpha1.ConditionAllocated)).
+				See("docs/troubleshooting.md#a-network-an-ip-or-an-internalnode-is-given-nothing")
 		}
 	}
 	return await.Pending(fmt.Sprintf("the Configuration %s is not ready: %s", name, c.Message))

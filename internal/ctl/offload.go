@@ -235,7 +235,8 @@ func (c *cli) offloadOne(ctx context.Context, o *offloadOptions, kube client.Wit
 	case offv1beta1.NoClusterSelectedOffloadingPhaseType:
 		const none = "Offloading completed, but no cluster was selected"
 		if o.exitCode {
-			return out.Fail(none).Hint("--selector chooses clusters by the labels of their virtual nodes: kubectl get nodes -l %s=%s --show-labels", names.NodeType, names.NodeTypeVirtualNode)
+			return out.Fail(none).Hint("--selector chooses clusters by the labels of their virtual nodes: kubectl get nodes -l %s=%s --show-labels", names.NodeType, names.NodeTypeVirtualNode).
+				See("docs/troubleshooting.md#clusternotselected")
 		}
 		c.Warn(none)
 	default:
@@ -260,7 +261,8 @@ func (c *cli) warnUnprotected(nso *offv1beta1.NamespaceOffloading) {
 
 // offloadingFailure says which clusters refused, and why.
 func offloadingFailure(nso *offv1beta1.NamespaceOffloading) error {
-	failure := out.Fail("the offloading is in %q state", nso.Status.OffloadingPhase)
+	failure := out.Fail("the offloading is in %q state", nso.Status.OffloadingPhase).
+		See("docs/troubleshooting.md#a-namespace-is-somefailed-allfailed-or-stays-inprogress")
 	for _, cluster := range unreadyClusters(nso) {
 		failure.Hint("%s", cluster)
 	}

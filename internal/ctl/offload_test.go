@@ -91,9 +91,11 @@ func TestOffloadWaitsForTheControllers(t *testing.T) {
 	}{
 		"ready": {offv1beta1.ReadyOffloadingPhaseType, nil, false, []string{
 			"Offloading completed successfully\n WARN  Cluster cl02: not enforced: deny-all\n WARN  Cluster cl02: refused, such as web\n"}},
-		"none":         {offv1beta1.NoClusterSelectedOffloadingPhaseType, nil, false, []string{" WARN  Offloading completed, but no cluster was selected"}},
-		"none-is-less": {offv1beta1.NoClusterSelectedOffloadingPhaseType, []string{"--exit-code"}, true, []string{"Offloading completed, but no cluster was selected", "kubectl get nodes -l liqo.io/type=virtual-node"}},
-		"some-failed":  {offv1beta1.SomeFailedOffloadingPhaseType, nil, true, []string{`the offloading is in "SomeFailed" state`, "Cluster cl02: Refused: reserved name"}},
+		"none": {offv1beta1.NoClusterSelectedOffloadingPhaseType, nil, false, []string{" WARN  Offloading completed, but no cluster was selected"}},
+		"none-is-less": {offv1beta1.NoClusterSelectedOffloadingPhaseType, []string{"--exit-code"}, true, []string{"Offloading completed, but no cluster was selected", "kubectl get nodes -l liqo.io/type=virtual-node",
+			"\n INFO  See docs/troubleshooting.md#clusternotselected\n"}},
+		"some-failed": {offv1beta1.SomeFailedOffloadingPhaseType, nil, true, []string{`the offloading is in "SomeFailed" state`, "Cluster cl02: Refused: reserved name",
+			"\n INFO  See docs/troubleshooting.md#a-namespace-is-somefailed-allfailed-or-stays-inprogress\n"}},
 	} {
 		t.Run(story, func(t *testing.T) {
 			ns := testkit.Namespace(t, c, "offload", map[string]string{"story": story})

@@ -309,12 +309,24 @@ func noVirtualNodes(ctx context.Context, s *side) bool {
 	return err == nil && flagValue(slices.Concat(container.Command, container.Args), "offloading-enabled") == "false"
 }
 
-// ensuring says what of a peering went wrong.
+// ensuring says what of a peering went wrong, and where to read on about what did not come in time.
 func ensuring(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return out.Fail("Unable to ensure %s: %w", what, err).In("global")
+	failure := out.Fail("Unable to ensure %s: %w", what, err).In("global")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return failure
+	}
+	switch what {
+	case "networking":
+		failure.See("docs/troubleshooting.md#a-connection-is-not-connected")
+	case "authentication":
+		failure.See("docs/troubleshooting.md#a-slice-is-not-accepted")
+	case "offloading":
+		failure.See("docs/troubleshooting.md#the-node-is-not-there-or-not-ready")
+	}
+	return failure
 }
 
 // again says what to do after a failure that is one of time.

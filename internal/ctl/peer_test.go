@@ -492,7 +492,7 @@ func theNodeIsWaitedFor(t *testing.T, one, two *town) {
 		} else {
 			// How much of it the command had seen by then depends on its watches; node_state_test.go has the reasons.
 			r.refuses(t, "Unable to ensure offloading: in the local cluster: there is no ", "cluster2 yet",
-				"timed out waiting for the condition", "Run it again to go on from here")
+				"timed out waiting for the condition", "Run it again to go on from here", "\n INFO  See docs/troubleshooting.md#the-node-is-not-there-or-not-ready\n")
 		}
 	}
 	// Without a node there is nothing to wait for.
@@ -718,7 +718,8 @@ func changesNothingAs(t *testing.T, c *town, user string, rules []rbacv1.PolicyR
 	ways[c] = frontOf(t, c, user, rules)
 	r := liqoctl(t, nil, append(command, "--kubeconfig", kubeconfigFile(t, &rest.Config{Host: ways[one].URL}), "--remote-kubeconfig", kubeconfigFile(t, &rest.Config{Host: ways[two].URL}),
 		"--namespace", one.liqo, "--remote-namespace", two.liqo, "--timeout", "5m")...)
-	r.refuses(t, want, "\n INFO  Ask the administrator of that cluster for the right")
+	r.refuses(t, want, "\n INFO  Ask the administrator of that cluster for the right",
+		"\n INFO  See docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to\n")
 	if here, there := ways[one].writes.Load(), ways[two].writes.Load(); here+there > 0 {
 		t.Errorf("%v as %s: %d and %d writes:\n%s", command, user, here, there, r.stderr)
 	}

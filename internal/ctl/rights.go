@@ -80,7 +80,8 @@ func (s *side) demandOf(ctx context.Context, name string, wanted ...rights) erro
 	if !slices.Contains(denied, true) {
 		return nil
 	}
-	return s.wrong(out.Fail("you are not allowed to %s", listed(asked, denied)).Hint(askForRights))
+	return s.wrong(out.Fail("you are not allowed to %s", listed(asked, denied)).Hint(askForRights).
+		See("docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to"))
 }
 
 // may tells whether the user may do something. A * is right only of who may do it to all.

@@ -62,7 +62,8 @@ func (r *request) run(ctx context.Context) error {
 		return err
 	}
 	if said := verdict(r.slice.Status.Conditions, ofAuthentication); said.Status == authv1beta1.ResourceSliceConditionDenied {
-		return out.Fail("the provider denies the ResourceSlice %s: %s: %s", client.ObjectKeyFromObject(r.slice), said.Reason, said.Message)
+		return out.Fail("the provider denies the ResourceSlice %s: %s: %s", client.ObjectKeyFromObject(r.slice), said.Reason, said.Message).
+			See("docs/troubleshooting.md#a-slice-is-not-accepted")
 	}
 	step.Stop()
 	r.tell.Success("ResourceSlice authentication: Accepted")

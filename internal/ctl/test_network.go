@@ -137,7 +137,7 @@ func (t *networkTest) verdict(checks []*check) error {
 	case err != nil:
 		return err
 	case counts[failedCheck] > 0:
-		return out.Fail("some checks failed").Hint("liqoctl info peer tells about the tunnel, docs/troubleshooting.md about what may be wrong with it")
+		return out.Fail("some checks failed").Hint("liqoctl info peer shows the state of the tunnel").See("docs/troubleshooting.md#by-symptom-between-clusters")
 	case counts[untried] > 0:
 		return out.Fail("%d checks were not tried: there was no time for them", counts[untried])
 	}

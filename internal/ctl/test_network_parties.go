@@ -372,7 +372,7 @@ func lendable(all []corev1.Node, provider string) error {
 		}
 		failure = out.Fail("no virtual node of %s is ready: %s: %s", provider, n.Name, why)
 	}
-	return failure.Hint("liqoctl info peer %s tells what is missing", provider)
+	return failure.Hint("liqoctl info peer %s tells what is missing", provider).See("docs/troubleshooting.md#the-node-is-not-there-or-not-ready")
 }
 
 func readyCondition(n *corev1.Node) *corev1.NodeCondition {

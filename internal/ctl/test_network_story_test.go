@@ -602,6 +602,8 @@ func whatFailsIsTold(t *testing.T, p *theatre) {
  INFO   (oslo) What was made for the test is removed
  INFO   (bergen) What was made for the test is removed
  ERRO  some checks failed
+ INFO  liqoctl info peer shows the state of the tunnel
+ INFO  See docs/troubleshooting.md#by-symptom-between-clusters
 `
 	if r.err == nil || !strings.Contains(r.stderr, lines) || !strings.Contains(r.stdout, "node to pod               oslo     bergen   0        1        0\n") {
 		t.Errorf("%v\n%s%s", r.err, r.stdout, r.stderr)

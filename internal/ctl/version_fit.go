@@ -24,7 +24,8 @@ func fitTogether(ctx context.Context, local, remote *side) error {
 		behind = local
 	}
 	return out.Fail("the local cluster has Liqo %s and the remote one %s, which do not work together", own, other).
-		Hint("Upgrade the %s cluster by liqoctl install, one minor version after the other, until it is one behind at most", behind.name)
+		Hint("Upgrade the %s cluster by liqoctl install, one minor version after the other, until it is one behind at most", behind.name).
+		See("docs/troubleshooting.md#versions-do-not-work-together")
 }
 
 // installed is the version of Liqo in a cluster as its chart says it, where whoever may peer reads it; "" where it says none.

@@ -17,7 +17,7 @@ const (
 	ReplicationDestination = "liqo.io/remoteID"
 	// ReplicationOrigin is the ID of the cluster a copy comes from.
 	ReplicationOrigin = "liqo.io/originID"
-	// Replicated is "true" on a copy. Admission makes it trustworthy: see docs/security.md.
+	// Replicated is "true" on a copy. Admission makes it trustworthy: see docs/permissions.md.
 	Replicated = "liqo.io/replicated"
 	// IdentityType is ControlPlane or ResourceSlice, on kubeconfig Secrets.
 	IdentityType = "liqo.io/identity-type"

@@ -53,7 +53,7 @@ type sender func(to netip.Addr, packet []byte) error
 
 // forge has a host of the world and ordinary pods pose as the gateway and as a pod of the peer, towards each node. No pod gets any of it:
 // frames that are not the gateway's to send, and packets in the name of the peer that come not by the fabric, are refused and counted;
-// reverse path filters stop the rest. Only the network of the nodes is trusted, see docs/security.md: a host there that poses as the
+// reverse path filters stop the rest. Only the network of the nodes is trusted, see docs/threat-model.md: a host there that poses as the
 // gateway of another node is believed, which shows that these frames are good ones.
 func forge(t *testing.T, here, peer side) {
 	t.Helper()

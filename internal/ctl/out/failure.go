@@ -14,6 +14,7 @@ type Failure struct {
 	Hints []string
 	// Scope is the scope of the line, "" for none.
 	Scope string
+	page  string
 	err   error
 }
 
@@ -24,6 +25,20 @@ func Fail(format string, args ...any) *Failure { return &Failure{err: fmt.Errorf
 func (f *Failure) Hint(format string, args ...any) *Failure {
 	f.Hints = append(f.Hints, fmt.Sprintf(format, args...))
 	return f
+}
+
+// See names the part of the documentation that says more.
+func (f *Failure) See(page string) *Failure {
+	f.page = page
+	return f
+}
+
+// Page returns the part of the documentation that says more, "" for none. That of an inner failure is about less, so it comes first.
+func (f *Failure) Page() string {
+	if inner, ok := errors.AsType[*Failure](f.err); ok && inner.Page() != "" {
+		return inner.Page()
+	}
+	return f.page
 }
 
 // In says in which scope the line is printed.
